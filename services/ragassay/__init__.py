@@ -1,0 +1,1 @@
+"""ragassay judges RAG systems and says how far its own numbers can be trusted."""

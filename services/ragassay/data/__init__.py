@@ -1,0 +1,1 @@
+"""Datasets: reading, checking, describing."""

@@ -1,0 +1,1 @@
+"""Judges: they give one verdict per sample, over numbered units."""

@@ -1,0 +1,269 @@
+"""What a metric is, how its name is read, and what it is handed.
+
+A metric is a function; the type of its first parameter says what it sees:
+
+* ``Ranked``   the gains of a whole chunk, returns an array of shape (queries,), NaN where it is undefined
+* ``Chunk``    everything about a chunk, returns one Score per sample
+* ``Verdict``  one sample's verdict, returns a Score
+* ``Sample``   one sample, returns a Score, a number or None
+
+Names carry their parameter: ``ndcg@10``, ``rbp@0.8``; a name that is parsed prints back the same.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from ragassay.errors import BadSettings, UnknownName
+from ragassay.models import Embedder, Judgement, Sample, Score, Verdict
+from ragassay.registry import Registry
+
+if TYPE_CHECKING:
+    from ragassay.metrics.ranked import Ranked
+
+Kind = Literal["retrieval", "quality", "performance", "cost"]
+Need = Literal["judgments", "answer", "truth", "contexts", "verdict", "embeddings"]
+F = TypeVar("F", bound=Callable[..., Any])
+
+LACKS: dict[str, tuple[Callable[[Sample], bool], str]] = {
+    "judgments": (lambda s: s.judgments is None, "the query has no relevance judgments"),
+    "answer": (lambda s: s.answer is None, "the response has no answer"),
+    "truth": (lambda s: not (s.ground_truth_answer or s.key_facts), "the query has no ground truth"),
+    "ground_truth": (lambda s: not s.ground_truth_answer, "the query has no ground truth answer"),
+    "contexts": (lambda s: s.contexts is None, "the response has no contexts"),
+}
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Up to a chunk of samples and what the stages before have found out about them; all sequences are parallel."""
+
+    samples: Sequence[Sample]
+    judgements: Sequence[Judgement | None] = ()
+    embedder: Embedder | None = None
+    no_embedder: str = "no embedding model is set up"
+    max_grade: float = 3.0
+    relevant_from: float | None = None
+    scores: dict[str, list[Score]] = field(default_factory=dict)
+
+    @cached_property
+    def ranked(self) -> Ranked:
+        """The chunk's ranked gains; built once, shared by all retrieval metrics."""
+        from ragassay.metrics.ranked import Ranked
+
+        return Ranked.of(self.samples, relevant_from=self.relevant_from)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric, bound to its parameter where it takes one. ``name`` parses back to the same metric."""
+
+    family: str
+    function: Callable[..., Any]
+    kind: Kind = "quality"
+    better: Literal["higher", "lower"] = "higher"
+    needs: tuple[str, ...] = ()
+    takes: Literal["k", "p"] | None = None
+    parameter: float | None = None
+    optional: bool = False
+    bounds: tuple[float, float] | None = (0.0, 1.0)
+    share: bool = False
+    description: str = ""
+
+    @property
+    def name(self) -> str:
+        """Canonical name, such as ``ndcg@10``."""
+        return self.family if self.parameter is None else f"{self.family}@{self.parameter:g}"
+
+    def lacks(self, sample: Sample) -> str | None:
+        """Why this sample can't be scored for want of input; None when it has all that is needed."""
+        if sample.response is None:
+            return None if self.kind == "retrieval" and "judgments" in self.needs else "the system gave no response"
+        for need in self.needs:
+            if need in LACKS and LACKS[need][0](sample):
+                error = sample.response.error if need in ("answer", "contexts") else None
+                return f"the system failed: {error}" if error else LACKS[need][1]
+        if "judgments" in self.needs and sample.retrieved_doc_ids is None:
+            return "the response has no retrieved_doc_ids"
+        return None
+
+    def score(self, chunk: Chunk) -> list[Score]:
+        """One Score per sample, in order. A row without the input it needs is missing with that reason."""
+        lacking = [_absent_for_lack(self, sample) for sample in chunk.samples]
+        if all(lacking):
+            return [score for score in lacking if score]
+        given = _adapter(self.function)(self, chunk)
+        return [lack or score for lack, score in zip(lacking, given, strict=True)]
+
+
+def _absent_for_lack(metric: Metric, sample: Sample) -> Score | None:
+    if "judgments" in metric.needs and sample.judgments is None:
+        return Score.absent(LACKS["judgments"][1], "no_input")
+    reason = metric.lacks(sample)
+    return Score.absent(reason, "no_input") if reason else None
+
+
+METRICS: Registry[Metric] = Registry("metric")
+SPELLINGS = {
+    "p": "precision", "prec": "precision", "r": "recall", "rr": "mrr", "recip_rank": "mrr", "reciprocal_rank": "mrr",
+    "ap": "map", "success": "hit", "hit_rate": "hit", "hits": "hit", "ndcg_cut": "ndcg", "map_cut": "map", "rprec": "r_precision",
+    "answer_accuracy": "semantic_similarity", "answer_relevancy": "relevance", "answer_relevance": "relevance",
+    "bertscore": "bertscore_f1", "f1": "f1", "rouge-1": "rouge1", "rouge-2": "rouge2", "rouge-l": "rougel", "rouge_l": "rougel",
+}  # fmt: skip
+
+
+def metric(
+    *,
+    better: Literal["higher", "lower"],
+    needs: str | Iterable[str] = (),
+    name: str | None = None,
+    kind: Kind | None = None,
+    bounds: tuple[float, float] | None = (0.0, 1.0),
+    share: bool = False,
+) -> Callable[[F], F]:
+    """Register a function as a metric under its own name.
+
+    ``needs``: inputs without which a row is missing, not zero (judgments, answer, ground_truth, truth, contexts,
+    verdict, embeddings). ``bounds``: the least and greatest value, for worst-best bounds; None when there is no limit.
+    ``share``: values are 0 or 1, so that its mean is a share. A keyword parameter ``k`` or ``p`` is read from the name.
+    """
+
+    def register(function: F) -> F:
+        signature = inspect.signature(function)
+        takes: Literal["k", "p"] | None = "k" if "k" in signature.parameters else "p" if "p" in signature.parameters else None
+        METRICS.add(
+            (name or function.__name__),
+            Metric(
+                family=name or function.__name__,
+                function=function,
+                kind=kind or ("retrieval" if _sees(function) == "Ranked" else "quality"),
+                better=better,
+                needs=(needs,) if isinstance(needs, str) else tuple(needs),
+                takes=takes,
+                optional=takes is not None and signature.parameters[takes].default is not inspect.Parameter.empty,
+                bounds=bounds,
+                share=share,
+                description=(inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " "),
+            ),
+            replace=True,
+        )
+        return function
+
+    return register
+
+
+def parse(text: str) -> Metric:
+    """The metric that a name such as ``nDCG@10``, ``P@5``, ``ndcg_cut_10`` or ``rbp@0.8`` means.
+
+    Raises UnknownName with the near matches, BadSettings when the parameter is missing, superfluous or out of range.
+    """
+    family, _, parameter = text.strip().partition("@")
+    key = family.lower().replace("-", "_") if family.lower() not in METRICS else family.lower()
+    if not parameter and key not in METRICS:
+        head, _, tail = key.rpartition("_")
+        if tail.replace(".", "", 1).isdigit():
+            key, parameter = head, tail
+    key = SPELLINGS.get(key, key)
+    if key not in METRICS:
+        raise UnknownName("metric", text.strip(), [m.family for m in METRICS])
+    return bind(METRICS.get(key), parameter, text.strip())
+
+
+def bind(found: Metric, parameter: str, text: str) -> Metric:
+    """``found`` with the parameter of its name; ``text`` is what the user wrote."""
+    if found.takes is None:
+        if parameter:
+            raise BadSettings(f"metric {text!r}: {found.family} takes no cutoff", hint=f"write {found.family}")
+        return found
+    if not parameter:
+        if found.optional:
+            return found
+        example = f"{found.family}@{'10' if found.takes == 'k' else '0.8'}"
+        raise BadSettings(f"metric {text!r} needs a value after @", hint=f"write, for example, {example}")
+    try:
+        value = float(parameter)
+    except ValueError:
+        value = math.nan
+    if found.takes == "k" and not (value >= 1 and value == int(value)):
+        raise BadSettings(f"metric {text!r}: the cutoff must be a whole number of at least 1, not {parameter!r}")
+    if found.takes == "p" and not 0 < value < 1:
+        raise BadSettings(f"metric {text!r}: the persistence must lie between 0 and 1, not {parameter!r}")
+    return replace(found, parameter=value)
+
+
+def _sees(function: Callable[..., Any]) -> str:
+    """Name of the type of the first parameter: Ranked, Chunk, Verdict or Sample."""
+    first = next(iter(inspect.signature(function).parameters.values()), None)
+    annotation = first.annotation if first else None
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+    seen = text.rsplit(".", 1)[-1].strip("\"'")
+    if seen not in _ADAPTERS:
+        raise BadSettings(
+            f"metric {function.__name__!r}: the first parameter must be annotated with {', '.join(_ADAPTERS)}"
+        )
+    return seen
+
+
+def _adapter(function: Callable[..., Any]) -> Callable[[Metric, Chunk], Sequence[Score]]:
+    return _ADAPTERS[_sees(function)]
+
+
+def _arguments(metric: Metric) -> dict[str, Any]:
+    if metric.takes is None or metric.parameter is None:
+        return {}
+    return {metric.takes: int(metric.parameter) if metric.takes == "k" else metric.parameter}
+
+
+def _from_ranked(metric: Metric, chunk: Chunk) -> Sequence[Score]:
+    arguments = _arguments(metric)
+    values = metric.function(chunk.ranked, **arguments)
+    details = chunk.ranked.details(arguments.get("k"))
+    return [
+        Score(value=float(v), details=d) if math.isfinite(v) else Score.absent(f"{metric.name} is undefined here")
+        for v, d in zip(values, details, strict=True)
+    ]
+
+
+def _from_chunk(metric: Metric, chunk: Chunk) -> Sequence[Score]:
+    scores: Sequence[Score] = metric.function(chunk, **_arguments(metric))
+    return scores
+
+
+def _from_verdict(metric: Metric, chunk: Chunk) -> Sequence[Score]:
+    scores = []
+    for judgement in chunk.judgements or [None] * len(chunk.samples):
+        if judgement is None:
+            scores.append(Score.absent("no judge was asked", "no_input"))
+        elif judgement.verdict is None:
+            scores.append(Score.absent(judgement.reason or "the judge failed", "failed"))
+        else:
+            scores.append(metric.function(judgement.verdict))
+    return scores
+
+
+def _from_sample(metric: Metric, chunk: Chunk) -> Sequence[Score]:
+    return [_as_score(metric, metric.function(sample, **_arguments(metric))) for sample in chunk.samples]
+
+
+def _as_score(metric: Metric, value: Score | float | bool | None) -> Score:
+    if isinstance(value, Score):
+        return value
+    if value is None:
+        return Score.absent(f"{metric.name} is undefined here")
+    if not math.isfinite(value):
+        return Score.absent(f"{metric.name} returned {value}", "failed")
+    return Score(value=float(value))
+
+
+_ADAPTERS: dict[str, Callable[[Metric, Chunk], Sequence[Score]]] = {
+    "Ranked": _from_ranked,
+    "Chunk": _from_chunk,
+    "Verdict": _from_verdict,
+    "Sample": _from_sample,
+}
+_ = Verdict  # named in annotations of metrics

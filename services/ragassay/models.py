@@ -1,0 +1,338 @@
+"""The nouns: what a query, a response, a verdict, a score and a bill are, and what a judge and a ledger must do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, Literal, Protocol, runtime_checkable
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+
+Support = Literal["supported", "partly", "contradicted", "not_found"]
+Truth = Literal["agrees", "conflicts", "absent"]
+Covered = Literal["yes", "partly", "no"]
+RelevanceStep = Literal["none", "barely", "partly", "mostly", "full"]
+MissingCause = Literal["no_input", "undefined", "failed"]
+CALL_PURPOSES = ("judge", "repair", "answer", "synthesis")
+
+
+class Noun(BaseModel):
+    """Frozen, closed to unknown fields, and free of NaN and infinity."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+def _as_text(value: object) -> object:
+    """Ids are opaque and compared as strings, so a number becomes its text."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _as_list(value: object) -> object:
+    """One or several: a lone string is a list of one; None is an empty list."""
+    if value is None:
+        return ()
+    return (value,) if isinstance(value, str) else value
+
+
+def _as_context(value: object) -> object:
+    """A context may come as a document object; its text is what counts."""
+    if isinstance(value, Mapping):
+        for key in ("text", "content", "page_content"):
+            if isinstance(value.get(key), str):
+                return value[key]
+    return value
+
+
+Id = Annotated[str, BeforeValidator(_as_text), Field(min_length=1)]
+Context = Annotated[str, BeforeValidator(_as_context)]
+Texts = Annotated[tuple[str, ...], BeforeValidator(_as_list)]
+Contexts = Annotated[tuple[Context, ...] | None, BeforeValidator(lambda v: (v,) if isinstance(v, str) else v)]
+Ids = Annotated[tuple[Id, ...] | None, BeforeValidator(lambda v: (v,) if isinstance(v, str) else v)]
+Count = Annotated[int, Field(ge=0, le=10**12)]
+Amount = Annotated[float, Field(ge=0)]
+
+
+class Response(Noun):
+    """What a system under test gave for one query. Latencies in ms, cost in USD; None is unknown, not zero."""
+
+    answer: str | None = None
+    contexts: Contexts = None
+    retrieved_doc_ids: Ids = None
+    retrieved_scores: tuple[float, ...] | None = None
+    model: str | None = None
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    cost_usd: Amount | None = None
+    latency_ms: Amount | None = None
+    retrieval_latency_ms: Amount | None = None
+    generation_latency_ms: Amount | None = None
+    route: str | None = None
+    clicks: Ids = None
+    dwell_ms: Amount | None = None
+    error: str | None = None
+    metadata: dict[str, Any] = {}
+
+    @field_validator("retrieved_doc_ids")
+    @classmethod
+    def _no_duplicates(cls, ids: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        if ids is not None and len(set(ids)) < len(ids):
+            twice = next(i for n, i in enumerate(ids) if i in ids[:n])
+            raise ValueError(f"document id {twice!r} is listed twice (option: --duplicates keep_first)")
+        return ids
+
+    @model_validator(mode="after")
+    def _scores_match_ids(self) -> Response:
+        ids, scores = self.retrieved_doc_ids, self.retrieved_scores
+        if scores is not None and len(scores) != len(ids or ()):
+            raise ValueError(f"retrieved_scores has {len(scores)} entries, retrieved_doc_ids {len(ids or ())}")
+        return self
+
+
+class Sample(Noun):
+    """One query with what is known to be right, and, once a system has answered, its response."""
+
+    query_id: Id
+    query: Annotated[str, Field(min_length=1)]
+    ground_truth_answer: Texts = ()
+    key_facts: Texts = ()
+    relevant_doc_ids: Ids = None
+    relevance_scores: dict[Id, float] | None = None
+    primary_relevant: Id | None = None
+    reference_contexts: Contexts = None
+    category: str | None = None
+    difficulty: str | None = None
+    description: str | None = None
+    split: str | None = None
+    answerable: bool | None = None
+    best_route: str | None = None
+    retrieval_needed: bool | None = None
+    subtopics: dict[Id, tuple[str, ...]] | None = None
+    doc_timestamps: dict[Id, str | float] | None = None
+    labels: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
+    response: Response | None = None
+
+    @field_validator("query")
+    @classmethod
+    def _query_says_something(cls, query: str) -> str:
+        if not query.strip():
+            raise ValueError("the query is blank")
+        return query
+
+    @field_validator("category")
+    @classmethod
+    def _known_spelling(cls, category: str | None) -> str | None:
+        return "troubleshooting" if category == "troubleshoot" else category
+
+    @property
+    def judgments(self) -> dict[str, float] | None:
+        """Grade of each judged document: the given scores; ids without one count 1. None: nothing was judged."""
+        if self.relevant_doc_ids is None and self.relevance_scores is None:
+            return None
+        return {**dict.fromkeys(self.relevant_doc_ids or (), 1.0), **(self.relevance_scores or {})}
+
+    @property
+    def answer(self) -> str | None:
+        return self.response.answer if self.response else None
+
+    @property
+    def contexts(self) -> tuple[str, ...] | None:
+        return self.response.contexts if self.response else None
+
+    @property
+    def retrieved_doc_ids(self) -> tuple[str, ...] | None:
+        return self.response.retrieved_doc_ids if self.response else None
+
+
+class Score(Noun):
+    """A number, or no number and the reason why. Never NaN."""
+
+    value: float | None = None
+    reason: str | None = None
+    missing: MissingCause | None = None
+    details: dict[str, Any] | None = None
+
+    @model_validator(mode="after")
+    def _missing_has_a_reason(self, _: ValidationInfo) -> Score:
+        if self.value is None and not (self.reason and self.missing):
+            raise ValueError("a missing score needs a reason and a cause")
+        if self.value is not None and self.missing:
+            raise ValueError("a score with a value is not missing")
+        return self
+
+    @classmethod
+    def absent(cls, reason: str, cause: MissingCause = "undefined") -> Score:
+        """No score: ``no_input`` (the row lacks it), ``undefined`` (by definition) or ``failed`` (something broke)."""
+        return cls(reason=reason, missing=cause)
+
+
+class Usage(Noun):
+    """What calls to a provider spent. A cost of None means that at least one call has no known price."""
+
+    calls: Count = 0
+    cache_hits: Count = 0
+    retries: Count = 0
+    uncertain_calls: Count = 0
+    input_tokens: Count = 0
+    output_tokens: Count = 0
+    cost_usd: Amount | None = 0.0
+    latency_ms: Amount = 0.0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage.total((self, other))
+
+    @classmethod
+    def total(cls, bills: Iterable[Usage]) -> Usage:
+        """The exact sum, whatever the order."""
+        bills = list(bills)
+        whole = {n: sum(getattr(b, n) for b in bills) for n in cls.model_fields if n not in ("cost_usd", "latency_ms")}
+        costs = [b.cost_usd for b in bills]
+        known = [c for c in costs if c is not None]
+        cost = math.fsum(known) if len(known) == len(costs) else None
+        return cls(**whole, cost_usd=cost, latency_ms=math.fsum(b.latency_ms for b in bills))
+
+
+class SentenceVerdict(Noun):
+    """One sentence of the answer: do the contexts support it, and does it agree with the ground truth?"""
+
+    id: str
+    text: str
+    support: Support | None = None
+    evidence: tuple[str, ...] = ()
+    truth: Truth | None = None
+    why: str = ""
+
+
+class FactVerdict(Noun):
+    """One key fact of the ground truth: does the answer cover it, and where do the contexts hold it?"""
+
+    id: str
+    text: str
+    covered: Covered | None = None
+    evidence: tuple[str, ...] = ()
+    why: str = ""
+
+
+class Verdict(Noun):
+    """All that a judge says about one sample. What was not asked, or not answered, is None."""
+
+    judge: str
+    sentences: tuple[SentenceVerdict, ...] = ()
+    facts: tuple[FactVerdict, ...] = ()
+    relevance: RelevanceStep | None = None
+    refusal: bool | None = None
+    why: str = ""
+    has_contexts: bool = False
+    has_truth: bool = False
+    evidence_dropped: int = 0
+    support_withdrawn: int = 0
+    suspicious: tuple[str, ...] = ()
+
+
+class Judgement(Noun):
+    """A verdict and its bill; where there is no verdict, why. ``waste`` was paid and could not be used."""
+
+    verdict: Verdict | None = None
+    reason: str | None = None
+    usage: Usage = Usage()
+    waste: Usage = Usage()
+
+
+class Result(Noun):
+    """All that is known of one query and one system after evaluation; a chunk's results are stored at once."""
+
+    query_id: str
+    system: str
+    query: str
+    answer: str | None = None
+    ground_truth_answer: tuple[str, ...] = ()
+    category: str | None = None
+    difficulty: str | None = None
+    metadata: dict[str, Any] = {}
+    retrieved_doc_ids: tuple[str, ...] | None = None
+    responded: bool = True
+    error: str | None = None
+    model: str | None = None
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    cost_usd: Amount | None = None
+    latency_ms: Amount | None = None
+    retrieval_latency_ms: Amount | None = None
+    generation_latency_ms: Amount | None = None
+    scores: dict[str, Score] = {}
+    verdict: Verdict | None = None
+    evaluation: Usage = Usage()
+    waste: Usage = Usage()
+    duration_ms: Amount = 0.0
+
+
+class Call(Noun):
+    """Names one call to a provider. ``id`` is its place in a job; ``content`` is what it asks, wherever it stands."""
+
+    id: str
+    content: str
+    purpose: Literal["judge", "repair", "answer", "synthesis"]
+
+
+class Reply(Noun):
+    """What a provider answered, and its bill. ``waste`` are earlier attempts that were paid and came to nothing."""
+
+    text: str
+    finish_reason: str = "stop"
+    model: str = ""
+    usage: Usage = Usage()
+    waste: Usage = Usage()
+
+
+@runtime_checkable
+class Ledger(Protocol):
+    """Remembers calls, so that a finished one is never paid again. Every method may be called by many tasks at once."""
+
+    async def reserve(self, call: Call, estimate: Usage) -> Reply | None:
+        """The settled reply where there is one, else None and the right to make the call; may raise BudgetReached."""
+
+    async def settle(self, call: Call, reply: Reply) -> None:
+        """Keep the reply; from now on ``reserve`` returns it."""
+
+    async def release(self, call: Call, spent: Usage) -> None:
+        """The call came to nothing; ``spent`` says what it may have cost all the same."""
+
+
+@runtime_checkable
+class Judge(Protocol):
+    """Gives one verdict per sample."""
+
+    @property
+    def name(self) -> str:
+        """As a report prints it: ``local`` or ``llm:<model>``."""
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """All that determines a verdict: model, parameters, prompt versions. JSON-ready; kept in the report."""
+
+    async def judge(self, samples: Sequence[Sample], ledger: Ledger) -> list[Judgement]:
+        """One judgement for each sample, in order. Failures are data, not exceptions; BudgetReached passes through."""
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Texts to unit vectors."""
+
+    @property
+    def name(self) -> str:
+        """Model name and digest, as a report prints it."""
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        """Unit vectors, float32, shape (len(texts), dimensions). Each distinct text is encoded once."""
+
+
+@runtime_checkable
+class Strategy(Protocol):
+    """A system under test."""
+
+    @property
+    def name(self) -> str:
+        """The system's name in reports."""
+
+    async def respond(self, sample: Sample) -> Response | None:
+        """The system's response to the query; None when it has none."""

@@ -1,0 +1,66 @@
+"""A name to a thing: the one way in which metrics, judges, strategies and exporters are found and extended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib.metadata import entry_points
+from typing import Generic, TypeVar
+
+from ragassay.errors import BadSettings, UnknownName
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """Names of one kind of thing. Names are case-insensitive; plug-ins are read from entry points at first miss.
+
+    ``kind`` is what an error calls it ("metric"); the entry-point group is ``ragassay.<kind>s``.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._things: dict[str, T] = {}
+        self._plugins_read = False
+
+    def add(self, name: str, thing: T, *, replace: bool = False) -> T:
+        """Register ``thing``; raises BadSettings when another thing has the name and ``replace`` is not set."""
+        key = name.lower()
+        if not replace and self._things.get(key, thing) is not thing:
+            raise BadSettings(f"{self.kind} {name!r} is registered already", hint="choose another name")
+        self._things[key] = thing
+        return thing
+
+    def register(self, name: str) -> Callable[[T], T]:
+        """The decorator form of ``add``."""
+        return lambda thing: self.add(name, thing)
+
+    def get(self, name: str) -> T:
+        """The thing of that name; raises UnknownName with the near matches."""
+        if name.lower() not in self._things:
+            self._read_plugins()
+        try:
+            return self._things[name.lower()]
+        except KeyError:
+            raise UnknownName(self.kind, name, self._things) from None
+
+    def names(self) -> list[str]:
+        """All names, sorted, plug-ins included."""
+        self._read_plugins()
+        return sorted(self._things)
+
+    def __contains__(self, name: str) -> bool:
+        if name.lower() not in self._things:
+            self._read_plugins()
+        return name.lower() in self._things
+
+    def __iter__(self) -> Iterator[T]:
+        return (self._things[name] for name in self.names())
+
+    def _read_plugins(self) -> None:
+        if self._plugins_read:
+            return
+        self._plugins_read = True
+        for point in entry_points(group=f"ragassay.{self.kind}s"):
+            thing = point.load()
+            if point.name.lower() not in self._things:
+                self.add(point.name, thing)

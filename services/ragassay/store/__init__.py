@@ -1,0 +1,1 @@
+"""Where runs, results and reports are kept."""
