@@ -63,7 +63,7 @@ class UnknownName(BadInput):
     def __init__(self, kind: str, name: str, known: Iterable[str], *, where: str | None = None) -> None:
         self.kind, self.name = kind, name
         names = sorted(known)
-        near = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.5)
+        near = difflib.get_close_matches(name.lower().split("@")[0], names, n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names) or 'none'}"
         super().__init__(f"unknown {kind} {name!r}", where=where, hint=hint)
 

@@ -13,7 +13,7 @@ Truth = Literal["agrees", "conflicts", "absent"]
 Covered = Literal["yes", "partly", "no"]
 RelevanceStep = Literal["none", "barely", "partly", "mostly", "full"]
 MissingCause = Literal["no_input", "undefined", "failed"]
-CALL_PURPOSES = ("judge", "repair", "answer", "synthesis")
+CHUNK_SIZE = 50
 
 
 class Noun(BaseModel):
@@ -133,14 +133,17 @@ class Sample(Noun):
 
     @property
     def answer(self) -> str | None:
+        """What the system answered; None without a response."""
         return self.response.answer if self.response else None
 
     @property
     def contexts(self) -> tuple[str, ...] | None:
+        """What the system read before it answered, in retrieved order."""
         return self.response.contexts if self.response else None
 
     @property
     def retrieved_doc_ids(self) -> tuple[str, ...] | None:
+        """Ids of the retrieved documents, best first."""
         return self.response.retrieved_doc_ids if self.response else None
 
 
@@ -252,18 +255,52 @@ class Result(Noun):
     retrieved_doc_ids: tuple[str, ...] | None = None
     responded: bool = True
     error: str | None = None
+    answerable: bool | None = None
     model: str | None = None
     input_tokens: Count | None = None
     output_tokens: Count | None = None
     cost_usd: Amount | None = None
+    priced_by_us: bool = False
     latency_ms: Amount | None = None
     retrieval_latency_ms: Amount | None = None
     generation_latency_ms: Amount | None = None
+    relevant: int | None = None
     scores: dict[str, Score] = {}
     verdict: Verdict | None = None
     evaluation: Usage = Usage()
     waste: Usage = Usage()
     duration_ms: Amount = 0.0
+
+
+class Price(Noun):
+    """What a model costs, in USD per million tokens."""
+
+    input_per_1m: Amount
+    output_per_1m: Amount
+
+
+class JobSpec(Noun):
+    """Everything that determines an evaluation, apart from the data: the effective configuration of a report.
+
+    ``metrics`` None stands for the default ones whose inputs at least one row has. ``prices`` add to, or override,
+    the bundled table. ``max_missing`` is the largest share of failed rows per metric that still counts as success.
+    """
+
+    name: str | None = None
+    metrics: tuple[str, ...] | None = None
+    judge: str = "local"
+    api_base: str | None = None
+    passes: Literal[1, 2] = 1
+    concurrency: Annotated[int, Field(ge=1, le=256)] = 8
+    timeout_s: Annotated[float, Field(gt=0, le=3600)] = 60.0
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
+    accurate: str = "correctness >= 0.5 else semantic_similarity >= 0.8"
+    relevant_from: Annotated[float, Field(gt=0)] | None = None
+    max_grade: Annotated[float, Field(gt=0)] = 3.0
+    max_missing: Annotated[float, Field(ge=0, le=1)] = 0.05
+    prices: dict[str, Price] = {}
+    cache: bool = True
 
 
 class Call(Noun):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 _ABBREVIATIONS = frozenset(
-    "mr mrs ms dr prof sr jr st vs etc al fig figs eq no nos vol pp approx dept est inc ltd co corp gen col sgt capt "
-    "lt rev hon e.g i.e cf a.m p.m u.s u.k u.n ph.d jan feb mar apr jun jul aug sep sept oct nov dec".split()
+    """mr mrs ms dr prof sr jr st vs etc al fig figs eq no nos vol pp approx dept est inc ltd co corp gen col sgt capt lt
+    rev hon e.g i.e cf a.m p.m u.s u.k u.n ph.d jan feb mar apr jun jul aug sep sept oct nov dec""".split()
 )
 _MARKER = re.compile(r"^\s*(?:[-*+•‣]|\(?\d{1,3}[.)]|#{1,6})\s+")
 _STOP = re.compile(r"[.!?…。！？]+[\"'”’)\]]*")
@@ -16,7 +16,7 @@ _LOWER_AFTER = re.compile(r"\s+[\"'“‘(\[]*[a-z]")
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of ``text``, in order, stripped, without list markers; pieces without a letter or digit are left out.
+    """The sentences of ``text`` in order, stripped, without list markers; what has no letter or digit is left out.
 
     A line break ends a sentence only where a list item, a heading or an empty line follows or the line ends the text's
     paragraph; otherwise wrapped lines are joined.

@@ -1,1 +1,6 @@
 """Metrics: each a few lines on a chunk's ranked gains, on a verdict, or on a sample."""
+
+from ragassay.metrics import operational, retrieval
+from ragassay.metrics.base import METRICS, Chunk, Metric, metric, parse
+
+__all__ = ["METRICS", "Chunk", "Metric", "metric", "operational", "parse", "retrieval"]

@@ -20,14 +20,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ragassay.errors import BadSettings, UnknownName
-from ragassay.models import Embedder, Judgement, Sample, Score, Verdict
+from ragassay.models import Embedder, Judgement, Sample, Score
 from ragassay.registry import Registry
 
 if TYPE_CHECKING:
     from ragassay.metrics.ranked import Ranked
 
 Kind = Literal["retrieval", "quality", "performance", "cost"]
-Need = Literal["judgments", "answer", "truth", "contexts", "verdict", "embeddings"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 LACKS: dict[str, tuple[Callable[[Sample], bool], str]] = {
@@ -56,7 +55,16 @@ class Chunk:
         """The chunk's ranked gains; built once, shared by all retrieval metrics."""
         from ragassay.metrics.ranked import Ranked
 
-        return Ranked.of(self.samples, relevant_from=self.relevant_from)
+        return Ranked.of(self.samples, relevant_from=self.relevant_from, max_grade=self.max_grade)
+
+    def only(self, rows: Sequence[int]) -> Chunk:
+        """The chunk cut down to some of its rows."""
+        return replace(
+            self,
+            samples=[self.samples[n] for n in rows],
+            judgements=[self.judgements[n] for n in rows] if self.judgements else (),
+            scores={name: [scores[n] for n in rows] for name, scores in self.scores.items()},
+        )
 
 
 @dataclass(frozen=True)
@@ -81,40 +89,63 @@ class Metric:
         return self.family if self.parameter is None else f"{self.family}@{self.parameter:g}"
 
     def lacks(self, sample: Sample) -> str | None:
-        """Why this sample can't be scored for want of input; None when it has all that is needed."""
+        """Why this sample can't be scored for want of input; None when it has all that is needed.
+
+        A query that the run lacks counts as nothing retrieved, so it is scored by retrieval metrics alone.
+        """
+        if "judgments" in self.needs:
+            if sample.judgments is None:
+                return LACKS["judgments"][1]
+            if sample.response and sample.retrieved_doc_ids is None:
+                return "the response has no retrieved_doc_ids"
+            return None
         if sample.response is None:
-            return None if self.kind == "retrieval" and "judgments" in self.needs else "the system gave no response"
+            return "the system gave no response"
         for need in self.needs:
             if need in LACKS and LACKS[need][0](sample):
                 error = sample.response.error if need in ("answer", "contexts") else None
                 return f"the system failed: {error}" if error else LACKS[need][1]
-        if "judgments" in self.needs and sample.retrieved_doc_ids is None:
-            return "the response has no retrieved_doc_ids"
         return None
+
+    @property
+    def sees(self) -> str:
+        """What the function is handed: Ranked, Chunk, Verdict or Sample."""
+        return _sees(self.function)
 
     def score(self, chunk: Chunk) -> list[Score]:
         """One Score per sample, in order. A row without the input it needs is missing with that reason."""
-        lacking = [_absent_for_lack(self, sample) for sample in chunk.samples]
-        if all(lacking):
-            return [score for score in lacking if score]
-        given = _adapter(self.function)(self, chunk)
-        return [lack or score for lack, score in zip(lacking, given, strict=True)]
-
-
-def _absent_for_lack(metric: Metric, sample: Sample) -> Score | None:
-    if "judgments" in metric.needs and sample.judgments is None:
-        return Score.absent(LACKS["judgments"][1], "no_input")
-    reason = metric.lacks(sample)
-    return Score.absent(reason, "no_input") if reason else None
+        lacks = [self.lacks(sample) for sample in chunk.samples]
+        given = [n for n, reason in enumerate(lacks) if reason is None]
+        whole = self.sees == "Ranked" or len(given) == len(lacks)  # gains are shared, so they are built for all rows
+        scores = dict(enumerate(_ADAPTERS[self.sees](self, chunk))) if whole and given else {}
+        if given and not whole:
+            scores = dict(zip(given, _ADAPTERS[self.sees](self, chunk.only(given)), strict=True))
+        return [scores[n] if reason is None else Score.absent(reason, "no_input") for n, reason in enumerate(lacks)]
 
 
 METRICS: Registry[Metric] = Registry("metric")
+_PARAMETERS: tuple[Literal["k", "p"], ...] = ("k", "p")
 SPELLINGS = {
-    "p": "precision", "prec": "precision", "r": "recall", "rr": "mrr", "recip_rank": "mrr", "reciprocal_rank": "mrr",
-    "ap": "map", "success": "hit", "hit_rate": "hit", "hits": "hit", "ndcg_cut": "ndcg", "map_cut": "map", "rprec": "r_precision",
-    "answer_accuracy": "semantic_similarity", "answer_relevancy": "relevance", "answer_relevance": "relevance",
-    "bertscore": "bertscore_f1", "f1": "f1", "rouge-1": "rouge1", "rouge-2": "rouge2", "rouge-l": "rougel", "rouge_l": "rougel",
-}  # fmt: skip
+    "p": "precision",
+    "prec": "precision",
+    "r": "recall",
+    "rr": "mrr",
+    "recip_rank": "mrr",
+    "reciprocal_rank": "mrr",
+    "ap": "map",
+    "success": "hit",
+    "hit_rate": "hit",
+    "ndcg_cut": "ndcg",
+    "map_cut": "map",
+    "rprec": "r_precision",
+    "answer_accuracy": "semantic_similarity",
+    "answer_relevancy": "relevance",
+    "answer_relevance": "relevance",
+    "bertscore": "bertscore_f1",
+    "rouge_1": "rouge1",
+    "rouge_2": "rouge2",
+    "rouge_l": "rougel",
+}
 
 
 def metric(
@@ -135,7 +166,9 @@ def metric(
 
     def register(function: F) -> F:
         signature = inspect.signature(function)
-        takes: Literal["k", "p"] | None = "k" if "k" in signature.parameters else "p" if "p" in signature.parameters else None
+        takes: Literal["k", "p"] | None = (
+            "k" if "k" in signature.parameters else "p" if "p" in signature.parameters else None
+        )
         METRICS.add(
             (name or function.__name__),
             Metric(
@@ -209,10 +242,6 @@ def _sees(function: Callable[..., Any]) -> str:
     return seen
 
 
-def _adapter(function: Callable[..., Any]) -> Callable[[Metric, Chunk], Sequence[Score]]:
-    return _ADAPTERS[_sees(function)]
-
-
 def _arguments(metric: Metric) -> dict[str, Any]:
     if metric.takes is None or metric.parameter is None:
         return {}
@@ -266,4 +295,3 @@ _ADAPTERS: dict[str, Callable[[Metric, Chunk], Sequence[Score]]] = {
     "Verdict": _from_verdict,
     "Sample": _from_sample,
 }
-_ = Verdict  # named in annotations of metrics

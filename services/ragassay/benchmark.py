@@ -1,0 +1,213 @@
+"""Systems x datasets: what to compute, in which chunks, and where it was left off."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import platform
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Literal
+
+import orjson
+
+from ragassay import reports
+from ragassay.data.load import join, load_responses
+from ragassay.data.load import load as load_dataset
+from ragassay.documents import Provenance, Report, Source
+from ragassay.engine import Plan, Tools, evaluate
+from ragassay.errors import BadSettings, NothingToEvaluate
+from ragassay.metrics import METRICS, Metric, parse
+from ragassay.metrics.accuracy import AccuracyRule
+from ragassay.models import JobSpec, Response, Sample
+from ragassay.store.folder import FolderStore, Manifest, Run, new_run_id
+from ragassay.strategies.recorded import Recorded
+
+DEFAULT_METRICS = (
+    *("hit@1", "hit@3", "hit@5", "hit@10", "ndcg@5", "ndcg@10", "mrr", "map@10", "precision@5", "recall@10"),
+    *("semantic_similarity", "faithfulness", "completeness", "relevance", "correctness"),
+    *("context_precision", "context_recall", "accurate"),
+)
+_RECORDED_PACKAGES = ("litellm", "numpy", "pydantic", "rouge-score", "bert-score", "sentence-transformers", "torch")
+
+
+_SYSTEM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+def load(
+    data: Path,
+    files: Mapping[str, Path],
+    *,
+    format: str = "auto",  # noqa: A002 - as the option is called
+    mapping: Mapping[str, str] | None = None,
+    duplicates: Literal["error", "keep_first"] = "error",
+    limit: int | None = None,
+) -> tuple[Source, tuple[Sample, ...], dict[str, tuple[Source, Mapping[str, Response]]]]:
+    """The dataset, its samples, and each system's responses: those of ``files``, else those in ``data`` as ``default``."""
+    for name in files:
+        if not _SYSTEM_NAME.fullmatch(name):
+            raise BadSettings(f"system name {name!r} must be letters, digits, '.', '_' or '-', 64 at the most")
+    dataset = load_dataset(data, format=format, mapping=mapping, duplicates=duplicates)
+    samples = dataset.samples[:limit]
+    source = Source(name=dataset.name, path=str(data), digest=dataset.digest, rows=len(samples))
+    systems: dict[str, tuple[Source, Mapping[str, Response]]] = {}
+    for name, file in files.items():
+        given = load_responses(file, format=format, mapping=mapping, duplicates=duplicates)
+        join(dataset, given, name)
+        systems[name] = (Source(name=name, path=str(file), digest=given.digest, rows=len(given.by_id)), given.by_id)
+    if not files:
+        responses = {sample.query_id: sample.response for sample in samples if sample.response}
+        systems["default"] = (source.model_copy(update={"name": "default", "rows": len(responses)}), responses)
+    return source, samples, systems
+
+
+def computable() -> dict[str, Callable[[Sample], str | None]]:
+    """For each metric family, what a sample lacks for it; None when nothing."""
+    return {metric.family: metric.lacks for metric in METRICS}
+
+
+def choose(spec: JobSpec, systems: Mapping[str, Sequence[Sample]]) -> tuple[Metric, ...]:
+    """The metrics to report: those asked for, else the default ones whose inputs some answered row has."""
+    if spec.metrics is not None:
+        chosen = {metric.name: metric for metric in map(parse, spec.metrics)}
+        if not chosen:
+            raise BadSettings("no metric is asked for", hint="leave --metrics out for the default ones")
+        return tuple(chosen.values())
+    answered = [sample for samples in systems.values() for sample in samples if sample.response]
+    usable = [m for m in map(parse, DEFAULT_METRICS) if any(m.lacks(sample) is None for sample in answered)]
+    reads = {parse(name).name for name in AccuracyRule.parse(spec.accurate).metrics}
+    scorable = reads & {metric.name for metric in usable}
+    return tuple(metric for metric in usable if metric.family != "accurate" or scorable)
+
+
+def plan(spec: JobSpec, metrics: Sequence[Metric]) -> Plan:
+    """What to compute for every sample."""
+    return Plan(tuple(metrics), AccuracyRule.parse(spec.accurate), spec.relevant_from, spec.max_grade)
+
+
+def prepare(
+    store: FolderStore,
+    spec: JobSpec,
+    dataset: Source,
+    samples: Sequence[Sample],
+    systems: Mapping[str, tuple[Source, Mapping[str, Response]]],
+    tools: Tools,
+) -> Run:
+    """Write a new run down, ready to be worked on; raises NothingToEvaluate when no system has a response."""
+    joined = {
+        name: [sample.model_copy(update={"response": responses.get(sample.query_id)}) for sample in samples]
+        for name, (_, responses) in systems.items()
+    }
+    if not any(sample.response for rows in joined.values() for sample in rows):
+        raise NothingToEvaluate(
+            "no row has a response", where=dataset.path, hint="name a system's responses: --system NAME=FILE"
+        )
+    metrics = choose(spec, joined)
+    if not metrics:
+        raise NothingToEvaluate("no default metric has the input it needs", hint="see: ragassay data check FILE")
+    manifest = Manifest(
+        id=new_run_id(spec.name or dataset.name),
+        created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        spec=spec,
+        metrics=tuple(metric.name for metric in metrics),
+        dataset=dataset,
+        systems={name: source for name, (source, _) in systems.items()},
+        judge={"name": tools.judge.name, **tools.judge.settings},
+        embeddings=tools.embedder.name if tools.embedder else None,
+        code_digest=code_digest(),
+    )
+    return store.create(manifest, samples, {name: responses for name, (_, responses) in systems.items()})
+
+
+def check_unchanged(run: Run, tools: Tools) -> None:
+    """Raise BadSettings when what judges now is not what judged before the interruption."""
+    now = {
+        "judge": {"name": tools.judge.name, **tools.judge.settings},
+        "embeddings": tools.embedder.name if tools.embedder else None,
+        "code_digest": code_digest(),
+    }
+    before = run.manifest.model_dump(include=set(now))
+    changed = [key for key in now if now[key] != before[key]]
+    if changed and run.pending():
+        raise BadSettings(
+            f"run {run.manifest.id} can't be resumed: its {' and '.join(changed)} changed since it began",
+            hint="numbers of both would be mixed; start a new run (finished calls are taken from the cache)",
+        )
+
+
+async def work(run: Run, tools: Tools, done: Callable[[int], None] = lambda rows: None) -> None:
+    """Evaluate the chunks that have no results yet; ``done`` hears how many rows each committed chunk had."""
+    manifest = run.manifest
+    planned = plan(manifest.spec, [parse(name) for name in manifest.metrics])
+    strategies = {name: Recorded(name, run.responses(name)) for name in manifest.systems}
+    gate = asyncio.Semaphore(2 + manifest.spec.concurrency // (manifest.chunk_size // 2))
+
+    async def one(system: str, number: int) -> None:
+        async with gate:
+            results = await evaluate(run.chunk(number), strategies[system], planned, tools)
+            run.commit(system, number, results)
+            done(len(results))
+
+    tasks = [asyncio.create_task(one(*chunk)) for chunk in run.pending()]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def finish(run: Run) -> Report:
+    """Recount everything from the results and write the report."""
+    manifest = run.manifest
+    report = reports.build(
+        manifest.id,
+        manifest.created_at,
+        provenance(manifest),
+        {name: run.results(name) for name in manifest.systems},
+        expected=len(run.samples),
+    )
+    run.save(report)
+    return report
+
+
+def provenance(manifest: Manifest) -> Provenance:
+    """What has to be the same for the numbers to be the same."""
+    configuration = manifest.spec.model_dump_json().encode()
+    return Provenance(
+        ragassay=metadata.version("ragassay"),
+        code_digest=manifest.code_digest,
+        python=platform.python_version(),
+        packages=_packages(),
+        dataset=manifest.dataset,
+        systems=manifest.systems,
+        judge=manifest.judge,
+        embeddings=manifest.embeddings,
+        metrics=manifest.metrics,
+        configuration=manifest.spec,
+        configuration_digest=hashlib.sha256(configuration).hexdigest(),
+    )
+
+
+def _packages() -> dict[str, str]:
+    found = {}
+    for name in _RECORDED_PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+@cache
+def code_digest() -> str:
+    """SHA-256 over the package's source files, names included."""
+    digest = hashlib.sha256()
+    root = Path(__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        digest.update(orjson.dumps([path.relative_to(root).as_posix(), path.read_text()]))
+    return digest.hexdigest()

@@ -1,0 +1,65 @@
+"""The command ``ragassay``: stdout is data, stderr is progress, errors are one line and an exit code."""
+
+from __future__ import annotations
+
+import sys
+from typing import NoReturn
+
+import typer
+
+from ragassay.cli import data, evaluate, look
+from ragassay.errors import AssayError
+
+app = typer.Typer(
+    name="ragassay",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.command("evaluate")(evaluate.evaluate)
+app.command("demo")(evaluate.demo)
+app.add_typer(data.app, name="data")
+app.command("metrics")(look.metrics)
+app.command("schema")(look.schema)
+app.command("doctor")(look.doctor)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"ragassay {version('ragassay')}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _about(
+    context: typer.Context,
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),  # noqa: ARG001 - its callback acts
+) -> None:
+    """Judges RAG systems: retrieval, answer quality, latency and cost, and how far each number can be trusted."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def main() -> NoReturn:
+    """Run the command line.
+
+    Exit codes: 0 ok, 1 gate missed, 2 bad input or usage, 3 unscored, 4 budget, 5 nothing to evaluate, 130 interrupted.
+    """
+    try:
+        code = app(standalone_mode=False)
+    except AssayError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_code)
+    except (typer.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # the parser's own errors have it; anything else is a bug to be seen
+            raise
+        typer.echo(f"error: {error.format_message()}; see: ragassay --help", err=True)
+        sys.exit(2)
+    sys.exit(code if isinstance(code, int) else 0)

@@ -1,0 +1,230 @@
+"""``ragassay evaluate`` and ``ragassay demo``: from files to a report."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ragassay.errors import BadSettings, Unscored
+
+if TYPE_CHECKING:
+    from ragassay.documents import Report
+    from ragassay.models import JobSpec
+    from ragassay.settings import Settings
+    from ragassay.store.folder import Run
+
+Data = Annotated[Path | None, typer.Argument(metavar="[DATA]", help="Queries, with or without responses.")]
+Systems = Annotated[list[str] | None, typer.Option("--system", metavar="NAME=FILE", help="Responses of a system; repeatable.")]
+Metrics = Annotated[str | None, typer.Option("--metrics", metavar="A,B", help="Metrics to compute; see: ragassay metrics.")]
+JudgeName = Annotated[str | None, typer.Option("--judge", metavar="local|MODEL", help="Judge: local, or a LiteLLM model.")]
+ApiBase = Annotated[str | None, typer.Option("--api-base", metavar="URL", help="Address of an OpenAI-compatible provider.")]
+Concurrency = Annotated[int | None, typer.Option("-j", "--concurrency", metavar="N", help="Judge calls at once. [8]")]
+Outputs = Annotated[list[Path] | None, typer.Option("-o", "--output", metavar="FILE", help="Also write .json, .csv, .md.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
+Limit = Annotated[int | None, typer.Option("--limit", metavar="N", help="Only the first N rows.")]
+Seed = Annotated[int | None, typer.Option("--seed", metavar="N", help="Seed of judge and bootstrap. [0]")]
+Format = Annotated[str, typer.Option("--format", metavar="F", help="auto, json, jsonl, csv, tsv, parquet.")]
+Mapping = Annotated[list[str] | None, typer.Option("--map", metavar="OURS=THEIRS", help="Name a column; repeatable.")]
+Duplicates = Annotated[str, typer.Option("--duplicates", metavar="error|keep_first", help="A document listed twice.")]
+Accurate = Annotated[str | None, typer.Option("--accurate", metavar="RULE", help="When an answer counts as accurate.")]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Ask the judge again, whatever earlier runs know.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print calls, tokens and the most it can cost; call nobody.")]
+Resume = Annotated[str | None, typer.Option("--resume", metavar="RUN", help="Go on with an interrupted run; 'last' works.")]
+MaxMissing = Annotated[float | None, typer.Option("--max-missing", metavar="X", help="Share of failed rows allowed. [0.05]")]
+
+
+def evaluate(
+    data: Data = None,
+    system: Systems = None,
+    metrics: Metrics = None,
+    judge: JudgeName = None,
+    api_base: ApiBase = None,
+    concurrency: Concurrency = None,
+    output: Outputs = None,
+    as_json: AsJson = False,
+    limit: Limit = None,
+    seed: Seed = None,
+    format: Format = "auto",  # noqa: A002 - the option's name
+    mapping: Mapping = None,
+    duplicates: Duplicates = "error",
+    accurate: Accurate = None,
+    no_cache: NoCache = False,
+    dry_run: DryRun = False,
+    resume: Resume = None,
+    max_missing: MaxMissing = None,
+) -> None:
+    """Evaluate recorded responses and print a report."""
+    from ragassay.exporters import exporter_for
+    from ragassay.settings import Settings
+
+    for path in output or ():
+        exporter_for(path)
+    settings = Settings()
+    if resume is not None:
+        asked = {"DATA": data, "--system": system, "--metrics": metrics, "--judge": judge, "--limit": limit, "--seed": seed}
+        if given := [name for name, value in asked.items() if value is not None]:
+            raise BadSettings(f"--resume takes everything from the run, so {', '.join(given)} can't be given with it")
+        run = _open(settings, resume)
+    else:
+        if data is None:
+            raise BadSettings("DATA is missing", hint="name a file: ragassay evaluate DATA")
+        spec = _spec(
+            metrics=None if metrics is None else tuple(m.strip() for m in metrics.split(",") if m.strip()),
+            judge=judge or settings.judge,
+            api_base=api_base,
+            concurrency=concurrency,
+            seed=seed,
+            accurate=accurate,
+            max_missing=max_missing,
+            cache=not no_cache,
+        )
+        columns = pairs(mapping, "--map", "OURS=THEIRS")
+        files = {name: Path(file) for name, file in pairs(system, "--system", "NAME=FILE").items()}
+        run = _start(settings, spec, data, files, columns, format, duplicates, limit, dry_run=dry_run)
+    if dry_run:
+        return
+    report = _work(run, settings, quiet=as_json)
+    _show(report, run, output or [], as_json=as_json)
+
+
+def demo() -> None:
+    """Evaluate the two recorded systems of the quickstart dataset; needs no key, no network and no server."""
+    from ragassay.settings import Settings
+    from ragassay.shipped import folder
+
+    quickstart = folder("datasets") / "quickstart"
+    settings = Settings()
+    systems = {path.stem: path for path in sorted((quickstart / "responses").glob("*.jsonl"))}
+    run = _start(settings, _spec(judge="local"), quickstart / "queries.jsonl", systems, {}, "auto", "error", None)
+    report = _work(run, settings, quiet=False)
+    _show(report, run, [], as_json=False)
+    typer.echo(
+        "\nNext, your own file (JSON, JSONL, CSV, TSV or Parquet):\n"
+        "  ragassay data check YOUR_FILE      what is in it, and which metrics it allows\n"
+        "  ragassay evaluate YOUR_FILE        the same report for your system"
+    )
+
+
+def _spec(**given: Any) -> JobSpec:
+    """The specification of what was given; a value out of range is an error in plain words."""
+    from pydantic import ValidationError
+
+    from ragassay.metrics import parse
+    from ragassay.metrics.accuracy import AccuracyRule
+    from ragassay.models import JobSpec
+
+    try:
+        spec = JobSpec.model_validate({name: value for name, value in given.items() if value is not None})
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"])).replace("_", "-")
+        raise BadSettings(f"--{field}: {first['msg'].lower()}, not {first['input']!r}") from None
+    for name in spec.metrics or ():
+        parse(name)
+    AccuracyRule.parse(spec.accurate)
+    return spec
+
+
+def pairs(given: list[str] | None, option: str, form: str) -> dict[str, str]:
+    """What a repeatable NAME=VALUE option was given; raises BadSettings."""
+    pairs: dict[str, str] = {}
+    for text in given or ():
+        name, equals, value = text.partition("=")
+        if not (name.strip() and equals and value.strip()):
+            raise BadSettings(f"{option} {text!r} is not of the form {form}")
+        if name.strip() in pairs:
+            raise BadSettings(f"{option} names {name.strip()!r} twice")
+        pairs[name.strip()] = value.strip()
+    return pairs
+
+
+def _start(
+    settings: Settings,
+    spec: JobSpec,
+    data: Path,
+    files: dict[str, Path],
+    columns: dict[str, str],
+    format: str,  # noqa: A002
+    duplicates: str,
+    limit: int | None,
+    *,
+    dry_run: bool = False,
+) -> Run:
+    """Load everything, then write the new run down."""
+    from ragassay import benchmark, wiring
+    from ragassay.ledger import MemoryLedger
+    from ragassay.store.folder import FolderStore
+
+    if limit is not None and limit < 1:
+        raise BadSettings(f"--limit must be at least 1, not {limit}")
+    dataset, samples, systems = benchmark.load(
+        data, files, format=format, mapping=columns, duplicates=duplicates, limit=limit
+    )
+    tools = wiring.tools(spec, settings, MemoryLedger())
+    return benchmark.prepare(FolderStore(settings.home), spec, dataset, samples, systems, tools)
+
+
+def _open(settings: Settings, reference: str) -> Run:
+    from ragassay.store.folder import FolderStore
+
+    return FolderStore(settings.home).open(reference)
+
+
+def _work(run: Run, settings: Settings, *, quiet: bool) -> Report:
+    """Do what is left of a run and write its report."""
+    from ragassay import benchmark, wiring
+
+    spec = run.manifest.spec
+    with run.locked(), wiring.folder_ledger(run.folder, settings, use_cache=spec.cache) as ledger:
+        tools = wiring.tools(spec, settings, ledger)
+        benchmark.check_unchanged(run, tools)
+        total = len(run.chunks()) and sum(len(run.chunk(n)) for _, n in run.chunks())
+        left = sum(len(run.chunk(n)) for _, n in run.pending())
+        try:
+            with _progress(total, total - left, quiet) as done:
+                asyncio.run(benchmark.work(run, tools, done))
+        except KeyboardInterrupt:
+            typer.echo(f"interrupted; go on with: ragassay evaluate --resume {run.manifest.id}", err=True)
+            raise
+        return benchmark.finish(run)
+
+
+@contextmanager
+def _progress(total: int, already: int, quiet: bool) -> Iterator[Callable[[int], None]]:
+    """A bar on stderr where it is a terminal; elsewhere nothing moves."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda rows: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("evaluating"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("rows", total=total, completed=already)
+        yield lambda rows: bar.advance(task, rows)
+
+
+def _show(report: Report, run: Run, outputs: list[Path], *, as_json: bool) -> None:
+    """Write the files, print the report, and fail when too much could not be scored."""
+    from ragassay import exporters, reports
+
+    for path in outputs:
+        exporters.export(report, path)
+    if as_json:
+        sys.stdout.buffer.write(exporters.json.export(report))
+        sys.stdout.buffer.flush()
+    else:
+        from ragassay.cli.table import print_report
+
+        print_report(report, run.folder / "report.json", outputs)
+    limit = report.provenance.configuration.max_missing
+    beyond = {name: share for name, share in reports.unscored(report).items() if share > limit}
+    if beyond:
+        listed = ", ".join(f"{name} {share:.0%}" for name, share in sorted(beyond.items()))
+        raise Unscored(f"rows without a score because something failed: {listed}; allowed: {limit:.0%} (--max-missing)")

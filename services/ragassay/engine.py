@@ -1,0 +1,144 @@
+"""One chunk: samples x metrics -> results. Respond, judge, score, account; each once per sample.
+
+Knows nothing of queues, stores or HTTP; the command line and the workers both end up here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ragassay.metrics import Chunk, Metric, parse
+from ragassay.metrics.accuracy import AccuracyRule
+from ragassay.models import Embedder, Judge, Judgement, Ledger, Result, Sample, Score, Strategy
+from ragassay.prices import Prices
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to compute for every sample. ``metrics`` are reported; others are computed where a rule needs them."""
+
+    metrics: tuple[Metric, ...]
+    rule: AccuracyRule
+    relevant_from: float | None = None
+    max_grade: float = 3.0
+
+    @property
+    def order(self) -> tuple[Metric, ...]:
+        """All metrics to compute: those asked for and those that ``accurate`` reads, ``accurate`` last."""
+        reads = [parse(name) for name in self.rule.metrics] if any(m.family == "accurate" for m in self.metrics) else []
+        unique = {metric.name: metric for metric in (*self.metrics, *reads)}
+        return tuple(sorted(unique.values(), key=lambda metric: metric.family == "accurate"))
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What an evaluation is plugged into. ``no_embedder`` is the reason given where ``embedder`` is None."""
+
+    judge: Judge
+    ledger: Ledger
+    prices: Prices
+    embedder: Embedder | None = None
+    no_embedder: str = "no embedding model is set up"
+
+
+async def evaluate(samples: Sequence[Sample], strategy: Strategy, plan: Plan, tools: Tools) -> list[Result]:
+    """One result for each sample, in order. What fails for a sample is a reason in its scores.
+
+    Raises BudgetReached, and errors of configuration (a wrong key, an unknown model) that would fail every sample.
+    """
+    began = time.perf_counter()
+    answered = [await _respond(sample, strategy, tools.prices) for sample in samples]
+    judged = time.perf_counter()
+    judgements = await _judge([sample for sample, _ in answered], plan, tools)
+    scoring = time.perf_counter()
+    scores = _score([sample for sample, _ in answered], judgements, plan, tools)
+    share_ms = (time.perf_counter() - scoring + judged - began) * 1000 / max(len(samples), 1)
+    return [
+        _account(sample, priced, strategy.name, judgement, {m.name: scores[m.name][n] for m in plan.metrics}, share_ms)
+        for n, ((sample, priced), judgement) in enumerate(zip(answered, judgements, strict=True))
+    ]
+
+
+async def _respond(sample: Sample, strategy: Strategy, prices: Prices) -> tuple[Sample, bool]:
+    """The sample with its response, and whether its cost was worked out here from tokens and a price."""
+    response = await strategy.respond(sample)
+    if response is None:
+        return sample.model_copy(update={"response": None}), False
+    cost = response.cost_usd
+    if cost is None:
+        cost = prices.cost(response.model, response.input_tokens, response.output_tokens)
+    priced = cost is not None and response.cost_usd is None
+    return sample.model_copy(update={"response": response.model_copy(update={"cost_usd": cost})}), priced
+
+
+async def _judge(samples: Sequence[Sample], plan: Plan, tools: Tools) -> list[Judgement | None]:
+    """Ask the judge about the samples for which at least one judged metric has its input."""
+    judged = [metric for metric in plan.order if metric.sees == "Verdict"]
+    rows = [n for n, sample in enumerate(samples) if any(metric.lacks(sample) is None for metric in judged)]
+    judgements: list[Judgement | None] = [None] * len(samples)
+    if rows:
+        given = await tools.judge.judge([samples[n] for n in rows], tools.ledger)
+        for n, judgement in zip(rows, given, strict=True):
+            judgements[n] = judgement
+    return judgements
+
+
+def _score(
+    samples: Sequence[Sample], judgements: Sequence[Judgement | None], plan: Plan, tools: Tools
+) -> dict[str, list[Score]]:
+    chunk = Chunk(
+        samples,
+        judgements,
+        embedder=tools.embedder,
+        no_embedder=tools.no_embedder,
+        max_grade=plan.max_grade,
+        relevant_from=plan.relevant_from,
+        rule=plan.rule,
+    )
+    for metric in plan.order:
+        chunk.scores[metric.name] = metric.score(chunk)
+    return chunk.scores
+
+
+def _account(
+    sample: Sample,
+    priced: bool,
+    system: str,
+    judgement: Judgement | None,
+    scores: dict[str, Score],
+    share_ms: float,
+) -> Result:
+    judgement, response = judgement or Judgement(), sample.response
+    spent = {}
+    if response:
+        spent = response.model_dump(
+            include={
+                "answer", "retrieved_doc_ids", "error", "model", "input_tokens", "output_tokens", "cost_usd",
+                "latency_ms", "retrieval_latency_ms", "generation_latency_ms",
+            }
+        )  # fmt: skip
+    return Result(
+        query_id=sample.query_id,
+        system=system,
+        query=sample.query,
+        ground_truth_answer=sample.ground_truth_answer,
+        category=sample.category,
+        difficulty=sample.difficulty,
+        metadata=sample.metadata,
+        answerable=sample.answerable,
+        responded=response is not None,
+        priced_by_us=priced,
+        relevant=None if sample.judgments is None else _relevant(sample),
+        scores=scores,
+        verdict=judgement.verdict,
+        evaluation=judgement.usage,
+        waste=judgement.waste,
+        duration_ms=share_ms + judgement.usage.latency_ms,
+        **spent,
+    )
+
+
+def _relevant(sample: Sample) -> int:
+    return sum(grade > 0 for grade in (sample.judgments or {}).values())

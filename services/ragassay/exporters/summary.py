@@ -1,0 +1,108 @@
+"""A report's figures as words: one table of rows per section, shared by the terminal and Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ragassay.documents import Aggregate, CostPerAccurate, Distribution, Report, SystemReport
+from ragassay.models import Usage
+from ragassay.stats import Interval
+
+
+@dataclass(frozen=True)
+class Section:
+    """A titled table: for each row a label and one cell per system."""
+
+    title: str
+    rows: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+def sections(report: Report) -> list[Section]:
+    """Retrieval, answer quality, time, money, and what the evaluation took."""
+    systems = list(report.systems.values())
+    names = report.provenance.metrics
+    found = []
+    for title, kinds in (("Retrieval", {"retrieval"}), ("Answer quality", {"quality"}), ("Measured", {"performance", "cost"})):
+        chosen = [name for name in names if systems[0].metrics[name].kind in kinds]
+        rows = tuple((name, tuple(aggregate(s.metrics[name]) for s in systems)) for name in chosen)
+        found.append(Section(title, rows))
+    found.append(Section("Time and cost of the system", tuple(_row(label, figure, systems) for label, figure in _SYSTEM)))
+    found.append(Section("Spent on the evaluation", tuple(_row(label, figure, systems) for label, figure in _EVALUATION)))
+    return [section for section in found if section.rows]
+
+
+def missing(report: Report) -> Iterator[str]:
+    """A line for each system, metric and reason for which scores are missing."""
+    for name, system in report.systems.items():
+        if system.missing_from_run:
+            yield f"{name}: {system.missing_from_run} of {system.queries} queries got no response"
+        by_reason: dict[tuple[str, int], list[str]] = {}
+        for metric, found in system.metrics.items():
+            for reason, count in found.reasons.items():
+                by_reason.setdefault((reason, count), []).append(metric)
+        for (reason, count), metrics in by_reason.items():
+            yield f"{name}: {', '.join(metrics)}: {count} of {system.queries} without a score ({reason})"
+
+
+def aggregate(found: Aggregate) -> str:
+    """``0.742 [0.65, 0.83] n=30``, and how many are missing."""
+    if found.mean is None:
+        return f"not scored ({found.missing} missing)"
+    short = f", {found.missing} missing" if found.missing else ""
+    return f"{_number(found.mean)} {interval(found.interval)} n={found.n}{short}"
+
+
+def interval(found: Interval) -> str:
+    """``[low, high]``; an infinite bound is ``unbounded``."""
+    if found.low is None:
+        return "[no interval]"
+    high = "unbounded" if found.unbounded or found.high is None else _number(found.high)
+    return f"[{_number(found.low)}, {high}]"
+
+
+def cost_per_accurate(found: CostPerAccurate) -> str:
+    """USD per accurate answer with its interval, or why there is none."""
+    if found.value is None:
+        return f"undefined: {found.reason}"
+    return f"{_number(found.value)} {interval(found.interval)} n={found.n}"
+
+
+def _number(value: float) -> str:
+    return f"{value:.3f}" if abs(value) >= 0.1 or value == 0 else f"{value:.3g}"
+
+
+def _row(label: str, figure: Callable[[SystemReport], str], systems: list[SystemReport]) -> tuple[str, tuple[str, ...]]:
+    return label, tuple(figure(system) for system in systems)
+
+
+def _latency(found: Distribution) -> str:
+    return "not reported" if found.p50 is None else f"{found.p50:.0f} / {found.p95:.0f} / {found.p99:.0f} ms n={found.n}"
+
+
+def _tokens(found: Distribution) -> str:
+    return "not reported" if found.mean is None else f"{found.total:,.0f} ({found.mean:,.0f} a query) n={found.n}"
+
+
+def _money(found: Distribution) -> str:
+    return "unknown" if found.mean is None else f"{found.total:.6f} USD ({found.mean:.3g} a query) n={found.n}"
+
+
+def _usage(used: Usage) -> str:
+    cost = "unknown cost" if used.cost_usd is None else f"{used.cost_usd:.6f} USD"
+    return f"{used.calls} calls, {used.cache_hits} from cache, {used.input_tokens + used.output_tokens:,} tokens, {cost}"
+
+
+_SYSTEM: tuple[tuple[str, Callable[[SystemReport], str]], ...] = (
+    ("latency p50 / p95 / p99", lambda s: _latency(s.latency_ms)),
+    ("retrieval latency", lambda s: _latency(s.retrieval_latency_ms)),
+    ("generation latency", lambda s: _latency(s.generation_latency_ms)),
+    ("input tokens", lambda s: _tokens(s.input_tokens)),
+    ("output tokens", lambda s: _tokens(s.output_tokens)),
+    ("cost", lambda s: _money(s.cost_usd)),
+    ("USD per accurate answer", lambda s: cost_per_accurate(s.cost_per_accurate_answer)),
+)
+_EVALUATION: tuple[tuple[str, Callable[[SystemReport], str]], ...] = (
+    ("judge", lambda s: _usage(s.evaluation.usage)),
+    ("paid and not used", lambda s: _usage(s.evaluation.waste)),
+)

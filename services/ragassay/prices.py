@@ -1,0 +1,49 @@
+"""What a model's tokens cost: LiteLLM's bundled table, with the configuration's prices on top."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from ragassay.models import Price
+
+
+class Prices:
+    """Looks prices up by model name; a model without a price has an unknown cost, never zero."""
+
+    def __init__(self, overrides: Mapping[str, Price] | None = None) -> None:
+        self._overrides = dict(overrides or {})
+
+    def of(self, model: str) -> Price | None:
+        """The model's price; names are tried as given, then without their provider prefix."""
+        for name in (model, model.partition("/")[2]):
+            if name in self._overrides:
+                return self._overrides[name]
+        for name in (model, model.partition("/")[2]):
+            row = _bundled().get(name) if name else None
+            if row and "input_cost_per_token" in row and "output_cost_per_token" in row:
+                costs = (row["input_cost_per_token"] or 0.0, row["output_cost_per_token"] or 0.0)
+                return Price(input_per_1m=costs[0] * 1e6, output_per_1m=costs[1] * 1e6)
+        return None
+
+    def cost(self, model: str | None, input_tokens: int | None, output_tokens: int | None) -> float | None:
+        """Cost in USD; None when the model, its price or its tokens are unknown."""
+        price = self.of(model) if model else None
+        if price is None or input_tokens is None or output_tokens is None:
+            return None
+        return (input_tokens * price.input_per_1m + output_tokens * price.output_per_1m) / 1e6
+
+
+@cache
+def _bundled() -> Mapping[str, Mapping[str, Any]]:
+    """LiteLLM's table, read from its file: importing the library takes seconds, the file milliseconds."""
+    spec = find_spec("litellm")
+    folder = Path(spec.origin).parent if spec and spec.origin else None
+    file = folder / "model_prices_and_context_window_backup.json" if folder else None
+    table: Mapping[str, Mapping[str, Any]] = orjson.loads(file.read_bytes()) if file and file.exists() else {}
+    return table

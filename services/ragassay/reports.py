@@ -1,0 +1,221 @@
+"""Results -> Report. Every total is recounted from the results, so a report can be made again at any time."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+
+from ragassay.documents import (
+    Aggregate,
+    Bounds,
+    CostPerAccurate,
+    Distribution,
+    Evaluation,
+    Provenance,
+    Refusals,
+    Report,
+    RunInfo,
+    Slice,
+    SystemReport,
+)
+from ragassay.metrics import Metric, parse
+from ragassay.models import JobSpec, Result, Score, Usage
+from ragassay.stats import mean_interval, ratio_interval, wilson_interval
+
+MOST_SLICES = 20  # a metadata field with more distinct values than this is an identifier, not a group
+
+
+def build(
+    run_id: str, created_at: str, provenance: Provenance, results: Mapping[str, Sequence[Result]], *, expected: int
+) -> Report:
+    """The report on all systems; it is incomplete when a system has fewer results than ``expected``."""
+    metrics = tuple(parse(name) for name in provenance.metrics)
+    now = datetime.now(UTC)
+    complete = all(len(rows) == expected for rows in results.values())
+    return Report(
+        run=RunInfo(
+            id=run_id,
+            status="finished" if complete else "incomplete",
+            created_at=created_at,
+            finished_at=now.isoformat(timespec="milliseconds"),
+            duration_s=round((now - datetime.fromisoformat(created_at)).total_seconds(), 3),
+        ),
+        provenance=provenance,
+        systems={name: system(rows, metrics, provenance.configuration) for name, rows in results.items()},
+    )
+
+
+def system(rows: Sequence[Result], metrics: Sequence[Metric], spec: JobSpec) -> SystemReport:
+    """Everything about one system."""
+    latency = distribution(row.latency_ms for row in rows)
+    return SystemReport(
+        queries=len(rows),
+        missing_from_run=sum(not row.responded for row in rows),
+        failed_responses=sum(row.error is not None for row in rows),
+        queries_without_relevant=sum(row.relevant == 0 for row in rows),
+        queries_without_hit=sum(_without_hit(row) for row in rows),
+        metrics=aggregates(rows, metrics, spec),
+        slices=slices(rows, metrics, spec),
+        latency_ms=latency,
+        retrieval_latency_ms=distribution(row.retrieval_latency_ms for row in rows),
+        generation_latency_ms=distribution(row.generation_latency_ms for row in rows),
+        throughput_qps=latency.n * 1000 / latency.total if latency.total else None,
+        input_tokens=distribution(row.input_tokens for row in rows),
+        output_tokens=distribution(row.output_tokens for row in rows),
+        cost_usd=distribution(row.cost_usd for row in rows),
+        priced_by_us=sum(row.priced_by_us for row in rows),
+        cost_per_accurate_answer=cost_per_accurate(rows, spec),
+        refusals=_refusals(rows),
+        evaluation=_evaluation(rows),
+        results=tuple(rows),
+    )
+
+
+def aggregates(rows: Sequence[Result], metrics: Iterable[Metric], spec: JobSpec) -> dict[str, Aggregate]:
+    """The aggregate of each metric."""
+    return {m.name: aggregate([row.scores[m.name] for row in rows], m, spec) for m in metrics}
+
+
+def aggregate(scores: Sequence[Score], metric: Metric, spec: JobSpec) -> Aggregate:
+    """Mean, interval, coverage and bounds of one metric.
+
+    Shares get Wilson's interval, other means Student's t, cut at the metric's bounds.
+    """
+    values = [score.value for score in scores if score.value is not None]
+    missing = [score for score in scores if score.value is None]
+    total = math.fsum(values)
+    if metric.share:
+        interval = wilson_interval(round(total), len(values), level=spec.confidence)
+    else:
+        interval = mean_interval(values, level=spec.confidence, bounds=metric.bounds)
+    mean = total / len(values) if values else None
+    return Aggregate(
+        kind=metric.kind,
+        better=metric.better,
+        mean=mean,
+        n=len(values),
+        missing=len(missing),
+        failed=sum(score.missing == "failed" for score in missing),
+        reasons=dict(sorted(Counter(score.reason or "" for score in missing).items())),
+        interval=interval,
+        bounds=_bounds(total, len(scores), len(missing), metric),
+        sd=math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1)) if mean is not None and len(values) > 1 else None,
+    )
+
+
+def _bounds(total: float, n: int, missing: int, metric: Metric) -> Bounds | None:
+    if metric.bounds is None or n == 0:
+        return None
+    low, high = ((total + missing * end) / n for end in metric.bounds)
+    return Bounds(worst=low, best=high) if metric.better == "higher" else Bounds(worst=high, best=low)
+
+
+def distribution(reported: Iterable[float | None]) -> Distribution:
+    """Mean, total and percentiles of what was reported."""
+    everything = list(reported)
+    values = sorted(value for value in everything if value is not None)
+    if not values:
+        return Distribution(n=0, missing=len(everything))
+    total = math.fsum(values)
+    return Distribution(
+        n=len(values),
+        missing=len(everything) - len(values),
+        mean=total / len(values),
+        total=total,
+        **{f"p{p}": _percentile(values, p) for p in (50, 90, 95, 99)},
+    )
+
+
+def _percentile(ordered: Sequence[float], p: float) -> float:
+    """Linear interpolation between the two nearest ranks."""
+    place = (len(ordered) - 1) * p / 100
+    below = math.floor(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+
+
+def cost_per_accurate(rows: Sequence[Result], spec: JobSpec) -> CostPerAccurate:
+    """Total cost over accurate answers, where both are known, with a bootstrap interval."""
+    pairs = [
+        (row.cost_usd, row.scores["accurate"].value)
+        for row in rows
+        if row.cost_usd is not None and "accurate" in row.scores and row.scores["accurate"].value is not None
+    ]
+    costs, accurate = [c for c, _ in pairs], [a for _, a in pairs if a is not None]
+    reason = None
+    if not pairs:
+        reason = "no row has both a known cost and an accuracy"
+    elif not any(accurate):
+        reason = "no answer is accurate"
+    return CostPerAccurate(
+        value=None if reason else math.fsum(costs) / math.fsum(accurate),
+        interval=ratio_interval(costs, accurate, level=spec.confidence, seed=spec.seed),
+        cost_usd=math.fsum(costs),
+        accurate=round(math.fsum(accurate)),
+        n=len(pairs),
+        missing=len(rows) - len(pairs),
+        reason=reason,
+    )
+
+
+def slices(rows: Sequence[Result], metrics: Sequence[Metric], spec: JobSpec) -> dict[str, dict[str, Slice]]:
+    """The rows grouped by category, difficulty and every metadata field that groups them."""
+    fields: dict[str, Callable[[Result], object]] = {"category": lambda r: r.category, "difficulty": lambda r: r.difficulty}
+    for name in dict.fromkeys(key for row in rows for key in row.metadata):
+        fields.setdefault(f"metadata.{name}", lambda r, name=name: r.metadata.get(name))
+    found = {}
+    for field, value_of in fields.items():
+        groups: dict[str, list[Result]] = {}
+        for row in rows:
+            value = value_of(row)
+            if isinstance(value, str | int | bool):
+                groups.setdefault(str(value), []).append(row)
+        if groups and len(groups) <= min(MOST_SLICES, max(1, len(rows) // 2)):
+            found[field] = {value: _slice(group, metrics, spec) for value, group in sorted(groups.items())}
+    return found
+
+
+def _slice(rows: Sequence[Result], metrics: Sequence[Metric], spec: JobSpec) -> Slice:
+    return Slice(n=len(rows), metrics=aggregates(rows, metrics, spec), cost_per_accurate_answer=cost_per_accurate(rows, spec))
+
+
+def _without_hit(row: Result) -> bool:
+    """Did the query have something relevant, and the system retrieve none of it?"""
+    details = next((s.details for s in row.scores.values() if s.details and "first_relevant_rank" in s.details), None)
+    return bool(row.relevant and details and details["first_relevant_rank"] is None)
+
+
+def _refusals(rows: Sequence[Result]) -> Refusals:
+    judged = [row for row in rows if row.verdict and row.verdict.refusal is not None]
+    refused = [row for row in judged if row.verdict and row.verdict.refusal]
+    unanswerable = sum(row.answerable is False for row in refused)
+    return Refusals(
+        judged=len(judged),
+        refused=len(refused),
+        on_answerable=len(refused) - unanswerable,
+        on_unanswerable=unanswerable,
+        unanswerable=sum(row.answerable is False for row in rows),
+    )
+
+
+def _evaluation(rows: Sequence[Result]) -> Evaluation:
+    verdicts = [row.verdict for row in rows if row.verdict]
+    return Evaluation(
+        usage=Usage.total(row.evaluation for row in rows),
+        waste=Usage.total(row.waste for row in rows),
+        evidence_dropped=sum(verdict.evidence_dropped for verdict in verdicts),
+        support_withdrawn=sum(verdict.support_withdrawn for verdict in verdicts),
+        suspicious=sum(bool(verdict.suspicious) for verdict in verdicts),
+    )
+
+
+def unscored(report: Report) -> dict[str, float]:
+    """Per metric, the largest share over systems of rows that had the input and got no score because something failed."""
+    worst: dict[str, float] = {}
+    for one in report.systems.values():
+        for name, found in one.metrics.items():
+            had_input = found.n + found.failed
+            worst[name] = max(worst.get(name, 0.0), found.failed / had_input if had_input else 0.0)
+    return worst

@@ -1,0 +1,30 @@
+"""What all tests share: offline models, a home of their own, and skips that can't go unseen."""
+
+import os
+
+import pytest
+
+os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", LITELLM_LOCAL_MODEL_COST_MAP="True", NO_COLOR="1")
+
+
+@pytest.fixture(autouse=True)
+def _own_home(tmp_path_factory, monkeypatch):
+    """No test sees the developer's runs, cache, keys or .env."""
+    for name in list(os.environ):
+        if name.startswith("RAGASSAY_") or name.endswith("_API_KEY"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("RAGASSAY_HOME", str(tmp_path_factory.mktemp("home")))
+
+
+def pytest_terminal_summary(terminalreporter):
+    skipped = terminalreporter.stats.get("skipped", [])
+    if skipped:
+        terminalreporter.section("SKIPPED TESTS: these promises were not checked")
+        for report in skipped:
+            terminalreporter.line(f"{report.nodeid}: {report.longrepr[-1]}")
+
+
+def pytest_sessionfinish(session, exitstatus):
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if os.environ.get("CI") and reporter and reporter.stats.get("skipped"):
+        session.exitstatus = 1

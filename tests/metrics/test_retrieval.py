@@ -1,0 +1,122 @@
+"""Retrieval metrics against worked values."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ragassay.errors import BadSettings, UnknownName
+from ragassay.metrics import METRICS, parse
+from ragassay.metrics.base import Chunk
+from ragassay.models import Response, Sample
+
+CASES = json.loads((Path(__file__).parents[1] / "vectors" / "retrieval.json").read_text())["cases"]
+
+
+def sample(retrieved, judgments, **more):
+    return Sample(
+        query_id="q", query="what?", relevance_scores=judgments, response=Response(retrieved_doc_ids=retrieved), **more
+    )
+
+
+def value(name, retrieved, judgments):
+    return parse(name).score(Chunk([sample(retrieved, judgments)]))[0].value
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
+def test_worked_values_are_met_to_1e_9(case):
+    got = {name: value(name, case["retrieved"], case["judgments"]) for name in case["expected"]}
+    assert got == pytest.approx(case["expected"], abs=1e-9)
+
+
+def test_the_worked_values_hold_when_all_cases_share_one_batch():
+    chunk = Chunk([sample(case["retrieved"], case["judgments"]) for case in CASES])
+    for name in CASES[0]["expected"]:
+        expected = [case["expected"][name] for case in CASES]
+        assert [score.value for score in parse(name).score(chunk)] == pytest.approx(expected, abs=1e-9)
+
+
+def test_details_tell_how_a_score_came_about():
+    # ranks: x (0), a (2), b (1); dcg@2 = 2 / log2(3); ideal = 2 / log2(2) + 1 / log2(3)
+    score = parse("ndcg@2").score(Chunk([sample(["x", "a", "b"], {"a": 2, "b": 1})]))[0]
+    assert score.details == {
+        "k": 2,
+        "relevant_in_k": 1,
+        "relevant": 2,
+        "first_relevant_rank": 2,
+        "dcg": pytest.approx(1.2618595071),
+        "idcg": pytest.approx(2.6309297535),
+    }
+
+
+def test_first_relevant_rank_is_null_when_nothing_relevant_came():
+    assert parse("mrr").score(Chunk([sample(["x"], {"a": 1})]))[0].details["first_relevant_rank"] is None
+
+
+def test_a_query_without_judgments_is_missing_and_one_with_nothing_relevant_is_zero():
+    unjudged = Sample(query_id="q1", query="?", response=Response(retrieved_doc_ids=["a"]))
+    nothing_relevant = Sample(query_id="q2", query="?", relevant_doc_ids=[], response=Response(retrieved_doc_ids=["a"]))
+    first, second = parse("recall@5").score(Chunk([unjudged, nothing_relevant]))
+    assert (first.value, first.missing) == (None, "no_input")
+    assert "no relevance judgments" in first.reason
+    assert second.value == 0.0
+
+
+def test_a_query_that_the_run_lacks_scores_zero():
+    unanswered = Sample(query_id="q", query="?", relevant_doc_ids=["a"])
+    assert parse("ndcg@10").score(Chunk([unanswered]))[0].value == 0.0
+
+
+def test_a_response_that_does_not_say_what_it_retrieved_is_missing_not_zero():
+    silent = Sample(query_id="q", query="?", relevant_doc_ids=["a"], response=Response(answer="yes"))
+    assert parse("hit@1").score(Chunk([silent]))[0].reason == "the response has no retrieved_doc_ids"
+
+
+def test_negative_grades_count_as_zero():
+    assert value("precision@1", ["a"], {"a": -1}) == 0.0
+
+
+def test_fractional_grades_are_relevant_and_weigh_their_fraction():
+    # ideal: 1 / log2(2) + 0.5 / log2(3); got: 0.5 / log2(2) + 1 / log2(3)
+    assert value("ndcg@2", ["half", "whole"], {"half": 0.5, "whole": 1}) == pytest.approx(
+        (0.5 + 1 / 1.5849625007) / (1 + 0.5 / 1.5849625007)
+    )
+    assert value("recall@1", ["half", "whole"], {"half": 0.5, "whole": 1}) == 0.5
+
+
+def test_relevant_from_raises_the_bar():
+    chunk = Chunk([sample(["a", "b"], {"a": 1, "b": 2})], relevant_from=2)
+    assert parse("precision@2").score(chunk)[0].value == 0.5
+    assert parse("mrr").score(chunk)[0].value == 0.5
+    assert parse("recall@2").score(chunk)[0].value == 1.0
+
+
+@pytest.mark.parametrize(
+    ("spelling", "canonical"),
+    [
+        ("nDCG@10", "ndcg@10"), ("P@5", "precision@5"), ("R@10", "recall@10"), ("RR", "mrr"), ("AP", "map"),
+        ("Success@5", "hit@5"), ("ndcg_cut_10", "ndcg@10"), ("recip_rank", "mrr"), ("Hit@3", "hit@3"),
+        ("MRR@10", "mrr@10"), ("MAP@10", "map@10"), ("rbp@0.8", "rbp@0.8"), ("answer_accuracy", "semantic_similarity"),
+        ("map_cut_5", "map@5"), ("P_5", "precision@5"), ("recall_1", "recall@1"), ("rougeL", "rougeL"),
+    ],
+)  # fmt: skip
+def test_common_spellings_are_understood_and_print_one_name(spelling, canonical):
+    assert parse(spelling).name == canonical
+    assert parse(parse(spelling).name) == parse(spelling)
+
+
+@pytest.mark.parametrize(
+    "bad", ["ndcg@0", "ndcg@-1", "ndcg@1.5", "ndcg@x", "precision", "rbp@1", "rbp@0", "faithfulness@3"]
+)
+def test_a_bad_cutoff_is_an_error_that_names_the_metric(bad):
+    with pytest.raises(BadSettings, match=bad.split("@")[0]):
+        parse(bad)
+
+
+def test_an_unknown_metric_lists_the_near_matches():
+    with pytest.raises(UnknownName, match="unknown metric 'ngcd@10'; did you mean ndcg"):
+        parse("ngcd@10")
+
+
+def test_every_metric_says_what_it_is():
+    assert all(m.description and m.kind in ("retrieval", "quality", "performance", "cost") for m in METRICS)
