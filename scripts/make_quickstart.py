@@ -18,6 +18,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -26,14 +27,12 @@ HOME = Path(__file__).resolve().parents[1] / "datasets" / "quickstart"
 LATENCIES = ("latency_ms", "retrieval_latency_ms", "generation_latency_ms")
 INSTRUCTIONS = "Answer the question from the handbook pages below. If they do not hold the answer, say so."
 REFUSAL = "I could not find an answer to this in the handbook."
-PLANS = ("Solo", "Plus", "Team")
 STOP_WORDS = frozenset(
     """a about all an and any are as at be been but by can cannot could do does for from had has have how i if in into
     is it its me might much my no not of on one or our own so than that the them then there these they this those to up
     us was we what when where which while who whose why will with would yet you your inkmoor""".split()
 )
 FIRST_TOKEN_MS = 250.0
-RESOLVED = re.compile(r"^(?:This plan|It)\b")
 
 
 @dataclass(frozen=True)
@@ -80,13 +79,13 @@ class System:
 def cut(page: str, markdown: str) -> list[Chunk]:
     """The chunks of a page: one for each ``##`` section, numbered from 01; list markers are dropped."""
     start, *sections = re.split(r"^## ", markdown, flags=re.MULTILINE)
-    heading = start.removeprefix("# ").strip()
+    page_title = start.removeprefix("# ").strip()
     chunks = []
     for number, section in enumerate(sections, 1):
         title, _, body = section.partition("\n")
         plain = re.sub(r"^\d+\. ", "", body, flags=re.MULTILINE)
         sentences = re.split(r"(?<=[.!?])\s+", " ".join(plain.split()))
-        chunks.append(Chunk(f"{page}-{number:02d}", f"{heading}: {title.strip()}", tuple(sentences)))
+        chunks.append(Chunk(f"{page}-{number:02d}", f"{page_title}: {title.strip()}", tuple(sentences)))
     return chunks
 
 
@@ -112,23 +111,19 @@ def ranked(hits: Sequence[Hit]) -> list[Hit]:
 
 
 def tfidf(chunks: Sequence[Chunk]) -> Retrieve:
-    """Cosine of TF-IDF vectors. Weak on purpose: no titles (so "this plan" has no name), no stemming, no stop words."""
+    """Cosine of TF-IDF vectors, but for the length of the query's, which is the same for all chunks.
+
+    Weak on purpose: no titles, so "this plan" has no name; no stemming; no stop words, so a rare "how" counts much.
+    """
     bags = [Counter(words(chunk.text)) for chunk in chunks]
     idf = {term: math.log(len(bags) / n) for term, n in Counter(term for bag in bags for term in bag).items()}
     vectors = [{term: n * idf[term] for term, n in bag.items()} for bag in bags]
-    lengths = [math.sqrt(math.fsum(weight**2 for weight in vector.values())) for vector in vectors]
+    lengths = [math.sqrt(math.fsum(weight**2 for weight in vector.values())) or 1.0 for vector in vectors]
 
     def retrieve(query: str) -> list[Hit]:
         asked = Counter(words(query))
-        return ranked(
-            [
-                Hit(
-                    chunk,
-                    math.fsum(n * idf.get(term, 0.0) * vector.get(term, 0.0) for term, n in asked.items()) / length,
-                )
-                for chunk, vector, length in zip(chunks, vectors, lengths, strict=True)
-            ]
-        )
+        dots = [math.fsum(n * idf[t] * vector[t] for t, n in asked.items() if t in vector) for vector in vectors]
+        return ranked([Hit(chunk, dot / length) for chunk, dot, length in zip(chunks, dots, lengths, strict=True)])
 
     return retrieve
 
@@ -144,71 +139,68 @@ def bm25(chunks: Sequence[Chunk], k1: float = 1.2, b: float = 0.75, title_weight
         hits = []
         for chunk, bag in zip(chunks, bags, strict=True):
             norm = k1 * (1 - b + b * bag.total() / mean)
-            terms = (idf.get(t, 0.0) * bag[t] * (k1 + 1) / (bag[t] + norm) for t in asked if t in bag)
-            hits.append(Hit(chunk, math.fsum(terms)))
+            parts = (idf[t] * bag[t] * (k1 + 1) / (bag[t] + norm) for t in asked if t in bag)
+            hits.append(Hit(chunk, math.fsum(parts)))
         return ranked(hits)
 
     return retrieve
 
 
-def recall(sentence: str, place: int, memory: dict[str, str]) -> str:
-    """What the stand-in for a model makes of a sentence. It reads the first context (place 0) closely; in later ones a
-    number that it remembers from the outdated handbook wins over the one on the page."""
+def remembered(sentence: str, place: int, memory: dict[str, str]) -> str:
+    """The sentence as the stand-in for a model passes it on.
+
+    It reads the first context (place 0) closely; in later ones a number remembered from the outdated handbook wins.
+    """
     for now, was in memory.items() if place else ():
         sentence = sentence.replace(now, was)
     return sentence
 
 
-def named(sentence: str, where: str) -> str:
-    """The sentence, a leading "This plan" or "It" replaced by the plan that ``where`` names, if it names just one."""
-    plans = [plan for plan in PLANS if plan.lower() in words(where)]
-    return RESOLVED.sub(plans[0], sentence) if len(plans) == 1 else sentence
+def named(sentence: str, title: str) -> str:
+    """The sentence, with the plan that its chunk's title names, if any, in place of a leading "This plan" or "It"."""
+    plans = [plan for plan in ("Solo", "Plus", "Team") if plan.lower() in words(title)]
+    return re.sub(r"^(?:This plan|It)\b", plans[0], sentence) if plans else sentence
 
 
 def quote(query: str, hits: Sequence[Hit], memory: dict[str, str]) -> str:
-    """Quotes the sentence that shares most words with the query, and the one after it where that is a short one.
-
-    Never refuses. It can't see titles, so it takes it that "this plan" is the plan that the query names.
-    """
-    asked = set(words(query))
-    places = [(place, at) for place, hit in enumerate(hits) for at in range(len(hit.chunk.sentences))]
-    if not places:
+    """Quotes the sentence that shares most words with the query, and the next if that is short. Never refuses."""
+    if not hits:
         return ""
-    place, at = max(places, key=lambda p: (len(asked & set(words(hits[p[0]].chunk.sentences[p[1]]))), -p[0], -p[1]))
+    asked = set(words(query)) - STOP_WORDS
+    spots = [(place, at) for place, hit in enumerate(hits) for at in range(len(hit.chunk.sentences))]
+    place, at = max(spots, key=lambda spot: len(asked & set(words(hits[spot[0]].chunk.sentences[spot[1]]))))
     sentences = hits[place].chunk.sentences
     taken = sentences[at : at + 2] if len(words(sentences[at])) < 12 else sentences[at : at + 1]
-    return " ".join(named(recall(sentence, place, memory), query) for sentence in taken)
+    return " ".join(remembered(sentence, place, memory) for sentence in taken)
 
 
-def composer(chunks: Sequence[Chunk], most: int = 3, refuse_below: float = 0.4, keep: float = 0.5) -> Answer:
-    """Composes up to ``most`` unlike sentences that cover the query's telling words; refuses if even the best is weak.
+def composer(chunks: Sequence[Chunk], most: int = 3, refuse_below: float = 6.0, keep: float = 0.6) -> Answer:
+    """Composes up to ``most`` unlike sentences; refuses where even the first chunk's BM25 score is below a limit.
 
-    A sentence is worth the share of the query's rarity that it (fully) or its title (half) holds, times the square
+    A sentence is worth the rarity of the query's stems that it (fully) or its title (half) holds, times the square
     root of its chunk's score against the first. ``keep`` is the least worth beside the best sentence's.
     """
     idf = rarity([Counter(stems(f"{chunk.title} {chunk.text}")) for chunk in chunks])
-    unseen = math.log(2 * len(chunks) + 1)
 
     def answer(query: str, hits: Sequence[Hit], memory: dict[str, str]) -> str:
-        asked = {term: idf.get(term, unseen) for term in sorted(set(stems(query)))}
-        whole = math.fsum(asked.values())
+        if not hits or hits[0].score < refuse_below:
+            return REFUSAL
+        asked = sorted(set(stems(query)))
         bags, worth = {}, {}
         for place, hit in enumerate(hits):
             title = set(stems(hit.chunk.title))
             for at, sentence in enumerate(hit.chunk.sentences):
                 bag = bags[place, at] = set(stems(sentence))
-                covered = math.fsum(w * (1 if t in bag else 0.5 if t in title else 0) for t, w in asked.items())
-                worth[place, at] = covered / whole * math.sqrt(hit.score / hits[0].score)
-        best = max(worth.values(), default=0.0)
-        if best < refuse_below:
-            return REFUSAL
+                held = math.fsum(idf.get(t, 0.0) * (1 if t in bag else 0.5 if t in title else 0) for t in asked)
+                worth[place, at] = held * math.sqrt(hit.score / hits[0].score)
+        best = max(worth.values())
         chosen: list[tuple[int, int]] = []
         for spot in sorted(worth, key=lambda s: (-worth[s], s)):
             unlike = all(len(bags[spot] & bags[c]) < 0.5 * len(bags[spot] | bags[c]) for c in chosen)
             if len(chosen) < most and worth[spot] >= keep * best and unlike:
                 chosen.append(spot)
         picked = ((place, hits[place].chunk, at) for place, at in sorted(chosen))
-        return " ".join(named(recall(c.sentences[at], place, memory), c.title) for place, c, at in picked)
+        return " ".join(named(remembered(c.sentences[at], place, memory), c.title) for place, c, at in picked)
 
     return answer
 
@@ -235,8 +227,8 @@ def respond(system: System, retrieve: Retrieve, query_id: str, query: str, memor
     composed = perf_counter()
     contexts = [f"{hit.chunk.title}\n\n{hit.chunk.text}" if system.titles else hit.chunk.text for hit in hits]
     read, written = tokens("\n\n".join([INSTRUCTIONS, *contexts, query])), tokens(answer)
-    retrieval = (found - start) * 1000
-    generation = (composed - found) * 1000 + FIRST_TOKEN_MS + written / system.tokens_per_second * 1000
+    retrieval, composing = (found - start) * 1000, (composed - found) * 1000
+    generation = composing + FIRST_TOKEN_MS + written / system.tokens_per_second * 1000
     return {
         "query_id": query_id,
         "answer": answer,
@@ -258,32 +250,28 @@ def make(home: Path) -> dict[str, list[dict[str, Any]]]:
     """Rows of every file that this script writes, by its path below ``home``."""
     pages = sorted((home / "documents").glob("*.md"))
     chunks = [chunk for page in pages for chunk in cut(page.stem, page.read_text(encoding="utf-8"))]
-    facts = json.loads((home / "outdated.json").read_text(encoding="utf-8"))["facts"]
-    memory = {fact["now"]: fact["was"] for fact in facts}
-    queries = read_rows(home / "queries.jsonl")
+    outdated = json.loads((home / "outdated.json").read_text(encoding="utf-8"))
+    memory = {fact["now"]: fact["was"] for fact in outdated["facts"]}
+    queries = [(row["query_id"], row["query"]) for row in read_rows(home / "queries.jsonl")]
     made = {"corpus.jsonl": [{"id": c.id, "title": c.title, "text": c.text} for c in chunks]}
     for system in systems(chunks):
         retrieve = system.index(chunks)
-        made[f"responses/{system.name}.jsonl"] = [
-            respond(system, retrieve, row["query_id"], row["query"], memory) for row in queries
-        ]
+        made[f"responses/{system.name}.jsonl"] = [respond(system, retrieve, *query, memory) for query in queries]
     return made
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The rows of a JSONL file; none if there is no such file."""
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    """The rows of a JSONL file."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def differences(made: dict[str, list[dict[str, Any]]], home: Path) -> list[str]:
     """One line for each row of a file that is not what would be written, latencies aside."""
     found = []
     for name, rows in made.items():
-        there = read_rows(home / name)
-        if len(there) != len(rows):
-            found.append(f"{name}: {len(there)} rows, expected {len(rows)}")
-        for number, (is_, should) in enumerate(zip(there, rows, strict=False), 1):
-            keys = sorted(k for k in is_.keys() | should.keys() if k not in LATENCIES and is_.get(k) != should.get(k))
+        there = read_rows(home / name) if (home / name).exists() else []
+        for number, (old, new) in enumerate(zip_longest(there, rows, fillvalue=dict[str, Any]()), 1):
+            keys = sorted(k for k in old.keys() | new.keys() if k not in LATENCIES and old.get(k) != new.get(k))
             found.extend([f"{name}:{number}: {', '.join(keys)} would change"] if keys else [])
     return found
 
@@ -297,7 +285,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     made = make(options.home)
     if options.check:
         found = differences(made, options.home)
-        print("\n".join(found), file=sys.stderr) if found else print("the recorded files are up to date")
+        print("\n".join(found) or "the recorded files are up to date", file=sys.stderr if found else sys.stdout)
         return 1 if found else 0
     for name, rows in made.items():
         path = options.home / name

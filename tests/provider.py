@@ -190,7 +190,12 @@ class Provider:
     """Serves in a thread of its own. ``script`` names the behaviour of the first calls; ``then`` that of the others."""
 
     def __init__(
-        self, script: Iterable[Behaviour] = (), *, then: Behaviour = good, latency_s: float = 0.0, log: Path | None = None
+        self,
+        script: Iterable[Behaviour] = (),
+        *,
+        then: Behaviour = good,
+        latency_s: float = 0.0,
+        log: Path | None = None,
     ) -> None:
         self.script, self.then, self.latency_s = list(script), then, latency_s
         self.log: list[Seen] = []

@@ -46,23 +46,23 @@ def load(
     mapping: Mapping[str, str] | None = None,
     duplicates: Literal["error", "keep_first"] = "error",
     limit: int | None = None,
+    name: str | None = None,
 ) -> tuple[Source, tuple[Sample, ...], dict[str, tuple[Source, Mapping[str, Response]]]]:
     """The dataset, its samples, and each system's responses: those of ``files``, else those in ``data`` as ``default``."""
-    for name in files:
-        if not _SYSTEM_NAME.fullmatch(name):
-            raise BadSettings(f"system name {name!r} must be letters, digits, '.', '_' or '-', 64 at the most")
-    dataset = load_dataset(data, format=format, mapping=mapping, duplicates=duplicates)
-    samples = dataset.samples[:limit]
-    source = Source(name=dataset.name, path=str(data), digest=dataset.digest, rows=len(samples))
+    for system in files:
+        if not _SYSTEM_NAME.fullmatch(system):
+            raise BadSettings(f"system name {system!r} must be letters, digits, '.', '_' or '-', 64 at the most")
+    dataset = load_dataset(data, format=format, mapping=mapping, duplicates=duplicates, limit=limit)
+    source = Source(name=name or dataset.name, digest=dataset.digest, rows=len(dataset.samples))
     systems: dict[str, tuple[Source, Mapping[str, Response]]] = {}
-    for name, file in files.items():
+    for system, file in files.items():
         given = load_responses(file, format=format, mapping=mapping, duplicates=duplicates)
-        join(dataset, given, name)
-        systems[name] = (Source(name=name, path=str(file), digest=given.digest, rows=len(given.by_id)), given.by_id)
+        responses = {s.query_id: s.response for s in join(dataset, given, system) if s.response}
+        systems[system] = (Source(name=system, digest=given.digest, rows=len(responses)), responses)
     if not files:
-        responses = {sample.query_id: sample.response for sample in samples if sample.response}
+        responses = {sample.query_id: sample.response for sample in dataset.samples if sample.response}
         systems["default"] = (source.model_copy(update={"name": "default", "rows": len(responses)}), responses)
-    return source, samples, systems
+    return source, dataset.samples, systems
 
 
 def computable() -> dict[str, Callable[[Sample], str | None]]:
@@ -104,23 +104,39 @@ def prepare(
     }
     if not any(sample.response for rows in joined.values() for sample in rows):
         raise NothingToEvaluate(
-            "no row has a response", where=dataset.path, hint="name a system's responses: --system NAME=FILE"
+            "no row has a response", where=dataset.name, hint="name a system's responses: --system NAME=FILE"
         )
     metrics = choose(spec, joined)
     if not metrics:
         raise NothingToEvaluate("no default metric has the input it needs", hint="see: ragassay data check FILE")
-    manifest = Manifest(
-        id=new_run_id(spec.name or dataset.name),
-        created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+    sources = {name: source for name, (source, _) in systems.items()}
+    created_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    names = tuple(metric.name for metric in metrics)
+    run = manifest(new_run_id(spec.name or dataset.name), created_at, spec, names, dataset, sources, tools)
+    return store.create(run, samples, {name: responses for name, (_, responses) in systems.items()})
+
+
+def manifest(
+    run_id: str,
+    created_at: str,
+    spec: JobSpec,
+    metrics: tuple[str, ...],
+    dataset: Source,
+    systems: Mapping[str, Source],
+    tools: Tools,
+) -> Manifest:
+    """What a run evaluates, and what judges it."""
+    return Manifest(
+        id=run_id,
+        created_at=created_at,
         spec=spec,
-        metrics=tuple(metric.name for metric in metrics),
+        metrics=metrics,
         dataset=dataset,
-        systems={name: source for name, (source, _) in systems.items()},
+        systems=dict(systems),
         judge={"name": tools.judge.name, **tools.judge.settings},
         embeddings=tools.embedder.name if tools.embedder else None,
         code_digest=code_digest(),
     )
-    return store.create(manifest, samples, {name: responses for name, (_, responses) in systems.items()})
 
 
 def check_unchanged(run: Run, tools: Tools) -> None:
@@ -141,10 +157,10 @@ def check_unchanged(run: Run, tools: Tools) -> None:
 
 async def work(run: Run, tools: Tools, done: Callable[[int], None] = lambda rows: None) -> None:
     """Evaluate the chunks that have no results yet; ``done`` hears how many rows each committed chunk had."""
-    manifest = run.manifest
-    planned = plan(manifest.spec, [parse(name) for name in manifest.metrics])
-    strategies = {name: Recorded(name, run.responses(name)) for name in manifest.systems}
-    gate = asyncio.Semaphore(2 + manifest.spec.concurrency // (manifest.chunk_size // 2))
+    spec = run.manifest.spec
+    planned = plan(spec, [parse(name) for name in run.manifest.metrics])
+    strategies = {name: Recorded(name, run.responses(name)) for name in run.manifest.systems}
+    gate = asyncio.Semaphore(2 + spec.concurrency // (run.manifest.chunk_size // 2))
 
     async def one(system: str, number: int) -> None:
         async with gate:
@@ -163,32 +179,31 @@ async def work(run: Run, tools: Tools, done: Callable[[int], None] = lambda rows
 
 def finish(run: Run) -> Report:
     """Recount everything from the results and write the report."""
-    manifest = run.manifest
     report = reports.build(
-        manifest.id,
-        manifest.created_at,
-        provenance(manifest),
-        {name: run.results(name) for name in manifest.systems},
+        run.manifest.id,
+        run.manifest.created_at,
+        provenance(run.manifest),
+        {name: run.results(name) for name in run.manifest.systems},
         expected=len(run.samples),
     )
     run.save(report)
     return report
 
 
-def provenance(manifest: Manifest) -> Provenance:
+def provenance(run: Manifest) -> Provenance:
     """What has to be the same for the numbers to be the same."""
-    configuration = manifest.spec.model_dump_json().encode()
+    configuration = run.spec.model_dump_json().encode()
     return Provenance(
         ragassay=metadata.version("ragassay"),
-        code_digest=manifest.code_digest,
+        code_digest=run.code_digest,
         python=platform.python_version(),
         packages=_packages(),
-        dataset=manifest.dataset,
-        systems=manifest.systems,
-        judge=manifest.judge,
-        embeddings=manifest.embeddings,
-        metrics=manifest.metrics,
-        configuration=manifest.spec,
+        dataset=run.dataset,
+        systems=run.systems,
+        judge=run.judge,
+        embeddings=run.embeddings,
+        metrics=run.metrics,
+        configuration=run.spec,
         configuration_digest=hashlib.sha256(configuration).hexdigest(),
     )
 

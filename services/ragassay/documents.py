@@ -117,10 +117,9 @@ class SystemReport(Noun):
 
 
 class Source(Noun):
-    """Where data came from: a name, a path as given, a digest of its content and its number of rows."""
+    """Where data came from: a name, a digest of its content, wherever it lay, and its number of rows."""
 
     name: str
-    path: str | None = None
     digest: str
     rows: int
 
@@ -162,3 +161,44 @@ class Report(Noun):
     run: RunInfo
     provenance: Provenance
     systems: dict[str, SystemReport]
+
+
+JobStatus = Literal["queued", "running", "paused", "finalizing", "finished", "failed", "cancelled"]
+
+
+class Progress(Noun):
+    """How far a job is, in rows (one per query and system). ``failed`` rows lack a score because something broke."""
+
+    rows: int
+    done: int
+    failed: int
+
+
+class Job(Noun):
+    """A submitted evaluation. Times are UTC, ISO 8601; ``uncertain_calls`` may have been paid and were lost."""
+
+    id: str
+    name: str | None
+    status: JobStatus
+    created_at: str
+    started_at: str | None = None
+    ended_at: str | None = None
+    judge: str
+    metrics: tuple[str, ...]
+    progress: Progress
+    uncertain_calls: int = 0
+    error: str | None = None
+
+
+class JobPage(Noun):
+    """Jobs, newest first; ``next`` asks for the following page, null on the last one."""
+
+    jobs: tuple[Job, ...]
+    next: str | None
+
+
+class ResultPage(Noun):
+    """Results in the dataset's order; ``next`` asks for the following page, null on the last one."""
+
+    results: tuple[Result, ...]
+    next: str | None

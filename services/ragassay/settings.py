@@ -18,3 +18,29 @@ class Settings(BaseSettings):
     api_base: str | None = Field(None, description="address of an OpenAI-compatible provider")
     api_key: str | None = Field(None, description="its key; else the provider's own variable is read", repr=False)
     embeddings: str | None = Field(None, description="a sentence-transformers model, name or folder; default: bundled")
+    bootstrap_key: str | None = Field(
+        None, repr=False, description="what every caller of /v1 must send as 'Authorization: Bearer ...'"
+    )
+    judges: str | None = Field(None, description="models that jobs may name, with commas; 'local' always is one")
+    max_body_bytes: int = Field(2_000_000, ge=1_000, description="largest request body")
+    max_concurrency: int = Field(32, ge=1, le=256, description="most judge calls at once that a job may ask for")
+    max_timeout_s: float = Field(120.0, gt=0, le=3600, description="longest time for a judge call that a job may ask for")
+    server: str = Field("http://127.0.0.1:8400", description="where 'ragassay submit' and its like find the service")
+    server_key: str | None = Field(None, repr=False, description="what they send as key")
+
+    state_url: str | None = Field(None, description="Redis that keeps the jobs; redis://, rediss:// or unix://", repr=False)
+    broker_url: str | None = Field(None, description="Redis that carries Celery's messages; default: the same", repr=False)
+    lease_s: float = Field(60.0, gt=0, description="seconds after which a silent worker's chunk is given to another")
+    sweep_s: float = Field(15.0, gt=0, description="seconds between two rounds of the sweeper")
+    shutdown_s: float = Field(25.0, ge=1, description="seconds that a stopping worker may go on with its chunks")
+    preload: bool = Field(True, description="import LiteLLM and sentence-transformers when a worker starts")
+
+    @property
+    def state(self) -> str:
+        """The address of the Redis that keeps the jobs."""
+        return self.state_url or "redis://127.0.0.1:6379/0"
+
+    @property
+    def broker(self) -> str:
+        """The address of the Redis that carries messages, as redis-py writes it."""
+        return self.broker_url or self.state

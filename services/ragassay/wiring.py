@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ragassay.embeddings import LocalEmbedder
+from ragassay.embeddings import LocalEmbedder, available
 from ragassay.engine import Tools
-from ragassay.judges.llm import LLMJudge
 from ragassay.judges.local import LocalJudge
 from ragassay.llm import LLM
 from ragassay.models import Embedder, JobSpec, Judge, Ledger
@@ -19,7 +18,7 @@ from ragassay.store.ledger import CallCache, FolderLedger
 
 def embedder(settings: Settings) -> tuple[Embedder | None, str]:
     """The embedding model, or None and why there is none."""
-    missing = LocalEmbedder.available()
+    missing = available(settings.embeddings)
     return (None, missing) if missing else (LocalEmbedder(settings.embeddings), "")
 
 
@@ -27,6 +26,8 @@ def judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None) -> Jud
     """The judge that the specification names: ``local``, or a model that LiteLLM can reach."""
     if spec.judge == "local":
         return LocalJudge(embeddings)
+    from ragassay.judges.llm import LLMJudge
+
     llm = LLM(
         spec.judge.removeprefix("llm:"),
         api_base=spec.api_base or settings.api_base,

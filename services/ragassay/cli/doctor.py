@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from importlib import metadata
 
-from ragassay.embeddings import LocalEmbedder
+from ragassay.embeddings import available
 from ragassay.models import Noun
 from ragassay.prices import Prices
 from ragassay.settings import Settings
@@ -28,7 +28,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
     yield Finding(what="ragassay", ok=True, detail=f"{metadata.version('ragassay')}, Python {platform.python_version()}")
     yield Finding(what="python", ok=sys.version_info >= (3, 11), detail="3.11 or newer is needed")
     yield _writable(settings)
-    missing = LocalEmbedder.available()
+    missing = available(settings.embeddings)
     yield Finding(what="local embeddings", ok=missing is None, detail=missing or "sentence-transformers and the bundled model")
     priced = Prices().of("gpt-4o-mini") is not None
     yield Finding(what="price table", ok=priced, detail="LiteLLM's bundled table" if priced else "not found; reinstall litellm")

@@ -101,7 +101,7 @@ def demo() -> None:
     quickstart = folder("datasets") / "quickstart"
     settings = Settings()
     systems = {path.stem: path for path in sorted((quickstart / "responses").glob("*.jsonl"))}
-    run = _start(settings, _spec(judge="local"), quickstart / "queries.jsonl", systems, {}, "auto", "error", None)
+    run = _start(settings, _spec(judge="local"), quickstart / "queries.jsonl", systems, {}, "auto", "error", None, name="quickstart")
     report = _work(run, settings, quiet=False)
     _show(report, run, [], as_json=False)
     typer.echo(
@@ -154,6 +154,7 @@ def _start(
     duplicates: str,
     limit: int | None,
     *,
+    name: str | None = None,
     dry_run: bool = False,
 ) -> Run:
     """Load everything, then write the new run down."""
@@ -161,10 +162,8 @@ def _start(
     from ragassay.ledger import MemoryLedger
     from ragassay.store.folder import FolderStore
 
-    if limit is not None and limit < 1:
-        raise BadSettings(f"--limit must be at least 1, not {limit}")
     dataset, samples, systems = benchmark.load(
-        data, files, format=format, mapping=columns, duplicates=duplicates, limit=limit
+        data, files, format=format, mapping=columns, duplicates=duplicates, limit=limit, name=name
     )
     tools = wiring.tools(spec, settings, MemoryLedger())
     return benchmark.prepare(FolderStore(settings.home), spec, dataset, samples, systems, tools)

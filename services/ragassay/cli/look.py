@@ -26,13 +26,14 @@ def metrics(as_json: AsJson = False) -> None:
         sys.stdout.buffer.write(orjson.dumps(rows, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
         return
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
     for column in ("metric", "kind", "better", "what it says"):
         table.add_column(column, no_wrap=column != "what it says")
     for found in sorted(METRICS, key=lambda m: (("retrieval", "quality", "performance", "cost").index(m.kind), m.family)):
-        table.add_row(_form(found), found.kind, found.better, found.description)
+        table.add_row(escape(_form(found)), found.kind, found.better, found.description)
     Console(highlight=False).print(table)
 
 

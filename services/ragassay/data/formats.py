@@ -1,25 +1,93 @@
-"""Reads files into rows: JSON, JSON Lines, CSV, TSV and Parquet, each behind the same function.
-
-A reader knows nothing of columns; it hands over plain rows and says where each one stands. JSON Lines and CSV are read
-line by line, Parquet batch by batch; a JSON document has to be read whole, so it is limited in size. A further format
-(TREC, BEIR) is one more ``Format`` in ``FORMATS``.
-"""
+"""Which formats there are, and which of them a file has. TREC and BEIR are to be two more entries of ``FORMATS``."""
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from datetime import date, datetime, time
-from decimal import Decimal
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from ragassay.data.problems import shown
-from ragassay.data.separated import read_csv, read_tsv
-from ragassay.data.source import Source, decoded
-from ragassay.errors import AssayError, BadData, BadInput, NotFound, NothingToEvaluate, TooLarge, UnknownName
+from ragassay.data.documents import read_json, read_jsonl
+from ragassay.data.source import Source
+from ragassay.data.tables import read_csv, read_parquet, read_tsv
+from ragassay.errors import BadData, BadInput, NotFound, NothingToEvaluate, UnknownName
 
-LARGEST_JSON = 2**30
-ROW_KEYS = ("examples", "queries")
+
+@dataclass(frozen=True)
+class Format:
+    """A file format: its extensions, in lower case, and what reads it."""
+
+    name: str
+    extensions: tuple[str, ...]
+    read: Callable[[Path], Source]
+    is_text: bool = True
+
+
+FORMATS = {
+    each.name: each
+    for each in (
+        Format("json", (".json",), read_json),
+        Format("jsonl", (".jsonl", ".ndjson"), read_jsonl),
+        Format("csv", (".csv",), read_csv),
+        Format("tsv", (".tsv", ".tab"), read_tsv),
+        Format("parquet", (".parquet", ".pq"), read_parquet, is_text=False),
+    )
+}
+_NOT_TEXT = (
+    (b"PAR1", "is a Parquet file", "--format parquet"),
+    (b"\x1f\x8b", "is compressed with gzip", "unpack it first"),
+    (b"(\xb5/\xfd", "is compressed with zstandard", "unpack it first"),
+    (b"PK\x03\x04", "is a zip archive or a spreadsheet", "unpack it, or save the sheet as CSV"),
+    (b"\xff\xfe", "is UTF-16 text", "save the file as UTF-8"),
+    (b"\xfe\xff", "is UTF-16 text", "save the file as UTF-8"),
+)
+
+
+def read(path: Path, name: str = "auto") -> Source:
+    """The rows of a file in the format of that name; ``auto`` goes by the extension.
+
+    Raises NotFound, UnknownName (no such format), BadInput (a folder, an unknown extension, no permission),
+    NothingToEvaluate (no byte or no row in it) or BadData (malformed as a whole).
+    """
+    if name != "auto" and name not in FORMATS:
+        raise UnknownName("format", name, ["auto", *FORMATS], where="--format")
+    if path.is_dir():
+        raise BadInput("is a folder, not a file", where=str(path), hint=f"supported are {_supported()}")
+    chosen = FORMATS[name] if name != "auto" else _by_extension(path)
+    try:
+        with path.open("rb") as file:
+            head = file.read(4096)
+        if not head.strip(b"\xef\xbb\xbf \t\r\n"):
+            raise NothingToEvaluate("the file is empty", where=str(path))
+        if chosen.is_text:
+            _refuse_binary(path, head)
+        source = chosen.read(path)
+    except FileNotFoundError:
+        raise NotFound("there is no such file", where=str(path)) from None
+    except OSError as error:
+        raise BadInput(f"can't be read: {error.strerror or error}", where=str(path)) from None
+    if not source.rows and not source.problems:
+        raise NothingToEvaluate("the file holds no rows", where=str(path))
+    return source
+
+
+def _by_extension(path: Path) -> Format:
+    extension = path.suffix.lower()
+    for each in FORMATS.values():
+        if extension in each.extensions:
+            return each
+    if not path.exists():
+        raise NotFound("there is no such file", where=str(path))
+    what = f"the extension {extension!r} names no supported format" if extension else "the file has no extension"
+    raise BadInput(what, where=str(path), hint=f"supported are {_supported()}; --format says which it is")
+
+
+def _supported() -> str:
+    return ", ".join(f"{each.name} ({' '.join(each.extensions)})" for each in FORMATS.values())
+
+
+def _refuse_binary(path: Path, head: bytes) -> None:
+    for magic, what, hint in _NOT_TEXT:
+        if head.startswith(magic):
+            raise BadData([f"{path}: {what}"], hint=hint)
+    if b"\x00" in head:
+        raise BadData([f"{path}: is not text: byte {head.index(0) + 1} is zero"], hint=f"supported are {_supported()}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -66,11 +67,11 @@ def check_text(value: str) -> str:
 
 
 def plain_words(error: ValidationError) -> list[tuple[str, str]]:
-    """(field, what is wrong) for each finding of pydantic, once per field and place; a ``response.`` in front is cut."""
+    """(field, what is wrong) for each finding of pydantic, once per place; a ``response.`` in front is cut."""
     found: dict[str, str] = {}
     for item in error.errors(include_url=False):
         place = [step for step in item["loc"] if step != "[key]"]
-        if place[0] == "response":
+        if place and place[0] == "response":
             place = place[1:]
         if item["type"] in ("string_type", "float_type") and place[-1] in ("str", "float"):
             place.pop()  # one branch of "text or number"; both branches report
@@ -80,6 +81,11 @@ def plain_words(error: ValidationError) -> list[tuple[str, str]]:
             place, what = [what.split()[0]], what
         found.setdefault(_path(place), what)
     return list(found.items())
+
+
+def field_of_place(place: str) -> str:
+    """The field in a place such as ``contexts[2]`` or ``relevance_scores.d1``."""
+    return re.split(r"[.\[]", place, maxsplit=1)[0]
 
 
 def _path(place: Sequence[int | str]) -> str:

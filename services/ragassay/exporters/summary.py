@@ -46,30 +46,34 @@ def missing(report: Report) -> Iterator[str]:
 
 
 def aggregate(found: Aggregate) -> str:
-    """``0.742 [0.65, 0.83] n=30``, and how many are missing."""
+    """``0.742 [0.65, 0.83] n=28/30``: mean, interval, and how many of the rows were scored."""
+    rows = found.n + found.missing
     if found.mean is None:
-        return f"not scored ({found.missing} missing)"
-    short = f", {found.missing} missing" if found.missing else ""
-    return f"{_number(found.mean)} {interval(found.interval)} n={found.n}{short}"
+        return f"not scored n=0/{rows}"
+    return f"{_number(found.mean)} {interval(found.interval)} {_count(found.n, found.missing)}"
 
 
 def interval(found: Interval) -> str:
     """``[low, high]``; an infinite bound is ``unbounded``."""
     if found.low is None:
         return "[no interval]"
-    high = "unbounded" if found.unbounded or found.high is None else _number(found.high)
-    return f"[{_number(found.low)}, {high}]"
+    high = "unbounded" if found.unbounded or found.high is None else _number(found.high, 2)
+    return f"[{_number(found.low, 2)}, {high}]"
 
 
 def cost_per_accurate(found: CostPerAccurate) -> str:
     """USD per accurate answer with its interval, or why there is none."""
     if found.value is None:
         return f"undefined: {found.reason}"
-    return f"{_number(found.value)} {interval(found.interval)} n={found.n}"
+    return f"{_number(found.value)} {interval(found.interval)} {_count(found.n, found.missing)}"
 
 
-def _number(value: float) -> str:
-    return f"{value:.3f}" if abs(value) >= 0.1 or value == 0 else f"{value:.3g}"
+def _count(n: int, missing: int) -> str:
+    return f"n={n}/{n + missing}" if missing else f"n={n}"
+
+
+def _number(value: float, digits: int = 3) -> str:
+    return f"{value:.{digits}f}" if abs(value) >= 0.1 or value == 0 else f"{value:.{digits}g}"
 
 
 def _row(label: str, figure: Callable[[SystemReport], str], systems: list[SystemReport]) -> tuple[str, tuple[str, ...]]:
@@ -77,32 +81,50 @@ def _row(label: str, figure: Callable[[SystemReport], str], systems: list[System
 
 
 def _latency(found: Distribution) -> str:
-    return "not reported" if found.p50 is None else f"{found.p50:.0f} / {found.p95:.0f} / {found.p99:.0f} ms n={found.n}"
+    if found.p50 is None or found.p95 is None or found.p99 is None:
+        return "not reported"
+    digits = 0 if found.p50 >= 10 else 1
+    figures = " / ".join(f"{value:.{digits}f}" for value in (found.p50, found.p95, found.p99))
+    return f"{figures} ms {_count(found.n, found.missing)}"
 
 
 def _tokens(found: Distribution) -> str:
-    return "not reported" if found.mean is None else f"{found.total:,.0f} ({found.mean:,.0f} a query) n={found.n}"
+    if found.mean is None or found.total is None:
+        return "not reported"
+    return f"{found.total:,.0f} ({found.mean:,.0f} a query) {_count(found.n, found.missing)}"
 
 
 def _money(found: Distribution) -> str:
-    return "unknown" if found.mean is None else f"{found.total:.6f} USD ({found.mean:.3g} a query) n={found.n}"
+    if found.mean is None or found.total is None:
+        return "unknown"
+    return f"{_number(found.total)} ({_number(found.mean)} a query) {_count(found.n, found.missing)}"
 
 
 def _usage(used: Usage) -> str:
-    cost = "unknown cost" if used.cost_usd is None else f"{used.cost_usd:.6f} USD"
-    return f"{used.calls} calls, {used.cache_hits} from cache, {used.input_tokens + used.output_tokens:,} tokens, {cost}"
+    if not (used.calls or used.cache_hits or used.retries or used.uncertain_calls):
+        return "nothing"
+    tokens, cost = used.input_tokens + used.output_tokens, "unknown" if used.cost_usd is None else _number(used.cost_usd)
+    parts = [f"{used.calls} calls", f"{tokens:,} tokens", f"{cost} USD"]
+    parts += [f"{used.cache_hits} from cache"] * bool(used.cache_hits)
+    parts += [f"{used.uncertain_calls} perhaps paid"] * bool(used.uncertain_calls)
+    return ", ".join(parts)
+
+
+def _throughput(report: SystemReport) -> str:
+    return "not reported" if report.throughput_qps is None else f"{report.throughput_qps:.2f} queries/s one after another"
 
 
 _SYSTEM: tuple[tuple[str, Callable[[SystemReport], str]], ...] = (
     ("latency p50 / p95 / p99", lambda s: _latency(s.latency_ms)),
     ("retrieval latency", lambda s: _latency(s.retrieval_latency_ms)),
     ("generation latency", lambda s: _latency(s.generation_latency_ms)),
+    ("throughput", _throughput),
     ("input tokens", lambda s: _tokens(s.input_tokens)),
     ("output tokens", lambda s: _tokens(s.output_tokens)),
-    ("cost", lambda s: _money(s.cost_usd)),
+    ("cost in USD", lambda s: _money(s.cost_usd)),
     ("USD per accurate answer", lambda s: cost_per_accurate(s.cost_per_accurate_answer)),
 )
 _EVALUATION: tuple[tuple[str, Callable[[SystemReport], str]], ...] = (
-    ("judge", lambda s: _usage(s.evaluation.usage)),
-    ("paid and not used", lambda s: _usage(s.evaluation.waste)),
+    ("judge, used", lambda s: _usage(s.evaluation.usage)),
+    ("judge, for nothing", lambda s: _usage(s.evaluation.waste)),
 )

@@ -31,9 +31,10 @@ class Units:
 
 
 def units(sample: Sample) -> Units:
-    """Number the sample's units. Facts are ``key_facts``, else the first ground truth's sentences."""
-    facts = sample.key_facts or (sentences(sample.ground_truth_answer[0]) if sample.ground_truth_answer else ())
-    facts = [fact for fact in facts if fact.strip()]
+    """Number the sample's units. Facts are ``key_facts``, else the sentences of the first ground truth that has any."""
+    facts = [fact.strip() for fact in sample.key_facts if fact.strip()]
+    if not facts:
+        facts = next(filter(None, map(sentences, sample.ground_truth_answer)), [])
     contexts = {
         f"C{c}.{s}": text
         for c, context in enumerate(sample.contexts or (), 1)

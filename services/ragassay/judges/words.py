@@ -11,12 +11,13 @@ from functools import lru_cache
 
 _ASCII_WORD = re.compile(r"[a-z0-9]+")
 # Scripts written without spaces: a character is the unit there, as is usual for Chinese and Japanese.
-_UNSPACED = re.compile(r"([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])")
+UNSPACED = re.compile(r"([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])")
 _NUMBER = re.compile(r"(?<![A-Za-z0-9])\d+(?:[.,]\d+)*")
+_SPAN = re.compile(r"\b(\d\d)(\d\d)[-–/](\d\d)\b")
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _NAME = re.compile(r"\b[A-Z][\w'’.-]*")
 _NEGATION = re.compile(
-    r"\b(?:not|no|never|none|nobody|nothing|neither|nor|without|cannot|unable|fails? to|failed to|refus\w+ to)\b"
+    r"\b(?:not(?! only)|no|never|none|nobody|nothing|neither|nor|without|cannot|unable|fail(?:s|ed)? to)\b"
     r"|n['’] ?t\b"
     r"|\b\w+n ' t\b",
     re.IGNORECASE,
@@ -29,16 +30,18 @@ NUMBER_WORDS = {
     )
 } | {"thirty": "30", "forty": "40", "fifty": "50", "sixty": "60", "seventy": "70", "eighty": "80", "ninety": "90"}
 STOP_WORDS = frozenset(
-    "a about after again all also am an and any are as at be because been before being below between both but by can could "
-    "d did do does doing don down during each few for from further had has have having he her here hers him his how i if "
-    "in into is it its itself just ll m may me might more most must my of off on only or other our out over own re s same "
-    "shall she should so some such t than that the their them then there these they this those through to too under until "
-    "up us ve very was we were what when where which while who whom whose why will with would you your yes well".split()
+    "a about after again all also am an and any are as at be because been before being below between both but by "
+    "can could d did do does doing don down during each few for from further had has have having he her here hers "
+    "him his how i if in into is it its itself just ll m may me might more most must my of off on only or other our "
+    "out over own re s same shall she should so some such t than that the their them then there these they this "
+    "those through to too under until up us ve very was we were what when where which while who whom whose why will "
+    "with would you your yes well no not never nor neither none cannot without".split()
 )
 _ENDINGS = (
-    ("ational", "ate"), ("ization", "ize"), ("isation", "ize"), ("fulness", "ful"), ("iveness", "ive"), ("ously", "ous"),
-    ("ments", ""), ("ment", ""), ("ings", ""), ("ing", ""), ("edly", ""), ("ies", "y"), ("ied", "y"), ("ise", "ize"),
-    ("sses", "ss"), ("ches", "ch"), ("shes", "sh"), ("xes", "x"), ("ness", ""), ("ed", ""), ("ly", ""), ("es", "e"), ("s", ""),
+    ("ational", "ate"), ("ization", "ize"), ("isation", "ize"), ("fulness", "ful"), ("iveness", "ive"),
+    ("ously", "ous"), ("ments", ""), ("ment", ""), ("ings", ""), ("ing", ""), ("edly", ""), ("ies", "y"),
+    ("ied", "y"), ("ise", "ize"), ("sses", "ss"), ("ches", "ch"), ("shes", "sh"), ("xes", "x"), ("ness", ""),
+    ("ed", ""), ("ly", ""), ("es", "e"), ("s", ""),
 )  # fmt: skip
 
 
@@ -52,7 +55,7 @@ def words(text: str) -> list[str]:
         return _ASCII_WORD.findall(text)
     text = unicodedata.normalize("NFC", text)
     kept = "".join(c if c.isalnum() or unicodedata.category(c)[0] == "M" else " " for c in text)
-    return _UNSPACED.sub(r" \1 ", kept).split()
+    return UNSPACED.sub(r" \1 ", kept).split()
 
 
 @lru_cache(maxsize=65536)
@@ -77,19 +80,20 @@ def content(text: str) -> frozenset[str]:
 
 
 def numbers(text: str) -> frozenset[str]:
-    """Numbers in digits, in one spelling: ``1,000`` is ``1000`` and ``2.50`` is ``2.5``."""
-    found = set()
-    for token in _NUMBER.findall(text):
+    """Numbers in digits, in one spelling: ``1,000`` is ``1000``, ``2.50`` is ``2.5``, ``2018-19`` is 2018 and 2019."""
+    found: set[str] = set()
+    for token in _NUMBER.findall(_SPAN.sub(r"\1\2 \1\3", text)):
         plain = token.replace(",", "") if _GROUPED.fullmatch(token) else token
         if plain.count(".") == 1 and "," not in plain:
             plain = plain.rstrip("0").rstrip(".")
         found.add(plain.lstrip("0") or "0")
+    found.update(NUMBER_WORDS[w] for w in words(text) if w in NUMBER_WORDS and w not in ("zero", "one"))
     return frozenset(found)
 
 
 def names(text: str) -> frozenset[str]:
     """Stems of capitalised words, but for the first word of the text and stop words."""
-    found = set()
+    found: set[str] = set()
     for match in _NAME.finditer(text):
         if match.start() > 0:
             found.update(w for w in words(match.group()) if w not in STOP_WORDS)

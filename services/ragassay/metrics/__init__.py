@@ -1,6 +1,18 @@
 """Metrics: each a few lines on a chunk's ranked gains, on a verdict, or on a sample."""
 
-from ragassay.metrics import operational, retrieval
+from ragassay.metrics import accuracy, judged, operational, retrieval, semantic, text
 from ragassay.metrics.base import METRICS, Chunk, Metric, metric, parse
 
-__all__ = ["METRICS", "Chunk", "Metric", "metric", "operational", "parse", "retrieval"]
+__all__ = [
+    "METRICS",
+    "Chunk",
+    "Metric",
+    "accuracy",
+    "judged",
+    "metric",
+    "operational",
+    "parse",
+    "retrieval",
+    "semantic",
+    "text",
+]

@@ -24,6 +24,7 @@ from ragassay.models import Embedder, Judgement, Sample, Score
 from ragassay.registry import Registry
 
 if TYPE_CHECKING:
+    from ragassay.metrics.accuracy import AccuracyRule
     from ragassay.metrics.ranked import Ranked
 
 Kind = Literal["retrieval", "quality", "performance", "cost"]
@@ -48,6 +49,7 @@ class Chunk:
     no_embedder: str = "no embedding model is set up"
     max_grade: float = 3.0
     relevant_from: float | None = None
+    rule: AccuracyRule | None = None
     scores: dict[str, list[Score]] = field(default_factory=dict)
 
     @cached_property

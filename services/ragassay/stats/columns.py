@@ -97,19 +97,39 @@ def _plain(groups: Groups) -> Iterable[Hashable]:
     return groups.tolist() if isinstance(groups, np.ndarray) else groups
 
 
+def sums(column: Floats, codes: Codes | None) -> Floats:
+    """The sum of each group, shape (groups,); ``column`` itself where every row stands for itself."""
+    if codes is None:
+        return column
+    return np.bincount(codes, weights=column).astype(np.float64, copy=False)
+
+
+def unit_count(column: Floats, codes: Codes | None) -> int:
+    """How many independent units there are: groups, or else rows."""
+    return len(column) if codes is None else int(codes.max()) + 1
+
+
 def is_constant(column: Floats) -> bool:
     """Whether all values are equal but for rounding."""
     return len(column) > 0 and bool(np.ptp(column) <= SAME * np.abs(column).max())
 
 
-def differences(a: Floats, b: Floats) -> Floats:
-    """``b - a``, with rounding noise cut off, so that equal differences tie. Swapping a and b flips each sign exactly."""
-    scale = max(np.abs(a).max(initial=0.0), np.abs(b).max(initial=0.0))
+def scale_of(a: Floats, b: Floats) -> float:
+    """The largest absolute value in either column."""
+    return float(max(np.abs(a).max(initial=0.0), np.abs(b).max(initial=0.0)))
+
+
+def without_noise(column: Floats, scale: float) -> Floats:
+    """``column`` to 12 significant digits of ``scale``, so that what is equal but for rounding ties."""
     if scale == 0.0:
-        return b - a
-    decimals = int(np.clip(12 - math.ceil(math.log10(scale)), -300, 300))
-    rounded: Floats = np.round(b - a, decimals)
+        return column
+    rounded: Floats = np.round(column, int(np.clip(12 - math.ceil(math.log10(scale)), -300, 300)))
     return rounded
+
+
+def differences(a: Floats, b: Floats) -> Floats:
+    """``b - a`` without rounding noise. Swapping a and b flips each sign exactly."""
+    return without_noise(b - a, scale_of(a, b))
 
 
 class Spread(NamedTuple):
@@ -129,7 +149,7 @@ def spread(column: Floats, codes: Codes | None) -> Spread:
     n, mean = len(column), float(column.mean())
     if codes is None:
         return Spread(mean, float(column.std(ddof=1)) / math.sqrt(n), n)
-    sums = np.bincount(codes, weights=column - mean)
-    count = len(sums)
-    error = math.sqrt(float((sums**2).sum()) * count / (count - 1)) / n if count > 1 else 0.0
+    pulls = sums(column - mean, codes)
+    count = len(pulls)
+    error = math.sqrt(float((pulls**2).sum()) * count / (count - 1)) / n if count > 1 else 0.0
     return Spread(mean, error, count)

@@ -15,8 +15,8 @@ Method = Literal["percentile", "bca"]
 class Interval(Noun):
     """A confidence interval, or None on both sides and the reason why.
 
-    ``level`` is nominal (0.95), ``method`` names how it was made. ``unbounded`` says that there is no upper end: ``high``
-    is None then, because infinity has no place in JSON. A ``reason`` beside bounds is a caveat that belongs to them.
+    ``level`` is nominal (0.95), ``method`` names how it was made. ``unbounded`` says that there is no upper end:
+    ``high`` is None then, because infinity has no place in JSON. A ``reason`` beside bounds is a caveat on them.
     """
 
     low: float | None = None

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from ragassay.errors import BadInput
 from ragassay.stats.columns import (
     SAME,
@@ -19,6 +17,7 @@ from ragassay.stats.columns import (
     numbers,
     share_of,
     spread,
+    unit_count,
 )
 from ragassay.stats.distributions import normal_quantile, t_quantile
 from ragassay.stats.findings import Interval
@@ -42,7 +41,7 @@ def mean_interval(
     column, level, bounds = numbers(values), share_of(level, "level"), bounds_of(bounds)
     codes = codes_of(groups, len(column))
     method = "t" if codes is None else "t, clustered"
-    units = len(column) if codes is None else int(codes.max()) + 1
+    units = unit_count(column, codes)
     if units < 2:
         what = "values" if codes is None else "groups"
         return Interval.absent(f"an interval needs two {what}, there {'is 1' if units else 'are 0'}", level, method)
@@ -59,7 +58,7 @@ def mean_interval(
     if bounds is not None and outside:
         caveat = f"not clipped: there are values outside {bounds[0]:g}..{bounds[1]:g}"
     elif bounds is not None:
-        low, high = max(low, bounds[0]), min(high, bounds[1])
+        low, high = (min(max(end, bounds[0]), bounds[1]) for end in (low, high))
     return Interval(low=low, high=high, level=level, method=method, reason=caveat)
 
 
@@ -79,7 +78,7 @@ def _constant(value: float, units: int, level: float, bounds: Bounds) -> Interva
 def wilson_interval(successes: int, n: int, *, level: float = 0.95) -> Interval:
     """Wilson's score interval of a share: ``successes`` of ``n`` independent rows. Defined from n = 1 on.
 
-    Raises BadSettings when ``successes`` is not between 0 and ``n``.
+    Raises BadInput when there are more successes than rows, BadSettings for a count that is none.
     Source: Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22 (1927); preferred to
     the Wald interval for its coverage at small n by Brown, Cai and DasGupta, Statistical Science 16 (2001).
     """
@@ -115,7 +114,7 @@ def share_interval(values: Values, *, level: float = 0.95, groups: Groups | None
     n, codes = len(column), codes_of(groups, len(column))
     if codes is None:
         return wilson_interval(int(column.sum()), n, level=level)
-    units, method = int(codes.max()) + 1, "wilson, clustered"
+    units, method = unit_count(column, codes), "wilson, clustered"
     if units < 2:
         return Interval.absent("an interval needs two groups, there is 1", level, method)
     share = float(column.mean())

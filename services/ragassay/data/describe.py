@@ -1,0 +1,178 @@
+"""What is in a dataset, before any of it is scored: counts, gaps, duplicates, and what can be computed at all."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ragassay.data.columns import RESPONSE_FIELDS, SAMPLE_FIELDS
+from ragassay.data.dataset import Dataset
+from ragassay.models import Noun, Sample
+
+Lacks = Callable[[Sample], str | None]
+"""Why a metric has no score for a sample, for want of input; None when it has all it needs."""
+
+
+class Spread(Noun):
+    """Mean and extremes over the ``n`` rows that have a value."""
+
+    n: int
+    mean: float
+    min: float
+    max: float
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Spread | None:
+        """None without a value."""
+        given = list(values)
+        if not given:
+            return None
+        return cls(n=len(given), mean=sum(given) / len(given), min=min(given), max=max(given))
+
+
+class RepeatedQuery(Noun):
+    """A query that several rows ask, whatever its case and spacing."""
+
+    query: str
+    query_ids: tuple[str, ...]
+
+
+class Computable(Noun):
+    """How many rows have what a metric needs, and what the others lack: {reason: rows}."""
+
+    metric: str
+    rows: int
+    lacking: dict[str, int]
+
+
+class Description(Noun):
+    """A dataset in numbers. Lengths are in words; ``fields`` counts the rows in which a field has a value."""
+
+    name: str
+    path: str
+    digest: str
+    description: str | None
+    rows: int
+    responses: int
+    mapped: dict[str, str]
+    kept_as_metadata: tuple[str, ...]
+    fields: dict[str, int]
+    categories: dict[str, int]
+    difficulties: dict[str, int]
+    repeated_queries: tuple[RepeatedQuery, ...]
+    relevant_per_query: Spread | None
+    retrieved_per_query: Spread | None
+    contexts_per_query: Spread | None
+    words: dict[str, Spread]
+    metrics: tuple[Computable, ...]
+    warnings: tuple[str, ...]
+
+
+def describe(dataset: Dataset, metrics: Mapping[str, Lacks] | None = None) -> Description:
+    """Describe a dataset. ``metrics`` is {metric name: why a sample lacks its input, or None}."""
+    samples = dataset.samples
+    relevant = [sum(g > 0 for g in s.judgments.values()) for s in samples if s.judgments is not None]
+    return Description(
+        name=dataset.name,
+        path=str(dataset.path),
+        digest=dataset.digest,
+        description=dataset.description,
+        rows=len(samples),
+        responses=sum(s.response is not None for s in samples),
+        mapped=dict(dataset.mapped),
+        kept_as_metadata=dataset.kept,
+        fields=_filled(samples),
+        categories=_table(s.category for s in samples),
+        difficulties=_table(s.difficulty for s in samples),
+        repeated_queries=_repeated(samples),
+        relevant_per_query=Spread.of(relevant),
+        retrieved_per_query=Spread.of(len(s.retrieved_doc_ids) for s in samples if s.retrieved_doc_ids is not None),
+        contexts_per_query=Spread.of(len(s.contexts) for s in samples if s.contexts is not None),
+        words=_words(samples),
+        metrics=tuple(_computable(name, lacks, samples) for name, lacks in (metrics or {}).items()),
+        warnings=(*dataset.warnings, *_doubts(samples)),
+    )
+
+
+def _filled(samples: Iterable[Sample]) -> dict[str, int]:
+    """Rows with a value, for each field that any row has. An empty list of judgments or documents is a value."""
+    counts: Counter[str] = Counter()
+    for sample in samples:
+        counts.update(name for name in (*SAMPLE_FIELDS, "metadata") if _is_given(getattr(sample, name)))
+        if sample.response is not None:
+            counts.update(name for name in RESPONSE_FIELDS if getattr(sample.response, name) is not None)
+    order = (*SAMPLE_FIELDS, *RESPONSE_FIELDS, "metadata")
+    return {name: counts[name] for name in order if counts[name]}
+
+
+def _is_given(value: Any) -> bool:
+    """Fields that default to something empty count as given only when they are not."""
+    return value is not None and value not in ((), {})
+
+
+def _table(labels: Iterable[str | None]) -> dict[str, int]:
+    """Rows per label, the most frequent first; rows without one are not in it."""
+    return dict(sorted(Counter(x for x in labels if x is not None).items(), key=lambda item: (-item[1], item[0])))
+
+
+def _repeated(samples: Iterable[Sample]) -> tuple[RepeatedQuery, ...]:
+    asked: defaultdict[str, list[Sample]] = defaultdict(list)
+    for sample in samples:
+        asked[" ".join(sample.query.casefold().split())].append(sample)
+    return tuple(
+        RepeatedQuery(query=same[0].query, query_ids=tuple(s.query_id for s in same))
+        for same in asked.values()
+        if len(same) > 1
+    )
+
+
+def _words(samples: Iterable[Sample]) -> dict[str, Spread]:
+    lengths: defaultdict[str, list[int]] = defaultdict(list)
+    for sample in samples:
+        lengths["query"].append(len(sample.query.split()))
+        lengths["ground_truth_answer"] += [len(text.split()) for text in sample.ground_truth_answer]
+        lengths["contexts"] += [len(text.split()) for text in sample.contexts or ()]
+        if sample.answer is not None:
+            lengths["answer"].append(len(sample.answer.split()))
+    return {name: spread for name, given in lengths.items() if (spread := Spread.of(given))}
+
+
+def _computable(name: str, lacks: Lacks, samples: Iterable[Sample]) -> Computable:
+    reasons = [lacks(sample) for sample in samples]
+    lacking = Counter(reason for reason in reasons if reason is not None)
+    return Computable(metric=name, rows=reasons.count(None), lacking=dict(lacking.most_common()))
+
+
+def _doubts(samples: tuple[Sample, ...]) -> list[str]:
+    """What can be read and is still not likely to be meant."""
+    judged = [(s, s.judgments) for s in samples if s.judgments is not None]
+    retrieved = [(s, set(s.retrieved_doc_ids), j) for s, j in judged if s.retrieved_doc_ids]
+    found = (
+        (
+            [s for s, j in judged if not any(grade > 0 for grade in j.values())],
+            "have judgments that name no relevant document; retrieval metrics are 0 there",
+        ),
+        (
+            [s for s, j in judged if any(grade < 0 for grade in j.values())],
+            "have negative grades, which count as 0",
+        ),
+        (
+            [s for s in samples if s.primary_relevant is not None and not (s.judgments or {}).get(s.primary_relevant)],
+            "have a primary_relevant that is not among the relevant documents",
+        ),
+        (
+            [s for s in samples if s.answer is not None and not s.answer.strip()],
+            "have an empty answer",
+        ),
+    )
+    doubts = [f"{len(some)} of {len(samples)} rows {what}: {_ids(some)}" for some, what in found if some]
+    if retrieved and not any(ids & j.keys() for _, ids, j in retrieved):
+        doubts.append(
+            f"in none of {len(retrieved)} rows is a retrieved document a judged one; are they ids of the same kind?"
+        )
+    return doubts
+
+
+def _ids(samples: list[Sample], most: int = 3) -> str:
+    return ", ".join(s.query_id for s in samples[:most]) + (" ..." if len(samples) > most else "")

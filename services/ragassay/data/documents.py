@@ -1,0 +1,134 @@
+"""Reads JSON documents and JSON Lines. Strict where the standard library is lax: a key given twice is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ragassay.data.problems import Misfit, shown
+from ragassay.data.source import BOM, SAVE_AS_UTF8, Source, undecodable
+from ragassay.errors import BadData, TooLarge
+
+LARGEST_JSON = 2**30
+ROW_KEYS = ("examples", "queries")
+_SHAPES = "the document should be a list of rows, or an object with a list of them under 'examples' or 'queries'"
+
+
+def read_json(path: Path) -> Source:
+    """A list of rows, or an object with ``examples`` or ``queries`` beside ``name``, ``description``, ``metadata``.
+
+    A document is read whole, so one of more than 1 GiB is TooLarge. Malformed: BadData with line and column.
+    """
+    if path.stat().st_size > LARGEST_JSON:
+        raise TooLarge(
+            f"a JSON document of more than {LARGEST_JSON} bytes would have to be held whole in memory",
+            where=str(path),
+            hint="write it as JSON Lines, which is read line by line",
+        )
+    source = Source(path, counts_lines=False)
+    content = path.read_bytes().removeprefix(BOM)
+    try:
+        document = parse(content.decode())
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise BadData([f"{path}:{line}: {undecodable(content, error)}"], hint=SAVE_AS_UTF8) from None
+    except NotJson as error:
+        raise BadData([f"{path}:{error.line}: column {error.column}: {error.what}"], hint=_hint(error)) from None
+    except Misfit as error:
+        raise BadData([f"{path}: {error.what}"]) from None
+    for number, row in enumerate(_rows(source, document), 1):
+        if isinstance(row, dict):
+            source.rows.append((number, row))
+        else:
+            source.refuse(number, f"should be an object, is {shown(row)}")
+    return source
+
+
+def read_jsonl(path: Path) -> Source:
+    """One object per line; blank lines are passed over. Every bad line becomes a problem; the others are read on."""
+    source = Source(path)
+    with path.open("rb") as file:
+        for number, raw in enumerate(file, 1):
+            line = raw.removeprefix(BOM) if number == 1 else raw
+            if line.isspace():
+                continue
+            try:
+                row = parse(line.decode())
+            except UnicodeDecodeError as error:
+                source.refuse(number, undecodable(line, error))
+                source.hint = source.hint or SAVE_AS_UTF8
+            except NotJson as error:
+                source.refuse(number, f"column {error.column}: {error.what}")
+                if number == 1 and line.strip() in (b"[", b"{"):
+                    source.hint = "the file looks like one JSON document: --format json"
+            except Misfit as error:
+                source.refuse(number, error.what)
+            else:
+                if isinstance(row, dict):
+                    source.rows.append((number, row))
+                else:
+                    source.refuse(number, f"should be an object, is {shown(row)}")
+    return source
+
+
+class NotJson(Exception):
+    """Where and why a text is not JSON; line and column count from 1."""
+
+    def __init__(self, error: json.JSONDecodeError) -> None:
+        self.line, self.column = error.lineno, error.colno
+        self.extra = error.msg == "Extra data"
+        end = error.pos >= len(error.doc.rstrip())
+        reason = "the text ends too early" if end and error.doc.strip() else f"{error.msg[0].lower()}{error.msg[1:]}"
+        self.what = f"is not valid JSON: {reason}"
+        super().__init__(self.what)
+
+
+def _hint(error: NotJson) -> str | None:
+    return "one object per line is JSON Lines: --format jsonl" if error.extra else None
+
+
+def parse(text: str) -> Any:
+    """The value of a JSON text; raises NotJson, or Misfit for JSON that we refuse."""
+    try:
+        return json.loads(text, object_pairs_hook=_object)
+    except json.JSONDecodeError as error:
+        raise NotJson(error) from None
+    except RecursionError:
+        raise Misfit("is nested too deeply") from None
+    except Misfit:
+        raise
+    except ValueError:  # the interpreter's limit on the length of whole numbers
+        raise Misfit("holds a whole number that is too long to be one; write it as text") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for n, key in enumerate(keys) if key in keys[:n])
+        raise Misfit(f"the key {shown(twice)} is given twice in one object")
+    return found
+
+
+def _rows(source: Source, document: object) -> list[Any]:
+    """The rows of a document; what stands beside them becomes the source's name, description and metadata."""
+    if isinstance(document, list):
+        return document
+    given = [key for key in ROW_KEYS if isinstance(document, Mapping) and key in document]
+    if not isinstance(document, Mapping) or len(given) != 1 or not isinstance(document[given[0]], list):
+        raise BadData([f"{source.path}: {_SHAPES}; it is {shown(document)}"])
+    for key in ("name", "description"):
+        if not isinstance(document.get(key, ""), str | None):
+            source.problems.append(f"{source.path}: {key}: should be text, is {shown(document[key])}")
+    if not isinstance(document.get("metadata") or {}, Mapping):
+        source.problems.append(f"{source.path}: metadata: should be an object, is {shown(document['metadata'])}")
+    else:
+        known = ("name", "description", "metadata", given[0])
+        others = {key: value for key, value in document.items() if key not in known}
+        source.metadata = {**others, **(document.get("metadata") or {})}
+    if not source.problems:
+        source.name, source.description = document.get("name"), document.get("description")
+    rows: list[Any] = document[given[0]]
+    return rows

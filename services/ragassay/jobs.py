@@ -1,0 +1,294 @@
+"""The use cases of the service: submit, pump, finalize, cancel, tick. The doors are a few lines over these."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import threading
+import uuid
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+from ragassay import benchmark, reports
+from ragassay.documents import Job, JobPage, Progress, Report, ResultPage, Source
+from ragassay.doorbell import Doorbell
+from ragassay.engine import Tools, evaluate
+from ragassay.errors import AssayError, BadInput, Conflict, NothingToEvaluate, Unavailable
+from ragassay.metrics import parse
+from ragassay.models import CHUNK_SIZE, JobSpec, Ledger, Noun, Result, Sample, Score
+from ragassay.store.redis import Claim, RedisLedger, RedisStore
+from ragassay.strategies.recorded import Recorded
+
+BELLS = 4  # messages of one job that may wait or work at once: many enough for all workers, few enough to be fair
+MOST_ROWS_A_PAGE = 200
+ToolsFor = Callable[[JobSpec, Ledger], Tools]
+
+
+class JobDocument(Noun):
+    """What is kept of a job besides its rows."""
+
+    spec: JobSpec
+    metrics: tuple[str, ...]
+    dataset: Source
+    systems: dict[str, Source]
+    created_at: str
+
+
+class Jobs:
+    """Jobs in Redis. ``tools_for`` plugs an evaluation in; only workers call it, so that the API stays light."""
+
+    def __init__(self, store: RedisStore, doorbell: Doorbell, tools_for: ToolsFor) -> None:
+        self.store, self._doorbell, self._tools_for = store, doorbell, tools_for
+        self._runner: asyncio.Runner | None = None
+
+    # --- for everybody ----------------------------------------------------------------------------------------
+
+    def submit(
+        self, spec: JobSpec, dataset: Source, samples: Sequence[Sample], *, idempotency_key: str | None = None
+    ) -> tuple[Job, bool]:
+        """Save and queue an evaluation of the samples' responses; returns the job and whether it is new.
+
+        Every name is resolved now. Raises NothingToEvaluate, UnknownName, BadSettings; BadInput when the idempotency
+        key belongs to another body, Conflict while its job is being made.
+        """
+        digest = hashlib.sha256(spec.model_dump_json().encode() + dataset.digest.encode()).hexdigest()
+        if idempotency_key and (known := self.store.remember(idempotency_key, digest)):
+            return self.get(known), False
+        try:
+            job = self._create(spec, dataset, samples)
+        except AssayError:
+            if idempotency_key:
+                self.store.forget(idempotency_key)
+            raise
+        if idempotency_key:
+            self.store.made(idempotency_key, digest, job)
+        self._ring(job)
+        return self.get(job), True
+
+    def _create(self, spec: JobSpec, dataset: Source, samples: Sequence[Sample]) -> str:
+        answered = [sample for sample in samples if sample.response]
+        if not answered:
+            raise NothingToEvaluate("no sample has a response", hint="give each sample an answer, contexts or retrieved ids")
+        metrics = benchmark.choose(spec, {"default": samples})
+        if not metrics:
+            raise NothingToEvaluate("no default metric has the input it needs", hint="see /v1/metrics")
+        benchmark.plan(spec, metrics)
+        now = datetime.now(UTC)
+        document = JobDocument(
+            spec=spec,
+            metrics=tuple(metric.name for metric in metrics),
+            dataset=dataset,
+            systems={"default": dataset.model_copy(update={"name": "default", "rows": len(answered)})},
+            created_at=now.isoformat(timespec="milliseconds"),
+        )
+        job = uuid.uuid4().hex
+        chunks = {
+            f"default:{n}": samples[n * CHUNK_SIZE : (n + 1) * CHUNK_SIZE] for n in range(-(-len(samples) // CHUNK_SIZE))
+        }
+        self.store.create(job, document.model_dump_json().encode(), chunks, created_ms=int(now.timestamp() * 1000))
+        return job
+
+    def get(self, job: str) -> Job:
+        """The job as it stands; raises NotFound."""
+        meta = self.store.meta(job)
+        document = JobDocument.model_validate_json(meta["document"])
+        number = {name: int(meta.get(name, b"0")) for name in ("rows", "rows_done", "rows_failed", "uncertain_calls")}
+        status = meta["status"].decode()
+        ended = status in ("finished", "failed", "cancelled")
+        return Job(
+            id=job,
+            name=document.spec.name,
+            status=status,
+            created_at=document.created_at,
+            started_at=_time(meta.get("started_ms")),
+            ended_at=_time(meta.get("turned_ms")) if ended else None,
+            judge=document.spec.judge,
+            metrics=document.metrics,
+            progress=Progress(rows=number["rows"], done=number["rows_done"], failed=number["rows_failed"]),
+            uncertain_calls=number["uncertain_calls"],
+            error=meta["error"].decode() if "error" in meta else None,
+        )
+
+    def page(self, *, cursor: str | None, limit: int) -> JobPage:
+        """Jobs, newest first."""
+        found = self.store.jobs(before=cursor, limit=limit + 1)
+        shown = found[:limit]
+        return JobPage(jobs=tuple(self.get(job) for job in shown), next=shown[-1] if len(found) > limit else None)
+
+    def report(self, job: str) -> bytes:
+        """The report as JSON; raises NotFound, or Conflict while the job has none."""
+        return self.store.report(job)
+
+    def results(self, job: str, *, cursor: str | None, limit: int) -> ResultPage:
+        """The results that are there, in the dataset's order."""
+        first = _offset(cursor)
+        rows = int(self.store.meta(job)["rows"])
+        chunks = [f"default:{n}" for n in range(first // CHUNK_SIZE, -(-min(first + limit, rows) // CHUNK_SIZE))]
+        found = []
+        for chunk in chunks:
+            start = int(chunk.partition(":")[2]) * CHUNK_SIZE
+            for n, result in enumerate(self.store.results(job, [chunk]), start):
+                if first <= n < first + limit:
+                    found.append(result)
+        return ResultPage(results=tuple(found), next=str(first + limit) if first + limit < rows else None)
+
+    def cancel(self, job: str) -> Job:
+        """Stop a job: no new call is made for it. A job that has ended can't be cancelled (Conflict)."""
+        before = self.store.turn(job, "cancelled", "queued", "running", "paused", "finalizing")
+        if before in ("finished", "failed"):
+            raise Conflict(f"job {job} is {before} already")
+        self.store.close(job, self._chunks(job))
+        return self.get(job)
+
+    # --- for workers ------------------------------------------------------------------------------------------
+
+    def pump(self, job: str, bell: int, nonce: str) -> None:
+        """Work on one chunk of a job, then ring again. Delivered at least once, so it claims before it works."""
+        claim = self.store.claim(job)
+        if claim is None:
+            if self.store.is_current(job, bell, nonce):
+                self.store.hush(job, bell)
+            return
+        try:
+            outcome = self._work(claim)
+        except (BadInput, NothingToEvaluate) as error:
+            self.store.fail(job, str(error))
+            self.store.close(job, self._chunks(job))
+            return
+        except Unavailable:
+            self.store.give_back(claim, died=True)
+            raise
+        if outcome == "last":
+            self._doorbell.finalize(job)
+        elif self.store.is_current(job, bell, nonce):
+            self.store.hush(job, bell)
+            self._ring(job)
+
+    def _work(self, claim: Claim) -> str:
+        """Evaluate a claimed chunk and commit it; ``stale`` when the claim was lost meanwhile."""
+        document = self._document(claim.job)
+        samples = self.store.samples(claim.job, claim.chunk)
+        system = claim.chunk.rpartition(":")[0]
+        ledger = RedisLedger(self.store, claim, cache=document.spec.cache)
+        tools = self._tools_for(document.spec, ledger)
+        plan = benchmark.plan(document.spec, [parse(name) for name in document.metrics])
+        strategy = Recorded(system, {s.query_id: s.response for s in samples if s.response})
+        try:
+            results = self._run(claim, evaluate(samples, strategy, plan, tools))
+        except asyncio.CancelledError:
+            return "stale"
+        return self.store.commit(claim, results)
+
+    def _run(self, claim: Claim, evaluation: Coroutine[Any, Any, list[Result]]) -> list[Result]:
+        """Run an evaluation on this process's one event loop, with the lease kept; cancelled when the lease is lost."""
+        if self._runner is None:
+            self._runner = asyncio.Runner()
+        loop = self._runner.get_loop()
+        task = loop.create_task(evaluation)
+        with self._kept(claim, lambda: loop.call_soon_threadsafe(task.cancel)):
+            return loop.run_until_complete(task)
+
+    @contextmanager
+    def _kept(self, claim: Claim, lost: Callable[[], object]) -> Any:
+        """Renew the lease four times in its length, in a thread: scoring keeps the event loop busy."""
+        stop = threading.Event()
+
+        def renew() -> None:
+            while not stop.wait(self.store.lease_ms / 4000):
+                if not self.store.renew(claim):
+                    lost()
+                    return
+
+        thread = threading.Thread(target=renew, daemon=True, name="lease")
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+
+    def finalize(self, job: str) -> None:
+        """Recount everything and keep the report. Idempotent: the last step is what makes the job finished."""
+        meta = self.store.meta(job)
+        if meta["status"] != b"finalizing":
+            return
+        report = self._report(job, JobDocument.model_validate_json(meta["document"]))
+        self.store.save_report(job, orjson.dumps(report.model_dump(mode="json"), option=orjson.OPT_APPEND_NEWLINE))
+        self.store.turn(job, "finished", "finalizing")
+        self.store.close(job, self._chunks(job))
+
+    def _report(self, job: str, document: JobDocument) -> Report:
+        tools = self._tools_for(document.spec, RedisLedger(self.store, Claim(job, "none", ""), cache=False))
+        manifest = benchmark.manifest(
+            job, document.created_at, document.spec, document.metrics, document.dataset, document.systems, tools
+        )
+        results: Mapping[str, list[Result]] = {
+            name: list(self.store.results(job, self._chunks(job))) for name in document.systems
+        }
+        return reports.build(
+            job, document.created_at, benchmark.provenance(manifest), results, expected=document.dataset.rows
+        )
+
+    # --- for the sweeper --------------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Take back what dead workers held, give up chunks that kill them, and ring doorbells that were lost."""
+        for job in self.store.active():
+            for claim in self.store.sweep(job):
+                if self.store.commit(claim, self._hopeless(claim)) == "last":
+                    self._doorbell.finalize(job)
+            self._ring(job)
+
+    def _hopeless(self, claim: Claim) -> list[Result]:
+        """Results without scores for a chunk that killed its worker too often."""
+        document = self._document(claim.job)
+        reason = "the worker died on this chunk again and again"
+        return [
+            Result(
+                query_id=sample.query_id,
+                system=claim.chunk.rpartition(":")[0],
+                query=sample.query,
+                answer=sample.answer,
+                ground_truth_answer=sample.ground_truth_answer,
+                category=sample.category,
+                difficulty=sample.difficulty,
+                metadata=sample.metadata,
+                answerable=sample.answerable,
+                responded=sample.response is not None,
+                scores={name: Score.absent(reason, "failed") for name in document.metrics},
+            )
+            for sample in self.store.samples(claim.job, claim.chunk)
+        ]
+
+    def _ring(self, job: str) -> None:
+        finalizing = self.store.meta(job)["status"] == b"finalizing"
+        for bell, nonce in self.store.due_bells(job, bells=BELLS, patience_ms=self.store.lease_ms):
+            if finalizing:
+                self._doorbell.finalize(job)
+            else:
+                self._doorbell.ring(job, bell, nonce)
+
+    def _document(self, job: str) -> JobDocument:
+        return JobDocument.model_validate_json(self.store.meta(job)["document"])
+
+    def _chunks(self, job: str) -> list[str]:
+        return [f"default:{n}" for n in range(int(self.store.meta(job)["chunks"]))]
+
+
+def _time(milliseconds: bytes | None) -> str | None:
+    if milliseconds is None:
+        return None
+    return datetime.fromtimestamp(int(milliseconds) / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+def _offset(cursor: str | None) -> int:
+    if cursor is None:
+        return 0
+    if not cursor.isdecimal() or len(cursor) > 9:
+        raise BadInput(f"cursor {cursor[:40]!r} is not one that a page gave")
+    return int(cursor)
+

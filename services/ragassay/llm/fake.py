@@ -1,0 +1,75 @@
+"""A model that says what a test scripted; everything around it (judge, ledger, accounts) runs as in earnest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from ragassay.errors import BadSettings
+from ragassay.llm.model import Messages
+from ragassay.models import Call, Ledger, Reply, Usage
+
+Scripted = str | Mapping[str, Any] | Reply | Exception
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One call as it arrived."""
+
+    messages: Messages
+    schema: Mapping[str, Any] | None
+    max_tokens: int
+    call: Call
+
+
+class FakeLLM:
+    """Stands in for ``LLM``. ``replies``: one for each call in order, or a function of the messages.
+
+    A reply is a text, a mapping (sent as JSON), a ``Reply`` or an exception to raise. ``calls`` holds what was asked.
+    """
+
+    def __init__(self, replies: Sequence[Scripted] | Callable[[Messages], Scripted], *, model: str = "fake") -> None:
+        self._replies = replies
+        self.model = model
+        self.settings: Mapping[str, Any] = {"model": model, "parameters": {}, "left_out": []}
+        self.calls: list[Asked] = []
+
+    async def complete(
+        self,
+        messages: Messages,
+        *,
+        schema: Mapping[str, Any] | None = None,
+        schema_name: str = "reply",  # noqa: ARG002 - as LLM has it
+        max_tokens: int,
+        call: Call,
+        ledger: Ledger,
+    ) -> Reply:
+        """The next scripted reply; settled like a real one. Raises BadSettings when the script is at its end."""
+        if settled := await ledger.reserve(call, Usage(calls=1)):
+            return settled
+        self.calls.append(Asked(messages, schema, max_tokens, call))
+        scripted = self._next(messages)
+        if isinstance(scripted, Exception):
+            await ledger.release(call, Usage())
+            raise scripted
+        reply = scripted if isinstance(scripted, Reply) else _reply(scripted, messages, self.model)
+        await ledger.settle(call, reply)
+        return reply
+
+    def _next(self, messages: Messages) -> Scripted:
+        if callable(self._replies):
+            return self._replies(messages)
+        if len(self.calls) > len(self._replies):
+            raise BadSettings(
+                f"the fake model was asked {len(self.calls)} times and knows {len(self._replies)} replies"
+            )
+        return self._replies[len(self.calls) - 1]
+
+
+def _reply(scripted: str | Mapping[str, Any], messages: Messages, model: str) -> Reply:
+    text = scripted if isinstance(scripted, str) else orjson.dumps(scripted).decode()
+    spent = sum(len(m["content"]) for m in messages) // 4
+    return Reply(text=text, model=model, usage=Usage(calls=1, input_tokens=spent, output_tokens=len(text) // 4))

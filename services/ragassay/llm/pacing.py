@@ -1,0 +1,77 @@
+"""When a call may be sent: so many at once, not before the provider is ready again, and after how long once more."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from weakref import WeakKeyDictionary
+
+LONGEST_WAIT_S = 60.0
+_FIRST_BACKOFF_S, _LONGEST_BACKOFF_S = 0.5, 30.0
+_dice = random.SystemRandom()
+
+
+class Pace:
+    """Slots for calls in flight, and a gate that all calls share: what one call is told to wait, all of them wait.
+
+    Used from several event loops, each has ``concurrency`` slots of its own; the gate is common to all.
+    """
+
+    def __init__(self, concurrency: int) -> None:
+        self.concurrency = concurrency
+        self._opens = 0.0
+        self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+
+    @asynccontextmanager
+    async def slot(self) -> AsyncIterator[None]:
+        """Wait for a free slot and an open gate, and hold the slot for the length of the block."""
+        slots = self._of_this_loop()
+        while True:
+            while (wait := self._opens - time.monotonic()) > 0:
+                await asyncio.sleep(wait)
+            async with slots:
+                if time.monotonic() >= self._opens:
+                    yield
+                    return
+
+    def hold(self, seconds: float) -> None:
+        """Send nothing for so long, a minute at the most; a gate that is shut for longer stays so."""
+        self._opens = max(self._opens, time.monotonic() + min(seconds, LONGEST_WAIT_S))
+
+    def _of_this_loop(self) -> asyncio.Semaphore:
+        loop = asyncio.get_running_loop()
+        if loop not in self._slots:
+            self._slots[loop] = asyncio.Semaphore(self.concurrency)
+        return self._slots[loop]
+
+
+def backoff(tries: int) -> float:
+    """Seconds before the next attempt, after ``tries`` of them: full jitter, so that calls don't come back together."""
+    return _dice.uniform(0.0, min(_LONGEST_BACKOFF_S, _FIRST_BACKOFF_S * 2.0 ** min(tries, 16)))
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that the provider asks to wait (``Retry-After``: seconds or an HTTP date); None where it doesn't say.
+
+    ``retry-after-ms`` is what some providers add for finer steps. Names of ``headers`` are in lower case.
+    """
+    seconds: float | None = None
+    try:
+        if milliseconds := headers.get("retry-after-ms"):
+            seconds = float(milliseconds) / 1000
+        elif text := headers.get("retry-after"):
+            seconds = float(text) if text.strip()[:1].isdigit() else _until(text)
+    except ValueError:
+        return None
+    return max(seconds, 0.0) if seconds is not None and math.isfinite(seconds) else None
+
+
+def _until(date: str) -> float:
+    moment = parsedate_to_datetime(date)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - datetime.now(UTC).timestamp()

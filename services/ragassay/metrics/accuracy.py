@@ -1,0 +1,120 @@
+"""``accurate``: is an answer good enough, yes or no? Decided by a rule over other metrics, which a user may write."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ragassay.errors import BadSettings
+from ragassay.metrics.base import Chunk, metric, parse
+from ragassay.models import Score
+
+DEFAULT_RULE = "correctness >= 0.5 else semantic_similarity >= 0.8"
+OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+_CONDITION = re.compile(r"([^\s<>=!]+)\s*(>=|<=|>|<)\s*([^\s<>=!]+)")
+_EXAMPLE = f"write, for example, {DEFAULT_RULE}"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A metric compared with a number."""
+
+    metric: str
+    sign: str
+    bound: float
+
+    def __str__(self) -> str:
+        return f"{self.metric} {self.sign} {self.bound:g}"
+
+    def holds(self, value: float) -> bool:
+        """Does ``value`` meet the condition?"""
+        return OPERATORS[self.sign](value, self.bound)
+
+
+@dataclass(frozen=True, slots=True)
+class AccuracyRule:
+    """Alternatives, tried in order; each a list of conditions that must all hold.
+
+    An alternative decides when all its metrics have a value, or one that has a value fails; else the next is tried.
+    """
+
+    alternatives: tuple[tuple[Condition, ...], ...]
+
+    @classmethod
+    def parse(cls, text: str) -> AccuracyRule:
+        """The rule that ``NAME SIGN NUMBER [and ...] [else ...]`` spells, as in the default rule.
+
+        Raises BadSettings that quotes the part that can't be read, UnknownName for a metric that nobody knows.
+        """
+        return cls(
+            tuple(
+                tuple(_condition(part, text) for part in re.split(r"(?i)\s+and\s+", alternative))
+                for alternative in re.split(r"(?i)\s+else\s+", text.strip())
+            )
+        )
+
+    def __str__(self) -> str:
+        return " else ".join(" and ".join(map(str, conditions)) for conditions in self.alternatives)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Canonical names of the metrics that the rule reads, each once, in order."""
+        return tuple(dict.fromkeys(c.metric for conditions in self.alternatives for c in conditions))
+
+    def decide(self, scores: Mapping[str, Score]) -> Score:
+        """1 or 0 and the condition that decided; missing, with every reason, where no alternative can decide."""
+        for conditions in self.alternatives:
+            values = [_value(scores, c) for c in conditions]
+            failing = [
+                f"{c.metric} is {value:.3g}, not {c.sign} {c.bound:g}"
+                for c, value in zip(conditions, values, strict=True)
+                if value is not None and not c.holds(value)
+            ]
+            details = {"rule": str(self), "decided_by": " and ".join(map(str, conditions))}
+            if failing:
+                return Score(value=0.0, reason="; ".join(failing), details=details)
+            if None not in values:
+                return Score(value=1.0, details=details)
+        return self._undecided(scores)
+
+    def _undecided(self, scores: Mapping[str, Score]) -> Score:
+        absent = {name: scores.get(name) for name in self.metrics if (s := scores.get(name)) is None or s.value is None}
+        reasons = [f"{name}: {score.reason if score else 'was not computed'}" for name, score in absent.items()]
+        causes = {score.missing if score else "no_input" for score in absent.values()}
+        cause = next(cause for cause in ("failed", "no_input", "undefined") if cause in causes)
+        return Score.absent("; ".join(reasons), cause)
+
+
+def _value(scores: Mapping[str, Score], condition: Condition) -> float | None:
+    score = scores.get(condition.metric)
+    return None if score is None else score.value
+
+
+def _condition(part: str, rule: str) -> Condition:
+    found = _CONDITION.fullmatch(part.strip())
+    if found is None:
+        raise BadSettings(f"accuracy rule {rule!r}: can't read {part.strip()!r}", hint=_EXAMPLE)
+    name, sign, bound = found.groups()
+    if name.lower() == "accurate":
+        raise BadSettings(f"accuracy rule {rule!r}: accurate can't depend on itself", hint=_EXAMPLE)
+    try:
+        number = float(bound)
+    except ValueError:
+        number = float("nan")
+    if not abs(number) < float("inf"):
+        raise BadSettings(f"accuracy rule {rule!r}: {bound!r} is not a number", hint=_EXAMPLE)
+    return Condition(parse(name).name, sign, number)
+
+
+@metric(better="higher", needs="answer", share=True)
+def accurate(chunk: Chunk) -> list[Score]:
+    """Is the answer accurate, by the rule of the run? Its mean is the share of accurate answers."""
+    rule = chunk.rule or AccuracyRule.parse(DEFAULT_RULE)
+    return [rule.decide({name: scores[n] for name, scores in chunk.scores.items()}) for n in range(len(chunk.samples))]

@@ -1,0 +1,175 @@
+"""Metrics of a verdict. The judge says what holds of each sentence and fact; the arithmetic is all here.
+
+A unit that the judge left unanswered makes the metrics that need it missing; it never shrinks a denominator.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from ragassay.judges.verdict import context_number
+from ragassay.metrics.base import metric
+from ragassay.models import FactVerdict, Score, SentenceVerdict, Verdict
+
+SUPPORT: Mapping[str, float] = {"supported": 1.0, "partly": 0.5, "contradicted": 0.0, "not_found": 0.0}
+COVERED: Mapping[str, float] = {"yes": 1.0, "partly": 0.5, "no": 0.0}
+RELEVANCE: Mapping[str, float] = {"none": 0.0, "barely": 0.25, "partly": 0.5, "mostly": 0.75, "full": 1.0}
+EMPTY = "the answer is empty"
+MOST_REASONS = 5
+
+
+@metric(better="higher", needs=("answer", "contexts", "verdict"))
+def faithfulness(verdict: Verdict) -> Score:
+    """Share of the answer's sentences that the retrieved contexts support; partly counts half."""
+    if not verdict.has_contexts:
+        return _no_contexts()
+    if not verdict.sentences:
+        return Score.absent(EMPTY)
+    support = {s.id: s.support for s in verdict.sentences}
+    if (left := _unanswered(support)) is not None:
+        return left
+    return Score(
+        value=_mean(SUPPORT[s] for s in support.values() if s),
+        reason=_reasons((s.id, s.why) for s in verdict.sentences if s.support != "supported"),
+        details={"sentences": len(support), **_counts(support.values(), SUPPORT)},
+    )
+
+
+@metric(better="higher", needs=("answer", "truth", "verdict"))
+def completeness(verdict: Verdict) -> Score:
+    """Share of the ground truth's key facts that the answer covers; partly counts half."""
+    if not verdict.facts:
+        return _no_truth()
+    if not verdict.sentences:
+        return Score(value=0.0, reason=EMPTY)
+    covered = {f.id: f.covered for f in verdict.facts}
+    if (left := _unanswered(covered)) is not None:
+        return left
+    return Score(
+        value=_mean(COVERED[c] for c in covered.values() if c),
+        reason=_reasons((f.id, f.why) for f in verdict.facts if f.covered != "yes"),
+        details={"facts": len(covered), **_counts(covered.values(), COVERED)},
+    )
+
+
+@metric(better="higher", needs=("answer", "verdict"))
+def relevance(verdict: Verdict) -> Score:
+    """How far the answer addresses the query, in five steps: none, barely, partly, mostly, full."""
+    if not verdict.sentences:
+        return Score(value=0.0, reason=EMPTY)
+    if verdict.relevance is None:
+        return Score.absent("the judge did not say how far the answer addresses the query", "failed")
+    marks = ["the answer refuses"] if verdict.refusal else []
+    return Score(
+        value=RELEVANCE[verdict.relevance],
+        reason="; ".join([*marks, *([verdict.why] if verdict.why else [])]) or None,
+        details={"step": verdict.relevance, "refusal": verdict.refusal},
+    )
+
+
+@metric(better="higher", needs=("answer", "truth", "verdict"))
+def correctness(verdict: Verdict) -> Score:
+    """F1 of the share of the answer's sentences that agree with the ground truth, and of completeness."""
+    recall = completeness(verdict)
+    if recall.value is None or not verdict.sentences:
+        return recall
+    truth = {s.id: s.truth for s in verdict.sentences}
+    if (left := _unanswered(truth)) is not None:
+        return left
+    precision = sum(t == "agrees" for t in truth.values()) / len(truth)
+    conflicting = (_note(s, "conflicts with the ground truth") for s in verdict.sentences if s.truth == "conflicts")
+    return Score(
+        value=2 * precision * recall.value / (precision + recall.value) if precision + recall.value else 0.0,
+        reason=_reasons([*conflicting, *((f.id, f.why) for f in verdict.facts if f.covered != "yes")]),
+        details={
+            "precision": precision,
+            "recall": recall.value,
+            **_counts(truth.values(), ("agrees", "conflicts", "absent")),
+        },
+    )
+
+
+@metric(better="higher", needs=("contexts", "verdict"))
+def context_precision(verdict: Verdict) -> Score:
+    """Average precision of the contexts that were needed, in retrieved order.
+
+    Needed are those that hold a fact of the ground truth; without ground truth, those that a supported or partly
+    supported sentence of the answer rests on. Undefined when none was.
+    """
+    if not verdict.has_contexts:
+        return _no_contexts()
+    resting: Sequence[SentenceVerdict | FactVerdict]
+    if verdict.facts:
+        left, what = (
+            _unanswered({f.id: f.covered for f in verdict.facts}),
+            "no context holds a fact of the ground truth",
+        )
+        resting = verdict.facts
+    else:
+        left, what = _unanswered({s.id: s.support for s in verdict.sentences}), "no sentence rests on a context"
+        resting = [s for s in verdict.sentences if s.support in ("supported", "partly")]
+    if left is not None:
+        return left
+    needed = sorted({context_number(label) for unit in resting for label in unit.evidence})
+    if not needed:
+        return Score.absent(what if verdict.facts or verdict.sentences else EMPTY)
+    value = _mean(hit / rank for hit, rank in enumerate(needed, 1))
+    return Score(value=value, details={"needed": needed, "by": "facts" if verdict.facts else "sentences"})
+
+
+@metric(better="higher", needs=("contexts", "truth", "verdict"))
+def context_recall(verdict: Verdict) -> Score:
+    """Share of the ground truth's facts that the retrieved contexts hold."""
+    if not verdict.has_contexts:
+        return _no_contexts()
+    if not verdict.facts:
+        return _no_truth()
+    if (left := _unanswered({f.id: f.covered for f in verdict.facts})) is not None:
+        return left
+    lacking = [f.id for f in verdict.facts if not f.evidence]
+    return Score(
+        value=1 - len(lacking) / len(verdict.facts),
+        reason=f"not in the contexts: {_listed(lacking)}" if lacking else None,
+        details={"facts": len(verdict.facts), "found": len(verdict.facts) - len(lacking)},
+    )
+
+
+def _no_contexts() -> Score:
+    return Score.absent("the response has no contexts", "no_input")
+
+
+def _no_truth() -> Score:
+    return Score.absent("the query has no ground truth", "no_input")
+
+
+def _unanswered(answers: Mapping[str, str | None]) -> Score | None:
+    """A missing score that names the units without an answer; None when all have one."""
+    left = [unit for unit, answer in answers.items() if answer is None]
+    return Score.absent(f"the judge left {_listed(left)} unanswered", "failed") if left else None
+
+
+def _mean(values: Iterable[float]) -> float:
+    listed = list(values)
+    return sum(listed) / len(listed)
+
+
+def _counts(answers: Iterable[str | None], kinds: Iterable[str]) -> dict[str, int]:
+    counted = Counter(answers)
+    return {kind: counted[kind] for kind in kinds}
+
+
+def _note(sentence: SentenceVerdict, otherwise: str) -> tuple[str, str]:
+    return sentence.id, sentence.why or otherwise
+
+
+def _reasons(notes: Iterable[tuple[str, str]]) -> str | None:
+    """The first few reasons, each after the id it belongs to; None when there is none."""
+    given = [f"{unit}: {why}" for unit, why in notes if why]
+    more = [f"and {len(given) - MOST_REASONS} more"] if len(given) > MOST_REASONS else []
+    return "; ".join(given[:MOST_REASONS] + more) or None
+
+
+def _listed(units: Sequence[str]) -> str:
+    more = f" and {len(units) - MOST_REASONS} more" if len(units) > MOST_REASONS else ""
+    return ", ".join(units[:MOST_REASONS]) + more

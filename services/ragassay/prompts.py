@@ -1,0 +1,69 @@
+"""Loads prompts by name. A prompt's version is the hash of its file, so a report says exactly what a judge was told."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from ragassay.errors import BadSettings, UnknownName
+
+_NAME = re.compile(r"[a-z0-9_-]+(?:/[a-z0-9_-]+)*")
+_FRONT = re.compile(r"---\n(.*?)\n---\n", re.DOTALL)
+_SLOT = re.compile(r"\{\{ ?(\w+) ?\}\}")
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A prompt's text and where it came from. ``version`` is the first 12 hex digits of the file's SHA-256."""
+
+    name: str
+    version: str
+    text: str
+    meta: Mapping[str, str]
+
+    def render(self, **values: object) -> str:
+        """The text with every ``{{ slot }}`` filled in. Nothing is escaped: that is for the caller, who knows how.
+
+        Raises BadSettings when a slot has no value or a value has no slot.
+        """
+        slots = set(_SLOT.findall(self.text))
+        if slots != set(values):
+            odd = ", ".join(sorted(slots ^ set(values)))
+            raise BadSettings(f"prompt {self.name!r}: slots and values differ: {odd}")
+        return _SLOT.sub(lambda slot: str(values[slot.group(1)]), self.text)
+
+
+def load(name: str) -> Prompt:
+    """The prompt ``prompts/<name>.md``, for example ``judge/verdict``.
+
+    Front matter (``key: value`` lines between two lines of ``---``) becomes ``meta`` and is no part of the text.
+    Raises UnknownName with the near matches, BadSettings when the prompts were not installed.
+    """
+    return _load(folder(), name)
+
+
+def folder() -> Path:
+    """Where the prompts are: in the package when it was installed from a wheel, else in the checkout."""
+    here = Path(__file__).resolve().parent
+    for place in (here / "_shipped" / "prompts", here.parents[1] / "prompts"):
+        if place.is_dir():
+            return place
+    raise BadSettings("the prompts are missing", where=str(here), hint="install ragassay again")
+
+
+@cache
+def _load(place: Path, name: str) -> Prompt:
+    path = place / f"{name}.md"
+    if not _NAME.fullmatch(name) or not path.is_file():
+        known = [found.relative_to(place).with_suffix("").as_posix() for found in place.rglob("*.md")]
+        raise UnknownName("prompt", name, known)
+    content = path.read_text(encoding="utf-8")  # universal newlines: the version is the same on every system
+    front = _FRONT.match(content)
+    lines = front.group(1).splitlines() if front else []
+    meta = {key.strip(): value.strip() for key, found, value in (line.partition(":") for line in lines) if found}
+    text = content[front.end() :] if front else content
+    return Prompt(name, hashlib.sha256(content.encode()).hexdigest()[:12], text.strip(), meta)

@@ -1,0 +1,60 @@
+"""How far numbers can be trusted: intervals, tests, corrections, power, sequences and trends. Pure and seeded.
+
+Nothing here reads, writes or remembers; the same input and seed give the same result. docs/statistics.md says which
+question each function answers, and why this way.
+"""
+
+from ragassay.stats.bootstrap import bootstrap_interval, ratio_interval
+from ragassay.stats.corrections import Correction, benjamini_hochberg, bonferroni, correct, holm, marks
+from ragassay.stats.costs import incremental_cost, pareto_front
+from ragassay.stats.findings import (
+    ChangePoint,
+    Effect,
+    IncrementalCost,
+    Interval,
+    NonInferiority,
+    PairedTest,
+    ParetoFront,
+    Significance,
+    UnpairedTest,
+)
+from ragassay.stats.intervals import mean_interval, share_interval, wilson_interval
+from ragassay.stats.power import minimum_detectable_effect, needed_n, power_of
+from ragassay.stats.sequences import ConfidenceSequence, StopRule, stop_rule
+from ragassay.stats.tests import non_inferiority, paired, welch
+from ragassay.stats.trends import change_points
+
+__all__ = [
+    "ChangePoint",
+    "ConfidenceSequence",
+    "Correction",
+    "Effect",
+    "IncrementalCost",
+    "Interval",
+    "NonInferiority",
+    "PairedTest",
+    "ParetoFront",
+    "Significance",
+    "StopRule",
+    "UnpairedTest",
+    "benjamini_hochberg",
+    "bonferroni",
+    "bootstrap_interval",
+    "change_points",
+    "correct",
+    "holm",
+    "incremental_cost",
+    "marks",
+    "mean_interval",
+    "minimum_detectable_effect",
+    "needed_n",
+    "non_inferiority",
+    "paired",
+    "pareto_front",
+    "power_of",
+    "ratio_interval",
+    "share_interval",
+    "stop_rule",
+    "welch",
+    "wilson_interval",
+]

@@ -1,0 +1,73 @@
+"""Before spending: how small a difference can so many rows show, and how many rows does a difference need?"""
+
+from __future__ import annotations
+
+import math
+
+from ragassay.errors import BadSettings
+from ragassay.stats.columns import count_of, positive, share_of
+from ragassay.stats.distributions import normal_quantile, t_quantile
+
+LARGEST_DF = 1e7  # beyond it t and normal agree to more digits than a plan has
+
+
+def power_of(effect: float, n: int, sd: float, *, alpha: float = 0.05) -> float:
+    """Chance that a two-sided paired t test on ``n`` rows finds a true mean difference of ``effect``.
+
+    ``sd`` is the standard deviation of the differences, in the unit of ``effect``. Exact for normal differences,
+    through the noncentral t distribution, both tails. Raises BadSettings for n below 2 or an sd that is not positive.
+    Where rows share groups, multiply n by the design effect first.
+    Source: Cohen, "Statistical power analysis for the behavioral sciences" (1988).
+    """
+    n, sd, alpha = count_of(n, "n", 2), positive(sd, "sd"), share_of(alpha, "alpha")
+    return _power(abs(effect) / sd * math.sqrt(n), n - 1, alpha)
+
+
+def minimum_detectable_effect(n: int, sd: float, *, alpha: float = 0.05, power: float = 0.8) -> float:
+    """The smallest true mean difference that ``n`` paired rows show with chance ``power``; same unit as ``sd``."""
+    n, sd, alpha, power = count_of(n, "n", 2), positive(sd, "sd"), share_of(alpha, "alpha"), _reachable(power, alpha)
+    low, high = 0.0, 1.0
+    while _power(high, n - 1, alpha) < power:
+        low, high = high, 2 * high
+    while (middle := (low + high) / 2) not in (low, high):
+        low, high = (low, middle) if _power(middle, n - 1, alpha) >= power else (middle, high)
+    return high * sd / math.sqrt(n)
+
+
+def needed_n(effect: float, sd: float, *, alpha: float = 0.05, power: float = 0.8) -> int:
+    """The fewest paired rows that show a true mean difference of ``effect`` with chance ``power``; at least 2.
+
+    Raises BadSettings when ``effect`` is 0: no number of rows shows it.
+    """
+    size = positive(abs(effect), "effect") / positive(sd, "sd")
+    alpha, power = share_of(alpha, "alpha"), _reachable(power, alpha)
+    guess = ((normal_quantile(1 - alpha / 2) + normal_quantile(power)) / size) ** 2
+    if guess > LARGEST_DF:
+        return math.ceil(guess)
+
+    def enough(n: int) -> bool:
+        return _power(size * math.sqrt(n), n - 1, alpha) >= power
+
+    low, high = 1, max(2, math.ceil(guess))
+    while not enough(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def _reachable(power: float, alpha: float) -> float:
+    """``power``; one that is not above alpha would be reached by no difference at all."""
+    if share_of(power, "power") <= alpha:
+        raise BadSettings(f"power {power:g} is not above alpha {alpha:g}", hint="0.8 is usual")
+    return power
+
+
+def _power(shift: float, df: int, alpha: float) -> float:
+    """``shift`` is the noncentrality: effect / (sd / sqrt(n))."""
+    from scipy.special import nctdtr
+
+    edge = t_quantile(1 - alpha / 2, df)
+    # each tail is asked for as an upper one: the far lower tail of the noncentral t comes back as NaN
+    return float((1 - nctdtr(df, shift, edge)) + (1 - nctdtr(df, -shift, edge)))

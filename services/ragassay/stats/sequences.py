@@ -1,0 +1,156 @@
+"""Intervals that may be looked at after every value, and rules that stop when they have said enough."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Literal
+
+import numpy as np
+
+from ragassay.errors import BadInput, BadSettings
+from ragassay.models import Noun
+from ragassay.stats.columns import SAME, Bounds, Floats, Values, bounds_of, numbers, share_of
+from ragassay.stats.findings import Interval
+
+STEPS = 1000  # candidate means between the bounds
+CAP = 0.5  # largest share of the capital that one bet may lose
+BLOCK = 64  # values whose gains are multiplied before a logarithm is taken
+METHOD = "betting confidence sequence"
+
+
+class ConfidenceSequence:
+    """An interval of a mean that holds at all times at once, so one may look after each value and stop at will.
+
+    For each of 1,001 candidate means between ``bounds`` two gamblers bet on the next value, one that the mean is
+    higher, one that it is lower; their stakes follow the variance seen so far. Were the candidate true, neither could
+    ever multiply its money by 2 / (1 - level) but with probability (1 - level) / 2. Candidates against which one did
+    are out, for good. The ends are moved out by one step of the grid: they err to the safe side by a thousandth.
+
+    Needs values between ``bounds`` (differences of scores from 0..1: bounds (-1, 1)) that come in random order: rows
+    sorted by topic or difficulty break it, and rows that share a group must be averaged first. The same values give
+    the same ends in however many updates. No smallest n: at the start the interval is all that ``bounds`` allow.
+
+    Raises BadSettings for a level or bounds that make no sense, BadInput for values outside the bounds.
+    Source: Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting", J. Royal Statistical
+    Society B 86 (2024): the hedged capital process with predictable plug-in bets, capped at half of the capital.
+    """
+
+    def __init__(self, level: float = 0.95, bounds: Bounds = (0.0, 1.0)) -> None:
+        self.level, self.n = share_of(level, "level"), 0
+        self.bounds: Bounds = bounds_of(bounds) or (0.0, 1.0)
+        self._means = np.linspace(0.0, 1.0, STEPS + 1)
+        with np.errstate(divide="ignore"):
+            self._caps = np.stack([CAP / self._means, CAP / (1.0 - self._means)])
+        self._goal = math.log(2.0 / (1.0 - self.level))
+        self._wealth = np.zeros((2, STEPS + 1))  # logarithms, up to the last full block
+        self._gain = np.ones((2, STEPS + 1))  # factors since
+        self._total, self._mean, self._variance, self._squares = 0.0, 0.5, 0.25, 0.25
+        self._first, self._last = 0, STEPS
+        self._reason: str | None = None
+
+    def update(self, values: Values) -> None:
+        """Take further values into account, in the order in which they came."""
+        low, high = self.bounds
+        column = (numbers(values) - low) / (high - low)
+        outside = (column < -SAME) | (column > 1.0 + SAME)
+        if outside.any():
+            raise BadInput(
+                f"values[{int(outside.argmax())}] lies outside {low:g}..{high:g}", hint="give the bounds of the values"
+            )
+        column = column.clip(0.0, 1.0)
+        done = 0
+        while done < len(column):
+            taken = min(len(column) - done, BLOCK - self.n % BLOCK)
+            self._bet(column[done : done + taken])
+            done += taken
+
+    def _bet(self, column: Floats) -> None:
+        """At most up to the end of a block; products run on over calls, so that cutting differently changes nothing."""
+        stakes = np.array([self._stake(float(value)) for value in column])[:, None]
+        if self._reason:
+            return
+        live = slice(self._first, self._last + 1)
+        away = column[:, None] - self._means[live]
+        with np.errstate(over="ignore"):
+            goal = np.exp(self._goal - self._wealth[:, live])
+        beaten = np.zeros((2, len(column)), dtype=np.intp)  # how many candidates each side has put out by each value
+        for side, sign in enumerate((1.0, -1.0)):
+            factors = 1.0 + sign * np.minimum(stakes, self._caps[side, live]) * away
+            factors[0] *= self._gain[side, live]
+            gains = np.multiply.accumulate(factors, axis=0)
+            beaten[side] = (np.maximum.accumulate(gains, axis=0) >= goal[side]).sum(axis=1)
+            self._gain[side, live] = gains[-1]
+        if self.n % BLOCK == 0:
+            self._wealth[:, live] += np.log(self._gain[:, live])
+            self._gain[:] = 1.0
+        # who bets on more is the richer the lower the candidate, so that those who are out form a run at either end
+        standing = beaten.sum(axis=0) <= self._last - self._first
+        if not standing.all():
+            self._reason = "later values contradict earlier ones: their order is not random"
+        if standing[0]:
+            low, high = beaten[:, int(standing.sum()) - 1]
+            self._first, self._last = self._first + int(low), self._last - int(high)
+
+    def _stake(self, value: float) -> float:
+        """The bet on ``value``, from what came before it; then ``value`` joins what came before."""
+        self.n += 1
+        stake = math.sqrt(2.0 * self._goal / (self._variance * self.n * math.log(self.n + 1.0)))
+        self._total += value
+        self._mean = (0.5 + self._total) / (self.n + 1)
+        self._squares += (value - self._mean) ** 2
+        self._variance = self._squares / (self.n + 1)
+        return stake
+
+    @property
+    def interval(self) -> Interval:
+        """The interval now. It never widens. A ``reason`` says that the values were not in random order."""
+        low, high = self.bounds
+        ends = max(self._first - 1, 0) / STEPS, min(self._last + 1, STEPS) / STEPS
+        bottom, top = (low + (high - low) * end for end in ends)
+        return Interval(low=bottom, high=top, level=self.level, method=METHOD, reason=self._reason)
+
+    @property
+    def width(self) -> float:
+        """Upper minus lower end of the interval."""
+        width = self.interval.width
+        return self.bounds[1] - self.bounds[0] if width is None else width
+
+
+class StopRule(Noun):
+    """When judging may end early. Made by ``stop_rule``; asked with the sequences that ``watches`` names.
+
+    ``watches`` is "scores" (a sequence for each watched metric) or "differences" (a sequence of system - baseline for
+    each). Every one of them must satisfy the rule; each interval holds at its own level.
+    """
+
+    text: str
+    watches: Literal["scores", "differences"]
+    width: float | None = None
+
+    def why_stop(self, sequences: Mapping[str, ConfidenceSequence]) -> str | None:
+        """Why judging may stop now; None while it must go on. Without sequences it goes on."""
+        if not sequences or not all(self._settled(sequence) for sequence in sequences.values()):
+            return None
+        said = "; ".join(f"{name} {sequence.interval} after {sequence.n}" for name, sequence in sequences.items())
+        return f"{self.text}: {said}"
+
+    def _settled(self, sequence: ConfidenceSequence) -> bool:
+        if self.width is not None:
+            return sequence.width <= self.width
+        return not sequence.interval.contains(0.0)
+
+
+def stop_rule(text: str) -> StopRule:
+    """The rule that ``text`` says: ``width <= 0.1`` or ``decided against baseline``.
+
+    Raises BadSettings, naming both forms, for anything else.
+    """
+    words = " ".join(text.lower().split())
+    if words == "decided against baseline":
+        return StopRule(text=words, watches="differences")
+    found = re.fullmatch(r"width ?<= ?(\d+(?:\.\d+)?|\.\d+)", words)
+    if found and float(found[1]) > 0:
+        return StopRule(text=f"width <= {float(found[1]):g}", watches="scores", width=float(found[1]))
+    raise BadSettings(f"no stop rule {text!r}", hint="write 'width <= 0.1' or 'decided against baseline'")

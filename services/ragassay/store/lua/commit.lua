@@ -1,0 +1,15 @@
+-- Store a chunk's results once. The done-mark comes last, so that what can fail has happened before it.
+-- KEYS meta lease owner done out   ARGV chunk token blob rows failed   -> 'stale' | 'kept' | 'last'
+if redis.call('HGET', KEYS[3], ARGV[1]) ~= ARGV[2] then return 'stale' end
+if redis.call('HGET', KEYS[1], 'status') == 'cancelled' then return 'stale' end
+redis.call('SET', KEYS[5], ARGV[3])
+redis.call('HINCRBY', KEYS[1], 'rows_done', ARGV[4])
+redis.call('HINCRBY', KEYS[1], 'rows_failed', ARGV[5])
+redis.call('HDEL', KEYS[3], ARGV[1])
+redis.call('ZREM', KEYS[2], ARGV[1])
+redis.call('SADD', KEYS[4], ARGV[1])
+if redis.call('SCARD', KEYS[4]) == tonumber(redis.call('HGET', KEYS[1], 'chunks')) then
+  redis.call('HSET', KEYS[1], 'status', 'finalizing')
+  return 'last'
+end
+return 'kept'

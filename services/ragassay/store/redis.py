@@ -1,0 +1,329 @@
+"""The truth about jobs, in Redis, changed by Lua scripts only; a Celery message merely says that there may be work.
+
+One hash tag per job, so that a job's keys share a slot: ``ra:{job}:meta todo lease owner dead done bells in:<n>
+calls:<n> out:<n> report``. Times are milliseconds of the Redis server's own clock.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import zstandard
+
+from ragassay.errors import BadInput, Conflict, NotFound, Unavailable
+from ragassay.models import Call, Reply, Result, Sample, Usage
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+MOST_DEATHS = 5
+_LUA = Path(__file__).parent / "lua"
+_DAY_S = 86_400
+REPORT_KEPT_S, RESULTS_KEPT_S, CACHE_KEPT_S = 400 * _DAY_S, 30 * _DAY_S, 30 * _DAY_S
+IDEMPOTENCY_S, MAKING_S = _DAY_S, 60
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The right to work on one chunk of a job, until the lease runs out."""
+
+    job: str
+    chunk: str
+    token: str
+
+
+class RedisStore:
+    """Jobs, chunks, results and reports. Every method may be called by many processes at once."""
+
+    def __init__(self, url: str, *, lease_s: float = 60.0) -> None:
+        self.url, self.lease_ms = url, int(lease_s * 1000)
+
+    @cached_property
+    def redis(self) -> Redis:
+        """The connection; retries for about ten seconds while Redis is away."""
+        from redis import Redis
+        from redis.backoff import EqualJitterBackoff
+        from redis.exceptions import BusyLoadingError, ConnectionError, TimeoutError  # noqa: A004 - redis's names
+        from redis.retry import Retry
+
+        return Redis.from_url(
+            self.url,
+            socket_timeout=10,
+            socket_connect_timeout=3,
+            health_check_interval=15,
+            retry=Retry(EqualJitterBackoff(cap=2, base=0.05), 9),
+            retry_on_error=[ConnectionError, TimeoutError, BusyLoadingError],
+        )
+
+    # --- jobs -------------------------------------------------------------------------------------------------
+
+    def create(self, job: str, document: bytes, chunks: Mapping[str, Sequence[Sample]], *, created_ms: int) -> None:
+        """Save a job with its input; it is visible only when all of it is there."""
+        pipe = self.redis.pipeline(transaction=True)
+        for chunk, samples in chunks.items():
+            pipe.set(self._key(job, f"in:{chunk}"), _pack([s.model_dump(mode="json", exclude_defaults=True) for s in samples]))
+        rows = sum(map(len, chunks.values()))
+        pipe.rpush(self._key(job, "todo"), *chunks)
+        pipe.hset(
+            self._key(job, "meta"),
+            mapping={
+                "status": "queued",
+                "document": document,
+                "chunks": len(chunks),
+                "rows": rows,
+                "rows_done": 0,
+                "rows_failed": 0,
+                "created_ms": created_ms,
+            },
+        )
+        pipe.zadd("ra:jobs", {job: created_ms})
+        pipe.sadd("ra:active", job)
+        pipe.execute()
+
+    def meta(self, job: str) -> dict[str, bytes]:
+        """The job's record; raises NotFound."""
+        found = self.redis.hgetall(self._key(job, "meta"))
+        if not found:
+            raise NotFound(f"there is no job {job!r}", hint="list them: GET /v1/jobs")
+        return {name.decode(): value for name, value in found.items()}
+
+    def jobs(self, *, before: str | None, limit: int) -> list[str]:
+        """Ids, newest first, of the jobs that come after the job ``before`` in that order."""
+        first = 0
+        if before is not None:
+            rank = self.redis.zrevrank("ra:jobs", before)
+            if rank is None:
+                raise BadInput(f"cursor {before[:40]!r} is not one that a page gave")
+            first = rank + 1
+        return [job.decode() for job in self.redis.zrevrange("ra:jobs", first, first + limit - 1)]
+
+    def active(self) -> list[str]:
+        """Jobs that are neither finished nor failed nor cancelled."""
+        return sorted(job.decode() for job in self.redis.smembers("ra:active"))
+
+    def turn(self, job: str, to: str, *allowed: str) -> str:
+        """Change the status where it is one of ``allowed``; returns the one before. Raises NotFound."""
+        before = self._run("turn", [self._key(job, "meta")], [to, *allowed])
+        if before is None:
+            raise NotFound(f"there is no job {job!r}", hint="list them: GET /v1/jobs")
+        return str(before.decode())
+
+    def close(self, job: str, chunks: Sequence[str]) -> None:
+        """A job that has ended needs no sweeping; its input, calls and results are kept for a while, then let go."""
+        pipe = self.redis.pipeline(transaction=True)
+        pipe.srem("ra:active", job)
+        pipe.delete(*(self._key(job, name) for name in ("todo", "lease", "owner", "dead", "bells")))
+        for kind in ("in", "calls", "out"):
+            for chunk in chunks:
+                pipe.expire(self._key(job, f"{kind}:{chunk}"), RESULTS_KEPT_S)
+        pipe.expire(self._key(job, "done"), RESULTS_KEPT_S)
+        pipe.expire(self._key(job, "meta"), REPORT_KEPT_S)
+        pipe.execute()
+
+    def fail(self, job: str, error: str) -> None:
+        """End a job that can't go on, and say why."""
+        self.redis.hset(self._key(job, "meta"), "error", error)
+        self.turn(job, "failed", "queued", "running", "paused", "finalizing")
+
+    # --- chunks -----------------------------------------------------------------------------------------------
+
+    def claim(self, job: str) -> Claim | None:
+        """The next chunk, or None when there is none to be had."""
+        token = uuid.uuid4().hex
+        keys = [self._key(job, name) for name in ("meta", "todo", "lease", "owner")]
+        chunk = self._run("claim", keys, [token, self.lease_ms])
+        return Claim(job, chunk.decode(), token) if chunk else None
+
+    def renew(self, claim: Claim) -> bool:
+        """Keep the lease for longer; False when the chunk is no longer ours or the job no longer wanted."""
+        keys = [self._key(claim.job, name) for name in ("meta", "lease", "owner")]
+        return bool(self._run("renew", keys, [claim.chunk, claim.token, self.lease_ms]))
+
+    def commit(self, claim: Claim, results: Sequence[Result]) -> str:
+        """Store the results once: ``kept``, ``last`` when the job is complete now, ``stale`` when the claim was lost."""
+        names = ("meta", "lease", "owner", "done", f"out:{claim.chunk}")
+        failed = sum(any(score.missing == "failed" for score in result.scores.values()) for result in results)
+        blob = _pack([result.model_dump(mode="json", exclude_defaults=True) for result in results])
+        arguments = [claim.chunk, claim.token, blob, len(results), failed]
+        return str(self._run("commit", [self._key(claim.job, n) for n in names], arguments).decode())
+
+    def give_back(self, claim: Claim, *, died: bool) -> None:
+        """Return a chunk that could not be finished; ``died`` counts against it."""
+        keys = [self._key(claim.job, name) for name in ("meta", "todo", "lease", "owner", "dead")]
+        self._run("give_back", keys, [claim.chunk, claim.token, int(died)])
+
+    def sweep(self, job: str) -> list[Claim]:
+        """Take back chunks whose lease ran out; returns those that died too often, claimed for the caller."""
+        token = uuid.uuid4().hex
+        keys = [self._key(job, name) for name in ("meta", "todo", "lease", "owner", "dead")]
+        hopeless = self._run("sweep", keys, [MOST_DEATHS, token, self.lease_ms])
+        return [Claim(job, chunk.decode(), token) for chunk in hopeless]
+
+    def samples(self, job: str, chunk: str) -> list[Sample]:
+        """The input of a chunk."""
+        return [Sample.model_validate(row) for row in _unpack(self.redis.get(self._key(job, f"in:{chunk}")), job, chunk)]
+
+    def results(self, job: str, chunks: Sequence[str]) -> Iterator[Result]:
+        """The committed results of the chunks, in order; a chunk without results is passed over."""
+        for chunk in chunks:
+            blob = self.redis.get(self._key(job, f"out:{chunk}"))
+            if blob is not None:
+                yield from map(Result.model_validate, _unpack(blob, job, chunk))
+
+    # --- doorbells --------------------------------------------------------------------------------------------
+
+    def due_bells(self, job: str, *, bells: int, patience_ms: int) -> list[tuple[int, str]]:
+        """Doorbells to ring now, each with the nonce that its message must carry; they are marked as rung."""
+        nonce = uuid.uuid4().hex
+        keys = [self._key(job, name) for name in ("meta", "todo", "bells")]
+        return [(int(bell), nonce) for bell in self._run("ring", keys, [bells, patience_ms, nonce])]
+
+    def is_current(self, job: str, bell: int, nonce: str) -> bool:
+        """Is this the latest ringing of the doorbell? An older message may work, but rings no more."""
+        rung = self.redis.hget(self._key(job, "bells"), str(bell))
+        return rung is not None and rung.decode().partition(":")[2] == nonce
+
+    def hush(self, job: str, bell: int) -> None:
+        """Forget that a doorbell was rung, so that it may be rung again at once."""
+        self.redis.hdel(self._key(job, "bells"), str(bell))
+
+    # --- reports ----------------------------------------------------------------------------------------------
+
+    def save_report(self, job: str, report: bytes) -> None:
+        """Keep the finished report; the job is finished when this returns."""
+        self.redis.set(self._key(job, "report"), zstandard.compress(report), ex=REPORT_KEPT_S)
+
+    def report(self, job: str) -> bytes:
+        """The report's JSON; raises Conflict while there is none."""
+        blob = self.redis.get(self._key(job, "report"))
+        if blob is None:
+            status = self.meta(job)["status"].decode()
+            raise Conflict(f"job {job} is {status} and has no report", hint="follow it: GET /v1/jobs/" + job)
+        return zstandard.decompress(blob)
+
+    # --- submitting twice -------------------------------------------------------------------------------------
+
+    def remember(self, key: str, body_digest: str) -> str | None:
+        """Take an idempotency key: None when it is new, else the job that it made.
+
+        Raises Conflict (409) while that job is being made; a caller compares the digest by ``same_body``.
+        """
+        name = f"ra:idem:{key}"
+        if self.redis.set(name, orjson.dumps([body_digest, None]), nx=True, ex=MAKING_S):
+            return None
+        known = self.redis.get(name)
+        digest, job = orjson.loads(known) if known else (body_digest, None)
+        if digest != body_digest:
+            raise BadInput("this Idempotency-Key was used with another body", hint="use a new key for a new job")
+        if job is None:
+            raise Conflict("a job with this Idempotency-Key is being made", hint="ask again in a second")
+        return str(job)
+
+    def made(self, key: str, body_digest: str, job: str) -> None:
+        """The idempotency key's job is there."""
+        self.redis.set(f"ra:idem:{key}", orjson.dumps([body_digest, job]), ex=IDEMPOTENCY_S)
+
+    def forget(self, key: str) -> None:
+        """The job could not be made; the key is free again."""
+        self.redis.delete(f"ra:idem:{key}")
+
+    # --- who is there -----------------------------------------------------------------------------------------
+
+    def here(self, kind: str, name: str, *, for_s: int) -> None:
+        """A worker or sweeper says that it lives."""
+        self.redis.set(f"ra:alive:{kind}:{name}", "1", ex=for_s)
+
+    def alive(self, kind: str) -> int:
+        """How many of a kind live."""
+        return sum(1 for _ in self.redis.scan_iter(match=f"ra:alive:{kind}:*", count=1000))
+
+    def check(self) -> list[str]:
+        """What of Redis's configuration would lose jobs; raises Unavailable when it does not answer."""
+        from redis.exceptions import RedisError
+
+        try:
+            memory, persistence = self.redis.info("memory"), self.redis.info("persistence")
+        except RedisError as error:
+            raise Unavailable(f"Redis does not answer ({error})", hint="check RAGASSAY_STATE_URL") from None
+        troubles = []
+        if memory.get("maxmemory_policy", "noeviction") != "noeviction":
+            troubles.append(f"Redis evicts keys (maxmemory-policy {memory['maxmemory_policy']}): jobs can vanish")
+        if not persistence.get("aof_enabled"):
+            troubles.append("Redis keeps no append-only file: a restart loses jobs")
+        limit = memory.get("maxmemory", 0)
+        if limit and memory["used_memory"] > 0.7 * limit:
+            troubles.append("Redis uses more than 70 % of its memory")
+        return troubles
+
+    def _key(self, job: str, name: str) -> str:
+        return f"ra:{{{job}}}:{name}"
+
+    @cached_property
+    def _scripts(self) -> dict[str, Any]:
+        return {path.stem: self.redis.register_script(path.read_text()) for path in _LUA.glob("*.lua")}
+
+    def _run(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
+        return self._scripts[script](keys=keys, args=arguments)
+
+
+class RedisLedger:
+    """The calls of one chunk of a job; a settled one is returned, never paid again, however often the chunk is run."""
+
+    def __init__(self, store: RedisStore, claim: Claim, *, cache: bool) -> None:
+        self._store, self._claim, self._cache = store, claim, cache
+        self._calls = store._key(claim.job, f"calls:{claim.chunk}")
+
+    async def reserve(self, call: Call, estimate: Usage) -> Reply | None:  # noqa: ARG002 - budgets come later
+        """The settled reply, else an earlier job's as a cache hit, else None and the right to call."""
+        known = self._store._run("reserve", [self._calls], [call.id])
+        if known and known != b"?":
+            return _reply(known)
+        if known == b"?":
+            self._store.redis.hincrby(self._store._key(self._claim.job, "meta"), "uncertain_calls", 1)
+        found = self._store.redis.get(f"ra:cache:{call.content}") if self._cache else None
+        if found:
+            job, _, blob = found.partition(b"\0")
+            if job.decode() != self._claim.job:
+                hit = _reply(blob).model_copy(update={"usage": Usage(cache_hits=1), "waste": Usage()})
+                self._store.redis.hset(self._calls, call.id, _blob(hit))
+                return hit
+        return None
+
+    async def settle(self, call: Call, reply: Reply) -> None:
+        """Keep the reply for this job, and for later ones unless an earlier one is known."""
+        blob = _blob(reply)
+        self._store.redis.hset(self._calls, call.id, blob)
+        if self._cache:
+            self._store.redis.set(f"ra:cache:{call.content}", self._claim.job.encode() + b"\0" + blob, nx=True, ex=CACHE_KEPT_S)
+
+    async def release(self, call: Call, spent: Usage) -> None:
+        """The call came to nothing; the mark that it is open goes, what it may have cost is counted."""
+        self._store.redis.hdel(self._calls, call.id)
+        if spent.uncertain_calls:
+            meta = self._store._key(self._claim.job, "meta")
+            self._store.redis.hincrby(meta, "uncertain_calls", spent.uncertain_calls)
+
+
+def _pack(rows: Sequence[Any]) -> bytes:
+    return zstandard.compress(orjson.dumps(rows))
+
+
+def _unpack(blob: bytes | None, job: str, chunk: str) -> list[Any]:
+    if blob is None:
+        raise NotFound(f"chunk {chunk} of job {job} is gone from Redis", hint="its retention has passed, or keys were evicted")
+    rows: list[Any] = orjson.loads(zstandard.decompress(blob))
+    return rows
+
+
+def _blob(reply: Reply) -> bytes:
+    return zstandard.compress(reply.model_dump_json(exclude_defaults=True).encode())
+
+
+def _reply(blob: bytes) -> Reply:
+    return Reply.model_validate_json(zstandard.decompress(blob))

@@ -1,0 +1,183 @@
+import math
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats as scipy_stats
+from statsmodels.stats.proportion import proportion_confint
+
+from ragassay.errors import BadInput, BadSettings
+from ragassay.stats import Interval, mean_interval, share_interval, wilson_interval
+
+EXACT = {"rel": 1e-9, "abs": 1e-9}
+scores = st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), min_size=2, max_size=60)
+
+
+@pytest.mark.parametrize("level", [0.8, 0.95, 0.999])
+@pytest.mark.parametrize("n", [2, 3, 30, 1000])
+def test_the_t_interval_is_scipys(n, level):
+    values = np.random.default_rng(n).normal(3.0, 2.0, n)
+    expected = scipy_stats.t.interval(level, n - 1, loc=values.mean(), scale=scipy_stats.sem(values))
+    found = mean_interval(values, level=level)
+    assert (found.low, found.high) == pytest.approx(expected, **EXACT)
+    assert (found.level, found.method, found.reason) == (level, "t", None)
+
+
+def test_the_t_interval_by_hand():
+    # mean 0.5, s = sqrt((0.09 + 0.01 + 0.01 + 0.09) / 3) = 0.2582, t(3) = 3.1824, half = 3.1824 * 0.2582 / 2 = 0.4108
+    found = mean_interval([0.2, 0.4, 0.6, 0.8])
+    assert (found.low, found.high) == pytest.approx((0.0892, 0.9108), abs=5e-5)
+
+
+@pytest.mark.parametrize("sizes", [(3,) * 10, (1, 1, 2, 5, 9, 2), (40, 2, 3)])
+def test_the_clustered_interval_is_that_of_a_regression_on_a_constant(sizes):
+    rng = np.random.default_rng(len(sizes))
+    groups = np.repeat(np.arange(len(sizes)), sizes)
+    values = rng.normal(0, 1, len(sizes))[groups] + rng.normal(0, 1, len(groups))
+    fit = sm.OLS(values, np.ones(len(values))).fit(cov_type="cluster", cov_kwds={"groups": groups}, use_t=True)
+    found = mean_interval(values, groups=[f"document {g}" for g in groups])
+    assert (found.low, found.high) == pytest.approx(tuple(fit.conf_int()[0]), **EXACT)
+    assert found.method == "t, clustered"
+
+
+def test_groups_of_one_are_no_groups():
+    values = [0.1, 0.5, 0.2, 0.9]
+    assert mean_interval(values, groups=["a", "b", "c", "d"]) == mean_interval(values)
+
+
+def test_rows_that_repeat_each_other_do_not_narrow_the_interval():
+    values = [0.1, 0.5, 0.2, 0.9, 0.4]
+    thrice = mean_interval(values * 3, groups=list(range(5)) * 3)
+    once = mean_interval(values)
+    assert (thrice.low, thrice.high) == pytest.approx((once.low, once.high), **EXACT)
+
+
+@pytest.mark.parametrize(
+    ("values", "groups", "reason"),
+    [
+        ([], None, "an interval needs two values, there are 0"),
+        ([0.5], None, "an interval needs two values, there is 1"),
+        ([0.5, 0.7], ["a", "a"], "an interval needs two groups, there is 1"),
+        ([0.1 + 0.2, 0.3, 0.3], None, "all 3 values are equal: the spread is unknown"),
+        ([0.0, 1.0, 0.0, 1.0], ["a", "a", "b", "b"], "all groups have the same mean: the spread is unknown"),
+    ],
+)
+def test_where_the_spread_is_unknown_there_is_no_interval_but_a_reason(values, groups, reason):
+    found = mean_interval(values, groups=groups)
+    assert (found.low, found.high, found.reason) == (None, None, reason)
+
+
+def test_with_bounds_constant_scores_leave_room_for_what_was_not_seen():
+    # 0.05 ** (1 / 50) = 0.94184: were fewer than 94.2 % of all rows right, 50 of 50 would come with less than 5 %
+    found = mean_interval([1.0] * 50, bounds=(0.0, 1.0))
+    assert (found.low, found.high) == pytest.approx((0.941845, 1.0), abs=1e-6)
+    assert found.method == "constant values"
+    # no difference in 50 pairs: at most 5.8 % of all pairs differ, by 1 at the most
+    equal = mean_interval([0.0] * 50, bounds=(-1.0, 1.0))
+    assert (equal.low, equal.high) == pytest.approx((-0.058155, 0.058155), abs=1e-6)
+
+
+def test_groups_count_once_in_constant_scores():
+    by_group = mean_interval([1.0] * 50, bounds=(0, 1), groups=[i // 5 for i in range(50)])
+    assert by_group.low == pytest.approx(0.05 ** (1 / 10))
+
+
+def test_values_outside_the_bounds_are_said_and_not_clipped():
+    found = mean_interval([0.5, 3.0, 9.0], bounds=(0.0, 1.0))
+    assert found.reason == "not clipped: there are values outside 0..1"
+    assert found.high is not None
+    assert found.high > 1.0
+    assert mean_interval([5.0, 5.0], bounds=(0, 1)).low is None
+
+
+@given(scores)
+def test_a_clipped_interval_lies_within_the_bounds_and_around_the_mean(values):
+    found = mean_interval(values, bounds=(0.0, 1.0))
+    assert found.low is not None
+    assert found.high is not None
+    assert 0.0 <= found.low <= np.mean(values) + 1e-12
+    assert np.mean(values) - 1e-12 <= found.high <= 1.0
+
+
+@given(scores, st.floats(0.5, 0.98))
+def test_more_confidence_is_a_wider_interval(values, level):
+    for make in (lambda at: mean_interval(values, level=at, bounds=(0, 1)), lambda at: wilson_interval(3, 7, level=at)):
+        narrow, wide = make(level), make(level + 0.01)
+        assert wide.low <= narrow.low
+        assert wide.high >= narrow.high
+
+
+@pytest.mark.parametrize("level", [0.8, 0.95, 0.999])
+@pytest.mark.parametrize(("successes", "n"), [(0, 1), (1, 1), (1, 2), (0, 30), (29, 30), (7, 200), (99_999, 100_000)])
+def test_the_wilson_interval_is_that_of_statsmodels(successes, n, level):
+    expected = proportion_confint(successes, n, alpha=1 - level, method="wilson")
+    found = wilson_interval(successes, n, level=level)
+    assert (found.low, found.high) == pytest.approx(expected, **EXACT)
+
+
+def test_the_wilson_interval_by_hand():
+    # z = 1.96, 8 of 10: centre (0.8 + 0.19207) / 1.38415 = 0.71674, half 1.96 / 1.38415 * sqrt(0.016 + 0.0096) = 0.22659
+    found = wilson_interval(8, 10)
+    assert (found.low, found.high) == pytest.approx((0.4902, 0.9433), abs=5e-5)
+
+
+def test_a_share_of_no_rows_has_no_interval():
+    assert wilson_interval(0, 0) == Interval(level=0.95, method="wilson", reason="there are no rows")
+    assert share_interval([]).reason == "there are no rows"
+    assert share_interval([True, False], groups=["a", "a"]).reason == "an interval needs two groups, there is 1"
+
+
+def test_failures_mirror_successes():
+    some, rest = wilson_interval(3, 11), wilson_interval(8, 11)
+    assert some.low == pytest.approx(1 - rest.high, abs=1e-15)
+    assert some.high == pytest.approx(1 - rest.low, abs=1e-15)
+
+
+def test_yes_and_no_are_counted():
+    assert share_interval([True, False, True, True]) == wilson_interval(3, 4)
+    assert share_interval([1.0, 0, 1, 1], groups="abcd") == wilson_interval(3, 4)
+
+
+def test_a_share_of_whole_groups_is_that_of_as_many_rows_but_for_the_estimated_design_effect():
+    # each group answers alike: 12 groups of 5 are 12 rows; the design effect is 5 * (59 / 60) * (12 / 11) = 5.3636, and
+    # n_eff = 60 / 5.3636 / (t(11) / t(59)) ** 2 = 11.186 / (2.20099 / 2.00100) ** 2 = 9.2460
+    values = np.repeat([1, 0, 1, 1, 1, 0, 1, 1, 0, 1, 1, 1], 5)
+    found = share_interval(values, groups=np.repeat(np.arange(12), 5))
+    expected = proportion_confint(0.75 * 9.2460, 9.2460, method="wilson")
+    assert (found.low, found.high) == pytest.approx(expected, abs=2e-5)
+
+
+def test_opposed_answers_within_groups_do_not_count_for_more_than_independent_ones():
+    groups = np.repeat(np.arange(15), 2)
+    found = share_interval([0, 1] * 15, groups=groups)
+    # design effect held at 1, so n_eff = 30 * (t(29) / t(14)) ** 2
+    n = 30 * (scipy_stats.t.ppf(0.975, 29) / scipy_stats.t.ppf(0.975, 14)) ** 2
+    assert (found.low, found.high) == pytest.approx(proportion_confint(n / 2, n, method="wilson"), **EXACT)
+
+
+def test_where_all_answers_are_equal_each_group_counts_once():
+    groups = [i // 4 for i in range(40)]
+    assert share_interval([1] * 40, groups=groups).low == wilson_interval(10, 10).low
+    assert share_interval([0] * 40, groups=groups).high == wilson_interval(0, 10).high
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: mean_interval([0.1, None]), BadInput, r"values\[1\] is not a finite number .* leave missing scores"),
+        (lambda: mean_interval([0.1, math.inf]), BadInput, r"values\[1\] is not a finite number"),
+        (lambda: mean_interval(["many"]), BadInput, r"values\[0\] is not a finite number"),
+        (lambda: mean_interval([[0.1, 0.2]]), BadInput, "values has 2 dimensions"),
+        (lambda: mean_interval([0.1, 0.2], level=95), BadSettings, "level is 95; it must lie between 0 and 1"),
+        (lambda: mean_interval([0.1, 0.2], bounds=(1, 0)), BadSettings, "bounds are 1 and 0"),
+        (lambda: mean_interval([0.1, 0.2], groups=["a"]), BadInput, "there are 1 groups for 2 rows"),
+        (lambda: wilson_interval(5, 4), BadInput, "there are 5 successes in 4 rows"),
+        (lambda: wilson_interval(-1, 4), BadSettings, "successes is -1"),
+        (lambda: share_interval([1, 0.5]), BadInput, r"values\[1\] is neither 0 nor 1"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(call, error, message):
+    with pytest.raises(error, match=message):
+        call()

@@ -1,0 +1,105 @@
+"""One chunk through respond, judge, score and account."""
+
+import asyncio
+
+import pytest
+from rag import ScriptedJudge, sample, tools
+from ragassay.engine import Plan, evaluate
+from ragassay.metrics import metric, parse
+from ragassay.metrics.accuracy import AccuracyRule
+from ragassay.metrics.base import METRICS
+from ragassay.models import Judgement, Response, Sample, Score, Usage
+from ragassay.strategies.recorded import Recorded
+
+
+def run(samples, *names, rule="correctness >= 0.5 else semantic_similarity >= 0.8", judge=None):
+    strategy = Recorded("default", {s.query_id: s.response for s in samples if s.response})
+    plan = Plan(tuple(parse(name) for name in names), AccuracyRule.parse(rule))
+    return asyncio.run(evaluate([s.model_copy(update={"response": None}) for s in samples], strategy, plan, tools(judge)))
+
+
+def test_one_judgement_serves_all_judged_metrics():
+    judge = ScriptedJudge()
+    names = ["faithfulness", "completeness", "relevance", "correctness", "context_precision", "context_recall"]
+    [result] = run([sample()], *names, judge=judge)
+    assert {name: result.scores[name].value for name in names} == dict.fromkeys(names, 1.0)
+    assert judge.asked == ["q1"]
+
+
+def test_nobody_is_asked_when_no_metric_needs_a_verdict():
+    judge = ScriptedJudge()
+    [result] = run([sample()], "ndcg@10", "exact_match", judge=judge)
+    assert judge.asked == []
+    assert result.evaluation == Usage()
+
+
+def test_only_samples_with_something_to_judge_are_asked_about():
+    judge = ScriptedJudge()
+    run([sample(1), sample(2, response=Response(retrieved_doc_ids=["paris"]))], "faithfulness", judge=judge)
+    assert judge.asked == ["q1"]
+
+
+def test_metrics_that_the_rule_reads_are_computed_but_not_reported():
+    [result] = run([sample()], "accurate", rule="faithfulness >= 0.9")
+    assert result.scores["accurate"].value == 1.0
+    assert set(result.scores) == {"accurate"}
+
+
+def test_a_failed_judge_is_a_reason_not_a_zero():
+    failed = ScriptedJudge(q1=Judgement(reason="the provider was away", usage=Usage(calls=1), waste=Usage(calls=2)))
+    [result] = run([sample()], "faithfulness", "mrr", judge=failed)
+    assert result.scores["faithfulness"] == Score.absent("the provider was away", "failed")
+    assert result.scores["mrr"].value == 1.0
+    assert result.waste.calls == 2
+
+
+def test_a_query_without_a_response_scores_zero_in_retrieval_and_nothing_in_answers():
+    [result] = run([sample(response=None)], "recall@5", "faithfulness")
+    assert result.scores["recall@5"].value == 0.0
+    assert result.scores["faithfulness"].reason == "the system gave no response"
+    assert result.responded is False
+
+
+def test_an_unknown_cost_is_worked_out_from_tokens_and_price_and_marked():
+    # gpt-4o-mini: 0.15 USD a million in, 0.60 out: 1000 * 0.15 / 1e6 + 100 * 0.60 / 1e6
+    [result] = run([sample()], "mrr")
+    assert result.cost_usd == pytest.approx(0.00021)
+    assert result.priced_by_us is True
+
+
+def test_a_cost_that_was_given_is_kept_and_a_model_without_price_stays_unknown():
+    given, unknown = run([sample(1, cost_usd=0.5), sample(2, model="my-own-model")], "mrr")
+    assert (given.cost_usd, given.priced_by_us) == (0.5, False)
+    assert (unknown.cost_usd, unknown.priced_by_us) == (None, False)
+
+
+def test_the_answer_of_a_failed_system_is_missing_with_its_error():
+    [result] = run([sample(response=Response(error="timeout"))], "faithfulness")
+    assert result.scores["faithfulness"].reason == "the system failed: timeout"
+    assert result.error == "timeout"
+
+
+def test_a_custom_metric_on_a_sample_is_a_function_of_five_lines():
+    @metric(better="higher")
+    def names_a_river(sample: Sample) -> float:
+        """1 when the answer names the Seine."""
+        return float("Seine" in (sample.answer or ""))
+
+    yes, no = run([sample(1), sample(2, answer="Paris.")], "names_a_river")
+    assert (yes.scores["names_a_river"].value, no.scores["names_a_river"].value) == (1.0, 0.0)
+    assert "names_a_river" in METRICS
+
+
+def test_a_custom_metric_that_returns_nan_is_a_failed_score():
+    @metric(better="higher")
+    def broken(sample: Sample) -> float:
+        """Never right."""
+        return float("nan")
+
+    [result] = run([sample()], "broken")
+    assert result.scores["broken"] == Score.absent("broken returned nan", "failed")
+
+
+def test_a_row_tells_how_long_its_evaluation_took():
+    [result] = run([sample()], "mrr", "faithfulness")
+    assert result.duration_ms > 0
