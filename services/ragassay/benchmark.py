@@ -19,11 +19,12 @@ from ragassay import reports
 from ragassay.data.load import join, load_responses
 from ragassay.data.load import load as load_dataset
 from ragassay.documents import Provenance, Report, Source
-from ragassay.engine import Plan, Tools, evaluate
+from ragassay.engine import Plan, Tools, evaluate, rows_to_judge
 from ragassay.errors import BadSettings, NothingToEvaluate
+from ragassay.ledger import DryLedger
 from ragassay.metrics import METRICS, Metric, parse
 from ragassay.metrics.accuracy import AccuracyRule
-from ragassay.models import JobSpec, Response, Sample
+from ragassay.models import JobSpec, Response, Sample, Usage
 from ragassay.store.folder import FolderStore, Manifest, Run, new_run_id
 from ragassay.strategies.recorded import Recorded
 
@@ -89,6 +90,26 @@ def plan(spec: JobSpec, metrics: Sequence[Metric]) -> Plan:
     return Plan(tuple(metrics), AccuracyRule.parse(spec.accurate), spec.relevant_from, spec.max_grade)
 
 
+async def estimate(
+    spec: JobSpec, systems: Mapping[str, Mapping[str, Response]], samples: Sequence[Sample], tools: Tools
+) -> list[Usage]:
+    """What each judge call of an evaluation would take, made by the code that makes the calls; none is made.
+
+    ``tools`` must hold a DryLedger.
+    """
+    if not isinstance(tools.ledger, DryLedger):
+        raise BadSettings("an estimate needs a ledger that lets no call through")
+    joined = {name: _join(samples, responses) for name, responses in systems.items()}
+    planned = plan(spec, choose(spec, joined))
+    for rows in joined.values():
+        await tools.judge.judge([rows[n] for n in rows_to_judge(rows, planned)], tools.ledger)
+    return tools.ledger.estimates
+
+
+def _join(samples: Sequence[Sample], responses: Mapping[str, Response]) -> list[Sample]:
+    return [sample.model_copy(update={"response": responses.get(sample.query_id)}) for sample in samples]
+
+
 def prepare(
     store: FolderStore,
     spec: JobSpec,
@@ -98,10 +119,7 @@ def prepare(
     tools: Tools,
 ) -> Run:
     """Write a new run down, ready to be worked on; raises NothingToEvaluate when no system has a response."""
-    joined = {
-        name: [sample.model_copy(update={"response": responses.get(sample.query_id)}) for sample in samples]
-        for name, (_, responses) in systems.items()
-    }
+    joined = {name: _join(samples, responses) for name, (_, responses) in systems.items()}
     if not any(sample.response for rows in joined.values() for sample in rows):
         raise NothingToEvaluate(
             "no row has a response", where=dataset.name, hint="name a system's responses: --system NAME=FILE"

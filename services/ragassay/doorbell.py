@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from functools import cached_property
 from typing import Any, Protocol
 
 CHUNKS = "ragassay.chunks"
+logger = logging.getLogger(__name__)
 
 
 class Doorbell(Protocol):
@@ -25,12 +27,20 @@ class CeleryDoorbell:
         self._url = broker_url(url)
 
     def ring(self, job: str, bell: int, nonce: str) -> None:
-        """Send a message to the workers' queue."""
-        self._celery.send_task("ragassay.pump", (job, bell, nonce), queue=CHUNKS, ignore_result=True)
+        """Send a message to the workers' queue. Where the broker does not take it, the sweeper rings again."""
+        self._send("ragassay.pump", job, bell, nonce)
 
     def finalize(self, job: str) -> None:
-        """Send the message for the report."""
-        self._celery.send_task("ragassay.finalize", (job,), queue=CHUNKS, ignore_result=True)
+        """Send the message for the report. Where the broker does not take it, the sweeper rings again."""
+        self._send("ragassay.finalize", job)
+
+    def _send(self, task: str, job: str, *arguments: object) -> None:
+        from kombu.exceptions import OperationalError
+
+        try:
+            self._celery.send_task(task, (job, *arguments), queue=CHUNKS, ignore_result=True)
+        except OperationalError as error:
+            logger.warning("the broker does not take %s for job %s: %s", task, job, error)
 
     @cached_property
     def _celery(self) -> Any:
@@ -57,5 +67,7 @@ TRANSPORT = {
 
 
 def broker_url(url: str) -> str:
-    """Celery's spelling of a Redis address."""
-    return f"redis+socket://{url.removeprefix('unix://')}" if url.startswith("unix://") else url
+    """Celery's spelling of a Redis address: it names the database of a socket differently."""
+    if not url.startswith("unix://"):
+        return url
+    return "redis+socket://" + url.removeprefix("unix://").replace("?db=", "?virtual_host=").replace("&db=", "&virtual_host=")

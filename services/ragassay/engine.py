@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ragassay.ledger import ScopedLedger
 from ragassay.metrics import Chunk, Metric, parse
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.models import Embedder, Judge, Judgement, Ledger, Result, Sample, Score, Strategy
@@ -51,7 +52,7 @@ async def evaluate(samples: Sequence[Sample], strategy: Strategy, plan: Plan, to
     began = time.perf_counter()
     answered = [await _respond(sample, strategy, tools.prices) for sample in samples]
     judged = time.perf_counter()
-    judgements = await _judge([sample for sample, _ in answered], plan, tools)
+    judgements = await _judge([sample for sample, _ in answered], strategy.name, plan, tools)
     scoring = time.perf_counter()
     scores = _score([sample for sample, _ in answered], judgements, plan, tools)
     share_ms = (time.perf_counter() - scoring + judged - began) * 1000 / max(len(samples), 1)
@@ -59,6 +60,12 @@ async def evaluate(samples: Sequence[Sample], strategy: Strategy, plan: Plan, to
         _account(sample, priced, strategy.name, judgement, {m.name: scores[m.name][n] for m in plan.metrics}, share_ms)
         for n, ((sample, priced), judgement) in enumerate(zip(answered, judgements, strict=True))
     ]
+
+
+def rows_to_judge(samples: Sequence[Sample], plan: Plan) -> list[int]:
+    """Places of the samples, with their responses, for which at least one judged metric has its input."""
+    judged = [metric for metric in plan.order if metric.sees == "Verdict"]
+    return [n for n, sample in enumerate(samples) if any(metric.lacks(sample) is None for metric in judged)]
 
 
 async def _respond(sample: Sample, strategy: Strategy, prices: Prices) -> tuple[Sample, bool]:
@@ -73,13 +80,12 @@ async def _respond(sample: Sample, strategy: Strategy, prices: Prices) -> tuple[
     return sample.model_copy(update={"response": response.model_copy(update={"cost_usd": cost})}), priced
 
 
-async def _judge(samples: Sequence[Sample], plan: Plan, tools: Tools) -> list[Judgement | None]:
+async def _judge(samples: Sequence[Sample], system: str, plan: Plan, tools: Tools) -> list[Judgement | None]:
     """Ask the judge about the samples for which at least one judged metric has its input."""
-    judged = [metric for metric in plan.order if metric.sees == "Verdict"]
-    rows = [n for n, sample in enumerate(samples) if any(metric.lacks(sample) is None for metric in judged)]
+    rows = rows_to_judge(samples, plan)
     judgements: list[Judgement | None] = [None] * len(samples)
     if rows:
-        given = await tools.judge.judge([samples[n] for n in rows], tools.ledger)
+        given = await tools.judge.judge([samples[n] for n in rows], ScopedLedger(tools.ledger, system))
         for n, judgement in zip(rows, given, strict=True):
             judgements[n] = judgement
     return judgements

@@ -14,10 +14,10 @@ from typing import Any
 import orjson
 
 from ragassay import benchmark, reports
-from ragassay.documents import Job, JobPage, Progress, Report, ResultPage, Source
+from ragassay.documents import Job, JobPage, JobStatus, Progress, Report, ResultPage, Source
 from ragassay.doorbell import Doorbell
 from ragassay.engine import Tools, evaluate
-from ragassay.errors import AssayError, BadInput, Conflict, NothingToEvaluate, Unavailable
+from ragassay.errors import AssayError, BadInput, Conflict, NotFound, NothingToEvaluate
 from ragassay.metrics import parse
 from ragassay.models import CHUNK_SIZE, JobSpec, Ledger, Noun, Result, Sample, Score
 from ragassay.store.redis import Claim, RedisLedger, RedisStore
@@ -25,6 +25,7 @@ from ragassay.strategies.recorded import Recorded
 
 BELLS = 4  # messages of one job that may wait or work at once: many enough for all workers, few enough to be fair
 MOST_ROWS_A_PAGE = 200
+MOST_LOOKED_AT = 1000
 ToolsFor = Callable[[JobSpec, Ledger], Tools]
 
 
@@ -44,6 +45,9 @@ class Jobs:
     def __init__(self, store: RedisStore, doorbell: Doorbell, tools_for: ToolsFor) -> None:
         self.store, self._doorbell, self._tools_for = store, doorbell, tools_for
         self._runner: asyncio.Runner | None = None
+        self._evaluation: asyncio.Task[list[Result]] | None = None
+        self._broken_off: str | None = None
+        self._stopping = False
 
     # --- for everybody ----------------------------------------------------------------------------------------
 
@@ -59,17 +63,17 @@ class Jobs:
         if idempotency_key and (known := self.store.remember(idempotency_key, digest)):
             return self.get(known), False
         try:
-            job = self._create(spec, dataset, samples)
+            job = self._create(spec, dataset, samples, (idempotency_key, digest) if idempotency_key else None)
         except AssayError:
             if idempotency_key:
                 self.store.forget(idempotency_key)
             raise
-        if idempotency_key:
-            self.store.made(idempotency_key, digest, job)
         self._ring(job)
         return self.get(job), True
 
-    def _create(self, spec: JobSpec, dataset: Source, samples: Sequence[Sample]) -> str:
+    def _create(
+        self, spec: JobSpec, dataset: Source, samples: Sequence[Sample], idempotency: tuple[str, str] | None
+    ) -> str:
         answered = [sample for sample in samples if sample.response]
         if not answered:
             raise NothingToEvaluate("no sample has a response", hint="give each sample an answer, contexts or retrieved ids")
@@ -89,7 +93,10 @@ class Jobs:
         chunks = {
             f"default:{n}": samples[n * CHUNK_SIZE : (n + 1) * CHUNK_SIZE] for n in range(-(-len(samples) // CHUNK_SIZE))
         }
-        self.store.create(job, document.model_dump_json().encode(), chunks, created_ms=int(now.timestamp() * 1000))
+        created_ms = int(now.timestamp() * 1000)
+        self.store.create(
+            job, document.model_dump_json().encode(), chunks, created_ms=created_ms, idempotency=idempotency
+        )
         return job
 
     def get(self, job: str) -> Job:
@@ -113,20 +120,32 @@ class Jobs:
             error=meta["error"].decode() if "error" in meta else None,
         )
 
-    def page(self, *, cursor: str | None, limit: int) -> JobPage:
-        """Jobs, newest first."""
-        found = self.store.jobs(before=cursor, limit=limit + 1)
-        shown = found[:limit]
-        return JobPage(jobs=tuple(self.get(job) for job in shown), next=shown[-1] if len(found) > limit else None)
+    def page(self, *, cursor: str | None, limit: int, status: JobStatus | None = None) -> JobPage:
+        """Jobs, newest first. With ``status`` a page looks at so many jobs at the most, so it may hold fewer."""
+        most = limit if status is None else max(limit, MOST_LOOKED_AT)
+        found = self.store.jobs(before=cursor, limit=most + 1)
+        shown: list[Job] = []
+        last = None
+        for last in found[:most]:
+            try:
+                job = self.get(last)
+            except NotFound:  # the list outlives a job's record
+                continue
+            if status in (None, job.status):
+                shown.append(job)
+            if len(shown) == limit:
+                break
+        return JobPage(jobs=tuple(shown), next=None if not found or last == found[-1] else last)
 
     def report(self, job: str) -> bytes:
         """The report as JSON; raises NotFound, or Conflict while the job has none."""
         return self.store.report(job)
 
     def results(self, job: str, *, cursor: str | None, limit: int) -> ResultPage:
-        """The results that are there, in the dataset's order."""
+        """The results that are there, in the dataset's order; raises NotFound when their time is over."""
         first = _offset(cursor)
-        rows = int(self.store.meta(job)["rows"])
+        meta = self.store.meta(job)
+        rows = int(meta["rows"])
         chunks = [f"default:{n}" for n in range(first // CHUNK_SIZE, -(-min(first + limit, rows) // CHUNK_SIZE))]
         found = []
         for chunk in chunks:
@@ -134,6 +153,8 @@ class Jobs:
             for n, result in enumerate(self.store.results(job, [chunk]), start):
                 if first <= n < first + limit:
                     found.append(result)
+        if not found and first < rows and meta["status"] == b"finished":
+            raise NotFound(f"the results of job {job} were kept for 30 days and are gone", hint="the report holds them")
         return ResultPage(results=tuple(found), next=str(first + limit) if first + limit < rows else None)
 
     def cancel(self, job: str) -> Job:
@@ -148,7 +169,7 @@ class Jobs:
 
     def pump(self, job: str, bell: int, nonce: str) -> None:
         """Work on one chunk of a job, then ring again. Delivered at least once, so it claims before it works."""
-        claim = self.store.claim(job)
+        claim = None if self._stopping else self.store.claim(job)
         if claim is None:
             if self.store.is_current(job, bell, nonce):
                 self.store.hush(job, bell)
@@ -159,14 +180,33 @@ class Jobs:
             self.store.fail(job, str(error))
             self.store.close(job, self._chunks(job))
             return
-        except Unavailable:
+        except Exception:
             self.store.give_back(claim, died=True)
             raise
         if outcome == "last":
             self._doorbell.finalize(job)
         elif self.store.is_current(job, bell, nonce):
             self.store.hush(job, bell)
-            self._ring(job)
+            if not self._stopping:
+                self._ring(job)
+
+    def break_off(self, *, stopping: bool) -> None:
+        """Stop the evaluation that is under way, if any, and give its chunk back. For a signal handler or a thread.
+
+        ``stopping``: the process ends, so no further chunk is taken and nothing is held against the chunk. Otherwise
+        it took too long, which counts like a death: a chunk that never ends is given up in the end.
+        """
+        self._stopping = self._stopping or stopping
+        evaluation = self._evaluation
+        if evaluation is not None:
+            self._broken_off = "stopping" if stopping else "too long"
+            evaluation.get_loop().call_soon_threadsafe(evaluation.cancel)
+
+    def close(self) -> None:
+        """Close the event loop and the connections that live in it."""
+        if self._runner is not None:
+            self._runner.close()
+            self._runner = None
 
     def _work(self, claim: Claim) -> str:
         """Evaluate a claimed chunk and commit it; ``stale`` when the claim was lost meanwhile."""
@@ -180,6 +220,8 @@ class Jobs:
         try:
             results = self._run(claim, evaluate(samples, strategy, plan, tools))
         except asyncio.CancelledError:
+            if self._broken_off:
+                self.store.give_back(claim, died=self._broken_off == "too long")
             return "stale"
         return self.store.commit(claim, results)
 
@@ -189,8 +231,14 @@ class Jobs:
             self._runner = asyncio.Runner()
         loop = self._runner.get_loop()
         task = loop.create_task(evaluation)
-        with self._kept(claim, lambda: loop.call_soon_threadsafe(task.cancel)):
-            return loop.run_until_complete(task)
+        self._broken_off, self._evaluation = None, task
+        if self._stopping:  # it was asked for before there was anything to break off
+            self.break_off(stopping=True)
+        try:
+            with self._kept(claim, lambda: loop.call_soon_threadsafe(task.cancel)):
+                return loop.run_until_complete(task)
+        finally:
+            self._evaluation = None
 
     @contextmanager
     def _kept(self, claim: Claim, lost: Callable[[], object]) -> Any:
@@ -238,6 +286,14 @@ class Jobs:
     def tick(self) -> None:
         """Take back what dead workers held, give up chunks that kill them, and ring doorbells that were lost."""
         for job in self.store.active():
+            try:
+                ended = self.store.meta(job)["status"] in (b"finished", b"failed", b"cancelled")
+            except NotFound:  # its keys were evicted or deleted by hand; the other jobs go on
+                self.store.close(job, ())
+                continue
+            if ended:  # whoever ended it died before the last step
+                self.store.close(job, self._chunks(job))
+                continue
             for claim in self.store.sweep(job):
                 if self.store.commit(claim, self._hopeless(claim)) == "last":
                     self._doorbell.finalize(job)

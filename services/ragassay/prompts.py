@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from ragassay.errors import BadSettings, UnknownName
+from ragassay.shipped import folder
 
 _NAME = re.compile(r"[a-z0-9_-]+(?:/[a-z0-9_-]+)*")
 _FRONT = re.compile(r"---\n(.*?)\n---\n", re.DOTALL)
@@ -41,18 +42,9 @@ def load(name: str) -> Prompt:
     """The prompt ``prompts/<name>.md``, for example ``judge/verdict``.
 
     Front matter (``key: value`` lines between two lines of ``---``) becomes ``meta`` and is no part of the text.
-    Raises UnknownName with the near matches, BadSettings when the prompts were not installed.
+    Raises UnknownName with the near matches, NotFound when the installation lacks the prompts.
     """
-    return _load(folder(), name)
-
-
-def folder() -> Path:
-    """Where the prompts are: in the package when it was installed from a wheel, else in the checkout."""
-    here = Path(__file__).resolve().parent
-    for place in (here / "_shipped" / "prompts", here.parents[1] / "prompts"):
-        if place.is_dir():
-            return place
-    raise BadSettings("the prompts are missing", where=str(here), hint="install ragassay again")
+    return _load(folder("prompts"), name)
 
 
 @cache

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 
+from ragassay import embeddings as embedding_models
+from ragassay import llm as language_models
+from ragassay.doorbell import CeleryDoorbell
 from ragassay.embeddings import LocalEmbedder, available
 from ragassay.engine import Tools
+from ragassay.jobs import Jobs
 from ragassay.judges.local import LocalJudge
 from ragassay.llm import LLM
 from ragassay.models import Embedder, JobSpec, Judge, Ledger
 from ragassay.prices import Prices
 from ragassay.settings import Settings
 from ragassay.store.ledger import CallCache, FolderLedger
+from ragassay.store.redis import RedisStore
 
 
 def embedder(settings: Settings) -> tuple[Embedder | None, str]:
@@ -42,8 +50,48 @@ def judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None) -> Jud
 
 def tools(spec: JobSpec, settings: Settings, ledger: Ledger) -> Tools:
     """Everything that an evaluation is plugged into."""
-    embeddings, why_not = embedder(settings)
-    return Tools(judge(spec, settings, embeddings), ledger, Prices(spec.prices), embeddings, why_not)
+    return Toolbox(settings)(spec, ledger)
+
+
+class Toolbox:
+    """Tools that are made once in a process: models stay loaded and connections open from one chunk to the next."""
+
+    JUDGES = 8
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._made: OrderedDict[str, Tools] = OrderedDict()
+
+    def __call__(self, spec: JobSpec, ledger: Ledger) -> Tools:
+        """The tools for a specification, with its own ledger."""
+        fields = {"judge", "api_base", "passes", "concurrency", "timeout_s", "seed", "prices"}
+        key = spec.model_dump_json(include=fields)
+        made = self._made.pop(key, None) or self._make(spec, ledger)
+        self._made[key] = made
+        if len(self._made) > self.JUDGES:
+            self._made.popitem(last=False)
+        return replace(made, ledger=ledger)
+
+    def _make(self, spec: JobSpec, ledger: Ledger) -> Tools:
+        model, why_not = self._embedder
+        return Tools(judge(spec, self._settings, model), ledger, Prices(spec.prices), model, why_not)
+
+    @cached_property
+    def _embedder(self) -> tuple[Embedder | None, str]:
+        return embedder(self._settings)
+
+
+def jobs_for(settings: Settings) -> Jobs:
+    """The use cases of the service. Opens no connection yet; to be made after a fork, not before."""
+    store = RedisStore(settings.state, lease_s=settings.lease_s)
+    return Jobs(store, CeleryDoorbell(settings.broker), Toolbox(settings))
+
+
+def warm_up(settings: Settings) -> None:
+    """Import the libraries behind judges and embeddings; takes seconds. Runs no model, so a worker may fork after it."""
+    language_models.warm_up()
+    if available(settings.embeddings) is None:
+        embedding_models.warm_up()
 
 
 @contextmanager

@@ -14,10 +14,16 @@ import typer
 from ragassay.errors import BadSettings, Unscored
 
 if TYPE_CHECKING:
-    from ragassay.documents import Report
-    from ragassay.models import JobSpec
+    from collections.abc import Mapping as Map
+
+    from ragassay.documents import Report, Source
+    from ragassay.models import JobSpec, Response, Sample
     from ragassay.settings import Settings
     from ragassay.store.folder import Run
+
+    Samples = tuple[Sample, ...]
+    Recordings = dict[str, tuple[Source, Map[str, Response]]]
+    Loaded = tuple[Source, Samples, Recordings]
 
 Data = Annotated[Path | None, typer.Argument(metavar="[DATA]", help="Queries, with or without responses.")]
 Systems = Annotated[list[str] | None, typer.Option("--system", metavar="NAME=FILE", help="Responses of a system; repeatable.")]
@@ -86,9 +92,11 @@ def evaluate(
         )
         columns = pairs(mapping, "--map", "OURS=THEIRS")
         files = {name: Path(file) for name, file in pairs(system, "--system", "NAME=FILE").items()}
-        run = _start(settings, spec, data, files, columns, format, duplicates, limit, dry_run=dry_run)
-    if dry_run:
-        return
+        loaded = _load(data, files, columns, format, duplicates, limit)
+        if dry_run:
+            _estimate(settings, spec, *loaded)
+            return
+        run = _start(settings, spec, *loaded)
     report = _work(run, settings, quiet=as_json)
     _show(report, run, output or [], as_json=as_json)
 
@@ -101,7 +109,8 @@ def demo() -> None:
     quickstart = folder("datasets") / "quickstart"
     settings = Settings()
     systems = {path.stem: path for path in sorted((quickstart / "responses").glob("*.jsonl"))}
-    run = _start(settings, _spec(judge="local"), quickstart / "queries.jsonl", systems, {}, "auto", "error", None, name="quickstart")
+    loaded = _load(quickstart / "queries.jsonl", systems, {}, name="quickstart")
+    run = _start(settings, _spec(judge="local"), *loaded)
     report = _work(run, settings, quiet=False)
     _show(report, run, [], as_json=False)
     typer.echo(
@@ -144,29 +153,52 @@ def pairs(given: list[str] | None, option: str, form: str) -> dict[str, str]:
     return pairs
 
 
-def _start(
-    settings: Settings,
-    spec: JobSpec,
+def _load(
     data: Path,
     files: dict[str, Path],
     columns: dict[str, str],
-    format: str,  # noqa: A002
-    duplicates: str,
-    limit: int | None,
-    *,
+    format: str = "auto",  # noqa: A002
+    duplicates: str = "error",
+    limit: int | None = None,
     name: str | None = None,
-    dry_run: bool = False,
-) -> Run:
-    """Load everything, then write the new run down."""
+) -> Loaded:
+    """Read everything before anything is written."""
+    from ragassay import benchmark
+
+    return benchmark.load(
+        data, files, format=format, mapping=columns, duplicates=duplicates, limit=limit, name=name
+    )
+
+
+def _start(settings: Settings, spec: JobSpec, dataset: Source, samples: Samples, systems: Recordings) -> Run:
+    """Write the new run down."""
     from ragassay import benchmark, wiring
     from ragassay.ledger import MemoryLedger
     from ragassay.store.folder import FolderStore
 
-    dataset, samples, systems = benchmark.load(
-        data, files, format=format, mapping=columns, duplicates=duplicates, limit=limit, name=name
-    )
     tools = wiring.tools(spec, settings, MemoryLedger())
     return benchmark.prepare(FolderStore(settings.home), spec, dataset, samples, systems, tools)
+
+
+def _estimate(settings: Settings, spec: JobSpec, dataset: Source, samples: Samples, systems: Recordings) -> None:
+    """Say what an evaluation would take, and call nobody."""
+    from ragassay import benchmark, wiring
+    from ragassay.ledger import DryLedger
+
+    tools = wiring.tools(spec, settings, DryLedger())
+    responses = {name: given for name, (_, given) in systems.items()}
+    calls = asyncio.run(benchmark.estimate(spec, responses, samples, tools))
+    typer.echo(f"{dataset.name}: {len(samples)} rows x {len(systems)} systems, judge {tools.judge.name}")
+    if not calls:
+        typer.echo("0 judge calls, 0 USD")
+        return
+    spent, made = sum(call.input_tokens for call in calls), sum(call.output_tokens for call in calls)
+    typer.echo(f"{len(calls)} judge calls, at most about {spent:,} input and {made:,} output tokens")
+    # A reply that can't be used is asked for once more; one that was cut off gets twice the room.
+    price = [call.cost_usd for call in calls]
+    cost = None if None in price else tools.prices.cost(spec.judge.removeprefix("llm:"), 2 * spent, 3 * made)
+    unknown = "cost unknown: the model has no price; none of it is counted as 0 USD"
+    typer.echo(unknown if cost is None else f"at most about {cost:.4f} USD if every call had to be made twice")
 
 
 def _open(settings: Settings, reference: str) -> Run:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from ragassay.data.documents import NotJson, parse
-from ragassay.data.problems import Misfit, check_text, shown
+from ragassay.data.problems import Misfit, shown
 
 Kind = Literal["text", "id", "label", "number", "count", "flag", "texts", "ids", "numbers", "object", "grades"]
 
@@ -60,7 +60,7 @@ def value_of(field: str, value: Any, *, cells: bool) -> Any:
             raise Misfit(f"should be an object, is {shown(value)}")
         return plain(value)
     if kind == "grades" and isinstance(value, dict):
-        return {check_text(str(key)): grade for key, grade in value.items() if grade is not None}
+        return {str(key): grade for key, grade in value.items() if grade is not None}
     return value
 
 
@@ -74,21 +74,12 @@ def open_cell(cell: Any) -> Any:
 
 def plain(value: Any, at: str = "", depth: int = 0) -> Any:
     """A copy that any JSON writer takes, without nulls inside objects. Raises Misfit with the place inside."""
-    if isinstance(value, str):
-        try:
-            return check_text(value)
-        except Misfit as error:
-            raise Misfit(error.what, at=at) from None
-    if value is None or isinstance(value, bool):
+    if value is None or isinstance(value, str | bool):
         return value
     if depth > _DEEPEST:
         raise Misfit(f"is nested more than {_DEEPEST} levels deep")
     if isinstance(value, Mapping):
-        return {
-            plain(str(key), at, depth): plain(entry, f"{at}.{key}", depth + 1)
-            for key, entry in value.items()
-            if entry is not None
-        }
+        return {str(key): plain(entry, f"{at}.{key}", depth + 1) for key, entry in value.items() if entry is not None}
     if isinstance(value, list | tuple):
         return [plain(entry, f"{at}[{n}]", depth + 1) for n, entry in enumerate(value)]
     if isinstance(value, int) and -_WIDEST <= value < _WIDEST:
@@ -144,7 +135,9 @@ def _python(cell: str, wanted: str) -> Any:
             found = ast.literal_eval(cell)
         joined = _joins_texts(cell)
     except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError, tokenize.TokenError):
-        raise Misfit(f"looks like {wanted}, but is neither JSON nor Python: {shown(cell)}") from None
+        likely = cell[0] == ("{" if wanted == "an object" else "[")
+        what = f"looks like {wanted}, but is neither JSON nor Python:" if likely else f"should be {wanted}, is"
+        raise Misfit(f"{what} {shown(cell)}") from None
     if joined:  # Python joins 'a' 'b' into one text; so a printed array would lose its bounds without a word
         raise Misfit(f"has texts without a comma between them, as a printed array; write it as JSON: {shown(cell)}")
     return list(found) if isinstance(found, tuple) else found

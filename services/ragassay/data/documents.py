@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ragassay.data.problems import Misfit, shown
+from ragassay.data.problems import Misfit, is_text, shown
 from ragassay.data.source import BOM, SAVE_AS_UTF8, Source, undecodable
 from ragassay.errors import BadData, TooLarge
 
 LARGEST_JSON = 2**30
 ROW_KEYS = ("examples", "queries")
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_HALF = "holds half a surrogate pair, which is no text"
 _SHAPES = "the document should be a list of rows, or an object with a list of them under 'examples' or 'queries'"
 
 
@@ -30,7 +33,8 @@ def read_json(path: Path) -> Source:
     source = Source(path, counts_lines=False)
     content = path.read_bytes().removeprefix(BOM)
     try:
-        document = parse(content.decode())
+        text = content.decode()
+        document = parse(text)
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise BadData([f"{path}:{line}: {undecodable(content, error)}"], hint=SAVE_AS_UTF8) from None
@@ -38,11 +42,13 @@ def read_json(path: Path) -> Source:
         raise BadData([f"{path}:{error.line}: column {error.column}: {error.what}"], hint=_hint(error)) from None
     except Misfit as error:
         raise BadData([f"{path}: {error.what}"]) from None
-    for number, row in enumerate(_rows(source, document), 1):
-        if isinstance(row, dict):
-            source.rows.append((number, row))
-        else:
-            source.refuse(number, f"should be an object, is {shown(row)}")
+    rows = _rows(source, document)
+    escaped = _SURROGATE.search(text) is not None
+    for number, row in enumerate(rows, 1):
+        _add(source, number, row, escaped)
+    beside = {"name": source.name, "description": source.description, "metadata": source.metadata}
+    if escaped and (place := _half_a_pair(beside)):
+        source.refuse(0, f"{place}: {_HALF}")
     return source
 
 
@@ -55,7 +61,8 @@ def read_jsonl(path: Path) -> Source:
             if line.isspace():
                 continue
             try:
-                row = parse(line.decode())
+                text = line.decode()
+                row = parse(text)
             except UnicodeDecodeError as error:
                 source.refuse(number, undecodable(line, error))
                 source.hint = source.hint or SAVE_AS_UTF8
@@ -66,11 +73,34 @@ def read_jsonl(path: Path) -> Source:
             except Misfit as error:
                 source.refuse(number, error.what)
             else:
-                if isinstance(row, dict):
-                    source.rows.append((number, row))
-                else:
-                    source.refuse(number, f"should be an object, is {shown(row)}")
+                _add(source, number, row, _SURROGATE.search(text) is not None)
     return source
+
+
+def _add(source: Source, number: int, row: Any, escaped: bool) -> None:
+    """Take in a row, or refuse it. ``escaped``: its text has escapes that may be half a surrogate pair."""
+    if not isinstance(row, dict):
+        source.refuse(number, f"should be an object, is {shown(row)}")
+    elif escaped and (place := _half_a_pair(row)):
+        source.refuse(number, f"{place}: {_HALF}")
+    else:
+        source.rows.append((number, row))
+
+
+def _half_a_pair(value: Any) -> str | None:
+    """The place of a text that no encoding can write; None where there is none. Any depth."""
+    left = [("", value)]
+    while left:
+        at, each = left.pop()
+        if isinstance(each, str) and not is_text(each):
+            return at.lstrip(".")
+        if isinstance(each, dict):
+            if bad := next((key for key in each if not is_text(key)), None):
+                return f"{at}[{shown(bad)}]".lstrip(".")
+            left += [(f"{at}.{key}", entry) for key, entry in each.items()]
+        elif isinstance(each, list):
+            left += [(f"{at}[{n}]", entry) for n, entry in enumerate(each)]
+    return None
 
 
 class NotJson(Exception):
@@ -121,14 +151,14 @@ def _rows(source: Source, document: object) -> list[Any]:
         raise BadData([f"{source.path}: {_SHAPES}; it is {shown(document)}"])
     for key in ("name", "description"):
         if not isinstance(document.get(key, ""), str | None):
-            source.problems.append(f"{source.path}: {key}: should be text, is {shown(document[key])}")
+            source.refuse(0, f"{key}: should be text, is {shown(document[key])}")
     if not isinstance(document.get("metadata") or {}, Mapping):
-        source.problems.append(f"{source.path}: metadata: should be an object, is {shown(document['metadata'])}")
+        source.refuse(0, f"metadata: should be an object, is {shown(document['metadata'])}")
     else:
         known = ("name", "description", "metadata", given[0])
         others = {key: value for key, value in document.items() if key not in known}
         source.metadata = {**others, **(document.get("metadata") or {})}
-    if not source.problems:
+    if not source.findings:
         source.name, source.description = document.get("name"), document.get("description")
     rows: list[Any] = document[given[0]]
     return rows

@@ -32,6 +32,7 @@ FORMATS = {
         Format("parquet", (".parquet", ".pq"), read_parquet, is_text=False),
     )
 }
+_HEAD = 4096
 _NOT_TEXT = (
     (b"PAR1", "is a Parquet file", "--format parquet"),
     (b"\x1f\x8b", "is compressed with gzip", "unpack it first"),
@@ -55,8 +56,8 @@ def read(path: Path, name: str = "auto") -> Source:
     chosen = FORMATS[name] if name != "auto" else _by_extension(path)
     try:
         with path.open("rb") as file:
-            head = file.read(4096)
-        if not head.strip(b"\xef\xbb\xbf \t\r\n"):
+            head = file.read(_HEAD)
+        if len(head) < _HEAD and not head.strip(b"\xef\xbb\xbf \t\r\n"):
             raise NothingToEvaluate("the file is empty", where=str(path))
         if chosen.is_text:
             _refuse_binary(path, head)
@@ -65,7 +66,7 @@ def read(path: Path, name: str = "auto") -> Source:
         raise NotFound("there is no such file", where=str(path)) from None
     except OSError as error:
         raise BadInput(f"can't be read: {error.strerror or error}", where=str(path)) from None
-    if not source.rows and not source.problems:
+    if not source.rows and not source.findings:
         raise NothingToEvaluate("the file holds no rows", where=str(path))
     return source
 

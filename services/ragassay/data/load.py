@@ -50,7 +50,7 @@ def load(
             elif sample := assembly.sample(index, number, values):
                 samples.append(sample)
     metadata = _metadata(source)
-    _refuse([*source.problems, *assembly.problems], source.hint)
+    _refuse(source)
     return Dataset(
         name=source.name or source.path.stem,
         path=source.path,
@@ -88,7 +88,7 @@ def load_responses(
     with _no_collections():
         rows = [assembly.response(number, values, key_field) for number, values in source.drain()]
     found: dict[str, Response] = dict(row for row in rows if row is not None)
-    _refuse([*source.problems, *assembly.problems], source.hint)
+    _refuse(source)
     used = (*RESPONSE_FIELDS, key_field)
     return Responses(
         path=source.path,
@@ -147,12 +147,12 @@ def _check_options(duplicates: str, limit: int | None) -> None:
 def _open(path: Path, name: str, mapping: Mapping[str, str], wanted: Wanted) -> tuple[Source, Plan]:
     source = read(path, name)
     if not source.rows:
-        _refuse(source.problems, source.hint)
+        _refuse(source)
     open_containers(source)
     try:
         return source, Planner(source, mapping, wanted).plan()
     except BadData as error:
-        raise BadData([*source.problems, *error.problems], hint=error.hint) from None
+        raise BadData([*error.problems, *source.problems], hint=error.hint) from None
 
 
 @contextmanager
@@ -171,10 +171,10 @@ def _metadata(source: Source) -> dict[str, object]:
     try:
         return {str(key): plain(value, f".{key}") for key, value in source.metadata.items()}
     except Misfit as error:
-        source.problems.append(f"{source.path}: metadata{error.at}: {error.what}")
+        source.refuse(0, f"metadata{error.at}: {error.what}")
         return {}
 
 
-def _refuse(problems: list[str], hint: str | None) -> None:
-    if problems:
-        raise BadData(problems, hint=hint)
+def _refuse(source: Source) -> None:
+    if source.findings:
+        raise BadData(source.problems, hint=source.hint)

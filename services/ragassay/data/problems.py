@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+_NAME = re.compile(r"[^\W\d][\w-]*")
 _LONGEST = 40
 _PRINTED = 20
 
@@ -34,7 +35,7 @@ def shown(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        text = ascii(value) if not _is_text(value) else repr(value)
+        text = ascii(value) if not is_text(value) else repr(value)
         return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 4]}...{text[0]}"
     if isinstance(value, Mapping):
         keys = ", ".join(shown(str(key)) for key in list(value)[:3])
@@ -50,7 +51,7 @@ def shown(value: object) -> str:
     return f"a value of type {type(value).__name__}"
 
 
-def _is_text(value: str) -> bool:
+def is_text(value: str) -> bool:
     """False for lone surrogates, which no file and no terminal can take."""
     try:
         value.encode()
@@ -59,26 +60,24 @@ def _is_text(value: str) -> bool:
     return True
 
 
-def check_text(value: str) -> str:
-    """``value`` itself; raises Misfit where it holds half a surrogate pair."""
-    if not value.isascii() and not _is_text(value):
-        raise Misfit(f"holds half a surrogate pair, which is no text: {shown(value)}")
-    return value
-
-
 def plain_words(error: ValidationError) -> list[tuple[str, str]]:
     """(field, what is wrong) for each finding of pydantic, once per place; a ``response.`` in front is cut."""
     found: dict[str, str] = {}
     for item in error.errors(include_url=False):
-        place = [step for step in item["loc"] if step != "[key]"]
+        kind, place, given = item["type"], [step for step in item["loc"] if step != "[key]"], item["input"]
         if place and place[0] == "response":
             place = place[1:]
-        if item["type"] in ("string_type", "float_type") and place[-1] in ("str", "float"):
-            place.pop()  # one branch of "text or number"; both branches report
-        said: Callable[[Any], str] = _WORDS.get(item["type"], _as_it_is)
+        said: Callable[[Any], str] = _WORDS.get(kind, _as_it_is)
         what = said(item)
+        if kind in ("string_type", "float_type") and place[-1] in ("str", "float"):
+            place, what = place[:-1], f"should be text or a number, is {shown(given)}"
+        elif kind == "tuple_type" and len(place) == 1 and place[0] != "retrieved_scores":
+            what = f"should be text or a list, is {shown(given)}"
+        elif kind == "string_type" and len(place) == 1 and isinstance(given, Mapping):
+            what += " (--map with a dotted name takes one of them)"
         if not place:  # a rule over several fields names the first of them itself
-            place, what = [what.split()[0]], what
+            name, _, what = what.partition(" ")
+            place = [name]
         found.setdefault(_path(place), what)
     return list(found.items())
 
@@ -90,7 +89,11 @@ def field_of_place(place: str) -> str:
 
 def _path(place: Sequence[int | str]) -> str:
     head, *rest = place
-    return str(head) + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in rest)
+    return str(head) + "".join(f".{step}" if _NAME.fullmatch(str(step)) else f"[{_index(step)}]" for step in rest)
+
+
+def _index(step: int | str) -> str:
+    return str(step) if isinstance(step, int) else shown(step)
 
 
 def _should_be(kind: str) -> Callable[[Any], str]:
@@ -105,7 +108,6 @@ def _as_it_is(item: Any) -> str:
 _WORDS: dict[str, Callable[[Any], str]] = {
     "missing": lambda _: "is missing",
     "string_type": _should_be("text"),
-    "string_unicode": lambda item: f"holds half a surrogate pair, which is no text: {shown(item['input'])}",
     "string_too_short": lambda _: "is empty",
     "too_short": lambda _: "is empty",
     "int_type": _should_be("a whole number"),
@@ -119,7 +121,7 @@ _WORDS: dict[str, Callable[[Any], str]] = {
     "bool_parsing": _should_be("true or false"),
     "tuple_type": _should_be("a list"),
     "dict_type": _should_be("an object"),
-    "greater_than_equal": lambda item: f"should be at least {item['ctx']['ge']:g}, is {shown(item['input'])}",
-    "less_than_equal": lambda item: f"should be at most {item['ctx']['le']:g}, is {shown(item['input'])}",
+    "greater_than_equal": lambda item: f"should be at least {item['ctx']['ge']:.15g}, is {shown(item['input'])}",
+    "less_than_equal": lambda item: f"should be at most {item['ctx']['le']:.15g}, is {shown(item['input'])}",
     "value_error": lambda item: str(item["ctx"]["error"]),
 }

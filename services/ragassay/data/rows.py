@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from ragassay.data.cells import open_cell, passes, plain, value_of
 from ragassay.data.columns import RESPONSE_FIELDS, SAMPLE_FIELDS, field_of, near
 from ragassay.data.plan import Plan
-from ragassay.data.problems import Misfit, check_text, field_of_place, plain_words, shown
+from ragassay.data.problems import Misfit, field_of_place, plain_words, shown
 from ragassay.data.source import Source
 from ragassay.models import Response, Sample
 
@@ -33,12 +33,14 @@ def open_containers(source: Source) -> None:
 
 
 class Assembly:
-    """Turns the rows of one source into nouns. ``problems`` gathers a line for each finding, ``kept`` the columns
-    that nobody knows; nothing raises before all rows were seen."""
+    """Turns the rows of one source into nouns.
+
+    What is wrong with a row is refused at the source, so that nothing raises before all rows were seen. ``kept``
+    gathers the columns that nobody knows, ``ignored`` those of a file of responses that describe the query.
+    """
 
     def __init__(self, source: Source, plan: Plan, duplicates: Duplicates) -> None:
         self.source, self.plan, self.duplicates = source, plan, duplicates
-        self.problems: list[str] = []
         self.kept: dict[str, None] = {}
         self.ignored: dict[str, None] = {}
         self.dropped_ids = self.rows_with_drops = 0
@@ -198,12 +200,8 @@ class Assembly:
         if isinstance(value, int) and not isinstance(value, bool) and field == "query_id":
             return str(value)
         if isinstance(value, str) and value:
-            try:
-                return check_text(value)
-            except Misfit as error:
-                bad[field] = error.what
-        else:
-            bad[field] = "is missing" if value in (None, "") else f"should be text, is {shown(value)}"
+            return value
+        bad[field] = "is missing" if value in (None, "") else f"should be text, is {shown(value)}"
         return None
 
     def _claim(self, key: Any, field: str, number: int, bad: dict[str, str]) -> None:
@@ -214,8 +212,8 @@ class Assembly:
             bad[field] = f"{shown(str(key))} is used already in {self.source.place(first)}"
 
     def _report(self, number: int, bad: Mapping[str, str]) -> None:
-        where = self.source.where(number)
-        self.problems += [f"{where}: {self.plan.label(place)}: {what}" for place, what in bad.items()]
+        for place, what in bad.items():
+            self.source.refuse(number, f"{self.plan.label(place)}: {what}")
 
 
 def _in_ms(seconds: Any) -> Any:

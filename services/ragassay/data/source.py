@@ -28,7 +28,7 @@ class Source:
     name: str | None = None
     description: str | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
+    findings: list[tuple[int, str]] = field(default_factory=list)
     hint: str | None = None
 
     def drain(self) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -46,8 +46,13 @@ class Source:
         return f"line {number}" if self.counts_lines else f"row {number}"
 
     def refuse(self, number: int, what: str) -> None:
-        """Note a line that is no row and go on."""
-        self.problems.append(f"{self.where(number)}: {what}")
+        """Note what is wrong with a row, or with the file (number 0), and go on."""
+        self.findings.append((number, f"{self.where(number) if number else self.path}: {what}"))
+
+    @property
+    def problems(self) -> list[str]:
+        """All that was refused, in the order of the rows."""
+        return [line for _, line in sorted(self.findings, key=lambda finding: finding[0])]
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:

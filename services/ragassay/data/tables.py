@@ -49,7 +49,8 @@ def _separated(path: Path, delimiter: str) -> Source:
         if len(record) == len(names):
             source.rows.append((number, {name: cell for name, cell in zip(names, record, strict=True) if cell}))
         else:
-            source.refuse(number, f"has {len(record)} cells, the header has {len(names)}")
+            cells = "1 cell" if len(record) == 1 else f"{len(record)} cells"
+            source.refuse(number, f"has {cells}, the header has {len(names)}")
     return source
 
 

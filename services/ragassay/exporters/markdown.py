@@ -20,7 +20,8 @@ def export(report: Report) -> bytes:
         f"intervals at {source.configuration.confidence:.0%}.",
     ]
     for section in sections(report):
-        lines += ["", f"## {section.title}", "", _row(["", *report.systems]), _row(["---"] * (len(report.systems) + 1), raw=True)]
+        lines += ["", f"## {section.title}", "", _row(["", *map(_text, report.systems)])]
+        lines += [_row(["---"] * (len(report.systems) + 1))]
         lines += [_row([label, *cells]) for label, cells in section.rows]
     gaps = list(missing(report))
     lines += ["", "## Missing", "", *([f"- {_text(gap)}" for gap in gaps] or ["Nothing: every row has every score."])]
@@ -36,8 +37,8 @@ def export(report: Report) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
-def _row(cells: Sequence[str], *, raw: bool = False) -> str:
-    return f"| {' | '.join(cells if raw else map(_text, cells))} |"
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def _text(value: str) -> str:

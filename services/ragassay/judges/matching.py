@@ -80,7 +80,7 @@ class Match:
     denied_by: int | None = None
 
     def likeness(self, similarity: float | None = None) -> float:
-        """How far the pool carries the claim, 0 to 1; ``similarity`` is the cosine to the nearest sentence, if known."""
+        """How far the pool carries the claim, 0 to 1; ``similarity``: cosine to the nearest sentence, if known."""
         if similarity is None:
             value = LEXICAL_WEIGHTS["best"] * self.best + LEXICAL_WEIGHTS["union"] * self.union
         else:

@@ -4,22 +4,33 @@ from __future__ import annotations
 
 import re
 
-_ABBREVIATIONS = frozenset(
-    """mr mrs ms dr prof sr jr st vs etc al fig figs eq no nos vol pp approx dept est inc ltd co corp gen col sgt capt lt
-    rev hon e.g i.e cf a.m p.m u.s u.k u.n ph.d jan feb mar apr jun jul aug sep sept oct nov dec""".split()
+_TITLES = frozenset(
+    "mr mrs ms dr prof st sgt capt col gen lt rev hon vs cf e.g i.e fig figs eq vol pp nos approx dept mt".split()
 )
-_MARKER = re.compile(r"^\s*(?:[-*+•‣]|\(?\d{1,3}[.)]|#{1,6})\s+")
-_STOP = re.compile(r"[.!?…。！？]+[\"'”’)\]]*")
-_WORD = re.compile(r"\w", re.UNICODE)
-_CJK = frozenset("。！？")
-_LOWER_AFTER = re.compile(r"\s+[\"'“‘(\[]*[a-z]")
+_ABBREVIATIONS = frozenset(
+    "etc al sr jr est inc ltd co corp ph.d bros jan feb mar apr jun jul aug sep sept oct nov dec".split()
+)
+_STARTERS = frozenset(
+    "the a an it he she we they you i this that these those there here in on at for from to by with as if when while after "
+    "before since although though however but and so or yet then also another each all some many most no one his her its "
+    "our their my your what who why how where".split()
+)  # fmt: skip
+_BULLET = re.compile(r"\s*(?:[-*+•‣–—]|#{1,6})\s+")
+_NUMBERED = re.compile(r"\s*\(?(\d{1,3})[.)]\s+")
+_CLOSED = frozenset(".:;!?…。！？")
+_STOP = re.compile(r"[.!?…。｡！？؟۔।॥።]+[\"'”’»)\]」』）]*(?:\[\d{1,3}\])*")
+_WORD = re.compile(r"[^\W_]")
+_CJK = frozenset("。｡！？")
+_NEXT = re.compile(r"\s+[\"'“‘«(\[*_]*(\w+)")
+_DOTTED = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]")
+_LOOK_BACK = 40  # characters, more than any abbreviation has: a text of stops only must not cost the square of its length
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of ``text`` in order, stripped, without list markers; what has no letter or digit is left out.
+    """The sentences of ``text`` in order, stripped, without list markers; those without a letter or digit are left out.
 
-    A line break ends a sentence only where a list item, a heading or an empty line follows or the line ends the text's
-    paragraph; otherwise wrapped lines are joined.
+    A line break ends a sentence where a list item, a table row, a heading or an empty line follows; other lines are
+    taken for wrapped and joined.
     """
     found: list[str] = []
     for paragraph in _paragraphs(text):
@@ -33,17 +44,27 @@ def sentences(text: str) -> list[str]:
 
 
 def _paragraphs(text: str) -> list[str]:
-    """Lines joined into paragraphs; list items and headings stand alone."""
+    """Lines joined into paragraphs; list items, table rows and headings stand alone."""
     paragraphs: list[list[str]] = [[]]
+    open_line = ""
     for line in text.splitlines():
-        marker = _MARKER.match(line)
-        if not line.strip() or marker:
+        bare = line.strip()
+        marker = _BULLET.match(line) or _numbered(line, open_line)
+        heading = marker is not None and marker.group().lstrip().startswith("#")
+        if not bare or marker or bare[0] == "|":
             paragraphs.append([])
-        if line.strip():
-            paragraphs[-1].append(line[marker.end() :].strip() if marker else line.strip())
-            if marker and marker.group().lstrip().startswith("#"):
-                paragraphs.append([])
+        if bare:
+            paragraphs[-1].append(line[marker.end() :].strip() if marker else bare)
+        if heading:
+            paragraphs.append([])
+        open_line = "" if marker else bare
     return [" ".join(lines) for lines in paragraphs if lines]
+
+
+def _numbered(line: str, before: str) -> re.Match[str] | None:
+    """The number of a list item, unless the line merely goes on from the one before and happens to start with one."""
+    marker = _NUMBERED.match(line)
+    return marker if marker and (not before or before[-1] in _CLOSED or marker.group(1) == "1") else None
 
 
 def _ends(text: str, stop: re.Match[str], start: int) -> bool:
@@ -53,11 +74,19 @@ def _ends(text: str, stop: re.Match[str], start: int) -> bool:
         return True
     if not text[end].isspace():
         return False  # 3.5, example.com, v1.2
-    if _LOWER_AFTER.match(text, end):
+    following = _NEXT.match(text, end)
+    word = following.group(1) if following else ""
+    if word[:1].islower():
         return False  # "e.g. this", "Yahoo! said": what goes on in lower case is the same sentence
     if mark[0] != ".":
         return True
-    last = text[start : stop.start()].rsplit(None, 1)[-1:] or [""]
-    word = last[0].lstrip("\"'“‘([").lower()
-    is_initial = len(word) == 1 and word.isalpha() and word != "i"
-    return not (is_initial or word in _ABBREVIATIONS)
+    before = text[max(start, stop.start() - _LOOK_BACK) : stop.start()].split()
+    last = before[-1].lstrip("\"'“‘«([-–—*_`").lower() if before else ""
+    if last in _TITLES or (last == "no" and word.isdigit()):
+        return False
+    if last.isdigit() and len(last) < 3 and (len(before) == 1 or before[-2].endswith(":")):
+        return False  # "Steps: 1. Open the page"
+    is_initial = len(last) == 1 and last.isalpha() and last != "i"
+    if is_initial or last in _ABBREVIATIONS or _DOTTED.fullmatch(last):
+        return word.lower() in _STARTERS
+    return True

@@ -19,7 +19,7 @@ _WHOLE_RUN = {
 }
 _KEYLIKE = re.compile(r"\b(?:sk|pk|rk|gsk|xai|hf|nvapi|AIza)[-_]?[\w*.-]{8,}|\bBearer\s+\S+", re.IGNORECASE)
 _KEY_VARIABLE = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD)$")
-_LITELLM_HEAD = re.compile(r"^(?:litellm\.)?\w*(?:Error|Timeout).*?(?:Exception - |: )(?=\S)|^\w+Exception - ")
+_LITELLM_HEAD = re.compile(r"^.{0,120}?\w+Exception - |^(?:(?:litellm\.)?\w*(?:Error|Timeout|Exception)\b:? ?)+")
 _FORMAT_WORDS = re.compile(r"response_format|json_schema|json_object|structured output|grammar|guided", re.IGNORECASE)
 
 
@@ -51,7 +51,7 @@ def diagnose(exception: BaseException, model: str, *, key: str | None, hint: str
     if not isinstance(status, int) or (status >= 500 and headers is None):
         silent = Unavailable(f"no usable answer: {said}", where=model, hint="is the address right and the server up?")
         return Failure(silent, again=True, uncertain=not _never_sent(exception))
-    if status == 429 and "insufficient_quota" in _raw(exception):
+    if status == 429 and _out_of_credit(exception):
         return Failure(BadSettings(f"the account has no credit left: {said}", where=model), fatal=True)
     if status in _AGAIN or status >= 500:
         wait = retry_after(headers or {})
@@ -88,10 +88,11 @@ def redact(text: str, key: str | None) -> str:
 
 
 def _raw(exception: BaseException) -> str:
-    body = getattr(exception, "body", None)
-    code = body.get("code") or body.get("type") or "" if isinstance(body, Mapping) else ""
-    text = str(getattr(exception, "message", "") or exception)
-    return f"{text} [{code}]" if isinstance(code, str) and code and code not in text else text
+    return str(getattr(exception, "message", "") or exception)
+
+
+def _out_of_credit(exception: BaseException) -> bool:
+    return "insufficient_quota" in f"{_raw(exception)} {getattr(exception, 'body', '')}"
 
 
 def _headers(exception: BaseException) -> Mapping[str, str] | None:

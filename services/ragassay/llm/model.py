@@ -169,8 +169,8 @@ class LLM:
 
     async def _persist(self, ask: _Ask, call: Call, ledger: Ledger, bill: _Bill) -> Reply:
         tries = failures = 0
+        replies_before = self._replies
         while True:
-            replies_before = self._replies
             async with self._pace.slot():
                 self._raise_if_refused()
                 if not bill.open:  # only now, so that no more is reserved than is in flight
@@ -178,16 +178,17 @@ class LLM:
                         return settled
                     bill.open = True
                 outcome = await self._attempt(ask, bill)
-            if isinstance(outcome, Reply):
-                bill.open = False
-                reply = outcome.model_copy(update={"waste": bill.waste})
-                # A paid reply is kept even if the task that asked for it is cancelled at this very moment.
-                await asyncio.shield(ledger.settle(call, reply))
-                return reply
+                if isinstance(outcome, Reply):
+                    bill.open = False
+                    reply = outcome.model_copy(update={"waste": bill.waste})
+                    # A paid reply is kept even if the task that asked for it is cancelled at this very moment.
+                    await asyncio.shield(ledger.settle(call, reply))
+                    return reply
             if outcome.of_format:
                 continue
             tries += 1
             failures += not (outcome.limited and self._replies > replies_before)
+            replies_before = self._replies
             if not outcome.again or failures >= self._attempts:
                 raise outcome.error
             bill.retries += 1

@@ -187,15 +187,20 @@ def _statistic_draws(
     size, estimate = units, float(statistic(column))
     if len(column) > LARGEST_SAMPLE:
         size = min(units, max(FEWEST_DRAWN, LARGEST_SAMPLE * units // len(column)))
-    draws = np.array([statistic(column[members.rows(rng.integers(0, units, size=size))]) for _ in range(resamples)])
-    draws = estimate + (draws.astype(np.float64) - estimate) * math.sqrt(size / units)
-    jackknife = None
-    if method == "bca":
-        rests = (np.delete(column, members.rows(np.array([unit]))) for unit in range(units))
-        jackknife = np.array([statistic(rest) for rest in rests], dtype=np.float64)
-    if not np.isfinite(draws).all() or (jackknife is not None and not np.isfinite(jackknife).all()):
+    samples = (column[members.rows(rng.integers(0, units, size=size))] for _ in range(resamples))
+    draws = _finite([statistic(sample) for sample in samples])
+    draws = estimate + (draws - estimate) * math.sqrt(size / units)
+    if method != "bca":
+        return draws, estimate, None
+    rests = (np.delete(column, members.rows(np.array([unit]))) for unit in range(units))
+    return draws, estimate, _finite([statistic(rest) for rest in rests])
+
+
+def _finite(results: list[float]) -> Floats:
+    found = np.array(results, dtype=np.float64)
+    if not np.isfinite(found).all():
         raise BadInput("the statistic is not finite on some resample", hint="use one that is defined on any sample")
-    return draws, estimate, jackknife
+    return found
 
 
 class _Members(NamedTuple):

@@ -69,5 +69,6 @@ def _power(shift: float, df: int, alpha: float) -> float:
     from scipy.special import nctdtr
 
     edge = t_quantile(1 - alpha / 2, df)
-    # each tail is asked for as an upper one: the far lower tail of the noncentral t comes back as NaN
-    return float((1 - nctdtr(df, shift, edge)) + (1 - nctdtr(df, -shift, edge)))
+    # the lower tail is that of the mirrored distribution; scipy answers NaN where it is nothing next to 1
+    upper, lower = 1.0 - float(nctdtr(df, shift, edge)), 1.0 - float(nctdtr(df, -shift, edge))
+    return upper if math.isnan(lower) else upper + lower

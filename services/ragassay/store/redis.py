@@ -41,12 +41,15 @@ class Claim:
 class RedisStore:
     """Jobs, chunks, results and reports. Every method may be called by many processes at once."""
 
-    def __init__(self, url: str, *, lease_s: float = 60.0) -> None:
-        self.url, self.lease_ms = url, int(lease_s * 1000)
+    def __init__(self, url: str, *, lease_s: float = 60.0, patient: bool = True) -> None:
+        self.url, self.lease_ms, self._patient = url, int(lease_s * 1000), patient
 
     @cached_property
     def redis(self) -> Redis:
-        """The connection; retries for about ten seconds while Redis is away."""
+        """The connection; while Redis is away it tries for about ten seconds, or, if not ``patient``, for one.
+
+        A worker had better wait, but who asks over HTTP should hear soon that there is nobody.
+        """
         from redis import Redis
         from redis.backoff import EqualJitterBackoff
         from redis.exceptions import BusyLoadingError, ConnectionError, TimeoutError  # noqa: A004 - redis's names
@@ -54,21 +57,34 @@ class RedisStore:
 
         return Redis.from_url(
             self.url,
-            socket_timeout=10,
-            socket_connect_timeout=3,
+            socket_timeout=10 if self._patient else 3,
+            socket_connect_timeout=3 if self._patient else 1,
             health_check_interval=15,
-            retry=Retry(EqualJitterBackoff(cap=2, base=0.05), 9),
+            retry=Retry(EqualJitterBackoff(cap=2, base=0.05), 9 if self._patient else 3),
             retry_on_error=[ConnectionError, TimeoutError, BusyLoadingError],
         )
 
     # --- jobs -------------------------------------------------------------------------------------------------
 
-    def create(self, job: str, document: bytes, chunks: Mapping[str, Sequence[Sample]], *, created_ms: int) -> None:
-        """Save a job with its input; it is visible only when all of it is there."""
+    def create(
+        self,
+        job: str,
+        document: bytes,
+        chunks: Mapping[str, Sequence[Sample]],
+        *,
+        created_ms: int,
+        idempotency: tuple[str, str] | None = None,
+    ) -> None:
+        """Save a job with its input; it is visible only when all of it is there.
+
+        ``idempotency``, the key and the digest of its body, is kept with the job or not at all: a client that repeats
+        itself after a crash finds the job.
+        """
         pipe = self.redis.pipeline(transaction=True)
         for chunk, samples in chunks.items():
             pipe.set(self._key(job, f"in:{chunk}"), _pack([s.model_dump(mode="json", exclude_defaults=True) for s in samples]))
         rows = sum(map(len, chunks.values()))
+        pipe.delete(self._key(job, "todo"))  # this pipeline may be sent again after a lost answer
         pipe.rpush(self._key(job, "todo"), *chunks)
         pipe.hset(
             self._key(job, "meta"),
@@ -84,6 +100,9 @@ class RedisStore:
         )
         pipe.zadd("ra:jobs", {job: created_ms})
         pipe.sadd("ra:active", job)
+        if idempotency:
+            key, digest = idempotency
+            pipe.set(f"ra:idem:{key}", orjson.dumps([digest, job]), ex=IDEMPOTENCY_S)
         pipe.execute()
 
     def meta(self, job: str) -> dict[str, bytes]:
@@ -141,9 +160,17 @@ class RedisStore:
         return Claim(job, chunk.decode(), token) if chunk else None
 
     def renew(self, claim: Claim) -> bool:
-        """Keep the lease for longer; False when the chunk is no longer ours or the job no longer wanted."""
+        """Keep the lease for longer; False when the chunk is no longer ours or the job no longer wanted.
+
+        True while Redis does not answer: then nobody else can take the chunk either, and the next renewal will tell.
+        """
+        from redis.exceptions import RedisError
+
         keys = [self._key(claim.job, name) for name in ("meta", "lease", "owner")]
-        return bool(self._run("renew", keys, [claim.chunk, claim.token, self.lease_ms]))
+        try:
+            return bool(self._run("renew", keys, [claim.chunk, claim.token, self.lease_ms]))
+        except RedisError:
+            return True
 
     def commit(self, claim: Claim, results: Sequence[Result]) -> str:
         """Store the results once: ``kept``, ``last`` when the job is complete now, ``stale`` when the claim was lost."""
@@ -196,8 +223,8 @@ class RedisStore:
     # --- reports ----------------------------------------------------------------------------------------------
 
     def save_report(self, job: str, report: bytes) -> None:
-        """Keep the finished report; the job is finished when this returns."""
-        self.redis.set(self._key(job, "report"), zstandard.compress(report), ex=REPORT_KEPT_S)
+        """Keep the finished report. The first one stays: a finalize that was overtaken must not change what was read."""
+        self.redis.set(self._key(job, "report"), zstandard.compress(report), ex=REPORT_KEPT_S, nx=True)
 
     def report(self, job: str) -> bytes:
         """The report's JSON; raises Conflict while there is none."""
@@ -212,7 +239,7 @@ class RedisStore:
     def remember(self, key: str, body_digest: str) -> str | None:
         """Take an idempotency key: None when it is new, else the job that it made.
 
-        Raises Conflict (409) while that job is being made; a caller compares the digest by ``same_body``.
+        Raises BadInput (422) when that job had another body, Conflict (409) while it is being made.
         """
         name = f"ra:idem:{key}"
         if self.redis.set(name, orjson.dumps([body_digest, None]), nx=True, ex=MAKING_S):
@@ -225,10 +252,6 @@ class RedisStore:
             raise Conflict("a job with this Idempotency-Key is being made", hint="ask again in a second")
         return str(job)
 
-    def made(self, key: str, body_digest: str, job: str) -> None:
-        """The idempotency key's job is there."""
-        self.redis.set(f"ra:idem:{key}", orjson.dumps([body_digest, job]), ex=IDEMPOTENCY_S)
-
     def forget(self, key: str) -> None:
         """The job could not be made; the key is free again."""
         self.redis.delete(f"ra:idem:{key}")
@@ -239,9 +262,13 @@ class RedisStore:
         """A worker or sweeper says that it lives."""
         self.redis.set(f"ra:alive:{kind}:{name}", "1", ex=for_s)
 
-    def alive(self, kind: str) -> int:
-        """How many of a kind live."""
-        return sum(1 for _ in self.redis.scan_iter(match=f"ra:alive:{kind}:*", count=1000))
+    def gone(self, kind: str, name: str) -> None:
+        """It says that it ends."""
+        self.redis.delete(f"ra:alive:{kind}:{name}")
+
+    def alive(self, kind: str, host: str = "*") -> int:
+        """How many of a kind live, everywhere or on one host."""
+        return sum(1 for _ in self.redis.scan_iter(match=f"ra:alive:{kind}:{host}:*", count=1000))
 
     def check(self) -> list[str]:
         """What of Redis's configuration would lose jobs; raises Unavailable when it does not answer."""
@@ -281,7 +308,7 @@ class RedisLedger:
 
     async def reserve(self, call: Call, estimate: Usage) -> Reply | None:  # noqa: ARG002 - budgets come later
         """The settled reply, else an earlier job's as a cache hit, else None and the right to call."""
-        known = self._store._run("reserve", [self._calls], [call.id])
+        known = self._store._run("reserve", [self._calls], [call.id, self._claim.token])
         if known and known != b"?":
             return _reply(known)
         if known == b"?":

@@ -1,0 +1,150 @@
+"""Reads a request's body: within the limit, in time, and only JSON that means the same to every reader."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import Any
+
+from fastapi import Request
+from starlette.requests import ClientDisconnect
+
+from ragassay.api.problems import Refused
+from ragassay.data.documents import NotJson, parse
+from ragassay.data.problems import Misfit, shown
+from ragassay.errors import TooLarge
+from ragassay.settings import Settings
+
+LONGEST_S = 60.0
+DEEPEST = 64
+_THROWN_AWAY = 10  # times the limit: read on so far, so that a client that is still sending hears the answer
+
+
+async def json_body(request: Request) -> bytes:
+    """The body's bytes, as they are. Refuses what is not JSON by its headers, too large or too slow.
+
+    The limit holds while the body arrives, whatever Content-Length says.
+    """
+    _check_headers(request)
+    settings: Settings = request.app.state.settings
+    try:
+        async with asyncio.timeout(LONGEST_S):
+            return await _read(request, settings.max_body_bytes)
+    except TimeoutError:
+        raise Refused(408, "body_too_slow", f"the body did not arrive within {LONGEST_S:.0f} s", hint="send it again") from None
+    except ClientDisconnect:
+        raise Refused(400, "gone", "the client went away before the body was complete") from None
+
+
+async def _read(request: Request, limit: int) -> bytes:
+    announced = request.headers.get("content-length", "0")
+    waits = request.headers.get("expect", "").lower() == "100-continue"
+    if waits and announced.isdecimal() and int(announced) > limit:
+        raise _too_large(limit)
+    pieces: list[bytes] = []
+    size = 0
+    async for piece in request.stream():
+        size += len(piece)
+        if size <= limit:
+            pieces.append(piece)
+        elif pieces:
+            pieces.clear()
+        if size > _THROWN_AWAY * limit:
+            break
+    if size > limit:
+        raise _too_large(limit)
+    return b"".join(pieces)
+
+
+def _too_large(limit: int) -> TooLarge:
+    return TooLarge(
+        f"the body is larger than {limit:,} bytes",
+        hint="evaluate the file on the command line: ragassay evaluate FILE; larger uploads are still to come",
+    )
+
+
+def _check_headers(request: Request) -> None:
+    given = request.headers.get("content-type", "")
+    kind, _, parameters = given.partition(";")
+    charset = parameters.strip().lower().replace('"', "")
+    if kind.strip().lower() != "application/json" or charset not in ("", "charset=utf-8"):
+        what = f"is {shown(given)}" if given else "says nothing of what it is"
+        raise Refused(
+            415,
+            "unsupported_media_type",
+            f"the body should be JSON in UTF-8, but it {what}",
+            where="Content-Type",
+            hint="send the header: Content-Type: application/json",
+        )
+    encoding = request.headers.get("content-encoding", "identity")
+    if encoding.lower() != "identity":
+        what = f"the body is encoded as {shown(encoding)}"
+        raise Refused(415, "unsupported_media_type", what, where="Content-Encoding", hint="send it as it is")
+
+
+def check_json(body: bytes) -> dict[str, Any]:
+    """The object in the body. Refuses what parsers read differently or can't hold.
+
+    That is NaN and infinity, whole numbers beyond 64 bits, half surrogate pairs, keys given twice, and more than 64
+    levels.
+    """
+    try:
+        document = parse(body.decode())
+    except UnicodeDecodeError as error:
+        raise _bad_json(f"the body is not UTF-8: byte 0x{body[error.start]:02x} at offset {error.start}") from None
+    except NotJson as error:
+        raise _bad_json(f"line {error.line}, column {error.column}: the body {error.what}") from None
+    except Misfit as error:
+        raise _bad_json(f"the body {error.what}") from None
+    if not isinstance(document, dict):
+        raise _bad_json(f"the body should be an object, is {shown(document)}")
+    _check_values(document)
+    return document
+
+
+def _check_values(document: dict[str, Any]) -> None:
+    """Without recursion, and with a place in every complaint."""
+    left: list[tuple[str, Any, int]] = [("", document, 1)]
+    while left:
+        at, container, depth = left.pop()
+        if depth > DEEPEST:
+            raise _bad_json(f"the body is nested more than {DEEPEST} levels deep")
+        is_object = isinstance(container, dict)
+        if is_object and (bad := next((key for key in container if not _is_text(key)), None)):
+            raise _bad_json(f"{at or 'the body'}: the key {shown(bad)} holds half a surrogate pair, which is no text")
+        for key, value in container.items() if is_object else enumerate(container):
+            if isinstance(value, dict | list):
+                left.append((_place(at, key), value, depth + 1))
+            elif what := _misfit(value):
+                raise _bad_json(f"{_place(at, key)}: {what}")
+
+
+def _misfit(value: object) -> str | None:
+    if isinstance(value, str):
+        return None if _is_text(value) else f"holds half a surrogate pair, which is no text: {shown(value)}"
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"is {shown(value)}, which JSON does not have"
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return "is a whole number of more than 64 bits; write it as text"
+    return None
+
+
+def _is_text(value: str) -> bool:
+    if value.isascii():
+        return True
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _place(at: str, key: object) -> str:
+    if isinstance(key, int):
+        return f"{at}[{key}]"
+    name = str(key)[:60]
+    return f"{at}.{name}" if at else name
+
+
+def _bad_json(what: str) -> Refused:
+    return Refused(400, "bad_json", what)

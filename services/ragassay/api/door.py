@@ -1,0 +1,124 @@
+"""Who may come in, and what nobody may see: the key, loopback, and errors that are nobody's but ours."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import secrets
+import uuid
+from typing import Annotated
+
+from fastapi import Depends, Request
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ragassay.api.problems import Refused, respond
+from ragassay.errors import AssayError, BadSettings
+from ragassay.settings import Settings
+from ragassay.store.outage import outage
+
+SHORTEST_KEY = 16
+_log = logging.getLogger("ragassay.api")
+_bearer = HTTPBearer(auto_error=False, description="The value of RAGASSAY_BOOTSTRAP_KEY, where the server has one.")
+
+
+def bootstrap_key(settings: Settings) -> str | None:
+    """The key that every caller must send, or None; raises BadSettings for one that is no good."""
+    key = (settings.bootstrap_key or "").strip()
+    if not key:
+        return None
+    if len(key) < SHORTEST_KEY or not (key.isascii() and key.isprintable()) or " " in key:
+        raise BadSettings(
+            f"RAGASSAY_BOOTSTRAP_KEY must be {SHORTEST_KEY} or more printable ASCII characters without blanks",
+            hint="make one: openssl rand -hex 24",
+        )
+    return key
+
+
+def check_bind(host: str, settings: Settings) -> None:
+    """Raise BadSettings where others could reach a server that asks for no key."""
+    if bootstrap_key(settings) is None and not is_loopback(host):
+        raise BadSettings(
+            f"without a key the server listens on loopback only, not on {host!r}",
+            hint="set RAGASSAY_BOOTSTRAP_KEY, or leave --host out",
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Is this the name or address of this machine as only itself can reach it?"""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+async def authorized(
+    request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
+) -> None:
+    """Let the request pass if the server has no key or the caller has sent it."""
+    key: str | None = request.app.state.key
+    if key is None:
+        return
+    if given is None or not secrets.compare_digest(given.credentials.encode(), key.encode()):
+        raise Refused(
+            401,
+            "unauthorized",
+            "the key is missing or wrong",
+            where="Authorization",
+            hint="send the header: Authorization: Bearer KEY",
+            WWW_Authenticate='Bearer realm="ragassay"',
+        )
+
+
+class Door:
+    """The outermost middleware: a web page can't reach a server without a key by renaming itself to loopback, no
+    answer is guessed at or kept by browsers, and what nobody foresaw becomes a 503 or a 500 without its stack trace."""
+
+    def __init__(self, app: ASGIApp, *, loopback_only: bool) -> None:
+        self._app, self._loopback_only = app, loopback_only
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass one request on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = False
+
+        async def out(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                headers = MutableHeaders(scope=message)
+                headers["X-Content-Type-Options"] = "nosniff"
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        if self._loopback_only and not _names_loopback(Headers(scope=scope).get("host", "")):
+            refused = Refused(
+                421,
+                "misdirected",
+                "this server has no key, so it answers on loopback names only",
+                where="Host",
+                hint="call it as 127.0.0.1 or localhost, or set RAGASSAY_BOOTSTRAP_KEY",
+            )
+            await respond(refused)(scope, receive, out)
+            return
+        try:
+            await self._app(scope, receive, out)
+        except Exception as error:
+            if started:
+                raise
+            instance, known = f"urn:uuid:{uuid.uuid4()}", outage(error)
+            if known is None:
+                _log.error("%s %s failed: %s", scope["method"], scope["path"], instance, exc_info=error)
+                known = AssayError("something broke that should not have", hint=f"the server's log has it as {instance}")
+            else:
+                _log.warning("%s %s: %s (%s)", scope["method"], scope["path"], known, instance)
+            await respond(known, instance=instance)(scope, receive, out)
+
+
+def _names_loopback(host: str) -> bool:
+    """Host is ``name``, ``name:port``, ``[::1]`` or ``[::1]:port``; HTTP/1.0 may leave it out."""
+    name = host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
+    return not host or is_loopback(name)

@@ -1,0 +1,168 @@
+"""``/v1/jobs``: submit, look at, read and cancel evaluations."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from ragassay.api import submission
+from ragassay.api.bodies import json_body
+from ragassay.api.door import authorized
+from ragassay.api.problems import documented
+from ragassay.documents import Job, JobPage, JobStatus, Report, ResultPage
+from ragassay.errors import UnknownName
+from ragassay.jobs import MOST_ROWS_A_PAGE, Jobs
+
+router = APIRouter(prefix="/v1/jobs", tags=["jobs"], dependencies=[Depends(authorized)])
+
+
+async def _jobs(request: Request) -> Jobs:
+    found: Jobs = request.app.state.jobs
+    return found
+
+
+Service = Annotated[Jobs, Depends(_jobs)]
+JobId = Annotated[str, Path(description="The id that POST /v1/jobs gave.", examples=["b1946ac92492d2347c6235b4d2611184"])]
+Body = Annotated[bytes, Depends(json_body)]
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=255,
+        pattern=r"^[!-~]+$",
+        description="Any text of your own. Within a day, the same key with the same body gives the same job.",
+    ),
+]
+
+
+class _Page(BaseModel):
+    """Which part of a list; a parameter that nobody knows is an error."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    cursor: Annotated[str | None, Field(max_length=64, description="'next' of the page before")] = None
+    limit: Annotated[int, Field(ge=1, le=MOST_ROWS_A_PAGE, description="most entries of a page")] = 50
+
+    @model_validator(mode="before")
+    @classmethod
+    def _only_known(cls, given: dict[str, Any]) -> dict[str, Any]:
+        for name in given:
+            if name not in cls.model_fields:
+                raise UnknownName("query parameter", name[:100], cls.model_fields)
+        return given
+
+
+class _JobQuery(_Page):
+    status: Annotated[JobStatus | None, Field(description="only jobs with this status")] = None
+
+
+_ROUTES: dict[str, Any] = {
+    "responses": {
+        202: {
+            "headers": {
+                "Location": {"description": "Where to follow the job", "schema": {"type": "string"}},
+                "Retry-After": {"description": "Seconds until it is worth looking", "schema": {"type": "integer"}},
+                "Idempotent-Replayed": {
+                    "description": "'true' where an earlier request with the same key made the job",
+                    "schema": {"type": "string", "enum": ["true"]},
+                },
+            }
+        },
+        **documented(400, 401, 408, 409, 413, 415, 421, 422, 500, 503),
+    },
+    "openapi_extra": {
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/NewJob"}}},
+        }
+    },
+}
+
+
+@router.post("", status_code=202, operation_id="submitJob", summary="Queue an evaluation", response_model=Job, **_ROUTES)
+def submit(jobs: Service, request: Request, response: Response, body: Body, idempotency_key: IdempotencyKey = None) -> Job:
+    """Queue an evaluation of recorded responses and say where to follow it."""
+    spec, dataset, samples = submission.read(body, request.app.state.settings)
+    job, new = jobs.submit(spec, dataset, samples, idempotency_key=idempotency_key)
+    response.headers["Location"] = f"/v1/jobs/{job.id}"
+    response.headers["Retry-After"] = "1"
+    if not new:
+        response.headers["Idempotent-Replayed"] = "true"
+    return job
+
+
+@router.get("", operation_id="listJobs", summary="List jobs", responses=documented(401, 421, 422, 500, 503))
+def list_jobs(jobs: Service, query: Annotated[_JobQuery, Query()]) -> JobPage:
+    """Jobs, newest first. With ``status``, a page may hold fewer than ``limit``, even none, and have a ``next``."""
+    return jobs.page(cursor=query.cursor, limit=query.limit, status=query.status)
+
+
+@router.get("/{job}", operation_id="getJob", summary="Look at a job", responses=documented(401, 404, 421, 500, 503))
+def get(jobs: Service, job: JobId) -> Job:
+    """The job as it stands: ``queued`` until a worker takes it; ``finished`` also when rows failed."""
+    return jobs.get(job)
+
+
+_CONTENT = {
+    200: {"description": "The report", "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Report"}}}},
+    304: {"description": "You have it: If-None-Match names this report"},
+}
+
+
+@router.get(
+    "/{job}/report",
+    operation_id="getReport",
+    summary="Read the report",
+    response_class=Response,
+    responses={**_CONTENT, **documented(401, 404, 409, 421, 500, 503)},
+)
+def report(
+    jobs: Service,
+    job: JobId,
+    if_none_match: Annotated[str | None, Header(alias="If-None-Match", description="An ETag you have.")] = None,
+) -> Response:
+    """The report of a finished job. It never changes."""
+    document, tag = jobs.report(job), f'"{job}"'
+    headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
+    if if_none_match and (tag in if_none_match or if_none_match.strip() == "*"):
+        return Response(status_code=304, headers=headers)
+    return Response(document, headers=headers, media_type="application/json")
+
+
+@router.get(
+    "/{job}/results",
+    operation_id="listResults",
+    summary="Read the results",
+    responses=documented(401, 404, 421, 422, 500, 503),
+)
+def results(jobs: Service, job: JobId, query: Annotated[_Page, Query()]) -> ResultPage:
+    """The rows' results in the dataset's order, as far as they are there; also while the job runs."""
+    return jobs.results(job, cursor=query.cursor, limit=query.limit)
+
+
+@router.post(
+    "/{job}/cancel",
+    operation_id="cancelJob",
+    summary="Cancel a job",
+    responses=documented(401, 404, 409, 421, 500, 503),
+)
+def cancel(jobs: Service, job: JobId) -> Job:
+    """Stop a job: no new call is made for it. Its results so far stay; again for a cancelled job changes nothing."""
+    return jobs.cancel(job)
+
+
+@router.delete(
+    "/{job}",
+    operation_id="deleteJob",
+    summary="Cancel a job",
+    responses=documented(401, 404, 409, 421, 500, 503),
+)
+def delete(jobs: Service, job: JobId) -> Job:
+    """The same as ``cancel``."""
+    return jobs.cancel(job)
+
+
+_DOCUMENTED = (Job, JobPage, ResultPage, Report, submission.NewJob)

@@ -1,0 +1,48 @@
+"""``/v1/metrics``: what can be asked for."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from fastapi import APIRouter, Depends
+
+from ragassay.api.door import authorized
+from ragassay.api.problems import documented
+from ragassay.metrics import METRICS
+from ragassay.metrics.base import Kind, Metric
+from ragassay.models import Noun
+
+router = APIRouter(prefix="/v1/metrics", tags=["metrics"], dependencies=[Depends(authorized)])
+
+
+class MetricInfo(Noun):
+    """A metric as a job may name it. ``name`` shows its parameter; ``ndcg@k`` is asked for as ``ndcg@10``."""
+
+    name: str
+    kind: Kind
+    better: Literal["higher", "lower"]
+    needs: tuple[str, ...]
+    description: str
+
+
+class MetricList(Noun):
+    """All metrics, plug-ins included."""
+
+    metrics: tuple[MetricInfo, ...]
+
+
+@router.get("", operation_id="listMetrics", summary="List the metrics", responses=documented(401, 421, 500))
+def list_metrics() -> MetricList:
+    """The metrics that a job may name, what each needs and what it says."""
+    return MetricList(metrics=tuple(map(_info, METRICS)))
+
+
+def _info(metric: Metric) -> MetricInfo:
+    suffix = f"[@{metric.takes}]" if metric.optional else f"@{metric.takes}" if metric.takes else ""
+    return MetricInfo(
+        name=f"{metric.family}{suffix}",
+        kind=metric.kind,
+        better=metric.better,
+        needs=metric.needs,
+        description=metric.description,
+    )

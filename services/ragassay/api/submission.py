@@ -1,0 +1,131 @@
+"""What a client may ask for: the body of ``POST /v1/jobs``, and what the operator allows of it."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from ragassay.api.bodies import check_json
+from ragassay.api.door import bootstrap_key
+from ragassay.data.inline import load_rows
+from ragassay.data.problems import plain_words
+from ragassay.documents import Source
+from ragassay.errors import BadData, BadSettings, UnknownName
+from ragassay.metrics import parse
+from ragassay.metrics.accuracy import AccuracyRule
+from ragassay.models import JobSpec, Noun, Price, Sample
+from ragassay.settings import Settings
+
+_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
+_OPERATORS = ("api_base", "api_key", "base_url", "key", "provider", "endpoint", "url", "embeddings", "callback")
+EXAMPLE: dict[str, Any] = {
+    "name": "nightly",
+    "dataset": "handbook",
+    "judge": "local",
+    "metrics": ["ndcg@10", "mrr", "faithfulness"],
+    "samples": [
+        {
+            "query_id": "q1",
+            "query": "Where does the Seine flow into the sea?",
+            "ground_truth_answer": "At Le Havre.",
+            "relevant_doc_ids": ["seine"],
+            "response": {
+                "answer": "It reaches the sea at Le Havre.",
+                "contexts": ["The Seine flows through Paris and into the sea at Le Havre."],
+                "retrieved_doc_ids": ["seine", "rhone"],
+                "latency_ms": 412.5,
+                "cost_usd": 0.0007,
+            },
+        }
+    ],
+}
+_OF = JobSpec.model_fields
+
+
+class NewJob(Noun):
+    """An evaluation to be queued. Everything but ``samples`` may be left out."""
+
+    model_config = ConfigDict(strict=True, json_schema_extra={"example": EXAMPLE})
+
+    samples: list[dict[str, Any]] = Field(
+        min_length=1,
+        max_length=100_000,
+        description="rows with queries and recorded responses: a sample's and a response's fields side by side, or the "
+        "response's inside 'response'; other tools' names for them are understood",
+    )
+    dataset: Annotated[str, Field(min_length=1, max_length=200, description="the rows' name in the report")] = "samples"
+    name: Annotated[str | None, Field(min_length=1, max_length=200, description="the job's name")] = None
+    judge: Annotated[str | None, Field(max_length=200, description="'local' or a model; default: the server's")] = None
+    metrics: Annotated[
+        list[str] | None, Field(min_length=1, max_length=200, description="default: those that the rows allow")
+    ] = None
+    seed: Annotated[int, Field(ge=0, lt=2**32, description="of judge and bootstrap")] = 0
+    confidence: Annotated[float, Field(gt=0.5, lt=1, description="level of the intervals")] = 0.95
+    accurate: Annotated[str, Field(max_length=1000, description="when an answer is accurate")] = _OF["accurate"].default
+    relevant_from: Annotated[float | None, Field(gt=0, description="grade from which a document is relevant")] = None
+    max_grade: Annotated[float, Field(gt=0, description="the highest grade there is")] = 3.0
+    max_missing: Annotated[float, Field(ge=0, le=1, description="largest share of failed rows that is success")] = 0.05
+    passes: Annotated[Literal[1, 2], Field(description="how often the judge is asked")] = 1
+    prices: Annotated[dict[str, Price], Field(description="USD per million tokens, by model")] = {}
+    cache: Annotated[bool, Field(description="use finished calls of earlier jobs")] = True
+    concurrency: Annotated[int, Field(ge=1, description="judge calls at once; the operator has a limit")] = 8
+    timeout_s: Annotated[float, Field(gt=0, description="for a judge call; the operator has a limit")] = 60.0
+
+
+def read(body: bytes, settings: Settings) -> tuple[JobSpec, Source, tuple[Sample, ...]]:
+    """The specification, the dataset and the samples in a body.
+
+    Raises Refused (not JSON), UnknownName and BadSettings (a key, metric, judge or rule), BadData (values and rows).
+    """
+    _check_keys(check_json(body))
+    try:
+        job = NewJob.model_validate_json(body)
+    except ValidationError as error:
+        raise BadData([f"{place}: {what}" for place, what in plain_words(error)]) from None
+    spec = JobSpec(**{**job.model_dump(exclude={"samples", "dataset"}), "judge": _judge(job.judge, settings)})
+    for name in spec.metrics or ():
+        parse(name)
+    AccuracyRule.parse(spec.accurate)
+    _check_limits(spec, settings)
+    rows = load_rows(job.samples, name="samples")
+    return spec, Source(name=job.dataset, digest=rows.digest, rows=len(rows.samples)), rows.samples
+
+
+def _check_keys(document: dict[str, Any]) -> None:
+    for key in document:
+        if key in _OPERATORS:
+            raise BadSettings(
+                "a job can't set this; the server's operator does", where=key, hint="see: ragassay serve --help"
+            )
+        if key not in NewJob.model_fields:
+            raise UnknownName("key", key[:100], NewJob.model_fields)
+
+
+def _judge(name: str | None, settings: Settings) -> str:
+    """The judge that is asked for, if the operator allows it."""
+    name = settings.judge if name is None else name
+    model = name.removeprefix("llm:")
+    allowed = _allowed(settings)
+    if name == "local" or (allowed is not None and model in allowed):
+        return name
+    if not _MODEL.fullmatch(model) or "//" in model:
+        raise BadSettings(f"{name[:100]!r} is not the name of a model", where="judge", hint="'local', or a LiteLLM model")
+    if allowed is not None:
+        raise UnknownName("judge", name, ["local", *allowed], where="judge")
+    return name
+
+
+def _allowed(settings: Settings) -> list[str] | None:
+    """Models that jobs may name; None for any. Without a list, any where no key is asked for: that is loopback."""
+    if settings.judges is not None:
+        named = (name.strip().removeprefix("llm:") for name in settings.judges.split(","))
+        return [name for name in named if name]
+    return None if bootstrap_key(settings) is None else [settings.judge.removeprefix("llm:")]
+
+
+def _check_limits(spec: JobSpec, settings: Settings) -> None:
+    for field, limit in (("concurrency", settings.max_concurrency), ("timeout_s", settings.max_timeout_s)):
+        if getattr(spec, field) > limit:
+            raise BadSettings(f"should be at most {limit:g}, the operator's limit", where=field)

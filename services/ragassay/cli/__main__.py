@@ -1,0 +1,5 @@
+"""``python -m ragassay.cli``."""
+
+from ragassay.cli import main
+
+main()

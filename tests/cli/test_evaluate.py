@@ -1,0 +1,214 @@
+"""``ragassay evaluate`` as a user types it."""
+
+import json
+import sys
+
+import orjson
+import pytest
+from provider import Provider, malformed
+from ragassay.cli import main
+from rag import lines
+
+GOOD = {
+    "query_id": "q1",
+    "query": "What is the capital of France?",
+    "answer": "Paris is the capital of France.",
+    "contexts": ["Paris is the capital of France."],
+    "ground_truth_answer": "Paris.",
+    "relevant_doc_ids": ["d1"],
+    "retrieved_doc_ids": ["d1", "d2"],
+}
+
+
+@pytest.fixture
+def cli(capsys, monkeypatch, tmp_path):
+    """Runs a command in an empty folder; returns exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAGASSAY_HOME", str(tmp_path / "home"))
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["ragassay", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        out, err = capsys.readouterr()
+        return stopped.value.code, out, err
+
+    return run
+
+
+@pytest.fixture
+def data(tmp_path):
+    return lines(tmp_path / "data.jsonl", [GOOD, {**GOOD, "query_id": "q2", "answer": "It is Lyon."}])
+
+
+def write(path, content):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path.name
+
+
+BAD_FILES = {
+    "missing file": (None, "nope.jsonl: there is no such file"),
+    "empty file": (("e.jsonl", ""), "e.jsonl"),
+    "blank query": (("b.jsonl", '{"query": " ", "answer": "x"}'), "b.jsonl:1: query"),
+    "no query": (("n.jsonl", '{"answer": "x"}'), "query"),
+    "broken json line": (("j.jsonl", '{"query": "a", "answer": "x"}\n{"query": '), "j.jsonl:2"),
+    "broken json": (("j.json", '[{"query": "a"'), "j.json"),
+    "not a list": (("s.json", '"text"'), "s.json"),
+    "number as answer": (("a.jsonl", '{"query": "a", "answer": {"x": 1}}'), "a.jsonl:1: answer"),
+    "NaN": (("nan.jsonl", '{"query": "a", "answer": "x", "cost_usd": NaN}'), "nan.jsonl:1"),
+    "negative cost": (("c.jsonl", '{"query": "a", "answer": "x", "cost_usd": -1}'), "c.jsonl:1: cost_usd"),
+    "text as tokens": (("t.jsonl", '{"query": "a", "answer": "x", "input_tokens": "many"}'), "t.jsonl:1: input_tokens"),
+    "document twice": (("d.jsonl", '{"query": "a", "retrieved_doc_ids": ["x", "x"]}'), "d.jsonl:1: retrieved_doc_ids"),
+    "id twice": (
+        ("i.jsonl", '{"query_id": "1", "query": "a", "answer": "x"}\n{"query_id": "1", "query": "b", "answer": "x"}'),
+        "i.jsonl:2",
+    ),
+    "wrong extension": (("x.docx", "?"), "docx"),
+    "binary": (("z.jsonl", b"\x00\xff\xfe\x80"), "z.jsonl"),
+    "ragged csv": (("r.csv", "query,answer\na,b,c\n"), "r.csv:2"),
+    "header twice": (("h.csv", "query,query\na,b\n"), "h.csv"),
+    "scores without ids": (("k.jsonl", '{"query": "a", "retrieved_scores": [1.0]}'), "k.jsonl:1"),
+    "deep nesting": (("deep.json", "[" * 100_000), "deep.json"),
+    "context undecided": (("u.jsonl", '{"query": "a", "context": ["x"]}'), "--map"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FILES, ids=lambda name: name.replace(" ", "-"))
+def test_a_bad_file_gives_one_clear_line_and_leaves_nothing(case, cli, tmp_path):
+    content, says = BAD_FILES[case]
+    name = write(tmp_path / content[0], content[1]) if content else "nope.jsonl"
+    code, out, err = cli("evaluate", name, "-o", "report.json")
+    assert (code, out) == (2 if case != "empty file" else code, "")
+    assert code in (2, 5)
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert says in err
+    assert not (tmp_path / "home").exists()
+    assert not (tmp_path / "report.json").exists()
+
+
+BAD_OPTIONS = {
+    "no data": ([], "DATA is missing"),
+    "unknown option": (["data.jsonl", "--bogus"], "No such option: --bogus"),
+    "unknown metric": (["data.jsonl", "--metrics", "ngcd@10"], "did you mean ndcg"),
+    "cutoff zero": (["data.jsonl", "--metrics", "ndcg@0"], "ndcg@0"),
+    "no cutoff": (["data.jsonl", "--metrics", "precision"], "precision@10"),
+    "no metric": (["data.jsonl", "--metrics", ","], "no metric is asked for"),
+    "system without file": (["data.jsonl", "--system", "a"], "NAME=FILE"),
+    "system twice": (["data.jsonl", "--system", "a=data.jsonl", "--system", "a=data.jsonl"], "twice"),
+    "system outside": (["data.jsonl", "--system", "../a=data.jsonl"], "system name '../a'"),
+    "system file missing": (["data.jsonl", "--system", "a=nope.jsonl"], "nope.jsonl"),
+    "unknown id in system": (["data.jsonl", "--system", "a=other.jsonl"], "'q9'"),
+    "map without equals": (["data.jsonl", "--map", "query"], "OURS=THEIRS"),
+    "map of unknown field": (["data.jsonl", "--map", "qurey=query"], "qurey"),
+    "map to missing column": (["data.jsonl", "--map", "answer=reply"], "reply"),
+    "format": (["data.jsonl", "--format", "xml"], "xml"),
+    "duplicates": (["data.jsonl", "--duplicates", "maybe"], "keep_first"),
+    "limit zero": (["data.jsonl", "--limit", "0"], "--limit"),
+    "limit text": (["data.jsonl", "--limit", "ten"], "'--limit'"),
+    "concurrency": (["data.jsonl", "-j", "0"], "concurrency"),
+    "seed": (["data.jsonl", "--seed", "-1"], "seed"),
+    "max missing": (["data.jsonl", "--max-missing", "2"], "max-missing"),
+    "accuracy rule": (["data.jsonl", "--accurate", "good"], "accuracy rule"),
+    "output without extension": (["data.jsonl", "-o", "report"], "no extension"),
+    "output format": (["data.jsonl", "-o", "report.docx"], "docx"),
+    "output folder": (["data.jsonl", "-o", "nowhere/report.json"], "there is no folder"),
+    "resume unknown": (["--resume", "nope"], "there is no run 'nope'"),
+    "resume with data": (["data.jsonl", "--resume", "last"], "--resume takes everything from the run"),
+    "model without key": (["data.jsonl", "--judge", "gpt-4o-mini"], "OPENAI_API_KEY"),
+    "unknown model": (["data.jsonl", "--judge", "no-such-model"], "no-such-model"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_OPTIONS, ids=lambda name: name.replace(" ", "-"))
+def test_a_bad_option_gives_one_clear_line_and_leaves_nothing(case, cli, data, tmp_path):
+    lines(tmp_path / "other.jsonl", [{"query_id": "q9", "answer": "x"}])
+    arguments, says = BAD_OPTIONS[case]
+    code, out, err = cli("evaluate", *arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert says in err
+    assert not (tmp_path / "home" / "runs").exists()
+
+
+def test_no_response_anywhere_is_nothing_to_evaluate(cli, tmp_path):
+    lines(tmp_path / "q.jsonl", [{"query": "a", "ground_truth_answer": "b"}])
+    code, _, err = cli("evaluate", "q.jsonl")
+    assert code == 5
+    assert "--system NAME=FILE" in err
+
+
+def test_json_on_stdout_is_the_report_and_nothing_else(cli, data):
+    code, out, err = cli("evaluate", data, "--json", "--metrics", "mrr,exact_match")
+    report = json.loads(out)
+    assert (code, err) == (0, "")
+    assert report["systems"]["default"]["metrics"]["mrr"]["mean"] == 1.0
+    assert report["provenance"]["metrics"] == ["mrr", "exact_match"]
+
+
+def test_two_systems_stand_side_by_side(cli, data, tmp_path):
+    lines(tmp_path / "a.jsonl", [{"query_id": "q1", "retrieved_doc_ids": ["d1"]}, {"query_id": "q2", "retrieved_doc_ids": ["x"]}])
+    lines(tmp_path / "b.jsonl", [{"query_id": "q1", "retrieved_doc_ids": ["d1"]}])
+    code, out, _ = cli("evaluate", data, "--system", "a=a.jsonl", "--system", "b=b.jsonl", "--metrics", "hit@1")
+    assert code == 0
+    assert "b: 1 of 2 queries got no response" in out
+    assert "0.500" in out
+
+
+def test_limit_takes_the_first_rows(cli, data):
+    _, out, _ = cli("evaluate", data, "--limit", "1", "--metrics", "mrr", "--json")
+    assert json.loads(out)["systems"]["default"]["queries"] == 1
+
+
+def test_a_finished_run_can_be_resumed_to_print_it_again(cli, data):
+    _, first, _ = cli("evaluate", data, "--metrics", "mrr", "--json")
+    code, again, _ = cli("evaluate", "--resume", "last", "--json")
+    assert code == 0
+    first, again = json.loads(first), json.loads(again)
+    assert first["systems"] == again["systems"]
+
+
+def test_too_many_failed_rows_end_with_exit_code_3_and_a_report(cli, data, tmp_path):
+    with Provider(then=malformed) as provider:
+        code, out, err = cli("evaluate", data, "--judge", "gpt-4o-mini", "--api-base", provider.url, "--metrics", "faithfulness", "-o", "r.json")
+    assert code == 3
+    assert "faithfulness 100%; allowed: 5% (--max-missing)" in err
+    assert orjson.loads((tmp_path / "r.json").read_bytes())["systems"]["default"]["metrics"]["faithfulness"]["failed"] == 2
+    assert "not scored n=0/2" in out
+
+
+def test_a_dry_run_calls_nobody_and_says_what_it_would_take(cli, data, tmp_path):
+    with Provider() as provider:
+        code, out, _ = cli("evaluate", data, "--judge", "gpt-4o-mini", "--api-base", provider.url, "--dry-run")
+        assert provider.log == []
+    assert code == 0
+    assert "2 judge calls" in out
+    assert "USD" in out
+    assert not (tmp_path / "home" / "runs").exists()
+
+
+def test_a_second_run_takes_replies_from_the_cache_unless_told_not_to(cli, data):
+    def calls(*more):
+        _, out, _ = cli("evaluate", data, "--judge", "gpt-4o-mini", "--api-base", provider.url, "--metrics", "faithfulness", "--json", *more)
+        system = json.loads(out)["systems"]["default"]
+        assert system["metrics"]["faithfulness"]["reasons"] == {}
+        return system["evaluation"]["usage"]
+
+    with Provider() as provider:
+        assert calls()["calls"] == 2
+        assert (calls()["calls"], calls()["cache_hits"]) == (0, 2)
+        assert calls("--no-cache")["calls"] == 2
+        assert len(provider.log) == 4
+
+
+def test_two_systems_with_the_same_answer_are_billed_for_their_own_calls(cli, data, tmp_path):
+    rows = [{k: GOOD[k] for k in ("query_id", "answer", "contexts")}]
+    lines(tmp_path / "a.jsonl", rows), lines(tmp_path / "b.jsonl", rows)
+    with Provider() as provider:
+        _, out, _ = cli(
+            "evaluate", data, "--system", "a=a.jsonl", "--system", "b=b.jsonl", "--judge", "gpt-4o-mini",
+            "--api-base", provider.url, "--metrics", "faithfulness", "--json",
+        )  # fmt: skip
+        billed = sum(s["evaluation"]["usage"]["calls"] for s in json.loads(out)["systems"].values())
+        assert billed == len(provider.log)

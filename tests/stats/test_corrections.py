@@ -1,0 +1,71 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from statsmodels.stats.multitest import multipletests
+
+from ragassay.errors import BadInput, BadSettings
+from ragassay.stats import benjamini_hochberg, bonferroni, correct, holm, marks
+
+ps = st.lists(st.one_of(st.none(), st.floats(0, 1)), max_size=30)
+METHODS = [(bonferroni, "bonferroni"), (holm, "holm"), (benjamini_hochberg, "fdr_bh")]
+
+
+@pytest.mark.parametrize(("ours", "theirs"), METHODS)
+@settings(max_examples=20, deadline=None)  # theirs takes 0.1 s for Holm
+@given(values=st.lists(st.floats(0, 1), min_size=1, max_size=40))
+def test_adjusted_p_values_are_those_of_statsmodels(ours, theirs, values):
+    assert ours(values) == pytest.approx(multipletests(values, method=theirs)[1], rel=1e-9, abs=1e-12)
+
+
+def test_adjusted_p_values_by_hand():
+    values = [0.01, 0.04, 0.03, 0.005]
+    assert bonferroni(values) == pytest.approx([0.04, 0.16, 0.12, 0.02])
+    # sorted 0.005 0.01 0.03 0.04 times 4 3 2 1 = 0.02 0.03 0.06 0.04, and never below the one before
+    assert holm(values) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    # sorted times 4/1 4/2 4/3 4/4 = 0.02 0.02 0.04 0.04
+    assert benjamini_hochberg(values) == pytest.approx([0.02, 0.04, 0.04, 0.02])
+
+
+@pytest.mark.parametrize("ours", [method for method, _ in METHODS])
+@given(values=ps)
+def test_an_undefined_p_keeps_its_place_and_does_not_count(ours, values):
+    known = iter(ours([p for p in values if p is not None]))
+    assert ours(values) == [None if p is None else next(known) for p in values]
+
+
+@given(values=ps)
+def test_no_correction_lowers_a_p_and_each_is_at_most_as_strict_as_the_one_before(values):
+    for raw, fdr, step, blunt in zip(values, benjamini_hochberg(values), holm(values), bonferroni(values), strict=True):
+        if raw is not None:
+            assert raw <= fdr + 1e-15
+            assert fdr <= step + 1e-15
+            assert step <= blunt + 1e-15
+            assert blunt <= 1
+
+
+@given(values=st.lists(st.floats(0, 1), min_size=2, max_size=20))
+def test_corrections_keep_the_order(values):
+    for method, _ in METHODS:
+        assert (np.diff(np.array(method(values))[np.argsort(values)]) >= -1e-15).all()
+
+
+def test_a_correction_is_chosen_by_name():
+    assert correct([0.01, None, 0.04], "holm") == pytest.approx([0.02, None, 0.04])
+    assert correct([0.01, None], "none") == [0.01, None]
+    with pytest.raises(BadSettings, match=r"unknown correction 'sidak'; use one of none, bonferroni, holm"):
+        correct([0.01], "sidak")
+
+
+@pytest.mark.parametrize("bad", [-0.1, 1.1, float("nan")])
+def test_a_p_outside_its_range_is_refused(bad):
+    with pytest.raises(BadInput, match=r"outside 0\.\.1"):
+        holm([0.5, bad])
+
+
+@pytest.mark.parametrize(
+    ("p", "mark"),
+    [(None, ""), (0.0501, ""), (0.05, "*"), (0.011, "*"), (0.01, "**"), (0.002, "**"), (0.001, "***"), (1e-300, "***")],
+)
+def test_marks(p, mark):
+    assert marks(p) == mark

@@ -1,0 +1,120 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragassay.errors import BadInput
+from ragassay.stats import incremental_cost, pareto_front
+
+rng = np.random.default_rng(21)
+N = 200
+COST_A, COST_B = rng.lognormal(-4, 0.4, N), rng.lognormal(-3.7, 0.4, N)
+RIGHT_A = rng.random(N) < 0.5
+RIGHT_B = RIGHT_A | (rng.random(N) < 0.5)
+
+
+def test_the_cost_of_one_more_accurate_answer():
+    found = incremental_cost(COST_A, RIGHT_A, COST_B, RIGHT_B)
+    gained = int(RIGHT_B.sum()) - int(RIGHT_A.sum())
+    assert found.extra_accurate == gained
+    assert found.extra_cost == pytest.approx(COST_B.sum() - COST_A.sum())
+    assert found.value == pytest.approx((COST_B.sum() - COST_A.sum()) / gained)
+    assert found.interval.low < found.value < found.interval.high
+    assert found.reason is None
+
+
+def test_by_hand():
+    # 4 rows at 2 cents instead of 1, one answer more is right: 0.04 USD for it
+    found = incremental_cost([0.01] * 4, [1, 0, 0, 0], [0.02] * 4, [1, 1, 0, 0])
+    assert found.value == pytest.approx(0.04)
+    assert found.interval.reason == "a bootstrap needs 8 rows or groups, there are 4"
+
+
+def test_equal_changes_everywhere_have_no_interval():
+    found = incremental_cost([0.01] * 9, [0] * 9, [0.02] * 9, [1] * 9)
+    assert found.value == pytest.approx(0.01)
+    assert found.interval.reason == "all rows are equal: the spread is unknown"
+
+
+@pytest.mark.parametrize("right_b", [RIGHT_A, RIGHT_A & (rng.random(N) < 0.8)])
+def test_without_more_accurate_answers_there_is_no_price_for_one(right_b):
+    found = incremental_cost(COST_A, RIGHT_A, COST_B, right_b)
+    assert found.value is None
+    assert found.reason == found.interval.reason == "B gives no more accurate answers than A"
+    assert incremental_cost([], [], [], []).reason == "there are no rows"
+
+
+def test_an_unclear_gain_leaves_the_price_unbounded():
+    right_b = RIGHT_A.copy()
+    right_b[np.flatnonzero(~RIGHT_A)[:3]] = True
+    found = incremental_cost(COST_A, RIGHT_A, COST_B, right_b)
+    assert found.interval.unbounded
+
+
+def test_more_answers_for_less_money_have_a_negative_price():
+    found = incremental_cost(COST_B, RIGHT_A, COST_A, RIGHT_B)
+    assert found.value < 0
+    assert found.interval.high < 0
+
+
+def test_groups_widen_the_interval():
+    groups = np.repeat(np.arange(N), 4)
+    columns = [np.repeat(column, 4) for column in (COST_A, RIGHT_A, COST_B, RIGHT_B)]
+    assert incremental_cost(*columns, groups=groups).interval.width > 1.6 * incremental_cost(*columns).interval.width
+
+
+def test_columns_of_different_length_are_refused():
+    with pytest.raises(BadInput, match="cost_a has 2 rows, cost_b has 1"):
+        incremental_cost([1, 2], [1, 1], [1], [1])
+    with pytest.raises(BadInput, match="costs has 2 rows, accurate has 1"):
+        incremental_cost([1, 2], [1], [1, 3], [1])
+
+
+AXES = ("higher", "lower", "lower")
+
+
+def test_the_front_holds_who_is_beaten_by_nobody():
+    front = pareto_front(
+        {
+            "bm25": (0.70, 0.001, 80.0),
+            "hybrid": (0.80, 0.002, 120.0),
+            "reranked": (0.82, 0.004, 300.0),
+            "slow": (0.80, 0.003, 150.0),
+            "worst": (0.60, 0.005, 400.0),
+            "unpriced": (0.90, None, 90.0),
+        },
+        AXES,
+    )
+    assert front.front == ("bm25", "hybrid", "reranked")
+    assert front.dominated == {"slow": "hybrid", "worst": "reranked"}
+    assert front.unplaced == {"unpriced": "axis 2 is unknown"}
+
+
+def test_equals_share_the_front():
+    front = pareto_front({"a": (1, 2), "b": (1, 2)}, ("higher", "lower"))
+    assert (front.front, front.dominated) == (("a", "b"), {})
+
+
+coordinates = st.lists(st.tuples(*[st.integers(0, 4)] * 3), min_size=1, max_size=12)
+
+
+@given(coordinates)
+def test_nobody_on_the_front_is_beaten_and_everybody_else_is_by_one_on_it(points):
+    named = {str(i): point for i, point in enumerate(points)}
+    front = pareto_front(named, AXES)
+    signed = {name: (a, -b, -c) for name, (a, b, c) in named.items()}
+
+    def beats(x, y):
+        return signed[x] != signed[y] and all(p >= q for p, q in zip(signed[x], signed[y], strict=True))
+
+    assert front.front
+    assert not any(beats(x, y) for x in named for y in front.front)
+    assert all(winner in front.front and beats(winner, loser) for loser, winner in front.dominated.items())
+    assert set(front.front) | set(front.dominated) == set(named)
+
+
+def test_points_must_have_all_axes_and_be_numbers():
+    with pytest.raises(BadInput, match="system 'a' has 2 coordinates for 3 axes"):
+        pareto_front({"a": (1, 2)}, AXES)
+    with pytest.raises(BadInput, match=r"system 'a'\[1\] is not a finite number"):
+        pareto_front({"a": (1, float("nan"), 3)}, AXES)

@@ -1,0 +1,78 @@
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from statsmodels.stats.power import TTestPower
+
+from ragassay.errors import BadSettings
+from ragassay.stats import minimum_detectable_effect, needed_n, power_of
+
+theirs = TTestPower()
+
+
+def power_of_theirs(size, n, alpha):
+    """Where the lower tail is too small for scipy's noncentral t it is NaN, and the upper tail is all there is."""
+    both = theirs.power(size, n, alpha)
+    return theirs.power(size, n, alpha / 2, alternative="larger") if math.isnan(both) else both
+
+
+@pytest.mark.parametrize("n", [2, 5, 30, 200, 10_000])
+@pytest.mark.parametrize("size", [0.01, 0.2, 0.5, 2.0])
+@pytest.mark.parametrize("alpha", [0.05, 0.001])
+def test_power_is_that_of_statsmodels(n, size, alpha):
+    expected = power_of_theirs(size, n, alpha)
+    assert power_of(size * 3.0, n, 3.0, alpha=alpha) == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    assert power_of(-size, n, 1.0, alpha=alpha) == power_of(size, n, 1.0, alpha=alpha)
+
+
+@pytest.mark.parametrize("n", [2, 8, 30, 200, 5000])
+@pytest.mark.parametrize("power", [0.5, 0.8, 0.99])
+def test_the_minimum_detectable_effect_has_just_that_power(n, power):
+    effect = minimum_detectable_effect(n, 0.3, power=power)
+    assert power_of_theirs(effect / 0.3, n, 0.05) == pytest.approx(power, abs=1e-9)
+
+
+def test_the_minimum_detectable_effect_is_that_of_statsmodels():
+    # their solver stops at about 1e-8
+    expected = theirs.solve_power(None, 30, 0.05, 0.8)
+    assert minimum_detectable_effect(30, 1.0) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("size", [0.02, 0.1, 0.5, 1.0, 3.0])
+def test_the_needed_n_is_that_of_statsmodels_rounded_up(size):
+    assert needed_n(size * 0.3, 0.3) == math.ceil(theirs.solve_power(size, None, 0.05, 0.8))
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.floats(0.01, 5), st.sampled_from([0.05, 0.01]), st.floats(0.3, 0.99))
+def test_one_row_less_is_not_enough(size, alpha, power):
+    n = needed_n(size, 1.0, alpha=alpha, power=power)
+    assert power_of(size, n, 1.0, alpha=alpha) >= power
+    assert n == 2 or power_of(size, n - 1, 1.0, alpha=alpha) < power
+
+
+def test_tiny_effects_are_planned_with_the_normal_distribution():
+    # (1.95996 + 0.84162) ** 2 / 1e-10 = 7.8489e10
+    assert needed_n(1e-5, 1.0) == pytest.approx(7.8489e10, rel=1e-4)
+
+
+def test_huge_effects_need_two_rows():
+    assert needed_n(1e6, 1.0) == 2
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: minimum_detectable_effect(1, 1.0), "n is 1; it must be a whole number of at least 2"),
+        (lambda: minimum_detectable_effect(10, 0.0), "sd is 0; it must be a finite number above 0"),
+        (lambda: minimum_detectable_effect(10, 1.0, power=0.05), "power 0.05 is not above alpha 0.05"),
+        (lambda: needed_n(0.0, 1.0), "effect is 0"),
+        (lambda: needed_n(0.1, math.inf), "sd is inf"),
+        (lambda: power_of(0.1, 2.5, 1.0), "n is 2.5"),
+        (lambda: power_of(0.1, 20, 1.0, alpha=1.0), "alpha is 1"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(call, message):
+    with pytest.raises(BadSettings, match=message):
+        call()

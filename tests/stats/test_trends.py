@@ -1,0 +1,66 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragassay.errors import BadSettings
+from ragassay.stats import change_points
+
+
+def noise(n, seed):
+    return np.random.default_rng(seed).normal(0.0, 0.01, n)
+
+
+def test_a_step_is_found_where_it_is():
+    found = change_points(np.r_[[0.80] * 12, [0.74] * 9] + noise(21, 0))
+    assert [point.index for point in found] == [12]
+    assert (found[0].before, found[0].after) == pytest.approx((0.80, 0.74), abs=0.01)
+    assert found[0].p == 1 / 1000
+
+
+def test_two_steps_are_found_in_order():
+    found = change_points(np.r_[[0.5] * 10, [0.8] * 10, [0.6] * 10] + noise(30, 1))
+    assert [point.index for point in found] == [10, 20]
+
+
+def test_the_largest_step_by_hand():
+    # cut after 4 of 8: sqrt(4 * 4 / 8) * 1 = 1.414 is the largest; of the 70 orders of 4 zeros and 4 ones only the two
+    # sorted ones have it, so p is near 2 / 70 = 0.0286
+    found = change_points([0, 0, 0, 0, 1, 1, 1, 1], permutations=9999)
+    assert [(point.index, point.before, point.after) for point in found] == [(4, 0.0, 1.0)]
+    assert found[0].p == pytest.approx(2 / 70, abs=4 * np.sqrt(0.0278 / 9999))
+
+
+@pytest.mark.parametrize("values", [[], [0.5], [0.1, 0.9], [0.1, 0.1, 0.9, 0.9], [0.7] * 50, [0.1 + 0.2, 0.3] * 10])
+def test_too_few_or_equal_runs_have_no_step(values):
+    assert change_points(values) == ()
+
+
+def test_a_single_outlier_is_not_a_level():
+    values = 0.8 + noise(20, 3)
+    values[9] = 0.2
+    assert change_points(values) == ()
+
+
+def test_without_a_step_one_is_seen_as_often_as_alpha_says():
+    rng = np.random.default_rng(4)
+    alarms = sum(bool(change_points(rng.normal(0, 1, 20), permutations=199, seed=i)) for i in range(600))
+    # 5 % of 600 is 30, with a standard deviation of sqrt(600 * 0.05 * 0.95) = 5.3
+    assert abs(alarms - 30) <= 3 * 5.3
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.floats(-1, 1), max_size=40), st.integers(0, 5))
+def test_turning_the_series_upside_down_turns_the_steps(values, seed):
+    there = change_points(values, seed=seed, permutations=99)
+    back = change_points([-v for v in values], seed=seed, permutations=99)
+    assert [(p.index, -p.before, -p.after, p.p) for p in there] == [(p.index, p.before, p.after, p.p) for p in back]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"alpha": 2}, "alpha is 2"), ({"permutations": 9}, "permutations is 9"), ({"shortest": 0}, "shortest is 0")],
+)
+def test_what_makes_no_sense_is_refused(options, message):
+    with pytest.raises(BadSettings, match=message):
+        change_points([0.1] * 9, **options)
