@@ -1,6 +1,7 @@
 """Samples, a judge and a run for tests that need them."""
 
 import orjson
+
 from ragassay.documents import Source
 from ragassay.embeddings import FakeEmbedder
 from ragassay.engine import Tools
@@ -34,6 +35,9 @@ def sample(number=1, *, answer="Paris is the capital. It lies on the Seine.", **
     return Sample(**{**fields, "response": more.get("response", Response(**response))})
 
 
+FINE = {"support": "supported", "truth": "agrees"}
+
+
 class ScriptedJudge:
     """Says that every unit is fine, in one call a sample, unless told otherwise for a query."""
 
@@ -53,7 +57,10 @@ class ScriptedJudge:
         asked = units(sample)
         evidence = tuple(asked.contexts)[:1]
         claims = Claims(
-            sentences={i: SentenceVerdict(id=i, text="", support="supported", evidence=evidence, truth="agrees") for i in asked.answer},
+            sentences={
+                i: SentenceVerdict(id=i, text="", support="supported", evidence=evidence, truth="agrees")
+                for i in asked.answer
+            },
             facts={i: FactVerdict(id=i, text="", covered="yes", evidence=evidence) for i in asked.facts},
             relevance="full",
             refusal=False,
@@ -76,3 +83,16 @@ def lines(path, rows):
     """Write rows as JSON Lines; returns the path."""
     path.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
     return path
+
+
+def steady(report):
+    """A report's document without ids, timestamps and measured evaluation durations."""
+    document = {name: value for name, value in report.items() if name != "run"}
+    for system in document["systems"].values():
+        bills = [system["evaluation"]["usage"], system["evaluation"]["waste"]]
+        for result in system["results"]:
+            result["duration_ms"] = 0
+            bills += [result["evaluation"], result["waste"]]
+        for bill in bills:
+            bill["latency_ms"] = 0
+    return document

@@ -65,6 +65,8 @@ def test_importing_the_package_touches_neither_files_nor_environment(tmp_path):
         "import os, sys; before = dict(os.environ); import ragassay.engine, ragassay.wiring, ragassay.cli; "
         "print(before == dict(os.environ), os.listdir('.'))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True, timeout=60
+    )
     assert done.stdout.strip() == "True []"
     assert done.stderr == ""

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+
 from rag import ScriptedJudge, sample, tools
 from ragassay.engine import Plan, evaluate
 from ragassay.metrics import metric, parse
@@ -15,7 +16,9 @@ from ragassay.strategies.recorded import Recorded
 def run(samples, *names, rule="correctness >= 0.5 else semantic_similarity >= 0.8", judge=None):
     strategy = Recorded("default", {s.query_id: s.response for s in samples if s.response})
     plan = Plan(tuple(parse(name) for name in names), AccuracyRule.parse(rule))
-    return asyncio.run(evaluate([s.model_copy(update={"response": None}) for s in samples], strategy, plan, tools(judge)))
+    return asyncio.run(
+        evaluate([s.model_copy(update={"response": None}) for s in samples], strategy, plan, tools(judge))
+    )
 
 
 def test_one_judgement_serves_all_judged_metrics():

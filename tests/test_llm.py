@@ -18,6 +18,7 @@ from provider import Answer, Provider
 from ragassay.errors import BadInput, BadSettings, BudgetReached, RateLimited, TimedOut, TooLarge, Unavailable
 from ragassay.ledger import MemoryLedger
 from ragassay.llm import LLM, FakeLLM, model, pacing, warm_up
+from ragassay.llm.failures import redact
 from ragassay.llm.pacing import Pace, backoff, retry_after
 from ragassay.models import Call, Ledger, Price, Reply, Usage
 from ragassay.prices import Prices
@@ -273,6 +274,18 @@ def test_a_key_never_shows_in_an_error_a_log_or_a_traceback(given, code, monkeyp
     assert "Incorrect API key provided: ***" in str(raised.value)
     assert KEY not in shown
     assert "Give Feedback" not in shown
+
+
+@pytest.mark.parametrize("secret", ["correct horse battery staple", "0123456789abcdef"])
+def test_a_key_of_any_form_is_taken_out_of_what_a_provider_says(secret, monkeypatch):
+    assert redact(f"bad key {secret}!", secret) == "bad key ***!"
+    monkeypatch.setenv("OF_SOME_PROVIDER_API_KEY", secret)
+    assert redact(f"bad key {secret}!", None) == "bad key ***!"
+
+
+@pytest.mark.parametrize("text", ["sk-proj-abcdefgh1234", "AIzaSyA1234567890", "Bearer abc.def", "hf_abcdefghij"])
+def test_what_looks_like_a_key_is_taken_out_even_if_nobody_knows_it(text):
+    assert redact(f"bad key {text}, sorry", None).startswith("bad key ***")
 
 
 def test_retry_after_is_obeyed_and_shared_by_all_calls():

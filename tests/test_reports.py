@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from rag import sample, source, tools
 from ragassay import benchmark, reports
 from ragassay.models import JobSpec, Response, Result, Score
@@ -18,7 +19,12 @@ def report(tmp_path):
     def make(samples, spec=None):
         responses = {s.query_id: s.response for s in samples if s.response}
         run = benchmark.prepare(
-            FolderStore(tmp_path), spec or JobSpec(), source(samples), samples, {"default": (source(samples), responses)}, tools()
+            FolderStore(tmp_path),
+            spec or JobSpec(),
+            source(samples),
+            samples,
+            {"default": (source(samples), responses)},
+            tools(),
         )
         asyncio.run(benchmark.work(run, tools()))
         return benchmark.finish(run)
@@ -27,7 +33,9 @@ def report(tmp_path):
 
 
 def test_a_mean_travels_with_its_count_its_interval_and_what_is_missing(report):
-    found = report([sample(1), sample(2), sample(3, response=Response(answer="Paris."))]).systems["default"].metrics["mrr"]
+    found = (
+        report([sample(1), sample(2), sample(3, response=Response(answer="Paris."))]).systems["default"].metrics["mrr"]
+    )
     assert (found.mean, found.n, found.missing, found.failed) == (1.0, 2, 1, 0)
     assert found.reasons == {"the response has no retrieved_doc_ids": 1}
     assert found.interval.low is not None
@@ -35,7 +43,12 @@ def test_a_mean_travels_with_its_count_its_interval_and_what_is_missing(report):
 
 def test_bounds_are_what_the_mean_would_be_with_the_worst_and_best_for_the_missing(report):
     # two rows score 1, one is missing: worst (1 + 1 + 0) / 3, best (1 + 1 + 1) / 3
-    bounds = report([sample(1), sample(2), sample(3, response=Response(answer="x"))]).systems["default"].metrics["mrr"].bounds
+    bounds = (
+        report([sample(1), sample(2), sample(3, response=Response(answer="x"))])
+        .systems["default"]
+        .metrics["mrr"]
+        .bounds
+    )
     assert (bounds.worst, bounds.best) == (pytest.approx(2 / 3), 1.0)
 
 
@@ -48,7 +61,9 @@ def test_cost_per_accurate_answer_divides_all_cost_by_the_accurate_ones(report):
 
 
 def test_cost_per_accurate_answer_is_undefined_when_no_answer_is_accurate(report):
-    found = report([sample(1), sample(2)], JobSpec(accurate="faithfulness > 1")).systems["default"].cost_per_accurate_answer
+    found = (
+        report([sample(1), sample(2)], JobSpec(accurate="faithfulness > 1")).systems["default"].cost_per_accurate_answer
+    )
     assert (found.value, found.reason) == (None, "no answer is accurate")
 
 
@@ -69,7 +84,9 @@ def test_queries_without_relevant_and_without_hit_are_counted(report):
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=60))
 def test_percentiles_are_numpys(values):
     found = reports.distribution([*values, None])
-    assert [found.p50, found.p90, found.p95, found.p99] == pytest.approx(np.percentile(values, [50, 90, 95, 99]).tolist())
+    assert [found.p50, found.p90, found.p95, found.p99] == pytest.approx(
+        np.percentile(values, [50, 90, 95, 99]).tolist()
+    )
     assert (found.n, found.missing) == (len(values), 1)
     assert found.total == pytest.approx(math.fsum(values))
 

@@ -173,7 +173,7 @@ def check_unchanged(run: Run, tools: Tools) -> None:
         )
 
 
-async def work(run: Run, tools: Tools, done: Callable[[int], None] = lambda rows: None) -> None:
+async def work(run: Run, tools: Tools, done: Callable[[int], object] = int) -> None:
     """Evaluate the chunks that have no results yet; ``done`` hears how many rows each committed chunk had."""
     spec = run.manifest.spec
     planned = plan(spec, [parse(name) for name in run.manifest.metrics])

@@ -7,7 +7,6 @@ from typing import Any, Literal
 from ragassay.models import JobSpec, Noun, Result, Usage
 from ragassay.stats import Interval
 
-REPORT_SCHEMA = 1
 
 
 class Bounds(Noun):
@@ -156,7 +155,7 @@ class Report(Noun):
     Everything outside ``run`` and the measured evaluation durations is the same for the same inputs.
     """
 
-    schema_version: Literal[1] = REPORT_SCHEMA
+    schema_version: Literal[1] = 1
     kind: Literal["report"] = "report"
     run: RunInfo
     provenance: Provenance

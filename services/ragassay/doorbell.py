@@ -70,4 +70,6 @@ def broker_url(url: str) -> str:
     """Celery's spelling of a Redis address: it names the database of a socket differently."""
     if not url.startswith("unix://"):
         return url
-    return "redis+socket://" + url.removeprefix("unix://").replace("?db=", "?virtual_host=").replace("&db=", "&virtual_host=")
+    return "redis+socket://" + url.removeprefix("unix://").replace("?db=", "?virtual_host=").replace(
+        "&db=", "&virtual_host="
+    )

@@ -34,16 +34,7 @@ Vectors = NDArray[np.float32]
 def available(model: str | None = None) -> str | None:
     """None where ``LocalEmbedder(model)`` can run, else why not and the command that mends it. Imports nothing."""
     needed = ["sentence_transformers", "torch", *([BUNDLED_PACKAGE] if model in (None, BUNDLED) else [])]
-    if all(importlib.util.find_spec(name) for name in needed):
-        return None
-    return str(MissingExtra("an embedding model", EXTRA))
-
-
-def warm_up() -> None:
-    """Import the library; takes seconds. Encodes nothing, so a worker's parent may do it before it forks."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import sentence_transformers  # noqa: F401
+    return None if all(map(importlib.util.find_spec, needed)) else str(MissingExtra("an embedding model", EXTRA))
 
 
 def bundled_model() -> Path:
@@ -101,6 +92,8 @@ class LocalEmbedder:
     network, and whose weights are verified when they are first loaded. It reads the first 256 word pieces of a text.
     """
 
+    available = staticmethod(available)
+
     def __init__(self, model: str | None = None) -> None:
         self._given = None if model == BUNDLED else model
         self._lock = threading.Lock()
@@ -140,8 +133,7 @@ class LocalEmbedder:
             return self._model
 
     def _load(self) -> Any:
-        lacking = available(self._given)
-        if lacking:
+        if available(self._given):
             raise MissingExtra("an embedding model", EXTRA)
         if self._given is None:
             verify(bundled_model() / "model.safetensors")
@@ -158,6 +150,13 @@ class LocalEmbedder:
                     f"embedding model {self._given!r} can't be loaded: {str(error).splitlines()[0]}",
                     hint=f"give a folder or a name on the hub, or leave it out to use {BUNDLED}",
                 ) from error
+
+
+def warm_up() -> None:
+    """Import the library; takes seconds. Encodes nothing, so a worker's parent may do it before it forks."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import sentence_transformers  # noqa: F401
 
 
 def refuse_blank(texts: Sequence[str]) -> None:

@@ -76,7 +76,9 @@ class Jobs:
     ) -> str:
         answered = [sample for sample in samples if sample.response]
         if not answered:
-            raise NothingToEvaluate("no sample has a response", hint="give each sample an answer, contexts or retrieved ids")
+            raise NothingToEvaluate(
+                "no sample has a response", hint="give each sample an answer, contexts or retrieved ids"
+            )
         metrics = benchmark.choose(spec, {"default": samples})
         if not metrics:
             raise NothingToEvaluate("no default metric has the input it needs", hint="see /v1/metrics")
@@ -91,7 +93,8 @@ class Jobs:
         )
         job = uuid.uuid4().hex
         chunks = {
-            f"default:{n}": samples[n * CHUNK_SIZE : (n + 1) * CHUNK_SIZE] for n in range(-(-len(samples) // CHUNK_SIZE))
+            f"default:{n}": samples[n * CHUNK_SIZE : (n + 1) * CHUNK_SIZE]
+            for n in range(-(-len(samples) // CHUNK_SIZE))
         }
         created_ms = int(now.timestamp() * 1000)
         self.store.create(
@@ -347,4 +350,3 @@ def _offset(cursor: str | None) -> int:
     if not cursor.isdecimal() or len(cursor) > 9:
         raise BadInput(f"cursor {cursor[:40]!r} is not one that a page gave")
     return int(cursor)
-

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Protocol, runtime_checkable
 
@@ -76,7 +77,7 @@ class Response(Noun):
     @classmethod
     def _no_duplicates(cls, ids: tuple[str, ...] | None) -> tuple[str, ...] | None:
         if ids is not None and len(set(ids)) < len(ids):
-            twice = next(i for n, i in enumerate(ids) if i in ids[:n])
+            twice = next(i for i, count in Counter(ids).items() if count > 1)
             raise ValueError(f"document id {twice!r} is listed twice (option: --duplicates keep_first)")
         return ids
 

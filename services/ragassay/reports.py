@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 
 from ragassay.documents import (
     Aggregate,
@@ -101,7 +102,9 @@ def aggregate(scores: Sequence[Score], metric: Metric, spec: JobSpec) -> Aggrega
         reasons=dict(sorted(Counter(score.reason or "" for score in missing).items())),
         interval=interval,
         bounds=_bounds(total, len(scores), len(missing), metric),
-        sd=math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1)) if mean is not None and len(values) > 1 else None,
+        sd=math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1))
+        if mean is not None and len(values) > 1
+        else None,
     )
 
 
@@ -162,9 +165,12 @@ def cost_per_accurate(rows: Sequence[Result], spec: JobSpec) -> CostPerAccurate:
 
 def slices(rows: Sequence[Result], metrics: Sequence[Metric], spec: JobSpec) -> dict[str, dict[str, Slice]]:
     """The rows grouped by category, difficulty and every metadata field that groups them."""
-    fields: dict[str, Callable[[Result], object]] = {"category": lambda r: r.category, "difficulty": lambda r: r.difficulty}
+    fields: dict[str, Callable[[Result], object]] = {
+        "category": lambda r: r.category,
+        "difficulty": lambda r: r.difficulty,
+    }
     for name in dict.fromkeys(key for row in rows for key in row.metadata):
-        fields.setdefault(f"metadata.{name}", lambda r, name=name: r.metadata.get(name))
+        fields.setdefault(f"metadata.{name}", partial(_metadata, name))
     found = {}
     for field, value_of in fields.items():
         groups: dict[str, list[Result]] = {}
@@ -177,8 +183,14 @@ def slices(rows: Sequence[Result], metrics: Sequence[Metric], spec: JobSpec) -> 
     return found
 
 
+def _metadata(name: str, row: Result) -> object:
+    return row.metadata.get(name)
+
+
 def _slice(rows: Sequence[Result], metrics: Sequence[Metric], spec: JobSpec) -> Slice:
-    return Slice(n=len(rows), metrics=aggregates(rows, metrics, spec), cost_per_accurate_answer=cost_per_accurate(rows, spec))
+    return Slice(
+        n=len(rows), metrics=aggregates(rows, metrics, spec), cost_per_accurate_answer=cost_per_accurate(rows, spec)
+    )
 
 
 def _without_hit(row: Result) -> bool:

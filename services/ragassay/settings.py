@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -24,16 +25,24 @@ class Settings(BaseSettings):
     judges: str | None = Field(None, description="models that jobs may name, with commas; 'local' always is one")
     max_body_bytes: int = Field(2_000_000, ge=1_000, description="largest request body")
     max_concurrency: int = Field(32, ge=1, le=256, description="most judge calls at once that a job may ask for")
-    max_timeout_s: float = Field(120.0, gt=0, le=3600, description="longest time for a judge call that a job may ask for")
+    max_timeout_s: float = Field(
+        120.0, gt=0, le=3600, description="longest time for a judge call that a job may ask for"
+    )
     server: str = Field("http://127.0.0.1:8400", description="where 'ragassay submit' and its like find the service")
     server_key: str | None = Field(None, repr=False, description="what they send as key")
 
-    state_url: str | None = Field(None, description="Redis that keeps the jobs; redis://, rediss:// or unix://", repr=False)
-    broker_url: str | None = Field(None, description="Redis that carries Celery's messages; default: the same", repr=False)
+    state_url: str | None = Field(
+        None, description="Redis that keeps the jobs; redis://, rediss:// or unix://", repr=False
+    )
+    broker_url: str | None = Field(
+        None, description="Redis that carries Celery's messages; default: the same", repr=False
+    )
     lease_s: float = Field(60.0, gt=0, description="seconds after which a silent worker's chunk is given to another")
     sweep_s: float = Field(15.0, gt=0, description="seconds between two rounds of the sweeper")
     shutdown_s: float = Field(25.0, ge=1, description="seconds that a stopping worker may go on with its chunks")
-    preload: bool = Field(True, description="import LiteLLM and sentence-transformers when a worker starts")
+    preload: Literal["all", "llm", "nothing"] = Field(
+        "all", description="what a worker imports before its first job: LiteLLM and sentence-transformers, or less"
+    )
 
     @property
     def state(self) -> str:

@@ -8,25 +8,26 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ragassay import embeddings as embedding_models
 from ragassay import llm as language_models
-from ragassay.doorbell import CeleryDoorbell
-from ragassay.embeddings import LocalEmbedder, available
+from ragassay.embeddings import LocalEmbedder
 from ragassay.engine import Tools
-from ragassay.jobs import Jobs
 from ragassay.judges.local import LocalJudge
 from ragassay.llm import LLM
 from ragassay.models import Embedder, JobSpec, Judge, Ledger
 from ragassay.prices import Prices
 from ragassay.settings import Settings
 from ragassay.store.ledger import CallCache, FolderLedger
-from ragassay.store.redis import RedisStore
+
+if TYPE_CHECKING:
+    from ragassay.jobs import Jobs
 
 
 def embedder(settings: Settings) -> tuple[Embedder | None, str]:
     """The embedding model, or None and why there is none."""
-    missing = available(settings.embeddings)
+    missing = LocalEmbedder.available(settings.embeddings)
     return (None, missing) if missing else (LocalEmbedder(settings.embeddings), "")
 
 
@@ -81,16 +82,21 @@ class Toolbox:
         return embedder(self._settings)
 
 
-def jobs_for(settings: Settings) -> Jobs:
+def jobs_for(settings: Settings, *, patient: bool = True) -> Jobs:
     """The use cases of the service. Opens no connection yet; to be made after a fork, not before."""
-    store = RedisStore(settings.state, lease_s=settings.lease_s)
+    from ragassay.doorbell import CeleryDoorbell
+    from ragassay.jobs import Jobs
+    from ragassay.store.redis import RedisStore
+
+    store = RedisStore(settings.state, lease_s=settings.lease_s, patient=patient)
     return Jobs(store, CeleryDoorbell(settings.broker), Toolbox(settings))
 
 
 def warm_up(settings: Settings) -> None:
     """Import the libraries behind judges and embeddings; takes seconds. Runs no model, so a worker may fork after it."""
-    language_models.warm_up()
-    if available(settings.embeddings) is None:
+    if settings.preload != "nothing":
+        language_models.warm_up()
+    if settings.preload == "all" and LocalEmbedder.available(settings.embeddings) is None:
         embedding_models.warm_up()
 
 

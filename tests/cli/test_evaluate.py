@@ -5,9 +5,10 @@ import sys
 
 import orjson
 import pytest
+
 from provider import Provider, malformed
-from ragassay.cli import main
 from rag import lines
+from ragassay.cli import main
 
 GOOD = {
     "query_id": "q1",
@@ -148,7 +149,10 @@ def test_json_on_stdout_is_the_report_and_nothing_else(cli, data):
 
 
 def test_two_systems_stand_side_by_side(cli, data, tmp_path):
-    lines(tmp_path / "a.jsonl", [{"query_id": "q1", "retrieved_doc_ids": ["d1"]}, {"query_id": "q2", "retrieved_doc_ids": ["x"]}])
+    lines(
+        tmp_path / "a.jsonl",
+        [{"query_id": "q1", "retrieved_doc_ids": ["d1"]}, {"query_id": "q2", "retrieved_doc_ids": ["x"]}],
+    )
     lines(tmp_path / "b.jsonl", [{"query_id": "q1", "retrieved_doc_ids": ["d1"]}])
     code, out, _ = cli("evaluate", data, "--system", "a=a.jsonl", "--system", "b=b.jsonl", "--metrics", "hit@1")
     assert code == 0
@@ -171,10 +175,23 @@ def test_a_finished_run_can_be_resumed_to_print_it_again(cli, data):
 
 def test_too_many_failed_rows_end_with_exit_code_3_and_a_report(cli, data, tmp_path):
     with Provider(then=malformed) as provider:
-        code, out, err = cli("evaluate", data, "--judge", "gpt-4o-mini", "--api-base", provider.url, "--metrics", "faithfulness", "-o", "r.json")
+        code, out, err = cli(
+            "evaluate",
+            data,
+            "--judge",
+            "gpt-4o-mini",
+            "--api-base",
+            provider.url,
+            "--metrics",
+            "faithfulness",
+            "-o",
+            "r.json",
+        )
     assert code == 3
     assert "faithfulness 100%; allowed: 5% (--max-missing)" in err
-    assert orjson.loads((tmp_path / "r.json").read_bytes())["systems"]["default"]["metrics"]["faithfulness"]["failed"] == 2
+    assert (
+        orjson.loads((tmp_path / "r.json").read_bytes())["systems"]["default"]["metrics"]["faithfulness"]["failed"] == 2
+    )
     assert "not scored n=0/2" in out
 
 
@@ -190,7 +207,18 @@ def test_a_dry_run_calls_nobody_and_says_what_it_would_take(cli, data, tmp_path)
 
 def test_a_second_run_takes_replies_from_the_cache_unless_told_not_to(cli, data):
     def calls(*more):
-        _, out, _ = cli("evaluate", data, "--judge", "gpt-4o-mini", "--api-base", provider.url, "--metrics", "faithfulness", "--json", *more)
+        _, out, _ = cli(
+            "evaluate",
+            data,
+            "--judge",
+            "gpt-4o-mini",
+            "--api-base",
+            provider.url,
+            "--metrics",
+            "faithfulness",
+            "--json",
+            *more,
+        )
         system = json.loads(out)["systems"]["default"]
         assert system["metrics"]["faithfulness"]["reasons"] == {}
         return system["evaluation"]["usage"]

@@ -7,12 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
 from ragassay.data.load import load
-from ragassay.data.problems import shortlist
+from ragassay.data.problems import plain_words, shortlist
 from ragassay.errors import (
     AssayError,
     BadData,
@@ -133,6 +134,7 @@ BROKEN = {
     "an unknown column nested deeply": Broken("a.jsonl", _row('"extra": ' + "[" * 80 + "]" * 80), "a.jsonl:1: metadata: is nested more than 64 levels deep"),
     "an unknown column beside its twin": Broken("a.jsonl", _row('"metadata": {"team": "a"}, "team": "b"'), "a.jsonl:1: metadata.team: is a column and an entry of metadata, with different values"),
     "metadata that is text": Broken("a.jsonl", _row('"metadata": "x"'), "a.jsonl:1: metadata: should be an object, is 'x'"),
+    "labels that are text": Broken("a.jsonl", _row('"labels": "x"'), "a.jsonl:1: labels: should be an object, is 'x'"),
     "answerable perhaps": Broken("a.jsonl", _row('"answerable": "perhaps"'), "a.jsonl:1: answerable: should be true or false, is 'perhaps'"),
     "subtopics that are text": Broken("a.jsonl", _row('"subtopics": {"d": "x"}'), "a.jsonl:1: subtopics.d: should be a list, is 'x'"),
     "a time that is a list": Broken("a.jsonl", _row('"doc_timestamps": {"d": [1]}'), "a.jsonl:1: doc_timestamps.d: should be text or a number, is a list of 1"),
@@ -213,6 +215,12 @@ def test_a_text_in_an_error_is_short_and_safe_to_print(write: Write) -> None:
     said = str(caught.value)
     assert "\x1b" not in said
     assert len(said) < 110
+
+
+def test_what_pydantic_says_otherwise_is_passed_on_with_the_value() -> None:
+    with pytest.raises(ValidationError) as caught:
+        TypeAdapter(dict[str, Literal["a", "b"]]).validate_python({"x": 3})
+    assert plain_words(caught.value) == [("x", "input should be 'a' or 'b', is the number 3")]
 
 
 def test_a_file_that_may_not_be_read_is_bad_input(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:

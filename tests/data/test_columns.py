@@ -1,4 +1,4 @@
-"""The names that other tools use are accepted as they are; where a name has two meanings the other columns decide."""
+"""Where a name has two meanings the other columns decide, or ``--map`` does; what nobody knows becomes metadata."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from ragassay.data.cells import KINDS
-from ragassay.data.columns import ALIASES, FIELDS, near
+from ragassay.data.columns import near
 from ragassay.data.load import load
 from ragassay.errors import BadData
 from ragassay.models import Sample
@@ -18,142 +17,10 @@ Write = Callable[[str, Any], Path]
 
 Q = {"query": "Where is Paris?"}
 
-SAMPLE_ALIASES: list[tuple[dict[str, Any], str, Any]] = [
-    ({**Q, "id": "a"}, "query_id", "a"),
-    ({**Q, "request_id": 7}, "query_id", "7"),
-    ({**Q, "example id": "a"}, "query_id", "a"),
-    ({**Q, "example_id": "a"}, "query_id", "a"),
-    ({"user_input": "q"}, "query", "q"),
-    ({"question": "q"}, "query", "q"),
-    ({"input": "q"}, "query", "q"),
-    ({"inputs": {"question": "q"}}, "query", "q"),
-    ({"inputs": {"query": "q"}}, "query", "q"),
-    ({"vars": {"query": "q"}}, "query", "q"),
-    ({"vars": {"question": "q"}}, "query", "q"),
-    ({"inputs.question": "q"}, "query", "q"),
-    ({**Q, "reference": "t"}, "ground_truth_answer", ("t",)),
-    ({**Q, "ground_truth": ["t", "u"]}, "ground_truth_answer", ("t", "u")),
-    ({**Q, "expected_output": "t"}, "ground_truth_answer", ("t",)),
-    ({**Q, "expectedOutput": "t"}, "ground_truth_answer", ("t",)),
-    ({**Q, "expected_response": "t"}, "ground_truth_answer", ("t",)),
-    ({**Q, "expectations": {"expected_response": "t"}}, "ground_truth_answer", ("t",)),
-    ({**Q, "reference_answer": ["t"]}, "ground_truth_answer", ("t",)),
-    ({**Q, "expectations": {"expected_facts": ["f", "g"]}}, "key_facts", ("f", "g")),
-    ({**Q, "expected_facts": ["f"]}, "key_facts", ("f",)),
-    ({**Q, "expected_retrieved_context": [{"content": "c", "doc_uri": "d"}]}, "reference_contexts", ("c",)),
-    ({**Q, "expectations": {"expected_retrieved_context": ["c"]}}, "reference_contexts", ("c",)),
-    ({**Q, "expected_chunks": ["c"]}, "reference_contexts", ("c",)),
-    ({**Q, "reference_context_ids": ["d", 2]}, "relevant_doc_ids", ("d", "2")),
-    ({**Q, "relevant_docs": ["d"]}, "relevant_doc_ids", ("d",)),
-    ({**Q, "qrels": ["d"]}, "relevant_doc_ids", ("d",)),
-    ({**Q, "relevant_docs": {"d": 2}}, "relevance_scores", {"d": 2.0}),
-    ({**Q, "qrels": {"d": 2, "e": 0, "f": None}}, "relevance_scores", {"d": 2.0, "e": 0.0}),
-    ({**Q, "metadata": {"category": "factual"}}, "category", "factual"),
-    ({**Q, "metadata": {"difficulty": 2}}, "difficulty", "2"),
-    ({**Q, "metadata": {"description": "d"}}, "description", "d"),
-    ({**Q, "metadata": {"split": "test"}}, "split", "test"),
-    ({**Q, "query_style": "troubleshoot"}, "category", "troubleshooting"),
-]
-RESPONSE_ALIASES: list[tuple[dict[str, Any], str, Any]] = [
-    ({**Q, "response": "r"}, "answer", "r"),
-    ({**Q, "actual_output": "r"}, "answer", "r"),
-    ({**Q, "actualOutput": "r"}, "answer", "r"),
-    ({**Q, "outputs": "r"}, "answer", "r"),
-    ({**Q, "output": "r", "reference": "t"}, "answer", "r"),
-    ({**Q, "retrieved_contexts": ["c", "d"]}, "contexts", ("c", "d")),
-    ({**Q, "retrieval_context": ["c"]}, "contexts", ("c",)),
-    ({**Q, "retrievalContext": ["c"]}, "contexts", ("c",)),
-    ({**Q, "answer": "r", "context": ["c"]}, "contexts", ("c",)),
-    ({**Q, "contexts": [{"page_content": "c"}, {"text": "d"}]}, "contexts", ("c", "d")),
-    ({**Q, "retrieved_context_ids": ["d", 3]}, "retrieved_doc_ids", ("d", "3")),
-    ({**Q, "doc_uri": ["d"]}, "retrieved_doc_ids", ("d",)),
-    ({**Q, "document.id": ["d"]}, "retrieved_doc_ids", ("d",)),
-    ({**Q, "document": {"id": "d"}}, "retrieved_doc_ids", ("d",)),
-    ({**Q, "input_token_count": 5}, "input_tokens", 5),
-    ({**Q, "output_token_count": 6}, "output_tokens", 6),
-    ({**Q, "token_cost": 0.5}, "cost_usd", 0.5),
-    ({**Q, "llm": {"cost": {"total": 0.25}}}, "cost_usd", 0.25),
-    ({**Q, "llm.cost.total": 0.25}, "cost_usd", 0.25),
-    ({**Q, "completion_time": 1.5}, "latency_ms", 1500.0),  # DeepEval gives seconds
-]
-
-
-def _name(case: tuple[dict[str, Any], str, Any]) -> str:
-    return " ".join(name for name in case[0] if name != "query") + " as " + case[1]
-
 
 def only(path: Path, **options: Any) -> Sample:
     (sample,) = load(path, **options).samples
     return sample
-
-
-@pytest.mark.parametrize("case", SAMPLE_ALIASES, ids=_name)
-def test_a_name_of_another_tool_is_accepted(case: tuple[dict[str, Any], str, Any], write: Write) -> None:
-    row, ours, value = case
-    sample = only(write("a.json", [row]))
-    assert getattr(sample, ours) == value
-    assert sample.metadata == {}
-    assert sample.response is None
-
-
-@pytest.mark.parametrize("case", RESPONSE_ALIASES, ids=_name)
-def test_a_name_of_another_tool_for_a_response_is_accepted(
-    case: tuple[dict[str, Any], str, Any], write: Write
-) -> None:
-    row, ours, value = case
-    sample = only(write("a.json", [row]))
-    assert sample.response is not None
-    assert getattr(sample.response, ours) == value
-    assert sample.metadata == {}
-
-
-def test_every_field_of_a_sample_and_a_response_has_a_kind_and_the_aliases_name_fields() -> None:
-    assert set(KINDS) == {*FIELDS, "metadata"}
-    assert set(ALIASES) <= set(FIELDS)
-
-
-def test_all_native_fields_are_read(write: Write) -> None:
-    row = {
-        "query_id": "a", "query": "q", "ground_truth_answer": ["t"], "key_facts": ["f"], "relevant_doc_ids": ["d"],
-        "relevance_scores": {"d": 3}, "primary_relevant": "d", "reference_contexts": ["c"], "category": "factual",
-        "difficulty": "easy", "description": "x", "split": "test", "answerable": True, "best_route": "vector",
-        "retrieval_needed": False, "subtopics": {"d": ["s"]}, "doc_timestamps": {"d": "2024-01-01", "e": 5},
-        "labels": {"human": 1}, "metadata": {"team": "a"},
-    }  # fmt: skip
-    response = {
-        "answer": "r", "contexts": ["c"], "retrieved_doc_ids": ["d"], "retrieved_scores": [0.5], "model": "m",
-        "input_tokens": 1, "output_tokens": 2, "cost_usd": 0.1, "latency_ms": 9, "retrieval_latency_ms": 4,
-        "generation_latency_ms": 5, "route": "vector", "clicks": ["d"], "dwell_ms": 10, "error": "e",
-    }  # fmt: skip
-    flat = only(write("a.json", [{**row, **response}]))
-    nested = only(write("b.json", [{**row, "response": {**response, "metadata": {"run": 1}}}]))
-    assert flat == Sample.model_validate({**row, "response": response})
-    assert nested == Sample.model_validate({**row, "response": {**response, "metadata": {"run": 1}}})
-
-
-def test_names_of_other_tools_are_accepted_inside_a_nested_response(write: Write) -> None:
-    rows = [{**Q, "response": {"output": "r", "context": ["c"], "completion_time": 2, "seed": 1}}]
-    dataset = load(write("a.json", rows))
-    response = dataset.samples[0].response
-    assert response is not None
-    assert (response.answer, response.contexts, response.latency_ms) == ("r", ("c",), 2000.0)
-    assert response.metadata == {"seed": 1}
-    assert dataset.mapped["answer"] == "response.output"
-
-
-def test_an_empty_nested_response_is_a_response_and_a_null_one_is_none(write: Write) -> None:
-    rows = [{**Q, "response": {}}, {**Q, "response": None}, {**Q, "response": {"answer": "r"}}]
-    first, second, third = load(write("a.json", rows)).samples
-    assert first.response is not None
-    assert first.response.answer is None
-    assert second.response is None
-    assert third.answer == "r"
-
-
-def test_a_row_without_any_value_of_a_response_has_none(write: Write) -> None:
-    rows = [{**Q, "answer": "r", "latency_ms": 1}, {**Q, "answer": None}, {**Q, "retrieved_doc_ids": []}]
-    given = [sample.response is not None for sample in load(write("a.json", rows)).samples]
-    assert given == [True, False, True]
 
 
 GOLD_OR_RETRIEVED: dict[str, tuple[dict[str, Any], str]] = {
@@ -205,9 +72,24 @@ def test_map_decides_what_context_is(ours: str, write: Write) -> None:
 
 
 def test_map_has_the_last_word_on_context_even_where_the_columns_decide(write: Write) -> None:
-    sample = only(write("a.json", [{"input": "q", "expected_output": "t", "context": ["c"]}]), mapping={"contexts": "context"})
+    sample = only(
+        write("a.json", [{"input": "q", "expected_output": "t", "context": ["c"]}]), mapping={"contexts": "context"}
+    )
     assert sample.contexts == ("c",)
     assert sample.reference_contexts is None
+
+
+def test_both_meanings_of_context_may_be_mapped_elsewhere(write: Write) -> None:
+    row = {"query": "q", "context": ["c"], "gold": ["g"], "hits": ["h"]}
+    sample = only(write("a.json", [row]), mapping={"reference_contexts": "gold", "contexts": "hits"})
+    assert (sample.contexts, sample.reference_contexts, sample.metadata) == (("h",), ("g",), {"context": ["c"]})
+
+
+def test_output_is_kept_where_map_names_a_reference_without_a_value(write: Write) -> None:
+    sample = only(
+        write("a.json", [{"query": "q", "output": "o", "gold": None}]), mapping={"ground_truth_answer": "gold"}
+    )
+    assert (sample.ground_truth_answer, sample.answer, sample.metadata) == ((), None, {"output": "o"})
 
 
 def test_a_column_context_without_a_value_needs_no_decision(write: Write) -> None:
@@ -255,6 +137,14 @@ def test_a_native_name_wins_and_the_other_column_is_kept_as_metadata(write: Writ
         "id is kept as metadata, since query_id is read from query_id",
         "question is kept as metadata, since query is read from query",
     )
+
+
+def test_rows_of_two_tools_in_one_file_are_read_together_where_they_do_not_contradict(write: Write) -> None:
+    rows = [{"query": "a", "id": 1}, {"question": "b", "query_id": "x"}, {"query": "c", "question": "c"}]
+    dataset = load(write("a.json", rows))
+    assert [(sample.query_id, sample.query) for sample in dataset.samples] == [("1", "a"), ("x", "b"), ("q_2", "c")]
+    assert (dataset.mapped["query"], dataset.mapped["query_id"]) == ("query or question", "query_id or id")
+    assert dataset.kept == ()
 
 
 def test_a_native_name_without_a_value_does_not_win(write: Write) -> None:
@@ -325,6 +215,25 @@ def test_map_takes_completion_time_as_it_is(write: Write) -> None:
     assert mapped.warnings == ()
 
 
+def test_seconds_and_milliseconds_are_never_one_column(write: Write) -> None:
+    dataset = load(write("a.json", [{**Q, "latency_ms": 1200}, {**Q, "completion_time": 1.5}]))
+    first, second = dataset.samples
+    assert first.response is not None
+    assert first.response.latency_ms == 1200.0
+    assert (second.response, second.metadata) == (None, {"completion_time": 1.5})
+    assert dataset.warnings == ("completion_time is kept as metadata, since latency_ms is read from latency_ms",)
+
+
+def test_a_nested_response_in_which_nothing_is_known_is_pointed_out(write: Write) -> None:
+    path = write("a.json", [{**Q, "response": {"text": "r"}}])
+    dataset = load(path)
+    assert dataset.kept == ("response.text",)
+    assert dataset.warnings == (
+        "response is an object of which no entry is known; --map answer=response.KEY says which it is",
+    )
+    assert only(path, mapping={"answer": "response.text"}).answer == "r"
+
+
 def test_unknown_columns_are_kept_as_metadata(write: Write) -> None:
     rows = [
         {"inputs": {"question": "q", "user": "u"}, "metadata": {"a": 1, "none": None}, "team": {"x": [1, None]}},
@@ -347,12 +256,13 @@ def test_metadata_that_became_a_field_is_not_there_twice(write: Write) -> None:
 
 def test_a_name_that_comes_close_to_ours_is_named_in_a_warning(write: Write) -> None:
     dataset = load(write("a.json", [{**Q, "relevent_doc_ids": ["d"], "Ground Truth": "t", "zebra": 1, "anwser": "r"}]))
-    assert dataset.warnings == (
-        "relevent_doc_ids is kept as metadata; did you mean relevant_doc_ids? "
-        "--map relevant_doc_ids=relevent_doc_ids",
-        "Ground Truth is kept as metadata; did you mean ground_truth_answer? "
-        "--map ground_truth_answer=Ground Truth",
-        "anwser is kept as metadata; did you mean answer? --map answer=anwser",
+    assert dataset.warnings == tuple(
+        f"{theirs} is kept as metadata; did you mean {ours}? --map {ours}={theirs}"
+        for theirs, ours in (
+            ("relevent_doc_ids", "relevant_doc_ids"),
+            ("Ground Truth", "ground_truth_answer"),
+            ("anwser", "answer"),
+        )
     )
     assert dataset.kept == ("relevent_doc_ids", "Ground Truth", "zebra", "anwser")
 
@@ -362,7 +272,8 @@ def test_a_misspelt_twin_of_a_column_that_is_there_is_no_warning(write: Write) -
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"), [("qurey", "query"), ("Relevant Doc IDs", "relevant_doc_ids"), ("User-Input", "query"), ("zebra", None)]
+    ("name", "meant"),
+    [("qurey", "query"), ("Relevant Doc IDs", "relevant_doc_ids"), ("User-Input", "query"), ("zebra", None)],
 )
 def test_spelling_case_and_punctuation_are_forgiven_in_a_suggestion(name: str, meant: str | None) -> None:
     assert near(name) == meant
@@ -372,9 +283,10 @@ def test_what_stands_in_context_objects_beside_the_text_is_pointed_out(write: Wr
     rows = [{**Q, "contexts": [{"content": "c", "doc_uri": "d", "score": 1}, "plain"]}]
     dataset = load(write("a.json", rows))
     assert dataset.samples[0].contexts == ("c", "plain")
-    assert dataset.warnings == (
+    (warning,) = dataset.warnings
+    assert warning == (
         "contexts are objects, of which only the text is read and not doc_uri, score; "
-        "--map retrieved_doc_ids=contexts.KEY takes ids from there",
+        "--map retrieved_doc_ids=contexts.KEY takes ids from there"
     )
 
 

@@ -7,6 +7,7 @@ import json
 
 import jsonschema
 import pytest
+
 from rag import sample, source, tools
 from ragassay import benchmark
 from ragassay.documents import Report

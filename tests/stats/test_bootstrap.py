@@ -170,7 +170,11 @@ def test_extreme_skew_does_not_break_bca():
         (lambda: bootstrap_interval(SKEWED, method="t"), BadSettings, "unknown bootstrap method 't'"),
         (lambda: bootstrap_interval(SKEWED, resamples=10), BadSettings, "resamples is 10"),
         (lambda: bootstrap_interval(SKEWED, seed=-1), BadSettings, "seed is -1"),
-        (lambda: bootstrap_interval(np.arange(5000.0), np.median, method="bca"), BadSettings, "use method 'percentile'"),
+        (
+            lambda: bootstrap_interval(np.arange(5000.0), np.median, method="bca"),
+            BadSettings,
+            "use method 'percentile'",
+        ),
         (lambda: bootstrap_interval(SKEWED, lambda values: np.inf), BadInput, "not finite on some resample"),
         (lambda: ratio_interval([-1.0] * 9, [1] * 9), BadInput, "not negative"),
         (lambda: ratio_interval(COSTS, RIGHT[:-1]), BadInput, "numerators has 60 rows, denominators has 59"),

@@ -92,18 +92,49 @@ def test_values_outside_the_bounds_are_said_and_not_clipped():
     assert mean_interval([5.0, 5.0], bounds=(0, 1)).low is None
 
 
+def test_the_quasi_binomial_interval_of_yes_and_no_is_wilsons_with_t_for_z():
+    # variance p (1 - p) / (n - 1) and t for z: Wilson with (n - 1) (z / t) ** 2 rows
+    values = [1] * 24 + [0] * 6
+    rows = 29 * (scipy_stats.norm.ppf(0.975) / scipy_stats.t.ppf(0.975, 29)) ** 2
+    found = mean_interval(values, bounds=(0, 1), method="quasi-binomial")
+    assert (found.low, found.high) == pytest.approx(proportion_confint(0.8 * rows, rows, method="wilson"), **EXACT)
+    assert found.method == "quasi-binomial"
+
+
+def test_the_quasi_binomial_interval_leans_away_from_the_bound_and_agrees_with_t_in_the_middle():
+    high = np.random.default_rng(0).beta(12, 1, 40)
+    found, mean = mean_interval(high, bounds=(0, 1), method="quasi-binomial"), high.mean()
+    assert mean - found.low > 1.2 * (found.high - mean)
+    middle = np.random.default_rng(0).beta(20, 20, 400)
+    one, other = mean_interval(middle, bounds=(0, 1)), mean_interval(middle, bounds=(0, 1), method="quasi-binomial")
+    assert (one.low, one.high) == pytest.approx((other.low, other.high), abs=0.001)
+
+
+def test_the_quasi_binomial_interval_moves_with_its_scale_and_its_groups():
+    values, groups = np.random.default_rng(1).beta(6, 1, 40), [i // 4 for i in range(40)]
+    unit = mean_interval(values, bounds=(0, 1), groups=groups, method="quasi-binomial")
+    wide = mean_interval(10 * values - 3, bounds=(-3, 7), groups=groups, method="quasi-binomial")
+    assert (wide.low, wide.high) == pytest.approx((10 * unit.low - 3, 10 * unit.high - 3))
+    assert unit.method == "quasi-binomial, clustered"
+    outside = mean_interval(10 * values, bounds=(0, 1), method="quasi-binomial")
+    assert (outside.method, outside.reason) == ("t", "not clipped: there are values outside 0..1")
+
+
 @given(scores)
 def test_a_clipped_interval_lies_within_the_bounds_and_around_the_mean(values):
-    found = mean_interval(values, bounds=(0.0, 1.0))
-    assert found.low is not None
-    assert found.high is not None
-    assert 0.0 <= found.low <= np.mean(values) + 1e-12
-    assert np.mean(values) - 1e-12 <= found.high <= 1.0
+    for method in ("t", "quasi-binomial"):
+        found = mean_interval(values, bounds=(0.0, 1.0), method=method)
+        assert 0.0 <= found.low <= np.mean(values) + 1e-12
+        assert np.mean(values) - 1e-12 <= found.high <= 1.0
 
 
 @given(scores, st.floats(0.5, 0.98))
 def test_more_confidence_is_a_wider_interval(values, level):
-    for make in (lambda at: mean_interval(values, level=at, bounds=(0, 1)), lambda at: wilson_interval(3, 7, level=at)):
+    for make in (
+        lambda at: mean_interval(values, level=at, bounds=(0, 1)),
+        lambda at: mean_interval(values, level=at, bounds=(0, 1), method="quasi-binomial"),
+        lambda at: wilson_interval(3, 7, level=at),
+    ):
         narrow, wide = make(level), make(level + 0.01)
         assert wide.low <= narrow.low
         assert wide.high >= narrow.high
@@ -172,6 +203,8 @@ def test_where_all_answers_are_equal_each_group_counts_once():
         (lambda: mean_interval([[0.1, 0.2]]), BadInput, "values has 2 dimensions"),
         (lambda: mean_interval([0.1, 0.2], level=95), BadSettings, "level is 95; it must lie between 0 and 1"),
         (lambda: mean_interval([0.1, 0.2], bounds=(1, 0)), BadSettings, "bounds are 1 and 0"),
+        (lambda: mean_interval([0.1, 0.2], method="z"), BadSettings, "no interval 'z' here; use 't', or 'quasi"),
+        (lambda: mean_interval([0.1, 0.2], method="quasi-binomial"), BadSettings, "'quasi-binomial' with bounds"),
         (lambda: mean_interval([0.1, 0.2], groups=["a"]), BadInput, "there are 1 groups for 2 rows"),
         (lambda: wilson_interval(5, 4), BadInput, "there are 5 successes in 4 rows"),
         (lambda: wilson_interval(-1, 4), BadSettings, "successes is -1"),

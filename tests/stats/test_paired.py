@@ -53,7 +53,9 @@ def test_wilcoxon_with_ties_and_zeros_counts_every_sign(seed):
     d = (b - a)[b != a]
     ranks = scipy_stats.rankdata(np.abs(d))
     # every way to give the ranks a sign, counted one by one
-    sums = [sum(r for r, up in zip(ranks, signs, strict=True) if up) for signs in itertools.product((0, 1), repeat=len(d))]
+    sums = [
+        sum(r for r, up in zip(ranks, signs, strict=True) if up) for signs in itertools.product((0, 1), repeat=len(d))
+    ]
     least = min(ranks[d > 0].sum(), ranks[d < 0].sum())
     expected = min(1.0, 2 * np.mean([s <= least for s in sums]))
     found = paired(a, b).wilcoxon

@@ -3,11 +3,12 @@
 import asyncio
 
 import pytest
+
 from rag import ScriptedJudge, sample, source, tools
 from ragassay import benchmark
 from ragassay.errors import BadData, BadSettings, Conflict, NotFound, NothingToEvaluate
+from ragassay.files import write_whole
 from ragassay.models import Call, JobSpec, Reply, Usage
-from ragassay.store.files import write_whole
 from ragassay.store.folder import FolderStore, new_run_id
 from ragassay.store.ledger import CallCache, FolderLedger
 
@@ -16,7 +17,12 @@ def prepare(root, count=120, judge=None, spec=None):
     samples = [sample(n) for n in range(1, count + 1)]
     responses = {s.query_id: s.response for s in samples}
     return benchmark.prepare(
-        FolderStore(root), spec or JobSpec(), source(samples), samples, {"default": (source(samples), responses)}, tools(judge)
+        FolderStore(root),
+        spec or JobSpec(),
+        source(samples),
+        samples,
+        {"default": (source(samples), responses)},
+        tools(judge),
     )
 
 
@@ -87,7 +93,9 @@ def test_a_damaged_run_is_an_error_that_names_the_file(tmp_path):
 def test_nothing_is_written_down_when_no_row_has_a_response(tmp_path):
     samples = [sample(1, response=None)]
     with pytest.raises(NothingToEvaluate, match="--system NAME=FILE"):
-        benchmark.prepare(FolderStore(tmp_path), JobSpec(), source(samples), samples, {"default": (source(samples), {})}, tools())
+        benchmark.prepare(
+            FolderStore(tmp_path), JobSpec(), source(samples), samples, {"default": (source(samples), {})}, tools()
+        )
     assert list(tmp_path.iterdir()) == []
 
 

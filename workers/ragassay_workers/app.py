@@ -37,7 +37,7 @@ def configuration() -> dict[str, Any]:
         "worker_max_tasks_per_child": 500,
         "worker_enable_remote_control": False,
         "worker_send_task_events": False,
-        "worker_hijack_root_logger": True,
+        "worker_redirect_stdouts": False,
         "worker_log_format": "%(asctime)s %(levelname)s %(processName)s %(message)s",
         "worker_task_log_format": "%(asctime)s %(levelname)s %(processName)s %(task_name)s %(message)s",
         "beat_scheduler": "redbeat.RedBeatScheduler",

@@ -21,6 +21,7 @@ from ragassay.store.redis import RedisStore
 from redis.exceptions import RedisError
 
 ALIVE_FOR_S, SAY_EVERY_S = 30, 5
+CHATTY = ("LiteLLM", "httpx", "httpcore", "openai", "sentence_transformers", "transformers")
 AHEAD_S = 2.0  # a child gives its chunk back this long before Celery would end it
 
 logger = logging.getLogger(__name__)
@@ -79,14 +80,19 @@ class Presence:
                 return
 
 
+@signals.after_setup_logger.connect
+def _quiet(**_: Any) -> None:
+    """Libraries that tell of every call at level INFO are heard from WARNING on."""
+    for name in CHATTY:
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
 @signals.worker_init.connect
 def _before_fork(**_: Any) -> None:
     """Import what is heavy once, in the parent; nothing is encoded before the fork, or the children would hang."""
     global _pipe
     _pipe = os.pipe()
-    settings = Settings()
-    if settings.preload:
-        wiring.warm_up(settings)
+    wiring.warm_up(Settings())
 
 
 @signals.worker_process_init.connect

@@ -6,14 +6,14 @@ from importlib import metadata
 from typing import Any
 
 from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
-from ragassay.api import health, jobs, metrics, problems
+from ragassay.api import examples, health, jobs, metrics, problems
 from ragassay.api.door import Door, bootstrap_key
 from ragassay.api.submission import NewJob
 from ragassay.documents import Report
 from ragassay.jobs import Jobs
+from ragassay.models import Sample
 from ragassay.settings import Settings
 
 _ABOUT = """Judges RAG systems: retrieval, answer quality, latency and cost, and how far each number can be trusted.
@@ -23,9 +23,45 @@ after. Where the server has a key, `/v1` wants `Authorization: Bearer KEY`.
 """
 
 
+class Api(FastAPI):
+    """FastAPI, with the schemas in its document that it can't know: bodies are read, and problems made, by us."""
+
+    def openapi(self) -> dict[str, Any]:
+        """The OpenAPI document; made once."""
+        if not self.openapi_schema:
+            self.openapi_schema = document = super().openapi()
+            schemas = document["components"]["schemas"]
+            for unused in ("HTTPValidationError", "ValidationError"):
+                schemas.pop(unused, None)
+            schemas.update({name: schema for name, schema in _schemas().items() if name not in schemas})
+            _show(examples.responses(), document)
+        return self.openapi_schema
+
+
+def _show(answers: dict[str, dict[str, Any]], document: dict[str, Any]) -> None:
+    for operation in (each for path in document["paths"].values() for each in path.values()):
+        if example := answers.get(operation["operationId"]):
+            status = next(status for status in operation["responses"] if status.startswith("2"))
+            operation["responses"][status]["content"]["application/json"]["example"] = example
+
+
+def _schemas() -> dict[str, Any]:
+    _, ours = models_json_schema(
+        [
+            (problems.Problem, "serialization"),
+            (Report, "serialization"),
+            (NewJob, "validation"),
+            (Sample, "validation"),
+        ],
+        ref_template="#/components/schemas/{model}",
+    )
+    schemas: dict[str, Any] = ours["$defs"]
+    return schemas
+
+
 def create_app(service: Jobs, settings: Settings) -> FastAPI:
     """The application over the use cases. Raises BadSettings for a bootstrap key that is no good."""
-    app = FastAPI(
+    app = Api(
         title="ragassay",
         version=metadata.version("ragassay"),
         description=_ABOUT,
@@ -39,23 +75,4 @@ def create_app(service: Jobs, settings: Settings) -> FastAPI:
         app.include_router(room.router)
     problems.install(app)
     app.add_middleware(Door, loopback_only=key is None)
-    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign] - FastAPI's documented way to extend it
     return app
-
-
-def _openapi(app: FastAPI) -> dict[str, Any]:
-    """FastAPI's document, with the schemas that it can't know: bodies are read, and problems made, by us."""
-    if app.openapi_schema:
-        return app.openapi_schema
-    document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-    schemas = document["components"]["schemas"]
-    for unused in ("HTTPValidationError", "ValidationError"):
-        schemas.pop(unused, None)
-    _, ours = models_json_schema(
-        [(problems.Problem, "serialization"), (Report, "serialization"), (NewJob, "validation")],
-        ref_template="#/components/schemas/{model}",
-    )
-    for name, schema in ours["$defs"].items():
-        schemas.setdefault(name, schema)
-    app.openapi_schema = document
-    return document

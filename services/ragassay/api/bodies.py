@@ -31,7 +31,8 @@ async def json_body(request: Request) -> bytes:
         async with asyncio.timeout(LONGEST_S):
             return await _read(request, settings.max_body_bytes)
     except TimeoutError:
-        raise Refused(408, "body_too_slow", f"the body did not arrive within {LONGEST_S:.0f} s", hint="send it again") from None
+        what = f"the body did not arrive within {LONGEST_S:.0f} s"
+        raise Refused(408, "body_too_slow", what, hint="send it again") from None
     except ClientDisconnect:
         raise Refused(400, "gone", "the client went away before the body was complete") from None
 
@@ -91,13 +92,13 @@ def check_json(body: bytes) -> dict[str, Any]:
     try:
         document = parse(body.decode())
     except UnicodeDecodeError as error:
-        raise _bad_json(f"the body is not UTF-8: byte 0x{body[error.start]:02x} at offset {error.start}") from None
+        raise _bad_json(f"body: is not UTF-8: byte 0x{body[error.start]:02x} at offset {error.start}") from None
     except NotJson as error:
-        raise _bad_json(f"line {error.line}, column {error.column}: the body {error.what}") from None
+        raise _bad_json(f"body: line {error.line}, column {error.column}: {error.what}") from None
     except Misfit as error:
-        raise _bad_json(f"the body {error.what}") from None
+        raise _bad_json(f"body: {error.what}") from None
     if not isinstance(document, dict):
-        raise _bad_json(f"the body should be an object, is {shown(document)}")
+        raise _bad_json(f"body: should be an object, is {shown(document)}")
     _check_values(document)
     return document
 
@@ -108,10 +109,10 @@ def _check_values(document: dict[str, Any]) -> None:
     while left:
         at, container, depth = left.pop()
         if depth > DEEPEST:
-            raise _bad_json(f"the body is nested more than {DEEPEST} levels deep")
+            raise _bad_json(f"body: is nested more than {DEEPEST} levels deep")
         is_object = isinstance(container, dict)
         if is_object and (bad := next((key for key in container if not _is_text(key)), None)):
-            raise _bad_json(f"{at or 'the body'}: the key {shown(bad)} holds half a surrogate pair, which is no text")
+            raise _bad_json(f"{at or 'body'}: the key {shown(bad)} holds half a surrogate pair, which is no text")
         for key, value in container.items() if is_object else enumerate(container):
             if isinstance(value, dict | list):
                 left.append((_place(at, key), value, depth + 1))

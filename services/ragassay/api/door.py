@@ -8,13 +8,13 @@ import secrets
 import uuid
 from typing import Annotated
 
-from fastapi import Depends, Request
+from fastapi import Depends, Request, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ragassay.api.problems import Refused, respond
-from ragassay.errors import AssayError, BadSettings
+from ragassay.errors import BadSettings
 from ragassay.settings import Settings
 from ragassay.store.outage import outage
 
@@ -53,9 +53,7 @@ def is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-async def authorized(
-    request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
-) -> None:
+async def authorized(request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> None:
     """Let the request pass if the server has no key or the caller has sent it."""
     key: str | None = request.app.state.key
     if key is None:
@@ -109,13 +107,19 @@ class Door:
         except Exception as error:
             if started:
                 raise
-            instance, known = f"urn:uuid:{uuid.uuid4()}", outage(error)
-            if known is None:
-                _log.error("%s %s failed: %s", scope["method"], scope["path"], instance, exc_info=error)
-                known = AssayError("something broke that should not have", hint=f"the server's log has it as {instance}")
-            else:
-                _log.warning("%s %s: %s (%s)", scope["method"], scope["path"], known, instance)
-            await respond(known, instance=instance)(scope, receive, out)
+            answer = _unforeseen(error, f"{scope['method']} {scope['path']}")
+            await answer(scope, receive, out)
+
+
+def _unforeseen(error: Exception, request: str) -> Response:
+    """A 503 while Redis is away; else a 500 that only names the entry in the log."""
+    instance = f"urn:uuid:{uuid.uuid4()}"
+    if away := outage(error):
+        _log.warning("%s: %s (%s)", request, away, instance)
+        return respond(away, instance=instance)
+    _log.error("%s failed: %s", request, instance, exc_info=error)
+    hint = f"the server's log has it as {instance}"
+    return respond(Refused(500, "internal", "something broke that should not have", hint=hint), instance=instance)
 
 
 def _names_loopback(host: str) -> bool:

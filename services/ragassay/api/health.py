@@ -6,6 +6,7 @@ from importlib import metadata
 from typing import Literal
 
 from fastapi import APIRouter, Request
+from pydantic import ConfigDict
 
 from ragassay.api.problems import documented
 from ragassay.errors import Unavailable
@@ -18,12 +19,16 @@ router = APIRouter(tags=["health"])
 class Health(Noun):
     """The process answers."""
 
+    model_config = ConfigDict(json_schema_extra={"example": {"status": "ok", "version": "0.1.0"}})
+
     status: Literal["ok"] = "ok"
     version: str
 
 
 class Readiness(Noun):
     """Redis answers and somebody works. ``warnings`` says what of Redis's configuration could lose jobs."""
+
+    model_config = ConfigDict(json_schema_extra={"example": {"status": "ready", "workers": 2, "warnings": []}})
 
     status: Literal["ready"] = "ready"
     workers: int

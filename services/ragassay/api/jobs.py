@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
@@ -10,11 +11,13 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from ragassay.api import submission
 from ragassay.api.bodies import json_body
 from ragassay.api.door import authorized
+from ragassay.api.examples import JOB
 from ragassay.api.problems import documented
-from ragassay.documents import Job, JobPage, JobStatus, Report, ResultPage
-from ragassay.errors import UnknownName
+from ragassay.documents import Job, JobPage, JobStatus, ResultPage
+from ragassay.errors import NotFound, UnknownName
 from ragassay.jobs import MOST_ROWS_A_PAGE, Jobs
 
+_ID = re.compile("[0-9a-f]{32}")
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], dependencies=[Depends(authorized)])
 
 
@@ -24,7 +27,15 @@ async def _jobs(request: Request) -> Jobs:
 
 
 Service = Annotated[Jobs, Depends(_jobs)]
-JobId = Annotated[str, Path(description="The id that POST /v1/jobs gave.", examples=["b1946ac92492d2347c6235b4d2611184"])]
+
+
+async def _job_id(job: Annotated[str, Path(description="What POST /v1/jobs gave.", examples=[JOB])]) -> str:
+    if not _ID.fullmatch(job):
+        raise NotFound(f"there is no job {job[:40]!r}", hint="list them: GET /v1/jobs")
+    return job
+
+
+JobId = Annotated[str, Depends(_job_id)]
 Body = Annotated[bytes, Depends(json_body)]
 IdempotencyKey = Annotated[
     str | None,
@@ -59,7 +70,7 @@ class _JobQuery(_Page):
     status: Annotated[JobStatus | None, Field(description="only jobs with this status")] = None
 
 
-_ROUTES: dict[str, Any] = {
+_SUBMIT: dict[str, Any] = {
     "responses": {
         202: {
             "headers": {
@@ -82,8 +93,10 @@ _ROUTES: dict[str, Any] = {
 }
 
 
-@router.post("", status_code=202, operation_id="submitJob", summary="Queue an evaluation", response_model=Job, **_ROUTES)
-def submit(jobs: Service, request: Request, response: Response, body: Body, idempotency_key: IdempotencyKey = None) -> Job:
+@router.post("", status_code=202, operation_id="submitJob", summary="Queue an evaluation", **_SUBMIT)
+def submit(
+    jobs: Service, request: Request, response: Response, body: Body, idempotency_key: IdempotencyKey = None
+) -> Job:
     """Queue an evaluation of recorded responses and say where to follow it."""
     spec, dataset, samples = submission.read(body, request.app.state.settings)
     job, new = jobs.submit(spec, dataset, samples, idempotency_key=idempotency_key)
@@ -106,9 +119,10 @@ def get(jobs: Service, job: JobId) -> Job:
     return jobs.get(job)
 
 
-_CONTENT = {
-    200: {"description": "The report", "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Report"}}}},
+_REPORT: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Report"}}}},
     304: {"description": "You have it: If-None-Match names this report"},
+    **documented(401, 404, 409, 421, 500, 503),
 }
 
 
@@ -117,7 +131,7 @@ _CONTENT = {
     operation_id="getReport",
     summary="Read the report",
     response_class=Response,
-    responses={**_CONTENT, **documented(401, 404, 409, 421, 500, 503)},
+    responses=_REPORT,
 )
 def report(
     jobs: Service,
@@ -163,6 +177,3 @@ def cancel(jobs: Service, job: JobId) -> Job:
 def delete(jobs: Service, job: JobId) -> Job:
     """The same as ``cancel``."""
     return jobs.cancel(job)
-
-
-_DOCUMENTED = (Job, JobPage, ResultPage, Report, submission.NewJob)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from fastapi import APIRouter, Depends
+from pydantic import ConfigDict
 
 from ragassay.api.door import authorized
 from ragassay.api.problems import documented
@@ -15,8 +16,19 @@ from ragassay.models import Noun
 router = APIRouter(prefix="/v1/metrics", tags=["metrics"], dependencies=[Depends(authorized)])
 
 
+_EXAMPLE: dict[str, Any] = {
+    "name": "recall@k",
+    "kind": "retrieval",
+    "better": "higher",
+    "needs": ["judgments"],
+    "description": "Share of the relevant documents that are among the first k.",
+}
+
+
 class MetricInfo(Noun):
     """A metric as a job may name it. ``name`` shows its parameter; ``ndcg@k`` is asked for as ``ndcg@10``."""
+
+    model_config = ConfigDict(json_schema_extra={"example": _EXAMPLE})
 
     name: str
     kind: Kind

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
@@ -18,6 +19,7 @@ from ragassay.models import Noun
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 2.0
+_LONGEST = 2000
 
 
 class Problem(Noun):
@@ -93,26 +95,31 @@ def _in_words(item: Mapping[str, Any]) -> str:
 async def _of_framework(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
-    headers = dict(error.headers or {})
-    allowed = headers.get("Allow") or headers.get("allow")
     if error.status_code == HTTPStatus.NOT_FOUND:
         refused = Refused(404, "not_found", f"there is no route {request.url.path}", hint="see /openapi.json")
     elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        what = f"{request.method} is not allowed on {request.url.path}"
-        refused = Refused(405, "method_not_allowed", what, hint=f"allowed: {allowed}" if allowed else None)
+        what, allowed = f"{request.method} is not allowed on {request.url.path}", _methods(request)
+        refused = Refused(405, "method_not_allowed", what, hint=f"allowed: {allowed}", Allow=allowed)
     else:
-        refused = Refused(error.status_code, "http_error", str(error.detail))
-    refused.headers = headers
+        refused = Refused(error.status_code, "http_error", str(error.detail), **dict(error.headers or {}))
     return respond(refused)
 
 
+def _methods(request: Request) -> str:
+    """Those of all routes with this path; the framework would name those of the first."""
+    paths: dict[str, dict[str, Any]] = request.app.openapi()["paths"]
+    found = [paths[path] for path in paths if re.fullmatch(re.sub(r"{\w+}", "[^/]+", path), request.url.path)]
+    return ", ".join(sorted(method.upper() for each in found for method in each)) or "GET, HEAD"
+
+
 def _clean(text: str) -> str:
-    """What came from a caller may hold half a surrogate pair, which no answer can carry."""
-    return text.encode("utf-8", "backslashreplace").decode()
+    """What came from a caller may be long, or hold half a surrogate pair, which no answer can carry."""
+    text = text.encode("utf-8", "backslashreplace").decode()
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
 
 
 _EXAMPLES = {
-    400: ("bad_json", "column 12 of line 1: the body is not valid JSON: expecting value", None),
+    400: ("bad_json", "body: line 1, column 12: is not valid JSON: expecting value", None),
     401: ("unauthorized", "the key is missing or wrong", "send the header: Authorization: Bearer KEY"),
     404: ("not_found", "there is no job 'b1946ac92492d2347c6235b4d2611184'", "list them: GET /v1/jobs"),
     408: ("body_too_slow", "the body did not arrive within 60 s", "send it again"),

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError, WithJsonSchema
 
 from ragassay.api.bodies import check_json
 from ragassay.api.door import bootstrap_key
+from ragassay.api.examples import SUBMISSION
 from ragassay.data.inline import load_rows
 from ragassay.data.problems import plain_words
 from ragassay.documents import Source
@@ -20,36 +21,21 @@ from ragassay.settings import Settings
 
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
 _OPERATORS = ("api_base", "api_key", "base_url", "key", "provider", "endpoint", "url", "embeddings", "callback")
-EXAMPLE: dict[str, Any] = {
-    "name": "nightly",
-    "dataset": "handbook",
-    "judge": "local",
-    "metrics": ["ndcg@10", "mrr", "faithfulness"],
-    "samples": [
-        {
-            "query_id": "q1",
-            "query": "Where does the Seine flow into the sea?",
-            "ground_truth_answer": "At Le Havre.",
-            "relevant_doc_ids": ["seine"],
-            "response": {
-                "answer": "It reaches the sea at Le Havre.",
-                "contexts": ["The Seine flows through Paris and into the sea at Le Havre."],
-                "retrieved_doc_ids": ["seine", "rhone"],
-                "latency_ms": 412.5,
-                "cost_usd": 0.0007,
-            },
-        }
-    ],
-}
 _OF = JobSpec.model_fields
+
+
+Row = Annotated[
+    dict[str, Any],
+    WithJsonSchema({"anyOf": [{"$ref": "#/components/schemas/Sample"}, {"type": "object"}]}, mode="validation"),
+]
 
 
 class NewJob(Noun):
     """An evaluation to be queued. Everything but ``samples`` may be left out."""
 
-    model_config = ConfigDict(strict=True, json_schema_extra={"example": EXAMPLE})
+    model_config = ConfigDict(strict=True, json_schema_extra={"example": SUBMISSION})
 
-    samples: list[dict[str, Any]] = Field(
+    samples: list[Row] = Field(
         min_length=1,
         max_length=100_000,
         description="rows with queries and recorded responses: a sample's and a response's fields side by side, or the "
@@ -68,10 +54,12 @@ class NewJob(Noun):
     max_grade: Annotated[float, Field(gt=0, description="the highest grade there is")] = 3.0
     max_missing: Annotated[float, Field(ge=0, le=1, description="largest share of failed rows that is success")] = 0.05
     passes: Annotated[Literal[1, 2], Field(description="how often the judge is asked")] = 1
-    prices: Annotated[dict[str, Price], Field(description="USD per million tokens, by model")] = {}
+    prices: Annotated[dict[str, Price], Field(default_factory=dict, description="USD per million tokens, by model")]
     cache: Annotated[bool, Field(description="use finished calls of earlier jobs")] = True
-    concurrency: Annotated[int, Field(ge=1, description="judge calls at once; the operator has a limit")] = 8
-    timeout_s: Annotated[float, Field(gt=0, description="for a judge call; the operator has a limit")] = 60.0
+    concurrency: Annotated[int | None, Field(ge=1, description="judge calls at once, up to the operator's limit")] = (
+        None
+    )
+    timeout_s: Annotated[float | None, Field(gt=0, description="for a judge call, up to the operator's limit")] = None
 
 
 def read(body: bytes, settings: Settings) -> tuple[JobSpec, Source, tuple[Sample, ...]]:
@@ -84,11 +72,11 @@ def read(body: bytes, settings: Settings) -> tuple[JobSpec, Source, tuple[Sample
         job = NewJob.model_validate_json(body)
     except ValidationError as error:
         raise BadData([f"{place}: {what}" for place, what in plain_words(error)]) from None
-    spec = JobSpec(**{**job.model_dump(exclude={"samples", "dataset"}), "judge": _judge(job.judge, settings)})
+    asked = job.model_dump(exclude={"samples", "dataset"})
+    spec = JobSpec(**{**asked, **_limited(job, settings), "judge": _judge(job.judge, settings)})
     for name in spec.metrics or ():
         parse(name)
     AccuracyRule.parse(spec.accurate)
-    _check_limits(spec, settings)
     rows = load_rows(job.samples, name="samples")
     return spec, Source(name=job.dataset, digest=rows.digest, rows=len(rows.samples)), rows.samples
 
@@ -111,7 +99,8 @@ def _judge(name: str | None, settings: Settings) -> str:
     if name == "local" or (allowed is not None and model in allowed):
         return name
     if not _MODEL.fullmatch(model) or "//" in model:
-        raise BadSettings(f"{name[:100]!r} is not the name of a model", where="judge", hint="'local', or a LiteLLM model")
+        what = f"{name[:100]!r} is not the name of a model"
+        raise BadSettings(what, where="judge", hint="say 'local', or name a model as LiteLLM does")
     if allowed is not None:
         raise UnknownName("judge", name, ["local", *allowed], where="judge")
     return name
@@ -125,7 +114,12 @@ def _allowed(settings: Settings) -> list[str] | None:
     return None if bootstrap_key(settings) is None else [settings.judge.removeprefix("llm:")]
 
 
-def _check_limits(spec: JobSpec, settings: Settings) -> None:
+def _limited(job: NewJob, settings: Settings) -> dict[str, Any]:
+    """What the operator limits: as asked for, else the usual value or the limit, whichever is less."""
+    found = {}
     for field, limit in (("concurrency", settings.max_concurrency), ("timeout_s", settings.max_timeout_s)):
-        if getattr(spec, field) > limit:
+        asked = getattr(job, field)
+        if asked is not None and asked > limit:
             raise BadSettings(f"should be at most {limit:g}, the operator's limit", where=field)
+        found[field] = min(_OF[field].default, limit) if asked is None else asked
+    return found

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import typer
 
-from ragassay.cli import data, evaluate, look
+from ragassay.cli import client, data, evaluate, look, service
 from ragassay.errors import AssayError
 
 app = typer.Typer(
@@ -22,6 +22,16 @@ app.add_typer(data.app, name="data")
 app.command("metrics")(look.metrics)
 app.command("schema")(look.schema)
 app.command("doctor")(look.doctor)
+app.command("submit")(client.submit)
+app.command("status")(client.status)
+app.command("report")(client.report)
+app.command("results")(client.results)
+app.command("cancel")(client.cancel)
+app.command("up")(service.up)
+app.command("serve")(service.serve)
+app.command("worker")(service.worker)
+app.command("beat")(service.beat)
+app.command("alive")(service.alive)
 
 
 def _version(wanted: bool) -> None:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -26,23 +26,37 @@ if TYPE_CHECKING:
     Loaded = tuple[Source, Samples, Recordings]
 
 Data = Annotated[Path | None, typer.Argument(metavar="[DATA]", help="Queries, with or without responses.")]
-Systems = Annotated[list[str] | None, typer.Option("--system", metavar="NAME=FILE", help="Responses of a system; repeatable.")]
-Metrics = Annotated[str | None, typer.Option("--metrics", metavar="A,B", help="Metrics to compute; see: ragassay metrics.")]
-JudgeName = Annotated[str | None, typer.Option("--judge", metavar="local|MODEL", help="Judge: local, or a LiteLLM model.")]
-ApiBase = Annotated[str | None, typer.Option("--api-base", metavar="URL", help="Address of an OpenAI-compatible provider.")]
+Systems = Annotated[
+    list[str] | None, typer.Option("--system", metavar="NAME=FILE", help="Responses of a system; repeatable.")
+]
+Metrics = Annotated[
+    str | None, typer.Option("--metrics", metavar="A,B", help="Metrics to compute; see: ragassay metrics.")
+]
+JudgeName = Annotated[
+    str | None, typer.Option("--judge", metavar="local|MODEL", help="Judge: local, or a LiteLLM model.")
+]
+ApiBase = Annotated[
+    str | None, typer.Option("--api-base", metavar="URL", help="Address of an OpenAI-compatible provider.")
+]
 Concurrency = Annotated[int | None, typer.Option("-j", "--concurrency", metavar="N", help="Judge calls at once. [8]")]
-Outputs = Annotated[list[Path] | None, typer.Option("-o", "--output", metavar="FILE", help="Also write .json, .csv, .md.")]
+Outputs = Annotated[
+    list[Path] | None, typer.Option("-o", "--output", metavar="FILE", help="Also write .json, .csv, .md.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
 Limit = Annotated[int | None, typer.Option("--limit", metavar="N", help="Only the first N rows.")]
 Seed = Annotated[int | None, typer.Option("--seed", metavar="N", help="Seed of judge and bootstrap. [0]")]
 Format = Annotated[str, typer.Option("--format", metavar="F", help="auto, json, jsonl, csv, tsv, parquet.")]
 Mapping = Annotated[list[str] | None, typer.Option("--map", metavar="OURS=THEIRS", help="Name a column; repeatable.")]
-Duplicates = Annotated[str, typer.Option("--duplicates", metavar="error|keep_first", help="A document listed twice.")]
+Duplicates = Annotated[Literal["error", "keep_first"], typer.Option("--duplicates", help="A document listed twice.")]
 Accurate = Annotated[str | None, typer.Option("--accurate", metavar="RULE", help="When an answer counts as accurate.")]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Ask the judge again, whatever earlier runs know.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print calls, tokens and the most it can cost; call nobody.")]
-Resume = Annotated[str | None, typer.Option("--resume", metavar="RUN", help="Go on with an interrupted run; 'last' works.")]
-MaxMissing = Annotated[float | None, typer.Option("--max-missing", metavar="X", help="Share of failed rows allowed. [0.05]")]
+Resume = Annotated[
+    str | None, typer.Option("--resume", metavar="RUN", help="Go on with an interrupted run; 'last' works.")
+]
+MaxMissing = Annotated[
+    float | None, typer.Option("--max-missing", metavar="X", help="Share of failed rows allowed. [0.05]")
+]
 
 
 def evaluate(
@@ -73,7 +87,14 @@ def evaluate(
         exporter_for(path)
     settings = Settings()
     if resume is not None:
-        asked = {"DATA": data, "--system": system, "--metrics": metrics, "--judge": judge, "--limit": limit, "--seed": seed}
+        asked = {
+            "DATA": data,
+            "--system": system,
+            "--metrics": metrics,
+            "--judge": judge,
+            "--limit": limit,
+            "--seed": seed,
+        }
         if given := [name for name, value in asked.items() if value is not None]:
             raise BadSettings(f"--resume takes everything from the run, so {', '.join(given)} can't be given with it")
         run = _open(settings, resume)
@@ -98,7 +119,7 @@ def evaluate(
             return
         run = _start(settings, spec, *loaded)
     report = _work(run, settings, quiet=as_json)
-    _show(report, run, output or [], as_json=as_json)
+    show(report, str(run.folder / "report.json"), output or [], as_json=as_json)
 
 
 def demo() -> None:
@@ -112,7 +133,7 @@ def demo() -> None:
     loaded = _load(quickstart / "queries.jsonl", systems, {}, name="quickstart")
     run = _start(settings, _spec(judge="local"), *loaded)
     report = _work(run, settings, quiet=False)
-    _show(report, run, [], as_json=False)
+    show(report, str(run.folder / "report.json"), [], as_json=False)
     typer.echo(
         "\nNext, your own file (JSON, JSONL, CSV, TSV or Parquet):\n"
         "  ragassay data check YOUR_FILE      what is in it, and which metrics it allows\n"
@@ -158,16 +179,14 @@ def _load(
     files: dict[str, Path],
     columns: dict[str, str],
     format: str = "auto",  # noqa: A002
-    duplicates: str = "error",
+    duplicates: Literal["error", "keep_first"] = "error",
     limit: int | None = None,
     name: str | None = None,
 ) -> Loaded:
     """Read everything before anything is written."""
     from ragassay import benchmark
 
-    return benchmark.load(
-        data, files, format=format, mapping=columns, duplicates=duplicates, limit=limit, name=name
-    )
+    return benchmark.load(data, files, format=format, mapping=columns, duplicates=duplicates, limit=limit, name=name)
 
 
 def _start(settings: Settings, spec: JobSpec, dataset: Source, samples: Samples, systems: Recordings) -> Run:
@@ -218,7 +237,7 @@ def _work(run: Run, settings: Settings, *, quiet: bool) -> Report:
         total = len(run.chunks()) and sum(len(run.chunk(n)) for _, n in run.chunks())
         left = sum(len(run.chunk(n)) for _, n in run.pending())
         try:
-            with _progress(total, total - left, quiet) as done:
+            with progress(total, total - left, quiet) as done:
                 asyncio.run(benchmark.work(run, tools, done))
         except KeyboardInterrupt:
             typer.echo(f"interrupted; go on with: ragassay evaluate --resume {run.manifest.id}", err=True)
@@ -227,10 +246,10 @@ def _work(run: Run, settings: Settings, *, quiet: bool) -> Report:
 
 
 @contextmanager
-def _progress(total: int, already: int, quiet: bool) -> Iterator[Callable[[int], None]]:
+def progress(total: int, already: int, quiet: bool) -> Iterator[Callable[[int], object]]:
     """A bar on stderr where it is a terminal; elsewhere nothing moves."""
     if quiet or not sys.stderr.isatty():
-        yield lambda rows: None
+        yield int
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -241,8 +260,8 @@ def _progress(total: int, already: int, quiet: bool) -> Iterator[Callable[[int],
         yield lambda rows: bar.advance(task, rows)
 
 
-def _show(report: Report, run: Run, outputs: list[Path], *, as_json: bool) -> None:
-    """Write the files, print the report, and fail when too much could not be scored."""
+def show(report: Report, place: str, outputs: list[Path], *, as_json: bool) -> None:
+    """Write the files, print the report and the place where it lies, and fail when too much could not be scored."""
     from ragassay import exporters, reports
 
     for path in outputs:
@@ -253,7 +272,7 @@ def _show(report: Report, run: Run, outputs: list[Path], *, as_json: bool) -> No
     else:
         from ragassay.cli.table import print_report
 
-        print_report(report, run.folder / "report.json", outputs)
+        print_report(report, place, outputs)
     limit = report.provenance.configuration.max_missing
     beyond = {name: share for name, share in reports.unscored(report).items() if share > limit}
     if beyond:

@@ -32,7 +32,9 @@ def metrics(as_json: AsJson = False) -> None:
     table = Table(box=None, pad_edge=False)
     for column in ("metric", "kind", "better", "what it says"):
         table.add_column(column, no_wrap=column != "what it says")
-    for found in sorted(METRICS, key=lambda m: (("retrieval", "quality", "performance", "cost").index(m.kind), m.family)):
+    for found in sorted(
+        METRICS, key=lambda m: (("retrieval", "quality", "performance", "cost").index(m.kind), m.family)
+    ):
         table.add_row(escape(_form(found)), found.kind, found.better, found.description)
     Console(highlight=False).print(table)
 
@@ -48,9 +50,9 @@ def schema(document: Annotated[str, typer.Argument(help="report, sample, respons
     import orjson
 
     from ragassay.documents import Report
-    from ragassay.models import JobSpec, Response, Sample
+    from ragassay.models import JobSpec, Noun, Response, Sample
 
-    documents = {"report": Report, "sample": Sample, "response": Response, "job": JobSpec}
+    documents: dict[str, type[Noun]] = {"report": Report, "sample": Sample, "response": Response, "job": JobSpec}
     if document not in documents:
         raise UnknownName("document", document, documents)
     text = orjson.dumps(documents[document].model_json_schema(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)

@@ -17,7 +17,7 @@ from ragassay.exporters.summary import missing, sections
 _WIDTH = 100
 
 
-def print_report(report: Report, path: Path, outputs: Sequence[Path]) -> None:
+def print_report(report: Report, place: str, outputs: Sequence[Path]) -> None:
     """Systems side by side, what is missing, and where the report lies."""
     console = _console()
     source = report.provenance
@@ -38,7 +38,7 @@ def print_report(report: Report, path: Path, outputs: Sequence[Path]) -> None:
     gaps = list(missing(report))
     for gap in gaps or ["nothing: every row has every score"]:
         console.print(f"  {escape(gap)}")
-    console.print(f"\nreport: {escape(str(path))}")
+    console.print(f"\nreport: {escape(place)}")
     for output in outputs:
         console.print(f"also: {escape(str(output))}")
 
@@ -46,7 +46,9 @@ def print_report(report: Report, path: Path, outputs: Sequence[Path]) -> None:
 def print_description(found: Description) -> None:
     """What a dataset holds."""
     console = _console()
-    console.print(f"{escape(found.path)}: {found.rows} rows, {found.responses} with a response, digest {found.digest[:12]}")
+    console.print(
+        f"{escape(found.path)}: {found.rows} rows, {found.responses} with a response, digest {found.digest[:12]}"
+    )
     fields = Table(box=None, pad_edge=False)
     for column in ("field", "column", "rows", "null"):
         fields.add_column(column, justify="right" if column in ("rows", "null") else "left")
@@ -82,7 +84,9 @@ def _print_computable(console: Console, found: Description) -> None:
         groups.setdefault((metric.rows, lacking), []).append(metric.metric)
     console.print("\nmetrics that can be computed")
     for (rows, lacking), names in sorted(groups.items(), key=lambda group: -group[0][0]):
-        console.print(f"  {rows} of {found.rows} rows: {', '.join(names)}" + (f" - {escape(lacking)}" if lacking else ""))
+        console.print(
+            f"  {rows} of {found.rows} rows: {', '.join(names)}" + (f" - {escape(lacking)}" if lacking else "")
+        )
 
 
 def _console() -> Console:

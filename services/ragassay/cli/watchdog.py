@@ -1,8 +1,8 @@
 """Ends what ``ragassay up`` started when ``up`` itself was killed. Run as a file of its own: standard library only.
 
-Standard input is a pipe that only ``up`` holds. Lines ``+GROUP`` and ``-GROUP`` say which process groups there are, in
-the order in which they were started; the end of the pipe without ``bye`` says that ``up`` is dead. Then all groups but
-the first (Redis, which the others still need) are asked to end, then it is; what does not listen is killed.
+Standard input is a pipe that only ``up`` holds. A line ``+GROUP`` or ``-GROUP`` says that a process group began or
+ended; ``+GROUP last`` marks Redis, which the others need until they have ended. When the pipe ends without ``bye``,
+``up`` is dead: the groups are asked to end, and what does not listen is killed.
 """
 
 from __future__ import annotations
@@ -11,47 +11,44 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 
 PATIENCE_S = 6.0
 
 
-def watch() -> list[int]:
-    """The groups that are left when the pipe ends; none after ``bye``."""
-    groups: list[int] = []
-    for line in sys.stdin:
-        word = line.strip()
+def watch(lines: Iterable[str]) -> tuple[list[int], list[int]]:
+    """The groups that are left when the lines end, and those of them that go last; none after ``bye``."""
+    groups: dict[int, bool] = {}
+    for line in lines:
+        word, _, last = line.strip().partition(" ")
         if word == "bye":
-            return []
+            return [], []
         if word.startswith("+"):
-            groups.append(int(word[1:]))
-        elif word.startswith("-") and int(word[1:]) in groups:
-            groups.remove(int(word[1:]))
-    return groups
+            groups[int(word[1:])] = bool(last)
+        else:
+            groups.pop(int(word[1:]), None)
+    return [group for group, last in groups.items() if not last], [group for group, last in groups.items() if last]
 
 
 def end(groups: list[int]) -> None:
-    """Ask the groups to end, then kill what is left of them."""
+    """Ask the groups' leaders to end, and kill what is left after a while."""
     for group in groups:
-        _signal(group, signal.SIGTERM)
+        with suppress(ProcessLookupError):
+            os.kill(group, signal.SIGTERM)
     until = time.monotonic() + PATIENCE_S
-    while time.monotonic() < until and any(map(_lives, groups)):
+    while time.monotonic() < until and any(map(lives, groups)):
         time.sleep(0.05)
     for group in groups:
-        _signal(group, signal.SIGKILL)
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(group, signal.SIGKILL)
 
 
-def _signal(group: int, number: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, number)
-
-
-def _lives(group: int) -> bool:
+def lives(group: int) -> bool:
+    """Is anything left of a process group?"""
     try:
         os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # macOS says so of a group of zombies
+    except (ProcessLookupError, PermissionError):  # macOS denies permission for a group of zombies
         return False
     return True
 
@@ -59,7 +56,6 @@ def _lives(group: int) -> bool:
 if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    redis_first, *others = [*watch(), 0]
-    left = [group for group in (redis_first, *others) if group]
-    end(left[1:])
-    end(left[:1])
+    first, last = watch(sys.stdin)
+    end(first)
+    end(last)

@@ -72,7 +72,12 @@ def _walk(value: Any, steps: list[str]) -> Any:
 
 
 def near(name: str) -> str | None:
-    """The field that a column's name, unknown as it is, comes close to; spelling, case and punctuation forgiven."""
+    """The field that a column's name comes close to, its spelling, case and punctuation forgiven.
+
+    None for entries of objects: what they mean, the object's own name says.
+    """
+    if "." in name:
+        return None
     written = _letters(name)
     close = difflib.get_close_matches(written, _KNOWN, n=1, cutoff=0.8)
     return _KNOWN.get(written) or (_KNOWN[close[0]] if close else None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from ragassay.data.columns import RESPONSE_FIELDS, SAMPLE_FIELDS
 from ragassay.data.dataset import Dataset
@@ -12,6 +11,8 @@ from ragassay.models import Noun, Sample
 
 Lacks = Callable[[Sample], str | None]
 """Why a metric has no score for a sample, for want of input; None when it has all it needs."""
+
+_UNSET = {name: field.default for name, field in Sample.model_fields.items()}
 
 
 class Spread(Noun):
@@ -99,16 +100,11 @@ def _filled(samples: Iterable[Sample]) -> dict[str, int]:
     """Rows with a value, for each field that any row has. An empty list of judgments or documents is a value."""
     counts: Counter[str] = Counter()
     for sample in samples:
-        counts.update(name for name in (*SAMPLE_FIELDS, "metadata") if _is_given(getattr(sample, name)))
+        counts.update(name for name in (*SAMPLE_FIELDS, "metadata") if getattr(sample, name) != _UNSET[name])
         if sample.response is not None:
             counts.update(name for name in RESPONSE_FIELDS if getattr(sample.response, name) is not None)
     order = (*SAMPLE_FIELDS, *RESPONSE_FIELDS, "metadata")
     return {name: counts[name] for name in order if counts[name]}
-
-
-def _is_given(value: Any) -> bool:
-    """Fields that default to something empty count as given only when they are not."""
-    return value is not None and value not in ((), {})
 
 
 def _table(labels: Iterable[str | None]) -> dict[str, int]:

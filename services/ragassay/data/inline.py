@@ -35,5 +35,4 @@ def load_rows(rows: Iterable[dict[str, Any]], *, name: str = "samples") -> Datas
         digest=digest_of_samples(samples),
         mapped=plan.mapped,
         kept=tuple(assembly.kept),
-        warnings=(*plan.warnings, *assembly.warnings()),
     )

@@ -46,7 +46,7 @@ def load(
         assembly = Assembly(source, plan, duplicates)
         for index, (number, values) in enumerate(source.drain()):
             if limit is not None and index >= limit:
-                beyond[assembly.query_id(index, values)] = str(plan.value("query", values))
+                beyond[assembly.query_id(index, values)] = str(plan.value("query", values) or "")
             elif sample := assembly.sample(index, number, values):
                 samples.append(sample)
     metadata = _metadata(source)
@@ -77,15 +77,10 @@ def load_responses(
     A file without any query_id is keyed by the query's text, if it has that. Raises as ``load`` does.
     """
     _check_options(duplicates, None)
-    source, plan = _open(Path(path), format, mapping or {}, "responses")
-    key_field = next((name for name in ("query_id", "query") if name in plan.sources), None)
-    if key_field is None:
-        raise BadData(
-            [f"{source.path}: query_id: no column holds it, nor the query's text, so no response can be joined"],
-            hint="say which: --map query_id=COLUMN",
-        )
-    assembly = Assembly(source, plan, duplicates)
     with _no_collections():
+        source, plan = _open(Path(path), format, mapping or {}, "responses")
+        key_field = _key_field(source, plan)
+        assembly = Assembly(source, plan, duplicates)
         rows = [assembly.response(number, values, key_field) for number, values in source.drain()]
     found: dict[str, Response] = dict(row for row in rows if row is not None)
     _refuse(source)
@@ -165,6 +160,17 @@ def _no_collections() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
+
+
+def _key_field(source: Source, plan: Plan) -> str:
+    """``query_id``, or ``query`` where no row has an id."""
+    for name in ("query_id", "query"):
+        if any(plan.value(name, values) is not None for _, values in source.rows):
+            return name
+    raise BadData(
+        [f"{source.path}: query_id: no column holds it, nor the query's text, so no response can be joined"],
+        hint="say which: --map query_id=COLUMN",
+    )
 
 
 def _metadata(source: Source) -> dict[str, object]:

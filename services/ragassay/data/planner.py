@@ -41,8 +41,10 @@ class Planner:
         self._place_output()
         self._place_context()
         self._require()
-        seconds = frozenset(o for o, paths in self.sources.items() if self._is_in_seconds(o, paths))
-        if seconds:
+        seconds = frozenset(
+            ours for ours, paths in self.sources.items() if ours not in self.mapping and any(map(_is_in_seconds, paths))
+        )
+        if seconds and self._has(*seconds):
             self.warnings.append(
                 f"{SECONDS} is read as seconds, as DeepEval gives it; if it is in ms: --map latency_ms={SECONDS}"
             )
@@ -64,7 +66,10 @@ class Planner:
                 )
 
     def _look_for(self, ours: str, aliases: Iterable[str]) -> None:
-        """Find the sources of a field: the mapped one; else native names; else other tools' names."""
+        """Find the sources of a field: the mapped one; else native names, and other tools' names.
+
+        A native name wins: another one is a source beside it only if no row gives the two different values.
+        """
         if ours in self.mapping:
             self.sources[ours] = (self.mapping[ours],)
             return
@@ -75,8 +80,11 @@ class Planner:
             foreign += [f"response.{name}" for name in aliases]
         taken = set(self.mapping.values())
         tiers = [[path for path in tier if path not in taken] for tier in (native, foreign)]
-        filled = next((found for tier in tiers if (found := [p for p in tier if self.census.fills(p)])), [])
-        if len(filled) > 1 and self._matters(ours):
+        ours_filled, filled = ([path for path in tier if self.census.fills(path)] for tier in tiers)
+        if ours_filled:
+            filled = [*ours_filled, *(path for path in filled if not self._contradicts(path, ours_filled))]
+            self._refuse_contradiction(ours, ours_filled)
+        elif self._matters(ours):
             self._refuse_contradiction(ours, filled)
         present = [path for tier in tiers for path in tier if self.census.has(path)]
         if filled or present:
@@ -92,8 +100,18 @@ class Planner:
     def _matters(self, ours: str) -> bool:
         return self.wanted == "dataset" or ours in ("query_id", "query", *RESPONSE_FIELDS)
 
+    def _contradicts(self, path: str, others: list[str]) -> bool:
+        """Does any row have a value there and another value at one of the others? Another unit always does."""
+        if _is_in_seconds(path):
+            return True
+        for _, values in self.source.rows:
+            value = reach(values, path)
+            if value is not None and any(reach(values, each) not in (None, value) for each in others):
+                return True
+        return False
+
     def _refuse_contradiction(self, ours: str, paths: list[str]) -> None:
-        for number, values in self.source.rows:
+        for number, values in self.source.rows if len(paths) > 1 else ():
             given = [(path, value) for path in paths if (value := reach(values, path)) is not None]
             for path, value in given[1:]:
                 if value != given[0][1]:
@@ -153,9 +171,6 @@ class Planner:
             )
         return "contexts" if run else "reference_contexts"
 
-    def _is_in_seconds(self, ours: str, paths: tuple[str, ...]) -> bool:
-        return ours not in self.mapping and self._has(ours) and any(p.split(".")[-1] == SECONDS for p in paths)
-
     def _require(self) -> None:
         columns, path = self.census.columns, self.source.path
         if self.wanted == "dataset" and not self._has("query"):
@@ -163,7 +178,7 @@ class Planner:
                 [f"{path}: query: no column holds it; the columns are {listed(columns)}"],
                 hint=self._guess("query", columns),
             )
-        if self.wanted == "responses" and not self._has(*RESPONSE_FIELDS) and not self.nested:
+        if self.wanted == "responses" and not self._has(*RESPONSE_FIELDS):
             raise BadData(
                 [f"{path}: answer: no column holds any part of a response; the columns are {listed(columns)}"],
                 hint=self._guess("answer", columns),
@@ -212,6 +227,10 @@ class Census:
     def _may_hold(self, path: str) -> bool:
         head = path.replace("[]", "").split(".")[0]
         return head != path and head in self._filled
+
+
+def _is_in_seconds(path: str) -> bool:
+    return path.split(".")[-1] == SECONDS
 
 
 def listed(names: Iterable[str], most: int = 12) -> str:

@@ -69,7 +69,7 @@ def plain_words(error: ValidationError) -> list[tuple[str, str]]:
             place = place[1:]
         said: Callable[[Any], str] = _WORDS.get(kind, _as_it_is)
         what = said(item)
-        if kind in ("string_type", "float_type") and place[-1] in ("str", "float"):
+        if kind in ("string_type", "float_type") and place[-1:] in (["str"], ["float"]):
             place, what = place[:-1], f"should be text or a number, is {shown(given)}"
         elif kind == "tuple_type" and len(place) == 1 and place[0] != "retrieved_scores":
             what = f"should be text or a list, is {shown(given)}"

@@ -57,12 +57,9 @@ class Assembly:
         _pair_grades(given, bad)
         given.setdefault("query_id", f"q_{index}")
         of_row, of_response = self.plan.left_over(values)
-        self._keep(of_row)
+        self._keep((*of_row, *(f"response.{name}" for name in of_response)))
         given["metadata"] = self._metadata(values, self.plan.metadata, of_row, bad)
-        nested = values.get("response") if self.plan.nested else None
-        if not isinstance(nested, Mapping | None):
-            bad["response"] = f"should be an object, as in other rows, is {shown(nested)}"
-        if response or nested is not None:
+        if response or self._has_nested(values, bad):
             self._drop_duplicates(response)
             response["metadata"] = self._metadata(values, "response.metadata", of_response, bad)
             given["response"] = response
@@ -82,6 +79,7 @@ class Assembly:
         self._keep(left)
         self.ignored |= dict.fromkeys(of_row if self.plan.nested else ())
         self._drop_duplicates(given)
+        self._has_nested(values, bad)
         given["metadata"] = self._metadata(values, base, left, bad)
         response = self._valid(Response, given, bad)
         if key is not None:
@@ -109,6 +107,8 @@ class Assembly:
                 f"contexts are objects, of which only the text is read and not {', '.join(self._unread)}; "
                 f"--map retrieved_doc_ids={paths[0]}.KEY takes ids from there"
             )
+        if self.plan.nested and self.kept and not self._response_fields:
+            said.append("response is an object of which no entry is known; --map answer=response.KEY says which it is")
         for name in self.kept:
             alias, meant = field_of(name), near(name)
             if alias and alias in self.plan.sources:
@@ -169,6 +169,12 @@ class Assembly:
         except Misfit as error:
             bad["metadata" + error.at] = error.what
         return found
+
+    def _has_nested(self, values: Mapping[str, Any], bad: dict[str, str]) -> bool:
+        nested = values.get("response") if self.plan.nested else None
+        if not isinstance(nested, Mapping | None):
+            bad["response"] = f"should be an object, as in other rows, is {shown(nested)}"
+        return nested is not None
 
     def _drop_duplicates(self, response: dict[str, Any]) -> None:
         """Keep the first of each document id, and the scores that go with those."""

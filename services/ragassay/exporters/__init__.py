@@ -8,8 +8,8 @@ from pathlib import Path
 from ragassay.documents import Report
 from ragassay.errors import BadSettings
 from ragassay.exporters import csv, json, markdown
+from ragassay.files import write_whole
 from ragassay.registry import Registry
-from ragassay.store.files import write_whole
 
 Exporter = Callable[[Report], bytes]
 

@@ -26,7 +26,9 @@ def export(report: Report) -> bytes:
     for name, system in report.systems.items():
         for row in ("mean", "n"):
             figures = [getattr(system.metrics[metric], row) for metric in metrics]
-            means = {f: getattr(getattr(system, f), row) for f in ("latency_ms", "input_tokens", "output_tokens", "cost_usd")}
+            means = {
+                f: getattr(getattr(system, f), row) for f in ("latency_ms", "input_tokens", "output_tokens", "cost_usd")
+            }
             cells = {"row": row, "system": name, **means}
             writer.writerow([*(_cell(cells.get(field)) for field in FIELDS), *map(_cell, figures), ""])
     for system in report.systems.values():

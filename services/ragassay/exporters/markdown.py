@@ -16,8 +16,7 @@ def export(report: Report) -> bytes:
     lines = [
         f"# Evaluation of {_text(source.dataset.name)}",
         "",
-        f"Run `{run.id}`, {run.status}, {source.dataset.rows} queries, judge `{source.judge['name']}`, "
-        f"intervals at {source.configuration.confidence:.0%}.",
+        f"Run `{run.id}`, {run.status}, {source.dataset.rows} queries, judge `{source.judge['name']}`.",
     ]
     for section in sections(report):
         lines += ["", f"## {section.title}", "", _row(["", *map(_text, report.systems)])]

@@ -23,12 +23,20 @@ def sections(report: Report) -> list[Section]:
     systems = list(report.systems.values())
     names = report.provenance.metrics
     found = []
-    for title, kinds in (("Retrieval", {"retrieval"}), ("Answer quality", {"quality"}), ("Measured", {"performance", "cost"})):
+    for title, kinds in (
+        ("Retrieval", {"retrieval"}),
+        ("Answer quality", {"quality"}),
+        ("Measured", {"performance", "cost"}),
+    ):
         chosen = [name for name in names if systems[0].metrics[name].kind in kinds]
         rows = tuple((name, tuple(aggregate(s.metrics[name]) for s in systems)) for name in chosen)
         found.append(Section(title, rows))
-    found.append(Section("Time and cost of the system", tuple(_row(label, figure, systems) for label, figure in _SYSTEM)))
-    found.append(Section("Spent on the evaluation", tuple(_row(label, figure, systems) for label, figure in _EVALUATION)))
+    found.append(
+        Section("Time and cost of the system", tuple(_row(label, figure, systems) for label, figure in _SYSTEM))
+    )
+    found.append(
+        Section("Spent on the evaluation", tuple(_row(label, figure, systems) for label, figure in _EVALUATION))
+    )
     return [section for section in found if section.rows]
 
 
@@ -103,7 +111,10 @@ def _money(found: Distribution) -> str:
 def _usage(used: Usage) -> str:
     if not (used.calls or used.cache_hits or used.retries or used.uncertain_calls):
         return "nothing"
-    tokens, cost = used.input_tokens + used.output_tokens, "unknown" if used.cost_usd is None else _number(used.cost_usd)
+    tokens, cost = (
+        used.input_tokens + used.output_tokens,
+        "unknown" if used.cost_usd is None else _number(used.cost_usd),
+    )
     parts = [f"{used.calls} calls", f"{tokens:,} tokens", f"{cost} USD"]
     parts += [f"{used.cache_hits} from cache"] * bool(used.cache_hits)
     parts += [f"{used.uncertain_calls} perhaps paid"] * bool(used.uncertain_calls)
@@ -111,7 +122,9 @@ def _usage(used: Usage) -> str:
 
 
 def _throughput(report: SystemReport) -> str:
-    return "not reported" if report.throughput_qps is None else f"{report.throughput_qps:.2f} queries/s one after another"
+    return (
+        "not reported" if report.throughput_qps is None else f"{report.throughput_qps:.2f} queries/s one after another"
+    )
 
 
 _SYSTEM: tuple[tuple[str, Callable[[SystemReport], str]], ...] = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-_NOT = r"(?:do|does|did|is|are|was|were|could|can|will|have|has)(?: ?not|n't)|can't|won't|am (?:not able|unable) to"
+_NOT = r"(?:do|does|did|is|are|was|were|could|can|will|have|has)(?: ?not|n't)|can't|won't|(?:am|was|are|were) (?:not able|unable) to"
 _SOURCE = (
     r"(?:(?:the|this|these|those|any|your|none of the|provided|given|available|retrieved|supplied|above|search) ){0,4}"
     r"(?:contexts?|documents?|documentation|results?|sources?|passages?|texts?|articles?|handbook|information|excerpts?)"
@@ -30,14 +30,15 @@ _WANT = (
 )
 _THING = r"(?:information|answer|mention|details?|data|evidence|indication|references?|results?|documents?|contexts?)\b"
 _SAY = (
-    r"(?:provide|contain|mention|include|specify|say|state|answer|give|cover|address|have|discuss|describe|indicate)\b"
+    r"(?:provide|contain|mention|include|specify|say|state|answer|give|cover|address|have|discuss|describe|indicate)"
+    r"(?:e?s)?\b"
 )
 _REFUSALS = (
     # I could not find, I don't have enough information
     rf"(?:i|we) (?:{_NOT}) (?:really |currently |directly )?{_WANT}",
     # There is no information, None of the documents answers, No relevant information, Unable to answer
     rf"there(?:'s| is| was| are| were) (?:no|not|insufficient) (?:[\w-]+ ){{0,3}}{_THING}",
-    r"none of the (?:[\w-]+ ){1,3}(?:answers?|mentions?|contains?|provides?|address(?:es)?|is|are)\b",
+    rf"none of {_SOURCE} (?:{_SAY}|(?:is|are)\b)",
     r"(?:no|insufficient|not enough) (?:[\w-]+ ){0,2}(?:information|answer|data|context|details?)\b",
     r"(?:unable|not able) to (?:answer|find|determine|provide|help)\b",
     # The context does not say, The documents are irrelevant
@@ -46,7 +47,8 @@ _REFUSALS = (
     # It is not clear, That is not mentioned, The answer can't be found, Not specified.
     rf"(?:it|this|that)(?: is|'s| was) (?:unclear|unknown|impossible to|not possible to|not {_GIVEN})",
     rf"the (?:answer|information|question)\b[^.;]{{0,120}}? (?:(?:is|was|are) not|can(?:not|'t) be) {_GIVEN}",
-    rf"(?:not {_GIVEN}|n/a|unknown|no answer|none)[^,;]{{0,40}}$",
+    rf"not {_GIVEN}[^,;]{{0,40}}$",
+    r"(?:n/a|unknown|no answer|none)\W*$",
 )
 _REFUSAL = re.compile(f"{_LEAD}(?:{'|'.join(_REFUSALS)})", re.IGNORECASE)
 

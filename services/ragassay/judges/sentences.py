@@ -11,10 +11,10 @@ _ABBREVIATIONS = frozenset(
     "etc al sr jr est inc ltd co corp ph.d bros jan feb mar apr jun jul aug sep sept oct nov dec".split()
 )
 _STARTERS = frozenset(
-    "the a an it he she we they you i this that these those there here in on at for from to by with as if when while after "
-    "before since although though however but and so or yet then also another each all some many most no one his her its "
-    "our their my your what who why how where".split()
-)  # fmt: skip
+    "the a an it he she we they you i this that these those there here in on at for from to by with as if when "
+    "while after before since although though however but and so or yet then also another each all some many most "
+    "no one his her its our their my your what who why how where".split()
+)
 _BULLET = re.compile(r"\s*(?:[-*+•‣–—]|#{1,6})\s+")
 _NUMBERED = re.compile(r"\s*\(?(\d{1,3})[.)]\s+")
 _CLOSED = frozenset(".:;!?…。！？")
@@ -23,7 +23,7 @@ _WORD = re.compile(r"[^\W_]")
 _CJK = frozenset("。｡！？")
 _NEXT = re.compile(r"\s+[\"'“‘«(\[*_]*(\w+)")
 _DOTTED = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]")
-_LOOK_BACK = 40  # characters, more than any abbreviation has: a text of stops only must not cost the square of its length
+_LOOK_BACK = 40  # characters; a text of stops only must not cost the square of its length
 
 
 def sentences(text: str) -> list[str]:
@@ -49,13 +49,16 @@ def _paragraphs(text: str) -> list[str]:
     open_line = ""
     for line in text.splitlines():
         bare = line.strip()
+        if not bare:
+            if paragraphs[-1]:
+                paragraphs.append([])
+            open_line = ""
+            continue
         marker = _BULLET.match(line) or _numbered(line, open_line)
-        heading = marker is not None and marker.group().lstrip().startswith("#")
-        if not bare or marker or bare[0] == "|":
+        if marker or bare[0] == "|":
             paragraphs.append([])
-        if bare:
-            paragraphs[-1].append(line[marker.end() :].strip() if marker else bare)
-        if heading:
+        paragraphs[-1].append(line[marker.end() :].strip() if marker else bare)
+        if marker and marker.group().lstrip().startswith("#"):
             paragraphs.append([])
         open_line = "" if marker else bare
     return [" ".join(lines) for lines in paragraphs if lines]
@@ -88,5 +91,6 @@ def _ends(text: str, stop: re.Match[str], start: int) -> bool:
         return False  # "Steps: 1. Open the page"
     is_initial = len(last) == 1 and last.isalpha() and last != "i"
     if is_initial or last in _ABBREVIATIONS or _DOTTED.fullmatch(last):
-        return word.lower() in _STARTERS
+        another_initial = following is not None and text.startswith(".", following.end())
+        return word.lower() in _STARTERS and not another_initial
     return True

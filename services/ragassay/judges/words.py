@@ -12,12 +12,12 @@ from functools import lru_cache
 _ASCII_WORD = re.compile(r"[a-z0-9]+")
 # Scripts written without spaces: a character is the unit there, as is usual for Chinese and Japanese.
 UNSPACED = re.compile(r"([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])")
-_NUMBER = re.compile(r"(?<![A-Za-z0-9])\d+(?:[.,]\d+)*")
+_NUMBER = re.compile(r"(?<![A-Za-z0-9])(?<![A-Za-z0-9][.,])\d+(?:[.,]\d+)*")
 _SPAN = re.compile(r"\b(\d\d)(\d\d)[-–/](\d\d)\b")
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _NAME = re.compile(r"\b[A-Z][\w'’.-]*")
 _NEGATION = re.compile(
-    r"\b(?:not(?! only)|no|never|none|nobody|nothing|neither|nor|without|cannot|unable|fail(?:s|ed)? to)\b"
+    r"\b(?:not(?! only)|no(?!\. ?\d)|never|none|nobody|nothing|neither|nor|without|cannot|unable|fail(?:s|ed)? to)\b"
     r"|n['’] ?t\b"
     r"|\b\w+n ' t\b",
     re.IGNORECASE,
@@ -37,11 +37,12 @@ STOP_WORDS = frozenset(
     "those through to too under until up us ve very was we were what when where which while who whom whose why will "
     "with would you your yes well no not never nor neither none cannot without".split()
 )
+_BRITISH = re.compile(r"(?<=[a-z]{3})is(e|ed|es|ing|ation|ations)$")
 _ENDINGS = (
-    ("ational", "ate"), ("ization", "ize"), ("isation", "ize"), ("fulness", "ful"), ("iveness", "ive"),
+    ("ational", "ate"), ("ization", "ize"), ("fulness", "ful"), ("iveness", "ive"),
     ("ously", "ous"), ("ments", ""), ("ment", ""), ("ings", ""), ("ing", ""), ("edly", ""), ("ies", "y"),
-    ("ied", "y"), ("ise", "ize"), ("sses", "ss"), ("ches", "ch"), ("shes", "sh"), ("xes", "x"), ("ness", ""),
-    ("ed", ""), ("ly", ""), ("es", "e"), ("s", ""),
+    ("ied", "y"), ("sses", "ss"), ("ches", "ch"), ("shes", "sh"), ("xes", "x"), ("ness", ""),
+    ("ed", "e"), ("ly", ""), ("es", "e"), ("s", ""),
 )  # fmt: skip
 
 
@@ -64,13 +65,15 @@ def stem(word: str) -> str:
     word = NUMBER_WORDS.get(word, word)
     if len(word) < 4 or not word.isascii() or not word.isalpha():
         return word
+    word = _BRITISH.sub(r"iz\1", word)
     for ending, instead in _ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith(("ss", "us", "is")):
+        stays = len(word) - len(ending) + len(instead)
+        if word.endswith(ending) and stays >= 3 and not word.endswith(("ss", "us", "is")):
             word = word[: -len(ending)] + instead
             break
-    if len(word) > 4 and word[-1] == word[-2] and word[-1] in "bdgmnprt":
+    if word.endswith("e") and len(word) > 4:
         word = word[:-1]
-    return word[:-1] if word.endswith("e") and len(word) > 4 else word
+    return word[:-1] if len(word) > 4 and word[-1] == word[-2] and word[-1] in "bdgmnprt" else word
 
 
 def content(text: str) -> frozenset[str]:
@@ -86,7 +89,7 @@ def numbers(text: str) -> frozenset[str]:
         plain = token.replace(",", "") if _GROUPED.fullmatch(token) else token
         if plain.count(".") == 1 and "," not in plain:
             plain = plain.rstrip("0").rstrip(".")
-        found.add(plain.lstrip("0") or "0")
+        found.add(re.sub(r"^0+(?=\d)", "", plain))
     found.update(NUMBER_WORDS[w] for w in words(text) if w in NUMBER_WORDS and w not in ("zero", "one"))
     return frozenset(found)
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ragassay.metrics.ranked import Ranked
 
 Kind = Literal["retrieval", "quality", "performance", "cost"]
+LARGEST_K = 1_000_000
 F = TypeVar("F", bound=Callable[..., Any])
 
 LACKS: dict[str, tuple[Callable[[Sample], bool], str]] = {
@@ -224,8 +225,9 @@ def bind(found: Metric, parameter: str, text: str) -> Metric:
         value = float(parameter)
     except ValueError:
         value = math.nan
-    if found.takes == "k" and not (value >= 1 and value == int(value)):
-        raise BadSettings(f"metric {text!r}: the cutoff must be a whole number of at least 1, not {parameter!r}")
+    if found.takes == "k" and not (1 <= value <= LARGEST_K and value == int(value)):
+        what = f"the cutoff must be a whole number from 1 to {LARGEST_K:,}, not {parameter!r}"
+        raise BadSettings(f"metric {text!r}: {what}")
     if found.takes == "p" and not 0 < value < 1:
         raise BadSettings(f"metric {text!r}: the persistence must lie between 0 and 1, not {parameter!r}")
     return replace(found, parameter=value)

@@ -84,8 +84,9 @@ def _bertscore(sample: Sample) -> Score:
 class BertScorer:
     """bert-score's encoding and greedy matching on the model in ``folder``; loaded at first use.
 
-    Its own loader is not used: it takes any path with ``t5`` in it for a T5 model. Texts are encoded one at a time,
-    since bert-score fills its batches in the order of a set, which differs from run to run and shows in the last digit.
+    Its own loader is not used: it takes any path with ``t5`` in it for a T5 model. Texts are encoded one at a time: in
+    a batch, which bert-score fills in the order of a set, a score would depend on its neighbours, in the last digit
+    everywhere and by a hundredth where a word's best cosine is negative, which padding lifts to 0.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -75,6 +75,8 @@ class Effect(Noun):
 class Significance(Noun):
     """What one two-sided test says. ``p`` is never 0; where it is undefined it is None with a ``reason``.
 
+    ``significant`` follows from the rest: p <= alpha, None where p is undefined.
+
     ``smallest_p`` is the least p that the test could have given on this many rows, where that is known: a test whose
     ``smallest_p`` is above ``alpha`` can't find anything, and then no finding means nothing.
     """
@@ -85,19 +87,22 @@ class Significance(Noun):
     df: float | None = None
     p: Annotated[float, Field(gt=0, le=1)] | None = None
     alpha: Probability
+    significant: bool | None = None
     smallest_p: Probability | None = None
     reason: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _decide(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("p") is not None and "alpha" in given:
+            return {**given, "significant": given["p"] <= given["alpha"]}
+        return given
 
     @model_validator(mode="after")
     def _missing_has_a_reason(self) -> Significance:
         if self.p is None and not self.reason:
             raise ValueError("a missing p value needs a reason")
         return self
-
-    @property
-    def significant(self) -> bool | None:
-        """``p <= alpha``; None where p is undefined."""
-        return None if self.p is None else self.p <= self.alpha
 
 
 class PairedTest(Noun):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
-from ragassay.errors import BadInput
+from ragassay.errors import BadInput, BadSettings
 from ragassay.stats.columns import (
     SAME,
     Bounds,
@@ -24,9 +25,19 @@ from ragassay.stats.findings import Interval
 
 
 def mean_interval(
-    values: Values, *, level: float = 0.95, bounds: Bounds | None = None, groups: Groups | None = None
+    values: Values,
+    *,
+    level: float = 0.95,
+    bounds: Bounds | None = None,
+    groups: Groups | None = None,
+    method: Literal["t", "quasi-binomial"] = "t",
 ) -> Interval:
-    """Student's t interval of the mean; clipped to ``bounds`` where the scores have some.
+    """Interval of the mean: Student's t, clipped to ``bounds`` where the scores have some; or the quasi-binomial one.
+
+    Near a bound the spread of scores shrinks with their distance from it, and t takes no notice: it misses on the side
+    away from the bound. "quasi-binomial" lets the variance go with (mean - low) (high - mean), as for shares, scaled to
+    the variance seen; it is Wilson's interval with the number of yes/no rows that would be as informative. It needs
+    ``bounds``, covers better where scores crowd at one of them, and agrees with t in the middle (docs/statistics.md).
 
     ``values`` has shape (n,). With ``groups`` (one label for each row: a document, a user, a conversation) the error is
     clustered and the degrees of freedom are groups - 1. Small n: below two rows or groups there is no interval. Where
@@ -34,32 +45,47 @@ def mean_interval(
     may yet differ is at most 1 - (1 - level) ** (1 / n), the exact form of the rule of three, and all of those are put
     at the far bound. Values outside ``bounds`` switch clipping off, and the interval says so.
 
-    Raises BadInput for a value that is not finite, BadSettings for a level or bounds that make no sense.
+    Raises BadInput for a value that is not finite, BadSettings for a level, method or bounds that make no sense.
     Sources: Student, "The probable error of a mean", Biometrika 6 (1908); Hanley and Lippman-Hand, "If nothing goes
-    wrong, is everything all right?", JAMA 249 (1983); for the clustered error see ``spread``.
+    wrong, is everything all right?", JAMA 249 (1983); Wedderburn, "Quasi-likelihood functions, generalized linear
+    models, and the Gauss-Newton method", Biometrika 61 (1974); for the clustered error see ``spread``.
     """
     column, level, bounds = numbers(values), share_of(level, "level"), bounds_of(bounds)
+    if method not in ("t", "quasi-binomial") or (method == "quasi-binomial" and bounds is None):
+        raise BadSettings(f"no interval {method!r} here", hint="use 't', or 'quasi-binomial' with bounds")
     codes = codes_of(groups, len(column))
-    method = "t" if codes is None else "t, clustered"
+    name = method if codes is None else f"{method}, clustered"
     units = unit_count(column, codes)
     if units < 2:
         what = "values" if codes is None else "groups"
-        return Interval.absent(f"an interval needs two {what}, there {'is 1' if units else 'are 0'}", level, method)
+        return Interval.absent(f"an interval needs two {what}, there {'is 1' if units else 'are 0'}", level, name)
     outside = bounds is not None and _outside(float(column.min()), float(column.max()), bounds)
     if is_constant(column):
         if bounds is None or outside:
-            return Interval.absent(f"all {len(column)} values are equal: the spread is unknown", level, method)
+            return Interval.absent(f"all {len(column)} values are equal: the spread is unknown", level, name)
         return _constant(float(column.mean()), units, level, bounds)
     mean, error, units = spread(column, codes)
     if error == 0.0:
-        return Interval.absent("all groups have the same mean: the spread is unknown", level, method)
+        return Interval.absent("all groups have the same mean: the spread is unknown", level, name)
     half = t_quantile((1 + level) / 2, units - 1) * error
-    low, high, caveat = mean - half, mean + half, None
-    if bounds is not None and outside:
-        caveat = f"not clipped: there are values outside {bounds[0]:g}..{bounds[1]:g}"
-    elif bounds is not None:
-        low, high = (min(max(end, bounds[0]), bounds[1]) for end in (low, high))
-    return Interval(low=low, high=high, level=level, method=method, reason=caveat)
+    if bounds is None or outside:
+        caveat = f"not clipped: there are values outside {bounds[0]:g}..{bounds[1]:g}" if bounds else None
+        name = name.replace("quasi-binomial", "t")
+        return Interval(low=mean - half, high=mean + half, level=level, method=name, reason=caveat)
+    if method == "quasi-binomial":
+        low, high = _quasi_binomial(mean, half, bounds, level)
+    else:
+        low, high = (min(max(end, bounds[0]), bounds[1]) for end in (mean - half, mean + half))
+    return Interval(low=low, high=high, level=level, method=name)
+
+
+def _quasi_binomial(mean: float, half: float, bounds: Bounds, level: float) -> tuple[float, float]:
+    """Wilson's ends for as many yes/no rows as would have the half width ``half`` at this mean."""
+    width = bounds[1] - bounds[0]
+    share, reach = min(max((mean - bounds[0]) / width, 0.0), 1.0), half / width
+    rows = share / reach * ((1 - share) / reach) * normal_quantile((1 + level) / 2) ** 2
+    low, high = _wilson_ends(share, rows, level)
+    return bounds[0] + width * low, bounds[0] + width * high
 
 
 def _outside(least: float, most: float, bounds: Bounds) -> bool:
@@ -126,10 +152,13 @@ def share_interval(values: Values, *, level: float = 0.95, groups: Groups | None
 
 
 def _wilson(share: float, n: float, level: float, method: str) -> Interval:
+    low, high = _wilson_ends(share, n, level)
+    return Interval(low=low, high=high, level=level, method=method)
+
+
+def _wilson_ends(share: float, n: float, level: float) -> tuple[float, float]:
     z = normal_quantile((1 + level) / 2)
     scale = 1 + z * z / n
     centre = (share + z * z / (2 * n)) / scale
     half = z / scale * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    low = 0.0 if share == 0.0 else max(0.0, centre - half)
-    high = 1.0 if share == 1.0 else min(1.0, centre + half)
-    return Interval(low=low, high=high, level=level, method=method)
+    return 0.0 if share == 0.0 else max(0.0, centre - half), 1.0 if share == 1.0 else min(1.0, centre + half)

@@ -1,11 +1,11 @@
 """A run is a folder: its inputs, the results of each chunk, the calls it paid for, and in the end its report.
 
-    run.json                 what is evaluated: data, systems, configuration
-    samples.jsonl            the dataset's rows
-    responses/<system>.jsonl the recorded responses
-    results/<system>/<n>.jsonl  results of chunk n, present only when the whole chunk is done
-    calls.jsonl              every finished call to the judge
-    report.json              written last
+run.json                 what is evaluated: data, systems, configuration
+samples.jsonl            the dataset's rows
+responses/<system>.jsonl the recorded responses
+results/<system>/<n>.jsonl  results of chunk n, present only when the whole chunk is done
+calls.jsonl              every finished call to the judge
+report.json              written last
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ import orjson
 
 from ragassay.documents import Report, Source
 from ragassay.errors import BadData, Conflict, NotFound
+from ragassay.files import read_lines, to_lines, write_whole
 from ragassay.models import CHUNK_SIZE, JobSpec, Noun, Response, Result, Sample
-from ragassay.store.files import read_lines, to_lines, write_whole
 
 
 class Manifest(Noun):
@@ -99,7 +99,9 @@ class Run:
         """The run's report; raises NotFound while there is none."""
         path = self.folder / "report.json"
         if not path.exists():
-            raise NotFound(f"run {self.folder.name} has no report yet", hint=f"ragassay evaluate --resume {self.folder.name}")
+            raise NotFound(
+                f"run {self.folder.name} has no report yet", hint=f"ragassay evaluate --resume {self.folder.name}"
+            )
         return Report.model_validate_json(path.read_bytes())
 
     @contextmanager
@@ -109,7 +111,9 @@ class Run:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise Conflict(f"run {self.folder.name} is being worked on", hint="wait for the other process") from None
+                raise Conflict(
+                    f"run {self.folder.name} is being worked on", hint="wait for the other process"
+                ) from None
             yield
 
     def _file(self, system: str, number: int) -> Path:
@@ -122,14 +126,21 @@ class FolderStore:
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def create(self, manifest: Manifest, samples: Sequence[Sample], systems: Mapping[str, Mapping[str, Response]]) -> Run:
+    def create(
+        self, manifest: Manifest, samples: Sequence[Sample], systems: Mapping[str, Mapping[str, Response]]
+    ) -> Run:
         """A new run with its inputs; run.json is written last, so a folder with it is whole."""
         folder = self.root / "runs" / manifest.id
         folder.mkdir(parents=True)
         without = (sample.model_copy(update={"response": None}) for sample in samples)
-        write_whole(folder / "samples.jsonl", to_lines(s.model_dump(mode="json", exclude_defaults=True) for s in without))
+        write_whole(
+            folder / "samples.jsonl", to_lines(s.model_dump(mode="json", exclude_defaults=True) for s in without)
+        )
         for name, responses in systems.items():
-            rows = ({"query_id": i, "response": r.model_dump(mode="json", exclude_defaults=True)} for i, r in responses.items())
+            rows = (
+                {"query_id": i, "response": r.model_dump(mode="json", exclude_defaults=True)}
+                for i, r in responses.items()
+            )
             write_whole(folder / "responses" / f"{name}.jsonl", to_lines(rows))
         write_whole(folder / "run.json", orjson.dumps(manifest.model_dump(mode="json"), option=orjson.OPT_INDENT_2))
         return Run(folder)
@@ -143,7 +154,11 @@ class FolderStore:
             return _checked(Run(self.root / "runs" / ids[-1]))
         found = [i for i in ids if i == reference] or [i for i in ids if i.startswith(reference)]
         if len(found) != 1:
-            what = f"run {reference!r} is not unique" if found else f"there is no run {reference!r} in {self.root / 'runs'}"
+            what = (
+                f"run {reference!r} is not unique"
+                if found
+                else f"there is no run {reference!r} in {self.root / 'runs'}"
+            )
             raise NotFound(what, hint=f"known: {', '.join((found or ids)[-5:]) or 'none'}")
         return _checked(Run(self.root / "runs" / found[0]))
 

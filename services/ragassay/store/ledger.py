@@ -8,8 +8,8 @@ from pathlib import Path
 
 import orjson
 
+from ragassay.files import read_lines
 from ragassay.models import Call, Reply, Usage
-from ragassay.store.files import read_lines
 
 
 class CallCache:
@@ -82,7 +82,9 @@ class FolderLedger:
     async def release(self, call: Call, spent: Usage) -> None:
         """The call came to nothing: remember what it may have cost."""
         if spent != Usage():
-            self._file.write(orjson.dumps({"id": call.id, "lost": spent.model_dump()}, option=orjson.OPT_APPEND_NEWLINE))
+            self._file.write(
+                orjson.dumps({"id": call.id, "lost": spent.model_dump()}, option=orjson.OPT_APPEND_NEWLINE)
+            )
             self.lost += spent
 
     def close(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ragassay.errors import Unavailable
 
-_PASSES = ("OOM ", "MISCONF ", "READONLY ", "LOADING ", "BUSY ", "MASTERDOWN ", "CLUSTERDOWN ", "NOREPLICAS ", "TRYAGAIN ")
+_PASSES = ("OOM ", "MISCONF ", "READONLY ", "BUSY ", "MASTERDOWN ", "CLUSTERDOWN ", "NOREPLICAS ", "TRYAGAIN ")
 
 
 def outage(error: BaseException) -> Unavailable | None:

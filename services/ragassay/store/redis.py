@@ -11,16 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import zstandard
 
 from ragassay.errors import BadInput, Conflict, NotFound, Unavailable
 from ragassay.models import Call, Reply, Result, Sample, Usage
-
-if TYPE_CHECKING:
-    from redis import Redis
 
 MOST_DEATHS = 5
 _LUA = Path(__file__).parent / "lua"
@@ -45,7 +42,7 @@ class RedisStore:
         self.url, self.lease_ms, self._patient = url, int(lease_s * 1000), patient
 
     @cached_property
-    def redis(self) -> Redis:
+    def redis(self) -> Any:  # its stubs mix sync and async answers
         """The connection; while Redis is away it tries for about ten seconds, or, if not ``patient``, for one.
 
         A worker had better wait, but who asks over HTTP should hear soon that there is nobody.
@@ -82,7 +79,10 @@ class RedisStore:
         """
         pipe = self.redis.pipeline(transaction=True)
         for chunk, samples in chunks.items():
-            pipe.set(self._key(job, f"in:{chunk}"), _pack([s.model_dump(mode="json", exclude_defaults=True) for s in samples]))
+            pipe.set(
+                self._key(job, f"in:{chunk}"),
+                _pack([s.model_dump(mode="json", exclude_defaults=True) for s in samples]),
+            )
         rows = sum(map(len, chunks.values()))
         pipe.delete(self._key(job, "todo"))  # this pipeline may be sent again after a lost answer
         pipe.rpush(self._key(job, "todo"), *chunks)
@@ -194,7 +194,9 @@ class RedisStore:
 
     def samples(self, job: str, chunk: str) -> list[Sample]:
         """The input of a chunk."""
-        return [Sample.model_validate(row) for row in _unpack(self.redis.get(self._key(job, f"in:{chunk}")), job, chunk)]
+        return [
+            Sample.model_validate(row) for row in _unpack(self.redis.get(self._key(job, f"in:{chunk}")), job, chunk)
+        ]
 
     def results(self, job: str, chunks: Sequence[str]) -> Iterator[Result]:
         """The committed results of the chunks, in order; a chunk without results is passed over."""
@@ -327,7 +329,9 @@ class RedisLedger:
         blob = _blob(reply)
         self._store.redis.hset(self._calls, call.id, blob)
         if self._cache:
-            self._store.redis.set(f"ra:cache:{call.content}", self._claim.job.encode() + b"\0" + blob, nx=True, ex=CACHE_KEPT_S)
+            self._store.redis.set(
+                f"ra:cache:{call.content}", self._claim.job.encode() + b"\0" + blob, nx=True, ex=CACHE_KEPT_S
+            )
 
     async def release(self, call: Call, spent: Usage) -> None:
         """The call came to nothing; the mark that it is open goes, what it may have cost is counted."""
@@ -343,7 +347,9 @@ def _pack(rows: Sequence[Any]) -> bytes:
 
 def _unpack(blob: bytes | None, job: str, chunk: str) -> list[Any]:
     if blob is None:
-        raise NotFound(f"chunk {chunk} of job {job} is gone from Redis", hint="its retention has passed, or keys were evicted")
+        raise NotFound(
+            f"chunk {chunk} of job {job} is gone from Redis", hint="its retention has passed, or keys were evicted"
+        )
     rows: list[Any] = orjson.loads(zstandard.decompress(blob))
     return rows
 

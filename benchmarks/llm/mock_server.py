@@ -1,0 +1,172 @@
+"""An OpenAI-compatible chat server with a fixed latency, which answers any JSON schema and counts what it was asked.
+
+Routes    POST /v1/chat/completions, also below /m/<tag>/; the tag goes into the log
+Figures   GET /__bench/stats
+Units     where a prompt carries labels at the head of lines ([A1] answer sentences, [G1] facts, [C1.1] context
+          sentences) and an array of the schema has objects with an ``id``, every label is answered once; arrays named
+          ``facts...`` take the G labels, others the A labels; ``evidence`` gets a label that exists
+Tokens    characters / 4, rounded up: a real tokenizer would have to be downloaded
+Faults    in percent of the calls, drawn from seed and call number, so they repeat from run to run
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hashlib
+import json
+import math
+import random
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+WORDS = "service region retention policy request limit backup window default storage node owner review quota".split()
+GOOD_SHARE = 0.8
+FAULTS = ("429", "500", "hang", "malformed")
+
+
+def tokens(text: str) -> int:
+    return max(1, math.ceil(len(text) / 4))
+
+
+class Writer:
+    """Fills a schema with values that follow from the prompt."""
+
+    def __init__(self, text: str) -> None:
+        self.dice = random.Random(hashlib.sha256(text.encode()).hexdigest())
+        self.labels = {kind: re.findall(rf"(?m)^\[({kind}\d[\d.]*)\]", text) for kind in "AGC"}
+
+    def fill(self, schema: dict[str, Any], name: str = "") -> Any:
+        if "enum" in schema:
+            return schema["enum"][0] if self.dice.random() < GOOD_SHARE else schema["enum"][-1]
+        match schema.get("type"):
+            case "object":
+                return {key: self.fill(value, key) for key, value in schema.get("properties", {}).items()}
+            case "array":
+                return self._array(schema["items"], name)
+            case "boolean":
+                return self.dice.random() < (0.1 if "refus" in name else GOOD_SHARE)
+            case "integer" | "number":
+                return int(self.dice.random() < GOOD_SHARE)
+        return " ".join(self.dice.choices(WORDS, k=14)).capitalize() + "."
+
+    def _array(self, items: dict[str, Any], name: str) -> list[Any]:
+        if name == "evidence" and self.labels["C"]:
+            return [self.dice.choice(self.labels["C"])]
+        labels = self.labels["G" if name.startswith("fact") else "A"]
+        if "id" in items.get("properties", {}):
+            return [{**self.fill(items), "id": label} for label in labels]
+        return [self.fill(items) for _ in range(6)]
+
+
+class Mock:
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.calls: list[dict[str, Any]] = []
+        self.inflight = self.peak = 0
+        self.connections: set[object] = set()
+        self.prompts: dict[str, int] = {}
+
+    def fault(self) -> str | None:
+        drawn, limit = random.Random(f"{self.options.seed}-{len(self.calls)}").random(), 0.0
+        for name in FAULTS:
+            limit += getattr(self.options, f"p{name}") / 100
+            if drawn < limit:
+                return name
+        return None
+
+    async def chat(self, request: web.Request) -> web.Response:
+        began, body = time.monotonic(), await request.json()
+        text = "\n".join(message["content"] for message in body["messages"])
+        schema = body.get("response_format", {}).get("json_schema", {}).get("schema")
+        self.prompts[text] = self.prompts.get(text, 0) + 1
+        call = {
+            "began": began,
+            "tag": request.match_info.get("tag", ""),
+            "fault": self.fault(),
+            "prompt_tokens": tokens(text + (json.dumps(schema) if schema else "")),
+            "completion_tokens": 0,
+            "took": 0.0,
+        }
+        self.calls.append(call)
+        self.connections.add(request.transport.get_extra_info("peername") if request.transport else None)
+        self.inflight += 1
+        self.peak = max(self.peak, self.inflight)
+        try:
+            return await self.answer(body, text, schema, call)
+        finally:
+            self.inflight -= 1
+            call["took"] = time.monotonic() - began
+
+    async def answer(self, body: dict[str, Any], text: str, schema: Any, call: dict[str, Any]) -> web.Response:
+        content = json.dumps(Writer(text).fill(schema)) if schema else "Fine."
+        if call["fault"] == "429":
+            wait = {"Retry-After": str(self.options.retry_after)}
+            return web.json_response({"error": {"message": "too many requests"}}, status=429, headers=wait)
+        if call["fault"] == "malformed":
+            content = content[: len(content) * 3 // 5] + ',"'
+        late = self.options.hang_s if call["fault"] == "hang" else self.options.latency_ms / 1000
+        await asyncio.sleep(call["began"] + late - time.monotonic())
+        if call["fault"] in ("500", "hang"):
+            return web.json_response({"error": {"message": "out of order"}}, status=500)
+        call["completion_tokens"] = tokens(content)
+        message = {"role": "assistant", "content": content}
+        usage = {key: call[key] for key in ("prompt_tokens", "completion_tokens")}
+        reply = {
+            "id": f"call-{len(self.calls)}",
+            "object": "chat.completion",
+            "created": int(time.time()),
+            "model": body["model"],
+            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+            "usage": {**usage, "total_tokens": sum(usage.values())},
+        }
+        return web.json_response(reply)
+
+    async def stats(self, _: web.Request) -> web.Response:
+        busy = sum(call["took"] for call in self.calls)
+        ends = [call["began"] + call["took"] for call in self.calls]
+        span = max(ends) - min(call["began"] for call in self.calls) if ends else 0.0
+        return web.json_response(
+            {
+                "calls": len(self.calls),
+                "prompt_tokens": sum(call["prompt_tokens"] for call in self.calls),
+                "completion_tokens": sum(call["completion_tokens"] for call in self.calls),
+                "faults": {name: sum(call["fault"] == name for call in self.calls) for name in FAULTS},
+                "repeated_prompts": sum(count - 1 for count in self.prompts.values()),
+                "connections": len(self.connections),
+                "peak_inflight": self.peak,
+                "mean_inflight": round(busy / span, 2) if span else 0.0,
+            }
+        )
+
+
+async def main() -> None:
+    options = argparse.ArgumentParser()
+    options.add_argument("--port-file", type=Path, required=True)
+    options.add_argument("--latency-ms", type=float, default=300)
+    options.add_argument("--retry-after", type=float, default=1)
+    options.add_argument("--hang-s", type=float, default=900)
+    options.add_argument("--seed", type=int, default=7)
+    for name in FAULTS:
+        options.add_argument(f"--p{name}", type=float, default=0, help="percent of the calls")
+    chosen = options.parse_args()
+    mock, app = Mock(chosen), web.Application(client_max_size=2**26)
+    app.router.add_post("/v1/chat/completions", mock.chat)
+    app.router.add_post("/m/{tag}/v1/chat/completions", mock.chat)
+    app.router.add_get("/__bench/stats", mock.stats)
+    runner = web.AppRunner(app, access_log=None, handler_cancellation=True)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, backlog=1024)
+    await site.start()
+    whole = chosen.port_file.with_suffix(".tmp")
+    whole.write_text(str(runner.addresses[0][1]))
+    whole.replace(chosen.port_file)
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,261 @@
+"""Whatever is wrong with a request, the answer is a problem document that says what, and the server stays well."""
+
+import json
+import socket
+import time
+
+import httpx
+import pytest
+
+from api_server import problem, rows, serving
+from ragassay.settings import Settings
+
+JSON = {"Content-Type": "application/json"}
+UNKNOWN = "0" * 32
+ROW = '{"query":"Which?","answer":"This.","relevant_doc_ids":["a"],"retrieved_doc_ids":["a"]}'
+
+
+def body(more):
+    return '{"samples":[' + ROW + "]" + ("," + more if more else "") + "}"
+
+
+def row(more):
+    return '{"samples":[' + ROW[:-1] + "," + more + "}]}"
+
+
+BODIES = {
+    # JSON that means different things to different readers, or nothing
+    "empty": ("", 400, "is not valid JSON"),
+    "cut off": ('{"samples": [', 400, "the text ends too early"),
+    "two documents": (body("") + body(""), 400, "extra data"),
+    "a comma too many": ('{"samples": [],}', 400, "is not valid JSON"),
+    "single quotes": ("{'samples': []}", 400, "is not valid JSON"),
+    "NaN": (row('"cost_usd": NaN'), 400, "samples[0].cost_usd: is NaN"),
+    "infinity": (row('"latency_ms": Infinity'), 400, "samples[0].latency_ms: is infinity"),
+    "minus infinity": (body('"confidence": -Infinity'), 400, "confidence: is infinity"),
+    "infinity in disguise": (row('"metadata": {"deep": [1, 1e999]}'), 400, "samples[0].metadata.deep[1]: is infinity"),
+    "half a surrogate pair": (row(r'"category": "\ud800"'), 400, "samples[0].category: holds half a surrogate pair"),
+    "half a pair in a key": (row(r'"metadata": {"\udfff": 1}'), 400, "half a surrogate pair"),
+    "half a pair in a name": (body(r'"name": "\udc00"'), 400, "name: holds half a surrogate pair"),
+    "not UTF-8": (b'{"name": "\xff", "samples": []}', 400, "byte 0xff at offset 10"),
+    "UTF-16": (body("").encode("utf-16"), 400, "not UTF-8"),
+    "surrogates in the bytes": (b'{"name": "\xed\xa0\x80"}', 400, "not UTF-8"),
+    "65 levels": (row('"metadata": ' + '{"a":' * 62 + "1" + "}" * 62), 400, "more than 64 levels"),
+    "a million levels": ('{"samples":' + "[" * 1_000_000, 400, "nested too deeply"),
+    "a key twice": (body('"seed": 1, "seed": 2'), 400, "'seed' is given twice"),
+    "5,000 digits": (body('"seed": ' + "9" * 5000), 400, "whole number that is too long"),
+    "4,000 digits": (body('"seed": ' + "9" * 4000), 400, "seed: is a whole number of more than 64 bits"),
+    "65 bits": (row('"metadata": {"n": 18446744073709551616}'), 400, "samples[0].metadata.n: is a whole number of more"),
+    "a list": ("[]", 400, "should be an object, is a list of 0"),
+    "a text": ('"samples"', 400, "should be an object"),
+    "null": ("null", 400, "should be an object, is null"),
+    # keys
+    "no samples": ("{}", 422, "samples: is missing"),
+    "a misspelt key": (body('"metric": ["mrr"]'), 422, "unknown key 'metric'"),
+    "the provider's address": (body('"api_base": "http://10.0.0.1"'), 422, "the server's operator does"),
+    "the provider's key": (body('"api_key": "sk-123"'), 422, "the server's operator does"),
+    # options
+    "samples that are no list": ('{"samples": {"query": "Which?"}}', 422, "samples: should be a list"),
+    "no row": ('{"samples": []}', 422, "samples: is empty"),
+    "rows that are no objects": ('{"samples": ["Which?"]}', 422, "samples[0]: should be an object, is 'Which?'"),
+    "a seed as text": (body('"seed": "7"'), 422, "seed: should be a whole number, is '7'"),
+    "a negative seed": (body('"seed": -1'), 422, "seed: should be at least 0"),
+    "a fraction as seed": (body('"seed": 1.5'), 422, "seed: should be a whole number"),
+    "a flag as number": (body('"cache": 1'), 422, "cache: should be true or false"),
+    "certainty": (body('"confidence": 1'), 422, "confidence"),
+    "more than all": (body('"max_missing": 1.1'), 422, "max_missing: should be at most 1"),
+    "three passes": (body('"passes": 3'), 422, "passes"),
+    "metrics as text": (body('"metrics": "mrr"'), 422, "metrics"),
+    "no metric at all": (body('"metrics": []'), 422, "metrics: is empty"),
+    "an unknown metric": (body('"metrics": ["ndgc@10"]'), 422, "unknown metric 'ndgc@10'"),
+    "a cutoff of infinity": (body('"metrics": ["ndcg@1e400"]'), 422, "whole number from 1 to 1,000,000"),
+    "a metric without its cutoff": (body('"metrics": ["ndcg"]'), 422, "needs a value after @"),
+    "a rule that is none": (body('"accurate": "sometimes"'), 422, "sometimes"),
+    "a negative price": (body('"prices": {"m": {"input_per_1m": -1, "output_per_1m": 1}}'), 422, "prices.m.input_per_1m"),
+    "a name without end": (body('"name": "' + "n" * 5000 + '"'), 422, "name"),
+    "an address as judge": (body('"judge": "huggingface/http://10.0.0.1/x"'), 422, "not the name of a model"),
+    "a judge of blanks": (body('"judge": " "'), 422, "not the name of a model"),
+    "too many calls at once": (body('"concurrency": 100000'), 422, "should be at most 32"),
+    "a timeout of a year": (body('"timeout_s": 31536000'), 422, "should be at most 120"),
+    # rows
+    "a blank query": ('{"samples": [{"query": " ", "answer": "This."}]}', 422, "row 1: query: the query is blank"),
+    "no query": ('{"samples": [{"answer": "This."}]}', 422, "query"),
+    "a wrong type in a row": (row('"contexts": 7'), 422, "row 1: contexts"),
+    "a negative cost": (row('"cost_usd": -0.1'), 422, "row 1: cost_usd: should be at least 0"),
+    "an id twice": ('{"samples": [' + f"{ROW[:-1]},\"query_id\": 1}},{ROW[:-1]},\"query_id\": 1}}" + "]}", 422, "used already"),
+    "a document twice": ('{"samples": [{"query": "Which?", "retrieved_doc_ids": ["a", "a"]}]}', 422, "listed twice"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_a_broken_body_is_answered_with_a_problem_that_says_what(served, name):
+    content, status, said = BODIES[name]
+    answer = served.http.post("/v1/jobs", content=content, headers=JSON)
+    found = problem(answer, status)
+    assert said in found["detail"] + (found.get("where") or "")
+    assert served.http.get("/v1/jobs").json() == {"jobs": [], "next": None}
+    assert served.bells.rung == []
+
+
+def test_every_bad_row_and_option_is_named_up_to_twenty(served):
+    samples = [{"query": "", "cost_usd": -1} for _ in range(30)]
+    found = problem(served.http.post("/v1/jobs", json={"samples": samples}), 422)
+    assert found["problems"][0] == "samples: row 1: query: is empty"
+    assert found["problems"][1] == "samples: row 1: cost_usd: should be at least 0, is the number -1"
+    assert found["problems"][-1] == "... and 40 more"  # 30 rows x 2 findings, less 20
+    two = problem(served.http.post("/v1/jobs", json={"samples": rows(1), "seed": -1, "passes": 0}), 422)
+    assert len(two["problems"]) == 2
+
+
+def test_a_suggestion_comes_with_a_misspelt_name(served):
+    for given, meant in (({"metric": []}, "metrics"), ({"metrics": ["faithfullness"]}, "faithfulness")):
+        assert meant in problem(served.http.post("/v1/jobs", json={"samples": rows(1), **given}), 422)["hint"]
+
+
+QUERIES = {
+    "/v1/jobs?limit=0": "limit",
+    "/v1/jobs?limit=201": "limit",
+    "/v1/jobs?limit=ten": "limit",
+    "/v1/jobs?limit=" + "9" * 5000: "limit",
+    "/v1/jobs?limit=NaN": "limit",
+    "/v1/jobs?cursor=nonsense": "cursor",
+    "/v1/jobs?cursor=" + "c" * 100: "cursor",
+    "/v1/jobs?cursor=%ED%A0%80": "cursor",
+    "/v1/jobs?status=done": "status",
+    "/v1/jobs?limt=5": "unknown query parameter 'limt'",
+}
+
+
+@pytest.mark.parametrize("path", QUERIES)
+def test_a_broken_parameter_is_answered_with_a_problem_that_names_it(served, path):
+    assert QUERIES[path] in problem(served.http.get(path), 422)["detail"]
+
+
+@pytest.mark.parametrize("cursor", ["-1", "1.5", "x", "９", "9" * 20, "1e3", " 1"])
+def test_a_cursor_of_results_is_one_that_a_page_gave(served, cursor):
+    job = served.submit(rows(1), metrics=["mrr"])["id"]
+    assert "cursor" in problem(served.http.get(f"/v1/jobs/{job}/results", params={"cursor": cursor}), 422)["detail"]
+
+
+@pytest.mark.parametrize("job", [UNKNOWN, "x", "a}b{c", "%00", "%ff", "..%2f..%2fmeta", "é" * 100, UNKNOWN.upper()])
+@pytest.mark.parametrize("what", ["", "/report", "/results", "/cancel"])
+def test_an_unknown_job_is_not_found_wherever_it_is_named(served, job, what):
+    method = "POST" if what == "/cancel" else "GET"
+    problem(served.http.request(method, f"/v1/jobs/{job}{what}"), 404)
+    if not what:
+        problem(served.http.delete(f"/v1/jobs/{job}"), 404)
+
+
+@pytest.mark.parametrize("path", ["/", "/v1", "/v1/job", "/v1/jobs/", "/docs", "/redoc", "/v2/jobs", "//v1/jobs"])
+def test_an_unknown_route_is_a_problem_too(served, path):
+    assert problem(httpx.get(served.url + path, trust_env=False), 404)["hint"] == "see /openapi.json"
+
+
+def test_a_method_that_a_route_lacks_is_refused_with_those_it_has(served):
+    for method, path, allowed in (
+        ("PUT", "/v1/jobs", "GET, POST"),
+        ("PATCH", f"/v1/jobs/{UNKNOWN}", "DELETE, GET"),
+        ("GET", f"/v1/jobs/{UNKNOWN}/cancel", "POST"),
+        ("POST", "/healthz", "GET"),
+        ("OPTIONS", "/v1/jobs", "GET, POST"),
+        ("POST", "/openapi.json", "GET, HEAD"),
+    ):
+        answer = served.http.request(method, path)
+        problem(answer, 405)
+        assert answer.headers["allow"] == allowed
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Content-Type": "text/plain"},
+        {"Content-Type": "application/x-www-form-urlencoded"},
+        {"Content-Type": "application/json; charset=latin-1"},
+        {"Content-Type": "application/jsonp"},
+        {"Content-Type": ""},
+        {"Content-Type": "application/json", "Content-Encoding": "gzip"},
+    ],
+)
+def test_a_body_that_is_no_plain_json_by_its_headers_is_refused(served, headers):
+    found = problem(served.http.post("/v1/jobs", content=body(""), headers=headers), 415)
+    assert found["where"] in ("Content-Type", "Content-Encoding")
+
+
+@pytest.mark.parametrize("key", ["", " ", "a b", "k" * 256, "schlüssel", "\x7f"])
+def test_an_idempotency_key_is_plain_text(served, key):
+    headers = {**JSON, "Idempotency-Key": key.encode()}
+    assert "Idempotency-Key" in problem(served.http.post("/v1/jobs", content=body(""), headers=headers), 422)["detail"]
+
+
+def test_a_body_above_the_limit_is_refused_in_one_line_that_says_what_to_do(served):
+    content = body('"name": "' + "n" * 2_000_000 + '"')
+    found = problem(served.http.post("/v1/jobs", content=content, headers=JSON), 413)
+    assert "2,000,000 bytes" in found["detail"]
+    assert "ragassay evaluate" in found["hint"]
+
+
+def test_the_limit_holds_for_a_body_of_unknown_length(served):
+    sent = []
+
+    def pieces():
+        yield b'{"samples": ['
+        for _ in range(1000):
+            sent.append(1)
+            yield b" " * 100_000
+
+    found = problem(served.http.post("/v1/jobs", content=pieces(), headers=JSON), 413)
+    assert found["code"] == "too_large"
+    assert len(sent) < 1000  # it did not read 100 MB to say so
+
+
+def test_a_body_of_exactly_the_limit_is_read(redis):
+    with serving(redis.url, Settings(max_body_bytes=1000)) as served:
+        padded = body("").encode().ljust(1000)
+        assert served.http.post("/v1/jobs", content=padded, headers=JSON).status_code == 202
+        problem(served.http.post("/v1/jobs", content=padded + b" ", headers=JSON), 413)
+
+
+def test_a_client_that_asks_first_need_not_send_what_is_too_large(served):
+    host, port = served.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as raw:
+        raw.sendall(
+            f"POST /v1/jobs HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
+            "Content-Length: 50000000\r\nExpect: 100-continue\r\n\r\n".encode()
+        )
+        assert raw.recv(4096).startswith(b"HTTP/1.1 413")
+
+
+def test_a_body_that_never_ends_is_given_up(served, monkeypatch):
+    monkeypatch.setattr("ragassay.api.bodies.LONGEST_S", 0.2)
+    host, port = served.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as raw:
+        raw.sendall(
+            f"POST /v1/jobs HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
+            'Content-Length: 500\r\n\r\n{"samples"'.encode()
+        )
+        assert raw.recv(4096).startswith(b"HTTP/1.1 408")
+
+
+def test_a_client_that_goes_away_leaves_the_server_well(served):
+    host, port = served.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as raw:
+        raw.sendall(
+            f"POST /v1/jobs HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
+            'Content-Length: 500\r\n\r\n{"samples"'.encode()
+        )
+    assert served.http.get("/healthz").status_code == 200
+
+
+def test_hostile_bodies_within_the_limit_are_dealt_with_in_seconds(served):
+    many = range(60_000)
+    hostile = [
+        {"samples": [{"query": "q", "retrieved_doc_ids": [*map(str, many), "59999"]}]},
+        {"samples": [{"query": "q", "answer": "a", **{f"retrieved_doc_{n}": 1 for n in many}}]},
+        {"samples": [{"query": "q", "answer": "a", **{f"c{i}_{j}": 1 for j in range(60)}} for i in range(1000)]},
+        {"samples": [{"query": "q", "answer": "a", "metadata": {f"m{n}": n for n in many}}]},
+    ]
+    twice = '{"samples": [{"query": "q", ' + ", ".join(f'"k{n}": 1' for n in [*many, 59999]) + "}]}"
+    for content in [*map(json.dumps, hostile), twice]:
+        began = time.perf_counter()
+        assert served.http.post("/v1/jobs", content=content, headers=JSON).status_code in (202, 400, 422)
+        assert time.perf_counter() - began < 8

@@ -1,0 +1,177 @@
+"""From rows in a request to a report."""
+
+import json
+import time
+
+import pytest
+from api_server import problem, rows, serving
+
+from ragassay.data.load import load
+from ragassay.documents import Job, Report
+from ragassay.errors import NothingToEvaluate
+from ragassay.settings import Settings
+
+METRICS = ["mrr", "recall@5", "faithfulness"]
+
+
+def test_a_submitted_job_is_queued_and_says_where_to_follow_it(served):
+    answer = served.http.post("/v1/jobs", json={"samples": rows(3), "metrics": METRICS, "name": "first"})
+    assert answer.status_code == 202
+    job = Job.model_validate(answer.json())
+    assert (job.status, job.name, job.metrics, job.judge) == ("queued", "first", tuple(METRICS), "local")
+    assert (job.progress.rows, job.progress.done) == (3, 0)
+    assert answer.headers["location"] == f"/v1/jobs/{job.id}"
+    assert int(answer.headers["retry-after"]) >= 1
+    assert "idempotent-replayed" not in answer.headers
+    assert [use_case for use_case, _ in served.bells.rung] == ["pump"]
+    assert served.http.get(answer.headers["location"]).json()["id"] == job.id
+
+
+def test_a_job_runs_to_a_report_that_counts_every_row(served):
+    job = served.submit(rows(120), metrics=METRICS, dataset="rivers")["id"]
+    assert served.http.get(f"/v1/jobs/{job}").json()["status"] == "queued"
+    served.work(most=1)
+    half = served.http.get(f"/v1/jobs/{job}").json()
+    assert (half["status"], half["progress"]["done"]) == ("running", 50)
+    assert half["started_at"] is not None
+    not_yet = problem(served.http.get(f"/v1/jobs/{job}/report"), 409)
+    assert "running" in not_yet["detail"]
+    served.work()
+    job_now = served.http.get(f"/v1/jobs/{job}").json()
+    assert (job_now["status"], job_now["progress"]) == ("finished", {"rows": 120, "done": 120, "failed": 0})
+    assert job_now["ended_at"] >= job_now["started_at"] >= job_now["created_at"]
+    answer = served.http.get(f"/v1/jobs/{job}/report")
+    assert answer.headers["content-type"] == "application/json"
+    report = Report.model_validate(answer.json())
+    assert report.provenance.dataset.name == "rivers"
+    mrr = report.systems["default"].metrics["mrr"]
+    assert (mrr.n, mrr.mean) == (120, 0.75)  # 60 rows find it first, 60 second: (60 * 1 + 60 * 1/2) / 120
+    assert report.systems["default"].queries == 120
+
+
+def test_rows_flat_nested_or_with_other_tools_names_are_the_same_dataset(served, tmp_path):
+    flat = rows(4)
+    response = ("answer", "contexts", "retrieved_doc_ids", "latency_ms", "cost_usd")
+    nested = [
+        {**{k: v for k, v in row.items() if k not in response}, "response": {k: row[k] for k in response}}
+        for row in flat
+    ]
+    theirs = {"query": "user_input", "answer": "actual_output", "contexts": "retrieved_contexts"}
+    renamed = [{theirs.get(k, k): v for k, v in row.items()} for row in flat]
+    file = tmp_path / "rows.json"
+    file.write_text(json.dumps(flat))
+    digests = set()
+    for samples in (flat, nested, renamed):
+        job = served.submit(samples, metrics=["mrr"])["id"]
+        served.work()
+        digests.add(served.http.get(f"/v1/jobs/{job}/report").json()["provenance"]["dataset"]["digest"])
+    assert digests == {load(file).digest}
+
+
+def test_without_metrics_the_rows_decide_which_there_are(served):
+    bare = [{"query": "Which?", "relevant_doc_ids": ["a"], "retrieved_doc_ids": ["a"]}]
+    assert "mrr" in served.submit(bare)["metrics"]
+    assert "faithfulness" not in served.submit(bare)["metrics"]
+    assert "faithfulness" in served.submit(rows(1))["metrics"]
+
+
+def test_every_option_reaches_the_configuration(served):
+    options = {
+        "seed": 7,
+        "confidence": 0.9,
+        "accurate": "correctness >= 0.7",
+        "relevant_from": 2,
+        "max_grade": 4,
+        "max_missing": 0.5,
+        "passes": 2,
+        "prices": {"m": {"input_per_1m": 1, "output_per_1m": 2.5}},
+        "cache": False,
+        "concurrency": 4,
+        "timeout_s": 30,
+        "name": "all of them",
+        "judge": "local",
+        "metrics": ["mrr"],
+    }
+    job = served.submit(rows(2), **options)["id"]
+    served.work()
+    used = served.http.get(f"/v1/jobs/{job}/report").json()["provenance"]["configuration"]
+    assert used == {**options, "api_base": None}
+
+
+def test_a_server_without_a_judge_in_the_request_takes_the_operators(redis):
+    with serving(redis.url, Settings(judge="gpt-4o-mini")) as served:
+        assert served.submit(rows(1))["judge"] == "gpt-4o-mini"
+        assert served.submit(rows(1), judge="local")["judge"] == "local"
+
+
+def test_judges_are_those_that_the_operator_lists(redis):
+    with serving(redis.url, Settings(judges="gpt-4o-mini, anthropic/claude-haiku")) as served:
+        assert served.submit(rows(1), judge="llm:gpt-4o-mini")["judge"] == "llm:gpt-4o-mini"
+        assert served.submit(rows(1), judge="anthropic/claude-haiku")
+        found = problem(served.http.post("/v1/jobs", json={"samples": rows(1), "judge": "gpt-4o"}), 422)
+        assert (found["code"], found["where"]) == ("unknown_name", "judge")
+        assert "gpt-4o-mini" in found["hint"]
+
+
+def test_a_server_with_a_key_and_no_list_allows_the_operators_judge_alone(redis):
+    settings = Settings(bootstrap_key="k" * 24, judge="gpt-4o-mini")
+    with serving(redis.url, settings) as served:
+        assert served.submit(rows(1), judge="gpt-4o-mini")
+        assert problem(served.http.post("/v1/jobs", json={"samples": rows(1), "judge": "o3"}), 422)["where"] == "judge"
+
+
+@pytest.mark.parametrize("limit", ["concurrency", "timeout_s"])
+def test_a_request_above_the_operators_limit_is_refused(redis, limit):
+    with serving(redis.url, Settings(max_concurrency=4, max_timeout_s=4)) as served:
+        served.submit(rows(1), **{limit: 4})
+        found = problem(served.http.post("/v1/jobs", json={"samples": rows(1), limit: 5}), 422)
+        assert found["where"] == limit
+        assert "4" in found["detail"]
+
+
+def test_rows_without_a_response_are_nothing_to_evaluate(served):
+    found = problem(served.http.post("/v1/jobs", json={"samples": [{"query": "Which?"}]}), 422)
+    assert found["code"] == NothingToEvaluate.code
+
+
+def test_a_cancelled_job_makes_no_more_calls_and_keeps_what_is_done(served):
+    job = served.submit(rows(120), metrics=METRICS)["id"]
+    served.work(most=1)
+    assert served.http.post(f"/v1/jobs/{job}/cancel").json()["status"] == "cancelled"
+    served.work()
+    after = served.http.get(f"/v1/jobs/{job}").json()
+    assert (after["status"], after["progress"]["done"]) == ("cancelled", 50)
+    assert after["ended_at"] is not None
+    assert len(served.http.get(f"/v1/jobs/{job}/results", params={"limit": 200}).json()["results"]) == 50
+    assert "cancelled" in problem(served.http.get(f"/v1/jobs/{job}/report"), 409)["detail"]
+    again = served.http.delete(f"/v1/jobs/{job}")
+    assert (again.status_code, again.json()) == (200, after)
+
+
+def test_a_finished_job_can_not_be_cancelled(served):
+    job = served.submit(rows(2), metrics=["mrr"])["id"]
+    served.work()
+    for answer in (served.http.delete(f"/v1/jobs/{job}"), served.http.post(f"/v1/jobs/{job}/cancel")):
+        assert "finished already" in problem(answer, 409)["detail"]
+    assert served.http.get(f"/v1/jobs/{job}").json()["status"] == "finished"
+
+
+def test_a_report_is_not_sent_again_to_who_has_it(served):
+    job = served.submit(rows(2), metrics=["mrr"])["id"]
+    served.work()
+    first = served.http.get(f"/v1/jobs/{job}/report")
+    again = served.http.get(f"/v1/jobs/{job}/report", headers={"If-None-Match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    other = served.http.get(f"/v1/jobs/{job}/report", headers={"If-None-Match": '"another"'})
+    assert other.content == first.content
+
+
+def test_a_full_body_is_taken_in_within_five_seconds(served):
+    body = {"samples": rows(4000), "metrics": ["mrr"]}
+    content = json.dumps(body).encode()
+    assert 1_500_000 < len(content) < 2_000_000
+    began = time.perf_counter()
+    answer = served.http.post("/v1/jobs", content=content, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 202
+    assert answer.json()["progress"]["rows"] == 4000
+    assert time.perf_counter() - began < 5

@@ -1,0 +1,117 @@
+"""The API as its callers meet it: uvicorn on a loopback port, over a real Redis. A test rings the bells itself."""
+
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import httpx
+import uvicorn
+
+from ragassay.api.app import create_app
+from ragassay.engine import Tools
+from ragassay.jobs import Jobs
+from ragassay.judges.local import LocalJudge
+from ragassay.prices import Prices
+from ragassay.settings import Settings
+from ragassay.store.redis import RedisStore
+
+
+class Bells:
+    """Remembers what was rung; ``answer`` does the work that a worker would do."""
+
+    def __init__(self):
+        self.rung = []
+
+    def ring(self, job, bell, nonce):
+        self.rung.append(("pump", (job, bell, nonce)))
+
+    def finalize(self, job):
+        self.rung.append(("finalize", (job,)))
+
+    def answer(self, jobs, *, most=10_000):
+        while self.rung and most:
+            use_case, arguments = self.rung.pop(0)
+            getattr(jobs, use_case)(*arguments)
+            most -= 1
+
+
+def lexical(spec, ledger):
+    return Tools(LocalJudge(None), ledger, Prices(spec.prices), None, "the tests need no model")
+
+
+@dataclass
+class Served:
+    """A running server: ``http`` calls it, ``work`` does what workers would do."""
+
+    url: str
+    http: httpx.Client
+    jobs: Jobs
+    bells: Bells
+
+    def work(self, **most):
+        self.bells.answer(self.jobs, **most)
+
+    def submit(self, samples, **options):
+        answer = self.http.post("/v1/jobs", json={"samples": samples, **options})
+        assert answer.status_code == 202, answer.text
+        return answer.json()
+
+
+@contextmanager
+def serving(redis_url, settings=None, *, jobs=None):
+    """Uvicorn in a thread on a free port; ends with the block."""
+    settings = settings or Settings()
+    bells = Bells()
+    jobs = jobs or Jobs(RedisStore(redis_url, patient=False), bells, lexical)
+    options = {"log_level": "error", "ws": "none", "lifespan": "off", "timeout_graceful_shutdown": 2}
+    server = uvicorn.Server(uvicorn.Config(create_app(jobs, settings), host="127.0.0.1", port=0, **options))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    until = time.monotonic() + 10
+    while not server.started:
+        assert time.monotonic() < until, "the server did not start"
+        time.sleep(0.005)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    headers = {"Authorization": f"Bearer {settings.bootstrap_key}"} if settings.bootstrap_key else {}
+    with httpx.Client(base_url=url, trust_env=False, timeout=30, headers=headers) as http:
+        try:
+            yield Served(url, http, jobs, bells)
+        finally:
+            server.should_exit = True
+            thread.join(10)
+            jobs.close()
+            jobs.store.redis.close()
+
+
+def rows(n, **extra):
+    return [
+        {
+            "query_id": f"q{i}",
+            "query": f"Where does river number {i} flow into the sea?",
+            "ground_truth_answer": f"River number {i} reaches the sea at harbour {i}.",
+            "relevant_doc_ids": [f"d{i}"],
+            "answer": f"River number {i} reaches the sea at harbour {i}.",
+            "contexts": [f"River number {i} reaches the sea at harbour {i}.", "It rains a lot there."],
+            "retrieved_doc_ids": [f"d{i}", "d-other"] if i % 2 == 0 else ["d-other", f"d{i}"],
+            "latency_ms": 100.0 + i,
+            "cost_usd": 0.001,
+            **extra,
+        }
+        for i in range(n)
+    ]
+
+
+def problem(answer, status):
+    """The problem document of an answer, checked for what every one must have."""
+    assert answer.status_code == status, f"{answer.status_code} {answer.text}"
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    document = answer.json()
+    assert document["status"] == status
+    assert document["title"]
+    assert document["code"]
+    assert len(document["detail"]) > 10
+    assert "Traceback" not in answer.text
+    return document

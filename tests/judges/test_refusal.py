@@ -1,0 +1,82 @@
+"""What counts as a refusal, and what only mentions that something is not known."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from ragassay.judges.refusal import refuses
+from ragassay.judges.sentences import sentences
+
+REFUSALS = [
+    "I don't know.",
+    "I do not know the answer to that.",
+    "I'm sorry, but I couldn’t find any information about this.",
+    "Sorry, I can't help with that.",
+    "Unfortunately, I was not able to find the release date.",
+    "We don't have enough information to answer.",
+    "There is no information about refunds in the documents.",
+    "There are no search results that answer the question.",
+    "None of the documents mentions a fee.",
+    "No relevant information was found.",
+    "Insufficient context.",
+    "Unable to answer.",
+    "The provided context does not contain the answer.",
+    "The context doesn't mention shipping.",
+    "These documents are not relevant.",
+    "Based on the provided documents, it is not clear who owns it.",
+    "According to the context, there is no mention of a fee.",
+    "As an AI language model, I cannot answer this.",
+    "It is unclear who opened the gate.",
+    "That is not mentioned.",
+    "The answer cannot be found in the given text.",
+    "The information about parks is not provided.",
+    "Not specified.",
+    "Unknown",
+    "N/A",
+    '"I cannot answer this question."',
+    "I could not find it. Please contact support.",
+    "I could not find it. However, the handbook covers refunds.",
+]
+ANSWERS = [
+    "Refunds take 14 days.",
+    "No, refunds are not possible after 30 days.",
+    "No.",
+    "None of the plans is free.",
+    "You can't cancel after the trial.",
+    "The context menu does not open.",
+    "The documents must be signed.",
+    "The answer is 42.",
+    "The information is available on the billing page.",
+    "It is not possible for guests, only for owners.",
+    "Nobody knows.",
+    "The plan includes refunds. The price is not specified.",
+    "I know it well.",
+    "There is no charge for refunds.",
+    "Unknown devices are blocked after 3 attempts, and the owner is told.",
+    "I couldn't find the fee. Refunds take 14 days. They are free. Ask the owner.",
+]
+
+
+@pytest.mark.parametrize("text", REFUSALS)
+def test_a_refusal_is_seen(text):
+    assert refuses(sentences(text))
+
+
+@pytest.mark.parametrize("text", ANSWERS)
+def test_an_answer_is_not_a_refusal(text):
+    assert not refuses(sentences(text))
+
+
+def test_an_empty_answer_is_not_a_refusal():
+    assert not refuses([])
+
+
+@pytest.mark.parametrize(
+    "unit", ["I am sorry ", "unfortunately ", "based on the provided ", "the ", "there is no x ", "the answer is "]
+)
+def test_a_hostile_megabyte_is_read_in_a_moment(unit):
+    began = time.process_time()
+    refuses([unit * (1_000_000 // len(unit))])
+    assert time.process_time() - began < 1.0

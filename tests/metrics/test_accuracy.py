@@ -1,0 +1,138 @@
+"""The rule that calls an answer accurate: how it is read, what it decides, and when it can't."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragassay.errors import BadSettings, UnknownName
+from ragassay.metrics.accuracy import DEFAULT_RULE, AccuracyRule
+from ragassay.metrics.base import METRICS, Chunk, parse
+from ragassay.models import Response, Sample, Score
+
+FAILED = Score.absent("the judge failed", "failed")
+NO_INPUT = Score.absent("no embedding model", "no_input")
+UNDEFINED = Score.absent("the answer is empty")
+
+
+def decide(rule=DEFAULT_RULE, **scores):
+    given = {name: value if isinstance(value, Score) else Score(value=value) for name, value in scores.items()}
+    return AccuracyRule.parse(rule).decide(given)
+
+
+def test_the_default_rule_asks_for_half_of_correctness():
+    assert decide(correctness=0.5).value == 1.0
+    assert decide(correctness=0.49, semantic_similarity=1.0).value == 0.0
+
+
+def test_where_correctness_is_missing_semantic_similarity_decides():
+    for absent in (FAILED, NO_INPUT, UNDEFINED):
+        assert decide(correctness=absent, semantic_similarity=0.8).value == 1.0
+        assert decide(correctness=absent, semantic_similarity=0.79).value == 0.0
+
+
+def test_a_decision_says_what_decided_it():
+    found = decide(correctness=0.2)
+    assert found.reason == "correctness is 0.2, not >= 0.5"
+    assert found.details == {"rule": DEFAULT_RULE, "decided_by": "correctness >= 0.5"}
+    assert decide(correctness=1.0).reason is None
+
+
+@pytest.mark.parametrize(
+    ("correctness", "similarity", "cause", "reason"),
+    [
+        (FAILED, NO_INPUT, "failed", "correctness: the judge failed; semantic_similarity: no embedding model"),
+        (NO_INPUT, NO_INPUT, "no_input", "correctness: no embedding model; semantic_similarity: no embedding model"),
+        (UNDEFINED, NO_INPUT, "no_input", "correctness: the answer is empty; semantic_similarity: no embedding model"),
+        (
+            UNDEFINED,
+            UNDEFINED,
+            "undefined",
+            "correctness: the answer is empty; semantic_similarity: the answer is empty",
+        ),
+    ],
+)
+def test_where_nothing_can_decide_every_reason_is_given(correctness, similarity, cause, reason):
+    found = decide(correctness=correctness, semantic_similarity=similarity)
+    assert (found.value, found.missing, found.reason) == (None, cause, reason)
+
+
+def test_a_metric_that_was_not_computed_is_said_to_be_so():
+    found = decide()
+    assert (found.value, found.missing) == (None, "no_input")
+    assert found.reason == "correctness: was not computed; semantic_similarity: was not computed"
+
+
+def test_all_conditions_joined_by_and_must_hold():
+    rule = "faithfulness >= 0.8 and correctness > 0.5"
+    assert decide(rule, faithfulness=0.8, correctness=0.6).value == 1.0
+    found = decide(rule, faithfulness=0.7, correctness=0.5)
+    assert (found.value, found.reason) == (0.0, "faithfulness is 0.7, not >= 0.8; correctness is 0.5, not > 0.5")
+
+
+def test_one_failing_condition_decides_though_another_is_missing():
+    rule = "faithfulness >= 0.8 and correctness > 0.5 else relevance >= 0.5"
+    assert decide(rule, faithfulness=0.1, correctness=FAILED, relevance=1.0).value == 0.0
+    assert decide(rule, faithfulness=0.9, correctness=FAILED, relevance=1.0).value == 1.0
+
+
+def test_a_metric_for_which_lower_is_better_can_be_bounded_from_above():
+    assert decide("relevance <= 0.5 and correctness < 0.2", relevance=0.5, correctness=0.1).value == 1.0
+    assert decide("correctness < 0.2", correctness=0.2).value == 0.0
+
+
+def test_a_rule_prints_as_it_parses_and_names_its_metrics_once():
+    text = "faithfulness >= 0.8 and correctness > 0.5 else ndcg@10 >= 0.7 and correctness > 0.5"
+    rule = AccuracyRule.parse(text)
+    assert str(rule) == text
+    assert rule.metrics == ("faithfulness", "correctness", "ndcg@10")
+    assert AccuracyRule.parse(str(rule)) == rule
+
+
+def test_spellings_and_spaces_are_taken_as_they_come():
+    assert str(AccuracyRule.parse("  Correctness>=.5  ELSE answer_accuracy >= 8e-1 AND nDCG@10>0 ")) == (
+        "correctness >= 0.5 else semantic_similarity >= 0.8 and ndcg@10 > 0"
+    )
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ("", "can't read ''"),
+        ("correctness", "can't read 'correctness'"),
+        ("correctness = 0.5", "can't read 'correctness = 0.5'"),
+        ("correctness >= 0.5 else", "can't read 'correctness >= 0.5 else'"),
+        ("correctness >= 0.5 or relevance > 0", "can't read"),
+        ("correctness >= half", "'half' is not a number"),
+        ("correctness >= nan", "'nan' is not a number"),
+        ("correctness >= inf", "'inf' is not a number"),
+        ("accurate >= 1", "accurate can't depend on itself"),
+    ],
+)
+def test_a_rule_that_cant_be_read_is_one_clear_error(rule, message):
+    with pytest.raises(BadSettings) as caught:
+        AccuracyRule.parse(rule)
+    assert str(caught.value).startswith(f"accuracy rule {rule!r}: {message}")
+    assert str(caught.value).endswith(f"write, for example, {DEFAULT_RULE}")
+
+
+def test_an_unknown_metric_in_a_rule_lists_the_near_matches():
+    with pytest.raises(UnknownName, match="unknown metric 'corectness'; did you mean correctness"):
+        AccuracyRule.parse("corectness >= 0.5")
+
+
+def rows(*answers):
+    return [Sample(query_id=f"q{n}", query="Is it?", response=Response(answer=a)) for n, a in enumerate(answers)]
+
+
+def test_accurate_is_a_share_over_the_chunk():
+    chunk = Chunk(rows("Yes.", "No.", None), scores={"correctness": [Score(value=0.9), Score(value=0.1), FAILED]})
+    found = parse("accurate").score(chunk)
+    assert [s.value for s in found] == [1.0, 0.0, None]
+    assert found[2].reason == "the response has no answer"
+    assert METRICS.get("accurate").share
+
+
+def test_accurate_follows_the_rule_of_the_run():
+    chunk = Chunk(rows("Yes."), rule=AccuracyRule.parse("rouge1 >= 0.3"), scores={"rouge1": [Score(value=0.3)]})
+    (found,) = parse("accurate").score(chunk)
+    assert found.value == 1.0

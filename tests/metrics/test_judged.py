@@ -1,0 +1,238 @@
+"""Metrics of a verdict: the arithmetic beside each expected number, and what is missing and why."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragassay.metrics.base import Chunk, parse
+from ragassay.metrics.judged import COVERED, RELEVANCE, SUPPORT
+from ragassay.models import FactVerdict, Judgement, Response, Sample, SentenceVerdict, Usage, Verdict
+
+NAMES = ["faithfulness", "completeness", "relevance", "correctness", "context_precision", "context_recall"]
+SUPPORTS = [*SUPPORT, None]
+TRUTHS = ["agrees", "conflicts", "absent", None]
+
+
+def sentence(number, support="supported", truth="agrees", evidence=(), why=""):
+    return SentenceVerdict(
+        id=f"A{number}", text=f"Sentence {number}.", support=support, truth=truth, evidence=evidence, why=why
+    )
+
+
+def fact(number, covered="yes", evidence=(), why=""):
+    return FactVerdict(id=f"G{number}", text=f"Fact {number}.", covered=covered, evidence=evidence, why=why)
+
+
+def verdict(sentences=(), facts=(), **rest):
+    given = {"judge": "test", "relevance": "full", "refusal": False, "has_contexts": True, "has_truth": bool(facts)}
+    return Verdict(**{**given, **rest}, sentences=tuple(sentences), facts=tuple(facts))
+
+
+def score(name, given):
+    return parse(name).function(given)
+
+
+FULL = verdict(
+    [
+        sentence(1, "supported", "agrees", ["C1.1"]),
+        sentence(2, "partly", "absent", ["C2.1", "C3.1"], why="not in the contexts: free"),
+        sentence(3, "contradicted", "conflicts", ["C1.2"], why="C1.2 says otherwise"),
+        sentence(4, "not_found", "agrees", why="no context says so"),
+    ],
+    [
+        fact(1, "yes", ["C2.1"]),
+        fact(2, "partly", ["C4.2", "C2.3"], why="the answer lacks: shipping"),
+        fact(3, "no", why="the answer lacks: Monday"),
+    ],
+    relevance="mostly",
+    why="it leaves out how",
+)
+
+
+def test_faithfulness_counts_partly_as_half():
+    found = score("faithfulness", FULL)
+    assert found.value == (1 + 0.5 + 0 + 0) / 4
+    assert found.reason == "A2: not in the contexts: free; A3: C1.2 says otherwise; A4: no context says so"
+    assert found.details == {"sentences": 4, "supported": 1, "partly": 1, "contradicted": 1, "not_found": 1}
+
+
+def test_completeness_counts_partly_as_half():
+    found = score("completeness", FULL)
+    assert found.value == (1 + 0.5 + 0) / 3
+    assert found.reason == "G2: the answer lacks: shipping; G3: the answer lacks: Monday"
+    assert found.details == {"facts": 3, "yes": 1, "partly": 1, "no": 1}
+
+
+def test_correctness_is_the_f1_of_agreement_and_completeness():
+    precision, recall = 2 / 4, 1.5 / 3
+    found = score("correctness", FULL)
+    assert found.value == pytest.approx(2 * precision * recall / (precision + recall))  # 0.5
+    assert found.reason.startswith("A3: C1.2 says otherwise; G2: ")
+    assert found.details == {"precision": 0.5, "recall": 0.5, "agrees": 2, "conflicts": 1, "absent": 1}
+
+
+def test_an_unequal_precision_and_recall_give_their_harmonic_mean():
+    given = verdict([sentence(1, truth="agrees"), sentence(2, truth="absent"), sentence(3, truth="absent")], [fact(1)])
+    assert score("correctness", given).value == pytest.approx(0.5)  # P 1/3, R 1 -> 2/3 / 4/3
+
+
+def test_correctness_is_zero_when_nothing_agrees_and_nothing_is_covered():
+    given = verdict([sentence(1, truth="conflicts")], [fact(1, "no")])
+    found = score("correctness", given)
+    assert (found.value, found.reason) == (0.0, "A1: conflicts with the ground truth")
+
+
+@pytest.mark.parametrize(
+    ("step", "value"), [("none", 0), ("barely", 0.25), ("partly", 0.5), ("mostly", 0.75), ("full", 1)]
+)
+def test_relevance_is_one_of_five_steps(step, value):
+    assert score("relevance", verdict([sentence(1)], relevance=step)).value == value
+
+
+def test_relevance_marks_a_refusal():
+    found = score("relevance", verdict([sentence(1)], relevance="barely", refusal=True, why="it points elsewhere"))
+    assert found.reason == "the answer refuses; it points elsewhere"
+    assert found.details == {"step": "barely", "refusal": True}
+    assert score("relevance", verdict([sentence(1)])).reason is None
+
+
+def test_context_precision_is_the_average_precision_of_the_contexts_that_hold_facts():
+    found = score("context_precision", FULL)
+    assert found.value == (1 / 2 + 2 / 4) / 2  # facts rest on contexts 2 and 4
+    assert found.details == {"needed": [2, 4], "by": "facts"}
+
+
+def test_without_ground_truth_the_contexts_that_sentences_rest_on_were_needed():
+    found = score("context_precision", FULL.model_copy(update={"facts": (), "has_truth": False}))
+    assert found.value == pytest.approx((1 / 1 + 2 / 2 + 3 / 3) / 3)  # A1 on 1, A2 on 2 and 3; A3 is contradicted
+    assert found.details == {"needed": [1, 2, 3], "by": "sentences"}
+
+
+def test_evidence_of_a_contradiction_is_no_support():
+    given = verdict([sentence(1, "contradicted", evidence=["C1.1"]), sentence(2, "partly", evidence=["C3.1"])])
+    assert score("context_precision", given).value == 1 / 3
+
+
+def test_context_precision_is_undefined_when_no_context_was_needed():
+    for unneeded, reason in (
+        (verdict([sentence(1)], [fact(1, "yes")]), "no context holds a fact of the ground truth"),
+        (verdict([sentence(1, "not_found")]), "no sentence rests on a context"),
+        (verdict([]), "the answer is empty"),
+    ):
+        found = score("context_precision", unneeded)
+        assert (found.value, found.missing, found.reason) == (None, "undefined", reason)
+
+
+def test_context_recall_is_the_share_of_facts_with_evidence():
+    found = score("context_recall", FULL)
+    assert found.value == pytest.approx(2 / 3)
+    assert found.reason == "not in the contexts: G3"
+    assert found.details == {"facts": 3, "found": 2}
+    assert score("context_recall", verdict([], [fact(1, "no", ["C1.1"])])).value == 1.0
+
+
+def test_an_empty_answer_has_no_faithfulness_and_zero_of_the_rest():
+    empty = verdict([], [fact(1, "no", ["C2.1"])], relevance="none")
+    found = score("faithfulness", empty)
+    assert (found.value, found.missing, found.reason) == (None, "undefined", "the answer is empty")
+    for name in ("completeness", "correctness", "relevance"):
+        assert (score(name, empty).value, score(name, empty).reason) == (0.0, "the answer is empty")
+    assert score("context_precision", empty).value == 1 / 2
+    assert score("context_recall", empty).value == 1.0
+
+
+def test_an_empty_answer_has_zero_even_where_the_judge_said_nothing():
+    empty = verdict([], [fact(1, None)], relevance=None)
+    assert [score(name, empty).value for name in ("completeness", "correctness", "relevance")] == [0.0, 0.0, 0.0]
+
+
+def test_without_contexts_what_needs_them_is_missing_for_lack_of_input():
+    given = verdict([sentence(1, None)], [fact(1)], has_contexts=False)
+    for name in ("faithfulness", "context_precision", "context_recall"):
+        found = score(name, given)
+        assert (found.value, found.missing, found.reason) == (None, "no_input", "the response has no contexts")
+
+
+def test_without_ground_truth_what_needs_it_is_missing_for_lack_of_input():
+    for name in ("completeness", "correctness", "context_recall"):
+        found = score(name, verdict([sentence(1, truth=None)]))
+        assert (found.value, found.missing, found.reason) == (None, "no_input", "the query has no ground truth")
+
+
+def test_an_unanswered_unit_makes_a_metric_missing_and_is_named():
+    support = verdict([sentence(1), sentence(2, None), sentence(3, None)])
+    for name in ("faithfulness", "context_precision"):
+        found = score(name, support)
+        assert (found.value, found.missing, found.reason) == (None, "failed", "the judge left A2, A3 unanswered")
+    facts = verdict([sentence(1)], [fact(1), fact(2, None)])
+    for name in ("completeness", "correctness", "context_precision", "context_recall"):
+        found = score(name, facts)
+        assert (found.value, found.missing, found.reason) == (None, "failed", "the judge left G2 unanswered")
+    truth = score("correctness", verdict([sentence(1, truth=None)], [fact(1)]))
+    assert (truth.missing, truth.reason) == ("failed", "the judge left A1 unanswered")
+    step = score("relevance", verdict([sentence(1)], relevance=None))
+    assert (step.missing, step.reason) == ("failed", "the judge did not say how far the answer addresses the query")
+
+
+def test_long_lists_of_reasons_and_of_ids_are_cut():
+    many = verdict([sentence(n, "not_found", why="no") for n in range(1, 8)])
+    assert score("faithfulness", many).reason == "A1: no; A2: no; A3: no; A4: no; A5: no; and 2 more"
+    unanswered = verdict([sentence(n, None) for n in range(1, 8)])
+    assert score("faithfulness", unanswered).reason == "the judge left A1, A2, A3, A4, A5 and 2 more unanswered"
+
+
+def sample(answer="Yes.", contexts=("A context.",), truths=("Yes.",)):
+    response = Response(answer=answer, contexts=contexts)
+    return Sample(query_id="q", query="Is it?", ground_truth_answer=truths, response=response)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_without_verdict_say_why(name):
+    failed = Judgement(reason="the provider is away", usage=Usage(calls=1))
+    chunk = Chunk([sample(), sample(), sample()], [Judgement(verdict=FULL), failed, None])
+    given, away, unasked = parse(name).score(chunk)
+    assert given.value is not None
+    assert (away.value, away.missing, away.reason) == (None, "failed", "the provider is away")
+    assert (unasked.value, unasked.missing, unasked.reason) == (None, "no_input", "no judge was asked")
+
+
+def test_a_row_without_the_input_is_missing_whatever_the_judge_says():
+    row = Chunk([sample(answer=None, contexts=None, truths=())], [Judgement(verdict=FULL)])
+    reasons = {name: parse(name).score(row)[0].reason for name in NAMES}
+    assert reasons == {
+        **dict.fromkeys(["faithfulness", "completeness", "relevance", "correctness"], "the response has no answer"),
+        **dict.fromkeys(["context_precision", "context_recall"], "the response has no contexts"),
+    }
+
+
+EVIDENCE = st.lists(st.sampled_from(["C1.1", "C1.2", "C2.1", "C3.4", "C7.1"]), max_size=3, unique=True)
+SENTENCES = st.lists(st.tuples(st.sampled_from(SUPPORTS), st.sampled_from(TRUTHS), EVIDENCE), max_size=6)
+FACTS = st.lists(st.tuples(st.sampled_from([*COVERED, None]), EVIDENCE), max_size=6)
+
+
+@given(SENTENCES, FACTS, st.sampled_from([*RELEVANCE, None]), st.booleans(), st.randoms())
+def test_values_lie_between_0_and_1_and_do_not_depend_on_the_order_of_units(sentences, facts, step, contexts, random):
+    units = [sentence(n, s, t, e) for n, (s, t, e) in enumerate(sentences, 1)]
+    truths = [fact(n, c, e) for n, (c, e) in enumerate(facts, 1)]
+    given = verdict(units, truths, relevance=step, has_contexts=contexts)
+    mixed = given.model_copy(update={"sentences": _shuffled(units, random), "facts": _shuffled(truths, random)})
+    for name in NAMES:
+        found = score(name, given)
+        assert found.reason if found.value is None else 0.0 <= found.value <= 1.0
+        assert score(name, mixed).value == pytest.approx(found.value)
+
+
+@given(SENTENCES.filter(len), st.integers(0, 5))
+def test_more_support_never_lowers_faithfulness(sentences, place):
+    units = [sentence(n, s or "not_found", t, e) for n, (s, t, e) in enumerate(sentences, 1)]
+    better = list(units)
+    better[place % len(units)] = better[place % len(units)].model_copy(update={"support": "supported"})
+    assert score("faithfulness", verdict(better)).value >= score("faithfulness", verdict(units)).value
+
+
+def _shuffled(units, random):
+    mixed = list(units)
+    random.shuffle(mixed)
+    return tuple(mixed)

@@ -1,0 +1,173 @@
+"""Likeness of meaning: cosines of one call per chunk, and BERTScore that equals bert-score's own."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+from ragassay.embeddings import FakeEmbedder, LocalEmbedder, bundled_model
+from ragassay.errors import Unavailable
+from ragassay.metrics.base import Chunk, parse
+from ragassay.metrics.semantic import BertScorer, bertscore_missing
+from ragassay.models import Response, Sample
+
+PAIRS = [
+    ("Paris is the capital of France.", "The capital of France is Paris."),
+    ("Refunds take 14 days.", "You get your money back within two weeks."),
+    ("The sky is blue.", "Refunds take 14 days."),
+]
+
+
+class Known:
+    """An embedder whose vectors are given."""
+
+    name = "known"
+
+    def __init__(self, **vectors):
+        self.vectors = vectors
+        self.calls = []
+
+    def embed(self, texts):
+        self.calls.append(list(texts))
+        return np.array([self.vectors[text] for text in texts], dtype=np.float32)
+
+
+class Away:
+    name = "away"
+
+    def embed(self, texts):
+        raise Unavailable("the embedding server is away")
+
+
+def sample(answer, *truths, number=0):
+    return Sample(query_id=f"q{number}", query="Which?", ground_truth_answer=truths, response=Response(answer=answer))
+
+
+def similarity(samples, embedder, **options):
+    return parse("semantic_similarity").score(Chunk(samples, embedder=embedder, **options))
+
+
+def test_similarity_is_the_cosine_to_the_nearest_ground_truth():
+    known = Known(a=[1.0, 0.0], b=[0.6, 0.8], c=[0.8, 0.6])
+    (found,) = similarity([sample("a", "b", "c")], known)
+    assert found.value == pytest.approx(0.8)  # 1 x 0.8 + 0 x 0.6, above 0.6
+    assert found.details == {"truth": 1}
+
+
+def test_a_negative_cosine_is_clipped_to_zero():
+    (found,) = similarity([sample("a", "b")], Known(a=[1.0, 0.0], b=[-1.0, 0.0]))
+    assert (found.value, found.details) == (0.0, None)
+
+
+def test_a_cosine_a_little_above_one_is_clipped_to_one():
+    (found,) = similarity([sample("a", "b")], Known(a=[1.0, 0.0], b=[1.0001, 0.0]))
+    assert found.value == 1.0
+
+
+def test_values_are_rounded_to_six_digits():
+    (found,) = similarity([sample("a", "b")], Known(a=[1.0, 0.0], b=[0.12345678, 0.9]))
+    assert found.value == 0.123457
+
+
+def test_a_chunk_is_embedded_in_one_call_each_text_once_in_a_fixed_order():
+    fake = FakeEmbedder()
+    similarity([sample("same", "other"), sample("longer", "same"), sample("", "unread"), sample("x", " ")], fake)
+    assert fake.calls == [("same", "other", "longer")]
+
+
+def test_rows_keep_their_own_score_or_reason():
+    fake = FakeEmbedder(dimensions=4096)
+    rows = [sample("red green", "green blue"), sample(None, "x"), sample(" ", "x"), sample("x", ""), sample("x")]
+    found = similarity(rows, fake)
+    assert found[0].value == pytest.approx(0.5)  # 1 shared word / (sqrt 2 x sqrt 2)
+    assert [(s.value, s.reason) for s in found[1:]] == [
+        (None, "the response has no answer"),
+        (0.0, "the answer is empty"),
+        (None, "the ground truth answer is empty"),
+        (None, "the query has no ground truth answer"),
+    ]
+
+
+def test_without_an_embedding_model_the_reason_holds_the_command():
+    missing = "an embedding model needs the extra 'local'; install it: pip install 'ragassay[local]'"
+    (found,) = similarity([sample("a", "b")], None, no_embedder=missing)
+    assert (found.value, found.missing, found.reason) == (None, "no_input", missing)
+
+
+def test_a_model_that_is_away_is_a_failure_of_the_rows_that_needed_it():
+    found = similarity([sample("a", "b"), sample("", "b")], Away())
+    assert (found[0].value, found[0].missing, found[0].reason) == (None, "failed", "the embedding server is away")
+    assert found[1].value == 0.0
+
+
+def test_answer_accuracy_is_another_name():
+    assert parse("answer_accuracy") == parse("semantic_similarity")
+
+
+def test_the_bundled_model_ranks_paraphrase_above_the_unrelated():
+    same, paraphrase, unrelated = similarity([sample(*pair) for pair in PAIRS], LocalEmbedder())
+    assert same.value > 0.9 > paraphrase.value > 0.4 > unrelated.value
+
+
+@pytest.fixture(scope="module")
+def scorer():
+    return BertScorer(bundled_model())
+
+
+def test_bertscore_equals_bert_score_on_one_pair_at_a_time(scorer):
+    from bert_score import BERTScorer
+
+    theirs = BERTScorer(model_type=str(bundled_model()), num_layers=6)
+    for answer, truth in PAIRS:
+        expected = [float(part[0]) for part in theirs.score([answer], [truth])]
+        assert scorer.score(answer, truth) == pytest.approx(expected, abs=1e-6)
+
+
+def test_bertscore_of_a_text_does_not_depend_on_its_neighbours():
+    alone = [bertscore([sample(*pair)])[0].value for pair in PAIRS]
+    assert [s.value for s in bertscore([sample(*pair) for pair in reversed(PAIRS)])] == alone[::-1]
+
+
+def test_bertscore_says_which_model_and_layer(scorer):
+    precision, recall, f1 = scorer.score(*PAIRS[0])
+    (found,) = bertscore([sample(*PAIRS[0])])
+    assert found.value == f1
+    assert found.details == {
+        "model": "all-MiniLM-L6-v2",
+        "layer": 6,
+        "rescaled": False,
+        "precision": precision,
+        "recall": recall,
+    }
+    assert f1 == pytest.approx(2 * precision * recall / (precision + recall), abs=1e-6)
+
+
+def test_bertscore_takes_the_best_ground_truth():
+    answer, truth = PAIRS[0]
+    assert (
+        bertscore([sample(answer, "The sky is blue.", truth)])[0].value == bertscore([sample(answer, truth)])[0].value
+    )
+
+
+def test_bertscore_settles_texts_without_a_word_itself(scorer, capsys):
+    found = bertscore([sample("", "x"), sample("x", " ")])
+    assert [(s.value, s.reason) for s in found] == [
+        (0.0, "the answer is empty"),
+        (None, "the ground truth answer is empty"),
+    ]
+    assert scorer.score("\u200b", "x") == scorer.score("x", "\ufffd") == (0.0, 0.0, 0.0)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_without_bert_score_the_reason_holds_the_command(monkeypatch):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "bert_score" else found(name))
+    assert bertscore_missing() == "bertscore_f1 needs the extra 'local'; install it: pip install 'ragassay[local]'"
+    (score,) = bertscore([sample("a", "b")])
+    assert (score.value, score.missing, score.reason) == (None, "no_input", bertscore_missing())
+
+
+def bertscore(samples):
+    return parse("bertscore_f1").score(Chunk(samples))

@@ -1,0 +1,137 @@
+"""Metrics of words: equal to rouge-score and SQuAD where those are defined, and sensible where they are not."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rouge_score.rouge_scorer import RougeScorer
+
+from ragassay.metrics import text as text_metrics
+from ragassay.metrics.base import METRICS, Chunk, parse
+from ragassay.metrics.text import normalised
+from ragassay.models import Response, Sample
+
+NAMES = ["rouge1", "rouge2", "rougeL", "exact_match", "token_f1"]
+ASCII = st.text(alphabet=st.characters(codec="ascii"), max_size=60)
+
+
+def sample(answer, *truths):
+    response = Response(answer=answer)
+    return Sample(query_id="q", query="Which?", ground_truth_answer=truths, response=response)
+
+
+def score(name, answer, *truths):
+    return parse(name).score(Chunk([sample(answer, *truths)]))[0]
+
+
+def value(name, answer, *truths):
+    return score(name, answer, *truths).value
+
+
+def test_rouge_1_counts_shared_words():
+    # answer 5 words, truth 4, shared: the, cat, sat -> P 3/5, R 3/4, F = 2 x 3 / (5 + 4)
+    assert value("rouge1", "The cat sat on it", "the cat sat down") == pytest.approx(6 / 9)
+
+
+def test_rouge_2_counts_shared_pairs():
+    # pairs: answer 4, truth 3, shared: the-cat, cat-sat -> F = 2 x 2 / (4 + 3)
+    assert value("rouge2", "The cat sat on it", "the cat sat down") == pytest.approx(4 / 7)
+
+
+def test_rouge_l_takes_the_longest_common_subsequence():
+    # a c d of a b c d and a c e d -> F = 2 x 3 / (4 + 4)
+    assert value("rougeL", "a b c d", "a c e d") == pytest.approx(6 / 8)
+
+
+def test_rouge_finds_words_of_every_script():
+    for name in ("rouge1", "rouge2", "rougeL"):
+        assert value(name, "Привет, большой мир", "привет большой мир") == 1.0
+        assert value(name, "今天下雨", "今天下雨") == 1.0
+        assert value(name, "हिन्दी भाषा है", "हिन्दी भाषा है") == 1.0
+    assert value("rouge1", "今天下雨", "今天下雪") == pytest.approx(3 / 4)  # 3 of 4 characters
+    assert value("rouge1", "हिन्दी भाषा", "हिन्दी गाना") == pytest.approx(1 / 2)  # vowel signs do not part a word
+
+
+@given(answer=ASCII, truth=ASCII.filter(str.strip))
+def test_rouge_equals_rouge_score_on_ascii(answer, truth):
+    expected = RougeScorer(["rouge1", "rouge2", "rougeL"]).score(truth, answer)
+    for name in ("rouge1", "rouge2", "rougeL"):
+        assert value(name, answer, truth) == pytest.approx(expected[name].fmeasure, abs=1e-12)
+
+
+def test_a_text_too_long_for_rouge_l_is_missing_with_the_reason(monkeypatch):
+    monkeypatch.setattr(text_metrics, "MOST_CELLS", 5)
+    assert value("rougeL", "a b", "a b") == 1.0  # 4 pairs of words
+    found = score("rougeL", "a b c", "x", "a b")
+    assert (found.value, found.missing) == (None, "undefined")
+    assert found.reason == "answer and ground truth are too long for rougeL (6 pairs of words)"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The Eiffel Tower!", "eiffel tower"),
+        ("  an  apple,\ta pear ", "apple pear"),
+        ("theatre and another", "theatre and another"),
+        ("U.S.A.", "usa"),
+        ("it's 3.5 %", "its 35"),
+        ("“Paris” — la ville", "paris la ville"),
+        ("今天下雨。", "今 天 下 雨"),
+        ("Café", "café"),
+        ("Cafe\u0301", "café"),
+        ("", ""),
+    ],
+)
+def test_normalisation_drops_case_punctuation_articles_and_white_space(text, expected):
+    assert normalised(text) == expected
+
+
+def test_exact_match_is_one_or_zero():
+    assert value("exact_match", "The Eiffel Tower.", "eiffel tower") == 1.0
+    assert value("exact_match", "Eiffel", "eiffel tower") == 0.0
+    assert METRICS.get("exact_match").share
+
+
+def test_token_f1_counts_shared_words_with_their_number():
+    # answer: in paris paris (3), truth: paris in france (3), shared: in, paris -> 2 x 2 / 6
+    assert value("token_f1", "In Paris, Paris", "Paris in France") == pytest.approx(4 / 6)
+    assert value("token_f1", "London", "Paris") == 0.0
+
+
+def test_token_f1_of_a_truth_without_words_is_that_of_squad():
+    assert value("token_f1", "the", "a") == 1.0  # both normalise to nothing
+    assert value("token_f1", "Paris", "a") == 0.0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_of_several_ground_truths_the_best_counts_and_is_named(name):
+    found = score(name, "fourteen days", "two weeks", "fourteen days", "14 days")
+    assert found.value == 1.0
+    assert found.details == {"truth": 1}
+    assert score(name, "fourteen days", "fourteen days").details is None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_empty_answer_scores_zero_and_says_why(name):
+    for answer in ("", " \n"):
+        found = score(name, answer, "Paris")
+        assert (found.value, found.reason) == (0.0, "the answer is empty")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_answer_or_ground_truth_the_row_is_missing(name):
+    assert score(name, None, "Paris").reason == "the response has no answer"
+    assert score(name, "Paris").reason == "the query has no ground truth answer"
+    found = score(name, "Paris", " ", "")
+    assert (found.value, found.missing, found.reason) == (None, "no_input", "the ground truth answer is empty")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(answer=st.text(max_size=40), truths=st.lists(st.text(max_size=40).filter(str.strip), min_size=1, max_size=3))
+def test_values_lie_between_0_and_1_and_do_not_depend_on_the_order_of_truths(name, answer, truths):
+    found = value(name, answer, *truths)
+    assert 0.0 <= found <= 1.0
+    assert value(name, answer, *reversed(truths)) == found
+    if answer.strip():
+        assert value("exact_match", answer, *truths, answer) == 1.0

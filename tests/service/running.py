@@ -1,0 +1,242 @@
+"""A service that tests start, watch, hurt and stop: ``ragassay up`` as a user would run it, on a free port."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import orjson
+import psutil
+import redis
+import zstandard
+
+ROOT = Path(__file__).parents[2]
+JUDGED = ["faithfulness", "completeness", "relevance", "correctness", "context_precision", "accurate", "ndcg@10", "mrr"]
+
+
+def environment(**settings):
+    """What a command of the service gets: no settings of a developer, and ``settings``."""
+    kept = {k: v for k, v in os.environ.items() if not (k.startswith("RAGASSAY_") or k.endswith("_API_KEY"))}
+    given = {f"RAGASSAY_{name.upper()}": str(value) for name, value in settings.items()}
+    return {**kept, **given}
+
+
+def until(there: Callable[[], object], within_s: float, what: str):
+    """What ``there`` gives as soon as it is true; fails loudly when that takes too long."""
+    limit = time.monotonic() + within_s
+    while True:
+        if found := there():
+            return found
+        if time.monotonic() > limit:
+            raise AssertionError(f"{what}: not within {within_s:g} s")
+        time.sleep(0.02)
+
+
+class Service:
+    """``ragassay up`` in a folder of its own. ``took`` is the time from its start until ``/healthz`` answered."""
+
+    def __init__(self, *options, workers=2, data=None, env=None, **settings):
+        self.folder = Path(tempfile.mkdtemp(prefix="ra-up-"))
+        self.data = data or self.folder / "data"
+        settings = {"home": self.folder / "home", "lease_s": 2, "sweep_s": 0.5, "preload": "llm", **settings}
+        self._environment = {**environment(**settings), **(env or {})}
+        self._command = [sys.executable, "-m", "ragassay.cli", "up", "--port", "0", "--data", str(self.data),
+                         "--workers", str(workers), *options]  # fmt: skip
+        self.said: list[str] = []
+        self.complained: list[str] = []
+        self.process: subprocess.Popen[str] | None = None
+        self.url = ""
+
+    def start(self):
+        """Start it and wait until the API answers."""
+        began = time.monotonic()
+        self.process = subprocess.Popen(
+            self._command, env=self._environment, cwd=self.folder, text=True, start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        lines: queue.Queue[str] = queue.Queue()
+        self._readers = [
+            threading.Thread(target=self._read, args=(self.process.stdout, self.said, lines), daemon=True),
+            threading.Thread(target=self._read, args=(self.process.stderr, self.complained, None), daemon=True),
+        ]
+        for reader in self._readers:
+            reader.start()
+        limit = time.monotonic() + 40
+        while time.monotonic() < limit and self.process.poll() is None:
+            try:
+                line = lines.get(timeout=0.1)
+            except queue.Empty:
+                continue
+            if found := re.search(r"ragassay is up: (http://\S+)", line):
+                self.url = found.group(1)
+                break
+        else:
+            self.process.wait(10)
+            raise AssertionError(f"up did not come up: {self.said} {self.complained}\n{self.logs()}")
+        self.client = httpx.Client(base_url=self.url, timeout=30)
+        assert self.client.get("/healthz").status_code == 200
+        self.took = time.monotonic() - began
+        return self
+
+    @staticmethod
+    def _read(stream, said, lines):
+        for line in stream:
+            said.append(line.rstrip())
+            if lines is not None:
+                lines.put(line)
+
+    def ready(self, within_s=60):
+        """Wait until a worker is there."""
+        until(lambda: "workers are ready" in "\n".join(self.said), within_s, "workers")
+        return self
+
+    def stop(self, number=signal.SIGTERM):
+        """Stop it as a user would; returns the seconds it took."""
+        began = time.monotonic()
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(number)
+            self.process.wait(30)
+        return time.monotonic() - began
+
+    def remove(self):
+        """Stop it, and take its folder away."""
+        self.stop()
+        if self.process:
+            for reader in self._readers:
+                reader.join(5)
+            self.process.stdout.close()
+            self.process.stderr.close()
+        if self.url:
+            self.client.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self):
+        try:
+            return self.start()
+        except BaseException:
+            self.remove()
+            raise
+
+    def __exit__(self, *_):
+        self.remove()
+
+    def logs(self):
+        return "\n".join(f"== {p.name}\n{p.read_text()[-3000:]}" for p in sorted((self.data / "logs").glob("*.log")))
+
+    # --- its processes ---
+
+    def tree(self):
+        """All processes that it started, and theirs."""
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+    def part(self, word):
+        """The leading process of a part: ``redis-server``, ``serve``, ``celery``, ``beat``, ``watchdog``."""
+
+        def leader():
+            for process in psutil.Process(self.process.pid).children():
+                with suppress(psutil.NoSuchProcess):
+                    if word in " ".join(process.cmdline()) and process.status() != psutil.STATUS_ZOMBIE:
+                        return process
+            return None
+
+        return until(leader, 15, f"a process {word}")
+
+    @property
+    def redis(self):
+        """A connection to its Redis."""
+        return redis.Redis(unix_socket_path=str(self.data / "redis" / "redis.sock"))
+
+    # --- jobs ---
+
+    def submit(self, rows, judge="gpt-4o-mini", **more):
+        """The id of a new job."""
+        body = {"samples": rows, "judge": judge, "metrics": JUDGED, "accurate": "correctness >= 0.5", **more}
+        answer = self.client.post("/v1/jobs", json={k: v for k, v in body.items() if v is not None})
+        assert answer.status_code == 202, answer.text
+        return answer.json()["id"]
+
+    def job(self, job):
+        return self.client.get(f"/v1/jobs/{job}").raise_for_status().json()
+
+    def finished(self, job, within_s=60):
+        """Wait for a job's end; its report."""
+
+        def ended():
+            found = self.job(job)
+            assert found["status"] not in ("failed", "cancelled"), found
+            return found["status"] == "finished"
+
+        try:
+            until(ended, within_s, f"job {job}")
+        except AssertionError:
+            raise AssertionError(f"{self.job(job)} {self.complained}\n{self.logs()}") from None
+        return self.report(job)
+
+    def report(self, job):
+        return self.client.get(f"/v1/jobs/{job}/report").raise_for_status().json()
+
+    def settled(self, job):
+        """The texts of the job's replies that are settled, as Redis has them at this moment."""
+        connection, texts = self.redis, []
+        for key in connection.scan_iter(f"ra:{{{job}}}:calls:*"):
+            blobs = [blob for blob in connection.hvals(key) if not blob.startswith(b"?")]
+            texts += [orjson.loads(zstandard.decompress(blob))["text"] for blob in blobs]
+        connection.close()
+        return texts
+
+
+def rows(count, of="thing"):
+    """Recorded responses to ``count`` different questions."""
+    return [
+        {
+            "query_id": f"{of}-{n}",
+            "query": f"How heavy is {of} number {n}?",
+            "ground_truth_answer": f"The {of} number {n} weighs {n} grams. It is blue.",
+            "relevant_doc_ids": [f"{of}-{n}", "scales"],
+            "category": ("factual", "conceptual")[n % 2],
+            "answer": f"It weighs {n} grams. It is round.",
+            "contexts": [f"The {of} number {n} weighs {n} grams. It is blue.", "Scales weigh things."],
+            "retrieved_doc_ids": [f"{of}-{n}", "other"][:: 1 if n % 3 else -1],
+            "model": "gpt-4o-mini",
+            "input_tokens": 800 + n,
+            "output_tokens": 40,
+            "latency_ms": 200 + n,
+        }
+        for n in range(count)
+    ]
+
+
+def comparable(report):
+    """A report without ids, times and measured durations: what has to be the same whoever made it."""
+
+    def strip(value, inside=""):
+        if isinstance(value, list):
+            return [strip(one, inside) for one in value]
+        if not isinstance(value, dict):
+            return value
+        spent = inside in ("evaluation", "waste", "usage")
+        return {
+            key: strip(one, key)
+            for key, one in value.items()
+            if not (key.endswith("_at") or key == "duration_ms" or (spent and key == "latency_ms"))
+        }
+
+    return strip({key: value for key, value in report.items() if key != "run"})
+
+
+def write_rows(path, made):
+    path.write_text("".join(json.dumps(row) + "\n" for row in made))
+    return path

@@ -1,0 +1,248 @@
+"""Do intervals hold what they promise? Simulated on data as evaluations bring them.
+
+RAGASSAY_SLOW_TESTS=1 runs twenty times as many simulations, in about ten minutes on one core.
+"""
+
+import functools
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats as scipy_stats
+
+from ragassay.stats import (
+    ConfidenceSequence,
+    bootstrap_interval,
+    incremental_cost,
+    mean_interval,
+    non_inferiority,
+    paired,
+    ratio_interval,
+    share_interval,
+    welch,
+    wilson_interval,
+)
+
+PAGE = Path(__file__).parents[2] / "docs" / "statistics.md"
+MORE = 20 if os.environ.get("RAGASSAY_SLOW_TESTS") == "1" else 1
+MANY, SOME = 2500 * MORE, 500 * MORE  # formulas; resampling
+
+GRADES = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
+USUAL, BETTER, NEARLY_ALL = [0.05, 0.1, 0.15, 0.3, 0.4], [0.02, 0.06, 0.12, 0.3, 0.5], [0.02, 0.02, 0.03, 0.03, 0.9]
+GAINS, GAIN_SHARES = np.array([-1, -0.5, -0.25, 0, 0.25, 0.5, 1]), [0.02, 0.04, 0.09, 0.55, 0.15, 0.1, 0.05]
+MEAN_GAIN = float(GAINS @ GAIN_SHARES)
+
+
+def grades(rng, n, shares=USUAL):
+    return rng.choice(GRADES, n, p=shares)
+
+
+def gains(rng, n):
+    return rng.choice(GAINS, n, p=GAIN_SHARES)
+
+
+def scores_in_documents(rng, n):
+    """n documents with three questions each, that are harder or easier together; the mean is 0.6."""
+    shift = np.repeat(rng.uniform(-0.2, 0.2, n), 3)
+    return 0.6 + shift + rng.uniform(-0.2, 0.2, 3 * n), np.repeat(np.arange(n), 3)
+
+
+def answers_in_documents(rng, n):
+    """n documents with four questions each; a share of 0.8 is right, intraclass correlation 0.3."""
+    groups = np.repeat(np.arange(n), 4)
+    return rng.random(4 * n) < rng.beta(0.8 * 7 / 3, 0.2 * 7 / 3, n)[groups], groups
+
+
+def costs(rng, n):
+    return rng.lognormal(0.0, 0.5, n)  # mean exp(0.125)
+
+
+def seed(rng):
+    return int(rng.integers(2**31))
+
+
+def in_documents(make, column_and_groups):
+    column, groups = column_and_groups
+    return make(column, groups=groups)
+
+
+def cost_per_accurate(rng, n, share):
+    return ratio_interval(costs(rng, n), rng.random(n) < share, seed=seed(rng), resamples=1000)
+
+
+def cost_per_accurate_in_documents(rng, n):
+    groups = np.repeat(np.arange(n), 3)
+    right = rng.random(3 * n) < rng.uniform(0.4, 0.8, n)[groups]
+    return ratio_interval(costs(rng, 3 * n), right, groups=groups, seed=seed(rng), resamples=1000)
+
+
+def one_more(rng, n):
+    """B is right where A is in 9 of 10 cases and where A is not in 5 of 10, at 1.4 times the cost: + 0.2 answers."""
+    right_a, cost_a = rng.random(n) < 0.5, costs(rng, n)
+    right_b = rng.random(n) < np.where(right_a, 0.9, 0.5)
+    cost_b = 1.4 * cost_a * rng.lognormal(-0.02, 0.2, n)
+    return incremental_cost(cost_a, right_a, cost_b, right_b, seed=seed(rng), resamples=1000).interval
+
+
+COST = float(np.exp(0.125))
+CASES = {
+    "mean of graded scores, t": (MANY, lambda r, n: mean_interval(grades(r, n), bounds=(0, 1)), GRADES @ USUAL),
+    "mean of graded scores, quasi-binomial": (
+        MANY,
+        lambda r, n: mean_interval(grades(r, n), bounds=(0, 1), method="quasi-binomial"),
+        GRADES @ USUAL,
+    ),
+    "mean in documents, t clustered": (MANY, lambda r, n: in_documents(mean_interval, scores_in_documents(r, n)), 0.6),
+    "share in documents, Wilson clustered": (
+        MANY,
+        lambda r, n: in_documents(share_interval, answers_in_documents(r, n)),
+        0.8,
+    ),
+    "paired difference, t": (MANY, lambda r, n: mean_interval(gains(r, n), bounds=(-1, 1)), MEAN_GAIN),
+    "unpaired difference, Welch": (
+        MANY,
+        lambda r, n: welch(grades(r, n), grades(r, 2 * n, BETTER)).interval,
+        GRADES @ BETTER - GRADES @ USUAL,
+    ),
+    "mean of graded scores, bootstrap percentile": (
+        SOME,
+        lambda r, n: bootstrap_interval(grades(r, n), seed=seed(r), resamples=1000),
+        GRADES @ USUAL,
+    ),
+    "mean of graded scores, bootstrap BCa": (
+        SOME,
+        lambda r, n: bootstrap_interval(grades(r, n), method="bca", seed=seed(r), resamples=1000),
+        GRADES @ USUAL,
+    ),
+    "paired difference, bootstrap percentile": (
+        SOME,
+        lambda r, n: bootstrap_interval(gains(r, n), seed=seed(r), resamples=1000),
+        MEAN_GAIN,
+    ),
+    "cost per accurate answer, 5 of 10 right": (SOME, lambda r, n: cost_per_accurate(r, n, 0.5), COST / 0.5),
+    "cost per accurate answer, 8 of 10 right": (SOME, lambda r, n: cost_per_accurate(r, n, 0.8), COST / 0.8),
+    "cost per accurate answer in documents": (SOME, cost_per_accurate_in_documents, COST / 0.6),
+    "cost of one more accurate answer": (SOME, one_more, COST * 0.4 / 0.2),
+    "nearly all scores 1, t": (
+        MANY,
+        lambda r, n: mean_interval(grades(r, n, NEARLY_ALL), bounds=(0, 1)),
+        GRADES @ NEARLY_ALL,
+    ),
+    "nearly all scores 1, quasi-binomial": (
+        MANY,
+        lambda r, n: mean_interval(grades(r, n, NEARLY_ALL), bounds=(0, 1), method="quasi-binomial"),
+        GRADES @ NEARLY_ALL,
+    ),
+}
+HARD = {"nearly all scores 1, t", "nearly all scores 1, quasi-binomial"}
+
+
+@functools.cache
+def coverage(case, n):
+    """Share of intervals that hold the truth, among those that there are, and their number."""
+    runs, make, truth = CASES[case]
+    rng = np.random.default_rng([n, *case.encode()])
+    made = [interval for interval in (make(rng, n) for _ in range(runs)) if interval.low is not None]
+    return sum(interval.contains(truth) for interval in made) / len(made), len(made)
+
+
+def error(share, runs):
+    return (share * (1 - share) / runs) ** 0.5
+
+
+@pytest.mark.parametrize("n", [30, 200])
+@pytest.mark.parametrize("case", [case for case in CASES if case not in HARD])
+def test_a_95_percent_interval_covers_in_93_to_97_of_100(case, n):
+    found, runs = coverage(case, n)
+    assert 0.93 - 3 * error(0.93, runs) <= found <= 0.97 + 3 * error(0.97, runs)
+
+
+@pytest.mark.parametrize("n", [30, 200])
+@pytest.mark.parametrize("share", [0.5, 0.8, 0.9])
+def test_wilson_covers_in_93_to_98_of_100_by_counting(share, n):
+    # exact: the probabilities of all k whose interval holds the share; it oscillates with n, up to 97.4 % at 0.9 and 30
+    kept = [k for k in range(n + 1) if wilson_interval(k, n).contains(share)]
+    assert 0.93 <= scipy_stats.binom.pmf(kept, n, share).sum() <= 0.975
+
+
+def test_wilson_covers_95_of_100_on_average():
+    shares = np.linspace(0.05, 0.95, 181)
+    for n in (30, 200):
+        ends = [wilson_interval(k, n) for k in range(n + 1)]
+        kept = np.array([[end.contains(share) for end in ends] for share in shares])
+        chances = scipy_stats.binom.pmf(np.arange(n + 1)[None], n, shares[:, None])
+        assert (kept * chances).sum(axis=1).mean() == pytest.approx(0.95, abs=0.006)
+
+
+def test_the_page_prints_what_simulation_finds():
+    rows = re.findall(r"^\| ([^|]+?) \| (\d\d\.\d) \| (\d\d\.\d) \|$", PAGE.read_text("utf-8"), re.MULTILINE)
+    assert {case for case, *_ in rows} == set(CASES)
+    for case, *printed in rows:
+        for n, text in zip((30, 200), printed, strict=True):
+            said = float(text) / 100
+            found, runs = coverage(case, n)
+            # the page was printed from 20 times as many simulations, and rounded
+            assert found == pytest.approx(said, abs=4 * error(said, runs) * 1.03 + 0.0005), (case, n)
+
+
+def test_where_nearly_all_scores_are_1_the_quasi_binomial_interval_covers_what_t_does_not():
+    t, every = coverage("nearly all scores 1, t", 30)
+    better, _ = coverage("nearly all scores 1, quasi-binomial", 30)
+    # each sample has an interval, those of nothing but ones too; the difference of two shares has an error below 0.01
+    assert every == MANY
+    assert t < 0.91
+    assert better > t + 0.02
+
+
+@pytest.mark.parametrize(
+    ("bounds", "draw", "truth"),
+    [
+        ((0, 1), lambda r, n: (r.random(n) < 0.8).astype(float), 0.8),
+        ((0, 1), lambda r, n: grades(r, n, NEARLY_ALL), GRADES @ NEARLY_ALL),
+        ((-1, 1), gains, MEAN_GAIN),
+        ((-1, 1), lambda r, n: gains(r, n) * r.choice([-1, 1], n), 0.0),
+    ],
+    ids=["answers", "nearly all 1", "gains", "no gain"],
+)
+def test_a_sequence_looked_at_after_every_value_errs_in_at_most_5_of_100(bounds, draw, truth):
+    rng, runs, missed = np.random.default_rng(77), 250 * MORE, 0
+    for _ in range(runs):
+        sequence = ConfidenceSequence(bounds=bounds)
+        sequence.update(draw(rng, 1000))
+        # an interval never widens and never moves back: what it lost at any look it lacks at the last
+        missed += not sequence.interval.contains(truth)
+    assert missed / runs <= 0.05 + 3 * error(0.05, runs)
+
+
+def test_a_t_interval_looked_at_after_every_ten_values_errs_far_more_often():
+    rng, runs, missed = np.random.default_rng(78), 150, 0
+    for _ in range(runs):
+        values = grades(rng, 1000)
+        looks = (mean_interval(values[:n], bounds=(0, 1)) for n in range(10, 1001, 10))
+        missed += any(not look.contains(GRADES @ USUAL) for look in looks)
+    assert missed / runs > 0.25
+
+
+@pytest.mark.parametrize("n", [30, 200])
+def test_tests_of_equal_systems_find_something_in_5_of_100(n):
+    rng, runs = np.random.default_rng(n), 300 * MORE
+    found = {"t": 0, "wilcoxon": 0, "randomisation": 0}
+    for _ in range(runs):
+        d = gains(rng, n) * rng.choice([-1, 1], n)
+        test = paired(np.zeros(n), d, flips=499, resamples=100, seed=seed(rng))
+        for name in found:
+            found[name] += bool(getattr(test, name).significant)
+    for name, count in found.items():
+        assert count / runs == pytest.approx(0.05, abs=0.012 + 3 * error(0.05, runs)), name
+
+
+@pytest.mark.parametrize("n", [30, 200])
+def test_a_system_worse_by_the_margin_passes_in_2_or_3_of_100(n):
+    rng, runs = np.random.default_rng(n), MANY
+    passed = sum(
+        bool(non_inferiority(np.zeros(n), gains(rng, n) - MEAN_GAIN - 0.1, 0.1).non_inferior) for _ in range(runs)
+    )
+    assert passed / runs <= 0.025 + 3 * error(0.025, runs)
+    assert passed / runs >= 0.01

