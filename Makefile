@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint unit clean
+.PHONY: demo test lint unit bench-llm readme clean
 
 demo: $(VENV)/.user  ## evaluate the quickstart dataset and print the report
 	@$(BIN)/ragassay demo
@@ -35,3 +35,9 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 clean:
 	rm -rf $(VENV) build dist .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache
+
+bench-llm: $(VENV)/.dev  ## calls, tokens, CPU and wall against the floor; exits 1 when a target is missed
+	$(BIN)/python benchmarks/llm/bench.py
+
+readme: $(VENV)/.user  ## put what the commands print now into README.md
+	$(BIN)/python scripts/refresh_readme.py

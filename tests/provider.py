@@ -186,6 +186,25 @@ def empty(seen: Seen) -> Answer:
     return Answer(raw=b"")
 
 
+def usage(prompt: int, completion: int, **more: Any) -> dict[str, Any]:
+    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion, **more}
+
+
+def raw(**changes: Any) -> Behaviour:
+    """A reply of which single fields can be changed or taken away."""
+    message = {"role": "assistant", "content": "ok"}
+    body = {
+        "id": "1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m",
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+        "usage": usage(10, 1),
+        **changes,
+    }
+    return lambda seen: Answer(raw=json.dumps(body).encode())
+
+
 class Provider:
     """Serves in a thread of its own. ``script`` names the behaviour of the first calls; ``then`` that of the others."""
 

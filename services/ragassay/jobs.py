@@ -347,6 +347,6 @@ def _time(milliseconds: bytes | None) -> str | None:
 def _offset(cursor: str | None) -> int:
     if cursor is None:
         return 0
-    if not cursor.isdecimal() or len(cursor) > 9:
+    if not (cursor.isascii() and cursor.isdecimal()) or len(cursor) > 9:
         raise BadInput(f"cursor {cursor[:40]!r} is not one that a page gave")
     return int(cursor)

@@ -44,7 +44,7 @@ def _as_context(value: object) -> object:
     return value
 
 
-Id = Annotated[str, BeforeValidator(_as_text), Field(min_length=1)]
+Id = Annotated[str, Field(min_length=1), BeforeValidator(_as_text)]
 Context = Annotated[str, BeforeValidator(_as_context)]
 Texts = Annotated[tuple[str, ...], BeforeValidator(_as_list)]
 Contexts = Annotated[tuple[Context, ...] | None, BeforeValidator(lambda v: (v,) if isinstance(v, str) else v)]

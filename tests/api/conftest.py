@@ -1,7 +1,9 @@
 """One Redis for all tests of the API, and a server over it for each."""
 
 import pytest
+
 from api_server import serving
+from ragassay.settings import Settings
 from redis_server import RedisServer
 
 
@@ -11,8 +13,14 @@ def redis():
         yield server
 
 
-@pytest.fixture
-def served(redis):
-    with serving(redis.url) as served:
-        served.jobs.store.redis.flushall()
+@pytest.fixture(scope="session")
+def server(redis):
+    with serving(redis.url, Settings.model_construct()) as served:  # no environment is clean yet at this scope
         yield served
+
+
+@pytest.fixture
+def served(server):
+    server.jobs.store.redis.flushall()
+    server.bells.rung.clear()
+    return server

@@ -4,8 +4,8 @@ import json
 import time
 
 import pytest
-from api_server import problem, rows, serving
 
+from api_server import problem, rows, serving
 from ragassay.data.load import load
 from ragassay.documents import Job, Report
 from ragassay.errors import NothingToEvaluate

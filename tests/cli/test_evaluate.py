@@ -133,6 +133,13 @@ def test_a_bad_option_gives_one_clear_line_and_leaves_nothing(case, cli, data, t
     assert not (tmp_path / "home" / "runs").exists()
 
 
+def test_every_bad_row_has_its_line(cli, tmp_path):
+    lines(tmp_path / "d.jsonl", [{"query": "", "answer": "x"}, GOOD, {"query": "a", "answer": 1}])
+    code, _, err = cli("evaluate", "d.jsonl")
+    assert code == 2
+    assert [line.split(": ")[1] for line in err.splitlines()] == ["d.jsonl:1", "d.jsonl:3"]
+
+
 def test_no_response_anywhere_is_nothing_to_evaluate(cli, tmp_path):
     lines(tmp_path / "q.jsonl", [{"query": "a", "ground_truth_answer": "b"}])
     code, _, err = cli("evaluate", "q.jsonl")

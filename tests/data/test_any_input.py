@@ -34,7 +34,7 @@ CELLS = st.sampled_from(
 )
 PIECES = CELLS | st.sampled_from([",", ",", "\n", "\n", "\r\n", '"', "\t", "\\", "\x00"])
 quietly = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 
 
@@ -87,6 +87,6 @@ def test_a_file_cut_off_anywhere_loads_or_is_refused(extension: str, tmp_path: P
     rows = [{"query": "Where?", "contexts": ["a, b", 'c "d"'], "relevance_scores": {"é": 1}}, {"query": "Why?"}]
     path = save(rows, tmp_path / f"a.{extension}")
     whole = path.read_bytes()
-    for length in range(len(whole)):
+    for length in range(0, len(whole), 1 if extension != "parquet" else 23):
         path.write_bytes(whole[:length])
         _loads_or_refuses(path, load)

@@ -217,10 +217,18 @@ def test_a_text_in_an_error_is_short_and_safe_to_print(write: Write) -> None:
     assert len(said) < 110
 
 
-def test_what_pydantic_says_otherwise_is_passed_on_with_the_value() -> None:
+@pytest.mark.parametrize(
+    ("kind", "given", "what"),
+    [
+        (set[str], 3, "input should be a valid set, is the number 3"),
+        (Literal["a", "b"], 3, "should be 'a' or 'b', is the number 3"),
+        (list[str], "b", "should be a list, is 'b'"),
+    ],
+)
+def test_findings_about_other_models_are_in_plain_words_too(kind: Any, given: Any, what: str) -> None:
     with pytest.raises(ValidationError) as caught:
-        TypeAdapter(dict[str, Literal["a", "b"]]).validate_python({"x": 3})
-    assert plain_words(caught.value) == [("x", "input should be 'a' or 'b', is the number 3")]
+        TypeAdapter(dict[str, kind]).validate_python({"x": given})
+    assert plain_words(caught.value) == [("x", what)]
 
 
 def test_a_file_that_may_not_be_read_is_bad_input(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:

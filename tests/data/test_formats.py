@@ -1,7 +1,5 @@
 """The same rows are the same dataset, whatever file they come in."""
 
-# ruff: noqa: E501 - tables are read by their rows
-
 from __future__ import annotations
 
 import csv
@@ -327,7 +325,7 @@ def samples(draw: st.DrawFn) -> list[dict[str, Any]]:
     return made
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=samples(), metadata=st.dictionaries(TEXT, PLAIN, max_size=3))
 def test_what_is_written_is_read_back(
     rows: list[dict[str, Any]], metadata: dict[str, Any], tmp_path: Path, save: Save
@@ -346,7 +344,7 @@ def test_what_is_written_is_read_back(
     assert len({dataset.digest for dataset in loaded.values()}) == 1
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=samples())
 def test_parquet_is_read_back_as_json_is(rows: list[dict[str, Any]], tmp_path: Path, save: Save) -> None:
     assert load(save(rows, tmp_path / "a.parquet")).samples == load(save(rows, tmp_path / "a.json")).samples

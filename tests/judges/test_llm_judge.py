@@ -1,4 +1,3 @@
-import asyncio
 import json
 import math
 import re
@@ -6,62 +5,21 @@ import re
 import pytest
 
 import provider as play
+from judging import ASKED, LABELS, at, judge, reply, sample, supports
 from provider import Provider
-from ragassay.errors import BadInput, BadSettings, BudgetReached, RateLimited, Unavailable
-from ragassay.judges.llm import FAILED_IN_A_ROW, LLMJudge
+from ragassay.errors import BadSettings, RateLimited
+from ragassay.judges.llm import LLMJudge
 from ragassay.judges.replies import SCHEMA
 from ragassay.ledger import MemoryLedger
 from ragassay.llm import LLM, FakeLLM, model
-from ragassay.metrics.judged import completeness, faithfulness
-from ragassay.models import Judge, Reply, Response, Sample, Usage
+from ragassay.metrics.judged import completeness
+from ragassay.models import Judge, Sample, Usage
 from ragassay.prompts import load
 
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch):
     monkeypatch.setattr(model, "backoff", lambda tries: 0.0)
-
-
-def sample(query_id="q1", **changes):
-    given = {
-        "answer": "Refunds take 14 days. They go to the card that paid. Support is free.",
-        "contexts": ("Refunds take 14 days. Weekends count.", "Money goes back to the card that paid."),
-        "ground_truth_answer": "Refunds take 14 days. The money goes to the card.",
-        "query": "How do refunds work?",
-        **changes,
-    }
-    response = Response(answer=given.pop("answer"), contexts=given.pop("contexts"))
-    return Sample(query_id=query_id, response=response, **given)
-
-
-ASKED = ["A1", "A2", "A3", "G1", "G2"]
-LABELS = ["C1.1", "C1.2", "C2.1", *ASKED]
-
-
-def judge(llm, samples, ledger=None, **options):
-    return asyncio.run(LLMJudge(llm, **options).judge(samples, ledger or MemoryLedger()))
-
-
-def at(provider, **options):
-    return LLM("gpt-4o-mini", api_base=provider.url, **{"timeout_s": 10, **options})
-
-
-def reply(**changes):
-    """A verdict on ``sample()`` in which all is well. Changes: A1={...}, relevance=...; A1=None leaves it out."""
-    answer = {
-        i: {"id": i, "support": "supported", "evidence": ["C1.1"], "truth": "agrees", "why": ""} for i in ASKED[:3]
-    }
-    facts = {i: {"id": i, "covered": "yes", "evidence": ["C1.1"], "why": ""} for i in ASKED[3:]}
-    whole = {"relevance": "full", "refusal": False, "why": ""}
-    for key, change in changes.items():
-        held = answer if key in answer else facts if key in facts else whole
-        held[key] = {**held[key], **change} if isinstance(change, dict) else change
-    entries = {"answer": [e for e in answer.values() if e], "facts": [e for e in facts.values() if e]}
-    return {**entries, **whole}
-
-
-def supports(judgement):
-    return {s.id: s.support for s in judgement.verdict.sentences}
 
 
 def test_one_call_answers_every_unit_exactly_once():
@@ -108,231 +66,6 @@ def test_the_schema_holds_literals_only_and_every_object_is_closed():
         assert node["additionalProperties"] is False
         assert node["required"] == list(node["properties"])
     assert not re.search(r"minimum|maximum|minItems|maxLength|pattern|anyOf|null", json.dumps(SCHEMA))
-
-
-def test_an_id_that_was_left_out_is_asked_for_once_more_and_alone():
-    with Provider([play.missing("A2", "G1")]) as provider:
-        (judgement,) = judge(at(provider), [sample()])
-
-    first, second = provider.log
-    assert second.user == f"{first.user}\nGive entries for these labels only: A2, G1. Leave the others out."
-    assert None not in supports(judgement).values()
-    assert [f.covered is None for f in judgement.verdict.facts] == [False, False]
-    assert judgement.usage.calls == 2
-    assert judgement.waste == Usage()
-
-
-@pytest.mark.parametrize(
-    ("first", "asked_again"),
-    [
-        (reply(A2=None), "A2"),
-        (reply(G1=None, A3=None), "A3, G1"),
-        (reply(A1={"support": "maybe"}), "A1"),
-        (reply(A1={"truth": "perhaps"}), "A1"),
-        (reply(G2={"covered": 1}), "G2"),
-        (reply(A1={"id": "A9"}), "A1"),
-        (reply(relevance="very"), "none"),
-        (reply(refusal=None), "none"),
-        ({**reply(), "answer": "nonsense"}, "A1, A2, A3"),
-        ({**reply(), "facts": [3, {"id": 7}]}, "G1, G2"),
-    ],
-)
-def test_what_is_missing_is_asked_for_and_only_that(first, asked_again):
-    fake = FakeLLM([first, reply()])
-    (judgement,) = judge(fake, [sample()])
-
-    assert fake.calls[1].messages[1]["content"].endswith(f"labels only: {asked_again}. Leave the others out.")
-    assert fake.calls[1].call.purpose == "repair"
-    assert set(supports(judgement).values()) == {"supported"}
-    assert (judgement.verdict.relevance, judgement.verdict.refusal) == ("full", False)
-
-
-def test_an_id_with_two_different_verdicts_is_asked_for_again_and_one_that_is_repeated_is_not():
-    with Provider([play.repeated("A1")]) as provider:
-        judge(at(provider), [sample()])
-    assert provider.log[1].user.endswith("labels only: A1. Leave the others out.")
-
-    same = reply()
-    same["answer"].append(same["answer"][0])
-    (judgement,) = judge(FakeLLM([same]), [sample()])
-    assert [s.id for s in judgement.verdict.sentences] == ["A1", "A2", "A3"]
-
-
-def test_an_unknown_id_is_asked_for_under_its_right_name():
-    with Provider([play.unknown("A17")]) as provider:
-        (judgement,) = judge(at(provider), [sample()])
-
-    assert len(provider.log) == 2
-    assert list(supports(judgement)) == ["A1", "A2", "A3"]
-
-
-def test_what_is_still_missing_after_one_repair_makes_the_metric_missing_and_shrinks_nothing():
-    fake = FakeLLM([reply(A2=None), reply(A2=None, A1={"support": "contradicted"})])
-    (judgement,) = judge(fake, [sample()])
-
-    assert len(fake.calls) == 2
-    assert supports(judgement) == {"A1": "supported", "A2": None, "A3": "supported"}
-    assert faithfulness(judgement.verdict).value is None
-    assert faithfulness(judgement.verdict).reason == "the judge left A2 unanswered"
-    assert completeness(judgement.verdict).value == 1.0
-
-
-def test_half_a_claim_is_kept_where_the_repair_has_no_better_one():
-    fake = FakeLLM([reply(A1={"truth": "?"}), reply(A1={"truth": "?", "support": "partly"}, relevance=None)])
-    (judgement,) = judge(fake, [sample()])
-
-    assert judgement.verdict.sentences[0].support == "supported"
-    assert judgement.verdict.sentences[0].truth is None
-    assert judgement.verdict.relevance == "full"
-
-
-@pytest.mark.parametrize("repair", [RateLimited("slow down"), BadInput("refused"), "no JSON at all"])
-def test_a_repair_that_fails_leaves_the_first_reply_as_it_is(repair):
-    (judgement,) = judge(FakeLLM([reply(A2=None), repair]), [sample()])
-
-    assert supports(judgement) == {"A1": "supported", "A2": None, "A3": "supported"}
-    assert judgement.usage.calls == 1
-    assert judgement.waste.calls == (1 if isinstance(repair, str) else 0)
-
-
-def test_a_key_that_is_revoked_before_the_repair_stops_the_run():
-    with pytest.raises(BadSettings, match="revoked"):
-        judge(FakeLLM([reply(A2=None), BadSettings("revoked")]), [sample()])
-
-
-def test_malformed_json_is_asked_for_again_and_its_price_is_waste():
-    with Provider([play.malformed]) as provider:
-        (judgement,) = judge(at(provider), [sample()])
-
-    assert len(provider.log) == 2
-    assert provider.log[1].user == f"{provider.log[0].user}\n{load('judge/again').text}"
-    assert None not in supports(judgement).values()
-    assert (judgement.usage.calls, judgement.waste.calls) == (1, 1)
-    assert judgement.waste.cost_usd > 0
-
-
-def test_malformed_json_twice_is_a_reason():
-    with Provider(then=play.malformed) as provider:
-        (judgement,) = judge(at(provider), [sample()])
-
-    assert len(provider.log) == 2
-    assert judgement.verdict is None
-    assert judgement.reason == "the judge's reply could not be read as a verdict, twice"
-    assert (judgement.usage.calls, judgement.waste.calls) == (0, 2)
-
-
-def test_a_reply_that_was_cut_off_gets_twice_the_room():
-    with Provider([play.truncated]) as provider:
-        (judgement,) = judge(at(provider), [sample()], max_tokens=300)
-
-    assert [seen.body["max_tokens"] for seen in provider.log] == [300, 600]
-    assert provider.log[0].user == provider.log[1].user
-    assert judgement.verdict
-    assert judgement.waste.calls == 1
-
-
-def test_a_reply_that_is_cut_off_twice_is_a_reason():
-    with Provider(then=play.truncated) as provider:
-        (judgement,) = judge(at(provider), [sample()], max_tokens=300)
-
-    assert len(provider.log) == 2
-    assert judgement.reason == "the judge's reply was cut off at 600 tokens"
-
-
-def test_room_for_the_reply_grows_with_the_units():
-    fake = FakeLLM([reply()])
-    judge(fake, [sample()])
-    assert fake.calls[0].max_tokens == 600 + 5 * 90
-
-
-def test_what_a_content_filter_withheld_is_not_asked_for_again():
-    fake = FakeLLM([Reply(text="", finish_reason="content_filter", usage=Usage(calls=1))])
-    (judgement,) = judge(fake, [sample()])
-
-    assert judgement.reason == "the provider's content filter withheld the judge's reply"
-    assert judgement.waste.calls == 1
-
-
-def test_a_failing_provider_is_a_reason_for_that_sample_alone():
-    def behave(seen):
-        return play.Answer(status=500) if "zebra" in seen.user else play.good(seen)
-
-    with Provider(then=behave) as provider:
-        ledger = MemoryLedger()
-        bad, fine = judge(at(provider, attempts=2), [sample("q1", query="zebra"), sample("q2")], ledger)
-
-    assert len(provider.log) == 3
-    assert bad.verdict is None
-    assert bad.reason == "the judge failed: gpt-4o-mini: the provider failed (500): the provider's own words"
-    assert bad.waste == ledger.lost == Usage(retries=1)
-    assert fine.verdict
-
-
-def test_a_hang_is_a_reason_and_may_have_been_paid():
-    with Provider(then=play.hang) as provider:
-        (judgement,) = judge(at(provider, timeout_s=0.3, attempts=1), [sample()])
-
-    assert "no answer within 0.3 s" in judgement.reason
-    assert judgement.waste == Usage(uncertain_calls=1)
-    assert len(provider.log) == 1
-
-
-def test_a_wrong_key_stops_the_run_after_the_first_request():
-    with Provider(then=play.status(401)) as provider, pytest.raises(BadSettings, match="refused the key"):
-        judge(at(provider, concurrency=1), [sample(f"q{n}") for n in range(30)])
-    assert len(provider.log) == 1
-
-
-def test_an_unknown_model_stops_the_run_with_no_more_requests_than_slots():
-    with Provider(then=play.status(404)) as provider, pytest.raises(BadSettings, match="knows no such model"):
-        judge(at(provider, concurrency=4), [sample(f"q{n}") for n in range(30)])
-    assert len(provider.log) <= 4
-
-
-def test_so_many_failures_in_a_row_that_nobody_seems_to_be_there_stop_the_run():
-    samples = [sample(f"q{n}") for n in range(FAILED_IN_A_ROW)]
-    found = judge(FakeLLM(lambda messages: Unavailable("away")), samples[1:])
-    assert {judgement.reason for judgement in found} == {"the judge failed: away"}
-
-    with pytest.raises(Unavailable, match="away"):
-        judge(FakeLLM(lambda messages: Unavailable("away")), samples)
-
-
-def test_one_answer_in_between_shows_that_somebody_is_there():
-    half = FAILED_IN_A_ROW // 2
-    fake = FakeLLM([*[Unavailable("away")] * half, reply(), *[Unavailable("away")] * half])
-    found = judge(fake, [sample(f"q{n}") for n in range(FAILED_IN_A_ROW + 1)])
-    assert sum(judgement.verdict is not None for judgement in found) == 1
-
-
-def test_a_reached_budget_passes_through_and_what_was_answered_stays_settled():
-    class Budget(MemoryLedger):
-        async def reserve(self, call, estimate):
-            if len(self.settled) == 2:
-                raise BudgetReached("2 calls are the limit")
-            return await super().reserve(call, estimate)
-
-    ledger = Budget()
-    with Provider() as provider, pytest.raises(BudgetReached):
-        judge(at(provider, concurrency=1), [sample(f"q{n}") for n in range(5)], ledger)
-    assert (len(provider.log), len(ledger.settled)) == (2, 2)
-
-
-def test_cancellation_passes_through_and_open_calls_are_booked_as_uncertain():
-    ledger = MemoryLedger()
-
-    async def cancel():
-        asked = LLMJudge(at(provider, concurrency=2)).judge([sample(f"q{n}") for n in range(3)], ledger)
-        task = asyncio.create_task(asked)
-        while len(provider.log) < 2:
-            await asyncio.sleep(0.01)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    with Provider(then=play.hang) as provider:
-        asyncio.run(cancel())
-    assert ledger.lost == Usage(uncertain_calls=2)
 
 
 def test_a_finished_call_is_never_paid_again():

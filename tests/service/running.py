@@ -34,8 +34,8 @@ def environment(**settings):
     return {**kept, **given}
 
 
-def until(there: Callable[[], object], within_s: float, what: str):
-    """What ``there`` gives as soon as it is true; fails loudly when that takes too long."""
+def until(there: Callable[[], object], within_s: float, what: object):
+    """What ``there`` gives as soon as it is true; fails loudly, with ``what``, when that takes too long."""
     limit = time.monotonic() + within_s
     while True:
         if found := there():
@@ -58,11 +58,14 @@ class Service:
         self.said: list[str] = []
         self.complained: list[str] = []
         self.process: subprocess.Popen[str] | None = None
-        self.url = ""
+        self.url, self.client = "", None
 
     def start(self):
         """Start it and wait until the API answers."""
         began = time.monotonic()
+        self.said.clear()
+        self.complained.clear()
+        self._close()
         self.process = subprocess.Popen(
             self._command, env=self._environment, cwd=self.folder, text=True, start_new_session=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -100,7 +103,7 @@ class Service:
 
     def ready(self, within_s=60):
         """Wait until a worker is there."""
-        until(lambda: "workers are ready" in "\n".join(self.said), within_s, "workers")
+        until(lambda: "workers are ready" in self.said, within_s, "workers")
         return self
 
     def stop(self, number=signal.SIGTERM):
@@ -109,18 +112,22 @@ class Service:
         if self.process and self.process.poll() is None:
             self.process.send_signal(number)
             self.process.wait(30)
-        return time.monotonic() - began
+        took = time.monotonic() - began
+        self._close()
+        return took
 
-    def remove(self):
-        """Stop it, and take its folder away."""
-        self.stop()
+    def _close(self):
         if self.process:
             for reader in self._readers:
                 reader.join(5)
             self.process.stdout.close()
             self.process.stderr.close()
-        if self.url:
+        if self.client:
             self.client.close()
+
+    def remove(self):
+        """Stop it, and take its folder away."""
+        self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def __enter__(self):
@@ -181,8 +188,8 @@ class Service:
 
         try:
             until(ended, within_s, f"job {job}")
-        except AssertionError:
-            raise AssertionError(f"{self.job(job)} {self.complained}\n{self.logs()}") from None
+        except AssertionError as error:
+            raise AssertionError(f"{error} {self.job(job)} {self.complained}\n{self.logs()}") from None
         return self.report(job)
 
     def report(self, job):

@@ -11,9 +11,15 @@ from pathlib import Path
 
 import psutil
 import pytest
+import ragassay.cli.up
+from ragassay.cli.up import Up
+from ragassay.errors import Unavailable
+from ragassay.settings import Settings
 from redis_server import redis_server
 from service.chaos import Watch, stamping_provider
-from service.running import Service, comparable, environment, rows, until
+from service.running import Service, environment, rows, until
+
+RETRIEVAL = {"judge": "local", "metrics": ["ndcg@10", "mrr"]}  # nothing that takes seconds to import
 
 
 def gone(processes):
@@ -39,9 +45,16 @@ def provider():
         yield running
 
 
-def test_the_api_answers_within_three_seconds_of_the_command(capsys):
-    tries = []
-    while len(tries) < 3 and min(tries, default=9) >= 3:  # this machine may be busy with other tests
+@pytest.fixture(scope="module")
+def idle():
+    """One that tests share which do it no lasting harm."""
+    with Service(preload="nothing") as running:
+        yield running
+
+
+def test_the_api_answers_within_three_seconds_of_the_command(idle, capsys):
+    tries = [idle.took]
+    while len(tries) < 3 and min(tries) >= 3:  # this machine may be busy with other tests
         with Service(preload="nothing") as service:
             tries.append(service.took)
     with capsys.disabled():
@@ -49,21 +62,40 @@ def test_the_api_answers_within_three_seconds_of_the_command(capsys):
     assert min(tries) < 3
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_within_ten_seconds_in_the_middle_of_a_job_and_the_job_goes_on_after_the_next_start(
-    provider, number, capsys
+def test_a_second_one_in_the_same_folder_is_refused(idle):
+    done = run_up("--port", "0", "--data", str(idle.data))
+    assert done.returncode == 2
+    assert f"another 'ragassay up' (process {idle.process.pid}) works in" in done.stderr
+    assert idle.client.get("/healthz").status_code == 200
+
+
+def test_what_dies_is_started_again_with_a_line_that_says_so(idle):
+    idle.ready()
+    for word, name in (("cli serve", "api"), ("beat", "beat"), ("watchdog", None), ("redis-server", "redis")):
+        old = idle.part(word)
+        os.kill(old.pid, signal.SIGKILL)
+        until(lambda old=old: not old.is_running(), 5, f"the end of {word}")
+        if name:
+            line = f"{name} died (signal 9); it is started again"
+            until(lambda line=line: line in "\n".join(idle.complained), 5, idle.complained)
+        assert idle.part(word).pid != old.pid
+        assert idle.client.get("/healthz").status_code == 200  # the socket stays: a request waits, none is refused
+    assert len(idle.finished(idle.submit(rows(10), **RETRIEVAL))["systems"]["default"]["results"]) == 10
+
+
+def test_a_signal_in_the_middle_of_a_job_ends_it_within_ten_seconds_and_the_job_goes_on_after_the_next_start(
+    provider, capsys
 ):
     before = len(provider.log)
-    service = Service(api_base=provider.url, env={"OPENAI_API_KEY": "key"}, lease_s=60, sweep_s=0.5)
-    with service:
+    with Service(api_base=provider.url, env={"OPENAI_API_KEY": "key"}, lease_s=60) as service:
         service.ready()
-        made = rows(200, f"signal {number}")
+        made = rows(60, "interrupted")
         job = service.submit(made, cache=False, concurrency=2)  # 50 rows take five seconds: more than a stop leaves
         until(lambda: len(provider.log) - before > 12, 20, "calls")
         tree = service.tree()
-        took = service.stop(number)
+        took = service.stop(signal.SIGTERM)
         with capsys.disabled():
-            print(f"\nup: stopped {took:.1f} s after {number.name} with a job under way")
+            print(f"\nup: stopped {took:.1f} s after SIGTERM with a job under way")
         assert service.process.returncode == 0
         assert took < 10
         assert gone(tree)
@@ -83,9 +115,11 @@ def test_a_signal_ends_it_within_ten_seconds_in_the_middle_of_a_job_and_the_job_
         assert service.redis.exists(f"ra:{{{job}}}:dead") == 0
 
 
-def test_killed_itself_it_leaves_nothing_behind_and_can_be_started_again(provider):
+def test_killed_itself_it_leaves_nothing_behind_and_can_be_started_again(provider, capsys):
     with Service(api_base=provider.url, env={"OPENAI_API_KEY": "key"}) as service:
         service.ready()
+        done = service.submit(rows(10, "kept"), **RETRIEVAL)
+        report = service.finished(done)
         job = service.submit(rows(100, "orphan"), cache=False)
         until(lambda: service.job(job)["status"] == "running", 10, "the first claim")
         tree = service.tree()
@@ -94,32 +128,12 @@ def test_killed_itself_it_leaves_nothing_behind_and_can_be_started_again(provide
         service.process.kill()
         service.process.wait()
         until(lambda: gone(tree), 10, "the end of everything it started")
-        assert time.monotonic() - began < 10
+        with capsys.disabled():
+            print(f"\nup: everything was gone {time.monotonic() - began:.1f} s after its own kill -9")
         assert mentioning(str(service.data)) == []
         service.start().ready()
+        assert service.report(done) == report
         assert len(service.finished(job)["systems"]["default"]["results"]) == 100
-
-
-def test_what_dies_is_started_again_with_a_line_that_says_so(provider):
-    with Service(api_base=provider.url, env={"OPENAI_API_KEY": "key"}) as service:
-        service.ready()
-        for word, name in (("serve", "api"), ("beat", "beat"), ("watchdog", None), ("redis-server", "redis")):
-            old = service.part(word)
-            os.kill(old.pid, signal.SIGKILL)
-            until(lambda old=old: not old.is_running(), 5, f"the end of {word}")
-            if name:
-                until(lambda name=name: f"{name} died (signal 9); it is started again" in "\n".join(service.complained), 5, name)
-            assert service.part(word).pid != old.pid
-            assert service.client.get("/healthz").status_code == 200  # the socket stays: a request waits, none is refused
-        job = service.submit(rows(10, "after"))
-        assert len(service.finished(job)["systems"]["default"]["results"]) == 10
-
-
-def test_an_api_key_is_asked_for_where_one_is_set():
-    with Service(preload="nothing", bootstrap_key="a-key-of-some-length") as service:
-        assert service.client.get("/v1/jobs").status_code == 401
-        header = {"Authorization": "Bearer a-key-of-some-length"}
-        assert service.client.get("/v1/jobs", headers=header).json() == {"jobs": [], "next": None}
 
 
 def test_a_redis_that_is_there_is_used_and_left_running():
@@ -132,14 +146,28 @@ def test_a_redis_that_is_there_is_used_and_left_running():
         assert mentioning(url.removeprefix("unix://"))
 
 
-def test_a_folder_too_deep_for_a_socket_gets_a_port_with_a_password():
+def test_a_folder_too_deep_for_a_socket_gets_a_port_with_a_password_and_a_key_is_asked_for_where_one_is_set():
     with tempfile.TemporaryDirectory(prefix="ra-") as folder:
         deep = Path(folder) / ("a long name " * 10).strip()
-        with Service(preload="nothing", data=deep) as service:
-            service.ready()
-            assert "requirepass" in (deep / "redis" / "redis.conf").read_text()
-            assert (deep / "redis" / "redis.conf").stat().st_mode & 0o077 == 0
-            assert service.client.get("/readyz").status_code == 200
+        with Service(preload="nothing", data=deep, bootstrap_key="a-key-of-some-length") as service:
+            configuration = deep / "redis" / "redis.conf"
+            assert "requirepass" in configuration.read_text()
+            assert configuration.stat().st_mode & 0o077 == 0
+            assert service.client.get("/v1/jobs").status_code == 401
+            header = {"Authorization": "Bearer a-key-of-some-length"}
+            assert service.client.get("/v1/jobs", headers=header).json() == {"jobs": [], "next": None}
+
+
+def test_ctrl_c_ends_it_at_once_when_there_is_nothing_to_do(idle, capsys):
+    tree = idle.tree()
+    idle.complained.clear()
+    took = idle.stop(signal.SIGINT)
+    with capsys.disabled():
+        print(f"\nup: stopped {took:.1f} s after Ctrl-C")
+    assert idle.process.returncode == 0
+    assert took < 10
+    assert gone(tree)
+    assert idle.complained == []
 
 
 def test_a_port_in_use_is_one_clear_line_and_nothing_is_left():
@@ -149,14 +177,6 @@ def test_a_port_in_use_is_one_clear_line_and_nothing_is_left():
     assert done.returncode == 2
     assert done.stderr == f"error: can't listen on 127.0.0.1:{port}: address already in use; choose another: --port N\n"
     assert done.stdout == ""
-
-
-def test_a_second_one_in_the_same_folder_is_refused():
-    with Service(preload="nothing") as service:
-        done = run_up("--port", "0", "--data", str(service.data))
-        assert done.returncode == 2
-        assert f"another 'ragassay up' (process {service.process.pid}) works in" in done.stderr
-        assert service.client.get("/healthz").status_code == 200
 
 
 def test_an_open_address_needs_a_key():
@@ -171,17 +191,11 @@ def test_an_address_of_another_machine_is_refused():
     assert "can't listen on 192.0.2.1" in done.stderr
 
 
-def test_a_redis_that_does_not_answer_ends_it_with_the_setting_to_look_at():
-    done = run_up("--port", "0", state_url="unix:///nowhere/redis.sock", within_s=40)
-    assert done.returncode == 3
-    assert "Redis does not answer after 20 s; check RAGASSAY_STATE_URL" in done.stderr
-
-
-def test_the_same_job_gives_the_same_report_after_everything_was_stopped(provider):
-    with Service(api_base=provider.url, env={"OPENAI_API_KEY": "key"}) as service:
-        service.ready()
-        job = service.submit(rows(10, "kept"))
-        report = service.finished(job)
-        service.stop()
-        service.start()
-        assert comparable(service.report(job)) == comparable(report)
+def test_a_redis_that_does_not_answer_ends_it_with_the_setting_to_look_at(monkeypatch, tmp_path):
+    monkeypatch.setattr(ragassay.cli.up, "REDIS_WITHIN_S", 0.3)
+    monkeypatch.setenv("RAGASSAY_STATE_URL", "unix:///nowhere/redis.sock")
+    said = []
+    with pytest.raises(Unavailable, match="Redis does not answer after 0.3 s; check RAGASSAY_STATE_URL"):
+        Up(Settings(), tmp_path, host="127.0.0.1", port=0, workers=1, say=said.append, tell=said.append).run()
+    assert said == ["stopping ..."]
+    assert mentioning(str(tmp_path)) == []

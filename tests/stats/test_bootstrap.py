@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 from scipy import stats as scipy_stats
@@ -137,7 +139,7 @@ def test_a_rare_accurate_answer_stays_as_rare_in_blocks():
     costs = np.random.default_rng(0).lognormal(0, 0.5, len(right))
     found = ratio_interval(costs, right, method="percentile", expand=False)
     total = costs.sum()
-    # the number in a draw is Poisson(6): P(X <= 1) = 0.017 and P(X <= 2) = 0.062, P(X >= 12) = 0.020, P(X >= 11) = 0.043
+    # the number in a draw is Poisson(6): P(X <= 1) = 0.017, P(X <= 2) = 0.062, P(X >= 12) = 0.020, P(X >= 11) = 0.043
     assert found.high == pytest.approx(total / 2, rel=0.02)
     assert found.low == pytest.approx(total / 11, rel=0.02)
 
@@ -150,7 +152,7 @@ def test_a_ratio_follows_its_units():
 @pytest.mark.parametrize("method", ["percentile", "bca"])
 def test_more_confidence_never_narrows(method):
     made = [ratio_interval(COSTS, RIGHT, method=method, level=level) for level in (0.5, 0.8, 0.9, 0.95, 0.99)]
-    for narrow, wide in zip(made, made[1:], strict=False):
+    for narrow, wide in itertools.pairwise(made):
         assert wide.low <= narrow.low
         assert wide.high >= narrow.high
 

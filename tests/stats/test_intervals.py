@@ -149,7 +149,7 @@ def test_the_wilson_interval_is_that_of_statsmodels(successes, n, level):
 
 
 def test_the_wilson_interval_by_hand():
-    # z = 1.96, 8 of 10: centre (0.8 + 0.19207) / 1.38415 = 0.71674, half 1.96 / 1.38415 * sqrt(0.016 + 0.0096) = 0.22659
+    # z = 1.96, 8 of 10: centre (0.8 + 0.19207) / 1.38415 = 0.71674, half 1.96 / 1.38415 * sqrt(0.0256) = 0.22659
     found = wilson_interval(8, 10)
     assert (found.low, found.high) == pytest.approx((0.4902, 0.9433), abs=5e-5)
 

@@ -91,7 +91,7 @@ def test_the_randomisation_test_by_hand():
 
 
 def test_random_flips_come_near_the_exact_p():
-    # 40 differences of one size: 27 up, 13 down; |sum| >= 14 has probability 2 P(X >= 27) = 0.0385 for binomial(40, 0.5)
+    # 40 differences of one size, 27 up, 13 down: as extreme are 27 or more on a side, 2 P(X >= 27) = 0.0385
     d = np.array([0.5] * 27 + [-0.5] * 13)
     found = randomisation(d, 40, alpha=0.05, seed=1, flips=9999)
     expected = 2 * scipy_stats.binom.sf(26, 40, 0.5)

@@ -1,3 +1,4 @@
+import itertools
 import math
 
 import numpy as np
@@ -63,7 +64,7 @@ def test_it_narrows_and_never_widens():
     for start in range(0, 2000, 50):
         sequence.update(values[start : start + 50])
         widths.append(sequence.width)
-    assert all(after <= before for before, after in zip(widths, widths[1:], strict=False))
+    assert all(after <= before for before, after in itertools.pairwise(widths))
     # 2 * 1.96 * sd / sqrt(2000) = 0.0143 would be the width of an interval looked at once; looking always costs 3 times
     assert widths[-1] < 3 * 0.0143
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
 import threading
-from collections.abc import Callable
+from functools import partial
+from types import FrameType
 from typing import Any
 
 from celery import signals
@@ -52,9 +54,9 @@ def jobs() -> Jobs:
 class Presence:
     """A thread that says every few seconds that a worker or beat lives."""
 
-    def __init__(self, store: RedisStore, kind: str, tell: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, store: RedisStore, kind: str) -> None:
         self.name = f"{socket.gethostname()}:{os.getpid()}"
-        self._store, self._kind, self._tell = store, kind, tell
+        self._store, self._kind = store, kind
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name="presence")
 
@@ -121,17 +123,21 @@ def _ready(**_: Any) -> None:
     settings = Settings()
     _presence = Presence(RedisStore(settings.state), "worker")
     _presence.start()
+    # Celery's own handlers first sleep for as long as chunks may still run, and only then send worker_shutting_down.
+    for number in (signal.SIGTERM, signal.SIGQUIT):
+        signal.signal(number, partial(_tell_then, signal.getsignal(number)))
 
 
-@signals.worker_shutting_down.connect
-def _stopping(**_: Any) -> None:
-    """Called by Celery's signal handler, before it sleeps for as long as chunks may still run."""
+def _tell_then(celery: Any, number: int, frame: FrameType | None) -> None:
+    """Tell the children that the worker stops, and let Celery do the rest."""
     global _pipe
     if _pipe is not None:
         os.close(_pipe[1])
         _pipe = None
     if _presence is not None:
         _presence.end()
+    if callable(celery):
+        celery(number, frame)
 
 
 @signals.worker_process_shutdown.connect

@@ -34,15 +34,21 @@ class Api(FastAPI):
             for unused in ("HTTPValidationError", "ValidationError"):
                 schemas.pop(unused, None)
             schemas.update({name: schema for name, schema in _schemas().items() if name not in schemas})
-            _show(examples.responses(), document)
+            for operation in (each for path in document["paths"].values() for each in path.values()):
+                _correct(operation, key_needed=self.state.key is not None)
         return self.openapi_schema
 
 
-def _show(answers: dict[str, dict[str, Any]], document: dict[str, Any]) -> None:
-    for operation in (each for path in document["paths"].values() for each in path.values()):
-        if example := answers.get(operation["operationId"]):
-            status = next(status for status in operation["responses"] if status.startswith("2"))
-            operation["responses"][status]["content"]["application/json"]["example"] = example
+def _correct(operation: dict[str, Any], *, key_needed: bool) -> None:
+    """Take out the framework's own errors, which we never send, show an example, and say whether a key is needed."""
+    answers = operation["responses"]
+    if "application/json" in answers.get("422", {}).get("content", {}):
+        del answers["422"]
+    if example := examples.responses().get(operation["operationId"]):
+        success = next(answer for status, answer in answers.items() if status.startswith("2"))
+        success["content"]["application/json"]["example"] = example
+    if "security" in operation and not key_needed:
+        operation["security"].append({})
 
 
 def _schemas() -> dict[str, Any]:
@@ -56,6 +62,8 @@ def _schemas() -> dict[str, Any]:
         ref_template="#/components/schemas/{model}",
     )
     schemas: dict[str, Any] = ours["$defs"]
+    row = {"anyOf": [{"$ref": "#/components/schemas/Sample"}, {"type": "object", "description": "other tools' names"}]}
+    schemas["NewJob"]["properties"]["samples"]["items"] = row
     return schemas
 
 

@@ -13,7 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import Field
 from starlette.exceptions import HTTPException
 
-from ragassay.data.problems import shortlist, shown
+from ragassay.data.problems import shortlist, wording
 from ragassay.errors import AssayError, BadData
 from ragassay.models import Noun
 
@@ -87,9 +87,7 @@ async def _of_parameters(_: Request, error: Exception) -> Response:
 
 
 def _in_words(item: Mapping[str, Any]) -> str:
-    name = ".".join(map(str, item["loc"][1:]))
-    said = str(item["msg"])
-    return f"{name}: {said[:1].lower()}{said[1:]}, is {shown(item.get('input'))}"
+    return f"{'.'.join(map(str, item['loc'][1:]))}: {wording(item)}"
 
 
 async def _of_framework(request: Request, error: Exception) -> Response:

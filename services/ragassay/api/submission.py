@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, ValidationError, WithJsonSchema
+from pydantic import ConfigDict, Field, ValidationError
 
 from ragassay.api.bodies import check_json
 from ragassay.api.door import bootstrap_key
@@ -24,18 +24,12 @@ _OPERATORS = ("api_base", "api_key", "base_url", "key", "provider", "endpoint", 
 _OF = JobSpec.model_fields
 
 
-Row = Annotated[
-    dict[str, Any],
-    WithJsonSchema({"anyOf": [{"$ref": "#/components/schemas/Sample"}, {"type": "object"}]}, mode="validation"),
-]
-
-
 class NewJob(Noun):
     """An evaluation to be queued. Everything but ``samples`` may be left out."""
 
     model_config = ConfigDict(strict=True, json_schema_extra={"example": SUBMISSION})
 
-    samples: list[Row] = Field(
+    samples: list[dict[str, Any]] = Field(
         min_length=1,
         max_length=100_000,
         description="rows with queries and recorded responses: a sample's and a response's fields side by side, or the "
@@ -69,7 +63,7 @@ def read(body: bytes, settings: Settings) -> tuple[JobSpec, Source, tuple[Sample
     """
     _check_keys(check_json(body))
     try:
-        job = NewJob.model_validate_json(body)
+        job = NewJob.model_validate_json(body, strict=True)
     except ValidationError as error:
         raise BadData([f"{place}: {what}" for place, what in plain_words(error)]) from None
     asked = job.model_dump(exclude={"samples", "dataset"})

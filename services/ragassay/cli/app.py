@@ -8,7 +8,7 @@ from typing import NoReturn
 import typer
 
 from ragassay.cli import client, data, evaluate, look, service
-from ragassay.errors import AssayError
+from ragassay.errors import AssayError, BadData
 
 app = typer.Typer(
     name="ragassay",
@@ -52,6 +52,16 @@ def _about(
         typer.echo(context.get_help())
 
 
+def _print_problems(error: BadData) -> None:
+    """A line for each bad row; a long list is cut and the rest counted."""
+    from ragassay.data.problems import shortlist
+
+    *lines, last = shortlist(error.problems)
+    for line in lines:
+        typer.echo(f"error: {line}", err=True)
+    typer.echo(f"error: {last}" + (f"; {error.hint}" if error.hint else ""), err=True)
+
+
 def main() -> NoReturn:
     """Run the command line.
 
@@ -59,6 +69,9 @@ def main() -> NoReturn:
     """
     try:
         code = app(standalone_mode=False)
+    except BadData as error:
+        _print_problems(error)
+        sys.exit(error.exit_code)
     except AssayError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(error.exit_code)

@@ -19,7 +19,10 @@ def load_rows(rows: Iterable[dict[str, Any]], *, name: str = "samples") -> Datas
     Raises BadData with a line for every bad row: ``samples: row 3: query: is empty``.
     """
     source = Source(Path(name), list(enumerate(rows, 1)), counts_lines=False)
-    plan = Planner(source, {}, "dataset").plan()
+    try:
+        plan = Planner(source, {}, "dataset").plan()
+    except BadData as error:  # its hint speaks of an option that a request has not
+        raise BadData(error.problems, hint="call the keys as we do: ragassay schema sample") from None
     assembly = Assembly(source, plan, "error")
     samples = [
         sample

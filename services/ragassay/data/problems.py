@@ -67,8 +67,7 @@ def plain_words(error: ValidationError) -> list[tuple[str, str]]:
         kind, place, given = item["type"], [step for step in item["loc"] if step != "[key]"], item["input"]
         if place and place[0] == "response":
             place = place[1:]
-        said: Callable[[Any], str] = _WORDS.get(kind, _as_it_is)
-        what = said(item)
+        what = wording(item)
         if kind in ("string_type", "float_type") and place[-1:] in (["str"], ["float"]):
             place, what = place[:-1], f"should be text or a number, is {shown(given)}"
         elif kind == "tuple_type" and len(place) == 1 and place[0] != "retrieved_scores":
@@ -80,6 +79,12 @@ def plain_words(error: ValidationError) -> list[tuple[str, str]]:
             place = [name]
         found.setdefault(_path(place), what)
     return list(found.items())
+
+
+def wording(item: Any) -> str:
+    """What one finding of pydantic says, without its place."""
+    said: Callable[[Any], str] = _WORDS.get(item["type"], _as_it_is)
+    return said(item)
 
 
 def field_of_place(place: str) -> str:
@@ -120,7 +125,15 @@ _WORDS: dict[str, Callable[[Any], str]] = {
     "bool_type": _should_be("true or false"),
     "bool_parsing": _should_be("true or false"),
     "tuple_type": _should_be("a list"),
+    "list_type": _should_be("a list"),
     "dict_type": _should_be("an object"),
+    "model_type": _should_be("an object"),
+    "literal_error": lambda item: f"should be {item['ctx']['expected']}, is {shown(item['input'])}",
+    "string_too_long": lambda item: f"is longer than {item['ctx']['max_length']} characters",
+    "too_long": lambda item: f"has more than {item['ctx']['max_length']} entries",
+    "extra_forbidden": lambda _: "is unknown",
+    "greater_than": lambda item: f"should be more than {item['ctx']['gt']:.15g}, is {shown(item['input'])}",
+    "less_than": lambda item: f"should be less than {item['ctx']['lt']:.15g}, is {shown(item['input'])}",
     "greater_than_equal": lambda item: f"should be at least {item['ctx']['ge']:.15g}, is {shown(item['input'])}",
     "less_than_equal": lambda item: f"should be at most {item['ctx']['le']:.15g}, is {shown(item['input'])}",
     "value_error": lambda item: str(item["ctx"]["error"]),

@@ -10,6 +10,9 @@ from ragassay.models import Usage
 from ragassay.stats import Interval
 
 
+NOT_REPORTED = "not reported"
+
+
 @dataclass(frozen=True)
 class Section:
     """A titled table: for each row a label and one cell per system."""
@@ -45,6 +48,8 @@ def missing(report: Report) -> Iterator[str]:
     for name, system in report.systems.items():
         if system.missing_from_run:
             yield f"{name}: {system.missing_from_run} of {system.queries} queries got no response"
+        if silent := [label for label, figure in _SYSTEM if figure(system) == NOT_REPORTED]:
+            yield f"{name}: {NOT_REPORTED}: {', '.join(silent)}"
         by_reason: dict[tuple[str, int], list[str]] = {}
         for metric, found in system.metrics.items():
             for reason, count in found.reasons.items():
@@ -90,7 +95,7 @@ def _row(label: str, figure: Callable[[SystemReport], str], systems: list[System
 
 def _latency(found: Distribution) -> str:
     if found.p50 is None or found.p95 is None or found.p99 is None:
-        return "not reported"
+        return NOT_REPORTED
     digits = 0 if found.p50 >= 10 else 1
     figures = " / ".join(f"{value:.{digits}f}" for value in (found.p50, found.p95, found.p99))
     return f"{figures} ms {_count(found.n, found.missing)}"
@@ -98,13 +103,13 @@ def _latency(found: Distribution) -> str:
 
 def _tokens(found: Distribution) -> str:
     if found.mean is None or found.total is None:
-        return "not reported"
+        return NOT_REPORTED
     return f"{found.total:,.0f} ({found.mean:,.0f} a query) {_count(found.n, found.missing)}"
 
 
 def _money(found: Distribution) -> str:
     if found.mean is None or found.total is None:
-        return "unknown"
+        return NOT_REPORTED
     return f"{_number(found.total)} ({_number(found.mean)} a query) {_count(found.n, found.missing)}"
 
 
@@ -123,7 +128,7 @@ def _usage(used: Usage) -> str:
 
 def _throughput(report: SystemReport) -> str:
     return (
-        "not reported" if report.throughput_qps is None else f"{report.throughput_qps:.2f} queries/s one after another"
+        NOT_REPORTED if report.throughput_qps is None else f"{report.throughput_qps:.2f} queries/s one after another"
     )
 
 

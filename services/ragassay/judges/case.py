@@ -5,6 +5,7 @@ The thresholds were chosen on human-labelled development sets, named in ``docs/j
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,8 +34,13 @@ RELEVANCE_STEPS: tuple[tuple[float, RelevanceStep], ...] = (
 RELEVANCE_SIMILARITY = 0.7  # weight of likeness of meaning; the rest is the share of the query's words
 SHORT_ANSWER = 3  # stems: too few to tell by words whether they address a query
 MOST_WORDS_NAMED = 4
+LONGEST_WORD = 40
 
 Vectors = Mapping[str, NDArray[np.float64]]
+
+
+# "Do this:" claims nothing, so it is judged like the sentence after it.
+_LEAD_IN = re.compile(r"(?::|\b(?:as follows|the following)[.:]?)[\"'”’*_)]*$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -126,7 +132,13 @@ class Case:
         """What this judge says of every unit."""
         facts = {i: self._fact(i, text, vectors) for i, text in self.units.facts.items()}
         self._allow_alternative(facts)
-        said = {i: self._sentence(i, text, facts, vectors) for i, text in self.units.answer.items()}
+        said: dict[str, SentenceVerdict] = {}
+        following: SentenceVerdict | None = None
+        for label, text in reversed(self.units.answer.items()):
+            own = self._sentence(label, text, facts, vectors)
+            if following and own.support != "contradicted" and _LEAD_IN.search(text):
+                own = following.model_copy(update={"id": label, "text": text})
+            said[label] = following = own
         refusal = refuses(list(self.units.answer.values()))
         step, why = self._relevance(said, facts, refusal, vectors)
         return Claims(sentences=said, facts=facts, relevance=step, refusal=refusal, why=why)
@@ -148,7 +160,7 @@ class Case:
         elif support == "partly":
             why = f"not in the contexts: {_named(text, found.lacking)}"
         elif support == "not_found":
-            evidence, why = (), "no context says so"
+            evidence, why = (), "no context says so" if self.units.has_contexts else ""
         return SentenceVerdict(
             id=label,
             text=text,
@@ -162,7 +174,7 @@ class Case:
         found = self.agreement[label]
         if found.denied_by is not None:
             return "conflicts"
-        position = list(self.units.answer).index(label)
+        position = int(label[1:]) - 1
         carries = position in self.alternative[1] or any(
             facts[f].covered == "yes" and position in m.chosen[:1] for f, m in self.coverage.items()
         )
@@ -248,5 +260,5 @@ def _nearest(text: str, found: Match, pool: Pool, vectors: Vectors | None) -> fl
 
 def _named(text: str, lacking: frozenset[str]) -> str:
     """The first few words of ``text`` whose stems are lacking."""
-    named = [word for word in dict.fromkeys(words(text)) if stem(word) in lacking]
+    named = [word[:LONGEST_WORD] for word in dict.fromkeys(words(text)) if stem(word) in lacking]
     return ", ".join(named[:MOST_WORDS_NAMED]) or "its wording"

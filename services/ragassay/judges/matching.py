@@ -133,11 +133,18 @@ def _disagreement(claim: Passage, other: Passage) -> int:
 
 
 def _denier(claim: Passage, pool: Pool, best: int) -> int | None:
-    """``best``, where claim and sentence share nearly all words but differ in negation or in a number said nowhere."""
+    """``best``, where claim and sentence share nearly all words but differ in negation or in a number.
+
+    The number must be one that no sentence on the topic says: it may well stand in the next line of a table.
+    """
     other = pool.passages[best]
     topic, back = claim.stems - claim.numbers, other.stems - other.numbers
     same = len(topic & back)
     if not same or same < DENIAL_SHARE * len(topic) or same < DENIAL_RETURN * len(back):
         return None
-    other_number = bool(claim.numbers - pool.said) and bool(other.numbers - claim.said)
-    return best if other_number or claim.negated != other.negated else None
+    if claim.negated != other.negated:
+        return best
+    if claim.numbers <= other.said or other.numbers <= claim.said:
+        return None
+    on_topic = (one.said for one in pool.passages if 2 * len(topic & one.stems) >= len(topic))
+    return best if claim.numbers - frozenset[str]().union(*on_topic) else None

@@ -9,7 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-_NOT = r"(?:do|does|did|is|are|was|were|could|can|will|have|has)(?: ?not|n't)|can't|won't|(?:am|was|are|were) (?:not able|unable) to"
+_NOT = (
+    r"(?:do|does|did|is|are|was|were|could|can|will|have|has)(?: ?not|n't)|can't|won't"
+    r"|(?:am|was|are|were) (?:not able|unable) to"
+)
 _SOURCE = (
     r"(?:(?:the|this|these|those|any|your|none of the|provided|given|available|retrieved|supplied|above|search) ){0,4}"
     r"(?:contexts?|documents?|documentation|results?|sources?|passages?|texts?|articles?|handbook|information|excerpts?)"

@@ -16,7 +16,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ragassay.errors import BadSettings, UnknownName
@@ -31,12 +31,17 @@ Kind = Literal["retrieval", "quality", "performance", "cost"]
 LARGEST_K = 1_000_000
 F = TypeVar("F", bound=Callable[..., Any])
 
+_OPERATIONAL = ("latency_ms", "retrieval_latency_ms", "generation_latency_ms", "input_tokens", "output_tokens", "cost_usd")
 LACKS: dict[str, tuple[Callable[[Sample], bool], str]] = {
     "judgments": (lambda s: s.judgments is None, "the query has no relevance judgments"),
     "answer": (lambda s: s.answer is None, "the response has no answer"),
     "truth": (lambda s: not (s.ground_truth_answer or s.key_facts), "the query has no ground truth"),
     "ground_truth": (lambda s: not s.ground_truth_answer, "the query has no ground truth answer"),
     "contexts": (lambda s: s.contexts is None, "the response has no contexts"),
+    **{
+        name: (partial(lambda field, s: getattr(s.response, field, None) is None, name), f"the response has no {name}")
+        for name in _OPERATIONAL
+    },
 }
 
 

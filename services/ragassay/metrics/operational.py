@@ -3,45 +3,40 @@
 from __future__ import annotations
 
 from ragassay.metrics.base import metric
-from ragassay.models import Sample, Score
+from ragassay.models import Sample
 
 
-def _reported(sample: Sample, field: str) -> Score:
-    value = getattr(sample.response, field)
-    return Score.absent(f"the response has no {field}", "no_input") if value is None else Score(value=value)
-
-
-@metric(better="lower", kind="performance", bounds=None)
-def latency_ms(sample: Sample) -> Score:
+@metric(better="lower", kind="performance", bounds=None, needs="latency_ms")
+def latency_ms(sample: Sample) -> float | None:
     """End-to-end latency in ms."""
-    return _reported(sample, "latency_ms")
+    return sample.response.latency_ms if sample.response else None
 
 
-@metric(better="lower", kind="performance", bounds=None)
-def retrieval_latency_ms(sample: Sample) -> Score:
+@metric(better="lower", kind="performance", bounds=None, needs="retrieval_latency_ms")
+def retrieval_latency_ms(sample: Sample) -> float | None:
     """Latency of retrieval in ms."""
-    return _reported(sample, "retrieval_latency_ms")
+    return sample.response.retrieval_latency_ms if sample.response else None
 
 
-@metric(better="lower", kind="performance", bounds=None)
-def generation_latency_ms(sample: Sample) -> Score:
+@metric(better="lower", kind="performance", bounds=None, needs="generation_latency_ms")
+def generation_latency_ms(sample: Sample) -> float | None:
     """Latency of generation in ms."""
-    return _reported(sample, "generation_latency_ms")
+    return sample.response.generation_latency_ms if sample.response else None
 
 
-@metric(better="lower", kind="cost", bounds=None)
-def input_tokens(sample: Sample) -> Score:
+@metric(better="lower", kind="cost", bounds=None, needs="input_tokens")
+def input_tokens(sample: Sample) -> float | None:
     """Tokens that the system sent to its model."""
-    return _reported(sample, "input_tokens")
+    return sample.response.input_tokens if sample.response else None
 
 
-@metric(better="lower", kind="cost", bounds=None)
-def output_tokens(sample: Sample) -> Score:
+@metric(better="lower", kind="cost", bounds=None, needs="output_tokens")
+def output_tokens(sample: Sample) -> float | None:
     """Tokens that the system's model wrote."""
-    return _reported(sample, "output_tokens")
+    return sample.response.output_tokens if sample.response else None
 
 
-@metric(better="lower", kind="cost", bounds=None)
-def cost_usd(sample: Sample) -> Score:
+@metric(better="lower", kind="cost", bounds=None, needs="cost_usd")
+def cost_usd(sample: Sample) -> float | None:
     """Cost of the answer in USD; unknown where the response neither gives it nor names a priced model and tokens."""
-    return _reported(sample, "cost_usd")
+    return sample.response.cost_usd if sample.response else None

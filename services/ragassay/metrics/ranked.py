@@ -78,7 +78,8 @@ class Ranked:
     @cached_property
     def relevant_count(self) -> Array:
         """Number of relevant documents of each query, retrieved or not."""
-        return self._is_relevant(self.ideal).sum(axis=1).astype(np.float64)
+        count: Array = self._is_relevant(self.ideal).sum(axis=1, dtype=np.float64)
+        return count
 
     @cached_property
     def found(self) -> Array:

@@ -253,8 +253,11 @@ def _bias_and_skew(draws: Floats, estimate: float, jackknife: Floats) -> tuple[f
     fewer = max(min(below, above) + ties / 2, 0.5) / len(draws)
     bias = normal_quantile(fewer) if below < above else -normal_quantile(fewer)
     pull = jackknife.mean() - jackknife
-    scale = float((pull**2).sum()) ** 1.5
-    return (0.0 if below == above else bias), float((pull**3).sum()) / (6 * scale) if scale > 0 else 0.0
+    largest = np.abs(pull).max()
+    if largest > 0:
+        pull /= largest  # cubes of very small or large ones would vanish or overflow
+    skew = float((pull**3).sum()) / (6 * float((pull**2).sum()) ** 1.5) if largest > 0 else 0.0
+    return (0.0 if below == above else bias), skew
 
 
 def _tail(z: float, bias: float, skew: float) -> float:

@@ -17,30 +17,32 @@ Values: TypeAlias = Sequence[float] | npt.NDArray[np.floating] | npt.NDArray[np.
 Groups: TypeAlias = Sequence[Hashable]
 Bounds: TypeAlias = tuple[float, float]
 
-LARGEST = 1e100  # the cube of a larger number may overflow
+LARGEST = 1e60  # fourth powers of larger numbers overflow
+SMALLEST = 1e-100  # squares of smaller ones vanish, so they count as 0
 SAME = 1e-12  # a relative difference below this is rounding, not data
 
 
-def numbers(values: Values, what: str = "values") -> Floats:
-    """``values`` as a float64 array of shape (n,); raises BadInput unless each is a finite number below 1e100."""
+def numbers(values: Values, what: str = "values", largest: float = 4 * LARGEST) -> Floats:
+    """``values`` as a float64 array of shape (n,); raises BadInput unless each is a finite number, none beyond 4e60."""
     try:
         column = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         column = np.full(1, np.nan)
     if column.ndim != 1:
         raise BadInput(f"{what} has {column.ndim} dimensions", hint="pass a flat list of numbers")
-    bad = ~(np.abs(column) <= LARGEST)
+    size = np.abs(column)
+    bad = ~(size <= largest)
     if bad.any():
         raise BadInput(
-            f"{what}[{int(bad.argmax())}] is not a finite number below {LARGEST:g}",
+            f"{what}[{int(bad.argmax())}] is not a finite number within {largest:g}",
             hint="leave missing scores out and report how many they were",
         )
-    return column
+    return np.where(size < SMALLEST, 0.0, column)
 
 
 def pair(first: Values, second: Values, names: tuple[str, str]) -> tuple[Floats, Floats]:
     """Two columns about the same rows; raises BadInput when they differ in length."""
-    a, b = numbers(first, names[0]), numbers(second, names[1])
+    a, b = numbers(first, names[0], LARGEST), numbers(second, names[1], LARGEST)
     if len(a) != len(b):
         raise BadInput(
             f"{names[0]} has {len(a)} rows, {names[1]} has {len(b)}",
@@ -109,9 +111,9 @@ def unit_count(column: Floats, codes: Codes | None) -> int:
     return len(column) if codes is None else int(codes.max()) + 1
 
 
-def is_constant(column: Floats) -> bool:
-    """Whether all values are equal but for rounding."""
-    return len(column) > 0 and bool(np.ptp(column) <= SAME * np.abs(column).max())
+def is_constant(column: Floats, scale: float = 0.0) -> bool:
+    """Whether all values are equal but for rounding; ``scale`` is the range of the scores where it is known."""
+    return len(column) > 0 and bool(np.ptp(column) <= SAME * max(np.abs(column).max(), scale))
 
 
 def scale_of(a: Floats, b: Floats) -> float:

@@ -60,7 +60,9 @@ def mean_interval(
         what = "values" if codes is None else "groups"
         return Interval.absent(f"an interval needs two {what}, there {'is 1' if units else 'are 0'}", level, name)
     outside = bounds is not None and _outside(float(column.min()), float(column.max()), bounds)
-    if is_constant(column):
+    if bounds is not None and not outside:
+        column = column.clip(*bounds)
+    if is_constant(column, 0.0 if bounds is None or outside else bounds[1] - bounds[0]):
         if bounds is None or outside:
             return Interval.absent(f"all {len(column)} values are equal: the spread is unknown", level, name)
         return _constant(float(column.mean()), units, level, bounds)

@@ -133,7 +133,8 @@ def welch(a: Values, b: Values, *, alpha: float = 0.05, bounds: Bounds | None = 
     variances = float(first.var(ddof=1)), float(second.var(ddof=1))
     parts = variances[0] / len(first), variances[1] / len(second)
     error = math.sqrt(sum(parts))
-    df = sum(parts) ** 2 / (parts[0] ** 2 / rests[0] + parts[1] ** 2 / rests[1])
+    weights = parts[0] / sum(parts), parts[1] / sum(parts)
+    df = 1 / (weights[0] ** 2 / rests[0] + weights[1] ** 2 / rests[1])
     pooled = math.sqrt((variances[0] * rests[0] + variances[1] * rests[1]) / sum(rests))
     half = t_quantile(1 - alpha / 2, df) * error
     low, high = difference - half, difference + half

@@ -1,0 +1,330 @@
+"""``ragassay submit`` and its like, against a server that runs."""
+
+import json
+import socket
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import orjson
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from api_server import rows, serving
+from ragassay.cli import main
+from ragassay.data.dataset import digest_of_samples
+from ragassay.data.inline import load_rows
+from ragassay.models import Sample
+from ragassay.settings import Settings
+from redis_server import RedisServer, free_port
+
+METRICS = "mrr,recall@5,faithfulness"
+
+
+@pytest.fixture
+def cli(capsys, monkeypatch, tmp_path, served):
+    """Runs a command against ``served``; returns exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAGASSAY_SERVER", served.url)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["ragassay", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        out, err = capsys.readouterr()
+        return stopped.value.code, out, err
+
+    return run
+
+
+@pytest.fixture
+def data(tmp_path):
+    path = tmp_path / "rivers.jsonl"
+    path.write_bytes(b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows(60)))
+    return path
+
+
+@pytest.fixture
+def worker(served):
+    """Answers the bells in a thread, as a worker process would."""
+    stop = threading.Event()
+
+    def work():
+        while not stop.wait(0.02):
+            served.work()
+        served.jobs.close()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    yield
+    stop.set()
+    thread.join(20)
+
+
+def without_times(report):
+    """What a report says about the evaluation and not about when and how long."""
+    report = orjson.loads(report)
+    del report["run"], report["provenance"]["judge"], report["provenance"]["embeddings"]
+    for system in report["systems"].values():
+        for result in system["results"]:
+            del result["duration_ms"]
+    return report
+
+
+def test_a_submitted_file_gives_the_report_that_evaluate_gives(cli, data, worker, served, tmp_path):
+    code, sent, _ = cli("submit", data, "--wait", "--json", "--metrics", METRICS, "--seed", 3)
+    assert code == 0
+    code, here, _ = cli("evaluate", data, "--json", "--metrics", METRICS, "--seed", 3)
+    assert code == 0
+    assert without_times(sent) == without_times(here)
+    assert json.loads(sent)["provenance"]["dataset"]["name"] == "rivers"
+
+
+def test_submit_prints_the_id_alone_and_the_other_commands_take_it(cli, data, served):
+    code, out, err = cli("submit", data, "--metrics", METRICS, "--name", "nightly")
+    job = out.strip()
+    assert (code, out) == (0, f"{job}\n")
+    assert f"ragassay status {job}" in err
+    code, out, _ = cli("status", job)
+    assert code == 0
+    assert "status:          queued" in out
+    assert "nightly" in out
+    assert "0 of 60 done" in out
+    code, _, err = cli("report", job)
+    assert (code, "queued and has no report" in err) == (2, True)
+    served.work()
+    assert json.loads(cli("status", job, "--json")[1])["status"] == "finished"
+    code, out, _ = cli("report", job, "-o", "r.json", "-o", "r.csv")
+    assert code == 0
+    assert "rivers: 60 queries, judge local" in out
+    assert f"{served.url}/v1/jobs/{job}/report" in out
+    assert json.loads((data.parent / "r.json").read_text())["systems"]["default"]["queries"] == 60
+    assert (data.parent / "r.csv").exists()
+    code, out, _ = cli("results", job)
+    assert [json.loads(line)["query_id"] for line in out.splitlines()] == [f"q{n}" for n in range(60)]
+    code, _, err = cli("cancel", job)
+    assert (code, "finished already" in err) == (2, True)
+
+
+def test_a_job_is_cancelled(cli, data, served):
+    job = cli("submit", data)[1].strip()
+    code, out, _ = cli("cancel", job)
+    assert (code, "cancelled" in out) == (0, True)
+    assert json.loads(cli("cancel", job, "--json")[1])["status"] == "cancelled"
+
+
+def test_waiting_for_a_job_that_is_cancelled_ends_with_3(cli, data, served):
+    def cancel():
+        while not (jobs := served.http.get("/v1/jobs").json()["jobs"]):
+            time.sleep(0.02)
+        served.http.delete(f"/v1/jobs/{jobs[0]['id']}")
+
+    thread = threading.Thread(target=cancel)
+    thread.start()
+    code, out, err = cli("submit", data, "--wait")
+    thread.join()
+    assert (code, out) == (3, "")
+    assert "is cancelled" in err
+
+
+def test_every_option_reaches_the_job(cli, tmp_path, worker):
+    path = tmp_path / "d.csv"
+    path.write_text("frage,answer,relevant_doc_ids,retrieved_doc_ids\nA?,a,1,1|1\nB?,b,2,2\nC?,c,3,3\n")
+    options = ["--map", "query=frage", "--duplicates", "keep_first", "--limit", "2", "--format", "csv"]
+    options += ["--accurate", "correctness >= 0.9", "--max-missing", "0.5", "--no-cache", "--judge", "local"]
+    code, out, err = cli("submit", path, "--wait", "--json", "--metrics", "mrr", *options)
+    assert code == 0, err
+    provenance = json.loads(out)["provenance"]
+    assert provenance["dataset"]["rows"] == 2
+    used = provenance["configuration"]
+    assert (used["accurate"], used["max_missing"], used["cache"]) == ("correctness >= 0.9", 0.5, False)
+
+
+def test_submit_says_the_job_as_json(cli, data):
+    assert json.loads(cli("submit", data, "--json")[1])["status"] == "queued"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["submit", "nope.jsonl"], 2, "there is no such file"),
+        (["submit", "rivers.jsonl", "--metrics", "mrrr"], 2, "did you mean mrr"),
+        (["submit", "rivers.jsonl", "--metrics", ""], 2, "metrics: is empty"),
+        (["submit", "rivers.jsonl", "--seed", "-1"], 2, "seed: should be at least 0"),
+        (["submit", "rivers.jsonl", "--limit", "0"], 2, "should be at least 1"),
+        (["submit", "rivers.jsonl", "--judge", "http://x/y"], 2, "judge: 'http://x/y' is not the name of a model"),
+        (["submit", "rivers.jsonl", "-o", "r.json"], 2, "add --wait"),
+        (["submit", "rivers.jsonl", "--wait", "-o", "r.xyz"], 2, "xyz"),
+        (["submit", "bare.jsonl"], 5, "no row has a response"),
+        (["status", "0" * 32], 2, "there is no job"),
+        (["status", "../../healthz"], 2, "there is no"),
+        (["report", "x", "-o", "r.xyz"], 2, "xyz"),
+        (["results", "x"], 2, "there is no job"),
+        (["status", "x", "--server", "localhost:8400"], 2, "is not an address"),
+        (["status", "x", "--server", "ftp://localhost"], 2, "is not an address"),
+        (["status", "x", "--server", "http://"], 2, "is not an address"),
+    ],
+)
+def test_a_mistake_is_one_line_and_an_exit_code(cli, data, arguments, code, said):
+    (data.parent / "bare.jsonl").write_text('{"query": "Which?", "ground_truth_answer": "This."}\n')
+    got, out, err = cli(*arguments)
+    assert (got, out) == (code, "")
+    assert said in err
+    assert "Traceback" not in err
+
+
+def test_a_body_that_is_too_large_is_refused_with_what_to_do(cli, tmp_path):
+    path = tmp_path / "large.jsonl"
+    path.write_bytes(b"".join(orjson.dumps({**row, "answer": "x" * 900}) + b"\n" for row in rows(2500)))
+    code, out, err = cli("submit", path)
+    assert (code, out) == (2, "")
+    assert "larger than 2,000,000 bytes" in err
+    assert "ragassay evaluate" in err
+
+
+def test_without_a_server_it_says_how_to_start_one(cli, data):
+    began = time.monotonic()
+    code, _, err = cli("submit", data, "--server", f"http://127.0.0.1:{free_port()}")
+    assert (code, "ragassay up" in err) == (3, True)
+    assert time.monotonic() - began < 5
+
+
+def test_the_key_is_sent(cli, redis, data, monkeypatch):
+    with serving(redis.url, Settings.model_construct(bootstrap_key="k" * 20)) as locked:
+        code, _, err = cli("submit", data, "--server", locked.url)
+        assert (code, "key is missing" in err) == (2, True)
+        monkeypatch.setenv("RAGASSAY_SERVER_KEY", "k" * 20)
+        assert cli("submit", data, "--server", locked.url)[0] == 0
+
+
+def test_a_server_that_is_none_of_ours_is_noticed(cli):
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(502)
+            self.end_headers()
+            self.wfile.write(b"<html>Bad Gateway</html>")
+
+        def log_message(self, *_):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Other) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        code, _, err = cli("status", "x", "--server", f"http://127.0.0.1:{server.server_port}")
+        thread.join()
+    assert (code, "answers 502, and not as a ragassay service does" in err) == (3, True)
+
+
+def test_an_answer_that_was_lost_makes_no_second_job(cli, data, served):
+    """A proxy that swallows the first answer: the job is made, the client does not hear of it and asks again."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    host, port = served.url.removeprefix("http://").split(":")
+
+    def relay():
+        for swallow in (True, False):
+            client, _ = listener.accept()
+            with client, socket.create_connection((host, int(port))) as server:
+                pump(client, server, swallow)
+
+    def pump(client, server, swallow):
+        request = b""
+        while b"\r\n\r\n" not in request:
+            request += client.recv(65536)
+        head, _, body = request.partition(b"\r\n\r\n")
+        length = int(
+            next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length")).split(b":")[1]
+        )
+        while len(body) < length:
+            body += client.recv(65536)
+        server.sendall(head + b"\r\n\r\n" + body)
+        answer = server.recv(65536)
+        if not swallow:
+            client.sendall(answer)
+
+    thread = threading.Thread(target=relay)
+    thread.start()
+    code, out, err = cli("submit", data, "--server", f"http://127.0.0.1:{listener.getsockname()[1]}")
+    thread.join(20)
+    listener.close()
+    assert code == 0, err
+    assert [job["id"] for job in served.http.get("/v1/jobs").json()["jobs"]] == [out.strip()]
+
+
+def test_waiting_outlives_a_restart_of_redis(cli, data, monkeypatch):
+    with RedisServer() as redis, serving(redis.url) as served:
+
+        def trouble():
+            while not served.bells.rung:
+                time.sleep(0.02)
+            time.sleep(0.4)
+            redis.kill()
+            time.sleep(1.2)
+            redis.start()
+            served.work()
+            served.jobs.close()
+
+        thread = threading.Thread(target=trouble)
+        thread.start()
+        code, out, err = cli("submit", data, "--wait", "--json", "--metrics", "mrr", "--server", served.url)
+        thread.join()
+        assert code == 0, err
+        assert json.loads(out)["systems"]["default"]["queries"] == 60
+
+
+def test_ctrl_c_while_waiting_says_how_to_go_on(cli, data, monkeypatch):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ragassay.cli.client.time.sleep", interrupted)
+    code, out, err = cli("submit", data, "--wait")
+    assert (code, out) == (130, "")
+    assert "the job goes on: ragassay status" in err
+
+
+texts = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=8)
+names = st.one_of(
+    texts, st.sampled_from(["category", "difficulty", "response", "answer", "a.b", "inputs", "context", "query"])
+)
+plain = st.recursive(
+    st.one_of(texts, st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False, allow_infinity=False), st.booleans()),
+    lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(names, inner, max_size=2)),
+    max_leaves=4,
+)
+ids = st.lists(texts, max_size=3, unique=True)
+some_responses = st.fixed_dictionaries(
+    {},
+    optional={
+        "answer": texts,
+        "contexts": st.lists(texts, max_size=2),
+        "retrieved_doc_ids": ids,
+        "cost_usd": st.floats(0, 1e6),
+        "latency_ms": st.floats(0, 1e6),
+        "input_tokens": st.integers(0, 10**6),
+        "error": texts,
+        "metadata": st.dictionaries(names, plain, max_size=2),
+    },
+)
+some_rows = st.fixed_dictionaries(
+    {"query": texts.filter(str.strip)},
+    optional={
+        "ground_truth_answer": st.lists(texts, max_size=2),
+        "key_facts": st.lists(texts, max_size=2),
+        "relevant_doc_ids": ids,
+        "category": texts,
+        "answerable": st.booleans(),
+        "metadata": st.dictionaries(names, plain, max_size=2),
+        "labels": st.dictionaries(names, plain, max_size=2),
+        "response": some_responses,
+    },
+)
+
+
+@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(some_rows, min_size=1, max_size=4))
+def test_what_submit_sends_is_read_as_the_same_dataset(given_rows):
+    """Rows become samples, samples are sent as rows, and those become the same samples again."""
+    samples = [Sample.model_validate({**row, "query_id": f"q{n}"}) for n, row in enumerate(given_rows)]
+    sent = orjson.loads(orjson.dumps([s.model_dump(mode="json", exclude_defaults=True) for s in samples]))
+    assert load_rows(sent).digest == digest_of_samples(samples)

@@ -1,0 +1,160 @@
+"""A request that is sent again, because its answer was lost, makes no second job."""
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from api_server import problem, rows, serving
+from ragassay.doorbell import CeleryDoorbell
+from ragassay.jobs import Jobs
+from ragassay.store.redis import RedisStore
+from redis_server import RedisServer, free_port
+
+
+def post(served, key, samples, **options):
+    headers = {"Idempotency-Key": key}
+    return served.http.post("/v1/jobs", json={"samples": samples, **options}, headers=headers)
+
+
+def test_the_same_key_and_body_give_the_same_job(served):
+    first = post(served, "abc", rows(2), name="n")
+    again = post(served, "abc", rows(2), name="n")
+    assert (first.status_code, again.status_code) == (202, 202)
+    assert again.json() == first.json()
+    assert again.headers["location"] == first.headers["location"]
+    assert again.headers["idempotent-replayed"] == "true"
+    assert len(served.http.get("/v1/jobs").json()["jobs"]) == 1
+    assert len(served.bells.rung) == 1
+    served.work()
+    assert post(served, "abc", rows(2), name="n").json()["status"] == "finished"
+
+
+@pytest.mark.parametrize("other", [{"samples": rows(3)}, {"name": "another"}, {"seed": 1}, {"metrics": ["recall@5"]}])
+def test_the_same_key_with_another_body_is_refused(served, other):
+    body = {"samples": rows(2), "metrics": ["mrr"]}
+    assert post(served, "abc", **body).status_code == 202
+    assert "another body" in problem(post(served, "abc", **{**body, **other}), 422)["detail"]
+    assert post(served, "xyz", **{**body, **other}).status_code == 202
+
+
+def test_a_key_whose_body_was_refused_is_free_again(served):
+    problem(post(served, "abc", [{"query": "Which?"}]), 422)
+    assert post(served, "abc", rows(1)).status_code == 202
+
+
+def test_while_a_job_is_being_made_the_same_key_has_to_wait(served):
+    digest = "0" * 64
+    assert served.jobs.store.remember("abc", digest) is None
+    problem(post(served, "abc", rows(1)), 422)  # being made of another body
+    served.jobs.store.forget("abc")
+    made = served.jobs.store.create
+    seen = []
+
+    def slowly(*arguments, **options):
+        seen.append(post(served, "abc", rows(1)))
+        made(*arguments, **options)
+
+    served.jobs.store.create = slowly
+    try:
+        assert post(served, "abc", rows(1)).status_code == 202
+    finally:
+        served.jobs.store.create = made
+    assert "being made" in problem(seen[0], 409)["detail"]
+    assert len(served.http.get("/v1/jobs").json()["jobs"]) == 1
+
+
+def test_twenty_threads_with_one_key_make_one_job(served):
+    for key in ("one", "two", "three"):
+        with ThreadPoolExecutor(20) as pool:
+            answers = list(pool.map(lambda _, k=key: post(served, k, rows(20), metrics=["mrr"]), range(20)))
+        assert {answer.status_code for answer in answers} <= {202, 409}
+        made = {answer.json()["id"] for answer in answers if answer.status_code == 202}
+        assert len(made) == 1
+        assert post(served, key, rows(20), metrics=["mrr"]).json()["id"] in made
+    jobs = served.http.get("/v1/jobs").json()["jobs"]
+    assert len(jobs) == 3
+    served.work()
+    assert {job["status"] for job in served.http.get("/v1/jobs").json()["jobs"]} == {"finished"}
+
+
+def test_the_key_is_kept_with_the_job_or_not_at_all(served):
+    """A crash right after the job was saved must not leave a key that makes another one."""
+    rung = served.jobs._ring
+
+    def crash(job):
+        raise KeyError(job)
+
+    served.jobs._ring = crash
+    try:
+        problem(post(served, "abc", rows(1)), 500)
+    finally:
+        served.jobs._ring = rung
+    (made,) = served.http.get("/v1/jobs").json()["jobs"]
+    again = post(served, "abc", rows(1))
+    assert (again.status_code, again.json()["id"]) == (202, made["id"])
+
+
+def test_saving_a_job_twice_leaves_each_chunk_once(served):
+    """The client library sends a transaction again when its answer was lost."""
+    create = served.jobs.store.create
+
+    def twice(*arguments, **options):
+        create(*arguments, **options)
+        create(*arguments, **options)
+
+    served.jobs.store.create = twice
+    try:
+        job = served.submit(rows(120), metrics=["mrr"])["id"]
+    finally:
+        served.jobs.store.create = create
+    assert served.jobs.store.redis.llen(f"ra:{{{job}}}:todo") == 3
+    served.work()
+    assert served.http.get(f"/v1/jobs/{job}").json()["progress"] == {"rows": 120, "done": 120, "failed": 0}
+
+
+def test_a_broker_that_is_away_costs_no_job(redis, caplog):
+    """The job is saved; the sweeper rings for it later."""
+    bell = CeleryDoorbell(f"redis://127.0.0.1:{free_port()}/0")
+    jobs = Jobs(RedisStore(redis.url, patient=False), bell, None)
+    with serving(redis.url, jobs=jobs) as served:
+        job = served.submit(rows(1), metrics=["mrr"])["id"]
+        assert served.http.get(f"/v1/jobs/{job}").json()["status"] == "queued"
+        assert job in jobs.store.active()
+
+
+def test_while_redis_is_away_every_route_says_so_and_then_all_is_well_again():
+    with RedisServer() as redis, serving(redis.url) as served:
+        job = served.submit(rows(2), metrics=["mrr"])["id"]
+        redis.kill()
+        requests = [
+            ("POST", "/v1/jobs", {"json": {"samples": rows(1)}}),
+            ("GET", "/v1/jobs", {}),
+            ("GET", f"/v1/jobs/{job}", {}),
+            ("GET", f"/v1/jobs/{job}/report", {}),
+            ("GET", f"/v1/jobs/{job}/results", {}),
+            ("POST", f"/v1/jobs/{job}/cancel", {}),
+            ("DELETE", f"/v1/jobs/{job}", {}),
+            ("GET", "/readyz", {}),
+        ]
+        for method, path, body in requests:
+            answer = served.http.request(method, path, **body)
+            assert problem(answer, 503)["code"] == "unavailable"
+            assert int(answer.headers["retry-after"]) >= 1
+        assert served.http.get("/healthz").status_code == 200
+        assert served.http.get("/v1/metrics").status_code == 200
+        redis.start()
+        served.work()
+        assert served.http.get(f"/v1/jobs/{job}").json()["status"] == "finished"
+
+
+def test_a_full_redis_takes_no_job_and_says_so():
+    with RedisServer("--maxmemory", "2mb") as redis, serving(redis.url) as served:
+        noise = random.Random(0)
+        big = [
+            {"query": "Which?", "answer": noise.randbytes(2000).hex()} for _ in range(100)
+        ]  # 200 kB, can't be packed
+        answers = [served.http.post("/v1/jobs", json={"samples": big}) for _ in range(12)]
+        assert answers[0].status_code == 202
+        assert "Redis takes nothing now" in problem(answers[-1], 503)["detail"]
+        assert any("70 %" in warning for warning in served.jobs.store.check())

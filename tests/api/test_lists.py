@@ -1,0 +1,103 @@
+"""Lists are read page by page, each entry once, in an order that stays."""
+
+import pytest
+
+from api_server import problem, rows
+
+
+def pages(served, path, **parameters):
+    cursor = {}
+    while True:
+        answer = served.http.get(path, params={**parameters, **cursor})
+        assert answer.status_code == 200, answer.text
+        page = answer.json()
+        (name,) = set(page) - {"next"}
+        yield page[name]
+        if page["next"] is None:
+            return
+        cursor = {"cursor": page["next"]}
+
+
+@pytest.fixture
+def many(served):
+    return [served.submit(rows(1), metrics=["mrr"], name=f"job {n}")["id"] for n in range(120)]
+
+
+def test_120_jobs_are_listed_once_each_newest_first(served, many):
+    sizes, ids = [], []
+    for page in pages(served, "/v1/jobs", limit=50):
+        sizes.append(len(page))
+        ids += [job["id"] for job in page]
+    assert sizes == [50, 50, 20]
+    assert sorted(ids) == sorted(many)
+    created = [served.http.get(f"/v1/jobs/{job}").json()["created_at"] for job in ids]
+    assert created == sorted(created, reverse=True)
+    assert [len(page) for page in pages(served, "/v1/jobs", limit=60)] == [60, 60]
+    assert [len(page) for page in pages(served, "/v1/jobs", limit=200)] == [120]
+    assert [len(page) for page in pages(served, "/v1/jobs")] == [50, 50, 20]  # 50 is the usual size
+
+
+def test_a_job_that_comes_while_one_reads_moves_nothing(served, many):
+    first = served.http.get("/v1/jobs", params={"limit": 100}).json()
+    newest = served.submit(rows(1), metrics=["mrr"])["id"]
+    second = served.http.get("/v1/jobs", params={"limit": 100, "cursor": first["next"]}).json()
+    read = [job["id"] for job in first["jobs"] + second["jobs"]]
+    assert sorted(read) == sorted(many)
+    assert newest not in read
+
+
+def test_jobs_of_one_status_are_found_wherever_they_stand(served, many, monkeypatch):
+    for job in (many[3], many[50], many[110]):
+        served.http.delete(f"/v1/jobs/{job}")
+    found = [job["id"] for page in pages(served, "/v1/jobs", status="cancelled") for job in page]
+    assert sorted(found) == sorted([many[3], many[50], many[110]])
+    assert sum(len(page) for page in pages(served, "/v1/jobs", status="queued", limit=10)) == 117
+    assert list(pages(served, "/v1/jobs", status="failed")) == [[]]
+    monkeypatch.setattr("ragassay.jobs.MOST_LOOKED_AT", 25)
+    looked = list(pages(served, "/v1/jobs", status="cancelled", limit=20))
+    assert sorted(job["id"] for page in looked for job in page) == sorted(found)
+    assert len(looked) == 5  # 120 jobs, 25 looked at for each page
+
+
+def test_a_job_whose_record_is_gone_is_passed_over(served):
+    kept, gone, last = (served.submit(rows(1), metrics=["mrr"])["id"] for _ in range(3))
+    served.jobs.store.redis.delete(f"ra:{{{gone}}}:meta")
+    assert {job["id"] for page in pages(served, "/v1/jobs", limit=1) for job in page} == {kept, last}
+
+
+def test_results_come_in_the_datasets_order_whatever_the_page(served):
+    job = served.submit(rows(120), metrics=["mrr"])["id"]
+    served.work()
+    for limit in (1, 7, 50, 64, 120, 200):
+        found = [result for page in pages(served, f"/v1/jobs/{job}/results", limit=limit) for result in page]
+        assert [result["query_id"] for result in found] == [f"q{n}" for n in range(120)]
+    assert found[0]["scores"]["mrr"]["value"] == 1.0
+    assert found[1]["scores"]["mrr"]["value"] == 0.5
+    beyond = served.http.get(f"/v1/jobs/{job}/results", params={"cursor": "5000"}).json()
+    assert beyond == {"results": [], "next": None}
+
+
+def test_results_of_a_running_job_are_those_of_its_finished_chunks(served):
+    job = served.submit(rows(120), metrics=["mrr"])["id"]
+    assert list(pages(served, f"/v1/jobs/{job}/results")) == [[], [], []]
+    served.work(most=2)
+    assert sum(len(page) for page in pages(served, f"/v1/jobs/{job}/results")) == 100
+
+
+def test_results_that_were_let_go_are_said_to_be_gone(served):
+    job = served.submit(rows(60), metrics=["mrr"])["id"]
+    served.work()
+    redis = served.jobs.store.redis
+    assert 0 < redis.ttl(f"ra:{{{job}}}:out:default:0") <= 30 * 86_400
+    redis.delete(f"ra:{{{job}}}:out:default:0", f"ra:{{{job}}}:out:default:1")
+    assert "30 days" in problem(served.http.get(f"/v1/jobs/{job}/results"), 404)["detail"]
+    assert served.http.get(f"/v1/jobs/{job}/report").status_code == 200
+
+
+def test_the_list_of_metrics_names_what_can_be_asked_for(served):
+    metrics = served.http.get("/v1/metrics").json()["metrics"]
+    assert {"ndcg@k", "mrr", "faithfulness", "accurate"} <= {metric["name"].replace("[@k]", "") for metric in metrics}
+    assert all(metric["description"] for metric in metrics)
+    for metric in metrics:
+        name = metric["name"].split("[")[0].replace("@k", "@5").replace("@p", "@0.8")
+        assert served.submit(rows(1), metrics=[name])["metrics"] == [name]

@@ -1,0 +1,146 @@
+"""The OpenAPI document: complete, true, and kept by the server."""
+
+import re
+import subprocess
+import sys
+from importlib.metadata import version
+
+import jsonschema
+import pytest
+
+from api_server import rows
+from ragassay.api.app import create_app
+from ragassay.api.submission import NewJob
+from ragassay.models import JobSpec, Sample
+from ragassay.settings import Settings
+
+PROBLEM = {"$ref": "#/components/schemas/Problem"}
+
+
+@pytest.fixture(scope="module")
+def document():
+    return create_app(None, Settings()).openapi()
+
+
+@pytest.fixture
+def operations(document):
+    return {
+        operation["operationId"]: (method.upper(), path, operation)
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    }
+
+
+def check(document, schema, value):
+    jsonschema.Draft202012Validator({**schema, "components": document["components"]}).validate(value)
+
+
+def test_every_operation_is_named_and_described(document, operations):
+    assert sorted(operations) == [
+        "cancelJob", "deleteJob", "getJob", "getReport", "health", "listJobs", "listMetrics", "listResults",
+        "readiness", "submitJob",
+    ]  # fmt: skip
+    assert document["info"]["version"] == version("ragassay")
+    for _, _, operation in operations.values():
+        assert operation["summary"]
+        assert operation["description"]
+        assert operation["tags"]
+        for parameter in operation.get("parameters", []):
+            assert parameter["description"]
+
+
+def test_every_schema_that_is_named_is_there(document):
+    named = set(re.findall(r"#/components/schemas/(\w+)", str(document)))
+    assert named <= set(document["components"]["schemas"])
+    assert not {"HTTPValidationError", "ValidationError"} & set(document["components"]["schemas"])
+
+
+def test_every_success_has_an_example_that_fits_its_schema(document, operations):
+    for name, (_, _, operation) in operations.items():
+        status = next(status for status in operation["responses"] if status.startswith("2"))
+        content = operation["responses"][status]["content"]["application/json"]
+        examples = [content["example"]] if "example" in content else []
+        schema = document["components"]["schemas"][content["schema"]["$ref"].rpartition("/")[2]]
+        examples += [schema["example"]] if "example" in schema else []
+        if name != "listMetrics":  # its entries have the example
+            assert examples, name
+        for example in examples:
+            check(document, content["schema"], example)
+
+
+def test_every_error_is_a_problem_with_an_example_that_fits(document, operations):
+    for name, (_, path, operation) in operations.items():
+        errors = {int(s): r for s, r in operation["responses"].items() if int(s) >= 400}
+        assert {421, 500} <= set(errors), name
+        if path.startswith("/v1"):
+            assert 401 in errors
+        if "{job}" in path:
+            assert 404 in errors
+        if path != "/healthz" and path != "/v1/metrics":
+            assert 503 in errors
+        for status, response in errors.items():
+            assert list(response["content"]) == ["application/problem+json"], name
+            content = response["content"]["application/problem+json"]
+            assert content["schema"] == PROBLEM
+            check(document, PROBLEM, content["example"])
+            assert content["example"]["status"] == status
+
+
+def test_the_example_of_a_submission_can_be_submitted(document, served):
+    example = document["components"]["schemas"]["NewJob"]["example"]
+    check(document, {"$ref": "#/components/schemas/NewJob"}, example)
+    job = served.submit(example.pop("samples"), **example)["id"]
+    served.work()
+    report = served.http.get(f"/v1/jobs/{job}/report").json()
+    assert report["systems"]["default"]["metrics"]["mrr"]["mean"] == 1.0
+
+
+def test_answers_fit_their_schemas(document, operations, served):
+    job = served.submit(rows(3))["id"]
+    served.work()
+    served.jobs.store.here("worker", "host:1", for_s=60)
+    for name in ("getJob", "listJobs", "getReport", "listResults", "listMetrics", "health", "readiness"):
+        method, path, operation = operations[name]
+        answer = served.http.request(method, path.format(job=job))
+        assert answer.status_code == 200
+        check(document, operation["responses"]["200"]["content"]["application/json"]["schema"], answer.json())
+
+
+def test_the_body_has_the_limits_of_the_specification():
+    ours = NewJob.model_json_schema()["properties"]
+    theirs = JobSpec.model_json_schema()["properties"]
+    kept = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "default", "enum")
+    own = ("samples", "dataset", "name", "judge", "metrics", "concurrency", "timeout_s", "prices")
+    for field in ours.keys() - set(own):
+        assert {k: v for k, v in ours[field].items() if k in kept} == {
+            k: v for k, v in theirs[field].items() if k in kept
+        }, field
+    assert theirs.keys() - ours.keys() == {"api_base"}  # a body can never set it
+    assert set(own) - {"samples", "dataset"} <= theirs.keys()
+
+
+def test_the_rows_are_documented_as_samples(document):
+    row = document["components"]["schemas"]["NewJob"]["properties"]["samples"]["items"]
+    assert {"$ref": "#/components/schemas/Sample"} in row["anyOf"]
+    assert document["components"]["schemas"]["Sample"]["properties"].keys() == Sample.model_fields.keys()
+
+
+def test_no_page_is_served_that_loads_scripts_from_elsewhere(served):
+    for path in ("/docs", "/redoc", "/"):
+        assert served.http.get(path).status_code == 404
+
+
+@pytest.mark.timeout(240)
+def test_generated_requests_never_break_the_server_and_answers_conform(served):
+    served.submit(rows(2))
+    checks = (
+        "not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,"
+        "response_schema_conformance,unsupported_method,negative_data_rejection,use_after_free"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "schemathesis.cli", "run", f"{served.url}/openapi.json", "--checks", checks,
+         "--max-examples", "12", "--seed", "1", "--phases", "examples,coverage,fuzzing", "--no-color",
+         "--exclude-operation-id", "readiness", "--generation-database", "none"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]

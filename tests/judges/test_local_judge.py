@@ -1,0 +1,339 @@
+"""The local judge: what it says of plain cases, with and without an embedding model, and that it always says the same."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragassay.embeddings import FakeEmbedder, LocalEmbedder
+from ragassay.errors import Unavailable
+from ragassay.judges.local import LocalJudge
+from ragassay.judges.sentences import sentences
+from ragassay.judges.words import content
+from ragassay.metrics.judged import context_precision, context_recall, correctness, faithfulness, relevance
+from ragassay.models import Judge, Response, Sample, Usage
+
+CONTEXTS = (
+    "Gift cards never expire. They can be used in every shop.",
+    "Refunds are paid within 14 days. The money goes back to the card that was charged.",
+    "Support is open from Monday to Friday. Anna Berg leads the team.",
+)
+QUERY = "How long do refunds take?"
+
+
+class Away:
+    name = "away"
+
+    def embed(self, texts):
+        raise Unavailable("the embedding server is away")
+
+
+class Alike:
+    """Every text is as near to every other as ``cosine`` says."""
+
+    name = "alike"
+
+    def __init__(self, cosine):
+        self.cosine = cosine
+
+    def embed(self, texts):
+        shared, own = np.sqrt(self.cosine), np.sqrt(1 - self.cosine)
+        return np.hstack([np.full((len(texts), 1), shared), own * np.eye(len(texts))]).astype(np.float32)
+
+
+def sample(answer, contexts=CONTEXTS, query=QUERY, truths=("Refunds take 14 days.",), facts=(), number=0):
+    response = None if answer == "no response" else Response(answer=answer, contexts=contexts)
+    return Sample(query_id=f"q{number}", query=query, ground_truth_answer=truths, key_facts=facts, response=response)
+
+
+def judge(*samples, by=None):
+    return asyncio.run((by or LocalJudge()).judge(samples, ledger=None))
+
+
+def verdict(answer, by=None, **rest):
+    (judgement,) = judge(sample(answer, **rest), by=by)
+    return judgement.verdict
+
+
+def said(found):
+    return [(s.support, s.evidence, s.why) for s in found.sentences]
+
+
+@pytest.fixture(params=["words alone", "with embeddings"])
+def either(request):
+    return LocalJudge(FakeEmbedder() if request.param == "with embeddings" else None)
+
+
+def test_a_sentence_of_the_contexts_is_supported_by_it(either):
+    found = verdict("Refunds are paid within 14 days.", either)
+    assert said(found) == [("supported", ("C2.1",), "")]
+    assert found.sentences[0].truth == "agrees"
+    assert (found.has_contexts, found.has_truth, found.judge) == (True, True, either.name)
+
+
+def test_a_sentence_that_rests_on_two_names_both(either):
+    answer = "Refunds are paid within 14 days to the card that was charged."
+    assert said(verdict(answer, either)) == [("supported", ("C2.1", "C2.2"), "")]
+
+
+def test_an_invented_sentence_is_not_found(either):
+    answer = "Every customer receives a voucher and a handwritten letter."
+    assert said(verdict(answer, either)) == [("not_found", (), "no context says so")]
+
+
+@pytest.mark.parametrize("by", [LocalJudge(), LocalJudge(Alike(0.9))])
+def test_a_sentence_that_is_half_there_is_partly_supported_and_says_what_lacks(by):
+    # 3 of 6 stems: 0.5, and with meaning 0.4 x 0.5 + 0.4 x 0.5 + 0.2 x 0.9 = 0.58
+    answer, contexts = "Refunds are paid in cash with a handwritten letter inside.", ("Refunds are paid in cash.",)
+    assert said(verdict(answer, by, contexts=contexts)) == [
+        ("partly", ("C1.1",), "not in the contexts: handwritten, letter, inside")
+    ]
+
+
+def test_another_number_is_a_contradiction(either):
+    assert said(verdict("Refunds are paid within 30 days.", either)) == [
+        ("contradicted", ("C2.1",), "C2.1 says otherwise")
+    ]
+
+
+def test_the_opposite_is_a_contradiction(either):
+    assert said(verdict("Gift cards expire.", either))[0][:2] == ("contradicted", ("C1.1",))
+
+
+def test_a_name_that_is_said_nowhere_lowers_support():
+    right, wrong = verdict("Anna Berg leads the team."), verdict("The team has Olaf Lund who leads.")
+    assert (right.sentences[0].support, wrong.sentences[0].support) == ("supported", "not_found")
+
+
+def test_likeness_of_meaning_can_decide_and_never_alone():
+    contexts = ("Customers receive refunds within a week by bank.",)
+    claim = "Customers receive refunds promptly and gladly."  # 3 of 5 stems: 0.8 x 0.6 = 0.48, and 0.2 x cosine
+    far = verdict(claim, LocalJudge(Alike(0.0)), contexts=contexts).sentences[0].support
+    near = verdict(claim, LocalJudge(Alike(1.0)), contexts=contexts).sentences[0].support
+    assert (far, near) == ("partly", "supported")
+    assert verdict("Money back.", LocalJudge(Alike(1.0)), contexts=contexts).sentences[0].support == "not_found"
+
+
+def test_a_lead_in_is_judged_like_the_sentence_after_it(either):
+    found = verdict("The main points are as follows. In short:\n- Refunds are paid within 14 days.", either)
+    assert said(found) == [("supported", ("C2.1",), "")] * 3
+    assert [(s.id, s.text, s.truth) for s in found.sentences] == [
+        ("A1", "The main points are as follows.", "agrees"),
+        ("A2", "In short:", "agrees"),
+        ("A3", "Refunds are paid within 14 days.", "agrees"),
+    ]
+    assert said(verdict("In short:", either)) == [("not_found", (), "no context says so")]
+
+
+def test_facts_are_covered_partly_covered_or_not(either):
+    facts = ("Refunds are paid within 14 days", "The money goes back to the charged card", "Support opens on Monday")
+    found = verdict("Refunds are paid within 14 days. The money goes back.", either, facts=facts)
+    assert [f.covered for f in found.facts] == ["yes", "partly", "no"]
+    assert [f.evidence for f in found.facts] == [("C2.1",), ("C2.2",), ("C3.1",)]
+    assert [f.why for f in found.facts] == [
+        "",
+        "the answer lacks: charged, card",
+        "the answer lacks: support, opens, monday",
+    ]
+
+
+def test_a_short_answer_covers_what_the_query_did_not_say(either):
+    found = verdict("14 days.", either)
+    assert (found.facts[0].covered, found.sentences[0].truth) == ("yes", "agrees")
+    assert correctness(found).value == 1.0
+
+
+def test_an_answer_that_denies_a_fact_does_not_cover_it(either):
+    found = verdict("Refunds take 30 days.", either)
+    assert (found.facts[0].covered, found.facts[0].why) == ("no", "the answer says otherwise")
+    assert found.sentences[0].truth == "conflicts"
+
+
+def test_a_sentence_beside_the_ground_truth_is_absent_from_it(either):
+    found = verdict("Refunds take 14 days. Anna Berg leads the team.", either)
+    assert [s.truth for s in found.sentences] == ["agrees", "absent"]
+    assert correctness(found).value == pytest.approx(2 / 3)  # P 1/2, R 1
+
+
+def test_of_several_ground_truths_one_is_enough(either):
+    truths = ("Refunds last a fortnight.", "After 14 days the money is there. It arrives by card.", "Two weeks.")
+    whole = verdict("Two weeks.", either, truths=truths)
+    assert (whole.facts[0].covered, whole.sentences[0].truth) == ("yes", "agrees")
+    half = verdict("The money is there after 14 days.", either, truths=truths)
+    assert (half.facts[0].covered, half.sentences[0].truth) == ("partly", "agrees")
+    none = verdict("Never mind.", either, truths=truths)
+    assert (none.facts[0].covered, none.sentences[0].truth) == ("no", "absent")
+
+
+def test_an_empty_answer_covers_nothing_and_is_no_refusal(either):
+    found = verdict("", either)
+    assert (found.sentences, found.relevance, found.refusal) == ((), "none", False)
+    assert (found.facts[0].covered, found.facts[0].why) == ("no", "the answer is empty")
+    assert found.facts[0].evidence == ("C2.1",)
+    assert (faithfulness(found).value, correctness(found).value, context_recall(found).value) == (None, 0.0, 1.0)
+
+
+def test_a_refusal_is_marked_and_addresses_nothing(either):
+    found = verdict("I'm sorry, but the context does not mention refunds.", either)
+    assert (found.refusal, found.relevance, found.why) == (True, "none", "the answer refuses")
+    assert relevance(found).value == 0.0
+
+
+def test_without_contexts_nothing_is_said_of_support(either):
+    found = verdict("Refunds take 14 days.", either, contexts=None)
+    assert said(found) == [(None, (), "")]
+    assert found.facts[0].evidence == ()
+    assert faithfulness(found).missing == "no_input"
+
+
+def test_with_an_empty_list_of_contexts_nothing_is_supported(either):
+    found = verdict("Refunds take 14 days.", either, contexts=())
+    assert [s.support for s in found.sentences] == ["not_found"]
+    assert faithfulness(found).value == 0.0
+
+
+def test_without_ground_truth_nothing_is_said_of_truth(either):
+    found = verdict("Refunds are paid within 14 days.", either, truths=())
+    assert (found.sentences[0].truth, found.facts, found.has_truth) == (None, (), False)
+    assert context_precision(found).value == 1 / 2
+
+
+def test_a_response_without_answer_still_shows_what_the_contexts_hold(either):
+    found = verdict(None, either)
+    assert context_recall(found).value == 1.0
+
+
+def test_a_missing_response_has_no_verdict(either):
+    (judgement,) = judge(sample("no response"), by=either)
+    assert (judgement.verdict, judgement.reason) == (None, "the system gave no response")
+
+
+def test_an_answer_to_the_query_is_more_relevant_than_another():
+    on = verdict("Refunds take about two weeks, so how long it takes depends on the bank.", truths=())
+    off = verdict("Our shops sell apples, pears and plums of every kind.", truths=())
+    assert relevance(on).value >= 0.75
+    assert (relevance(off).value, off.why) == (0.0, "it shares little with the query")
+
+
+def test_an_answer_that_covers_the_ground_truth_is_relevant_however_short(either):
+    assert verdict("14 days.", either).relevance == "full"
+    some = verdict("Two weeks.", either, facts=("two weeks", "by card"), contexts=None)
+    assert some.relevance in ("mostly", "full")
+
+
+def test_a_short_answer_is_as_relevant_as_what_it_rests_on(either):
+    grounded = verdict("Anna Berg.", either, query="Who leads the support team?", truths=())
+    assert grounded.relevance in ("partly", "mostly", "full")
+    floating = verdict("Olaf Lund.", either, query="Who leads the support team?", truths=())
+    assert (floating.relevance, floating.why) == ("partly", "too short to tell")
+
+
+def test_a_query_of_marks_only_is_judged_too(either):
+    assert verdict("Refunds take 14 days.", either, query="???", truths=()).relevance is not None
+
+
+def test_the_judge_says_in_its_name_and_settings_whether_it_knows_meanings():
+    lexical, full = LocalJudge(), LocalJudge(FakeEmbedder())
+    assert (lexical.name, full.name) == ("local (lexical)", "local")
+    assert lexical.settings["embeddings"] is None
+    assert full.settings["embeddings"] == "fake-256"
+    assert full.settings["thresholds"]["supported"] == 0.65
+    assert lexical.settings["weights"] == {"best": 0.5, "union": 0.5}
+    assert json.loads(json.dumps(full.settings))["version"] == 1
+    assert isinstance(full, Judge)
+
+
+def test_it_costs_nothing(either):
+    (judgement,) = judge(sample("Refunds take 14 days."), by=either)
+    assert judgement.usage == judgement.waste == Usage(calls=0, cost_usd=0.0)
+
+
+def test_a_chunk_is_embedded_in_one_call_of_distinct_texts_in_a_fixed_order():
+    fakes = FakeEmbedder(), FakeEmbedder()
+    rows = [sample("Refunds are slow.", number=1), sample("Support leads. Cards rest.", number=2), sample("", number=3)]
+    judge(*rows, by=LocalJudge(fakes[0]))
+    judge(*reversed(rows), by=LocalJudge(fakes[1]))
+    (texts,) = fakes[0].calls
+    assert fakes[1].calls == [texts]
+    assert len(set(texts)) == len(texts)
+    assert list(texts) == sorted(texts, key=lambda text: (len(text), text))
+
+
+def test_what_words_decide_is_not_embedded():
+    fake = FakeEmbedder()
+    judge(sample("Refunds are paid within 14 days.", truths=()), by=LocalJudge(fake))
+    assert fake.calls == [(QUERY, "Refunds are paid within 14 days.")]
+
+
+def test_likeness_is_that_of_each_sentence_to_the_contexts():
+    answer = "Refunds are paid within 14 days. Apples are red."
+    assert LocalJudge().likeness([sample(answer), sample("")]) == [[1.0, 0.0], []]
+    full = LocalJudge(Alike(0.5)).likeness([sample(answer)])
+    assert full == [[pytest.approx(0.8 + 0.2 * 1.0, abs=1e-6), pytest.approx(0.2 * 0.5, abs=1e-6)]]
+
+
+def test_a_model_that_is_away_is_a_reason_and_not_a_crash():
+    found = judge(sample("Refunds take 14 days."), sample("x"), by=LocalJudge(Away()))
+    assert [(j.verdict, j.reason) for j in found] == [(None, "the embedding server is away")] * 2
+
+
+def test_no_samples_give_no_judgements(either):
+    assert judge(by=either) == []
+
+
+@pytest.fixture(scope="module")
+def minilm():
+    return LocalJudge(LocalEmbedder())
+
+
+def test_with_the_bundled_model_verdicts_repeat_and_do_not_depend_on_the_order_of_rows(minilm):
+    answers = ["Refunds are paid in two weeks.", "Gift cards last forever.", "Support works on Monday.", "Olaf Lund."]
+    rows = [sample(answer, number=n) for n, answer in enumerate(answers)]
+    first, again = judge(*rows, by=minilm), judge(*rows, by=minilm)
+    assert first == again
+    assert judge(*reversed(rows), by=minilm) == first[::-1]
+
+
+def test_with_the_bundled_model_a_near_paraphrase_is_carried_further_than_by_words_alone(minilm):
+    row = sample("Refunds are paid to your account within two weeks.")
+    (near,), (words,) = minilm.likeness([row])[0], LocalJudge().likeness([row])[0]
+    assert near > words
+
+
+@given(st.lists(st.text(max_size=30), max_size=3), st.lists(st.text(max_size=30), max_size=3), st.text(max_size=40))
+def test_every_unit_is_answered_whatever_the_text(contexts, truths, answer):
+    found = verdict(answer, contexts=tuple(contexts), truths=tuple(truths), by=LocalJudge(FakeEmbedder()))
+    assert [s.text for s in found.sentences] == sentences(answer)
+    assert all(s.support for s in found.sentences)
+    assert all(f.covered for f in found.facts)
+    assert all((s.truth is not None) == found.has_truth for s in found.sentences)
+    assert (found.evidence_dropped, found.support_withdrawn) == (0, 0)
+    assert found.relevance is not None
+    assert found.refusal is not None
+    assert all(len(s.why.split()) <= 12 for s in (*found.sentences, *found.facts))
+
+
+@given(st.text(max_size=60).filter(sentences))
+def test_an_answer_that_repeats_its_context_and_its_truth_is_faithful_and_correct(text):
+    found = verdict(text, contexts=("Something else.", text), truths=(text,))
+    if all(content(piece) for piece in sentences(text)):
+        assert faithfulness(found).value == 1.0
+        assert context_recall(found).value == 1.0
+        assert correctness(found).value == 1.0
+
+
+def test_fifty_samples_of_650_words_take_a_moment_by_words_alone():
+    filler = tuple(f"{' '.join(f'word{n}{m}{k}' for k in range(12))}. " * 10 for n in range(5) for m in range(1))
+    rows = [
+        sample(" ".join(CONTEXTS[n % 3] for n in range(3)), contexts=(*filler, *CONTEXTS), number=n) for n in range(50)
+    ]
+    judge(*rows[:1])
+    began = time.process_time()
+    judge(*rows)
+    assert time.process_time() - began < 3.0

@@ -1,0 +1,77 @@
+import pytest
+from pydantic import ValidationError
+
+from ragassay.stats import Effect, Interval, PairedTest, Significance, mean_interval, paired, ratio_interval, welch
+
+RIGHT = [1] + 11 * [0]
+
+
+def test_an_interval_reads_as_people_write_it():
+    assert str(mean_interval([0.2, 0.4, 0.6, 0.8])) == "0.08915..0.9109"
+    assert str(ratio_interval([1.0 + i for i in range(12)], RIGHT)).endswith("..unbounded")
+    assert str(mean_interval([])) == "no interval (an interval needs two values, there are 0)"
+
+
+def test_what_an_interval_leaves_possible():
+    found = Interval(low=0.2, high=0.4, level=0.95, method="t")
+    assert [found.contains(x) for x in (0.1, 0.2, 0.3, 0.4, 0.5)] == [False, True, True, True, False]
+    open_end = Interval(low=2.0, level=0.95, method="bootstrap", unbounded=True)
+    assert [open_end.contains(x) for x in (1.0, 2.0, 1e9)] == [False, True, True]
+    assert Interval.absent("there is 1 row", 0.95, "t").contains(7.0)
+
+
+def test_a_width_needs_two_ends():
+    assert Interval(low=0.25, high=0.5, level=0.95, method="t").width == 0.25
+    assert Interval(low=2.0, level=0.95, method="bootstrap", unbounded=True).width is None
+    assert Interval.absent("there is 1 row", 0.95, "t").width is None
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        {},
+        {"low": 0.1},
+        {"high": 0.1, "reason": "why"},
+        {"low": 0.1, "high": 0.2, "unbounded": True},
+        {"unbounded": True, "reason": "why"},
+        {"low": 0.3, "high": 0.2},
+        {"low": float("nan"), "high": 0.2},
+        {"low": 0.1, "high": float("inf")},
+    ],
+)
+def test_an_interval_that_contradicts_itself_can_not_be_made(ends):
+    with pytest.raises(ValidationError):
+        Interval(level=0.95, method="t", **ends)
+
+
+def test_what_is_missing_needs_a_reason():
+    with pytest.raises(ValidationError, match="needs a reason"):
+        Effect(name="d_z")
+    with pytest.raises(ValidationError, match="needs a reason"):
+        Significance(name="t", method="t", alpha=0.05)
+
+
+def test_a_p_of_zero_can_not_be_made():
+    with pytest.raises(ValidationError, match="greater than 0"):
+        Significance(name="t", method="t", alpha=0.05, p=0.0)
+
+
+def test_significance_follows_from_p_and_alpha_whatever_is_claimed():
+    assert Significance(name="t", method="t", alpha=0.05, p=0.05).significant is True
+    assert Significance(name="t", method="t", alpha=0.05, p=0.06, significant=True).significant is False
+    assert Significance(name="t", method="t", alpha=0.05, reason="why").significant is None
+
+
+@pytest.mark.parametrize(("a", "b"), [([], []), ([0.5], [0.5]), ([0.1, 0.5, 0.3] * 5, [0.2, 0.7, 0.1] * 5)])
+def test_a_comparison_survives_json(a, b):
+    found = paired(a, b)
+    assert PairedTest.model_validate_json(found.model_dump_json()) == found
+    assert '"significant":' in found.model_dump_json()
+    apart = welch(a, b)
+    assert type(apart).model_validate_json(apart.model_dump_json()) == apart
+
+
+def test_the_schema_names_every_part_of_a_comparison():
+    schema = PairedTest.model_json_schema()
+    assert {"t", "wilcoxon", "randomisation", "d_z", "d_pooled", "interval", "bootstrap"} <= set(schema["required"])
+    assert schema["additionalProperties"] is False

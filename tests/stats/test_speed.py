@@ -1,0 +1,75 @@
+"""What a report with 100,000 rows waits for, and what importing costs."""
+
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from ragassay.stats import (
+    ConfidenceSequence,
+    bootstrap_interval,
+    incremental_cost,
+    mean_interval,
+    paired,
+    ratio_interval,
+    share_interval,
+    welch,
+)
+
+N = 100_000
+rng = np.random.default_rng(0)
+SCORES, OTHERS = rng.random(N), rng.random(N)
+RIGHT, MORE_RIGHT = rng.random(N) < 0.6, rng.random(N) < 0.7
+COSTS, MORE_COSTS = rng.lognormal(0, 0.5, N), rng.lognormal(0.3, 0.5, N)
+DOCUMENTS = [f"document {i}" for i in rng.integers(0, 20_000, N)]
+
+
+def sequence(values):
+    found = ConfidenceSequence()
+    found.update(values)
+    return found.interval
+
+
+@pytest.mark.parametrize("groups", [None, DOCUMENTS], ids=["rows", "groups"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda groups: mean_interval(SCORES, bounds=(0, 1), groups=groups),
+        lambda groups: mean_interval(SCORES, bounds=(0, 1), groups=groups, method="quasi-binomial"),
+        lambda groups: share_interval(RIGHT, groups=groups),
+        lambda groups: bootstrap_interval(SCORES, groups=groups),
+        lambda groups: bootstrap_interval(SCORES, method="bca", groups=groups),
+        lambda groups: bootstrap_interval(SCORES, np.median, groups=groups),
+        lambda groups: ratio_interval(COSTS, RIGHT, groups=groups),
+        lambda groups: incremental_cost(COSTS, RIGHT, MORE_COSTS, MORE_RIGHT, groups=groups).interval,
+        lambda groups: paired(SCORES, OTHERS, groups=groups).bootstrap,
+        lambda groups: welch(SCORES, OTHERS).interval,
+        lambda groups: sequence(SCORES),
+    ],
+    ids=["t", "quasi-binomial", "wilson", "mean", "bca", "median", "ratio", "one more", "paired", "welch", "sequence"],
+)
+def test_at_100_000_rows_an_interval_takes_at_most_two_seconds(make, groups):
+    # processor time, as other processes may share the machine
+    started = time.process_time()
+    found = make(groups)
+    assert time.process_time() - started <= 2.0
+    assert 0 < found.width < 0.1 * max(1.0, abs(found.high))
+
+
+@pytest.mark.parametrize(
+    ("code", "absent"),
+    [
+        ("import ragassay.stats", ["scipy", "pandas", "litellm"]),
+        ("import ragassay.stats as s; s.wilson_interval(3, 4); s.holm([0.1]); s.ConfidenceSequence()", ["scipy"]),
+        (
+            "import ragassay.stats as s; s.mean_interval([1, 2, 4]); s.paired([1, 2, 4] * 9, [2, 4, 5] * 9)",
+            ["scipy.stats"],
+        ),
+        ("import ragassay.stats as s; s.needed_n(0.1, 0.3)", ["scipy.stats"]),
+    ],
+)
+def test_nothing_heavy_is_imported_before_it_is_needed(code, absent):
+    check = f"{code}\nimport sys\nprint([name for name in {absent!r} if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -1,0 +1,36 @@
+"""README.md shows what the commands print now, and its Python runs."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+
+
+def test_its_outputs_are_what_the_commands_print():
+    done = subprocess.run([sys.executable, ROOT / "scripts" / "refresh_readme.py", "--check"], capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+
+
+def test_its_commands_exist():
+    from ragassay.cli.app import app
+    from typer.main import get_command
+
+    known = set(get_command(app).commands)
+    shown = set(re.findall(r"^ragassay (\w+)", README, re.MULTILINE))
+    assert shown >= {"evaluate", "metrics"}
+    assert shown <= known
+    for target in re.findall(r"^make (\w+)", README, re.MULTILINE):
+        assert f"\n{target}:" in (ROOT / "Makefile").read_text()
+
+
+def test_its_python_runs():
+    for code in re.findall(r"```python\n(.*?)```", README, re.DOTALL):
+        exec(compile(code, "README.md", "exec"), {})
+
+
+def test_its_links_lead_to_files():
+    for link in re.findall(r"\]\(([^)#]+)", README):
+        assert (ROOT / link).exists(), link
