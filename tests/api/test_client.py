@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from api_server import rows, serving
 from ragassay.cli import main
-from ragassay.data.dataset import digest_of_samples
 from ragassay.data.inline import load_rows
-from ragassay.models import Sample
+from ragassay.errors import BadData
 from ragassay.settings import Settings
 from redis_server import RedisServer, free_port
 
@@ -66,14 +65,15 @@ def worker(served):
 def without_times(report):
     """What a report says about the evaluation and not about when and how long."""
     report = orjson.loads(report)
-    del report["run"], report["provenance"]["judge"], report["provenance"]["embeddings"]
+    del report["run"]
     for system in report["systems"].values():
         for result in system["results"]:
             del result["duration_ms"]
     return report
 
 
-def test_a_submitted_file_gives_the_report_that_evaluate_gives(cli, data, worker, served, tmp_path):
+def test_a_submitted_file_gives_the_report_that_evaluate_gives(cli, data, worker, monkeypatch):
+    monkeypatch.setattr("ragassay.wiring.embedder", lambda settings: (None, "the tests need no model"))
     code, sent, _ = cli("submit", data, "--wait", "--json", "--metrics", METRICS, "--seed", 3)
     assert code == 0
     code, here, _ = cli("evaluate", data, "--json", "--metrics", METRICS, "--seed", 3)
@@ -325,6 +325,9 @@ some_rows = st.fixed_dictionaries(
 @given(st.lists(some_rows, min_size=1, max_size=4))
 def test_what_submit_sends_is_read_as_the_same_dataset(given_rows):
     """Rows become samples, samples are sent as rows, and those become the same samples again."""
-    samples = [Sample.model_validate({**row, "query_id": f"q{n}"}) for n, row in enumerate(given_rows)]
-    sent = orjson.loads(orjson.dumps([s.model_dump(mode="json", exclude_defaults=True) for s in samples]))
-    assert load_rows(sent).digest == digest_of_samples(samples)
+    try:
+        read = load_rows(given_rows)
+    except BadData:
+        return
+    sent = orjson.loads(orjson.dumps([s.model_dump(mode="json", exclude_defaults=True) for s in read.samples]))
+    assert load_rows(sent).digest == read.digest

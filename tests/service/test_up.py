@@ -71,7 +71,7 @@ def test_a_second_one_in_the_same_folder_is_refused(idle):
 
 def test_what_dies_is_started_again_with_a_line_that_says_so(idle):
     idle.ready()
-    for word, name in (("cli serve", "api"), ("beat", "beat"), ("watchdog", None), ("redis-server", "redis")):
+    for word, name in (("cli serve", "api"), ("workers.beat", "beat"), ("watchdog", None), ("redis-server", "redis")):
         old = idle.part(word)
         os.kill(old.pid, signal.SIGKILL)
         until(lambda old=old: not old.is_running(), 5, f"the end of {word}")

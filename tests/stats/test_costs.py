@@ -66,7 +66,7 @@ def test_groups_widen_the_interval():
 def test_columns_of_different_length_are_refused():
     with pytest.raises(BadInput, match="cost_a has 2 rows, cost_b has 1"):
         incremental_cost([1, 2], [1, 1], [1], [1])
-    with pytest.raises(BadInput, match="costs has 2 rows, accurate has 1"):
+    with pytest.raises(BadInput, match="cost_a has 2 rows, accurate_a has 1"):
         incremental_cost([1, 2], [1], [1, 3], [1])
 
 

@@ -62,6 +62,7 @@ def test_rows_that_repeat_each_other_do_not_narrow_the_interval():
         ([0.5, 0.7], ["a", "a"], "an interval needs two groups, there is 1"),
         ([0.1 + 0.2, 0.3, 0.3], None, "all 3 values are equal: the spread is unknown"),
         ([0.0, 1.0, 0.0, 1.0], ["a", "a", "b", "b"], "all groups have the same mean: the spread is unknown"),
+        ([0.1, 0.5, 0.2, 0.4, 0.3, 0.3], list("aabbcc"), "all groups have the same mean: the spread is unknown"),
     ],
 )
 def test_where_the_spread_is_unknown_there_is_no_interval_but_a_reason(values, groups, reason):

@@ -87,7 +87,7 @@ def test_the_randomisation_test_by_hand():
     # differences 1, 2, 4: of the 8 sums 7 5 3 -1 1 -3 -5 -7 two are at least 7 away from 0
     found = paired([0, 0, 0], [1, 2, 4]).randomisation
     assert (found.statistic, found.p, found.smallest_p) == (pytest.approx(7 / 3), 0.25, 0.25)
-    assert found.reason == "3 pairs differ: p can't be below 0.25"
+    assert found.reason == "3 differences are not 0: p can't be below 0.25"
 
 
 def test_random_flips_come_near_the_exact_p():
@@ -163,7 +163,7 @@ def test_one_pair_has_no_t_but_still_a_p_that_can_find_nothing():
     assert found.t.reason == "a t test needs two pairs, there are 1"
     assert found.d_z.reason == "an effect size needs two pairs, there are 1"
     assert (found.wilcoxon.p, found.randomisation.p) == (1.0, 1.0)
-    assert found.randomisation.reason == "1 pairs differ: p can't be below 1"
+    assert found.randomisation.reason == "1 differences are not 0: p can't be below 1"
 
 
 def test_no_difference_at_all_is_p_one_where_signs_are_flipped_and_undefined_for_t():
@@ -209,7 +209,7 @@ def test_one_group_is_not_enough_and_groups_that_agree_have_no_spread():
 
 
 def test_few_pairs_that_differ_are_said_to_be_too_few():
-    assert wilcoxon(np.array([1.0, 2, 3, 4, 5]), 0.05).reason == "5 pairs differ: p can't be below 0.0625"
+    assert wilcoxon(np.array([1.0, 2, 3, 4, 5]), 0.05).reason == "5 differences are not 0: p can't be below 0.0625"
     assert wilcoxon(np.array([1.0, 2, 3, 4, 5, 6]), 0.05).reason is None
 
 

@@ -2,7 +2,8 @@
 
 Standard input is a pipe that only ``up`` holds. A line ``+GROUP`` or ``-GROUP`` says that a process group began or
 ended; ``+GROUP last`` marks Redis, which the others need until they have ended. When the pipe ends without ``bye``,
-``up`` is dead: the groups are asked to end, and what does not listen is killed.
+``up`` is dead: the groups are asked to end, and what does not listen is killed. On Linux the kernel has asked all but
+Redis already, and Celery would take a second signal for impatience.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ def watch(lines: Iterable[str]) -> tuple[list[int], list[int]]:
     return [group for group, last in groups.items() if not last], [group for group, last in groups.items() if last]
 
 
-def end(groups: list[int]) -> None:
-    """Ask the groups' leaders to end, and kill what is left after a while."""
+def end(groups: list[int], *, asked: bool = False) -> None:
+    """Ask the groups' leaders to end, unless they have been, and kill what is left after a while."""
     for group in groups:
         with suppress(ProcessLookupError):
-            os.kill(group, signal.SIGTERM)
+            os.kill(group, 0 if asked else signal.SIGTERM)
     until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until and any(map(lives, groups)):
         time.sleep(0.05)
@@ -57,5 +58,5 @@ if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     first, last = watch(sys.stdin)
-    end(first)
+    end(first, asked=sys.platform == "linux")
     end(last)

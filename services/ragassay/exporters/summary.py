@@ -34,9 +34,9 @@ def sections(report: Report) -> list[Section]:
         chosen = [name for name in names if systems[0].metrics[name].kind in kinds]
         rows = tuple((name, tuple(aggregate(s.metrics[name]) for s in systems)) for name in chosen)
         found.append(Section(title, rows))
-    found.append(
-        Section("Time and cost of the system", tuple(_row(label, figure, systems) for label, figure in _SYSTEM))
-    )
+    figures = tuple(_row(label, figure, systems) for label, figure in _SYSTEM)
+    reported = tuple(row for row in figures if set(row[1]) != {NOT_REPORTED})
+    found.append(Section("Time and cost of the system", reported))
     found.append(
         Section("Spent on the evaluation", tuple(_row(label, figure, systems) for label, figure in _EVALUATION))
     )

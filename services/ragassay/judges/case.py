@@ -134,7 +134,7 @@ class Case:
         self._allow_alternative(facts)
         said: dict[str, SentenceVerdict] = {}
         following: SentenceVerdict | None = None
-        for label, text in reversed(self.units.answer.items()):
+        for label, text in reversed(list(self.units.answer.items())):
             own = self._sentence(label, text, facts, vectors)
             if following and own.support != "contradicted" and _LEAD_IN.search(text):
                 own = following.model_copy(update={"id": label, "text": text})

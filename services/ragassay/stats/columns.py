@@ -43,12 +43,17 @@ def numbers(values: Values, what: str = "values", largest: float = 4 * LARGEST) 
 def pair(first: Values, second: Values, names: tuple[str, str]) -> tuple[Floats, Floats]:
     """Two columns about the same rows; raises BadInput when they differ in length."""
     a, b = numbers(first, names[0], LARGEST), numbers(second, names[1], LARGEST)
+    check_lengths(a, b, names)
+    return a, b
+
+
+def check_lengths(a: Floats, b: Floats, names: tuple[str, str]) -> None:
+    """Raises BadInput when two columns differ in length."""
     if len(a) != len(b):
         raise BadInput(
             f"{names[0]} has {len(a)} rows, {names[1]} has {len(b)}",
             hint="keep only the rows that both have",
         )
-    return a, b
 
 
 def share_of(value: float, what: str) -> float:
@@ -147,11 +152,14 @@ def spread(column: Floats, codes: Codes | None) -> Spread:
 
     The clustered error is the sandwich estimator of Liang and Zeger, "Longitudinal data analysis using generalized
     linear models", Biometrika 73 (1986), for a mean, times G / (G - 1); with groups of one it is the usual s / sqrt(n).
+    It is 0 where all groups have the same mean but for rounding.
     """
     n, mean = len(column), float(column.mean())
     if codes is None:
         return Spread(mean, float(column.std(ddof=1)) / math.sqrt(n), n)
-    pulls = sums(column - mean, codes)
+    away = column - mean
+    pulls = sums(away, codes)
     count = len(pulls)
-    error = math.sqrt(float((pulls**2).sum()) * count / (count - 1)) / n if count > 1 else 0.0
-    return Spread(mean, error, count)
+    if count == 1 or np.abs(pulls).max() <= 1e-10 * np.abs(away).sum():
+        return Spread(mean, 0.0, count)
+    return Spread(mean, math.sqrt(float((pulls**2).sum()) * count / (count - 1)) / n, count)

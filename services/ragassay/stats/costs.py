@@ -7,7 +7,17 @@ from typing import Literal
 
 from ragassay.errors import BadInput
 from ragassay.stats.bootstrap import difference_ratio_interval
-from ragassay.stats.columns import Groups, Values, codes_of, count_of, differences, numbers, pair, share_of
+from ragassay.stats.columns import (
+    Groups,
+    Values,
+    check_lengths,
+    codes_of,
+    count_of,
+    differences,
+    numbers,
+    pair,
+    share_of,
+)
 from ragassay.stats.findings import IncrementalCost, Interval, ParetoFront
 
 Direction = Literal["higher", "lower"]
@@ -35,7 +45,7 @@ def incremental_cost(
     level, resamples = share_of(level, "level"), count_of(resamples, "resamples", 100)
     cost = differences(*pair(cost_a, cost_b, ("cost_a", "cost_b")))
     accurate = differences(*pair(accurate_a, accurate_b, ("accurate_a", "accurate_b")))
-    pair(cost, accurate, ("costs", "accurate"))
+    check_lengths(cost, accurate, ("cost_a", "accurate_a"))
     codes = codes_of(groups, len(cost))
     extra, gained = float(cost.sum()), float(accurate.sum())
     if gained <= 0:

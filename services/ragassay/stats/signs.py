@@ -120,4 +120,4 @@ def _smallest(n: int) -> float:
 
 def _hopeless(n: int, alpha: float) -> str | None:
     least = _smallest(n)
-    return f"{n} pairs differ: p can't be below {least:.3g}" if least > alpha else None
+    return f"{n} differences are not 0: p can't be below {least:.3g}" if least > alpha else None

@@ -48,8 +48,10 @@ def paired(
     resamples: int = 2000,
     flips: int = 9999,
 ) -> PairedTest:
-    """All that is said about B against A on the same rows; ``a`` and ``b`` have shape (n,), row i of both belongs
-    together. Swapping them mirrors every difference, effect and interval exactly and leaves every p as it is.
+    """B against A on the same rows: tests, effect sizes and intervals.
+
+    ``a`` and ``b`` have shape (n,), row i of both belongs together. Swapping them mirrors every difference, effect and
+    interval exactly and leaves every p as it is.
 
     The t test asks about the mean difference and trusts the central limit theorem; the randomisation test asks the same
     and trusts nothing but the pairing; Wilcoxon asks about ranks, so that a few large differences can't decide.
