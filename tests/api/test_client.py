@@ -1,6 +1,7 @@
 """``ragassay submit`` and its like, against a server that runs."""
 
 import json
+import re
 import socket
 import sys
 import threading
@@ -219,35 +220,32 @@ def test_a_server_that_is_none_of_ours_is_noticed(cli):
 
 def test_an_answer_that_was_lost_makes_no_second_job(cli, data, served):
     """A proxy that swallows the first answer: the job is made, the client does not hear of it and asks again."""
-    listener = socket.create_server(("127.0.0.1", 0))
     host, port = served.url.removeprefix("http://").split(":")
+
+    def pass_on(client, swallow):
+        request = client.recv(65536)
+        length = int(re.search(rb"content-length: (\d+)", request.lower())[1])
+        while len(request.partition(b"\r\n\r\n")[2]) < length:
+            request += client.recv(65536)
+        with socket.create_connection((host, int(port)), timeout=20) as server:
+            server.sendall(request.replace(b"keep-alive", b"close", 1))
+            with server.makefile("rb") as answer:
+                whole = answer.read()
+        if not swallow:
+            client.sendall(whole)
 
     def relay():
         for swallow in (True, False):
             client, _ = listener.accept()
-            with client, socket.create_connection((host, int(port))) as server:
-                pump(client, server, swallow)
+            with client:
+                pass_on(client, swallow)
 
-    def pump(client, server, swallow):
-        request = b""
-        while b"\r\n\r\n" not in request:
-            request += client.recv(65536)
-        head, _, body = request.partition(b"\r\n\r\n")
-        length = int(
-            next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length")).split(b":")[1]
-        )
-        while len(body) < length:
-            body += client.recv(65536)
-        server.sendall(head + b"\r\n\r\n" + body)
-        answer = server.recv(65536)
-        if not swallow:
-            client.sendall(answer)
-
-    thread = threading.Thread(target=relay)
-    thread.start()
-    code, out, err = cli("submit", data, "--server", f"http://127.0.0.1:{listener.getsockname()[1]}")
-    thread.join(20)
-    listener.close()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(20)
+        thread = threading.Thread(target=relay)
+        thread.start()
+        code, out, err = cli("submit", data, "--server", f"http://127.0.0.1:{listener.getsockname()[1]}")
+        thread.join(30)
     assert code == 0, err
     assert [job["id"] for job in served.http.get("/v1/jobs").json()["jobs"]] == [out.strip()]
 
@@ -281,6 +279,15 @@ def test_ctrl_c_while_waiting_says_how_to_go_on(cli, data, monkeypatch):
     code, out, err = cli("submit", data, "--wait")
     assert (code, out) == (130, "")
     assert "the job goes on: ragassay status" in err
+
+
+def test_rows_that_the_service_would_read_differently_are_not_sent(cli, tmp_path):
+    """--map gave the category to ``kind``, which is empty; without that column, the metadata would fill it."""
+    path = tmp_path / "d.jsonl"
+    path.write_text('{"query": "A?", "kind": null, "answer": "a", "metadata": {"category": "c"}}\n')
+    code, out, err = cli("submit", path, "--map", "category=kind")
+    assert (code, out) == (2, "")
+    assert "read the rows differently" in err
 
 
 texts = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=8)

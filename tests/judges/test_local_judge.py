@@ -272,10 +272,10 @@ def test_what_words_decide_is_not_embedded():
 
 
 def test_likeness_is_that_of_each_sentence_to_the_contexts():
-    answer = "Refunds are paid within 14 days. Apples are red."
-    assert LocalJudge().likeness([sample(answer), sample("")]) == [[1.0, 0.0], []]
+    answer = "Refunds are paid within 14 days. Cards are red, blue and green. Apples."  # the second shares 1 stem of 4
+    assert LocalJudge().likeness([sample(answer), sample("")]) == [[1.0, 0.25, 0.0], []]
     full = LocalJudge(Alike(0.5)).likeness([sample(answer)])
-    assert full == [[pytest.approx(0.8 + 0.2 * 1.0, abs=1e-6), pytest.approx(0.2 * 0.5, abs=1e-6)]]
+    assert full == [[pytest.approx(0.8 + 0.2 * 1.0), pytest.approx(0.8 * 0.25 + 0.2 * 0.5, abs=1e-6), 0.0]]
 
 
 def test_a_model_that_is_away_is_a_reason_and_not_a_crash():

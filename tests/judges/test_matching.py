@@ -85,6 +85,14 @@ def test_of_equal_sentences_the_one_that_agrees_is_preferred():
     assert (found.chosen, found.denied_by) == ((1,), None)
 
 
+def test_a_very_long_sentence_is_read_and_not_remembered():
+    long = "apple " * 1000 + "x" * 1000
+    assert passage(long) == passage(long)
+    assert passage(long) is not passage(long)
+    assert passage("It rains.") is passage("It rains.")
+    assert match(passage("apples"), Pool.of([long])).best == 1.0
+
+
 WORDS = st.lists(st.sampled_from("Anna Berg sells red green apples 12 30 not in Oslo".split()), min_size=1, max_size=8)
 
 

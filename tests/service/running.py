@@ -226,24 +226,6 @@ def rows(count, of="thing"):
     ]
 
 
-def comparable(report):
-    """A report without ids, times and measured durations: what has to be the same whoever made it."""
-
-    def strip(value, inside=""):
-        if isinstance(value, list):
-            return [strip(one, inside) for one in value]
-        if not isinstance(value, dict):
-            return value
-        spent = inside in ("evaluation", "waste", "usage")
-        return {
-            key: strip(one, key)
-            for key, one in value.items()
-            if not (key.endswith("_at") or key == "duration_ms" or (spent and key == "latency_ms"))
-        }
-
-    return strip({key: value for key, value in report.items() if key != "run"})
-
-
 def write_rows(path, made):
     path.write_text("".join(json.dumps(row) + "\n" for row in made))
     return path

@@ -6,8 +6,9 @@ import time
 
 import psutil
 import pytest
+from rag import steady
 from service.chaos import Watch, stamping_provider
-from service.running import Service, comparable, rows, until
+from service.running import Service, rows, until
 
 ROWS = 200
 IN_FLIGHT = 8  # judge calls at once of one job in one process
@@ -74,7 +75,7 @@ def test_a_kill_in_the_middle_of_a_job_loses_nothing_and_pays_for_no_settled_cal
         print(f"\n{hurt.__name__}: recovered and finished in {took:.1f} s, {repeated} of {ROWS} calls were made again")
     results = report["systems"]["default"]["results"]
     assert [result["query_id"] for result in results] == [f"thing-{n}" for n in range(ROWS)]
-    assert comparable(report) == comparable(calm)
+    assert steady(report) == steady(calm)
     assert watch.most_settled > ROWS // 8, "the watch saw too little to say anything"
     assert watch.repeated() == set()
     assert len(set(sent)) == ROWS

@@ -25,7 +25,7 @@ from ragassay.cli.evaluate import (
     progress,
     show,
 )
-from ragassay.errors import BadSettings, NothingToEvaluate, Unavailable, Unscored
+from ragassay.errors import BadInput, BadSettings, NothingToEvaluate, Unavailable, Unscored
 
 if TYPE_CHECKING:
     from ragassay.cli.remote import Remote
@@ -38,7 +38,7 @@ Name = Annotated[str | None, typer.Option("--name", metavar="NAME", help="A name
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="The id that submit printed.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 ENDED = ("finished", "failed", "cancelled")
-_POLL_S, _PATIENCE_S = 0.25, 120.0
+_POLL_S, _SLOWEST_POLL_S, _PATIENCE_S = 0.2, 2.0, 120.0
 
 
 def submit(
@@ -132,26 +132,34 @@ def _body(data: Path, options: dict[str, Any], *, limit: int | None, **reading: 
     """The request for a file's rows, read here: --map and the formats need no counterpart in the service."""
     import orjson
 
+    from ragassay.data.inline import load_rows
     from ragassay.data.load import load
 
     dataset = load(data, limit=limit, **reading)
     if not dataset.has_responses:
         raise NothingToEvaluate("no row has a response", where=str(data), hint="submit takes recorded responses")
     rows = [sample.model_dump(mode="json", exclude_defaults=True) for sample in dataset.samples]
+    if (limit or reading["mapping"]) and load_rows(rows).digest != dataset.digest:
+        raise BadInput(
+            "with this --map and --limit the service would read the rows differently",
+            where=str(data),
+            hint="name the columns as we do (ragassay schema sample), or use: ragassay evaluate",
+        )
     given = {key: value for key, value in options.items() if value is not None}
     return orjson.dumps({**given, "dataset": dataset.name, "samples": rows})
 
 
 def _wait(remote: Remote, job: Job, *, quiet: bool) -> Job:
     """Ask until the job has ended, through restarts of the service too. Raises Unscored when it has no report."""
-    seen, lost = 0, 0.0
+    seen, lost, pause = 0, 0.0, _POLL_S
     with progress(job.progress.rows, 0, quiet) as done:
         while job.status not in ENDED:
-            time.sleep(_POLL_S)
+            time.sleep(pause)
+            pause = min(pause * 1.1, _SLOWEST_POLL_S)
             try:
                 job, lost = remote.job(job.id), 0.0
             except Unavailable:
-                lost += _POLL_S
+                lost += pause
                 if lost > _PATIENCE_S:
                     raise
                 continue

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import httpx
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
-_TRIES = 6
+_TRIES = 4
 _PAGE = 200
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import socket
 import sys
@@ -11,9 +10,8 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from ragassay.errors import MissingExtra, Unavailable
+from ragassay.errors import BadSettings, Unavailable
 
-_PARTS = ("celery", "fastapi", "redbeat", "redis", "uvicorn", "zstandard", "ragassay_workers")
 API_STOPS_WITHIN_S = 3
 
 Host = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")]
@@ -27,7 +25,6 @@ Kind = Annotated[str, typer.Argument(metavar="worker|beat", help="What to look f
 
 def up(host: Host = "127.0.0.1", port: Port = 8400, workers: Workers = None, data: Data = None) -> None:
     """Run the whole service on this machine: Redis, API, workers and the sweeper. Ctrl-C ends it."""
-    _check_installed()
     from ragassay.cli.up import Up
     from ragassay.settings import Settings
 
@@ -49,7 +46,6 @@ def up(host: Host = "127.0.0.1", port: Port = 8400, workers: Workers = None, dat
 
 def serve(host: Host = "127.0.0.1", port: Port = 8400, fd: Fd = None) -> None:
     """Run the API alone. Jobs are kept in the Redis of RAGASSAY_STATE_URL."""
-    _check_installed()
     import uvicorn
 
     from ragassay import wiring
@@ -68,7 +64,6 @@ def serve(host: Host = "127.0.0.1", port: Port = 8400, fd: Fd = None) -> None:
 
 def worker(concurrency: Processes = None) -> None:
     """Run workers alone. Stopped, they go on with their chunks for up to RAGASSAY_SHUTDOWN_S seconds."""
-    _check_installed()
     from ragassay.doorbell import CHUNKS
 
     options = ["--queues", CHUNKS, "--concurrency", str(concurrency or _processes()), "--hostname", "ragassay@%h"]
@@ -82,20 +77,18 @@ def worker(concurrency: Processes = None) -> None:
 
 def beat() -> None:
     """Run the sweeper and the clock of schedules alone. Several may run; one of them does the schedules."""
-    _check_installed()
     _become(["-m", "ragassay_workers.beat"], {})
 
 
 def alive(kind: Kind) -> None:
     """Say whether a worker or beat lives on this host; for health checks of containers."""
-    _check_installed()
     from redis.exceptions import RedisError
 
     from ragassay.settings import Settings
     from ragassay.store.redis import RedisStore
 
     if kind not in ("worker", "beat"):
-        raise typer.BadParameter(f"{kind!r} is neither worker nor beat")
+        raise BadSettings(f"{kind!r} is neither worker nor beat")
     try:
         found = RedisStore(Settings().state).alive(kind, socket.gethostname())
     except RedisError as error:
@@ -112,8 +105,3 @@ def _become(arguments: list[str], environment: dict[str, str]) -> NoReturn:
 
 def _processes() -> int:
     return min(4, os.cpu_count() or 1)
-
-
-def _check_installed() -> None:
-    if not all(importlib.util.find_spec(name) for name in _PARTS):
-        raise MissingExtra("the service", "service")

@@ -91,6 +91,7 @@ class Supervisor:
             with suppress(BrokenPipeError):
                 self._watchdog.stdin.close()
             self._watchdog.wait()
+            self._watchdog = None
 
     def _may_start(self, part: Part) -> bool:
         return not part.needs_redis or self._redis_answers()

@@ -17,7 +17,7 @@ from ragassay.judges.matching import Match, Pool, match, passage
 from ragassay.judges.refusal import refuses
 from ragassay.judges.sentences import sentences
 from ragassay.judges.verdict import Claims, Units
-from ragassay.judges.words import content, stem, words
+from ragassay.judges.words import LONGEST_WORD, content, stem, words
 from ragassay.models import Covered, FactVerdict, RelevanceStep, Sample, SentenceVerdict, Support, Truth
 
 SUPPORTED = 0.65
@@ -34,10 +34,8 @@ RELEVANCE_STEPS: tuple[tuple[float, RelevanceStep], ...] = (
 RELEVANCE_SIMILARITY = 0.7  # weight of likeness of meaning; the rest is the share of the query's words
 SHORT_ANSWER = 3  # stems: too few to tell by words whether they address a query
 MOST_WORDS_NAMED = 4
-LONGEST_WORD = 40
 
 Vectors = Mapping[str, NDArray[np.float64]]
-
 
 # "Do this:" claims nothing, so it is judged like the sentence after it.
 _LEAD_IN = re.compile(r"(?::|\b(?:as follows|the following)[.:]?)[\"'”’*_)]*$", re.IGNORECASE)

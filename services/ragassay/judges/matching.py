@@ -6,6 +6,8 @@ overlap, not entailment: a claim that swaps two words of its source, or takes a 
 
 from __future__ import annotations
 
+import heapq
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -14,6 +16,8 @@ from ragassay.judges.words import content, names, negated, numbers, stem, words
 
 MOST_EVIDENCE = 3
 LEAST_GAIN = 0.15  # of a claim's stems, that a further sentence must add to count as evidence
+LONGEST_REMEMBERED = 1000  # characters; what is remembered must stay small, whatever comes
+CANDIDATES = 50  # sentences that share most with a claim; no other is looked at
 NEAR = 2  # sentences, best by words, whose meaning is compared
 DENIAL_SHARE = 0.8  # of a claim's stems in the sentence that denies it
 DENIAL_RETURN = 0.7  # of that sentence's stems in the claim
@@ -35,12 +39,18 @@ class Passage:
     negated: bool
 
 
-@lru_cache(maxsize=16384)
 def passage(text: str) -> Passage:
-    """``text`` as a passage; cached, since contexts come back from query to query."""
+    """``text`` as a passage; sentences of usual length are remembered, since contexts come back from query to query."""
+    return _remembered(text) if len(text) <= LONGEST_REMEMBERED else _read(text)
+
+
+def _read(text: str) -> Passage:
     found = numbers(text)
     said = frozenset(map(stem, words(text))) | found
     return Passage(text, content(text), found, names(text), said, negated(text))
+
+
+_remembered = lru_cache(maxsize=16384)(_read)
 
 
 @dataclass(frozen=True)
@@ -58,6 +68,15 @@ class Pool:
     def said(self) -> frozenset[str]:
         """Every stem and number that is said anywhere in the pool."""
         return frozenset[str]().union(*(one.said for one in self.passages))
+
+    @cached_property
+    def places(self) -> dict[str, list[int]]:
+        """For each stem, the sentences that hold it."""
+        found: dict[str, list[int]] = defaultdict(list)
+        for place, one in enumerate(self.passages):
+            for held in one.stems:
+                found[held].append(place)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +112,11 @@ class Match:
 def match(claim: Passage, pool: Pool, given: frozenset[str] = frozenset()) -> Match:
     """How ``pool`` carries ``claim``. Stems in ``given`` (the query's) are no achievement and are left out."""
     wanted = (claim.stems - given) or claim.stems
-    if not wanted or not pool.passages:
+    shared = Counter(place for one in wanted for place in pool.places.get(one, ()))
+    if not shared:
         return Match(lacking=wanted)
-    shared = [len(wanted & one.stems) for one in pool.passages]
-    ranked = sorted(range(len(shared)), key=lambda i: (-shared[i], _disagreement(claim, pool.passages[i]), i))
+    best = heapq.nsmallest(CANDIDATES, shared, key=lambda i: (-shared[i], i))
+    ranked = sorted(best, key=lambda i: (-shared[i], _disagreement(claim, pool.passages[i]), i))
     chosen, lacking = _cover(wanted, pool, ranked)
     return Match(
         best=shared[ranked[0]] / len(wanted),

@@ -29,6 +29,7 @@ NUMBER_WORDS = {
         "seventeen eighteen nineteen twenty".split()
     )
 } | {"thirty": "30", "forty": "40", "fifty": "50", "sixty": "60", "seventy": "70", "eighty": "80", "ninety": "90"}
+LONGEST_WORD = 40  # characters; beyond, it is no English word
 STOP_WORDS = frozenset(
     "a about after again all also am an and any are as at be because been before being below between both but by "
     "can could d did do does doing don down during each few for from further had has have having he her here hers "
@@ -59,11 +60,15 @@ def words(text: str) -> list[str]:
     return UNSPACED.sub(r" \1 ", kept).split()
 
 
-@lru_cache(maxsize=65536)
 def stem(word: str) -> str:
     """``word`` without its commonest English endings: ``refunds``, ``refunded`` and ``refund`` are one."""
+    return _stem(word) if len(word) <= LONGEST_WORD and word.isascii() else word
+
+
+@lru_cache(maxsize=65536)
+def _stem(word: str) -> str:
     word = NUMBER_WORDS.get(word, word)
-    if len(word) < 4 or not word.isascii() or not word.isalpha():
+    if len(word) < 4 or not word.isalpha():
         return word
     word = _BRITISH.sub(r"iz\1", word)
     for ending, instead in _ENDINGS:

@@ -6,6 +6,7 @@ calls:<n> out:<n> report``. Times are milliseconds of the Redis server's own clo
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -309,8 +310,14 @@ class RedisLedger:
         self._calls = store._key(claim.job, f"calls:{claim.chunk}")
 
     async def reserve(self, call: Call, estimate: Usage) -> Reply | None:  # noqa: ARG002 - budgets come later
-        """The settled reply, else an earlier job's as a cache hit, else None and the right to call."""
-        known = self._store._run("reserve", [self._calls], [call.id, self._claim.token])
+        """The settled reply, else an earlier job's as a cache hit, else None and the right to call.
+
+        Raises CancelledError when the job was cancelled or its chunk given to somebody else: no further call is made.
+        """
+        keys = [self._calls, *(self._store._key(self._claim.job, name) for name in ("meta", "owner"))]
+        known = self._store._run("reserve", keys, [call.id, self._claim.token, self._claim.chunk])
+        if known == b"!":
+            raise asyncio.CancelledError
         if known and known != b"?":
             return _reply(known)
         if known == b"?":

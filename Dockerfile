@@ -1,0 +1,29 @@
+# One image for API, workers and beat; docker-compose.yml says which command each runs.
+
+FROM python:3.12-slim AS build
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
+WORKDIR /src
+RUN python -m venv /opt/ragassay
+COPY constraints.txt ./
+# The CPU build of torch is a tenth of the size of the other. It comes first, in a layer that our code does not change.
+RUN /opt/ragassay/bin/pip install --constraint constraints.txt \
+    --extra-index-url https://download.pytorch.org/whl/cpu torch==2.13.0+cpu
+COPY pyproject.toml README.md LICENSE ./
+COPY services services
+COPY workers workers
+COPY prompts prompts
+COPY datasets datasets
+RUN /opt/ragassay/bin/pip install --constraint constraints.txt '.[local]'
+
+FROM python:3.12-slim
+RUN useradd --uid 10001 --create-home --home-dir /var/lib/ragassay ragassay
+COPY --from=build /opt/ragassay /opt/ragassay
+ENV PATH=/opt/ragassay/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 \
+    HF_HUB_OFFLINE=1 LITELLM_LOCAL_MODEL_COST_MAP=True XDG_CACHE_HOME=/tmp RAGASSAY_HOME=/var/lib/ragassay
+WORKDIR /var/lib/ragassay
+USER ragassay
+EXPOSE 8400
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=5s --start-period=20s \
+    CMD ["python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:8400/healthz', timeout=4)"]
+CMD ["ragassay", "serve", "--host", "0.0.0.0"]

@@ -1,0 +1,38 @@
+"""The page about judges says what the code does."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+
+from ragassay.judges import case, matching
+from ragassay.metrics.accuracy import DEFAULT_RULE
+from ragassay.metrics.judged import COVERED, RELEVANCE, SUPPORT
+
+PAGE = Path(__file__).parents[2].joinpath("docs", "judges.md").read_text("utf-8")
+EXAMPLES = "\n".join(re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
+
+
+def test_every_number_that_the_page_works_out_is_what_the_code_gives():
+    said = []
+    test = doctest.DocTestParser().get_doctest(EXAMPLES, {}, "judges.md", "docs/judges.md", 0)
+    failed, tried = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test, out=said.append)
+    assert not failed, "".join(said)
+    assert tried > 15
+
+
+def test_the_page_names_every_answer_and_its_worth():
+    for worth in (SUPPORT, COVERED, RELEVANCE):
+        assert all(word in PAGE for word in worth)
+    assert "none 0, barely 0.25, partly 0.5, mostly 0.75, full 1" in PAGE
+    assert f"`{DEFAULT_RULE}`" in PAGE
+
+
+def test_the_page_gives_the_thresholds_and_weights_of_the_local_judge():
+    weights = matching.WEIGHTS
+    assert f"{weights['best']} x share of its word stems in the best context sentence" in PAGE
+    assert f"{weights['union']} x share in" in PAGE
+    assert f"{weights['similarity']} x cosine" in PAGE
+    assert f"From {case.SUPPORTED} on it is supported, from {case.PARTLY} partly" in PAGE
+    assert f"up to {matching.STRANGE_NUMBERS} for numbers and {matching.STRANGE_NAMES}" in PAGE

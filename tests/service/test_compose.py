@@ -1,0 +1,159 @@
+"""docker-compose.yml fits the Compose Specification, keeps its promises, and its commands work as they stand there.
+
+The image is not built here: the commands run on this machine, with the file's environment and our hosts and ports.
+"""
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+from redis_server import binary, free_port
+from service.running import ROOT, environment, rows, until
+
+FILE = ROOT / "docker-compose.yml"
+COMPOSE = yaml.safe_load(FILE.read_text())
+SERVICES = COMPOSE["services"]
+KEY = "a-key-for-the-tests"
+AT_HAND = {"RAGASSAY_BOOTSTRAP_KEY": KEY}
+
+
+def interpolated(text):
+    """Compose's ``${NAME:-default}`` and ``${NAME:?message}``, innermost first."""
+    pattern = re.compile(r"\$\{(\w+)(?::([-?])([^${}]*))?\}")
+    while found := pattern.search(text):
+        name, kind, rest = found.groups()
+        if name not in AT_HAND and kind == "?":
+            raise LookupError(f"{name}: {rest}")
+        text = text[: found.start()] + AT_HAND.get(name, rest or "") + text[found.end() :]
+    return text
+
+
+def test_the_file_fits_the_schema_of_the_compose_specification():
+    check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(FILE)]
+    done = subprocess.run(check, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_there_is_one_image_for_our_processes_and_redis_forgets_nothing():
+    assert set(SERVICES) == {"redis", "api", "worker", "beat"}
+    assert {SERVICES[name]["image"] for name in ("api", "worker", "beat")} == {"ragassay:local"}
+    command = shlex.join(SERVICES["redis"]["command"])
+    assert "--appendonly yes" in command
+    assert "--appendfsync always" in command
+    assert "--maxmemory-policy noeviction" in command
+    assert SERVICES["redis"]["volumes"] == ["redis-data:/data"]
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_no_container_gets_more_than_it_needs(name):
+    service = SERVICES[name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert "privileged" not in service
+    assert service["healthcheck"]["test"][0] == "CMD"
+    assert ("ports" in service) == (name == "api")
+
+
+def test_there_is_no_start_without_a_key():
+    value = SERVICES["api"]["environment"]["RAGASSAY_BOOTSTRAP_KEY"]
+    assert interpolated(value) == KEY
+    assert value.startswith("${RAGASSAY_BOOTSTRAP_KEY:?")
+
+
+def test_the_image_runs_without_root_and_checks_its_health():
+    text = (ROOT / "Dockerfile").read_text()
+    final = text.rpartition("\nFROM ")[2]
+    assert "\nUSER ragassay\n" in final
+    assert "\nHEALTHCHECK " in final
+    assert text.count("\nFROM ") == 2
+    (torch,) = re.findall(r"torch==(\S+)\+cpu", text)
+    assert f"\ntorch=={torch}\n" in (ROOT / "constraints.txt").read_text()
+
+
+def test_docker_copies_what_the_build_needs():
+    kept = {line.removeprefix("!") for line in (ROOT / ".dockerignore").read_text().splitlines() if line[0] == "!"}
+    copied = re.findall(r"^COPY (?!--from)(.+) \S+$", (ROOT / "Dockerfile").read_text(), re.M)
+    assert {name for line in copied for name in line.split()} == kept
+    assert all((ROOT / name).exists() for name in kept)
+
+
+class Stack:
+    """The file's four commands, started by hand in its order."""
+
+    def __init__(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="ra-compose-"))
+        self.redis_port, self.port = free_port(), free_port()
+        self.processes = {}
+
+    def here(self, words):
+        """A command or a check, with this machine's programs and ports for those of the containers."""
+        programs = {
+            "ragassay": [sys.executable, "-m", "ragassay.cli"],
+            "python": [sys.executable],
+            "redis-server": [binary(), "--port", str(self.redis_port), "--bind", "127.0.0.1", "--dir", str(self.folder)],
+        }
+        first, *others = words
+        return [*programs[first], *(word.replace("8400", str(self.port)) for word in others)]
+
+    def environment(self, name):
+        given = {k: interpolated(v) for k, v in SERVICES[name].get("environment", {}).items()}
+        there = {k: v.replace("redis://redis:6379", f"redis://127.0.0.1:{self.redis_port}") for k, v in given.items()}
+        return {**environment(preload="nothing"), **there}  # the one addition: imports would take this test ten seconds
+
+    def start(self, name):
+        with (self.folder / f"{name}.log").open("wb") as log:
+            self.processes[name] = subprocess.Popen(
+                self.here(SERVICES[name]["command"]), env=self.environment(name), cwd=self.folder,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+            )  # fmt: skip
+
+    def healthy(self, name):
+        check = self.here(SERVICES[name]["healthcheck"]["test"][1:])
+        return subprocess.run(check, env=self.environment(name), cwd=self.folder, capture_output=True).returncode == 0
+
+    def stop(self, name):
+        """SIGTERM, as Docker sends it; the seconds it took."""
+        began, process = time.monotonic(), self.processes[name]
+        process.terminate()
+        process.wait(20)
+        return time.monotonic() - began
+
+
+@pytest.fixture
+def stack():
+    stack = Stack()
+    yield stack
+    for process in stack.processes.values():
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    subprocess.run(["rm", "-rf", str(stack.folder)], check=True)
+
+
+def test_the_commands_work_together_and_each_check_says_so(stack):
+    stack.start("redis")
+    assert not stack.healthy("worker")
+    for name in ("api", "worker", "beat"):
+        assert SERVICES[name]["depends_on"] == {"redis": {"condition": "service_healthy"}}
+        stack.start(name)
+    for name in ("api", "worker", "beat"):
+        until(lambda name=name: stack.healthy(name), 30, (stack.folder / f"{name}.log").read_text())
+    url, key = f"http://127.0.0.1:{stack.port}", {"Authorization": f"Bearer {KEY}"}
+    with httpx.Client(base_url=url, timeout=20) as client:
+        body = {"samples": rows(60), "metrics": ["mrr"]}
+        assert client.post("/v1/jobs", json=body).status_code == 401
+        job = client.post("/v1/jobs", json=body, headers=key).raise_for_status().json()["id"]
+        until(lambda: client.get(f"/v1/jobs/{job}", headers=key).json()["status"] == "finished", 20, "the job")
+        assert client.post("/v1/jobs", json={**body, "judge": "gpt-4o-mini"}, headers=key).status_code == 422
+    for name in ("worker", "beat", "api", "redis"):
+        assert stack.stop(name) < 10

@@ -1,0 +1,72 @@
+"""A job over HTTP, Celery and Redis gives the report that the command line gives; a small job does not wait for a large one."""
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+from rag import steady
+from service.chaos import stamping_provider
+from service.running import Service, environment, rows, write_rows
+
+KEY = {"OPENAI_API_KEY": "key"}
+
+
+@pytest.fixture(scope="module")
+def provider():
+    with stamping_provider(latency_s=0.05) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def service(provider):
+    with Service(api_base=provider.url, env=KEY, lease_s=60, sweep_s=15) as running:
+        yield running.ready()
+
+
+def test_a_job_gives_the_report_that_the_command_line_gives(service, provider, capsys):
+    """All default metrics: the judged ones, the retrieval ones and the one from sentence embeddings."""
+    made = rows(200)
+    began = time.monotonic()
+    job = service.submit(made, dataset="questions", metrics=None, accurate=None)
+    report = service.finished(job, within_s=120)
+    with capsys.disabled():
+        print(f"\n200 samples over the API in {time.monotonic() - began:.1f} s, imports included")
+    assert len(provider.log) == 200, "one call for each sample"
+
+    file = write_rows(service.folder / "questions.jsonl", made)
+    done = subprocess.run(
+        [sys.executable, "-m", "ragassay.cli", "evaluate", str(file), "--judge", "gpt-4o-mini", "--json"],
+        env={**environment(home=service.folder / "cli", api_base=provider.url), **KEY},
+        cwd=service.folder, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "semantic_similarity" in report["provenance"]["metrics"]
+    assert steady(report) == steady(json.loads(done.stdout))
+
+    status = service.job(job)
+    assert status["progress"] == {"rows": 200, "done": 200, "failed": 0}
+    assert status["uncertain_calls"] == 0
+
+
+def test_a_small_job_beside_a_large_one_ends_within_ten_seconds_of_its_start(service, provider, capsys):
+    large = service.submit(rows(2000, "large"))
+    time.sleep(2)
+    began = time.monotonic()
+    report = service.finished(service.submit(rows(20, "small")))
+    took = time.monotonic() - began
+    progress = service.job(large)["progress"]
+    with capsys.disabled():
+        print(f"\n20 samples beside 2,000: {took:.1f} s; by then {progress['done']} of the 2,000 were done")
+    assert len(report["systems"]["default"]["results"]) == 20
+    assert took < 10
+    assert progress["done"] < 2000, "the large job was over, so this shows nothing"
+    service.client.post(f"/v1/jobs/{large}/cancel").raise_for_status()
+    calls = len(provider.log)
+    time.sleep(2)
+    more = len(provider.log) - calls
+    with capsys.disabled():
+        print(f"\n{more} calls were made after the job was cancelled")
+    assert more <= 2 * 8, "no more than had been sent by then"
+    assert service.job(large)["status"] == "cancelled"

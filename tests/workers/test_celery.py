@@ -1,0 +1,247 @@
+"""The Celery application and its tasks, and what a worker's processes do besides."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from celery.app.defaults import NAMESPACES, flatten
+from ragassay.doorbell import CHUNKS, TRANSPORT, CeleryDoorbell, broker_url
+from ragassay.errors import Unavailable
+from ragassay.store.redis import RedisStore
+from ragassay_workers import process, tasks
+from ragassay_workers.app import app, configuration
+from ragassay_workers.beat import Sweeper
+from redis.exceptions import ConnectionError as RedisAway
+from redis_server import redis_server
+
+
+def test_every_setting_is_one_that_celery_or_redbeat_knows():
+    known = {name for name, _ in flatten(NAMESPACES)}
+    redbeat = {"redbeat_redis_url", "redbeat_redis_options", "redbeat_lock_timeout"}
+    assert set(configuration()) - redbeat <= known
+
+
+def test_the_settings_are_those_that_were_tried(monkeypatch):
+    monkeypatch.setenv("RAGASSAY_BROKER_URL", "unix:///a/redis.sock?db=2")
+    monkeypatch.setenv("RAGASSAY_SHUTDOWN_S", "4")
+    wanted = {
+        "broker_url": "redis+socket:///a/redis.sock?virtual_host=2",
+        "redbeat_redis_url": "unix:///a/redis.sock?db=2",
+        "task_serializer": "json",
+        "accept_content": ["json"],
+        "task_ignore_result": True,
+        "task_acks_late": True,
+        "task_reject_on_worker_lost": True,
+        "task_retry_on_worker_lost": True,
+        "task_soft_time_limit": 840,
+        "task_time_limit": 900,
+        "worker_prefetch_multiplier": 1,
+        "worker_cancel_long_running_tasks_on_connection_loss": False,
+        "worker_soft_shutdown_timeout": 4.0,
+        "worker_max_tasks_per_child": 500,
+        "beat_max_loop_interval": 5,
+        "redbeat_lock_timeout": 30,
+    }
+    made = configuration()
+    assert {name: made[name] for name in wanted} == wanted
+    assert "result_backend" not in made
+    assert made["broker_transport_options"] == TRANSPORT | {
+        "visibility_timeout": 2000,
+        "unacked_restore_interval": 5,
+        "unacked_restore_throttle": 1,
+        "socket_timeout": 10,
+        "socket_connect_timeout": 3,
+        "health_check_interval": 15,
+    }
+    assert {t.max_retries for t in (tasks.pump, tasks.finalize)} == {5}
+    assert {t.default_retry_delay for t in (tasks.pump, tasks.finalize)} == {5}
+    assert all(t.acks_late and t.retry_on_worker_lost and t.reject_on_worker_lost for t in (tasks.pump, tasks.finalize))
+
+
+def test_importing_the_application_reads_no_environment_and_loads_nothing_heavy():
+    code = (
+        "import os, sys; os.environ['RAGASSAY_LEASE_S'] = 'nonsense'; import ragassay_workers.tasks\n"
+        "print(sorted({'litellm', 'torch', 'sentence_transformers', 'fastapi'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("ours", "celerys"),
+    [
+        ("redis://h:1/2", "redis://h:1/2"),
+        ("rediss://:pw@h/0", "rediss://:pw@h/0"),
+        ("unix:///s.sock", "redis+socket:///s.sock"),
+        ("unix:///s.sock?db=1", "redis+socket:///s.sock?virtual_host=1"),
+        ("unix:///s.sock?socket_timeout=3&db=1", "redis+socket:///s.sock?socket_timeout=3&virtual_host=1"),
+    ],
+)
+def test_celery_spells_a_socket_its_own_way(ours, celerys):
+    assert broker_url(ours) == celerys
+
+
+def test_a_bell_that_the_broker_does_not_take_is_logged_and_no_error(caplog):
+    CeleryDoorbell("unix:///nowhere/redis.sock").ring("j", 0, "n")
+    assert "the broker does not take ragassay.pump for job j" in caplog.text
+
+
+def test_a_bell_is_a_message_with_ids_only():
+    with redis_server() as url:
+        CeleryDoorbell(url).ring("job-1", 2, "nonce")
+        CeleryDoorbell(url).finalize("job-1")
+        messages = RedisStore(url).redis.lrange(CHUNKS, 0, -1)
+    assert len(messages) == 2
+    assert all(b'"content-type": "application/json"' in message for message in messages)
+
+
+class FakeJobs:
+    def __init__(self, error=None):
+        self.error, self.heard, self.broken_off = error, [], []
+
+    def pump(self, *arguments):
+        self.heard.append(arguments)
+        if self.error:
+            raise self.error
+
+    finalize = tick = pump
+
+    def break_off(self, *, stopping):
+        self.broken_off.append(stopping)
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    handler = signal.getsignal(signal.SIGUSR1)
+
+    def use(error=None):
+        jobs = FakeJobs(error)
+        monkeypatch.setattr(process, "jobs", lambda: jobs)
+        return jobs
+
+    yield use
+    signal.signal(signal.SIGUSR1, handler)
+
+
+def test_each_task_is_one_call(fake):
+    jobs = fake()
+    tasks.pump("job", 1, "nonce")
+    tasks.finalize("job")
+    assert jobs.heard == [("job", 1, "nonce"), ("job",)]
+
+
+@pytest.mark.parametrize("error", [Unavailable("the provider is away"), RedisAway("Redis is away")])
+def test_an_outage_is_a_line_in_the_log(fake, caplog, error):
+    fake(error)
+    tasks.pump("job", 1, "nonce")
+    assert f"job job: {error}" in caplog.text
+
+
+def test_a_bug_is_not_hidden(fake):
+    fake(ZeroDivisionError())
+    with pytest.raises(ZeroDivisionError):
+        tasks.pump("job", 1, "nonce")
+
+
+def test_celerys_soft_time_limit_breaks_the_chunk_off(fake):
+    jobs = fake()
+    tasks.pump("job", 1, "nonce")
+    os.kill(os.getpid(), signal.SIGUSR1)
+    assert jobs.broken_off == [False]
+
+
+def test_a_process_that_forks_gets_connections_of_its_own(monkeypatch):
+    monkeypatch.setattr(process, "_mine", None)
+    here = process.jobs()
+    assert process.jobs() is here
+    monkeypatch.setattr(process.os, "getpid", lambda: -1)
+    assert process.jobs() is not here
+
+
+def test_presence_is_seen_and_ends(monkeypatch):
+    with redis_server() as url:
+        store = RedisStore(url)
+        presence = process.Presence(store, "worker")
+        presence.start()
+        until = time.monotonic() + 5
+        while not store.alive("worker") and time.monotonic() < until:
+            time.sleep(0.01)
+        assert store.alive("worker") == 1
+        assert store.alive("worker", presence.name.partition(":")[0]) == 1
+        assert store.alive("worker", "elsewhere") == 0
+        assert store.alive("beat") == 0
+        assert 0 < store.redis.ttl(f"ra:alive:worker:{presence.name}") <= process.ALIVE_FOR_S
+        presence.end()
+        assert store.alive("worker") == 0
+
+
+def test_presence_outlives_an_outage(caplog, monkeypatch):
+    monkeypatch.setattr(process, "SAY_EVERY_S", 0.01)
+    said = threading.Semaphore(0)
+
+    class Away:
+        def here(self, *_, **__):
+            said.release()
+            raise RedisAway("nobody there")
+
+        gone = here
+
+    presence = process.Presence(Away(), "worker")
+    presence.start()
+    assert said.acquire(timeout=5)
+    assert said.acquire(timeout=5)
+    presence.end()
+    presence._thread.join(5)
+    assert "can't say that it lives: nobody there" in caplog.text
+
+
+@pytest.mark.parametrize(("error", "traceback"), [(RedisAway("away"), False), (ZeroDivisionError("a bug"), True)])
+def test_the_sweeper_goes_on_whatever_happens(caplog, error, traceback):
+    jobs = FakeJobs(error)
+    sweeper = Sweeper(jobs, every_s=0.01)
+    sweeper.start()
+    until = time.monotonic() + 5
+    while len(jobs.heard) < 3 and time.monotonic() < until:
+        time.sleep(0.01)
+    sweeper.end()
+    assert len(jobs.heard) >= 3
+    assert f"the sweeper's round failed: {error}" in caplog.text
+    assert ("Traceback" in caplog.text) == traceback
+
+
+def test_libraries_that_chatter_are_quiet():
+    process._quiet()
+    assert logging.getLogger("LiteLLM").getEffectiveLevel() == logging.WARNING
+
+
+def test_children_hear_that_the_parent_stops_and_give_their_chunk_back_in_time(monkeypatch):
+    jobs, heard = FakeJobs(), threading.Event()
+
+    class Mine:
+        class settings:  # noqa: N801 - stands in for an attribute
+            shutdown_s = process.AHEAD_S
+
+    Mine.jobs = jobs
+    monkeypatch.setattr(jobs, "break_off", lambda *, stopping: heard.set() if stopping else None)
+    monkeypatch.setattr(process, "_mine", Mine)
+    monkeypatch.setattr(process, "_pipe", os.pipe())
+    monkeypatch.setattr(process, "_presence", None)
+    reader, writer = process._pipe
+    threading.Thread(target=process._heed, args=(reader, os.getppid()), daemon=True).start()
+    assert not heard.wait(0.1)
+    called = []
+    process._tell_then(lambda *arguments: called.append(arguments), signal.SIGTERM, None)
+    assert heard.wait(5)
+    assert called == [(signal.SIGTERM, None)]
+    process._tell_then(signal.SIG_DFL, signal.SIGTERM, None)  # a second signal finds nothing left to close
+    os.close(reader)
+
+
+def test_the_application_offers_two_tasks():
+    app.loader.import_default_modules()
+    assert {name for name in app.tasks if name.startswith("ragassay.")} == {"ragassay.pump", "ragassay.finalize"}

@@ -1,0 +1,330 @@
+"""What happens to a chunk when its worker dies, stops, hangs or loses it; with real Redis and no Celery."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+from rag import ScriptedJudge, sample, source, tools
+from ragassay.errors import NothingToEvaluate, Unavailable
+from ragassay.jobs import Jobs
+from ragassay.models import Call, JobSpec, Reply, Usage
+from ragassay.store.redis import MOST_DEATHS, RedisLedger, RedisStore
+from redis_server import RedisServer
+
+CALL = Call(id="c", content="x", purpose="judge")
+
+
+class Bells:
+    """A doorbell that remembers."""
+
+    def __init__(self):
+        self.rung, self.finalized = [], []
+
+    def ring(self, job, bell, nonce):
+        self.rung.append((job, bell, nonce))
+
+    def finalize(self, job):
+        self.finalized.append(job)
+
+
+@pytest.fixture(scope="module")
+def server():
+    with RedisServer() as running:
+        yield running
+
+
+@pytest.fixture
+def store(server):
+    store = RedisStore(server.url, lease_s=0.4)
+    store.redis.flushall()
+    yield store
+    store.redis.close()
+
+
+@pytest.fixture
+def bells():
+    return Bells()
+
+
+class SlowJudge(ScriptedJudge):
+    """Waits in every chunk until it is let go, or cancelled."""
+
+    def __init__(self):
+        super().__init__()
+        self.began, self.go = threading.Event(), threading.Event()
+
+    async def judge(self, samples, ledger):
+        self.began.set()
+        while not self.go.is_set():
+            await asyncio.sleep(0.005)
+        return await super().judge(samples, ledger)
+
+
+@pytest.fixture
+def make(store, bells):
+    made = []
+
+    def jobs(judge=None, error=None):
+        def tools_for(spec, ledger):
+            if error:
+                raise error
+            return tools(judge, ledger)
+
+        made.append(Jobs(store, bells, tools_for))
+        return made[-1]
+
+    yield jobs
+    for each in made:
+        each.close()
+
+
+def submitted(jobs, count=60):
+    rows = [sample(n) for n in range(count)]
+    job, _ = jobs.submit(JobSpec(metrics=("faithfulness", "mrr")), source(rows), rows)
+    return job.id
+
+
+def pump(jobs, bells):
+    """Deliver the oldest message."""
+    jobs.pump(*bells.rung.pop(0))
+
+
+def in_a_thread(work):
+    """Work in a thread, as the main thread of a worker's child would; an error is raised at the end."""
+    outcome = []
+
+    def run():
+        try:
+            outcome.append(work())
+        except BaseException as error:  # noqa: BLE001 - handed on below
+            outcome.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+
+    def end():
+        thread.join(10)
+        assert not thread.is_alive()
+        if isinstance(outcome[0], BaseException):
+            raise outcome[0]
+
+    return end
+
+
+def test_a_job_is_done_chunk_by_chunk_and_finished_once(make, bells, store):
+    jobs = make()
+    job = submitted(jobs)
+    assert [bell for _, bell, _ in bells.rung] == [0, 1]  # two chunks, so two bells
+    pump(jobs, bells)
+    assert jobs.get(job).progress.done == 50
+    pump(jobs, bells)
+    assert bells.finalized == [job]
+    jobs.finalize(job)
+    report, ended = jobs.report(job), jobs.get(job).ended_at
+    jobs.finalize(job)
+    assert (jobs.report(job), jobs.get(job).ended_at) == (report, ended)
+    assert store.active() == []
+
+
+def test_a_chunk_whose_worker_died_goes_to_another(make, bells, store):
+    jobs = make()
+    job = submitted(jobs, 10)
+    dead = store.claim(job)
+    pump(jobs, bells)
+    assert jobs.get(job).progress.done == 0
+    time.sleep(0.5)
+    jobs.tick()
+    pump(jobs, bells)
+    assert jobs.get(job).progress.done == 10
+    assert store.commit(dead, []) == "stale"
+
+
+def test_a_chunk_that_kills_its_worker_again_and_again_becomes_failed_rows(make, bells, store):
+    jobs = make()
+    job = submitted(jobs, 60)
+    for _ in range(MOST_DEATHS):
+        assert store.claim(job).chunk == "default:0"
+        time.sleep(0.45)
+        jobs.tick()
+    assert jobs.get(job).progress.failed == 50
+    while bells.rung:
+        pump(jobs, bells)
+    jobs.finalize(job)
+    page = jobs.results(job, cursor=None, limit=200)
+    reasons = [result.scores["faithfulness"].reason for result in page.results]
+    assert reasons[:50] == ["the worker died on this chunk again and again"] * 50
+    assert page.results[50].scores["faithfulness"].value == 1.0
+    assert jobs.get(job).status == "finished"
+
+
+def test_a_worker_that_stops_gives_its_chunk_back_and_nothing_is_held_against_it(make, bells, store):
+    judge = SlowJudge()
+    jobs = make(judge)
+    job = submitted(jobs, 10)
+    end = in_a_thread(lambda: pump(jobs, bells))
+    assert judge.began.wait(5)
+    jobs.break_off(stopping=True)
+    end()
+    assert store.redis.exists(f"ra:{{{job}}}:dead") == 0
+    assert store.redis.lrange(f"ra:{{{job}}}:todo", 0, -1) == [b"default:0"]
+    jobs.pump(job, 0, "late")
+    assert jobs.get(job).progress.done == 0, "a worker that stops takes nothing more"
+    bells.rung.clear()
+    other = make()
+    other.tick()  # the bell was hushed, so it rings at once
+    pump(other, bells)
+    assert bells.finalized == [job]
+
+
+def test_a_worker_that_is_told_to_stop_before_its_chunk_has_begun_gives_it_back(make, bells, store):
+    judge = SlowJudge()
+    jobs = make(judge)
+    job = submitted(jobs, 10)
+    claim = store.claim(job)
+    jobs.break_off(stopping=True)
+    assert jobs._work(claim) == "stale"
+    assert store.redis.lrange(f"ra:{{{job}}}:todo", 0, -1) == [b"default:0"]
+
+
+def test_a_chunk_that_takes_too_long_is_given_back_and_counts_as_a_death(make, bells, store):
+    judge = SlowJudge()
+    jobs = make(judge)
+    job = submitted(jobs, 10)
+    end = in_a_thread(lambda: pump(jobs, bells))
+    assert judge.began.wait(5)
+    jobs.break_off(stopping=False)
+    end()
+    assert store.redis.hget(f"ra:{{{job}}}:dead", "default:0") == b"1"
+    judge.go.set()
+    pump(jobs, bells)  # the worker itself goes on, and rang
+    assert bells.finalized == [job]
+
+
+def test_a_lost_lease_ends_the_work_and_what_it_made_is_not_kept(make, bells, store):
+    judge = SlowJudge()
+    jobs = make(judge)
+    job = submitted(jobs, 10)
+    end = in_a_thread(lambda: pump(jobs, bells))
+    assert judge.began.wait(5)
+    store.redis.hset(f"ra:{{{job}}}:owner", "default:0", "somebody else")
+    end()
+    assert jobs.get(job).progress.done == 0
+    assert store.redis.hget(f"ra:{{{job}}}:owner", "default:0") == b"somebody else"
+
+
+def test_a_lease_is_kept_for_as_long_as_the_chunk_takes(make, bells, store):
+    judge = SlowJudge()
+    jobs = make(judge)
+    job = submitted(jobs, 10)
+    end = in_a_thread(lambda: pump(jobs, bells))
+    assert judge.began.wait(5)
+    time.sleep(1)  # two and a half leases
+    jobs.tick()
+    judge.go.set()
+    end()
+    assert jobs.get(job).progress.done == 10
+    assert store.redis.exists(f"ra:{{{job}}}:dead") == 0
+
+
+@pytest.mark.parametrize("error", [Unavailable("the provider is away"), ZeroDivisionError("a bug")])
+def test_a_chunk_that_fails_is_given_back_at_once(make, bells, store, error):
+    jobs = make(error=error)
+    job = submitted(jobs, 10)
+    with pytest.raises(type(error)):
+        pump(jobs, bells)
+    assert store.redis.hget(f"ra:{{{job}}}:dead", "default:0") == b"1"
+    assert store.redis.llen(f"ra:{{{job}}}:todo") == 1
+
+
+def test_a_job_that_can_not_be_done_fails_with_the_reason(make, bells):
+    jobs = make(error=NothingToEvaluate("there is nothing"))
+    job = submitted(jobs, 10)
+    pump(jobs, bells)
+    assert (jobs.get(job).status, jobs.get(job).error) == ("failed", "there is nothing")
+
+
+def test_the_sweeper_passes_over_a_job_whose_keys_are_gone_and_closes_one_that_ended(make, bells, store):
+    jobs = make()
+    gone, ended, alive = (submitted(jobs, 10) for _ in range(3))
+    store.redis.delete(f"ra:{{{gone}}}:meta")
+    store.turn(ended, "cancelled", "queued")
+    store.redis.delete(f"ra:{{{alive}}}:bells")
+    bells.rung.clear()
+    jobs.tick()
+    assert store.active() == [alive]
+    assert [job for job, _, _ in bells.rung] == [alive]
+    assert store.redis.ttl(f"ra:{{{ended}}}:meta") > 0
+
+
+def test_a_finalize_that_was_lost_is_rung_again(make, bells):
+    jobs = make()
+    job = submitted(jobs, 10)
+    pump(jobs, bells)
+    bells.finalized.clear()
+    time.sleep(0.5)
+    jobs.tick()
+    assert bells.finalized == [job]
+
+
+# --- the ledger -------------------------------------------------------------------------------------------------
+
+
+def reserve(store, claim):
+    return asyncio.run(RedisLedger(store, claim, cache=False).reserve(CALL, Usage()))
+
+
+def test_a_settled_call_is_returned_and_not_made_again(make, store):
+    job = submitted(make(), 10)
+    first = store.claim(job)
+    ledger = RedisLedger(store, first, cache=False)
+    assert asyncio.run(ledger.reserve(CALL, Usage())) is None
+    asyncio.run(ledger.settle(CALL, Reply(text="said")))
+    time.sleep(0.45)
+    store.sweep(job)
+    assert reserve(store, store.claim(job)).text == "said"
+    assert make().get(job).uncertain_calls == 0
+
+
+def test_a_call_that_a_dead_worker_left_open_is_counted_once_as_uncertain(make, store):
+    job = submitted(make(), 10)
+    first = store.claim(job)
+    assert reserve(store, first) is None
+    assert reserve(store, first) is None  # asked again by the same claim, as after a lost answer of Redis
+    assert make().get(job).uncertain_calls == 0
+    time.sleep(0.45)
+    store.sweep(job)
+    assert reserve(store, store.claim(job)) is None
+    assert make().get(job).uncertain_calls == 1
+
+
+@pytest.mark.parametrize("how", ["cancelled", "given to somebody else"])
+def test_no_further_call_is_made_for_work_that_is_not_wanted(make, store, how):
+    jobs = make()
+    job = submitted(jobs, 10)
+    claim = store.claim(job)
+    if how == "cancelled":
+        jobs.cancel(job)
+    else:
+        time.sleep(0.45)
+        store.sweep(job)
+        store.claim(job)
+    with pytest.raises(asyncio.CancelledError):
+        reserve(store, claim)
+
+
+def test_a_lease_is_not_given_up_while_redis_is_away():
+    with RedisServer() as server:
+        store = RedisStore(server.url)
+        server.kill()
+        jobs = Jobs(store, Bells(), lambda spec, ledger: tools())
+        began = time.monotonic()
+        assert store.renew(store_claim()) is True
+        assert time.monotonic() - began < 20
+        jobs.close()
+
+
+def store_claim():
+    from ragassay.store.redis import Claim
+
+    return Claim("job", "default:0", "token")
