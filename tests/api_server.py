@@ -64,7 +64,7 @@ def serving(redis_url, settings=None, *, jobs=None):
     settings = settings or Settings()
     bells = Bells()
     jobs = jobs or Jobs(RedisStore(redis_url, patient=False), bells, lexical)
-    options = {"log_level": "error", "ws": "none", "lifespan": "off", "timeout_graceful_shutdown": 2}
+    options = {"log_level": "error", "ws": "none", "lifespan": "on", "timeout_graceful_shutdown": 2}
     server = uvicorn.Server(uvicorn.Config(create_app(jobs, settings), host="127.0.0.1", port=0, **options))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -1,8 +1,8 @@
 """The walls of the house: what may not be imported, and how light it has to be."""
 
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -28,13 +28,14 @@ def test_nothing_heavy_is_imported_before_it_is_used(module, heavy):
     assert python(code).strip() == "[]"
 
 
-def test_help_starts_in_less_than_a_third_of_a_second():
+def test_help_takes_less_than_a_third_of_a_second():
     def once():
-        began = time.perf_counter()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run([sys.executable, "-m", "ragassay.cli", "--help"], capture_output=True, check=True, timeout=30)
-        return time.perf_counter() - began
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    assert min(once() for _ in range(5)) < 0.3
+    assert min(once() for _ in range(5)) < 0.3  # processor time: the wall clock depends on what runs beside the tests
 
 
 def test_every_public_name_of_the_front_door_can_be_had():

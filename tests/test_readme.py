@@ -10,7 +10,9 @@ README = (ROOT / "README.md").read_text()
 
 
 def test_its_outputs_are_what_the_commands_print():
-    done = subprocess.run([sys.executable, ROOT / "scripts" / "refresh_readme.py", "--check"], capture_output=True, text=True, timeout=200)
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "refresh_readme.py", "--check"], capture_output=True, text=True, timeout=200
+    )
     assert done.returncode == 0, done.stderr
 
 

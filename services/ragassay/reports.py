@@ -82,7 +82,7 @@ def aggregates(rows: Sequence[Result], metrics: Iterable[Metric], spec: JobSpec)
 def aggregate(scores: Sequence[Score], metric: Metric, spec: JobSpec) -> Aggregate:
     """Mean, interval, coverage and bounds of one metric.
 
-    Shares get Wilson's interval, other means Student's t, cut at the metric's bounds.
+    Shares get Wilson's interval, other bounded means Wilson's with their own spread, the rest Student's t.
     """
     values = [score.value for score in scores if score.value is not None]
     missing = [score for score in scores if score.value is None]
@@ -90,7 +90,8 @@ def aggregate(scores: Sequence[Score], metric: Metric, spec: JobSpec) -> Aggrega
     if metric.share:
         interval = wilson_interval(round(total), len(values), level=spec.confidence)
     else:
-        interval = mean_interval(values, level=spec.confidence, bounds=metric.bounds)
+        method = "t" if metric.bounds is None else "quasi-binomial"
+        interval = mean_interval(values, level=spec.confidence, bounds=metric.bounds, method=method)
     mean = total / len(values) if values else None
     return Aggregate(
         kind=metric.kind,

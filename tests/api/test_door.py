@@ -1,16 +1,17 @@
 """Who may come in, what nobody may see, and what the API's process does not load."""
 
+import asyncio
 import logging
+import resource
 import subprocess
 import sys
-import time
 
 import httpx
 import pytest
 
 from api_server import problem, rows, serving
 from ragassay.api.app import create_app
-from ragassay.api.door import check_bind
+from ragassay.api.door import Door, check_bind
 from ragassay.errors import BadSettings
 from ragassay.settings import Settings
 
@@ -167,7 +168,24 @@ def test_the_api_loads_nothing_heavy():
 
 
 def test_the_application_is_up_within_three_seconds():
-    began = time.perf_counter()
+    """Of CPU, so that a busy machine is not mistaken for a slow program."""
     code = "import ragassay.api.app as a; from ragassay.settings import Settings; a.create_app(None, Settings())"
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, "-c", code], check=True)
-    assert time.perf_counter() - began < 3
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 3
+
+
+def test_an_answer_that_breaks_off_half_way_is_left_to_the_server():
+    async def breaks(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise KeyError("half way")
+
+    async def send(message):
+        sent.append(message["type"])
+
+    sent = []
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": []}
+    with pytest.raises(KeyError):
+        asyncio.run(Door(breaks, loopback_only=False)(scope, None, send))
+    assert sent == ["http.response.start"]

@@ -95,6 +95,18 @@ def test_the_key_is_kept_with_the_job_or_not_at_all(served):
     assert (again.status_code, again.json()["id"]) == (202, made["id"])
 
 
+def test_taking_a_key_again_after_a_lost_answer_is_no_conflict_with_oneself(served, monkeypatch):
+    redis = served.jobs.store.redis
+    take = redis.set
+
+    def twice(*arguments, **options):
+        take(*arguments, **options)
+        return take(*arguments, **options)
+
+    monkeypatch.setattr(redis, "set", twice)
+    assert post(served, "abc", rows(1)).status_code == 202
+
+
 def test_saving_a_job_twice_leaves_each_chunk_once(served):
     """The client library sends a transaction again when its answer was lost."""
     create = served.jobs.store.create

@@ -7,6 +7,7 @@ import threading
 from contextlib import contextmanager
 
 import redis
+
 from provider import Answer, Provider, verdicts
 
 OUTAGE = (redis.exceptions.RedisError, OSError)

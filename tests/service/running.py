@@ -57,6 +57,7 @@ class Service:
                          "--workers", str(workers), *options]  # fmt: skip
         self.said: list[str] = []
         self.complained: list[str] = []
+        self.refusals: list[str] = []
         self.process: subprocess.Popen[str] | None = None
         self.url, self.client = "", None
 
@@ -182,7 +183,11 @@ class Service:
         """Wait for a job's end; its report."""
 
         def ended():
-            found = self.job(job)
+            answer = self.client.get(f"/v1/jobs/{job}")
+            if answer.status_code == 503:  # Redis is away; a client asks again
+                self.refusals.append(answer.json()["detail"])
+                return False
+            found = answer.raise_for_status().json()
             assert found["status"] not in ("failed", "cancelled"), found
             return found["status"] == "finished"
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import httpx
 import pytest
 import yaml
+
 from redis_server import binary, free_port
 from service.running import ROOT, environment, rows, until
 
@@ -100,7 +101,15 @@ class Stack:
         programs = {
             "ragassay": [sys.executable, "-m", "ragassay.cli"],
             "python": [sys.executable],
-            "redis-server": [binary(), "--port", str(self.redis_port), "--bind", "127.0.0.1", "--dir", str(self.folder)],
+            "redis-server": [
+                binary(),
+                "--port",
+                str(self.redis_port),
+                "--bind",
+                "127.0.0.1",
+                "--dir",
+                str(self.folder),
+            ],
         }
         first, *others = words
         return [*programs[first], *(word.replace("8400", str(self.port)) for word in others)]

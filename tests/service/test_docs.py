@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from ragassay.settings import Settings
 from service.running import ROOT, Service
 

@@ -6,6 +6,7 @@ import sys
 import time
 
 import pytest
+
 from rag import steady
 from service.chaos import stamping_provider
 from service.running import Service, environment, rows, write_rows
@@ -21,7 +22,7 @@ def provider():
 
 @pytest.fixture(scope="module")
 def service(provider):
-    with Service(api_base=provider.url, env=KEY, lease_s=60, sweep_s=15) as running:
+    with Service(api_base=provider.url, env=KEY, lease_s=60, sweep_s=15, preload="all") as running:
         yield running.ready()
 
 

@@ -6,6 +6,7 @@ import time
 
 import psutil
 import pytest
+
 from rag import steady
 from service.chaos import Watch, stamping_provider
 from service.running import Service, rows, until
@@ -59,7 +60,9 @@ def kill_redis(service):
 
 
 @pytest.mark.parametrize("hurt", [kill_a_child, kill_the_parent, kill_the_tree, kill_redis])
-def test_a_kill_in_the_middle_of_a_job_loses_nothing_and_pays_for_no_settled_call_again(service, provider, calm, hurt, capsys):
+def test_a_kill_in_the_middle_of_a_job_loses_nothing_and_pays_for_no_settled_call_again(
+    service, provider, calm, hurt, capsys
+):
     before = len(provider.log)
     job = service.submit(rows(ROWS), cache=False)
     watch = Watch(service, provider, job)
@@ -102,6 +105,10 @@ def test_nothing_of_a_killed_worker_is_left(service, calm):
     old = service.part("celery")
     family = [old, *old.children(recursive=True)]
     os.kill(old.pid, signal.SIGKILL)
-    until(lambda: not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in family), 5, "its children's end")
+    until(
+        lambda: not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in family),
+        5,
+        "its children's end",
+    )
     until(lambda: "worker died" in "\n".join(service.complained), 5, "a line that says so")
     until(lambda: service.part("celery").pid != old.pid, 10, "another worker")

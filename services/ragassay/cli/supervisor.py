@@ -109,7 +109,7 @@ class Supervisor:
                 env=dict(part.environment),
                 pass_fds=part.fds,
                 start_new_session=True,
-                preexec_fn=None if part.last else lambda: _die_with(parent, libc),  # noqa: PLW1509 - there are no threads here
+                preexec_fn=None if part.last else lambda: _die_with(parent, libc),  # this process has no threads
             )
         child.began = time.monotonic()
         self._register(child)

@@ -32,7 +32,9 @@ Say = Callable[[str], None]
 class Up:
     """The service on this machine. ``say`` gets what the user wants to read, ``tell`` what went wrong."""
 
-    def __init__(self, settings: Settings, data: Path, *, host: str, port: int, workers: int, say: Say, tell: Say) -> None:
+    def __init__(
+        self, settings: Settings, data: Path, *, host: str, port: int, workers: int, say: Say, tell: Say
+    ) -> None:
         self._settings, self._data, self._host, self._workers = settings, data, host, workers
         self._say, self._tell = say, tell
         self._port = port
@@ -169,7 +171,9 @@ def _locked(data: Path) -> Iterator[None]:
 def _listening(host: str, port: int) -> Iterator[socket.socket]:
     """The API's socket, held here, so that connections wait while the API is started again."""
     try:
-        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[
+            0
+        ]
     except OSError as error:
         raise BadSettings(f"{host!r} is not an address of this machine ({error.strerror})", where="--host") from None
     with socket.socket(family, kind) as listener:
@@ -179,7 +183,8 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
             listener.listen(1024)
         except OSError as error:
             raise Conflict(
-                f"can't listen on {host}:{port}: {(error.strerror or str(error)).lower()}", hint="choose another: --port N"
+                f"can't listen on {host}:{port}: {(error.strerror or str(error)).lower()}",
+                hint="choose another: --port N",
             ) from None
         yield listener
 

@@ -31,7 +31,14 @@ Kind = Literal["retrieval", "quality", "performance", "cost"]
 LARGEST_K = 1_000_000
 F = TypeVar("F", bound=Callable[..., Any])
 
-_OPERATIONAL = ("latency_ms", "retrieval_latency_ms", "generation_latency_ms", "input_tokens", "output_tokens", "cost_usd")
+_OPERATIONAL = (
+    "latency_ms",
+    "retrieval_latency_ms",
+    "generation_latency_ms",
+    "input_tokens",
+    "output_tokens",
+    "cost_usd",
+)
 LACKS: dict[str, tuple[Callable[[Sample], bool], str]] = {
     "judgments": (lambda s: s.judgments is None, "the query has no relevance judgments"),
     "answer": (lambda s: s.answer is None, "the response has no answer"),

@@ -35,7 +35,7 @@ Statistic: TypeAlias = Callable[[Floats], float]
 
 FEWEST = 8  # with fewer units resampling shows too little of what else might have been seen
 MOST_UNITS = 4096  # more units than that are dealt into as many blocks
-LARGEST_SAMPLE = 4096  # a function is computed on about as many resampled rows at most
+LARGEST_SAMPLE = 2048  # a function is computed on about as many resampled rows at most
 FEWEST_DRAWN = 50  # but never on fewer groups than that
 MOST_CELLS = 2_000_000  # numbers held in memory at once
 
@@ -54,12 +54,12 @@ def bootstrap_interval(
     """Bootstrap interval of a statistic of ``values``, shape (n,); whole groups are resampled where rows share one.
 
     ``statistic`` is "mean" or a function from an array to a number. ``method`` is "percentile" or "bca"; BCa needs n
-    more calls of a function and is refused for one when n exceeds 4,096. With ``expand`` the percentiles are moved out
+    more calls of a function and is refused for one when n exceeds 2,048. With ``expand`` the percentiles are moved out
     as far as a t interval is wider than a normal one that divides by n, which mends the undercoverage of either method
     at small n and vanishes at large n. Ends are order statistics of the draws, (resamples + 1) p from either side.
 
     Small n: below 8 rows or groups there is no interval, nor where all values are equal. Large n: beyond 4,096 units
-    a mean is resampled in 4,096 random blocks. Beyond 4,096 rows a function is computed on about 4,096 resampled ones
+    a mean is resampled in 4,096 random blocks. Beyond 2,048 rows a function is computed on about 2,048 resampled ones
     (50 groups at least), and deviations shrink by the square root of the share drawn, which holds for statistics that
     converge like the mean does (quantiles do, extremes do not).
 

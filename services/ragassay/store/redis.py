@@ -245,10 +245,13 @@ class RedisStore:
         Raises BadInput (422) when that job had another body, Conflict (409) while it is being made.
         """
         name = f"ra:idem:{key}"
-        if self.redis.set(name, orjson.dumps([body_digest, None]), nx=True, ex=MAKING_S):
+        mine = orjson.dumps([body_digest, None, uuid.uuid4().hex])
+        if self.redis.set(name, mine, nx=True, ex=MAKING_S):
             return None
         known = self.redis.get(name)
-        digest, job = orjson.loads(known) if known else (body_digest, None)
+        if known == mine:  # taken by our first attempt, whose answer was lost
+            return None
+        digest, job = orjson.loads(known)[:2] if known else (body_digest, None)
         if digest != body_digest:
             raise BadInput("this Idempotency-Key was used with another body", hint="use a new key for a new job")
         if job is None:
