@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from typing import Literal
 
 from ragassay.documents import (
     Aggregate,
@@ -90,7 +91,7 @@ def aggregate(scores: Sequence[Score], metric: Metric, spec: JobSpec) -> Aggrega
     if metric.share:
         interval = wilson_interval(round(total), len(values), level=spec.confidence)
     else:
-        method = "t" if metric.bounds is None else "quasi-binomial"
+        method: Literal["t", "quasi-binomial"] = "t" if metric.bounds is None else "quasi-binomial"
         interval = mean_interval(values, level=spec.confidence, bounds=metric.bounds, method=method)
     mean = total / len(values) if values else None
     return Aggregate(
