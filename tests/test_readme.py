@@ -17,8 +17,9 @@ def test_its_outputs_are_what_the_commands_print():
 
 
 def test_its_commands_exist():
-    from ragassay.cli.app import app
     from typer.main import get_command
+
+    from ragassay.cli.app import app
 
     known = set(get_command(app).commands)
     shown = set(re.findall(r"^ragassay (\w+)", README, re.MULTILINE))

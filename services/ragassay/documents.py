@@ -8,7 +8,6 @@ from ragassay.models import JobSpec, Noun, Result, Usage
 from ragassay.stats import Interval
 
 
-
 class Bounds(Noun):
     """What a mean would be if every missing score were the worst, or the best, that the metric can give."""
 

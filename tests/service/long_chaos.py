@@ -72,7 +72,9 @@ def test_a_chaos_run_gives_the_reports_of_a_calm_one(capsys):
             jobs += 1
         with capsys.disabled():
             counted = ", ".join(f"{kills.count(name)} {name}" for name in sorted(set(kills)))
-            print(f"\nchaos: {jobs} jobs, {len(kills)} kills ({counted}), {len(service.refusals)} answers 503; seed {SEED}")
+            print(
+                f"\nchaos: {jobs} jobs, {len(kills)} kills ({counted}), {len(service.refusals)} answers 503; seed {SEED}"
+            )
 
 
 def healthy(service):

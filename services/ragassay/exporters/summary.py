@@ -9,7 +9,6 @@ from ragassay.documents import Aggregate, CostPerAccurate, Distribution, Report,
 from ragassay.models import Usage
 from ragassay.stats import Interval
 
-
 NOT_REPORTED = "not reported"
 
 
@@ -127,9 +126,7 @@ def _usage(used: Usage) -> str:
 
 
 def _throughput(report: SystemReport) -> str:
-    return (
-        NOT_REPORTED if report.throughput_qps is None else f"{report.throughput_qps:.2f} queries/s one after another"
-    )
+    return NOT_REPORTED if report.throughput_qps is None else f"{report.throughput_qps:.2f} queries/s one after another"
 
 
 _SYSTEM: tuple[tuple[str, Callable[[SystemReport], str]], ...] = (
