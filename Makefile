@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint unit bench-llm readme clean
+.PHONY: demo test lint unit up chaos bench-llm readme clean
 
 demo: $(VENV)/.user  ## evaluate the quickstart dataset and print the report
 	@$(BIN)/ragassay demo
@@ -35,6 +35,12 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 clean:
 	rm -rf $(VENV) build dist .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache
+
+up: $(VENV)/.dev  ## Redis, API, worker and beat on this machine; Ctrl-C ends them
+	$(BIN)/ragassay up
+
+chaos: $(VENV)/.dev  ## kills at every step, for minutes; make test has the short form
+	$(BIN)/python -m pytest tests/service/long_chaos.py
 
 bench-llm: $(VENV)/.dev  ## calls, tokens, CPU and wall against the floor; exits 1 when a target is missed
 	$(BIN)/python benchmarks/llm/bench.py
