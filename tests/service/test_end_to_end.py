@@ -28,13 +28,13 @@ def service(provider):
 
 def test_a_job_gives_the_report_that_the_command_line_gives(service, provider, capsys):
     """All default metrics: the judged ones, the retrieval ones and the one from sentence embeddings."""
-    made = rows(200)
+    made, before = rows(200), len(provider.log)
     began = time.monotonic()
     job = service.submit(made, dataset="questions", metrics=None, accurate=None)
     report = service.finished(job, within_s=120)
     with capsys.disabled():
         print(f"\n200 samples over the API in {time.monotonic() - began:.1f} s, imports included")
-    assert len(provider.log) == 200, "one call for each sample"
+    assert len(provider.log) - before == 200, "one call for each sample"
 
     file = write_rows(service.folder / "questions.jsonl", made)
     done = subprocess.run(
@@ -52,6 +52,7 @@ def test_a_job_gives_the_report_that_the_command_line_gives(service, provider, c
 
 
 def test_a_small_job_beside_a_large_one_ends_within_ten_seconds_of_its_start(service, provider, capsys):
+    service.finished(service.submit(rows(60, "first")), within_s=60)  # workers import their libraries with the first job
     large = service.submit(rows(2000, "large"))
     time.sleep(2)
     began = time.monotonic()

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -132,8 +133,30 @@ def test_killed_itself_it_leaves_nothing_behind_and_can_be_started_again(provide
             print(f"\nup: everything was gone {time.monotonic() - began:.1f} s after its own kill -9")
         assert mentioning(str(service.data)) == []
         service.start().ready()
+        service.process.kill()
+        service.process.wait()
+        service.start().ready()  # at once: it waits for what is left of the other
+        assert "which was killed" in service.said[0]
+        assert service.complained == []
         assert service.report(done) == report
         assert len(service.finished(job)["systems"]["default"]["results"]) == 100
+
+
+def test_a_redis_that_outlived_everything_is_ended_before_another_works_on_its_files():
+    with Service(preload="nothing") as service:
+        service.ready()
+        job = service.submit(rows(10), **RETRIEVAL)
+        report = service.finished(job)
+        orphan = service.part("redis-server")
+        killed = [service.process, *(p for p in service.tree() if p != orphan)]
+        for process in sorted(killed, key=lambda p: p.pid):
+            with suppress(psutil.NoSuchProcess):
+                process.kill()  # as `killall -9 python` would: the watchdog too
+        service.process.wait()
+        assert orphan.is_running()
+        service.start()
+        assert not orphan.is_running()
+        assert service.report(job) == report
 
 
 def test_a_redis_that_is_there_is_used_and_left_running():
@@ -158,16 +181,17 @@ def test_a_folder_too_deep_for_a_socket_gets_a_port_with_a_password_and_a_key_is
             assert service.client.get("/v1/jobs", headers=header).json() == {"jobs": [], "next": None}
 
 
-def test_ctrl_c_ends_it_at_once_when_there_is_nothing_to_do(idle, capsys):
-    tree = idle.tree()
-    idle.complained.clear()
-    took = idle.stop(signal.SIGINT)
-    with capsys.disabled():
-        print(f"\nup: stopped {took:.1f} s after Ctrl-C")
-    assert idle.process.returncode == 0
-    assert took < 10
-    assert gone(tree)
-    assert idle.complained == []
+def test_ctrl_c_ends_it_at_once_when_there_is_nothing_to_do(capsys):
+    with Service(preload="nothing") as service:
+        service.ready()
+        tree = service.tree()
+        took = service.stop(signal.SIGINT)
+        with capsys.disabled():
+            print(f"\nup: stopped {took:.1f} s after Ctrl-C")
+        assert service.process.returncode == 0
+        assert took < 10
+        assert gone(tree)
+        assert service.complained == []
 
 
 def test_a_port_in_use_is_one_clear_line_and_nothing_is_left():

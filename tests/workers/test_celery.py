@@ -15,7 +15,7 @@ from redis.exceptions import ConnectionError as RedisAway
 from ragassay.doorbell import CHUNKS, TRANSPORT, CeleryDoorbell, broker_url
 from ragassay.errors import Unavailable
 from ragassay.store.redis import RedisStore
-from ragassay_workers import process, tasks
+from ragassay_workers import beat, process, tasks
 from ragassay_workers.app import app, configuration
 from ragassay_workers.beat import Sweeper
 from redis_server import redis_server
@@ -177,7 +177,7 @@ def test_presence_is_seen_and_ends(monkeypatch):
         assert store.alive("worker", "elsewhere") == 0
         assert store.alive("beat") == 0
         assert 0 < store.redis.ttl(f"ra:alive:worker:{presence.name}") <= process.ALIVE_FOR_S
-        presence.end()
+        presence.end(wait_s=5)
         assert store.alive("worker") == 0
 
 
@@ -196,9 +196,9 @@ def test_presence_outlives_an_outage(caplog, monkeypatch):
     presence.start()
     assert said.acquire(timeout=5)
     assert said.acquire(timeout=5)
-    presence.end()
-    presence._thread.join(5)
-    assert "can't say that it lives: nobody there" in caplog.text
+    presence.end(wait_s=5)
+    assert "worker" in caplog.text
+    assert "can't say whether it lives: nobody there" in caplog.text
 
 
 @pytest.mark.parametrize(("error", "traceback"), [(RedisAway("away"), False), (ZeroDivisionError("a bug"), True)])
@@ -241,6 +241,94 @@ def test_children_hear_that_the_parent_stops_and_give_their_chunk_back_in_time(m
     assert called == [(signal.SIGTERM, None)]
     process._tell_then(signal.SIG_DFL, signal.SIGTERM, None)  # a second signal finds nothing left to close
     os.close(reader)
+
+
+def test_the_pipe_is_made_before_the_fork_and_only_the_parent_keeps_its_end(monkeypatch):
+    monkeypatch.setattr(process, "_pipe", None)
+    monkeypatch.setattr(process, "_mine", None)
+    warmed = []
+    monkeypatch.setattr(process.wiring, "warm_up", warmed.append)
+    process._after_fork()  # a pool that did not start as a worker does: nothing to heed
+    process._before_fork()
+    assert len(warmed) == 1
+    reader, writer = process._pipe
+    before = set(threading.enumerate())
+    process._after_fork()  # as in a child
+    for thread in set(threading.enumerate()) - before:
+        thread.join(5)
+        assert not thread.is_alive(), "the pipe has ended and there is no chunk, so there is nothing to wait for"
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(writer)
+    os.close(reader)
+
+
+def test_a_child_whose_parent_died_ends(monkeypatch):
+    exits = []
+
+    def leave(code):
+        exits.append(code)
+        raise SystemExit
+
+    monkeypatch.setattr(process.os, "_exit", leave)
+    reader, writer = os.pipe()
+    os.close(writer)
+    with pytest.raises(SystemExit):
+        process._heed(reader, parent=os.getppid() + 1)
+    os.close(reader)
+    assert exits == [1]
+
+
+def test_a_worker_that_is_ready_is_present_and_heeds_signals_before_celery_does(monkeypatch):
+    monkeypatch.setattr(process, "_presence", None)
+    monkeypatch.setattr(process, "_pipe", None)
+    heard = []
+    before = {n: signal.signal(n, lambda *a: heard.append(a[0])) for n in (signal.SIGTERM, signal.SIGQUIT)}
+    try:
+        with redis_server() as url:
+            monkeypatch.setenv("RAGASSAY_STATE_URL", url)
+            process._ready()
+            until = time.monotonic() + 5
+            while not RedisStore(url).alive("worker") and time.monotonic() < until:
+                time.sleep(0.01)
+            assert RedisStore(url).alive("worker") == 1
+            os.kill(os.getpid(), signal.SIGTERM)
+            process._presence.end(wait_s=5)
+            assert RedisStore(url).alive("worker") == 0
+        assert heard == [signal.SIGTERM]
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def test_a_child_that_ends_closes_what_it_opened(monkeypatch):
+    monkeypatch.setattr(process, "_mine", None)
+    process._child_ends()
+    closed = []
+    monkeypatch.setattr(process.jobs(), "close", lambda: closed.append(True))
+    process._child_ends()
+    assert closed == [True]
+
+
+def test_beat_runs_the_clock_and_the_sweeper(monkeypatch):
+    class Clock:
+        def __init__(self, **options):
+            pass
+
+        def run(self):
+            until = time.monotonic() + 5
+            while not (swept and RedisStore(url).alive("beat")) and time.monotonic() < until:
+                time.sleep(0.01)
+            seen.append(RedisStore(url).alive("beat"))
+
+    swept, seen = [], []
+    with redis_server() as url:
+        monkeypatch.setenv("RAGASSAY_STATE_URL", url)
+        monkeypatch.setattr(beat.app.log, "setup", lambda **_: None)
+        monkeypatch.setattr(beat.app, "Beat", Clock)
+        monkeypatch.setattr("ragassay.jobs.Jobs.tick", lambda self: swept.append(True))
+        beat.main()
+        assert seen == [1]
+        assert RedisStore(url).alive("beat") == 0
 
 
 def test_the_application_offers_two_tasks():

