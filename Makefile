@@ -46,4 +46,4 @@ bench-llm: $(VENV)/.dev  ## calls, tokens, CPU and wall against the floor; exits
 	$(BIN)/python benchmarks/llm/bench.py
 
 readme: $(VENV)/.user  ## put what the commands print now into README.md
-	$(BIN)/python scripts/refresh_readme.py
+	$(BIN)/python scripts/refresh_pages.py

@@ -1,4 +1,4 @@
-"""README.md shows what the commands print now, and its Python runs."""
+"""README.md and docs/comparison.md show what the commands print now, and README's Python runs."""
 
 import re
 import subprocess
@@ -9,9 +9,9 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 
 
-def test_its_outputs_are_what_the_commands_print():
+def test_the_outputs_of_all_pages_are_what_the_commands_print():
     done = subprocess.run(
-        [sys.executable, ROOT / "scripts" / "refresh_readme.py", "--check"], capture_output=True, text=True, timeout=200
+        [sys.executable, ROOT / "scripts" / "refresh_pages.py", "--check"], capture_output=True, text=True, timeout=200
     )
     assert done.returncode == 0, done.stderr
 

@@ -52,7 +52,9 @@ def test_a_job_gives_the_report_that_the_command_line_gives(service, provider, c
 
 
 def test_a_small_job_beside_a_large_one_ends_within_ten_seconds_of_its_start(service, provider, capsys):
-    service.finished(service.submit(rows(60, "first")), within_s=60)  # workers import their libraries with the first job
+    service.finished(
+        service.submit(rows(60, "first")), within_s=60
+    )  # workers import their libraries with the first job
     large = service.submit(rows(2000, "large"))
     time.sleep(2)
     began = time.monotonic()

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import typer
 
-from ragassay.cli import client, data, evaluate, look, service
+from ragassay.cli import client, compare, data, evaluate, look, service
 from ragassay.errors import AssayError, BadData
 
 app = typer.Typer(
@@ -18,6 +18,7 @@ app = typer.Typer(
 )
 app.command("evaluate")(evaluate.evaluate)
 app.command("demo")(evaluate.demo)
+app.command("compare")(compare.compare)
 app.add_typer(data.app, name="data")
 app.command("metrics")(look.metrics)
 app.command("schema")(look.schema)

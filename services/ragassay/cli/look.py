@@ -45,14 +45,21 @@ def _form(metric: object) -> str:
     return f"{getattr(metric, 'family', '')}{suffix}"
 
 
-def schema(document: Annotated[str, typer.Argument(help="report, sample, response or job.")]) -> None:
+def schema(document: Annotated[str, typer.Argument(help="report, comparison, sample, response or job.")]) -> None:
     """Print the JSON schema of a document."""
     import orjson
 
+    from ragassay.comparisons import Comparison
     from ragassay.documents import Report
     from ragassay.models import JobSpec, Noun, Response, Sample
 
-    documents: dict[str, type[Noun]] = {"report": Report, "sample": Sample, "response": Response, "job": JobSpec}
+    documents: dict[str, type[Noun]] = {
+        "report": Report,
+        "comparison": Comparison,
+        "sample": Sample,
+        "response": Response,
+        "job": JobSpec,
+    }
     if document not in documents:
         raise UnknownName("document", document, documents)
     text = orjson.dumps(documents[document].model_json_schema(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)

@@ -14,32 +14,38 @@ def export(report: Report) -> bytes:
     """A heading, a table per section, what is missing, and where the numbers come from."""
     source, run = report.provenance, report.run
     lines = [
-        f"# Evaluation of {_text(source.dataset.name)}",
+        f"# Evaluation of {markdown_text(source.dataset.name)}",
         "",
         f"Run `{run.id}`, {run.status}, {source.dataset.rows} queries, judge `{source.judge['name']}`.",
     ]
     for section in sections(report):
-        lines += ["", f"## {section.title}", "", _row(["", *map(_text, report.systems)])]
-        lines += [_row(["---"] * (len(report.systems) + 1))]
-        lines += [_row([label, *cells]) for label, cells in section.rows]
+        lines += ["", f"## {section.title}", "", markdown_row(["", *map(markdown_text, report.systems)])]
+        lines += [markdown_row(["---"] * (len(report.systems) + 1))]
+        lines += [markdown_row([label, *cells]) for label, cells in section.rows]
     gaps = list(missing(report))
-    lines += ["", "## Missing", "", *([f"- {_text(gap)}" for gap in gaps] or ["Nothing: every row has every score."])]
+    lines += [
+        "",
+        "## Missing",
+        "",
+        *([f"- {markdown_text(gap)}" for gap in gaps] or ["Nothing: every row has every score."]),
+    ]
     lines += [
         "",
         "## Where the numbers come from",
         "",
         f"- ragassay {source.ragassay}, configuration `{source.configuration_digest[:12]}`",
         f"- dataset `{source.dataset.digest[:12]}`",
-        *(f"- system {_text(name)} `{system.digest[:12]}`" for name, system in source.systems.items()),
-        f"- embeddings: {_text(source.embeddings or 'none')}",
+        *(f"- system {markdown_text(name)} `{system.digest[:12]}`" for name, system in source.systems.items()),
+        f"- embeddings: {markdown_text(source.embeddings or 'none')}",
     ]
     return ("\n".join(lines) + "\n").encode()
 
 
-def _row(cells: Sequence[str]) -> str:
+def markdown_row(cells: Sequence[str]) -> str:
+    """A row of a table."""
     return f"| {' | '.join(cells)} |"
 
 
-def _text(value: str) -> str:
+def markdown_text(value: str) -> str:
     """Text that Markdown shows as it is."""
     return " ".join(value.split()).translate(_ESCAPED)

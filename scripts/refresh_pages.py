@@ -1,4 +1,4 @@
-"""Fills the outputs that README.md shows with what the commands print now; ``--check`` only says whether they do.
+"""Fills the outputs that pages show with what the commands print now; ``--check`` only says whether they do.
 
 An output stands in a code block after a marker comment, ``<!-- output: COMMAND -->``. Run ids differ from run to run and
 are written as RUN.
@@ -12,7 +12,10 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-README = ROOT / "README.md"
+PAGES = {
+    "README.md": (),
+    "docs/comparison.md": ("ragassay demo",),
+}  # and what has to be run before the page's first command
 BLOCK = re.compile(r"(<!-- output: (?P<command>[^\n]+?) -->\n```(?:text)?\n)(?P<output>.*?)(\n```)", re.DOTALL)
 RUN_ID = re.compile(r"\d{8}-\d{6}-[a-z0-9-]+-[0-9a-f]{4}")
 
@@ -27,15 +30,27 @@ def output(command: str, folder: str) -> str:
     return "\n".join(line.rstrip() for line in RUN_ID.sub("RUN", done.stdout).splitlines())
 
 
-def main() -> None:
-    """Refresh or check every marked block, in order, in one empty folder."""
-    text = README.read_text()
+def refreshed(text: str, before: tuple[str, ...]) -> str:
+    """A page's text with fresh outputs, made in order in one new folder that holds the example file."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "answers.jsonl").write_bytes((ROOT / "examples" / "answers.jsonl").read_bytes())
-        fresh = BLOCK.sub(lambda m: m[1] + output(m["command"], folder).strip("\n") + m[4], text)
-    if "--check" in sys.argv:
-        sys.exit(0 if fresh == text else "README.md shows old output; refresh it: python scripts/refresh_readme.py")
-    README.write_text(fresh)
+        for command in before:
+            output(command, folder)
+        return BLOCK.sub(lambda m: m[1] + output(m["command"], folder).strip("\n") + m[4], text)
+
+
+def main() -> None:
+    """Refresh or check every page."""
+    old = []
+    for name, before in PAGES.items():
+        text = (ROOT / name).read_text()
+        fresh = refreshed(text, before)
+        if fresh != text:
+            old.append(name)
+        if "--check" not in sys.argv:
+            (ROOT / name).write_text(fresh)
+    if old and "--check" in sys.argv:
+        sys.exit(f"{', '.join(old)}: shows old output; refresh it: python scripts/refresh_pages.py")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,237 @@
+"""Reports -> Comparison: any number of systems, of one run or of several, against a baseline. Pure and seeded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+
+from ragassay import stats
+from ragassay.attribution import failures
+from ragassay.comparisons import Comparison, Delta, Pair, Pareto, Side
+from ragassay.conclusions import overall, verdict
+from ragassay.contrasts import Contrast
+from ragassay.documents import Report, SystemReport
+from ragassay.errors import BadInput, BadSettings, UnknownName
+from ragassay.metrics import parse
+from ragassay.stats import Correction
+
+# What a verdict speaks of, in this order, where nobody chose metrics; cutoffs and near duplicates stay in the table.
+HEADLINES = ("accurate", "correctness", "completeness", "faithfulness", "relevance", "ndcg@10", "recall@10")
+EXAMPLES = 3
+AXES = (("accuracy", "higher"), ("cost_usd", "lower"), ("latency_p50_ms", "lower"))
+SETTINGS = {"accurate": "accuracy rule", "relevant_from": "least relevant grade", "max_grade": "greatest grade"}
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """One system of one report, under the name it has in the comparison."""
+
+    label: str
+    report: Report
+    system: str
+
+    @property
+    def found(self) -> SystemReport:
+        """The system's part of the report."""
+        return self.report.systems[self.system]
+
+
+def entrants(chosen: Sequence[tuple[Report, str | None]]) -> tuple[Entrant, ...]:
+    """The systems of all reports, or the named one of each; a name that two runs share gets its run in front.
+
+    Raises UnknownName for a system that a report lacks, BadInput where one is chosen twice.
+    """
+    picked: list[tuple[Report, str]] = []
+    for report, system in chosen:
+        if system is not None and system not in report.systems:
+            raise UnknownName("system", system, report.systems, where=f"run {report.run.id}")
+        picked += [(report, name) for name in ([system] if system is not None else report.systems)]
+    ids = Counter((report.run.id, name) for report, name in picked)
+    if twice := next((f"{run}#{name}" for (run, name), n in ids.items() if n > 1), None):
+        raise BadInput(f"{twice} is chosen twice", hint="name different systems: RUN#SYSTEM")
+    names = Counter(name for _, name in picked)
+    return tuple(
+        Entrant(name if names[name] == 1 else f"{report.run.id}#{name}", report, name) for report, name in picked
+    )
+
+
+def compare(
+    found: Sequence[Entrant],
+    *,
+    baseline: str | None = None,
+    metrics: Sequence[str] | None = None,
+    alpha: float = 0.05,
+    correction: Correction = "holm",
+    examples: int = EXAMPLES,
+) -> Comparison:
+    """Every other system against the baseline, the first one unless named.
+
+    ``metrics`` None stands for all that every system has. The randomisation test of each metric and system, Welch's
+    where no query is shared, goes into one ``correction``. ``examples`` limits the rows listed per metric and cause.
+    Raises BadInput where there are fewer than two systems or no common metric, UnknownName for a baseline or metric
+    that is not there, BadSettings for an alpha outside 0..1.
+    """
+    if not 0 < alpha < 1:
+        raise BadSettings(f"alpha must lie between 0 and 1, not {alpha:g}", hint="0.05 is usual")
+    if len(found) < 2:
+        have = f"there is only {found[0].label!r}" if found else "there is none"
+        raise BadInput(f"a comparison needs two systems, {have}", hint="name another run: ragassay compare A B")
+    first = _baseline(found, baseline)
+    others = [one for one in found if one is not first]
+    names = _metrics(found, metrics)
+    seed = first.report.provenance.configuration.seed
+    contrasts = [Contrast(first.found, other.found, alpha, seed) for other in others]
+    deltas = [{name: contrast.delta(name) for name in names} for contrast in contrasts]
+    settled, family = _settle(contrasts, deltas, correction)
+    primary = tuple(names) if metrics is not None else tuple(n for n in HEADLINES if n in names) or tuple(names[:5])
+    warnings = tuple(_warnings(first, others))
+    pairs = []
+    for other, contrast, by_metric in zip(others, contrasts, settled, strict=True):
+        pair = _pair(first, other, contrast, by_metric, primary, examples)
+        differs = tuple(_differences(first, other))
+        pairs.append(pair.model_copy(update={"verdict": verdict(pair, primary, alpha, correction, differs)}))
+    sides = {one.label: _side(one, examples) for one in found}
+    return Comparison(
+        ragassay=metadata.version("ragassay"),
+        baseline=first.label,
+        sides=sides,
+        metrics=tuple(names),
+        primary=primary,
+        alpha=alpha,
+        correction=correction,
+        family=family,
+        seed=seed,
+        warnings=warnings,
+        pairs=tuple(pairs),
+        pareto=(front := _pareto(sides)),
+        verdict=overall(pairs, front),
+    )
+
+
+def _baseline(found: Sequence[Entrant], name: str | None) -> Entrant:
+    if name is None:
+        return found[0]
+    known = {form: one for one in found for form in (one.label, f"{one.report.run.id}#{one.system}")}
+    if name not in known:
+        raise UnknownName("baseline", name, [one.label for one in found])
+    return known[name]
+
+
+def _metrics(found: Sequence[Entrant], asked: Sequence[str] | None) -> list[str]:
+    """Canonical names of the metrics to compare."""
+    common = [n for n in found[0].found.metrics if all(n in one.found.metrics for one in found)]
+    if asked is None:
+        if not common:
+            raise BadInput("the systems have no metric in common", hint="evaluate both with the same --metrics")
+        return common
+    known = {name.lower(): name for name in common}
+    names = []
+    for text in asked:
+        name = known.get(text.strip().lower()) or parse(text).name
+        if name not in common:
+            lacking = next(one.label for one in found if name not in one.found.metrics)
+            raise BadInput(f"{lacking} has no {name}", hint=f"both have: {', '.join(common) or 'nothing'}")
+        names.append(name)
+    if not names:
+        raise BadSettings("no metric is asked for", hint="leave --metrics out for all of them")
+    return list(dict.fromkeys(names))
+
+
+def _settle(
+    contrasts: Sequence[Contrast], deltas: Sequence[dict[str, Delta]], correction: Correction
+) -> tuple[list[dict[str, Delta]], int]:
+    """The deltas with p values corrected over all of them, and how many there were."""
+    places = [(n, name) for n, by_metric in enumerate(deltas) for name in by_metric]
+    ps = [deltas[n][name].p for n, name in places]
+    family = sum(p is not None for p in ps)
+    tests = 1 if correction == "none" else max(1, family)
+    settled: list[dict[str, Delta]] = [{} for _ in deltas]
+    for (n, name), p in zip(places, stats.correct(ps, correction), strict=True):
+        settled[n][name] = contrasts[n].settled(name, deltas[n][name], p, tests)
+    return settled, family
+
+
+def _pair(
+    first: Entrant, other: Entrant, contrast: Contrast, deltas: dict[str, Delta], primary: Sequence[str], examples: int
+) -> Pair:
+    digests = {one.report.provenance.dataset.digest for one in (first, other)}
+    return Pair(
+        a=first.label,
+        b=other.label,
+        matching=contrast.matching(same_dataset=len(digests) == 1),
+        metrics=deltas,
+        measured=contrast.measured(),
+        incremental_cost=contrast.incremental_cost(),
+        slices=contrast.slices(list(deltas)),
+        regressions={name: rows for name in primary if (rows := contrast.regressions(name, examples))},
+        verdict=(),
+    )
+
+
+def _side(one: Entrant, examples: int) -> Side:
+    found, source = one.found, one.report.provenance
+    return Side(
+        run=one.report.run.id,
+        system=one.system,
+        dataset=source.dataset,
+        responses=source.systems.get(one.system),
+        judge=_judge(one),
+        queries=found.queries,
+        accuracy=found.metrics["accurate"].mean if "accurate" in found.metrics else None,
+        cost_usd=found.cost_usd.mean,
+        latency_p50_ms=found.latency_ms.p50,
+        cost_per_accurate_answer=found.cost_per_accurate_answer,
+        failures=failures(found.results, examples=examples),
+    )
+
+
+def _pareto(sides: dict[str, Side]) -> Pareto:
+    axes = [(axis, way) for axis, way in AXES if any(getattr(side, axis) is not None for side in sides.values())]
+    points = {label: [getattr(side, axis) for axis, _ in axes] for label, side in sides.items()}
+    front = stats.pareto_front(points, ["higher" if way == "higher" else "lower" for _, way in axes])
+    unplaced = {
+        label: ", ".join(f"{axis} is unknown" for (axis, _), at in zip(axes, points[label], strict=True) if at is None)
+        for label in front.unplaced
+    }
+    return Pareto(axes=tuple(axis for axis, _ in axes), systems=front.model_copy(update={"unplaced": unplaced}))
+
+
+def _judge(one: Entrant) -> str:
+    return str(one.report.provenance.judge.get("name", "unknown"))
+
+
+def _warnings(first: Entrant, others: Sequence[Entrant]) -> Iterator[str]:
+    """What keeps the numbers from being comparable, or what was left out."""
+    for other in others:
+        for difference in _differences(first, other):
+            yield f"{first.label} and {other.label}: {difference}"
+    for one in (first, *others):
+        if one.report.run.status != "finished":
+            yield f"{one.label}: run {one.report.run.id} is incomplete"
+    for name in dict.fromkeys(name for one in (first, *others) for name in one.found.metrics):
+        without = [one.label for one in (first, *others) if name not in one.found.metrics]
+        if without:
+            yield f"{name} is not compared: {', '.join(without)} did not compute it"
+
+
+def _differences(first: Entrant, other: Entrant) -> Iterator[str]:
+    """What was not the same when the two were evaluated."""
+    a, b = first.report.provenance, other.report.provenance
+    if a.judge != b.judge:
+        if _judge(first) != _judge(other):
+            yield f"not the same judge: {_judge(first)} and {_judge(other)}"
+        else:
+            parts = [key for key in sorted({*a.judge, *b.judge}) if a.judge.get(key) != b.judge.get(key)]
+            yield f"not the same judge: {_judge(first)} with other settings ({', '.join(parts)})"
+    if a.embeddings != b.embeddings:
+        yield f"not the same embeddings: {a.embeddings or 'none'} and {b.embeddings or 'none'}"
+    for field, what in SETTINGS.items():
+        left, right = (getattr(source.configuration, field) for source in (a, b))
+        if left != right:
+            yield f"not the same {what}: {left} and {right}"
+    if a.code_digest != b.code_digest:
+        yield f"not the same code: ragassay {a.ragassay} and {b.ragassay}, digests differ"
+    if a.dataset.digest != b.dataset.digest:
+        yield f"not the same dataset: {a.dataset.name} and {b.dataset.name}"

@@ -1,0 +1,193 @@
+"""``ragassay compare`` as a user types it."""
+
+import json
+import sys
+
+import jsonschema
+import pytest
+
+from rag import lines
+from ragassay.cli import main
+from ragassay.comparisons import Comparison
+from ragassay.documents import Report
+
+QUERIES = [{"query_id": f"q{n}", "query": f"Question {n}?", "relevant_doc_ids": ["d1"]} for n in range(8)]
+OTHERS = [{"query_id": f"x{n}", "query": f"Another {n}?", "relevant_doc_ids": ["d1"]} for n in range(8)]
+
+
+@pytest.fixture
+def cli(capsys, monkeypatch, tmp_path):
+    """Runs a command in an empty folder; returns exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAGASSAY_HOME", str(tmp_path / "home"))
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["ragassay", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        out, err = capsys.readouterr()
+        return stopped.value.code, out, err
+
+    return run
+
+
+def responses(path, rank, queries=QUERIES):
+    """A system that finds the relevant document at ``rank`` for every query."""
+    ids = [f"n{n}" for n in range(1, rank)] + ["d1"]
+    return lines(
+        path, [{"query_id": q["query_id"], "retrieved_doc_ids": ids, "cost_usd": 0.01 * rank} for q in queries]
+    )
+
+
+@pytest.fixture
+def two(cli, tmp_path):
+    """A run with the systems a (rank 2) and b (rank 1), and a run of b alone in report.json; returns its id."""
+    lines(tmp_path / "data.jsonl", QUERIES)
+    responses(tmp_path / "a.jsonl", 2), responses(tmp_path / "b.jsonl", 1)
+    cli("evaluate", "data.jsonl", "--system", "b=b.jsonl", "--metrics", "mrr", "-o", "report.json")
+    code, out, err = cli(
+        "evaluate",
+        "data.jsonl",
+        "--system",
+        "a=a.jsonl",
+        "--system",
+        "b=b.jsonl",
+        "--metrics",
+        "mrr,recall@1",
+        "--json",
+    )
+    assert code == 0, err
+    return json.loads(out)["run"]["id"]
+
+
+def test_the_systems_of_one_run_are_compared(cli, two):
+    code, out, err = cli("compare", "last")
+    assert (code, err) == (0, "")
+    # 1/2 against 1 on eight rows: two of 2 ** 8 signs are as extreme, p = 0.0078, twice that for two metrics
+    assert out.startswith("b is better than a on mrr (+0.50")
+    assert "0.016*" in out
+    assert "8/0/0" in out
+    assert "b costs 0.5x per query" in out
+    assert "accuracy unknown: accurate was not computed 8 8" in " ".join(out.split())
+
+
+def test_runs_can_be_named_by_id_beginning_folder_or_file(cli, two, tmp_path):
+    folder = tmp_path / "home" / "runs" / two
+    for first, second in (
+        (f"{two}#a", "report.json"),
+        (f"{folder}#a", f"{two}#b"),
+        (f"{folder}/report.json#a", "last#b"),
+    ):
+        code, out, err = cli("compare", first, second, "--json")
+        assert (code, err) == (0, "")
+        found = json.loads(out)
+        assert (found["baseline"], found["pairs"][0]["metrics"]["mrr"]["delta"]) == ("a", 0.5)
+    (tmp_path / "copied").mkdir()
+    (tmp_path / "copied" / "report.json").write_bytes((folder / "report.json").read_bytes())
+    assert cli("compare", "copied")[0] == 0
+    (tmp_path / "with#hash.json").write_bytes((folder / "report.json").read_bytes())
+    assert cli("compare", "with#hash.json")[0] == 0
+
+
+def test_the_json_is_what_its_schema_says(cli, two):
+    _, schema, _ = cli("schema", "comparison")
+    _, out, _ = cli("compare", "last", "--json")
+    found = json.loads(out)
+    jsonschema.validate(found, json.loads(schema))
+    assert Comparison.model_validate(found).family == 2
+    assert found["kind"] == "comparison"
+
+
+def test_options_reach_the_comparison(cli, two):
+    _, out, _ = cli(
+        "compare", two, "--baseline", "b", "--metrics", "MRR", "--alpha", "0.001", "--correction", "bh", "--limit", "1", "--json"
+    )  # fmt: skip
+    found = json.loads(out)
+    pair = found["pairs"][0]
+    assert (found["baseline"], found["metrics"], found["alpha"]) == ("b", ["mrr"], 0.001)
+    assert (found["correction"], found["family"]) == ("benjamini_hochberg", 1)
+    assert len(pair["regressions"]["mrr"]) == 1
+    # 8 pairs: p is 2 / 2 ** 8 at least
+    assert pair["metrics"]["mrr"]["outcome"] == "can't tell"
+    assert "p can't be below 0.00781" in " ".join(found["verdict"])
+
+
+def test_outputs_are_written(cli, two, tmp_path):
+    code, out, _ = cli("compare", "last", "-o", "c.json", "-o", "c.md")
+    assert code == 0
+    assert "also: c.md" in out
+    assert Comparison.model_validate_json((tmp_path / "c.json").read_bytes()).baseline == "a"
+    text = (tmp_path / "c.md").read_text()
+    assert text.startswith("# Comparison\n\nb is better than a on mrr")
+    assert f"run `{two}`, judge" in text
+
+
+def test_different_datasets_are_compared_as_two_groups_and_that_is_said(cli, two, tmp_path):
+    lines(tmp_path / "others.jsonl", OTHERS)
+    responses(tmp_path / "c.jsonl", 3, OTHERS)
+    cli("evaluate", "others.jsonl", "--system", "c=c.jsonl", "--metrics", "mrr")
+    code, out, _ = cli("compare", "report.json", "last")
+    assert code == 0
+    assert "share no query" in out
+    assert "warning: b and c: not the same dataset" in out
+    # neither side varies, so Welch's test has nothing to go by
+    assert "can't tell" in out
+
+
+BAD = {
+    "no run": ([], "Missing argument"),
+    "unknown run": (["nope"], "there is no run 'nope'"),
+    "unknown run with system": (["nope#a"], "there is no run 'nope'"),
+    "unknown system": (["last#z"], "unknown system 'z'"),
+    "no system": (["last#"], "RUN#SYSTEM"),
+    "no run before system": (["#a"], "RUN#SYSTEM"),
+    "one system only": (["last#a"], "needs two systems"),
+    "one system in file": (["report.json"], "needs two systems"),
+    "same twice": (["last#a", "last#a"], "chosen twice"),
+    "not a report": (["data.jsonl", "last"], "not a report"),
+    "other document": (["other.json"], "not a report of this version of ragassay"),
+    "unfinished run": (["unfinished"], "has no report yet"),
+    "unknown baseline": (["last", "--baseline", "z"], "unknown baseline 'z'"),
+    "unknown metric": (["last", "--metrics", "mmr"], "unknown metric"),
+    "metric not there": (["last", "--metrics", "ndcg@3"], "a has no ndcg@3"),
+    "no metric": (["last", "--metrics", ","], "no metric is asked for"),
+    "alpha": (["last", "--alpha", "2"], "alpha"),
+    "alpha zero": (["last", "--alpha", "0"], "alpha"),
+    "correction": (["last", "--correction", "luck"], "--correction"),
+    "limit": (["last", "--limit", "-1"], "--limit"),
+    "output format": (["last", "-o", "c.csv"], "csv"),
+    "output without extension": (["last", "-o", "c"], "no extension"),
+    "output folder": (["last", "-o", "nowhere/c.md"], "folder"),
+}
+
+
+def test_bad_input_gives_one_clear_line_and_leaves_nothing(cli, two, tmp_path):
+    (tmp_path / "other.json").write_text('{"kind": "job"}')
+    (tmp_path / "unfinished").mkdir()
+    run = tmp_path / "home" / "runs" / two
+    (tmp_path / "unfinished" / "run.json").write_bytes((run / "run.json").read_bytes())
+    for case, (arguments, says) in BAD.items():
+        code, out, err = cli("compare", *arguments)
+        assert (code, out) == (2, ""), case
+        assert err.startswith("error: "), case
+        assert err.count("\n") == 1, (case, err)
+        assert says in err, (case, err)
+    assert not list(tmp_path.glob("c.*")), "an output was written"
+
+
+def test_a_report_that_can_not_be_read_is_named(cli, two, tmp_path, monkeypatch):
+    def denied(path):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("pathlib.Path.read_bytes", denied)
+    code, _, err = cli("compare", "report.json")
+    assert (code, err) == (2, "error: report.json: can't be read (Permission denied)\n")
+
+
+def test_a_report_without_metrics_in_common_is_refused(cli, two, tmp_path):
+    report = Report.model_validate_json((tmp_path / "report.json").read_bytes())
+    lonely = report.systems["b"].model_copy(update={"metrics": {}})
+    (tmp_path / "none.json").write_text(report.model_copy(update={"systems": {"z": lonely}}).model_dump_json())
+    code, _, err = cli("compare", "report.json", "none.json")
+    assert code == 2
+    assert "no metric in common" in err
