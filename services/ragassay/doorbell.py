@@ -6,7 +6,8 @@ import logging
 from functools import cached_property
 from typing import Any, Protocol
 
-CHUNKS = "ragassay.chunks"
+# Workers take from the queues in turn, so that a report does not wait behind the chunks of other jobs.
+CHUNKS, REPORTS = "ragassay.chunks", "ragassay.reports"
 logger = logging.getLogger(__name__)
 
 
@@ -28,17 +29,17 @@ class CeleryDoorbell:
 
     def ring(self, job: str, bell: int, nonce: str) -> None:
         """Send a message to the workers' queue. Where the broker does not take it, the sweeper rings again."""
-        self._send("ragassay.pump", job, bell, nonce)
+        self._send(CHUNKS, "ragassay.pump", job, bell, nonce)
 
     def finalize(self, job: str) -> None:
         """Send the message for the report. Where the broker does not take it, the sweeper rings again."""
-        self._send("ragassay.finalize", job)
+        self._send(REPORTS, "ragassay.finalize", job)
 
-    def _send(self, task: str, job: str, *arguments: object) -> None:
+    def _send(self, queue: str, task: str, job: str, *arguments: object) -> None:
         from kombu.exceptions import OperationalError
 
         try:
-            self._celery.send_task(task, (job, *arguments), queue=CHUNKS, ignore_result=True)
+            self._celery.send_task(task, (job, *arguments), queue=queue, ignore_result=True)
         except OperationalError as error:
             logger.warning("the broker does not take %s for job %s: %s", task, job, error)
 

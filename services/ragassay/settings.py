@@ -53,3 +53,26 @@ class Settings(BaseSettings):
     def broker(self) -> str:
         """The address of the Redis that carries messages, as redis-py writes it."""
         return self.broker_url or self.state
+
+
+class JobSettings(BaseSettings):
+    """What ``RAGASSAY_<KEY>`` says about an evaluation: it beats the configuration file. Text, checked with the rest."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="RAGASSAY_", env_file=".env", env_ignore_empty=True, extra="ignore", frozen=True
+    )
+
+    judge: str | None = None
+    api_base: str | None = None
+    metrics: str | None = None
+    passes: str | None = None
+    seed: str | None = None
+    accurate: str | None = None
+    max_missing: str | None = None
+    limit: str | None = None
+    confidence: str | None = None
+    alpha: str | None = None
+    concurrency: str | None = None
+    timeout_s: str | None = None
+    cache: str | None = None
+    baseline: str | None = None

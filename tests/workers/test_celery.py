@@ -12,7 +12,7 @@ import pytest
 from celery.app.defaults import NAMESPACES, flatten
 from redis.exceptions import ConnectionError as RedisAway
 
-from ragassay.doorbell import CHUNKS, TRANSPORT, CeleryDoorbell, broker_url
+from ragassay.doorbell import CHUNKS, REPORTS, TRANSPORT, CeleryDoorbell, broker_url
 from ragassay.errors import Unavailable
 from ragassay.store.redis import RedisStore
 from ragassay_workers import beat, process, tasks
@@ -96,9 +96,9 @@ def test_a_bell_is_a_message_with_ids_only():
     with redis_server() as url:
         CeleryDoorbell(url).ring("job-1", 2, "nonce")
         CeleryDoorbell(url).finalize("job-1")
-        messages = RedisStore(url).redis.lrange(CHUNKS, 0, -1)
-    assert len(messages) == 2
-    assert all(b'"content-type": "application/json"' in message for message in messages)
+        messages = [RedisStore(url).redis.lrange(queue, 0, -1) for queue in (CHUNKS, REPORTS)]
+    assert [len(waiting) for waiting in messages] == [1, 1]
+    assert all(b'"content-type": "application/json"' in message for waiting in messages for message in waiting)
 
 
 class FakeJobs:

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import typer
 
-from ragassay.cli import client, compare, data, evaluate, look, service
+from ragassay.cli import client, compare, data, evaluate, gate, init, look, service, trend
 from ragassay.errors import AssayError, BadData
 
 app = typer.Typer(
@@ -19,6 +19,9 @@ app = typer.Typer(
 app.command("evaluate")(evaluate.evaluate)
 app.command("demo")(evaluate.demo)
 app.command("compare")(compare.compare)
+app.command("gate")(gate.gate)
+app.command("trend")(trend.trend)
+app.command("init")(init.init)
 app.add_typer(data.app, name="data")
 app.command("metrics")(look.metrics)
 app.command("schema")(look.schema)

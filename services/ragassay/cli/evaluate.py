@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -16,6 +16,7 @@ from ragassay.errors import BadSettings, Unscored
 if TYPE_CHECKING:
     from collections.abc import Mapping as Map
 
+    from ragassay.config import Configuration
     from ragassay.documents import Report, Source
     from ragassay.models import JobSpec, Response, Sample
     from ragassay.settings import Settings
@@ -45,9 +46,18 @@ Outputs = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
 Limit = Annotated[int | None, typer.Option("--limit", metavar="N", help="Only the first N rows.")]
 Seed = Annotated[int | None, typer.Option("--seed", metavar="N", help="Seed of judge and bootstrap. [0]")]
+Config = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE", help="Configuration. [without DATA: ./ragassay.yaml]")
+]
 Format = Annotated[str, typer.Option("--format", metavar="F", help="auto, json, jsonl, csv, tsv, parquet.")]
+FormatOver = Annotated[
+    str | None, typer.Option("--format", metavar="F", help="auto, json, jsonl, csv, tsv, parquet. [auto]")
+]
 Mapping = Annotated[list[str] | None, typer.Option("--map", metavar="OURS=THEIRS", help="Name a column; repeatable.")]
 Duplicates = Annotated[Literal["error", "keep_first"], typer.Option("--duplicates", help="A document listed twice.")]
+DuplicatesOver = Annotated[
+    Literal["error", "keep_first"] | None, typer.Option("--duplicates", help="A document listed twice. [error]")
+]
 Accurate = Annotated[str | None, typer.Option("--accurate", metavar="RULE", help="When an answer counts as accurate.")]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Ask the judge again, whatever earlier runs know.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print calls, tokens and the most it can cost; call nobody.")]
@@ -70,25 +80,26 @@ def evaluate(
     as_json: AsJson = False,
     limit: Limit = None,
     seed: Seed = None,
-    format: Format = "auto",  # noqa: A002 - the option's name
+    format: FormatOver = None,  # noqa: A002 - the option's name
     mapping: Mapping = None,
-    duplicates: Duplicates = "error",
+    duplicates: DuplicatesOver = None,
     accurate: Accurate = None,
     no_cache: NoCache = False,
     dry_run: DryRun = False,
     resume: Resume = None,
     max_missing: MaxMissing = None,
+    config: Config = None,
 ) -> None:
     """Evaluate recorded responses and print a report."""
+    from ragassay.cli.configured import configured
     from ragassay.exporters import exporter_for
     from ragassay.settings import Settings
 
-    for path in output or ():
-        exporter_for(path)
     settings = Settings()
     if resume is not None:
         asked = {
             "DATA": data,
+            "--config": config,
             "--system": system,
             "--metrics": metrics,
             "--judge": judge,
@@ -97,68 +108,62 @@ def evaluate(
         }
         if given := [name for name, value in asked.items() if value is not None]:
             raise BadSettings(f"--resume takes everything from the run, so {', '.join(given)} can't be given with it")
+        outputs = output or []
+        for path in outputs:
+            exporter_for(path)
         run = _open(settings, resume)
     else:
-        if data is None:
-            raise BadSettings("DATA is missing", hint="name a file: ragassay evaluate DATA")
-        spec = _spec(
-            metrics=None if metrics is None else tuple(m.strip() for m in metrics.split(",") if m.strip()),
-            judge=judge or settings.judge,
-            api_base=api_base,
-            concurrency=concurrency,
-            seed=seed,
-            accurate=accurate,
-            max_missing=max_missing,
-            cache=not no_cache,
+        configuration = configured(
+            config,
+            {
+                "data": data,
+                "systems": pairs(system, "--system", "NAME=FILE"),
+                "format": format,
+                "map": pairs(mapping, "--map", "OURS=THEIRS"),
+                "duplicates": duplicates,
+                "limit": limit,
+                "output": output,
+                "metrics": None if metrics is None else [m.strip() for m in metrics.split(",") if m.strip()],
+                "judge": judge,
+                "api_base": api_base,
+                "seed": seed,
+                "accurate": accurate,
+                "max_missing": max_missing,
+                "concurrency": concurrency,
+                "cache": False if no_cache else None,
+            },
         )
-        columns = pairs(mapping, "--map", "OURS=THEIRS")
-        files = {name: Path(file) for name, file in pairs(system, "--system", "NAME=FILE").items()}
-        loaded = _load(data, files, columns, format, duplicates, limit)
+        outputs = list(configuration.output)
+        for path in outputs:
+            exporter_for(path)
+        spec, loaded = configuration.to_job_spec(), read(configuration)
         if dry_run:
             _estimate(settings, spec, *loaded)
             return
-        run = _start(settings, spec, *loaded)
-    report = _work(run, settings, quiet=as_json)
-    show(report, str(run.folder / "report.json"), output or [], as_json=as_json)
+        run = start(settings, spec, *loaded)
+    report = work(run, settings, quiet=as_json)
+    show(report, str(run.folder / "report.json"), outputs, as_json=as_json)
 
 
 def demo() -> None:
     """Evaluate the two recorded systems of the quickstart dataset; needs no key, no network and no server."""
+    from ragassay import benchmark
+    from ragassay.models import JobSpec
     from ragassay.settings import Settings
     from ragassay.shipped import folder
 
     quickstart = folder("datasets") / "quickstart"
     settings = Settings()
     systems = {path.stem: path for path in sorted((quickstart / "responses").glob("*.jsonl"))}
-    loaded = _load(quickstart / "queries.jsonl", systems, {}, name="quickstart")
-    run = _start(settings, _spec(judge="local"), *loaded)
-    report = _work(run, settings, quiet=False)
+    loaded = benchmark.load(quickstart / "queries.jsonl", systems, name="quickstart")
+    run = start(settings, JobSpec(), *loaded)
+    report = work(run, settings, quiet=False)
     show(report, str(run.folder / "report.json"), [], as_json=False)
     typer.echo(
         "\nNext, your own file (JSON, JSONL, CSV, TSV or Parquet):\n"
         "  ragassay data check YOUR_FILE      what is in it, and which metrics it allows\n"
         "  ragassay evaluate YOUR_FILE        the same report for your system"
     )
-
-
-def _spec(**given: Any) -> JobSpec:
-    """The specification of what was given; a value out of range is an error in plain words."""
-    from pydantic import ValidationError
-
-    from ragassay.metrics import parse
-    from ragassay.metrics.accuracy import AccuracyRule
-    from ragassay.models import JobSpec
-
-    try:
-        spec = JobSpec.model_validate({name: value for name, value in given.items() if value is not None})
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(map(str, first["loc"])).replace("_", "-")
-        raise BadSettings(f"--{field}: {first['msg'].lower()}, not {first['input']!r}") from None
-    for name in spec.metrics or ():
-        parse(name)
-    AccuracyRule.parse(spec.accurate)
-    return spec
 
 
 def pairs(given: list[str] | None, option: str, form: str) -> dict[str, str]:
@@ -174,22 +179,25 @@ def pairs(given: list[str] | None, option: str, form: str) -> dict[str, str]:
     return pairs
 
 
-def _load(
-    data: Path,
-    files: dict[str, Path],
-    columns: dict[str, str],
-    format: str = "auto",  # noqa: A002
-    duplicates: Literal["error", "keep_first"] = "error",
-    limit: int | None = None,
-    name: str | None = None,
-) -> Loaded:
-    """Read everything before anything is written."""
+def read(configuration: Configuration) -> Loaded:
+    """Read everything before anything is written; raises BadSettings when no data is named."""
     from ragassay import benchmark
 
-    return benchmark.load(data, files, format=format, mapping=columns, duplicates=duplicates, limit=limit, name=name)
+    if configuration.data is None:
+        raise BadSettings(
+            "DATA is missing", hint="name a file: ragassay evaluate DATA, or 'data:' in the configuration"
+        )
+    return benchmark.load(
+        configuration.data,
+        configuration.systems,
+        format=configuration.format,
+        mapping=configuration.map,
+        duplicates=configuration.duplicates,
+        limit=configuration.limit,
+    )
 
 
-def _start(settings: Settings, spec: JobSpec, dataset: Source, samples: Samples, systems: Recordings) -> Run:
+def start(settings: Settings, spec: JobSpec, dataset: Source, samples: Samples, systems: Recordings) -> Run:
     """Write the new run down."""
     from ragassay import benchmark, wiring
     from ragassay.ledger import MemoryLedger
@@ -226,7 +234,7 @@ def _open(settings: Settings, reference: str) -> Run:
     return FolderStore(settings.home).open(reference)
 
 
-def _work(run: Run, settings: Settings, *, quiet: bool) -> Report:
+def work(run: Run, settings: Settings, *, quiet: bool) -> Report:
     """Do what is left of a run and write its report."""
     from ragassay import benchmark, wiring
 
@@ -262,7 +270,7 @@ def progress(total: int, already: int, quiet: bool) -> Iterator[Callable[[int], 
 
 def show(report: Report, place: str, outputs: list[Path], *, as_json: bool) -> None:
     """Write the files, print the report and the place where it lies, and fail when too much could not be scored."""
-    from ragassay import exporters, reports
+    from ragassay import exporters
 
     for path in outputs:
         exporters.export(report, path)
@@ -273,7 +281,13 @@ def show(report: Report, place: str, outputs: list[Path], *, as_json: bool) -> N
         from ragassay.cli.table import print_report
 
         print_report(report, place, outputs)
-    limit = report.provenance.configuration.max_missing
+    refuse_unscored(report, report.provenance.configuration.max_missing)
+
+
+def refuse_unscored(report: Report, limit: float) -> None:
+    """Raise Unscored when more than a share ``limit`` of a metric's rows failed."""
+    from ragassay import reports
+
     beyond = {name: share for name, share in reports.unscored(report).items() if share > limit}
     if beyond:
         listed = ", ".join(f"{name} {share:.0%}" for name, share in sorted(beyond.items()))

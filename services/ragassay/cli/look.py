@@ -45,17 +45,25 @@ def _form(metric: object) -> str:
     return f"{getattr(metric, 'family', '')}{suffix}"
 
 
-def schema(document: Annotated[str, typer.Argument(help="report, comparison, sample, response or job.")]) -> None:
+def schema(
+    document: Annotated[str, typer.Argument(help="report, comparison, gates, trend, config, sample, response or job.")],
+) -> None:
     """Print the JSON schema of a document."""
     import orjson
 
     from ragassay.comparisons import Comparison
+    from ragassay.config import Configuration
     from ragassay.documents import Report
+    from ragassay.gates import GateReport
     from ragassay.models import JobSpec, Noun, Response, Sample
+    from ragassay.trends import Trend
 
     documents: dict[str, type[Noun]] = {
         "report": Report,
         "comparison": Comparison,
+        "gates": GateReport,
+        "trend": Trend,
+        "config": Configuration,
         "sample": Sample,
         "response": Response,
         "job": JobSpec,

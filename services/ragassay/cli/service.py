@@ -70,9 +70,16 @@ def serve(host: Host = "127.0.0.1", port: Port = 8400, fd: Fd = None) -> None:
 
 def worker(concurrency: Processes = None) -> None:
     """Run workers alone. Stopped, they go on with their chunks for up to RAGASSAY_SHUTDOWN_S seconds."""
-    from ragassay.doorbell import CHUNKS
+    from ragassay.doorbell import CHUNKS, REPORTS
 
-    options = ["--queues", CHUNKS, "--concurrency", str(concurrency or _processes()), "--hostname", "ragassay@%h"]
+    options = [
+        "--queues",
+        f"{CHUNKS},{REPORTS}",
+        "--concurrency",
+        str(concurrency or _processes()),
+        "--hostname",
+        "ragassay@%h",
+    ]
     quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
     # Without the signal's new meaning, Celery would wait for a chunk as long as it takes.
     _become(

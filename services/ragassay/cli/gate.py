@@ -1,0 +1,134 @@
+"""``ragassay gate``: does a run clear the thresholds of the configuration?"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ragassay.errors import BadData, BadSettings, GateFailed, NotFound
+
+if TYPE_CHECKING:
+    from ragassay.config import Configuration
+    from ragassay.documents import Report
+    from ragassay.gates import GateReport
+    from ragassay.settings import Settings
+
+Config = Annotated[Path | None, typer.Argument(metavar="[CONFIG]", help="Configuration with gates. [./ragassay.yaml]")]
+RunName = Annotated[
+    str | None, typer.Option("--run", metavar="RUN", help="Check this run or report file; 'last' works. [evaluate]")
+]
+BaselineName = Annotated[
+    str | None, typer.Option("--baseline", metavar="RUN|FILE", help="What drops are measured from; RUN#SYSTEM works.")
+]
+Outputs = Annotated[
+    list[Path] | None, typer.Option("-o", "--output", metavar="FILE", help="Also write .xml (JUnit), .md, .json.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
+
+
+def gate(
+    config: Config = None,
+    run: RunName = None,
+    baseline: BaselineName = None,
+    output: Outputs = None,
+    as_json: AsJson = False,
+) -> None:
+    """Evaluate, or take a run, and check the gates of the configuration; exit code 1 when one is missed."""
+    from ragassay import gates
+    from ragassay.cli.configured import configured
+    from ragassay.cli.evaluate import refuse_unscored
+    from ragassay.gates import files
+    from ragassay.settings import Settings
+
+    settings, outputs = Settings(), output or []
+    for path in outputs:
+        files.writer_for(path)
+    configuration = configured(config, {"baseline": baseline})
+    if not configuration.gates:
+        raise BadSettings(
+            "the configuration has no gates", where=str(config) if config else None, hint="see: ragassay init"
+        )
+    earlier, system = _baseline(settings, configuration)
+    report = open_report(settings, run) if run else _evaluate(settings, configuration, quiet=as_json)
+    statistics = configuration.statistics
+    found = gates.check(
+        report,
+        configuration.gates,
+        earlier,
+        baseline_system=system,
+        alpha=statistics.alpha,
+        test=statistics.test,
+        correction=statistics.correction,
+    )
+    for path in outputs:
+        files.write(found, path)
+    if as_json:
+        sys.stdout.buffer.write(files.json(found))
+        sys.stdout.buffer.flush()
+    else:
+        _print(found)
+    for result in found.missed:
+        typer.echo(f"error: {result.system}{f', {result.slice}' if result.slice else ''}: {result.reason}", err=True)
+    refuse_unscored(report, configuration.max_missing)
+    if found.missed:
+        raise GateFailed(f"{len(found.missed)} of {len(found.results)} gates missed")
+
+
+def open_report(settings: Settings, reference: str) -> Report:
+    """The report of a run, or in a file; raises NotFound and BadData."""
+    from ragassay.documents import Report
+    from ragassay.store.folder import FolderStore
+
+    path = Path(reference)
+    if not path.is_file():
+        if path.suffix == ".json":
+            raise NotFound(f"{path}: there is no such file")
+        return FolderStore(settings.home).open(reference).report
+    try:
+        return Report.model_validate_json(path.read_bytes())
+    except ValueError:
+        raise BadData([f"{path}: not a report of this version of ragassay"]) from None
+
+
+def _baseline(settings: Settings, configuration: Configuration) -> tuple[Report | None, str | None]:
+    """The baseline's report where a gate needs one, and the system of it that was named."""
+    needing = next((gate for gate in configuration.gates if gate.needs_baseline), None)
+    if needing is None:
+        return None, None
+    if configuration.baseline is None:
+        raise BadSettings(
+            f"the gate on {needing.metric} is about a drop and there is no baseline", hint="give --baseline RUN or FILE"
+        )
+    reference, system = configuration.baseline, None
+    if not Path(reference).exists():
+        reference, _, system = reference.partition("#")
+    report = open_report(settings, reference)
+    if system and system not in report.systems:
+        raise NotFound(f"{reference} has no system {system!r}", hint=f"it has: {', '.join(report.systems)}")
+    return report, system or None
+
+
+def _evaluate(settings: Settings, configuration: Configuration, *, quiet: bool) -> Report:
+    from ragassay import exporters
+    from ragassay.cli import evaluate
+
+    for path in configuration.output:
+        exporters.exporter_for(path)
+    run = evaluate.start(settings, configuration.to_job_spec(), *evaluate.read(configuration))
+    report = evaluate.work(run, settings, quiet=quiet)
+    for path in configuration.output:
+        exporters.export(report, path)
+    return report
+
+
+def _print(found: GateReport) -> None:
+    compared = f", baseline {found.baseline}" if found.baseline else ""
+    typer.echo(f"run {found.run} on {found.dataset}{compared}\n")
+    for result in found.results:
+        typer.echo(f"{'passed' if result.passed else 'MISSED'}  {result.name}\n        {result.reason}")
+    missed = len(found.missed)
+    total = len(found.results)
+    typer.echo(f"\n{missed} of {total} gates missed" if missed else f"\nall {total} gates passed")

@@ -1,0 +1,181 @@
+"""Configuration files -> a layer of values, each with the place where it stands."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ragassay.config.layers import Layer, Place
+from ragassay.errors import BadSettings, NotFound
+
+if TYPE_CHECKING:
+    import yaml
+
+FILE_NAME = "ragassay.yaml"
+LARGEST_FILE = 1_000_000  # bytes
+_TAG = "tag:yaml.org,2002:"
+
+
+def find(folder: Path) -> Path | None:
+    """The configuration of a folder: ragassay.yaml, else a pyproject.toml with [tool.ragassay]; None without one."""
+    if (path := folder / FILE_NAME).is_file():
+        return path
+    project = folder / "pyproject.toml"
+    return project if project.is_file() and b"tool.ragassay" in project.read_bytes() else None
+
+
+def read(path: Path) -> Layer:
+    """The values in a YAML or TOML file. Paths are made relative to its folder.
+
+    Raises NotFound, and BadSettings that names the line: not YAML or TOML, a key twice, an alias, NaN or infinity.
+    """
+    if not path.is_file():
+        raise NotFound(f"{path}: there is no such file", hint="write one: ragassay init")
+    if path.stat().st_size > LARGEST_FILE:
+        raise BadSettings(f"is larger than {LARGEST_FILE:,} bytes", where=str(path))
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadSettings(f"is not UTF-8 text (byte {error.start})", where=str(path)) from None
+    try:
+        layer = _toml(text, path) if path.suffix == ".toml" else _yaml(text, path)
+    except RecursionError:
+        raise BadSettings("is nested too deeply", where=str(path)) from None
+    return Layer(_rebased(layer.values, path.parent), layer.name, layer.places)
+
+
+def _toml(text: str, path: Path) -> Layer:
+    import tomllib
+
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadSettings(f"is not TOML: {error}", where=str(path)) from None
+    tool = document.get("tool", {})
+    section = tool.get("ragassay") if isinstance(tool, dict) else None
+    if not isinstance(section, dict):
+        raise BadSettings("has no table [tool.ragassay]", where=str(path))
+    places: dict[Place, str] = {}
+    name = f"{path}: [tool.ragassay]"
+    return Layer({key: _plain(value, (key,), name) for key, value in section.items()}, name, places)
+
+
+def _plain(value: Any, place: Place, name: str) -> Any:
+    """TOML's values as JSON has them; raises BadSettings for NaN and infinity."""
+    if isinstance(value, dict):
+        return {key: _plain(inner, (*place, key), name) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner, (*place, n), name) for n, inner in enumerate(value)]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise BadSettings(f"{'.'.join(map(str, place))}: {value} is not a finite number", where=name)
+    return value if isinstance(value, str | int | float) else str(value)
+
+
+def _yaml(text: str, path: Path) -> Layer:
+    import yaml
+
+    try:
+        root = yaml.compose(text, _loader())
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"{path}:{mark.line + 1}" if mark else str(path)
+        raise BadSettings(f"is not YAML: {error.problem or error.context}", where=where) from None
+    except yaml.YAMLError as error:
+        raise BadSettings(f"is not YAML: {str(error).splitlines()[0]}", where=str(path)) from None
+    places: dict[Place, str] = {}
+    values = {} if root is None else _value(root, (), places, path)
+    if values is None:
+        values = {}
+    if not isinstance(values, dict):
+        raise BadSettings("should be keys with values, such as 'judge: local'", where=f"{path}:1")
+    return Layer(values, str(path), places)
+
+
+def _loader() -> type[yaml.SafeLoader]:
+    """Reads plain words as YAML 1.2 does: 'on' and 'no' are words and 1e-3 is a number. Knows no aliases."""
+    import re
+
+    import yaml
+
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
+        yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
+
+        def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+            if self.check_event(yaml.AliasEvent):
+                event = self.peek_event()
+                what = "aliases (*name) are not read; write the value out"
+                raise yaml.composer.ComposerError(None, None, what, event.start_mark)
+            return super().compose_node(parent, index)
+
+    for tag, pattern, first in (
+        ("null", r"null|Null|NULL|~|", ["n", "N", "~", ""]),
+        ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+        ("int", r"[-+]?[0-9]+", list("-+0123456789")),
+        (
+            "float",
+            r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+            list("-+.0123456789"),
+        ),
+    ):
+        Loader.add_implicit_resolver(f"{_TAG}{tag}", re.compile(f"^(?:{pattern})$"), first)
+    return Loader
+
+
+def _value(node: yaml.Node, place: Place, places: dict[Place, str], path: Path) -> Any:
+    import yaml
+
+    where = f"{path}:{node.start_mark.line + 1}"
+    places.setdefault(place, where)
+    if isinstance(node, yaml.SequenceNode):
+        return [_value(inner, (*place, n), places, path) for n, inner in enumerate(node.value)]
+    if isinstance(node, yaml.MappingNode):
+        found: dict[str, Any] = {}
+        for key_node, inner in node.value:
+            at = f"{path}:{key_node.start_mark.line + 1}"
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise BadSettings("a key should be a word", where=at)
+            key = _scalar("str", str(key_node.value), at)
+            if key in found:
+                raise BadSettings(f"{key} is given twice", where=at, hint="keep one of the two")
+            places[(*place, key)] = at
+            found[key] = _value(inner, (*place, key), places, path)
+        return found
+    return _scalar(str(node.tag).removeprefix(_TAG), str(node.value), where)
+
+
+def _scalar(tag: str, text: str, where: str) -> Any:
+    if tag == "null":
+        return None
+    if tag == "bool":
+        return text.lower() == "true"
+    if tag in ("int", "float"):
+        number = math.nan if text.lower().endswith(("inf", "nan")) else float(text)
+        if not math.isfinite(number):
+            raise BadSettings(f"{text[:40]} is not a finite number", where=where)
+        return int(text) if tag == "int" else number
+    if tag != "str":
+        raise BadSettings(f"the tag !{tag} is not read", where=where, hint="write a plain value")
+    try:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16")  # JSON writes large characters as two halves
+    except UnicodeDecodeError:
+        raise BadSettings("holds half a character (a lone surrogate)", where=where) from None
+
+
+def _rebased(values: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Relative paths as seen from where the command runs; whatever is no text is left for the checks to refuse."""
+
+    def rebase(value: Any) -> Any:
+        return str(folder / value) if isinstance(value, str) and value else value
+
+    found = dict(values)
+    if "data" in found:
+        found["data"] = rebase(found["data"])
+    if isinstance(found.get("systems"), dict):
+        found["systems"] = {name: rebase(file) for name, file in found["systems"].items()}
+    if isinstance(found.get("output"), list):
+        found["output"] = [rebase(file) for file in found["output"]]
+    baseline = found.get("baseline")
+    if isinstance(baseline, str) and (folder / baseline.partition("#")[0]).exists():
+        found["baseline"] = rebase(baseline)
+    return found

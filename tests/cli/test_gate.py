@@ -1,0 +1,252 @@
+"""``ragassay gate`` and ``ragassay trend`` as a user types them."""
+
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from gating import mrr, report, row, rows
+from provider import Provider, malformed
+from rag import lines
+from ragassay.cli import main
+
+
+@pytest.fixture
+def cli(capsys, monkeypatch, tmp_path):
+    """Runs a command in an empty folder; returns exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAGASSAY_HOME", str(tmp_path / "home"))
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["ragassay", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        out, err = capsys.readouterr()
+        return stopped.value.code, out, err
+
+    return run
+
+
+def write(path, hits, **more):
+    """A dataset in which the first ``hits`` of ten queries find their document first, the others second."""
+    row = {"answer": "Paris.", "contexts": ["Paris."], "relevant_doc_ids": ["d1"], **more}
+    ranks = [["d1", "d2"] if n < hits else ["d2", "d1"] for n in range(10)]
+    rows = [{"query_id": f"q{n}", "query": f"question {n}", "retrieved_doc_ids": r, **row} for n, r in enumerate(ranks)]
+    return lines(path, rows)
+
+
+@pytest.fixture
+def folder(cli, tmp_path):
+    """A folder whose configuration evaluates ``data.jsonl``: mrr is (6 x 1 + 4 x 0.5) / 10 = 0.8."""
+    write(tmp_path / "data.jsonl", 6)
+    configure(tmp_path, '- mrr: ">= 0.80"')
+    return tmp_path
+
+
+def configure(folder, *gates, more=""):
+    text = "data: data.jsonl\nmetrics: [mrr]\n" + more + "gates:\n" + "".join(f"  {gate}\n" for gate in gates)
+    (folder / "ragassay.yaml").write_text(text)
+
+
+def test_gates_that_are_met_end_with_0(cli, folder):
+    code, out, err = cli("gate")
+    assert (code, err) == (0, "")
+    assert "passed  default: mrr >= 0.800\n        mrr is 0.800, >= 0.800 (n=10)\n\nall 1 gates passed\n" in out
+
+
+def test_a_missed_gate_ends_with_1_and_says_value_and_threshold(cli, folder):
+    configure(folder, '- mrr: ">= 0.85"', '- mrr: "<= 0.9"', "- {metric: mrr, min: 0.9}")
+    code, out, err = cli("gate", "ragassay.yaml", "-o", "g.xml", "-o", "g.md", "-o", "g.json")
+    assert code == 1
+    assert err.splitlines() == [
+        "error: default: mrr is 0.800, not >= 0.850 (n=10)",
+        "error: default: mrr is 0.800, not >= 0.900 (n=10)",
+        "error: 2 of 3 gates missed",
+    ]
+    assert "MISSED  default: mrr >= 0.850" in out
+    suite = ElementTree.parse(folder / "g.xml").getroot().find("testsuite")
+    assert (suite.get("tests"), suite.get("failures")) == ("3", "2")
+    assert (folder / "g.md").read_text().startswith("<!-- ragassay gates -->\n## ragassay: 2 of 3 gates missed\n")
+    assert json.loads((folder / "g.json").read_text())["passed"] is False
+
+
+def test_json_on_stdout_is_the_document_and_nothing_else(cli, folder):
+    code, out, err = cli("gate", "--json")
+    document = json.loads(out)
+    assert (code, err, document["kind"], document["passed"]) == (0, "", "gates", True)
+    assert document["results"][0]["value"] == 0.8
+
+
+def test_an_existing_run_can_be_checked_without_evaluating(cli, folder):
+    cli("gate")
+    runs = list((folder / "home" / "runs").iterdir())
+    configure(folder, '- mrr: ">= 0.9"')
+    assert cli("gate", "--run", "last")[0] == 1
+    assert cli("gate", "--run", runs[0].name)[0] == 1
+    assert cli("gate", "--run", runs[0] / "report.json")[0] == 1
+    assert list((folder / "home" / "runs").iterdir()) == runs
+
+
+def test_a_drop_is_measured_from_a_run_or_a_file(cli, folder):
+    cli("evaluate", "-o", "before.json")  # 0.8
+    write(folder / "data.jsonl", 4)  # (4 x 1 + 6 x 0.5) / 10 = 0.7
+    configure(folder, "- {metric: mrr, max_drop: 0.05}")
+    for baseline in ("last", "before.json", "last#default"):
+        code, _, err = cli(
+            "gate", "--run", "last" if baseline != "before.json" else "before.json", "--baseline", baseline
+        )
+        assert (code, err) == (0, "")
+    for more in (("--baseline", "before.json"), ("--baseline", "before.json#default")):
+        code, _, err = cli("gate", *more)
+        assert code == 1
+        assert "error: default: mrr went from 0.800 to 0.700 (n=10): worse by 0.100, not within 0.050" in err
+    configure(folder, "- {metric: mrr, max_drop: 0.05}", more="baseline: before.json\n")
+    assert cli("gate")[0] == 1
+    configure(folder, "- {metric: mrr, max_drop: 0.1}", more="baseline: before.json\n")
+    assert cli("gate")[0] == 0
+    configure(folder, "- {metric: mrr, significant: true}", more="baseline: before.json\n")
+    code, out, _ = cli("gate")
+    assert (code, "not significant (p=0.5" in out) == (0, True)  # two queries dropped: 2 of 4 sign patterns are as far
+
+
+def test_rows_that_failed_are_unscored_and_the_gates_are_written_all_the_same(cli, folder):
+    with Provider(then=malformed) as provider:
+        (folder / "ragassay.yaml").write_text(
+            f"data: data.jsonl\nmetrics: [faithfulness]\njudge: gpt-4o-mini\napi_base: {provider.url}\n"
+            "gates:\n  - metric: faithfulness\n    min: 0\n    coverage: 0.01\n"
+        )
+        code, _, err = cli("gate", "-o", "g.json")
+    assert code == 3
+    assert "error: default: faithfulness has no value: none of 10 rows has a score" in err
+    assert "faithfulness 100%; allowed: 5% (--max-missing)" in err
+    assert json.loads((folder / "g.json").read_text())["passed"] is False
+
+
+BAD = {
+    "no configuration": (["gate", "nope.yaml"], "nope.yaml: there is no such file"),
+    "no gates": (["gate", "empty.yaml"], "empty.yaml: the configuration has no gates"),
+    "no data": (["gate", "nodata.yaml"], "DATA is missing"),
+    "unknown run": (["gate", "--run", "nope"], "there is no run 'nope'"),
+    "missing report": (["gate", "--run", "nope.json"], "nope.json: there is no such file"),
+    "not a report": (["gate", "--run", "data.jsonl"], "data.jsonl: not a report"),
+    "output": (["gate", "-o", "g.docx"], "g.docx"),
+    "output of the run": (["gate", "output.yaml"], "unknown exporter 'docx'"),
+    "no baseline": (["gate", "drop.yaml"], "give --baseline RUN or FILE"),
+    "unknown baseline": (["gate", "drop.yaml", "--baseline", "nope"], "there is no run 'nope'"),
+    "unknown system": (["gate", "drop.yaml", "--baseline", "b.json#x"], "b.json has no system 'x'; it has: default"),
+    "unknown metric": (["trend", "mmr"], "did you mean"),
+    "no runs": (["trend", "mrr"], "there is no finished run"),
+    "last zero": (["trend", "mrr", "--last", "0"], "--last: should be at least 1"),
+}
+
+
+@pytest.mark.parametrize("case", BAD, ids=lambda name: name.replace(" ", "-"))
+def test_bad_input_gives_one_clear_line_and_leaves_nothing(case, cli, folder):
+    (folder / "empty.yaml").write_text("data: data.jsonl\n")
+    (folder / "nodata.yaml").write_text('gates: [{mrr: ">= 0"}]\n')
+    (folder / "output.yaml").write_text('data: data.jsonl\noutput: [r.docx]\ngates: [{mrr: ">= 0"}]\n')
+    (folder / "drop.yaml").write_text("data: data.jsonl\ngates: [{metric: mrr, max_drop: 0}]\n")
+    (folder / "b.json").write_text(mrr([1.0]).model_dump_json())
+    arguments, says = BAD[case]
+    code, out, err = cli(*arguments)
+    assert (code, out) == (5 if case == "no runs" else 2, "")
+    assert says in err
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert not (folder / "home" / "runs").exists()
+
+
+@pytest.fixture
+def history(monkeypatch):
+    """Runs that were made by hand take the place of those in the home folder."""
+
+    def pretend(*reports):
+        from ragassay.cli import trend
+
+        monkeypatch.setattr(trend, "_reports", lambda settings: iter(reports))
+
+    return pretend
+
+
+def at(day, values, **more):
+    return mrr(values, run=f"run-{day}", created=f"2026-01-{day:02}T12:00:00.000+00:00", **more)
+
+
+def test_a_trend_shows_values_with_intervals_and_where_the_level_changed(cli, history):
+    history(*(at(day, [0.8 + day / 1000, 0.9] if day <= 8 else [0.3 + day / 1000, 0.5]) for day in range(1, 17)))
+    code, out, err = cli("trend", "mrr")
+    assert (code, err) == (0, "")
+    said = out.splitlines()
+    assert said[:3] == ["mrr on france (higher is better)", "", "default"]
+    # days 1..8: (0.8045 + 0.9) / 2 = 0.852; days 9..16: (0.3125 + 0.5) / 2 = 0.406
+    changed = next(n for n, line in enumerate(said) if "level changed from 0.852 to 0.406" in line)
+    assert "run-9" in said[changed + 1]
+    assert said[3].split()[:2] == ["2026-01-01T12:00", "0.851"]
+    assert "n=2/2" in said[3]
+    document = json.loads(cli("trend", "mrr", "--json", "--last", "3")[1])
+    points = document["systems"]["default"]["points"]
+    assert [point["run"] for point in points] == ["run-14", "run-15", "run-16"]
+    assert document["systems"]["default"]["changes"] == []
+    assert points[0]["interval"]["level"] == 0.95
+
+
+def test_a_trend_keeps_datasets_and_systems_apart(cli, history):
+    two = report({"a": rows([1.0], system="a"), "b": rows([0.0], system="b")}, run="two")
+    history(at(1, [0.5], dataset="spain"), two, at(2, [None], digest="1" * 64))
+    assert list(json.loads(cli("trend", "mrr", "--json")[1])["systems"]) == ["a", "b", "default"]
+    assert list(json.loads(cli("trend", "mrr", "--json", "--system", "b")[1])["systems"]) == ["b"]
+    spain = json.loads(cli("trend", "mrr", "--json", "--dataset", "spain")[1])
+    assert (spain["dataset"], [p["run"] for p in spain["systems"]["default"]["points"]]) == ("spain", ["run-1"])
+    out = cli("trend", "mrr")[1]
+    assert "none" in out
+    assert "none of 1 rows has a score" in out
+    assert cli("trend", "mrr", "--system", "c")[0] == 5
+
+
+def test_a_trend_says_where_the_dataset_changed_and_counts_changes_on_known_values(cli, history):
+    values = [[None], *([[0.9]] * 8), *([[0.1]] * 8)]
+    history(*(at(day, v, digest=("0" if day < 5 else "1") * 64) for day, v in enumerate(values, 1)))
+    said = cli("trend", "mrr")[1].splitlines()
+    assert "run-5" in said[next(n for n, line in enumerate(said) if "content changed" in line) + 1]
+    assert "run-10" in said[next(n for n, line in enumerate(said) if "level changed" in line) + 1]
+
+
+def test_a_trend_takes_percentiles_and_costs(cli, history):
+    history(report([row(n, latency=100.0 * n, mrr=1.0) for n in range(1, 22)]))
+    out = cli("trend", "latency_ms.p95")[1]
+    assert out.startswith("latency_ms.p95 on france (lower is better)")
+    assert "2000.000" in out
+
+
+def test_a_trend_reads_the_runs_of_the_home_folder_and_names_what_it_leaves_out(cli, folder):
+    cli("gate"), cli("gate")
+    runs = sorted((folder / "home" / "runs").iterdir())
+    code, out, err = cli("trend", "mrr")
+    assert (code, err, out.count("n=10/10")) == (0, "", 2)
+    (runs[0] / "report.json").write_text("{}")
+    code, out, err = cli("trend", "mrr")
+    assert (code, err) == (0, f"left out: {runs[0].name} has no report that this version can read\n")
+    assert out.count("n=10/10") == 1
+
+
+ROOT = Path(__file__).parents[2]
+VARIES = re.compile(r"\d{8}-\d{6}-[a-z0-9-]+-[0-9a-f]{4}|\d{4}-\d\d-\d\dT\d\d:\d\d")
+
+
+def test_the_page_about_gates_shows_what_the_commands_print(cli, tmp_path):
+    page = (ROOT / "docs" / "gates.md").read_text()
+    shutil.copytree(ROOT / "datasets" / "quickstart", tmp_path / "datasets" / "quickstart")
+    first, second = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "ragassay.yaml").write_text(first)
+    (tmp_path / "release.yaml").write_text(second)
+    shown = re.findall(r"```console\n\$ ragassay (.*?)\n(.*?)\n\$ echo \$\?\n(\d)\n```", page, re.DOTALL)
+    assert len(shown) == 3
+    for command, output, ended in shown:
+        code, out, err = cli(*command.split())
+        plain = "\n".join(line.rstrip() for line in (out + err).strip("\n").splitlines())
+        assert VARIES.sub("RUN", plain) == VARIES.sub("RUN", output)
+        assert code == int(ended)

@@ -1,0 +1,146 @@
+"""``ragassay init``, and ``ragassay evaluate`` with the file that it wrote."""
+
+import json
+import sys
+
+import jsonschema
+import orjson
+import pytest
+import yaml
+
+from rag import lines
+from ragassay import config
+from ragassay.cli import main
+from ragassay.config import Configuration
+
+GOOD = {
+    "query_id": "q1",
+    "query": "What is the capital of France?",
+    "answer": "Paris is the capital of France.",
+    "contexts": ["Paris is the capital of France."],
+    "ground_truth_answer": "Paris.",
+    "relevant_doc_ids": ["d1"],
+    "retrieved_doc_ids": ["d1", "d2"],
+}
+
+
+@pytest.fixture
+def cli(capsys, monkeypatch, tmp_path):
+    """Runs a command in an empty folder; returns exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAGASSAY_HOME", str(tmp_path / "home"))
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["ragassay", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        out, err = capsys.readouterr()
+        return stopped.value.code, out, err
+
+    return run
+
+
+@pytest.fixture
+def data(tmp_path):
+    return lines(tmp_path / "data.jsonl", [GOOD, {**GOOD, "query_id": "q2", "retrieved_doc_ids": ["d2", "d1"]}])
+
+
+def test_init_writes_the_defaults_with_comments(cli, tmp_path):
+    code, out, err = cli("init")
+    text = (tmp_path / "ragassay.yaml").read_text()
+    assert (code, err) == (0, "")
+    assert out == "wrote ragassay.yaml; fill in 'data:', then run: ragassay evaluate\n"
+    assert config.resolve([config.read(tmp_path / "ragassay.yaml")]) == Configuration()
+    assert all(f"\n{key}:" in text for key in Configuration.model_fields)
+
+
+def test_init_overwrites_nothing(cli, tmp_path):
+    (tmp_path / "ragassay.yaml").write_text("judge: mine\n")
+    code, out, err = cli("init")
+    assert (code, out) == (2, "")
+    assert err == "error: ragassay.yaml is there already; name another file: ragassay init FILE\n"
+    assert (tmp_path / "ragassay.yaml").read_text() == "judge: mine\n"
+    assert cli("init", "other.yaml")[0] == 0
+    (tmp_path / "link.yaml").symlink_to(tmp_path / "nowhere.yaml")
+    assert cli("init", "link.yaml")[0] == 2
+    assert cli("init", "nowhere/ragassay.yaml") == (
+        2,
+        "",
+        "error: nowhere/ragassay.yaml: there is no folder 'nowhere'; make it first\n",
+    )
+
+
+def test_evaluate_without_data_reads_the_configuration_of_the_folder(cli, data, tmp_path):
+    cli("init")
+    text = (tmp_path / "ragassay.yaml").read_text()
+    text = text.replace("\ndata:", "\ndata: data.jsonl").replace("\nmetrics:", "\nmetrics: [mrr]")
+    (tmp_path / "ragassay.yaml").write_text(
+        text.replace("seed: 0", "seed: 3").replace("output: []", "output: [r.json]")
+    )
+    code, out, _ = cli("evaluate", "--json")
+    report = json.loads(out)
+    assert code == 0
+    assert (report["provenance"]["metrics"], report["provenance"]["configuration"]["seed"]) == (["mrr"], 3)
+    assert orjson.loads((tmp_path / "r.json").read_bytes()) == report
+    found = json.loads(cli("evaluate", "--json", "--seed", "4", "--metrics", "hit@1", "-o", "other.json")[1])
+    assert (found["provenance"]["metrics"], found["provenance"]["configuration"]["seed"]) == (["hit@1"], 4)
+    assert (tmp_path / "other.json").exists()
+
+
+def test_a_command_that_names_its_data_reads_no_configuration_unless_told_to(cli, data, tmp_path):
+    (tmp_path / "ragassay.yaml").write_text("metrics: [hit@1]\n")
+    named = json.loads(cli("evaluate", data, "--metrics", "mrr", "--json")[1])
+    assert named["provenance"]["metrics"] == ["mrr"]
+    told = json.loads(cli("evaluate", data, "--config", "ragassay.yaml", "--json")[1])
+    assert told["provenance"]["metrics"] == ["hit@1"]
+
+
+def test_paths_are_relative_to_the_file_and_systems_come_from_it(cli, data, tmp_path):
+    folder = tmp_path / "nightly"
+    folder.mkdir()
+    lines(folder / "a.jsonl", [{"query_id": "q1", "retrieved_doc_ids": ["d1"]}])
+    (folder / "c.yaml").write_text("data: ../data.jsonl\nsystems: {a: a.jsonl}\nmetrics: [mrr]\n")
+    code, out, _ = cli("evaluate", "--config", "nightly/c.yaml", "--json")
+    assert code == 0
+    assert list(json.loads(out)["systems"]) == ["a"]
+
+
+def test_variables_stand_between_command_line_and_file(cli, data, tmp_path, monkeypatch):
+    (tmp_path / "ragassay.yaml").write_text("data: data.jsonl\nmetrics: [mrr]\nseed: 1\n")
+
+    def seed(*more):
+        return json.loads(cli("evaluate", "--json", *more)[1])["provenance"]["configuration"]["seed"]
+
+    assert seed() == 1
+    (tmp_path / ".env").write_text("RAGASSAY_SEED=2\n")
+    assert seed() == 2
+    monkeypatch.setenv("RAGASSAY_SEED", "3")
+    assert seed() == 3
+    assert seed("--seed", "4") == 4
+    monkeypatch.setenv("RAGASSAY_SEED", "many")
+    code, _, err = cli("evaluate")
+    assert (code, err) == (2, 'error: RAGASSAY_SEED: seed: should be a whole number, not "many"\n')
+
+
+def test_a_resumed_run_takes_no_configuration(cli, data):
+    code, _, err = cli("evaluate", "--resume", "last", "--config", "x.yaml")
+    assert (code, "--config can't be given with it" in err) == (2, True)
+
+
+@pytest.mark.parametrize("arguments", [("evaluate",), ("gate",), ("evaluate", "--config", "ragassay.yaml")])
+def test_a_broken_configuration_stops_before_anything_is_written(cli, data, tmp_path, arguments):
+    (tmp_path / "ragassay.yaml").write_text("data: data.jsonl\nmetrcis: [mrr]\n")
+    code, out, err = cli(*arguments)
+    assert (code, out) == (2, "")
+    assert err == "error: ragassay.yaml:2: unknown key metrcis; did you mean metrics?\n"
+    assert not (tmp_path / "home").exists()
+
+
+def test_the_published_schema_fits_what_init_writes(cli, tmp_path):
+    code, out, _ = cli("schema", "config")
+    cli("init")
+    written = yaml.safe_load((tmp_path / "ragassay.yaml").read_text())
+    assert code == 0
+    jsonschema.validate({key: value for key, value in written.items() if value is not None}, json.loads(out))
+    for document in ("gates", "trend"):
+        assert json.loads(cli("schema", document)[1])["properties"]["kind"]["const"] == document
