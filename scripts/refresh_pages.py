@@ -6,6 +6,7 @@ are written as RUN.
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -31,9 +32,10 @@ def output(command: str, folder: str) -> str:
 
 
 def refreshed(text: str, before: tuple[str, ...]) -> str:
-    """A page's text with fresh outputs, made in order in one new folder that holds the example file."""
+    """A page's text with fresh outputs, made in order in one new folder that holds the example files."""
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "answers.jsonl").write_bytes((ROOT / "examples" / "answers.jsonl").read_bytes())
+        for example in (ROOT / "examples").iterdir():
+            shutil.copy(example, folder)
         for command in before:
             output(command, folder)
         return BLOCK.sub(lambda m: m[1] + output(m["command"], folder).strip("\n") + m[4], text)

@@ -77,12 +77,23 @@ def choose(spec: JobSpec, systems: Mapping[str, Sequence[Sample]]) -> tuple[Metr
         chosen = {metric.name: metric for metric in map(parse, spec.metrics)}
         if not chosen:
             raise BadSettings("no metric is asked for", hint="leave --metrics out for the default ones")
+        _check_computable(list(chosen.values()), systems)
         return tuple(chosen.values())
     answered = [sample for samples in systems.values() for sample in samples if sample.response]
     usable = [m for m in map(parse, DEFAULT_METRICS) if any(m.lacks(sample) is None for sample in answered)]
     reads = {parse(name).name for name in AccuracyRule.parse(spec.accurate).metrics}
     scorable = reads & {metric.name for metric in usable}
     return tuple(metric for metric in usable if metric.family != "accurate" or scorable)
+
+
+def _check_computable(metrics: Sequence[Metric], systems: Mapping[str, Sequence[Sample]]) -> None:
+    """Raise NothingToEvaluate when no answered row has the input of any of the metrics."""
+    answered = [sample for samples in systems.values() for sample in samples if sample.response]
+    lacks = [metric.lacks(sample) for metric in metrics for sample in answered]
+    if lacks and all(lacks):
+        raise NothingToEvaluate(
+            f"no row has the input of a requested metric: {lacks[0]}", hint="see: ragassay data check FILE"
+        )
 
 
 def plan(spec: JobSpec, metrics: Sequence[Metric]) -> Plan:

@@ -150,7 +150,11 @@ def cost_per_accurate(rows: Sequence[Result], spec: JobSpec) -> CostPerAccurate:
     ]
     costs, accurate = [c for c, _ in pairs], [a for _, a in pairs if a is not None]
     reason = None
-    if not pairs:
+    if not any("accurate" in row.scores for row in rows):
+        reason = "accurate was not asked for"
+    elif all(row.cost_usd is None for row in rows):
+        reason = "no row has a known cost"
+    elif not pairs:
         reason = "no row has both a known cost and an accuracy"
     elif not any(accurate):
         reason = "no answer is accurate"

@@ -133,6 +133,40 @@ def test_a_bad_option_gives_one_clear_line_and_leaves_nothing(case, cli, data, t
     assert not (tmp_path / "home" / "runs").exists()
 
 
+def test_a_metric_of_ones_own_comes_from_a_file(cli, data, tmp_path):
+    code = "from ragassay import Sample, metric\n\n@metric(better='higher')\ndef has_lyon(sample: Sample) -> float:\n"
+    (tmp_path / "own.py").write_text(
+        code + '    """1 when the answer names Lyon."""\n    return float("Lyon" in sample.answer)\n'
+    )
+    _, out, _ = cli("evaluate", data, "--import", "own.py", "--metrics", "has_lyon", "--json")
+    assert json.loads(out)["systems"]["default"]["metrics"]["has_lyon"]["mean"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"), [("no.txt", "", "not a Python file"), ("bad.py", "1/0", "ZeroDivisionError")]
+)
+def test_a_plugin_that_can_not_be_run_is_one_clear_line(name, content, says, cli, data, tmp_path):
+    (tmp_path / name).write_text(content)
+    code, _, err = cli("evaluate", data, "--import", name)
+    assert (code, err.count("\n")) == (2, 1)
+    assert says in err
+
+
+def test_requested_metrics_without_any_input_are_nothing_to_evaluate(cli, tmp_path):
+    lines(tmp_path / "d.jsonl", [{"query": "a", "answer": "b"}])
+    code, _, err = cli("evaluate", "d.jsonl", "--metrics", "ndcg@5")
+    assert code == 5
+    assert "no relevance judgments" in err
+
+
+def test_a_judge_that_is_down_leaves_accurate_undecided(cli, data):
+    _, out, _ = cli(
+        "evaluate", data, "--judge", "gpt-4o-mini", "--api-base", "http://127.0.0.1:9/v1", "--json", "--max-missing", 1
+    )
+    accurate = json.loads(out)["systems"]["default"]["metrics"]["accurate"]
+    assert (accurate["n"], accurate["failed"]) == (0, 2)
+
+
 def test_every_bad_row_has_its_line(cli, tmp_path):
     lines(tmp_path / "d.jsonl", [{"query": "", "answer": "x"}, GOOD, {"query": "a", "answer": 1}])
     code, _, err = cli("evaluate", "d.jsonl")

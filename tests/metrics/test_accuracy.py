@@ -25,7 +25,7 @@ def test_the_default_rule_asks_for_half_of_correctness():
 
 
 def test_where_correctness_is_missing_semantic_similarity_decides():
-    for absent in (FAILED, NO_INPUT, UNDEFINED):
+    for absent in (NO_INPUT, UNDEFINED):
         assert decide(correctness=absent, semantic_similarity=0.8).value == 1.0
         assert decide(correctness=absent, semantic_similarity=0.79).value == 0.0
 
@@ -72,7 +72,7 @@ def test_all_conditions_joined_by_and_must_hold():
 def test_one_failing_condition_decides_though_another_is_missing():
     rule = "faithfulness >= 0.8 and correctness > 0.5 else relevance >= 0.5"
     assert decide(rule, faithfulness=0.1, correctness=FAILED, relevance=1.0).value == 0.0
-    assert decide(rule, faithfulness=0.9, correctness=FAILED, relevance=1.0).value == 1.0
+    assert decide(rule, faithfulness=0.9, correctness=NO_INPUT, relevance=1.0).value == 1.0
 
 
 def test_a_metric_for_which_lower_is_better_can_be_bounded_from_above():
@@ -136,3 +136,8 @@ def test_accurate_follows_the_rule_of_the_run():
     chunk = Chunk(rows("Yes."), rule=AccuracyRule.parse("rouge1 >= 0.3"), scores={"rouge1": [Score(value=0.3)]})
     (found,) = parse("accurate").score(chunk)
     assert found.value == 1.0
+
+
+def test_where_a_judge_failed_nothing_is_decided_by_another_rule():
+    undecided = decide(correctness=FAILED, semantic_similarity=0.9)
+    assert (undecided.value, undecided.missing) == (None, "failed")

@@ -49,6 +49,7 @@ def test_a_chaos_run_gives_the_reports_of_a_calm_one(capsys):
         calm = {size: steady(service.finished(service.submit(rows(size), cache=False))) for size in SIZES}
         end, kills, jobs = time.monotonic() + SECONDS, [], 0
         while time.monotonic() < end:
+            assert service.process.poll() is None, f"up ended after {kills}: {service.complained}"
             size = chance.choice(SIZES)
             before = len(provider.log)
             job = service.submit(rows(size), cache=False)

@@ -160,7 +160,10 @@ class Service:
                         return process
             return None
 
-        return until(leader, 15, f"a process {word}")
+        try:
+            return until(leader, 15, f"a process {word}")
+        except (AssertionError, psutil.NoSuchProcess) as error:
+            raise AssertionError(f"{error} {self.complained}\n{self.logs()}") from None
 
     @property
     def redis(self):

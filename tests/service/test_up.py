@@ -155,7 +155,7 @@ def test_a_redis_that_outlived_everything_is_ended_before_another_works_on_its_f
         service.process.wait()
         assert orphan.is_running()
         service.start()
-        assert not orphan.is_running()
+        assert gone([orphan])
         assert service.report(job) == report
 
 

@@ -209,7 +209,7 @@ def test_the_sweeper_goes_on_whatever_happens(caplog, error, traceback):
     until = time.monotonic() + 5
     while len(jobs.heard) < 3 and time.monotonic() < until:
         time.sleep(0.01)
-    sweeper.end()
+    sweeper.end(wait_s=5)
     assert len(jobs.heard) >= 3
     assert f"the sweeper's round failed: {error}" in caplog.text
     assert ("Traceback" in caplog.text) == traceback

@@ -28,10 +28,10 @@ class Sweeper:
         """Begin, with a round at once: jobs may have waited for it."""
         self._thread.start()
 
-    def end(self) -> None:
-        """End after the round that is under way."""
+    def end(self, *, wait_s: float) -> None:
+        """Begin no further round; the one that is under way is waited for, but not for long."""
         self._ended.set()
-        self._thread.join()
+        self._thread.join(wait_s)
 
     def _run(self) -> None:
         while True:
@@ -50,11 +50,13 @@ def main() -> None:
     app.log.setup(loglevel=logging.INFO)
     presence = Presence(jobs.store, "beat")
     presence.start()
-    Sweeper(jobs, settings.sweep_s).start()
+    sweeper = Sweeper(jobs, settings.sweep_s)
+    sweeper.start()
     try:
         app.Beat(app=app, loglevel=logging.INFO).run()
     finally:
-        presence.end(wait_s=2)
+        sweeper.end(wait_s=1)
+        presence.end(wait_s=1)
 
 
 if __name__ == "__main__":

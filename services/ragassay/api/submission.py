@@ -35,7 +35,10 @@ class NewJob(Noun):
         description="rows with queries and recorded responses: a sample's and a response's fields side by side, or the "
         "response's inside 'response'; other tools' names for them are understood",
     )
-    dataset: Annotated[str, Field(min_length=1, max_length=200, description="the rows' name in the report")] = "samples"
+    dataset: Annotated[
+        str | None,
+        Field(min_length=1, max_length=200, description="the rows' name in the report; default: the job's name"),
+    ] = None
     name: Annotated[str | None, Field(min_length=1, max_length=200, description="the job's name")] = None
     judge: Annotated[str | None, Field(max_length=200, description="'local' or a model; default: the server's")] = None
     metrics: Annotated[
@@ -72,7 +75,11 @@ def read(body: bytes, settings: Settings) -> tuple[JobSpec, Source, tuple[Sample
         parse(name)
     AccuracyRule.parse(spec.accurate)
     rows = load_rows(job.samples, name="samples")
-    return spec, Source(name=job.dataset, digest=rows.digest, rows=len(rows.samples)), rows.samples
+    return (
+        spec,
+        Source(name=job.dataset or job.name or "samples", digest=rows.digest, rows=len(rows.samples)),
+        rows.samples,
+    )
 
 
 def _check_keys(document: dict[str, Any]) -> None:

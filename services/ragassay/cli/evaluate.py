@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -68,6 +69,10 @@ MaxMissing = Annotated[
     float | None, typer.Option("--max-missing", metavar="X", help="Share of failed rows allowed. [0.05]")
 ]
 
+Plugins = Annotated[
+    list[Path] | None, typer.Option("--import", metavar="FILE.py", help="Run a file that registers metrics.")
+]
+
 
 def evaluate(
     data: Data = None,
@@ -89,12 +94,16 @@ def evaluate(
     resume: Resume = None,
     max_missing: MaxMissing = None,
     config: Config = None,
+    plugin: Plugins = None,
 ) -> None:
     """Evaluate recorded responses and print a report."""
     from ragassay.cli.configured import configured
+    from ragassay.cli.plugins import run_plugin
     from ragassay.exporters import exporter_for
     from ragassay.settings import Settings
 
+    for path in plugin or ():
+        run_plugin(path)
     settings = Settings()
     if resume is not None:
         asked = {
@@ -159,10 +168,11 @@ def demo() -> None:
     run = start(settings, JobSpec(), *loaded)
     report = work(run, settings, quiet=False)
     show(report, str(run.folder / "report.json"), [], as_json=False)
+    command = "ragassay" if shutil.which("ragassay") else sys.argv[0]  # make demo's environment is not on the PATH
     typer.echo(
         "\nNext, your own file (JSON, JSONL, CSV, TSV or Parquet):\n"
-        "  ragassay data check YOUR_FILE      what is in it, and which metrics it allows\n"
-        "  ragassay evaluate YOUR_FILE        the same report for your system"
+        f"  {command} data check YOUR_FILE      what is in it, and which metrics it allows\n"
+        f"  {command} evaluate YOUR_FILE        the same report for your system"
     )
 
 
@@ -212,7 +222,8 @@ def _estimate(settings: Settings, spec: JobSpec, dataset: Source, samples: Sampl
     from ragassay import benchmark, wiring
     from ragassay.ledger import DryLedger
 
-    tools = wiring.tools(spec, settings, DryLedger())
+    keyless = settings.model_copy(update={"api_key": settings.api_key or "never sent"})
+    tools = wiring.tools(spec, keyless, DryLedger())
     responses = {name: given for name, (_, given) in systems.items()}
     calls = asyncio.run(benchmark.estimate(spec, responses, samples, tools))
     typer.echo(f"{dataset.name}: {len(samples)} rows x {len(systems)} systems, judge {tools.judge.name}")

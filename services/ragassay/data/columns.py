@@ -33,8 +33,8 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "difficulty": ("metadata.difficulty",),
     "description": ("metadata.description",),
     "split": ("metadata.split",),
-    "input_tokens": ("input_token_count",),
-    "output_tokens": ("output_token_count",),
+    "input_tokens": ("input_token_count", "prompt_tokens"),
+    "output_tokens": ("output_token_count", "completion_tokens"),
     "cost_usd": ("token_cost", "llm.cost.total"),
     "latency_ms": ("completion_time",),
 }  # fmt: skip

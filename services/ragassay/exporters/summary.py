@@ -46,15 +46,25 @@ def missing(report: Report) -> Iterator[str]:
     """A line for each system, metric and reason for which scores are missing."""
     for name, system in report.systems.items():
         if system.missing_from_run:
-            yield f"{name}: {system.missing_from_run} of {system.queries} queries got no response"
+            counted = (
+                "; retrieval metrics count them as 0"
+                if any(m.kind == "retrieval" for m in system.metrics.values())
+                else ""
+            )
+            yield f"{name}: {system.missing_from_run} of {system.queries} queries got no response{counted}"
         if silent := [label for label, figure in _SYSTEM if figure(system) == NOT_REPORTED]:
             yield f"{name}: {NOT_REPORTED}: {', '.join(silent)}"
         by_reason: dict[tuple[str, int], list[str]] = {}
         for metric, found in system.metrics.items():
             for reason, count in found.reasons.items():
-                by_reason.setdefault((reason, count), []).append(metric)
+                by_reason.setdefault((reason, count), []).append(metric + _range(found))
         for (reason, count), metrics in by_reason.items():
             yield f"{name}: {', '.join(metrics)}: {count} of {system.queries} without a score ({reason})"
+
+
+def _range(found: Aggregate) -> str:
+    """What the mean would be if all that is missing were the worst, or the best."""
+    return f" (mean {found.bounds.worst:.3f} to {found.bounds.best:.3f})" if found.bounds and found.n else ""
 
 
 def aggregate(found: Aggregate) -> str:
@@ -85,7 +95,7 @@ def _count(n: int, missing: int) -> str:
 
 
 def _number(value: float, digits: int = 3) -> str:
-    return f"{value:.{digits}f}" if abs(value) >= 0.1 or value == 0 else f"{value:.{digits}g}"
+    return f"{value:.{digits}f}" if abs(value) >= 0.01 or value == 0 else f"{value:.{digits}g}"
 
 
 def _row(label: str, figure: Callable[[SystemReport], str], systems: list[SystemReport]) -> tuple[str, tuple[str, ...]]:
@@ -141,5 +151,5 @@ _SYSTEM: tuple[tuple[str, Callable[[SystemReport], str]], ...] = (
 )
 _EVALUATION: tuple[tuple[str, Callable[[SystemReport], str]], ...] = (
     ("judge, used", lambda s: _usage(s.evaluation.usage)),
-    ("judge, for nothing", lambda s: _usage(s.evaluation.waste)),
+    ("judge, wasted", lambda s: _usage(s.evaluation.waste)),
 )

@@ -43,6 +43,8 @@ class AccuracyRule:
     """Alternatives, tried in order; each a list of conditions that must all hold.
 
     An alternative decides when all its metrics have a value, or one that has a value fails; else the next is tried.
+    Where a metric is missing because something broke, nothing is decided: rows that a judge's outage touched must not be
+    measured by another rule than the rest.
     """
 
     alternatives: tuple[tuple[Condition, ...], ...]
@@ -82,6 +84,8 @@ class AccuracyRule:
                 return Score(value=0.0, reason="; ".join(failing), details=details)
             if None not in values:
                 return Score(value=1.0, details=details)
+            if any((score := scores.get(c.metric)) is not None and score.missing == "failed" for c in conditions):
+                break
         return self._undecided(scores)
 
     def _undecided(self, scores: Mapping[str, Score]) -> Score:

@@ -31,6 +31,7 @@ Kind = Literal["retrieval", "quality", "performance", "cost"]
 LARGEST_K = 1_000_000
 F = TypeVar("F", bound=Callable[..., Any])
 
+NOTHING_RETRIEVED = "the system gave no response, which counts as nothing retrieved"
 _OPERATIONAL = (
     "latency_ms",
     "retrieval_latency_ms",
@@ -45,11 +46,20 @@ LACKS: dict[str, tuple[Callable[[Sample], bool], str]] = {
     "truth": (lambda s: not (s.ground_truth_answer or s.key_facts), "the query has no ground truth"),
     "ground_truth": (lambda s: not s.ground_truth_answer, "the query has no ground truth answer"),
     "contexts": (lambda s: s.contexts is None, "the response has no contexts"),
+    "cost": (lambda s: not _has_cost(s), "the response has no cost_usd, nor a model with both its tokens"),
     **{
         name: (partial(lambda field, s: getattr(s.response, field, None) is None, name), f"the response has no {name}")
         for name in _OPERATIONAL
     },
 }
+
+
+def _has_cost(sample: Sample) -> bool:
+    """Is the cost given, or is there what it can be worked out from?"""
+    response = sample.response
+    if response is None or response.cost_usd is not None:
+        return response is not None
+    return None not in (response.model, response.input_tokens, response.output_tokens)
 
 
 @dataclass(frozen=True)
@@ -269,8 +279,10 @@ def _from_ranked(metric: Metric, chunk: Chunk) -> Sequence[Score]:
     values = metric.function(chunk.ranked, **arguments)
     details = chunk.ranked.details(arguments.get("k"))
     return [
-        Score(value=float(v), details=d) if math.isfinite(v) else Score.absent(f"{metric.name} is undefined here")
-        for v, d in zip(values, details, strict=True)
+        Score(value=float(v), details=d, reason=None if sample.response else NOTHING_RETRIEVED)
+        if math.isfinite(v)
+        else Score.absent(f"{metric.name} is undefined here")
+        for v, d, sample in zip(values, details, chunk.samples, strict=True)
     ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ragassay.metrics.base import metric
-from ragassay.models import Sample
+from ragassay.models import Sample, Score
 
 
 @metric(better="lower", kind="performance", bounds=None, needs="latency_ms")
@@ -36,7 +36,10 @@ def output_tokens(sample: Sample) -> float | None:
     return sample.response.output_tokens if sample.response else None
 
 
-@metric(better="lower", kind="cost", bounds=None, needs="cost_usd")
-def cost_usd(sample: Sample) -> float | None:
+@metric(better="lower", kind="cost", bounds=None, needs="cost")
+def cost_usd(sample: Sample) -> Score:
     """Cost of the answer in USD; unknown where the response neither gives it nor names a priced model and tokens."""
-    return sample.response.cost_usd if sample.response else None
+    response = sample.response
+    if response is None or response.cost_usd is None:
+        return Score.absent(f"the model {response.model if response else None!r} has no known price", "no_input")
+    return Score(value=response.cost_usd)

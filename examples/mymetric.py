@@ -1,0 +1,9 @@
+"""A metric of one's own."""
+
+from ragassay import Sample, metric
+
+
+@metric(better="higher")
+def short_enough(sample: Sample) -> float:
+    """1 when the answer has at most ten words."""
+    return float(len((sample.answer or "").split()) <= 10)
