@@ -106,3 +106,8 @@ def test_a_custom_metric_that_returns_nan_is_a_failed_score():
 def test_a_row_tells_how_long_its_evaluation_took():
     [result] = run([sample()], "mrr", "faithfulness")
     assert result.duration_ms > 0
+
+
+def test_a_row_tells_how_many_documents_were_retrieved():
+    some, unknown = run([sample(1), sample(2, response=Response(answer="x"))], "mrr")
+    assert (some.number_of_results, unknown.number_of_results) == (2, None)

@@ -134,6 +134,7 @@ def _account(
         difficulty=sample.difficulty,
         metadata=sample.metadata,
         answerable=sample.answerable,
+        number_of_results=None if sample.retrieved_doc_ids is None else len(sample.retrieved_doc_ids),
         responded=response is not None,
         priced_by_us=priced,
         relevant=None if sample.judgments is None else _relevant(sample),

@@ -254,6 +254,7 @@ class Result(Noun):
     difficulty: str | None = None
     metadata: dict[str, Any] = {}
     retrieved_doc_ids: tuple[str, ...] | None = None
+    number_of_results: Count | None = None
     responded: bool = True
     error: str | None = None
     answerable: bool | None = None

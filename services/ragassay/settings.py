@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from ragassay.errors import BadSettings
 
 
 class Settings(BaseSettings):
     """What the machine decides rather than the job. Every field is the variable ``RAGASSAY_<FIELD>``."""
 
     model_config = SettingsConfigDict(env_prefix="RAGASSAY_", env_file=".env", extra="ignore", frozen=True)
+
+    def __init__(self, **given: Any) -> None:
+        """Read them; raises BadSettings that names the variable."""
+        try:
+            super().__init__(**given)
+        except ValidationError as error:
+            first = error.errors()[0]
+            variable = f"RAGASSAY_{'_'.join(map(str, first['loc'])).upper()}"
+            raise BadSettings(f"{variable}: {first['msg'].lower()}, not {first['input']!r}") from None
 
     home: Path = Field(Path(".ragassay"), description="folder of runs and of the cache")
     judge: str = Field("local", description="judge that is used when none is named")

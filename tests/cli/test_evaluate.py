@@ -167,6 +167,13 @@ def test_a_judge_that_is_down_leaves_accurate_undecided(cli, data):
     assert (accurate["n"], accurate["failed"]) == (0, 2)
 
 
+def test_a_bad_variable_is_one_clear_line_that_names_it(cli, data, monkeypatch):
+    monkeypatch.setenv("RAGASSAY_LEASE_S", "soon")
+    code, _, err = cli("evaluate", data)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "RAGASSAY_LEASE_S" in err
+
+
 def test_every_bad_row_has_its_line(cli, tmp_path):
     lines(tmp_path / "d.jsonl", [{"query": "", "answer": "x"}, GOOD, {"query": "a", "answer": 1}])
     code, _, err = cli("evaluate", "d.jsonl")

@@ -65,7 +65,10 @@ def test_a_chaos_run_gives_the_reports_of_a_calm_one(capsys):
                     with suppress(psutil.NoSuchProcess):
                         os.kill(process.pid, signal.SIGKILL)
                         kills.append(name)
-                until(lambda: healthy(service), 30, "the API")
+                try:
+                    until(lambda: healthy(service), 30, "the API")
+                except AssertionError as error:
+                    raise AssertionError(f"{error} after {kills}: {service.complained}\n{service.logs()}") from None
                 report = service.finished(job, within_s=180)
             assert steady(report) == calm[size]
             assert watch.repeated() == set()
