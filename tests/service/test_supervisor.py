@@ -93,6 +93,16 @@ def test_a_part_that_needs_redis_waits_for_it(make, told, tmp_path):
     assert told == []
 
 
+def test_a_part_that_dies_because_redis_is_away_is_not_to_blame(make, told, monkeypatch):
+    monkeypatch.setattr(supervisor, "MOST_QUICK_DEATHS", 3)
+    answers = iter([True, False] * 100)  # there when the part is started, away when it has died
+    running = Supervisor(told.append, redis_answers=lambda: next(answers))
+    running.add(make("beat", "raise SystemExit(1)", needs_redis=True))
+    tended(running, lambda: len(told) == 4)
+    running.stop(within_s=5)
+    assert all("again in 0.25 s" in line for line in told)
+
+
 def test_a_stop_ends_what_does_not_listen_and_what_was_started_in_turn(make, running, tmp_path):
     pids = tmp_path / "pids"
     code = (

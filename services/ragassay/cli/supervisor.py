@@ -63,6 +63,7 @@ class Supervisor:
     ) -> None:
         self._tell, self._redis_answers, self._held = tell, redis_answers, tuple(held)
         self._children: list[_Child] = []
+        self._redis_fell = 0.0
         self._watchdog: subprocess.Popen[str] | None = None
 
     def add(self, part: Part) -> None:
@@ -126,7 +127,12 @@ class Supervisor:
         _kill(process.pid)
         self._say(f"-{process.pid}")
         child.process = None
-        child.quick_deaths = child.quick_deaths + 1 if now - child.began < QUICK_S else 1
+        if part.last:
+            self._redis_fell = now
+        if part.needs_redis and (self._redis_fell > child.began or not self._redis_answers()):
+            child.quick_deaths = max(child.quick_deaths, 1)  # Redis was away, so this one is not to blame
+        else:
+            child.quick_deaths = child.quick_deaths + 1 if now - child.began < QUICK_S else 1
         how = f"signal {-process.returncode}" if process.returncode < 0 else f"exit code {process.returncode}"
         if child.quick_deaths >= MOST_QUICK_DEATHS:
             for line in _tail(part.log):
