@@ -1,6 +1,7 @@
 """What all tests share: offline models, a home of their own, and skips that can't go unseen."""
 
 import os
+import sys
 
 import pytest
 
@@ -14,6 +15,24 @@ def _own_home(tmp_path_factory, monkeypatch):
         if name.startswith("RAGASSAY_") or name.endswith("_API_KEY"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("RAGASSAY_HOME", str(tmp_path_factory.mktemp("home")))
+
+
+@pytest.fixture
+def cli(capsys, monkeypatch, tmp_path):
+    """Runs a command in an empty folder; returns exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAGASSAY_HOME", str(tmp_path / "home"))
+
+    from ragassay.cli import main
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["ragassay", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        out, err = capsys.readouterr()
+        return stopped.value.code, out, err
+
+    return run
 
 
 def pytest_terminal_summary(terminalreporter):

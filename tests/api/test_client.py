@@ -3,7 +3,6 @@
 import json
 import re
 import socket
-import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -14,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from api_server import rows, serving
-from ragassay.cli import main
 from ragassay.data.inline import load_rows
 from ragassay.errors import BadData
 from ragassay.settings import Settings
@@ -24,19 +22,10 @@ METRICS = "mrr,recall@5,faithfulness"
 
 
 @pytest.fixture
-def cli(capsys, monkeypatch, tmp_path, served):
-    """Runs a command against ``served``; returns exit code, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
+def cli(cli, monkeypatch, served):
+    """The command line, against ``served``."""
     monkeypatch.setenv("RAGASSAY_SERVER", served.url)
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["ragassay", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        out, err = capsys.readouterr()
-        return stopped.value.code, out, err
-
-    return run
+    return cli
 
 
 @pytest.fixture

@@ -1,34 +1,16 @@
 """``ragassay compare`` as a user types it."""
 
 import json
-import sys
 
 import jsonschema
 import pytest
 
 from rag import lines
-from ragassay.cli import main
 from ragassay.comparisons import Comparison
 from ragassay.documents import Report
 
 QUERIES = [{"query_id": f"q{n}", "query": f"Question {n}?", "relevant_doc_ids": ["d1"]} for n in range(8)]
 OTHERS = [{"query_id": f"x{n}", "query": f"Another {n}?", "relevant_doc_ids": ["d1"]} for n in range(8)]
-
-
-@pytest.fixture
-def cli(capsys, monkeypatch, tmp_path):
-    """Runs a command in an empty folder; returns exit code, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("RAGASSAY_HOME", str(tmp_path / "home"))
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["ragassay", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        out, err = capsys.readouterr()
-        return stopped.value.code, out, err
-
-    return run
 
 
 def responses(path, rank, queries=QUERIES):

@@ -1,14 +1,12 @@
 """``ragassay evaluate`` as a user types it."""
 
 import json
-import sys
 
 import orjson
 import pytest
 
 from provider import Provider, malformed
 from rag import lines
-from ragassay.cli import main
 
 GOOD = {
     "query_id": "q1",
@@ -19,22 +17,6 @@ GOOD = {
     "relevant_doc_ids": ["d1"],
     "retrieved_doc_ids": ["d1", "d2"],
 }
-
-
-@pytest.fixture
-def cli(capsys, monkeypatch, tmp_path):
-    """Runs a command in an empty folder; returns exit code, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("RAGASSAY_HOME", str(tmp_path / "home"))
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["ragassay", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        out, err = capsys.readouterr()
-        return stopped.value.code, out, err
-
-    return run
 
 
 @pytest.fixture

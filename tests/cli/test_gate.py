@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -12,23 +11,6 @@ import pytest
 from gating import mrr, report, row, rows
 from provider import Provider, malformed
 from rag import lines
-from ragassay.cli import main
-
-
-@pytest.fixture
-def cli(capsys, monkeypatch, tmp_path):
-    """Runs a command in an empty folder; returns exit code, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("RAGASSAY_HOME", str(tmp_path / "home"))
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["ragassay", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        out, err = capsys.readouterr()
-        return stopped.value.code, out, err
-
-    return run
 
 
 def write(path, hits, **more):

@@ -1,7 +1,6 @@
 """``ragassay init``, and ``ragassay evaluate`` with the file that it wrote."""
 
 import json
-import sys
 
 import jsonschema
 import orjson
@@ -10,7 +9,6 @@ import yaml
 
 from rag import lines
 from ragassay import config
-from ragassay.cli import main
 from ragassay.config import Configuration
 
 GOOD = {
@@ -22,22 +20,6 @@ GOOD = {
     "relevant_doc_ids": ["d1"],
     "retrieved_doc_ids": ["d1", "d2"],
 }
-
-
-@pytest.fixture
-def cli(capsys, monkeypatch, tmp_path):
-    """Runs a command in an empty folder; returns exit code, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("RAGASSAY_HOME", str(tmp_path / "home"))
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["ragassay", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        out, err = capsys.readouterr()
-        return stopped.value.code, out, err
-
-    return run
 
 
 @pytest.fixture
