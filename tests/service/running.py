@@ -48,11 +48,13 @@ def until(there: Callable[[], object], within_s: float, what: object):
 class Service:
     """``ragassay up`` in a folder of its own. ``took`` is the time from its start until ``/healthz`` answered."""
 
-    def __init__(self, *options, workers=2, data=None, env=None, **settings):
+    def __init__(self, *options, workers=2, data=None, env=None, traced=True, **settings):
         self.folder = Path(tempfile.mkdtemp(prefix="ra-up-"))
         self.data = data or self.folder / "data"
         settings = {"home": self.folder / "home", "lease_s": 2, "sweep_s": 0.5, "preload": "llm", **settings}
         self._environment = {**environment(**settings), **(env or {})}
+        if not traced:  # tracing makes every process several times slower, which a test of times must not measure
+            self._environment = {k: v for k, v in self._environment.items() if not k.startswith("COVERAGE")}
         self._command = [sys.executable, "-m", "ragassay.cli", "up", "--port", "0", "--data", str(self.data),
                          "--workers", str(workers), *options]  # fmt: skip
         self.said: list[str] = []

@@ -22,7 +22,7 @@ def provider():
 
 @pytest.fixture(scope="module")
 def service(provider):
-    with Service(api_base=provider.url, env=KEY, lease_s=60, sweep_s=15, preload="all") as running:
+    with Service(api_base=provider.url, env=KEY, lease_s=60, sweep_s=15, preload="all", traced=False) as running:
         yield running.ready()
 
 
