@@ -10,6 +10,16 @@ from ragassay.ledger import MemoryLedger
 from ragassay.models import FactVerdict, Judgement, Response, Sample, SentenceVerdict, Usage
 from ragassay.prices import Prices
 
+GOOD = {
+    "query_id": "q1",
+    "query": "What is the capital of France?",
+    "answer": "Paris is the capital of France.",
+    "contexts": ["Paris is the capital of France."],
+    "ground_truth_answer": "Paris.",
+    "relevant_doc_ids": ["d1"],
+    "retrieved_doc_ids": ["d1", "d2"],
+}
+
 
 def sample(number=1, *, answer="Paris is the capital. It lies on the Seine.", **more):
     """A query about France with a response; ``more`` overrides fields of either."""

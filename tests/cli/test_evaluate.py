@@ -6,17 +6,7 @@ import orjson
 import pytest
 
 from provider import Provider, malformed
-from rag import lines
-
-GOOD = {
-    "query_id": "q1",
-    "query": "What is the capital of France?",
-    "answer": "Paris is the capital of France.",
-    "contexts": ["Paris is the capital of France."],
-    "ground_truth_answer": "Paris.",
-    "relevant_doc_ids": ["d1"],
-    "retrieved_doc_ids": ["d1", "d2"],
-}
+from rag import GOOD, lines
 
 
 @pytest.fixture

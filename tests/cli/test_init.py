@@ -7,19 +7,9 @@ import orjson
 import pytest
 import yaml
 
-from rag import lines
+from rag import GOOD, lines
 from ragassay import config
 from ragassay.config import Configuration
-
-GOOD = {
-    "query_id": "q1",
-    "query": "What is the capital of France?",
-    "answer": "Paris is the capital of France.",
-    "contexts": ["Paris is the capital of France."],
-    "ground_truth_answer": "Paris.",
-    "relevant_doc_ids": ["d1"],
-    "retrieved_doc_ids": ["d1", "d2"],
-}
 
 
 @pytest.fixture
