@@ -18,11 +18,12 @@ from ragassay import benchmark, reports
 from ragassay.documents import Job, JobPage, JobStatus, Progress, Report, ResultPage, Source
 from ragassay.doorbell import Doorbell
 from ragassay.engine import Tools, evaluate
-from ragassay.errors import AssayError, BadInput, Conflict, NotFound, NothingToEvaluate
+from ragassay.errors import AssayError, BadInput, BudgetReached, Conflict, NotFound, NothingToEvaluate
 from ragassay.metrics import parse
-from ragassay.models import CHUNK_SIZE, JobSpec, Ledger, Noun, Result, Sample, Score
+from ragassay.models import CHUNK_SIZE, Budget, JobSpec, Ledger, Noun, Result, Sample, Score
 from ragassay.stopping import Scores, Watch, baseline_scores, order, sorted_back
-from ragassay.store.redis import Claim, RedisLedger, RedisStore
+from ragassay.store.redis import Claim, RedisStore
+from ragassay.store.redis_ledger import RedisLedger
 from ragassay.strategies.recorded import Recorded
 
 BELLS = 4  # messages of one job that may wait or work at once: many enough for all workers, few enough to be fair
@@ -111,6 +112,7 @@ class Jobs:
             created_ms=created_ms,
             idempotency=idempotency,
             one_by_one=spec.stop_when is not None,
+            budget=spec.budget,
         )
         return job
 
@@ -179,6 +181,14 @@ class Jobs:
         self.store.close(job, self._chunks(job))
         return self.get(job)
 
+    def resume(self, job: str, budget: Budget) -> Job:
+        """Go on with a job that its budget has paused, under a new one; any other job stays as it is (Conflict)."""
+        before = self.store.resume(job, budget)
+        if before != "paused":
+            raise Conflict(f"job {job} is {before}, not paused")
+        self._ring(job)
+        return self.get(job)
+
     # --- for workers ------------------------------------------------------------------------------------------
 
     def pump(self, job: str, bell: int, nonce: str) -> None:
@@ -190,6 +200,11 @@ class Jobs:
             return
         try:
             outcome = self._work(claim)
+        except BudgetReached as reached:
+            self.store.give_back(claim, died=False)
+            self.store.pause(job, reached.message)
+            self.store.hush(job, bell)
+            return
         except (BadInput, NothingToEvaluate) as error:
             self.store.fail(job, str(error))
             self.store.close(job, self._chunks(job))
@@ -227,7 +242,7 @@ class Jobs:
         document = self._document(claim.job)
         samples = self.store.samples(claim.job, claim.chunk)
         system = claim.chunk.rpartition(":")[0]
-        ledger = RedisLedger(self.store, claim, cache=document.spec.cache)
+        ledger = RedisLedger(self.store, claim, cache=document.spec.cache, budget=document.spec.budget)
         tools = self._tools_for(document.spec, ledger)
         plan = benchmark.plan(document.spec, [parse(name) for name in document.metrics])
         strategy = Recorded(system, {s.query_id: s.response for s in samples if s.response})

@@ -281,6 +281,22 @@ class Price(Noun):
     output_per_1m: Amount
 
 
+class Budget(Noun):
+    """The most that judge calls may spend. None: no cap."""
+
+    usd: Annotated[float | None, Field(gt=0, description="most that judge calls may cost, in USD")] = None
+    tokens: Annotated[int | None, Field(gt=0, le=10**15, description="most tokens, input and output together")] = None
+
+    def over(self, spent: Usage, wanted: Usage) -> str | None:
+        """What ``wanted`` would break after ``spent``; None when it fits. A cost must be known where USD are capped."""
+        if self.usd is not None and (spent.cost_usd or 0.0) + (wanted.cost_usd or 0.0) > self.usd:
+            return f"the budget of {self.usd:g} USD is reached: {spent.cost_usd or 0.0:.4f} USD are spent"
+        tokens = spent.input_tokens + spent.output_tokens
+        if self.tokens is not None and tokens + wanted.input_tokens + wanted.output_tokens > self.tokens:
+            return f"the budget of {self.tokens:,} tokens is reached: {tokens:,} are spent"
+        return None
+
+
 class JobSpec(Noun):
     """Everything that determines an evaluation, apart from the data: the effective configuration of a report.
 
@@ -308,6 +324,7 @@ class JobSpec(Noun):
     max_missing: Annotated[float, Field(ge=0, le=1)] = 0.05
     prices: dict[str, Price] = {}
     cache: bool = True
+    budget: Budget = Budget()
 
 
 class Call(Noun):

@@ -38,7 +38,7 @@ def check(document, schema, value):
 def test_every_operation_is_named_and_described(document, operations):
     assert sorted(operations) == [
         "cancelJob", "deleteJob", "getJob", "getReport", "health", "listJobs", "listMetrics", "listResults",
-        "readiness", "submitJob",
+        "readiness", "resumeJob", "submitJob",
     ]  # fmt: skip
     assert document["info"]["version"] == version("ragassay")
     for _, _, operation in operations.values():

@@ -92,6 +92,7 @@ def test_every_option_reaches_the_configuration(served):
         "judge": "local",
         "metrics": ["mrr"],
         "graded": False,
+        "budget": {"usd": 2.5, "tokens": None},
     }
     job = served.submit(rows(2), **options)["id"]
     served.work()

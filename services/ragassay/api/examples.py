@@ -81,6 +81,7 @@ def responses() -> dict[str, dict[str, Any]]:
         "listResults": ResultPage(results=(_result(),), next=None),
         "cancelJob": cancelled,
         "deleteJob": cancelled,
+        "resumeJob": queued.model_copy(update={"status": "running", "started_at": _BEGAN}),
     }
     return {operation: document.model_dump(mode="json") for operation, document in documents.items()}
 

@@ -17,6 +17,7 @@ from ragassay.api.problems import documented
 from ragassay.documents import Job, JobPage, JobStatus, ResultPage
 from ragassay.errors import NotFound, UnknownName
 from ragassay.jobs import MOST_ROWS_A_PAGE, Jobs
+from ragassay.models import Budget
 
 _ID = re.compile("[0-9a-f]{32}")
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], dependencies=[Depends(authorized)])
@@ -50,13 +51,10 @@ IdempotencyKey = Annotated[
 ]
 
 
-class _Page(BaseModel):
-    """Which part of a list; a parameter that nobody knows is an error."""
+class _Query(BaseModel):
+    """A parameter that nobody knows is an error."""
 
     model_config = ConfigDict(extra="forbid")
-
-    cursor: Annotated[str | None, Field(max_length=64, description="'next' of the page before")] = None
-    limit: Annotated[int, Field(ge=1, le=MOST_ROWS_A_PAGE, description="most entries of a page")] = 50
 
     @model_validator(mode="before")
     @classmethod
@@ -65,6 +63,13 @@ class _Page(BaseModel):
             if name not in cls.model_fields:
                 raise UnknownName("query parameter", name[:100], cls.model_fields)
         return given
+
+
+class _Page(_Query):
+    """Which part of a list."""
+
+    cursor: Annotated[str | None, Field(max_length=64, description="'next' of the page before")] = None
+    limit: Annotated[int, Field(ge=1, le=MOST_ROWS_A_PAGE, description="most entries of a page")] = 50
 
 
 class _JobQuery(_Page):
@@ -171,6 +176,22 @@ def results(jobs: Service, job: JobId, query: Annotated[_Page, Query()]) -> Resu
 def cancel(jobs: Service, job: JobId) -> Job:
     """Stop a job: no new call is made for it. Its results so far stay; again for a cancelled job changes nothing."""
     return jobs.cancel(job)
+
+
+class _Resume(_Query):
+    budget_usd: Annotated[float | None, Field(gt=0, description="most that judge calls may cost in all, in USD")] = None
+    budget_tokens: Annotated[int | None, Field(gt=0, le=10**15, description="most tokens in all")] = None
+
+
+@router.post(
+    "/{job}/resume",
+    operation_id="resumeJob",
+    summary="Go on with a paused job",
+    responses=documented(401, 404, 409, 421, 422, 500, 503),
+)
+def resume(jobs: Service, job: JobId, query: Annotated[_Resume, Query()]) -> Job:
+    """Go on with a job that paused because its budget was reached, under the budget given here; none: without a cap."""
+    return jobs.resume(job, Budget(usd=query.budget_usd, tokens=query.budget_tokens))
 
 
 @router.delete(

@@ -16,7 +16,7 @@ from ragassay.documents import Source
 from ragassay.errors import BadData, BadSettings, UnknownName
 from ragassay.metrics import parse
 from ragassay.metrics.accuracy import AccuracyRule
-from ragassay.models import JobSpec, Noun, Price, Sample
+from ragassay.models import Budget, JobSpec, Noun, Price, Sample
 from ragassay.settings import Settings
 from ragassay.stats import stop_rule
 
@@ -59,6 +59,9 @@ class NewJob(Noun):
     max_missing: Annotated[float, Field(ge=0, le=1, description="largest share of failed rows that is success")] = 0.05
     passes: Annotated[Literal[1, 2], Field(description="how often the judge is asked")] = 1
     prices: Annotated[dict[str, Price], Field(default_factory=dict, description="USD per million tokens, by model")]
+    budget: Annotated[Budget, Field(description="the most that judge calls may spend; then the job is paused")] = (
+        Budget()
+    )
     cache: Annotated[bool, Field(description="use finished calls of earlier jobs")] = True
     concurrency: Annotated[int | None, Field(ge=1, description="judge calls at once, up to the operator's limit")] = (
         None

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ragassay.config import Configuration
 
-_LABELS = {"data": "DATA", "systems": "--system", "cache": "--no-cache"}
+_LABELS = {
+    "data": "DATA",
+    "systems": "--system",
+    "cache": "--no-cache",
+    "usd": "--budget-usd",
+    "tokens": "--budget-tokens",
+}
 
 
 def configured(path: Path | None, options: Mapping[str, Any]) -> Configuration:

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ragassay.errors import BadSettings, Unscored
+from ragassay.errors import BadSettings, BudgetReached, Unscored
 
 if TYPE_CHECKING:
     from collections.abc import Mapping as Map
 
     from ragassay.config import Configuration
     from ragassay.documents import Report, Source
-    from ragassay.models import JobSpec, Response, Sample
+    from ragassay.models import Budget, JobSpec, Response, Sample
     from ragassay.settings import Settings
     from ragassay.stopping import Scores
     from ragassay.store.folder import Run
@@ -63,6 +63,12 @@ DuplicatesOver = Annotated[
 Accurate = Annotated[str | None, typer.Option("--accurate", metavar="RULE", help="When an answer counts as accurate.")]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Ask the judge again, whatever earlier runs know.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print calls, tokens and the most it can cost; call nobody.")]
+BudgetUsd = Annotated[
+    float | None, typer.Option("--budget-usd", metavar="USD", help="The most that judge calls may cost.")
+]
+BudgetTokens = Annotated[
+    int | None, typer.Option("--budget-tokens", metavar="N", help="The most tokens that judge calls may take.")
+]
 StopWhen = Annotated[
     str | None,
     typer.Option(
@@ -103,6 +109,8 @@ def evaluate(
     dry_run: DryRun = False,
     resume: Resume = None,
     max_missing: MaxMissing = None,
+    budget_usd: BudgetUsd = None,
+    budget_tokens: BudgetTokens = None,
     stop_when: StopWhen = None,
     baseline: Baseline = None,
     config: Config = None,
@@ -132,7 +140,7 @@ def evaluate(
         outputs = output or []
         for path in outputs:
             exporter_for(path)
-        run = _open(settings, resume)
+        run, budget = _open(settings, resume), _budget(budget_usd, budget_tokens)
     else:
         configuration = configured(
             config,
@@ -150,6 +158,8 @@ def evaluate(
                 "seed": seed,
                 "accurate": accurate,
                 "max_missing": max_missing,
+                "usd": budget_usd,
+                "tokens": budget_tokens,
                 "stop_when": stop_when,
                 "baseline": baseline,
                 "concurrency": concurrency,
@@ -159,12 +169,14 @@ def evaluate(
         outputs = list(configuration.output)
         for path in outputs:
             exporter_for(path)
-        spec, loaded = configuration.to_job_spec(), read(configuration)
+        spec, loaded, budget = configuration.to_job_spec(), read(configuration), None
         if dry_run:
             _estimate(settings, spec, *loaded)
             return
+        if spec.budget != type(spec.budget)():
+            _estimate(settings, spec, *loaded, err=True)
         run = start(settings, spec, *loaded)
-    report = work(run, settings, quiet=as_json)
+    report = work(run, settings, quiet=as_json, budget=budget)
     show(report, str(run.folder / "report.json"), outputs, as_json=as_json)
 
 
@@ -244,7 +256,9 @@ def _stored_baseline(spec: JobSpec, settings: Settings, systems: list[str]) -> S
     return baseline_scores(open_report(settings, reference), system or None)
 
 
-def _estimate(settings: Settings, spec: JobSpec, dataset: Source, samples: Samples, systems: Recordings) -> None:
+def _estimate(
+    settings: Settings, spec: JobSpec, dataset: Source, samples: Samples, systems: Recordings, *, err: bool = False
+) -> None:
     """Say what an evaluation would take, and call nobody."""
     from ragassay import benchmark, wiring
     from ragassay.ledger import DryLedger
@@ -253,17 +267,17 @@ def _estimate(settings: Settings, spec: JobSpec, dataset: Source, samples: Sampl
     tools = wiring.tools(spec, keyless, DryLedger())
     responses = {name: given for name, (_, given) in systems.items()}
     calls = asyncio.run(benchmark.estimate(spec, responses, samples, tools))
-    typer.echo(f"{dataset.name}: {len(samples)} rows x {len(systems)} systems, judge {tools.judge.name}")
+    typer.echo(f"{dataset.name}: {len(samples)} rows x {len(systems)} systems, judge {tools.judge.name}", err=err)
     if not calls:
-        typer.echo("0 judge calls, 0 USD")
+        typer.echo("0 judge calls, 0 USD", err=err)
         return
     spent, made = sum(call.input_tokens for call in calls), sum(call.output_tokens for call in calls)
-    typer.echo(f"{len(calls)} judge calls, at most about {spent:,} input and {made:,} output tokens")
+    typer.echo(f"{len(calls)} judge calls, at most about {spent:,} input and {made:,} output tokens", err=err)
     # A reply that can't be used is asked for once more; one that was cut off gets twice the room.
     price = [call.cost_usd for call in calls]
     cost = None if None in price else tools.prices.cost(spec.judge.removeprefix("llm:"), 2 * spent, 3 * made)
     unknown = "cost unknown: the model has no price; none of it is counted as 0 USD"
-    typer.echo(unknown if cost is None else f"at most about {cost:.4f} USD if every call had to be made twice")
+    typer.echo(unknown if cost is None else f"at most about {cost:.4f} USD if every call had to be made twice", err=err)
 
 
 def _open(settings: Settings, reference: str) -> Run:
@@ -272,12 +286,25 @@ def _open(settings: Settings, reference: str) -> Run:
     return FolderStore(settings.home).open(reference)
 
 
-def work(run: Run, settings: Settings, *, quiet: bool) -> Report:
-    """Do what is left of a run and write its report."""
+def _budget(usd: float | None, tokens: int | None) -> Budget | None:
+    """The budget that takes the place of the run's own when it is resumed; None where no option gives one."""
+    if usd is None and tokens is None:
+        return None
+    from ragassay.models import Budget
+
+    if not (usd is None or 0 < usd < float("inf")) or not (tokens is None or 0 < tokens <= 10**15):
+        raise BadSettings("a budget should be above 0", where="--budget-usd" if tokens is None else "--budget-tokens")
+    return Budget(usd=usd, tokens=tokens)
+
+
+def work(run: Run, settings: Settings, *, quiet: bool, budget: Budget | None = None) -> Report:
+    """Do what is left of a run, under ``budget`` instead of the run's own if given, and write its report."""
     from ragassay import benchmark, wiring
 
     spec = run.manifest.spec
-    with run.locked(), wiring.folder_ledger(run.folder, settings, use_cache=spec.cache) as ledger:
+    if budget is not None:
+        spec = spec.model_copy(update={"budget": budget})
+    with run.locked(), wiring.folder_ledger(run.folder, settings, spec) as ledger:
         tools = wiring.tools(spec, settings, ledger)
         benchmark.check_unchanged(run, tools)
         baseline = _stored_baseline(spec, settings, list(run.manifest.systems))
@@ -288,6 +315,10 @@ def work(run: Run, settings: Settings, *, quiet: bool) -> Report:
                 asyncio.run(benchmark.work(run, tools, done, baseline=baseline))
         except KeyboardInterrupt:
             typer.echo(f"interrupted; go on with: ragassay evaluate --resume {run.manifest.id}", err=True)
+            raise
+        except BudgetReached as reached:
+            option = "--budget-usd" if " USD " in str(reached) else "--budget-tokens"
+            reached.hint = f"what is finished is kept: ragassay evaluate --resume {run.manifest.id} {option} MORE"
             raise
         return benchmark.finish(run, baseline=baseline)
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 
 from ragassay.gates import GateList, TestName
-from ragassay.models import JobSpec, Noun, Price
+from ragassay.models import Budget, JobSpec, Noun, Price
 from ragassay.stats import Correction
 
 _JOB = JobSpec()
@@ -88,6 +88,7 @@ class Configuration(Noun):
     )
     statistics: Annotated[Statistics, Field(description="how far numbers are trusted")] = Statistics()
     performance: Annotated[Performance, Field(description="how fast it goes; changes no number")] = Performance()
+    budget: Annotated[Budget, Field(description="the most that judge calls may spend; then the run waits")] = Budget()
     baseline: Annotated[
         str | None,
         Field(
@@ -105,4 +106,4 @@ class Configuration(Noun):
         return JobSpec(**flat, **self.performance.model_dump(), confidence=self.statistics.confidence)
 
 
-SECTIONS: dict[str, type[BaseModel]] = {"statistics": Statistics, "performance": Performance}
+SECTIONS: dict[str, type[BaseModel]] = {"statistics": Statistics, "performance": Performance, "budget": Budget}

@@ -63,7 +63,12 @@ class FolderLedger:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("ab", buffering=0)
 
-    async def reserve(self, call: Call, estimate: Usage) -> Reply | None:  # noqa: ARG002 - no budget in a folder
+    @property
+    def spent(self) -> Usage:
+        """What the run's finished calls have spent so far."""
+        return Usage.total(reply.usage for reply in self._settled.values())
+
+    async def reserve(self, call: Call, estimate: Usage) -> Reply | None:  # noqa: ARG002 - BudgetLedger looks at it
         """The reply of this run, else of an earlier run as a cache hit, else None."""
         if settled := self._settled.get(call.id):
             return settled
