@@ -14,29 +14,19 @@ from typing import Any
 import orjson
 
 from ragassay import benchmark, reports
-from ragassay.documents import Job, JobPage, JobStatus, Progress, Report, ResultPage, Source
+from ragassay.archive import MOST_LOOKED_AT, Archive, Gating, JobDocument
+from ragassay.documents import Alert, Job, JobPage, JobStatus, Progress, Report, ResultPage, Source
 from ragassay.doorbell import Doorbell
 from ragassay.engine import Tools, evaluate
 from ragassay.errors import AssayError, BadInput, Conflict, NotFound, NothingToEvaluate
 from ragassay.metrics import parse
-from ragassay.models import CHUNK_SIZE, JobSpec, Ledger, Noun, Result, Sample, Score
+from ragassay.models import CHUNK_SIZE, JobSpec, Ledger, Result, Sample, Score
 from ragassay.store.redis import Claim, RedisLedger, RedisStore
 from ragassay.strategies.recorded import Recorded
 
 BELLS = 4  # messages of one job that may wait or work at once: many enough for all workers, few enough to be fair
 MOST_ROWS_A_PAGE = 200
-MOST_LOOKED_AT = 1000
 ToolsFor = Callable[[JobSpec, Ledger], Tools]
-
-
-class JobDocument(Noun):
-    """What is kept of a job besides its rows."""
-
-    spec: JobSpec
-    metrics: tuple[str, ...]
-    dataset: Source
-    systems: dict[str, Source]
-    created_at: str
 
 
 class Jobs:
@@ -44,6 +34,7 @@ class Jobs:
 
     def __init__(self, store: RedisStore, doorbell: Doorbell, tools_for: ToolsFor) -> None:
         self.store, self._doorbell, self._tools_for = store, doorbell, tools_for
+        self.archive = Archive(store)
         self._runner: asyncio.Runner | None = None
         self._evaluation: asyncio.Task[list[Result]] | None = None
         self._broken_off: str | None = None
@@ -52,18 +43,26 @@ class Jobs:
     # --- for everybody ----------------------------------------------------------------------------------------
 
     def submit(
-        self, spec: JobSpec, dataset: Source, samples: Sequence[Sample], *, idempotency_key: str | None = None
+        self,
+        spec: JobSpec,
+        dataset: Source,
+        samples: Sequence[Sample],
+        gating: Gating = Gating(),  # noqa: B008 - frozen
+        *,
+        idempotency_key: str | None = None,
     ) -> tuple[Job, bool]:
         """Save and queue an evaluation of the samples' responses; returns the job and whether it is new.
 
-        Every name is resolved now. Raises NothingToEvaluate, UnknownName, BadSettings; BadInput when the idempotency
-        key belongs to another body, Conflict while its job is being made.
+        Every name is resolved now. Raises NothingToEvaluate, UnknownName, BadSettings; NotFound and Conflict for a
+        baseline without a report; BadInput when the idempotency key belongs to another body, Conflict while its job is
+        being made.
         """
-        digest = hashlib.sha256(spec.model_dump_json().encode() + dataset.digest.encode()).hexdigest()
+        asked = "".join(part.model_dump_json() for part in (spec, dataset, gating))
+        digest = hashlib.sha256(asked.encode()).hexdigest()
         if idempotency_key and (known := self.store.remember(idempotency_key, digest)):
             return self.get(known), False
         try:
-            job = self._create(spec, dataset, samples, (idempotency_key, digest) if idempotency_key else None)
+            job = self._create(spec, dataset, samples, gating, (idempotency_key, digest) if idempotency_key else None)
         except AssayError:
             if idempotency_key:
                 self.store.forget(idempotency_key)
@@ -72,8 +71,14 @@ class Jobs:
         return self.get(job), True
 
     def _create(
-        self, spec: JobSpec, dataset: Source, samples: Sequence[Sample], idempotency: tuple[str, str] | None
+        self,
+        spec: JobSpec,
+        dataset: Source,
+        samples: Sequence[Sample],
+        gating: Gating,
+        idempotency: tuple[str, str] | None,
     ) -> str:
+        self.archive.check_gating(gating)
         answered = [sample for sample in samples if sample.response]
         if not answered:
             raise NothingToEvaluate(
@@ -90,6 +95,7 @@ class Jobs:
             dataset=dataset,
             systems={"default": dataset.model_copy(update={"name": "default", "rows": len(answered)})},
             created_at=now.isoformat(timespec="milliseconds"),
+            gating=gating,
         )
         job = uuid.uuid4().hex
         chunks = {
@@ -120,6 +126,7 @@ class Jobs:
             metrics=document.metrics,
             progress=Progress(rows=number["rows"], done=number["rows_done"], failed=number["rows_failed"]),
             uncertain_calls=number["uncertain_calls"],
+            alerts=tuple(Alert(**alert) for alert in orjson.loads(meta.get("alerts", b"[]"))) if ended else (),
             error=meta["error"].decode() if "error" in meta else None,
         )
 
@@ -267,8 +274,10 @@ class Jobs:
         meta = self.store.meta(job)
         if meta["status"] != b"finalizing":
             return
-        report = self._report(job, JobDocument.model_validate_json(meta["document"]))
+        document = JobDocument.model_validate_json(meta["document"])
+        report = self._report(job, document)
         self.store.save_report(job, orjson.dumps(report.model_dump(mode="json"), option=orjson.OPT_APPEND_NEWLINE))
+        self.archive.hold(job, document.gating, report)
         self.store.turn(job, "finished", "finalizing")
         self.store.close(job, self._chunks(job))
 

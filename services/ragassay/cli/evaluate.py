@@ -132,7 +132,7 @@ def evaluate(
                 "duplicates": duplicates,
                 "limit": limit,
                 "output": output,
-                "metrics": None if metrics is None else [m.strip() for m in metrics.split(",") if m.strip()],
+                "metrics": names(metrics),
                 "judge": judge,
                 "api_base": api_base,
                 "seed": seed,
@@ -174,6 +174,11 @@ def demo() -> None:
         f"  {command} data check YOUR_FILE      what is in it, and which metrics it allows\n"
         f"  {command} evaluate YOUR_FILE        the same report for your system"
     )
+
+
+def names(given: str | None) -> list[str] | None:
+    """What an option was given that takes several names with commas between them."""
+    return None if given is None else [name.strip() for name in given.split(",") if name.strip()]
 
 
 def pairs(given: list[str] | None, option: str, form: str) -> dict[str, str]:
