@@ -35,23 +35,6 @@ def data(tmp_path):
     return path
 
 
-@pytest.fixture
-def worker(served):
-    """Answers the bells in a thread, as a worker process would."""
-    stop = threading.Event()
-
-    def work():
-        while not stop.wait(0.02):
-            served.work()
-        served.jobs.close()
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    yield
-    stop.set()
-    thread.join(20)
-
-
 def without_times(report):
     """What a report says about the evaluation and not about when and how long."""
     report = orjson.loads(report)
