@@ -77,7 +77,7 @@ def choose(spec: JobSpec, systems: Mapping[str, Sequence[Sample]]) -> tuple[Metr
     if spec.metrics is not None:
         chosen = {metric.name: metric for metric in map(parse, spec.metrics)}
         if not chosen:
-            raise BadSettings("no metric is asked for", hint="leave --metrics out for the default ones")
+            raise BadSettings("no metric is asked for", hint="leave metrics out for the default ones")
         _check_computable(list(chosen.values()), systems)
         return tuple(chosen.values())
     answered = [sample for samples in systems.values() for sample in samples if sample.response]

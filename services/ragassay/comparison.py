@@ -135,7 +135,7 @@ def _metrics(found: Sequence[Entrant], asked: Sequence[str] | None) -> list[str]
             raise BadInput(f"{lacking} has no {name}", hint=f"both have: {', '.join(common) or 'nothing'}")
         names.append(name)
     if not names:
-        raise BadSettings("no metric is asked for", hint="leave --metrics out for all of them")
+        raise BadSettings("no metric is asked for", hint="leave metrics out for all of them")
     return list(dict.fromkeys(names))
 
 

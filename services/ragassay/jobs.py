@@ -15,32 +15,22 @@ from typing import Any
 import orjson
 
 from ragassay import benchmark, reports
-from ragassay.documents import Job, JobPage, JobStatus, Progress, Report, ResultPage, Source
+from ragassay.archive import MOST_LOOKED_AT, Archive, Gating, JobDocument
+from ragassay.documents import Alert, Job, JobPage, JobStatus, Progress, Report, ResultPage, Source
 from ragassay.doorbell import Doorbell
-from ragassay.engine import Tools, evaluate
+from ragassay.engine import Tools, evaluate, given_up
 from ragassay.errors import AssayError, BadInput, BudgetReached, Conflict, NotFound, NothingToEvaluate
 from ragassay.metrics import parse
-from ragassay.models import CHUNK_SIZE, Budget, JobSpec, Ledger, Noun, Result, Sample, Score
-from ragassay.stopping import Scores, Watch, baseline_scores, order, sorted_back
+from ragassay.models import CHUNK_SIZE, Budget, JobSpec, Ledger, Result, Sample
+from ragassay.stopping import Watch, order, sorted_back
 from ragassay.store.redis import Claim, RedisStore
 from ragassay.store.redis_ledger import RedisLedger
 from ragassay.strategies.recorded import Recorded
 
 BELLS = 4  # messages of one job that may wait or work at once: many enough for all workers, few enough to be fair
 MOST_ROWS_A_PAGE = 200
-MOST_LOOKED_AT = 1000
 WATCHES = 16  # stop rules that a worker keeps in mind between chunks
 ToolsFor = Callable[[JobSpec, Ledger], Tools]
-
-
-class JobDocument(Noun):
-    """What is kept of a job besides its rows."""
-
-    spec: JobSpec
-    metrics: tuple[str, ...]
-    dataset: Source
-    systems: dict[str, Source]
-    created_at: str
 
 
 class Jobs:
@@ -48,6 +38,7 @@ class Jobs:
 
     def __init__(self, store: RedisStore, doorbell: Doorbell, tools_for: ToolsFor) -> None:
         self.store, self._doorbell, self._tools_for = store, doorbell, tools_for
+        self.archive = Archive(store)
         self._runner: asyncio.Runner | None = None
         self._evaluation: asyncio.Task[list[Result]] | None = None
         self._broken_off: str | None = None
@@ -57,18 +48,26 @@ class Jobs:
     # --- for everybody ----------------------------------------------------------------------------------------
 
     def submit(
-        self, spec: JobSpec, dataset: Source, samples: Sequence[Sample], *, idempotency_key: str | None = None
+        self,
+        spec: JobSpec,
+        dataset: Source,
+        samples: Sequence[Sample],
+        gating: Gating = Gating(),  # noqa: B008 - frozen
+        *,
+        idempotency_key: str | None = None,
     ) -> tuple[Job, bool]:
         """Save and queue an evaluation of the samples' responses; returns the job and whether it is new.
 
-        Every name is resolved now. Raises NothingToEvaluate, UnknownName, BadSettings; BadInput when the idempotency
-        key belongs to another body, Conflict while its job is being made.
+        Every name is resolved now. Raises NothingToEvaluate, UnknownName, BadSettings; NotFound and Conflict for a
+        baseline without a report; BadInput when the idempotency key belongs to another body, Conflict while its job is
+        being made.
         """
-        digest = hashlib.sha256(spec.model_dump_json().encode() + dataset.digest.encode()).hexdigest()
+        asked = "".join(part.model_dump_json() for part in (spec, dataset, gating))
+        digest = hashlib.sha256(asked.encode()).hexdigest()
         if idempotency_key and (known := self.store.remember(idempotency_key, digest)):
             return self.get(known), False
         try:
-            job = self._create(spec, dataset, samples, (idempotency_key, digest) if idempotency_key else None)
+            job = self._create(spec, dataset, samples, gating, (idempotency_key, digest) if idempotency_key else None)
         except AssayError:
             if idempotency_key:
                 self.store.forget(idempotency_key)
@@ -77,8 +76,14 @@ class Jobs:
         return self.get(job), True
 
     def _create(
-        self, spec: JobSpec, dataset: Source, samples: Sequence[Sample], idempotency: tuple[str, str] | None
+        self,
+        spec: JobSpec,
+        dataset: Source,
+        samples: Sequence[Sample],
+        gating: Gating,
+        idempotency: tuple[str, str] | None,
     ) -> str:
+        self.archive.check_gating(gating)
         answered = [sample for sample in samples if sample.response]
         if not answered:
             raise NothingToEvaluate(
@@ -89,7 +94,7 @@ class Jobs:
             raise NothingToEvaluate("no default metric has the input it needs", hint="see /v1/metrics")
         benchmark.plan(spec, metrics)
         if spec.stop_when is not None:
-            Watch(spec, metrics, ["default"], self._baseline(spec))
+            Watch(spec, metrics, ["default"], self.archive.baseline(spec))
         samples = [samples[place] for place in order(spec, len(samples))]
         now = datetime.now(UTC)
         document = JobDocument(
@@ -98,6 +103,7 @@ class Jobs:
             dataset=dataset,
             systems={"default": dataset.model_copy(update={"name": "default", "rows": len(answered)})},
             created_at=now.isoformat(timespec="milliseconds"),
+            gating=gating,
         )
         job = uuid.uuid4().hex
         chunks = {
@@ -134,6 +140,7 @@ class Jobs:
             metrics=document.metrics,
             progress=Progress(rows=number["rows"], done=number["rows_done"], failed=number["rows_failed"]),
             uncertain_calls=number["uncertain_calls"],
+            alerts=tuple(Alert(**alert) for alert in orjson.loads(meta.get("alerts", b"[]"))) if ended else (),
             error=meta["error"].decode() if "error" in meta else None,
         )
 
@@ -263,7 +270,7 @@ class Jobs:
         watch = self._watches.pop(job, None)
         if watch is None:
             spec = document.spec
-            watch = Watch(spec, [parse(name) for name in document.metrics], ["default"], self._baseline(spec))
+            watch = Watch(spec, [parse(name) for name in document.metrics], ["default"], self.archive.baseline(spec))
         self._watches[job] = watch
         if len(self._watches) > WATCHES:
             self._watches.popitem(last=False)
@@ -271,13 +278,6 @@ class Jobs:
             if watch.update({"default": results}):
                 break
         return watch
-
-    def _baseline(self, spec: JobSpec) -> Scores | None:
-        """The scores of the finished job that a stop rule decides against; raises NotFound, Conflict."""
-        if spec.stop_when is None or spec.baseline is None:
-            return None
-        job, _, system = spec.baseline.partition("#")
-        return baseline_scores(Report.model_validate_json(self.store.report(job)), system or None)
 
     def _run(self, claim: Claim, evaluation: Coroutine[Any, Any, list[Result]]) -> list[Result]:
         """Run an evaluation on this process's one event loop, with the lease kept; cancelled when the lease is lost."""
@@ -318,8 +318,10 @@ class Jobs:
         meta = self.store.meta(job)
         if meta["status"] != b"finalizing":
             return
-        report = self._report(job, JobDocument.model_validate_json(meta["document"]))
+        document = JobDocument.model_validate_json(meta["document"])
+        report = self._report(job, document)
         self.store.save_report(job, orjson.dumps(report.model_dump(mode="json"), option=orjson.OPT_APPEND_NEWLINE))
+        self.archive.hold(job, document.gating, report)
         self.store.turn(job, "finished", "finalizing")
         self.store.close(job, self._chunks(job))
 
@@ -364,25 +366,10 @@ class Jobs:
             self._ring(job)
 
     def _hopeless(self, claim: Claim) -> list[Result]:
-        """Results without scores for a chunk that killed its worker too often."""
-        document = self._document(claim.job)
-        reason = "the worker died on this chunk again and again"
-        return [
-            Result(
-                query_id=sample.query_id,
-                system=claim.chunk.rpartition(":")[0],
-                query=sample.query,
-                answer=sample.answer,
-                ground_truth_answer=sample.ground_truth_answer,
-                category=sample.category,
-                difficulty=sample.difficulty,
-                metadata=sample.metadata,
-                answerable=sample.answerable,
-                responded=sample.response is not None,
-                scores={name: Score.absent(reason, "failed") for name in document.metrics},
-            )
-            for sample in self.store.samples(claim.job, claim.chunk)
-        ]
+        samples, system = self.store.samples(claim.job, claim.chunk), claim.chunk.rpartition(":")[0]
+        return given_up(
+            samples, system, self._document(claim.job).metrics, "the worker died on this chunk again and again"
+        )
 
     def _ring(self, job: str) -> None:
         finalizing = self.store.meta(job)["status"] == b"finalizing"

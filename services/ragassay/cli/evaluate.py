@@ -152,7 +152,7 @@ def evaluate(
                 "duplicates": duplicates,
                 "limit": limit,
                 "output": output,
-                "metrics": None if metrics is None else [m.strip() for m in metrics.split(",") if m.strip()],
+                "metrics": names(metrics),
                 "judge": judge,
                 "api_base": api_base,
                 "seed": seed,
@@ -202,6 +202,11 @@ def demo() -> None:
     )
 
 
+def names(given: str | None) -> list[str] | None:
+    """What an option was given that takes several names with commas between them."""
+    return None if given is None else [name.strip() for name in given.split(",") if name.strip()]
+
+
 def pairs(given: list[str] | None, option: str, form: str) -> dict[str, str]:
     """What a repeatable NAME=VALUE option was given; raises BadSettings."""
     pairs: dict[str, str] = {}
@@ -240,20 +245,19 @@ def start(settings: Settings, spec: JobSpec, dataset: Source, samples: Samples, 
     from ragassay.store.folder import FolderStore
 
     tools = wiring.tools(spec, settings, MemoryLedger())
-    baseline = _stored_baseline(spec, settings, list(systems))
+    baseline = _stored_baseline(spec, list(systems))
     store = FolderStore(settings.home)
     return benchmark.prepare(store, spec, dataset, samples, systems, tools, baseline=baseline)
 
 
-def _stored_baseline(spec: JobSpec, settings: Settings, systems: list[str]) -> Scores | None:
+def _stored_baseline(spec: JobSpec, systems: list[str]) -> Scores | None:
     """The scores of a baseline that is a stored run or report; None where it is a system of the run, or not needed."""
     if spec.stop_when is None or spec.baseline is None or spec.baseline in systems:
         return None
-    from ragassay.cli.gate import open_report
+    from ragassay.cli.reports import chosen
     from ragassay.stopping import baseline_scores
 
-    reference, _, system = (spec.baseline, "", "") if Path(spec.baseline).exists() else spec.baseline.partition("#")
-    return baseline_scores(open_report(settings, reference), system or None)
+    return baseline_scores(*chosen(spec.baseline))
 
 
 def _estimate(
@@ -307,7 +311,7 @@ def work(run: Run, settings: Settings, *, quiet: bool, budget: Budget | None = N
     with run.locked(), wiring.folder_ledger(run.folder, settings, spec) as ledger:
         tools = wiring.tools(spec, settings, ledger)
         benchmark.check_unchanged(run, tools)
-        baseline = _stored_baseline(spec, settings, list(run.manifest.systems))
+        baseline = _stored_baseline(spec, list(run.manifest.systems))
         total = len(run.chunks()) and sum(len(run.chunk(n)) for _, n in run.chunks())
         left = sum(len(run.chunk(n)) for _, n in run.pending())
         try:

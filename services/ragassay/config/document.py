@@ -41,7 +41,9 @@ class Performance(Noun):
 class Configuration(Noun):
     """The document. Paths in a file are relative to the folder of that file."""
 
-    name: Annotated[str | None, Field(min_length=1, description="name of the runs; default: that of the data")] = None
+    name: Annotated[
+        str | None, Field(min_length=1, max_length=200, description="name of the runs; default: that of the data")
+    ] = None
     data: Annotated[Path | None, Field(description="queries, with or without responses")] = None
     systems: dict[str, Path] = Field(
         default_factory=dict,
@@ -60,13 +62,17 @@ class Configuration(Noun):
     output: Annotated[tuple[Path, ...], Field(description="report files; the extension picks the format")] = ()
     metrics: Annotated[
         tuple[str, ...] | None,
-        Field(description="what to compute; default: every usual metric that the rows have the input for"),
+        Field(
+            max_length=200, description="what to compute; default: every usual metric that the rows have the input for"
+        ),
     ] = None
     judge: Annotated[str, Field(min_length=1, description="`local`, or a model that LiteLLM knows")] = _JOB.judge
     api_base: Annotated[str | None, Field(description="address of an OpenAI-compatible provider")] = None
     passes: Annotated[Literal[1, 2], Field(description="how often the judge is asked about each row")] = _JOB.passes
     seed: Annotated[int, Field(ge=0, lt=2**32, description="of the judge and of every random draw")] = _JOB.seed
-    accurate: Annotated[str, Field(description="the rule by which an answer counts as accurate")] = _JOB.accurate
+    accurate: Annotated[str, Field(max_length=1000, description="the rule by which an answer counts as accurate")] = (
+        _JOB.accurate
+    )
     relevant_from: Annotated[
         float | None, Field(gt=0, description="grade from which a document is relevant; default: any above 0")
     ] = None
@@ -95,7 +101,7 @@ class Configuration(Noun):
             description="run, RUN#SYSTEM or report file that gates compare with; `stop_when` takes a system's name too"
         ),
     ] = None
-    gates: Annotated[GateList, Field(description="thresholds that `ragassay gate` checks")] = ()
+    gates: Annotated[GateList, Field(max_length=100, description="thresholds that `ragassay gate` checks")] = ()
 
     def to_job_spec(self) -> JobSpec:
         """The flat specification that a run is made from and a report keeps."""

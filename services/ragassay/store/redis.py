@@ -1,7 +1,7 @@
 """The truth about jobs, in Redis, changed by Lua scripts only; a Celery message merely says that there may be work.
 
 One hash tag per job, so that a job's keys share a slot: ``ra:{job}:meta todo lease owner dead done bells in:<n>
-calls:<n> out:<n> report``. Times are milliseconds of the Redis server's own clock.
+calls:<n> out:<n> report gates``. Times are milliseconds of the Redis server's own clock.
 """
 
 from __future__ import annotations
@@ -253,6 +253,18 @@ class RedisStore:
             status = self.meta(job)["status"].decode()
             raise Conflict(f"job {job} is {status} and has no report", hint="follow it: GET /v1/jobs/" + job)
         return zstandard.decompress(blob)
+
+    def save_gates(self, job: str, document: bytes, alerts: bytes) -> bool:
+        """Keep what the gates say, and the alerts in the job's record; False where that was kept already."""
+        pipe = self.redis.pipeline(transaction=True)
+        pipe.set(self.key(job, "gates"), document, ex=REPORT_KEPT_S, nx=True)
+        pipe.hsetnx(self.key(job, "meta"), "alerts", alerts)
+        return bool(pipe.execute()[0])
+
+    def gates(self, job: str) -> bytes | None:
+        """What the gates of a job say, as JSON; empty where they could not be checked."""
+        found: bytes | None = self.redis.get(self.key(job, "gates"))
+        return found
 
     # --- submitting twice -------------------------------------------------------------------------------------
 
