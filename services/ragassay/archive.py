@@ -21,6 +21,7 @@ from ragassay.store.redis import RedisStore
 from ragassay.trends import Trend
 
 MOST_LOOKED_AT = 1000
+MOST_ALERTS = 100  # of a job; a slice of many values can make thousands of gates
 _log = logging.getLogger("ragassay.gates")
 
 
@@ -138,7 +139,10 @@ class Archive:
             document, alerts = files.json(found), _alerts(found)
         except (BadInput, NotFound, Conflict) as error:  # the baseline was let go since the job was submitted
             document, alerts = b"", (Alert(reason=f"the gates could not be checked: {error}"),)
-        kept = orjson.dumps([alert.model_dump(mode="json") for alert in alerts])
+        shown = alerts[:MOST_ALERTS]
+        if more := len(alerts) - len(shown):
+            shown += (Alert(reason=f"... and {more} more: GET /v1/jobs/{job}/gates"),)
+        kept = orjson.dumps([alert.model_dump(mode="json") for alert in shown])
         if self._store.save_gates(job, document, kept):
             for alert in alerts:
                 value = "none" if alert.value is None else f"{alert.value:.3f}"

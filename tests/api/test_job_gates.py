@@ -112,6 +112,16 @@ def test_rows_without_a_score_never_pass_a_gate(served):
     assert alert["reason"] == "completeness: 8 of 10 rows have a score (80.0%), the gate asks for 95.0%"
 
 
+def test_a_job_shows_no_more_alerts_than_anybody_reads(served, monkeypatch):
+    monkeypatch.setattr("ragassay.archive.MOST_ALERTS", 2)
+    samples = [{**row, "category": f"river {n}"} for n, row in enumerate(made(5))]
+    job = done(served, samples, gates=[{"metric": "mrr", "min": 1.1, "slice": "category"}])
+    alerts = served.http.get(f"/v1/jobs/{job}").json()["alerts"]
+    assert [alert["metric"] for alert in alerts] == ["mrr", "mrr", None]
+    assert alerts[-1]["reason"] == f"... and 3 more: GET /v1/jobs/{job}/gates"
+    assert len(served.http.get(f"/v1/jobs/{job}/gates").json()["results"]) == 5
+
+
 @pytest.mark.parametrize("named", ["{}", "{}#default"])
 def test_a_drop_is_measured_from_an_earlier_job(served, named):
     first = done(served, made())
@@ -195,8 +205,9 @@ def test_a_configuration_file_is_submitted_with_its_gates(served, cli, tmp_path,
     file = write(tmp_path, made(), gates=GATES, seed=3, statistics={"alpha": 0.01}, output=["r.json"])
     code, out, err = cli("submit", "--config", file, "--wait", "--json", "--seed", "4")
     assert code == 1
-    assert err == "error: mrr is 0.750, not >= 0.800 (n=10)\nerror: 1 gate missed\n"
     report = json.loads(out)
+    url = f"{served.url}/v1/jobs/{report['run']['id']}/gates"
+    assert err == f"error: mrr is 0.750, not >= 0.800 (n=10)\nerror: a gate was missed; see {url}\n"
     assert report["provenance"]["configuration"]["seed"] == 4  # the command line beats the file
     assert report["provenance"]["dataset"]["name"] == "rivers"
     assert json.loads((tmp_path / "r.json").read_text()) == report

@@ -104,7 +104,7 @@ def submit(
             typer.echo(f"error: {alert.reason}", err=True)
         _show_report(service, job.id, list(configuration.output), as_json=as_json)
         if job.alerts:
-            raise GateFailed(f"{len(job.alerts)} gate{'s' if len(job.alerts) > 1 else ''} missed")
+            raise GateFailed("a gate was missed", hint=f"see {service.server}/v1/jobs/{job.id}/gates")
 
 
 def status(job: JobArgument, server: Server = None, as_json: AsJson = False) -> None:
