@@ -10,6 +10,7 @@ import argparse
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -41,10 +42,9 @@ def made(home: Path) -> str:
     """What corpus.jsonl should hold. Raises ValueError for an id that two sections share."""
     pages = sorted((home / "documents").glob("*.md"))
     chunks = [chunk for page in pages for chunk in cut(page.name, page.read_text(encoding="utf-8"))]
-    seen: dict[str, str] = {}
-    for chunk in chunks:
-        if (first := seen.setdefault(chunk["id"], chunk["title"])) != chunk["title"]:
-            raise ValueError(f"the id {chunk['id']} is used by {first!r} and by {chunk['title']!r}")
+    for id_, count in Counter(chunk["id"] for chunk in chunks).items():
+        if count > 1:
+            raise ValueError(f"the id {id_} is used by {count} sections")
     return "".join(json.dumps(chunk, ensure_ascii=False) + "\n" for chunk in chunks)
 
 
