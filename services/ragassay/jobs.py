@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import threading
 import uuid
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -23,6 +24,7 @@ from ragassay.models import CHUNK_SIZE, JobSpec, Ledger, Noun, Result, Sample, S
 from ragassay.store.redis import Claim, RedisLedger, RedisStore
 from ragassay.strategies.recorded import Recorded
 
+logger = logging.getLogger("ragassay")
 BELLS = 4  # messages of one job that may wait or work at once: many enough for all workers, few enough to be fair
 MOST_ROWS_A_PAGE = 200
 MOST_LOOKED_AT = 1000
@@ -215,7 +217,9 @@ class Jobs:
         """Evaluate a claimed chunk and commit it; ``stale`` when the claim was lost meanwhile."""
         document = self._document(claim.job)
         samples = self.store.samples(claim.job, claim.chunk)
-        system = claim.chunk.rpartition(":")[0]
+        system, _, number = claim.chunk.rpartition(":")
+        if number == "0":
+            logger.info("evaluation of %d queries starts: %s, system %s", document.dataset.rows, claim.job, system)
         ledger = RedisLedger(self.store, claim, cache=document.spec.cache)
         tools = self._tools_for(document.spec, ledger)
         plan = benchmark.plan(document.spec, [parse(name) for name in document.metrics])
@@ -270,6 +274,7 @@ class Jobs:
         report = self._report(job, JobDocument.model_validate_json(meta["document"]))
         self.store.save_report(job, orjson.dumps(report.model_dump(mode="json"), option=orjson.OPT_APPEND_NEWLINE))
         self.store.turn(job, "finished", "finalizing")
+        reports.log_end(report)
         self.store.close(job, self._chunks(job))
 
     def _report(self, job: str, document: JobDocument) -> Report:

@@ -16,7 +16,7 @@ from ragassay.documents import Source
 from ragassay.errors import BadData, BadSettings, UnknownName
 from ragassay.metrics import parse
 from ragassay.metrics.accuracy import AccuracyRule
-from ragassay.models import JobSpec, Noun, Price, Sample
+from ragassay.models import HALF_LIFE_DAYS, JobSpec, Noun, Price, Sample
 from ragassay.settings import Settings
 
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
@@ -49,6 +49,7 @@ class NewJob(Noun):
     accurate: Annotated[str, Field(max_length=1000, description="when an answer is accurate")] = _OF["accurate"].default
     relevant_from: Annotated[float | None, Field(gt=0, description="grade from which a document is relevant")] = None
     max_grade: Annotated[float, Field(gt=0, description="the highest grade there is")] = 3.0
+    half_life_days: Annotated[float, Field(gt=0, description="of time_decayed_ndcg")] = HALF_LIFE_DAYS
     max_missing: Annotated[float, Field(ge=0, le=1, description="largest share of failed rows that is success")] = 0.05
     passes: Annotated[Literal[1, 2], Field(description="how often the judge is asked")] = 1
     prices: Annotated[dict[str, Price], Field(default_factory=dict, description="USD per million tokens, by model")]

@@ -48,7 +48,7 @@ class Configuration(Noun):
         description="responses of each system by its name; without any, those in the data are `default`",
     )
     format: Annotated[
-        Literal["auto", "json", "jsonl", "csv", "tsv", "parquet"], Field(description="format of the files")
+        Literal["auto", "json", "jsonl", "csv", "tsv", "parquet", "trec"], Field(description="format of the files")
     ] = "auto"
     map: dict[str, str] = Field(
         default_factory=dict, description="their column for each of our fields that isn't recognized"
@@ -71,6 +71,9 @@ class Configuration(Noun):
         float | None, Field(gt=0, description="grade from which a document is relevant; default: any above 0")
     ] = None
     max_grade: Annotated[float, Field(gt=0, description="the highest grade that there is")] = _JOB.max_grade
+    half_life_days: Annotated[
+        float, Field(gt=0, description="days after which time_decayed_ndcg counts a document half")
+    ] = _JOB.half_life_days
     max_missing: Annotated[
         float, Field(ge=0, le=1, description="largest share of rows per metric that may fail; beyond it: exit code 3")
     ] = _JOB.max_missing
