@@ -106,7 +106,7 @@ def test_a_choice_among_several_splits_is_left_to_the_user(beir):
 
 
 def test_a_beir_folder_without_a_split_says_so(beir):
-    with pytest.raises(NotFound, match="holds no split, such as test.tsv"):
+    with pytest.raises(NotFound, match=r"holds no split, such as test\.tsv"):
         load(beir())
 
 

@@ -31,8 +31,7 @@ MEASURES = {
 def values(name, queries, **options):
     """The metric's value for each (ranking, grades), all in one batch."""
     found = parse(name)
-    arguments = {found.takes: int(found.parameter)} if found.parameter else {}
-    return found.function(Ranked.build(*zip(*queries, strict=True), **options), **arguments).tolist()
+    return found.function(Ranked.build(*zip(*queries, strict=True), **options), **found.arguments).tolist()
 
 
 def scored(ranking):
@@ -140,7 +139,6 @@ def test_q_measure_follows_its_definition_and_is_average_precision_for_binary_gr
 )
 def test_a_query_scores_alone_what_it_scores_in_a_batch(queries, name):
     found = parse(name)
-    arguments = {found.takes: found.parameter if found.takes == "p" else int(found.parameter)} if found.takes else {}
-    batch = found.function(Ranked.build(*zip(*queries, strict=True)), **arguments).tolist()
-    alone = [found.function(Ranked.build([r], [g]), **arguments).tolist()[0] for r, g in queries]
+    batch = found.function(Ranked.build(*zip(*queries, strict=True)), **found.arguments).tolist()
+    alone = [found.function(Ranked.build([r], [g]), **found.arguments).tolist()[0] for r, g in queries]
     assert batch == pytest.approx(alone, abs=1e-12, nan_ok=True)

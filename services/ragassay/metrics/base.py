@@ -152,6 +152,13 @@ class Metric:
         return None
 
     @property
+    def arguments(self) -> dict[str, Any]:
+        """The keyword that the function is called with, beside what it sees."""
+        if self.takes is None or self.parameter is None:
+            return {}
+        return {self.takes: int(self.parameter) if self.takes == "k" else self.parameter}
+
+    @property
     def sees(self) -> str:
         """What the function is handed: Ranked, Chunk, Verdict or Sample."""
         return _sees(self.function)
@@ -295,16 +302,9 @@ def _sees(function: Callable[..., Any]) -> str:
     return seen
 
 
-def _arguments(metric: Metric) -> dict[str, Any]:
-    if metric.takes is None or metric.parameter is None:
-        return {}
-    return {metric.takes: int(metric.parameter) if metric.takes == "k" else metric.parameter}
-
-
 def _from_ranked(metric: Metric, chunk: Chunk) -> Sequence[Score]:
-    arguments = _arguments(metric)
-    values = metric.function(chunk.ranked, **arguments)
-    details = chunk.ranked.details(arguments.get("k"))
+    values = metric.function(chunk.ranked, **metric.arguments)
+    details = chunk.ranked.details(metric.arguments.get("k"))
     return [
         Score(value=v, details=d) if math.isfinite(v) else Score.absent(f"{metric.name} is undefined here")
         for v, d in zip(values.tolist(), details, strict=True)
@@ -312,7 +312,7 @@ def _from_ranked(metric: Metric, chunk: Chunk) -> Sequence[Score]:
 
 
 def _from_chunk(metric: Metric, chunk: Chunk) -> Sequence[Score]:
-    scores: Sequence[Score] = metric.function(chunk, **_arguments(metric))
+    scores: Sequence[Score] = metric.function(chunk, **metric.arguments)
     return scores
 
 
@@ -329,7 +329,7 @@ def _from_verdict(metric: Metric, chunk: Chunk) -> Sequence[Score]:
 
 
 def _from_sample(metric: Metric, chunk: Chunk) -> Sequence[Score]:
-    return [_as_score(metric, metric.function(sample, **_arguments(metric))) for sample in chunk.samples]
+    return [_as_score(metric, metric.function(sample, **metric.arguments)) for sample in chunk.samples]
 
 
 def _as_score(metric: Metric, value: Score | float | bool | None) -> Score:
