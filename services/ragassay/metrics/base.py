@@ -32,6 +32,7 @@ LARGEST_K = 1_000_000
 F = TypeVar("F", bound=Callable[..., Any])
 
 NOTHING_RETRIEVED = "the system gave no response, which counts as nothing retrieved"
+BEFORE = "ranking_before_reranking"
 _OPERATIONAL = (
     "latency_ms",
     "retrieval_latency_ms",
@@ -62,6 +63,10 @@ LACKS: dict[str, tuple[Callable[[Sample], bool], str]] = {
     "retrieved": (
         lambda s: s.retrieved_doc_ids is None and s.contexts is None,
         "the response has neither retrieved_doc_ids nor contexts, so whether it retrieved is not known",
+    ),
+    BEFORE: (
+        lambda s: s.response is None or s.response.metadata.get(BEFORE) is None,
+        f"the response's metadata has no {BEFORE}",
     ),
     "cost": (lambda s: not _has_cost(s), "the response has no cost_usd, nor a model with both its tokens"),
     **{

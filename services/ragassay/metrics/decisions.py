@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragassay.metrics.base import Chunk, metric
+from ragassay.metrics.base import BEFORE, Chunk, metric
 from ragassay.metrics.ranked import Ranked
 from ragassay.metrics.retrieval import ndcg
 from ragassay.models import Sample, Score
-
-BEFORE = "ranking_before_reranking"
 
 
 @metric(better="higher", needs=("best_route", "route"), kind="retrieval", share=True)
@@ -28,7 +26,7 @@ def gate_efficiency(sample: Sample) -> Score:
     return Score(value=float(rightly), details={"needed": sample.retrieval_needed, "skipped": skipped})
 
 
-@metric(better="higher", needs="judgments", kind="retrieval", bounds=None)
+@metric(better="higher", needs=("judgments", BEFORE), kind="retrieval", bounds=None)
 def reranking_improvement(chunk: Chunk, k: int | None = None) -> list[Score]:
     """Relative change of ndcg@k (of the whole list without k) by reranking; undefined where it was 0 before."""
     before = [_before(sample) for sample in chunk.samples]
@@ -69,8 +67,6 @@ def _before(sample: Sample) -> list[str] | str:
     if sample.response is None:
         return "the system gave no response"
     ids = sample.response.metadata.get(BEFORE)
-    if ids is None:
-        return f"the response's metadata has no {BEFORE}"
     if not isinstance(ids, Sequence) or isinstance(ids, str) or not all(isinstance(each, str) for each in ids):
         return f"{BEFORE} in the response's metadata is no list of document ids"
     return list(ids) if len(set(ids)) == len(ids) else f"{BEFORE} in the response's metadata lists a document twice"
