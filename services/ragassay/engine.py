@@ -18,6 +18,10 @@ from ragassay.models import HALF_LIFE_DAYS, Embedder, Judge, Judgement, Ledger, 
 from ragassay.prices import Prices
 
 logger = logging.getLogger("ragassay")
+_FROM_RESPONSE = (
+    *("answer", "retrieved_doc_ids", "error", "model", "input_tokens", "output_tokens", "cost_usd"),
+    *("latency_ms", "retrieval_latency_ms", "generation_latency_ms"),
+)
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,8 @@ async def evaluate(samples: Sequence[Sample], strategy: Strategy, plan: Plan, to
     scoring = time.perf_counter()
     scores = _score([sample for sample, _ in answered], judgements, plan, tools)
     share_ms = (time.perf_counter() - scoring + judged - began) * 1000 / max(len(samples), 1)
-    found = [{metric.name: scores[metric.name][n] for metric in plan.metrics} for n in range(len(samples))]
+    names = [metric.name for metric in plan.metrics]
+    found = [{name: scores[name][n] for name in names} for n in range(len(samples))]
     results = [
         _account(sample, priced, strategy.name, judgement, row, share_ms, plan.relevant_from)
         for (sample, priced), judgement, row in zip(answered, judgements, found, strict=True)
@@ -127,14 +132,7 @@ def _account(
     relevant_from: float | None,
 ) -> Result:
     judgement, response = judgement or Judgement(), sample.response
-    spent = {}
-    if response:
-        spent = response.model_dump(
-            include={
-                "answer", "retrieved_doc_ids", "error", "model", "input_tokens", "output_tokens", "cost_usd",
-                "latency_ms", "retrieval_latency_ms", "generation_latency_ms",
-            }
-        )  # fmt: skip
+    spent = {name: getattr(response, name) for name in _FROM_RESPONSE} if response else {}
     return Result(
         query_id=sample.query_id,
         system=system,
