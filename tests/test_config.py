@@ -41,6 +41,7 @@ seed: 7
 accurate: correctness > 0.7
 relevant_from: 2
 max_grade: 4
+half_life_days: 30
 max_missing: 0.1
 prices: {mine: {input_per_1m: 0.1, output_per_1m: 1}}
 statistics: {confidence: 0.9, alpha: 1e-2, test: t, correction: none}
@@ -88,6 +89,7 @@ def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
         accurate="correctness > 0.7",
         relevant_from=2.0,
         max_grade=4.0,
+        half_life_days=30.0,
         max_missing=0.1,
         prices={"mine": {"input_per_1m": 0.1, "output_per_1m": 1.0}},
         cache=False,

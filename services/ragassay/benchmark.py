@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import platform
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -36,7 +37,7 @@ DEFAULT_METRICS = (
 )
 _RECORDED_PACKAGES = ("litellm", "numpy", "pydantic", "rouge-score", "bert-score", "sentence-transformers", "torch")
 
-
+logger = logging.getLogger("ragassay")
 _SYSTEM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
@@ -99,7 +100,8 @@ def _check_computable(metrics: Sequence[Metric], systems: Mapping[str, Sequence[
 
 def plan(spec: JobSpec, metrics: Sequence[Metric]) -> Plan:
     """What to compute for every sample."""
-    return Plan(tuple(metrics), AccuracyRule.parse(spec.accurate), spec.relevant_from, spec.max_grade, spec.graded)
+    rule = AccuracyRule.parse(spec.accurate)
+    return Plan(tuple(metrics), rule, spec.relevant_from, spec.max_grade, spec.half_life_days, spec.graded)
 
 
 async def estimate(
@@ -201,6 +203,8 @@ async def work(run: Run, tools: Tools, done: Callable[[int], object] = int, *, b
     spec = run.manifest.spec
     planned = plan(spec, [parse(name) for name in run.manifest.metrics])
     strategies = {name: Recorded(name, run.responses(name)) for name in run.manifest.systems}
+    names = ", ".join(strategies)
+    logger.info("evaluation of %d queries starts: %s, systems %s", run.manifest.dataset.rows, run.manifest.id, names)
     gate = asyncio.Semaphore(2 + spec.concurrency // (run.manifest.chunk_size // 2))
 
     async def one(system: str, number: int) -> None:
@@ -253,6 +257,7 @@ def finish(run: Run, *, baseline: Scores | None = None) -> Report:
         stopped=stopped,
     )
     run.save(report)
+    reports.log_end(report)
     return report
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import threading
 import uuid
 from collections import OrderedDict
@@ -27,6 +28,7 @@ from ragassay.store.redis import Claim, RedisStore
 from ragassay.store.redis_ledger import RedisLedger
 from ragassay.strategies.recorded import Recorded
 
+logger = logging.getLogger("ragassay")
 BELLS = 4  # messages of one job that may wait or work at once: many enough for all workers, few enough to be fair
 MOST_ROWS_A_PAGE = 200
 WATCHES = 16  # stop rules that a worker keeps in mind between chunks
@@ -248,7 +250,9 @@ class Jobs:
         """Evaluate a claimed chunk and commit it; ``stale`` when the claim was lost meanwhile."""
         document = self._document(claim.job)
         samples = self.store.samples(claim.job, claim.chunk)
-        system = claim.chunk.rpartition(":")[0]
+        system, _, number = claim.chunk.rpartition(":")
+        if number == "0":
+            logger.info("evaluation of %d queries starts: %s, system %s", document.dataset.rows, claim.job, system)
         ledger = RedisLedger(self.store, claim, cache=document.spec.cache, budget=document.spec.budget)
         tools = self._tools_for(document.spec, ledger)
         plan = benchmark.plan(document.spec, [parse(name) for name in document.metrics])
@@ -323,6 +327,7 @@ class Jobs:
         self.store.save_report(job, orjson.dumps(report.model_dump(mode="json"), option=orjson.OPT_APPEND_NEWLINE))
         self.archive.hold(job, document.gating, report)
         self.store.turn(job, "finished", "finalizing")
+        reports.log_end(report)
         self.store.close(job, self._chunks(job))
 
     def _report(self, job: str, document: JobDocument) -> Report:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Protocol, runtime_checkable
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
@@ -15,6 +16,7 @@ Covered = Literal["yes", "partly", "no"]
 RelevanceStep = Literal["none", "barely", "partly", "mostly", "full"]
 MissingCause = Literal["no_input", "undefined", "failed"]
 CHUNK_SIZE = 50
+HALF_LIFE_DAYS = 365.0
 
 
 class Noun(BaseModel):
@@ -42,6 +44,17 @@ def _as_context(value: object) -> object:
             if isinstance(value.get(key), str):
                 return value[key]
     return value
+
+
+def seconds(timestamp: str | float) -> float:
+    """Seconds since 1970 of such a number, or of an ISO 8601 date or time, in UTC unless it says otherwise."""
+    if not isinstance(timestamp, str):
+        return timestamp
+    try:
+        time = datetime.fromisoformat(timestamp)
+    except ValueError:
+        raise ValueError(f"{timestamp!r} is neither an ISO 8601 date nor seconds since 1970") from None
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
 Id = Annotated[str, Field(min_length=1), BeforeValidator(_as_text)]
@@ -119,6 +132,13 @@ class Sample(Noun):
         if not query.strip():
             raise ValueError("the query is blank")
         return query
+
+    @field_validator("doc_timestamps")
+    @classmethod
+    def _times(cls, timestamps: dict[str, str | float] | None) -> dict[str, str | float] | None:
+        for timestamp in (timestamps or {}).values():
+            seconds(timestamp)
+        return timestamps
 
     @field_validator("category")
     @classmethod
@@ -267,6 +287,7 @@ class Result(Noun):
     retrieval_latency_ms: Amount | None = None
     generation_latency_ms: Amount | None = None
     relevant: int | None = None
+    relevant_ranks: tuple[int, ...] | None = None
     scores: dict[str, Score] = {}
     verdict: Verdict | None = None
     evaluation: Usage = Usage()
@@ -321,6 +342,7 @@ class JobSpec(Noun):
     max_grade: Annotated[float, Field(gt=0)] = 3.0
     stop_when: str | None = None
     baseline: str | None = None
+    half_life_days: Annotated[float, Field(gt=0)] = HALF_LIFE_DAYS
     max_missing: Annotated[float, Field(ge=0, le=1)] = 0.05
     prices: dict[str, Price] = {}
     cache: bool = True

@@ -84,6 +84,7 @@ def test_every_option_reaches_the_configuration(served):
         "accurate": "correctness >= 0.7",
         "relevant_from": 2,
         "max_grade": 4,
+        "half_life_days": 30,
         "max_missing": 0.5,
         "passes": 2,
         "prices": {"m": {"input_per_1m": 1, "output_per_1m": 2.5}},

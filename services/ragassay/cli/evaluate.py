@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -51,9 +52,9 @@ Seed = Annotated[int | None, typer.Option("--seed", metavar="N", help="Seed of j
 Config = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="Configuration. [without DATA: ./ragassay.yaml]")
 ]
-Format = Annotated[str, typer.Option("--format", metavar="F", help="auto, json, jsonl, csv, tsv, parquet.")]
+Format = Annotated[str, typer.Option("--format", metavar="F", help="auto, json, jsonl, csv, tsv, parquet, trec.")]
 FormatOver = Annotated[
-    str | None, typer.Option("--format", metavar="F", help="auto, json, jsonl, csv, tsv, parquet. [auto]")
+    str | None, typer.Option("--format", metavar="F", help="auto, json, jsonl, csv, tsv, parquet, trec. [auto]")
 ]
 Mapping = Annotated[list[str] | None, typer.Option("--map", metavar="OURS=THEIRS", help="Name a column; repeatable.")]
 Duplicates = Annotated[Literal["error", "keep_first"], typer.Option("--duplicates", help="A document listed twice.")]
@@ -305,6 +306,9 @@ def work(run: Run, settings: Settings, *, quiet: bool, budget: Budget | None = N
     """Do what is left of a run, under ``budget`` instead of the run's own if given, and write its report."""
     from ragassay import benchmark, wiring
 
+    logging.getLogger("ragassay").addHandler(
+        logging.NullHandler()
+    )  # what it warns of stands in the report; -v shows it
     spec = run.manifest.spec
     if budget is not None:
         spec = spec.model_copy(update={"budget": budget})

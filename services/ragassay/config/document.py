@@ -50,7 +50,7 @@ class Configuration(Noun):
         description="responses of each system by its name; without any, those in the data are `default`",
     )
     format: Annotated[
-        Literal["auto", "json", "jsonl", "csv", "tsv", "parquet"], Field(description="format of the files")
+        Literal["auto", "json", "jsonl", "csv", "tsv", "parquet", "trec"], Field(description="format of the files")
     ] = "auto"
     map: dict[str, str] = Field(
         default_factory=dict, description="their column for each of our fields that isn't recognized"
@@ -86,6 +86,9 @@ class Configuration(Noun):
             description="ends judging early: `width <= 0.1` or `decided against baseline`, metric names may stand before"
         ),
     ] = None
+    half_life_days: Annotated[
+        float, Field(gt=0, description="days after which time_decayed_ndcg counts a document half")
+    ] = _JOB.half_life_days
     max_missing: Annotated[
         float, Field(ge=0, le=1, description="largest share of rows per metric that may fail; beyond it: exit code 3")
     ] = _JOB.max_missing
