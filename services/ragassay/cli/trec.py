@@ -5,7 +5,6 @@ It imports no more than it needs: at a thousand queries, what is imported takes 
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import time
@@ -20,18 +19,22 @@ if TYPE_CHECKING:
     from ragassay.metrics.ranked import Array
 
 CELLS = 1 << 17  # of a table of queries by ranks, so that a block's tables fit into a core's cache
-_EXAMPLES = """\
-examples: ragassay trec qrels.txt run.txt nDCG@10 RR AP
-          ragassay trec qrels.txt.gz run.txt.gz P@5 R@100 -q
+FLAGS = ("-q", "--json", "--help")
+HELP = """\
+Usage: ragassay trec QRELS RUN METRIC... [-q] [--json]
 
-Ties are broken by document id, descending, as in trec_eval; scores are compared as float64, where trec_eval compares
-them as float32. The rank field of the run is not looked at. Judged queries that the run lacks score 0; queries without
-judgments are left out and counted."""
+Compute retrieval metrics from TREC qrels and run files.
 
+  QRELS     judgments, a line each: qid iter docid rel; plain or .gz
+  RUN       ranked documents, a line each: qid Q0 docid rank score tag; plain or .gz
+  METRIC    such as nDCG@10, P@5, RR, AP, bpref, rbp@0.8; ragassay metrics lists them
+  -q        print the values of each query, then the means under the name all
+  --json    print one line of JSON in full precision; with -q, of each query too
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise BadSettings(message, hint="see: ragassay trec --help")
+Documents are ranked by score, ties by document id, descending, as in trec_eval; scores are compared as float64, where
+trec_eval compares them as float32. The rank field of the run is not looked at. A judged query that the run lacks scores
+0; queries without judgments are left out and counted on stderr.
+"""
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
@@ -50,36 +53,34 @@ def main(arguments: Sequence[str]) -> NoReturn:
 
 def trec(arguments: Sequence[str]) -> None:
     """Compute retrieval metrics from TREC qrels and run files."""
-    parser = _Parser(
-        prog="ragassay trec",
-        description=trec.__doc__,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("qrels", metavar="QRELS", help="judgments: qid iter docid rel; may be .gz")
-    parser.add_argument("run", metavar="RUN", help="ranked documents: qid Q0 docid rank score tag; may be .gz")
-    parser.add_argument("metrics", metavar="METRIC", nargs="+", help="such as nDCG@10, P@5, RR, AP, rbp@0.8")
-    parser.add_argument("-q", action="store_true", dest="by_query", help="also print the values of each query")
-    parser.add_argument("--json", action="store_true", dest="as_json", help="print one line of JSON, in full precision")
-    options = parser.parse_intermixed_args(arguments)
+    flags = {argument for argument in arguments if argument.startswith("-")}
+    if "--help" in flags:
+        sys.stdout.write(HELP)
+        return
+    if strange := sorted(flags.difference(FLAGS)):
+        raise BadSettings(f"no such option: {strange[0]}", hint="see: ragassay trec --help")
+    qrels, run, *names = [*(argument for argument in arguments if argument not in flags), "", ""]
+    names = " ".join(names).split()
+    if not names:
+        raise BadSettings("QRELS, RUN and at least one METRIC are needed", hint="see: ragassay trec --help")
+    by_query = "-q" in flags
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads cost more than they can win here
     started = time.perf_counter()
-    metrics = {name: _metric(name) for given in options.metrics for name in given.split()}
+    metrics = {name: _metric(name) for name in names}
 
     from ragassay.data.trec import read_qrels, read_run
 
-    found = read_run(options.run, read_qrels(options.qrels))
+    found = read_run(run, read_qrels(qrels))
     loaded = time.perf_counter()
     values = evaluate(metrics, found)
     means = {name: _mean(column) for name, column in values.items()}
     seconds = {"load": loaded - started, "compute": time.perf_counter() - loaded}
-    _say_counts(found, values, options.run)
+    _say_counts(found, values, run)
     queries = [query.decode() for query in found.qrels.queries]
-    if options.as_json:
-        _print_json(queries if options.by_query else None, values, means, seconds)
+    if "--json" in flags:
+        _print_json(queries if by_query else None, values, means, seconds)
     else:
-        _print_lines(queries if options.by_query else None, values, means)
+        _print_lines(queries if by_query else None, values, means)
 
 
 def evaluate(metrics: dict[str, Metric], found: Retrieved) -> dict[str, Array]:
@@ -135,17 +136,16 @@ def _say_counts(found: Retrieved, values: dict[str, Array], run: str) -> None:
 def _print_json(
     queries: list[str] | None, values: dict[str, Array], means: dict[str, float | None], seconds: dict[str, float]
 ) -> None:
-    import orjson
+    import json
 
     count = len(next(iter(values.values())))
     document: dict[str, Any] = {"means": means, "n_queries": count, "seconds": seconds}
     if queries is not None:
-        rows = zip(*(column.tolist() for column in values.values()), strict=True)
+        rows = zip(*([None if v != v else v for v in column.tolist()] for column in values.values()), strict=True)
         document["per_query"] = {
             query: dict(zip(values, row, strict=True)) for query, row in zip(queries, rows, strict=True)
         }
-    sys.stdout.flush()
-    sys.stdout.buffer.write(orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE))  # NaN becomes null
+    sys.stdout.write(json.dumps(document, separators=(",", ":")) + "\n")
 
 
 def _print_lines(queries: list[str] | None, values: dict[str, Array], means: dict[str, float | None]) -> None:

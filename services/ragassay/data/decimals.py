@@ -79,7 +79,8 @@ def _fixed(text: Text, end: Indexes, digits: Indexes, point: int) -> tuple[Array
     mantissa = np.zeros(len(end), np.uint64)
     for done in range(0, widest, 8):
         word = _digits(text.words, end - done - 8, point - done if point >= 0 else 8, widest - done)
-        blank = (8 * (done + 8) - 8 * count).clip(0, 64).view(np.uint64)
+        short = 8 * (done + 8) - 8 * count  # shifting by 64 bits or more leaves nothing
+        blank = (short if widest <= done + 8 else np.maximum(short, 0)).view(np.uint64)
         word = ((word ^ _ZEROS) >> blank) << blank
         sure &= ((word + _NINES) | word) & _HIGH == 0
         word = word * np.uint64(10) + (word >> np.uint64(8))

@@ -11,8 +11,7 @@ import re
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
-from pathlib import Path
+from itertools import pairwise, zip_longest
 from typing import NoReturn
 
 import numpy as np
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from ragassay.data.decimals import PAD, Array, Indexes, Text, Words, number, numbers
 from ragassay.errors import BadData, BadInput
 
-BLOCK = 1 << 18  # bytes; what is made of a block should fit into a core's cache
+BLOCK = 1 << 19  # bytes; what is made of a block should fit into a core's cache
 LARGEST_GRADE = 1000  # 2^grade must stay a number
 LONGEST_ID = 1024
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
@@ -78,7 +77,7 @@ class Source:
     def of(cls, path: str, layout: Layout) -> Source:
         """Raises BadInput where there is no such file, where it can't be read, or where it is empty."""
         try:
-            with Path(path).open("rb") as file:
+            with io.BufferedReader(io.FileIO(path)) as file:
                 plain = file.seekable()
                 head = file.read(3)
                 content = None if plain and not head.startswith(_GZIP) else head + file.read()
@@ -99,14 +98,14 @@ class Source:
 
     def open(self) -> io.BufferedReader | io.BytesIO:
         """A reader of its own for each thread."""
-        return Path(self.path).open("rb") if self.content is None else io.BytesIO(self.content)
+        return io.BufferedReader(io.FileIO(self.path)) if self.content is None else io.BytesIO(self.content)
 
     def pieces(self, size: int) -> list[tuple[int, int]]:
         """Spans of about ``size`` bytes that begin where the query changes."""
         with self.open() as file:
             cuts = {self._cut(file, place) for place in range(self.begin + size, self.size, size)}
         bounds = sorted({self.begin, self.size, *cuts})
-        return list(zip(bounds, bounds[1:], strict=False))
+        return list(pairwise(bounds))
 
     def _cut(self, file: io.BufferedReader | io.BytesIO, place: int) -> int:
         file.seek(place)
@@ -147,9 +146,10 @@ class Ids:
     def of(cls, text: Text, start: Indexes, end: Indexes) -> Ids:
         """The ids that stand from ``start`` to ``end``."""
         length = 8 * (end - start)
-        words = []
-        for done in range(0, int(length.max(initial=0)), 64):
-            beyond = (64 + done - length).clip(0, 64).view(np.uint64)
+        longest, words = int(length.max(initial=0)), list[Words]()
+        for done in range(0, longest, 64):
+            short = 64 + done - length  # shifting by 64 bits or more leaves nothing
+            beyond = (short if longest <= 64 + done else np.maximum(short, 0)).view(np.uint64)
             place = start if not done else np.minimum(start + done // 8, len(text.words) - 1)
             words.append((text.words[place] << beyond) >> beyond)
         return cls(words)
@@ -209,12 +209,11 @@ class Lines:
 
 def read(source: Source, begin: int, end: int) -> Iterator[Lines]:
     """The lines between two places, block by block; a query whose lines stand together is never cut in two."""
-    size = BLOCK
+    room = bytearray(PAD + min(BLOCK, end - begin) + PAD)
     with source.open() as file:
         while begin < end:
-            room = bytearray(PAD + size + PAD)
             file.seek(begin)
-            got = file.readinto(memoryview(room)[PAD : PAD + min(size, end - begin)])
+            got = file.readinto(memoryview(room)[PAD : PAD + min(len(room) - 2 * PAD, end - begin)])
             if not got:
                 break
             last = begin + got >= end
@@ -225,7 +224,8 @@ def read(source: Source, begin: int, end: int) -> Iterator[Lines]:
             lines, used = _block(source, room, stop, begin, whole=last) if stop > PAD else (None, 0)
             if lines:
                 yield lines
-            begin, size = (begin + used, BLOCK) if used else (begin, size * 2)
+            begin += used
+            room = room if used else bytearray(2 * len(room))
 
 
 def _block(source: Source, room: bytearray, stop: int, begin: int, *, whole: bool) -> tuple[Lines | None, int]:

@@ -208,7 +208,7 @@ class _Slots:
         """For each wanted pair the line that has it, else -1; and lines that have the same pair, shape (n, 2)."""
         if wanted_rows is None or wanted is None:
             wanted_rows, wanted = rows[:0], ids[:0]
-        bits = max(12, (4 * len(rows)).bit_length())
+        bits = max(12, (8 * len(rows)).bit_length())
         if len(self._slots) < 1 << bits:
             self._slots = np.zeros(1 << bits, np.int32)
         slots, shift, odd = self._slots, np.uint64(64 - bits), _ODD
