@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -37,6 +37,14 @@ app.command("serve")(service.serve)
 app.command("worker")(service.worker)
 app.command("beat")(service.beat)
 app.command("alive")(service.alive)
+
+
+@app.command("trec", add_help_option=False, context_settings={"ignore_unknown_options": True})
+def _trec(arguments: Annotated[list[str] | None, typer.Argument()] = None) -> None:
+    """Compute retrieval metrics from TREC qrels and run files."""
+    from ragassay.cli.trec import trec
+
+    trec(arguments or [])
 
 
 def _version(wanted: bool) -> None:

@@ -20,12 +20,12 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ragassay.errors import BadSettings, UnknownName
-from ragassay.models import HALF_LIFE_DAYS, Embedder, Judgement, Sample, Score
 from ragassay.registry import Registry
 
 if TYPE_CHECKING:
     from ragassay.metrics.accuracy import AccuracyRule
-    from ragassay.metrics.ranked import Ranked
+    from ragassay.metrics.ranked import Array, Ranked
+    from ragassay.models import Embedder, Judgement, Sample, Score
 
 Kind = Literal["retrieval", "quality", "performance", "cost"]
 LARGEST_K = 1_000_000
@@ -84,6 +84,12 @@ def _has_cost(sample: Sample) -> bool:
     return None not in (response.model, response.input_tokens, response.output_tokens)
 
 
+def _half_life_days() -> float:
+    from ragassay.models import HALF_LIFE_DAYS
+
+    return HALF_LIFE_DAYS
+
+
 @dataclass(frozen=True)
 class Chunk:
     """Up to a chunk of samples and what the stages before have found out about them; all sequences are parallel."""
@@ -94,7 +100,7 @@ class Chunk:
     no_embedder: str = "no embedding model is set up"
     max_grade: float = 3.0
     relevant_from: float | None = None
-    half_life_days: float = HALF_LIFE_DAYS
+    half_life_days: float = field(default_factory=_half_life_days)
     rule: AccuracyRule | None = None
     scores: dict[str, list[Score]] = field(default_factory=dict)
 
@@ -168,8 +174,15 @@ class Metric:
         """What the function is handed: Ranked, Chunk, Verdict or Sample."""
         return _sees(self.function)
 
+    def values(self, batch: Ranked) -> Array:
+        """The value for each query of a batch, NaN where undefined; for metrics that see Ranked."""
+        values: Array = self.function(batch, **self.arguments)
+        return values
+
     def score(self, chunk: Chunk) -> list[Score]:
         """One Score per sample, in order. A row without the input it needs is missing with that reason."""
+        from ragassay.models import Score
+
         lacks = [self.lacks(sample) for sample in chunk.samples]
         given = [n for n, reason in enumerate(lacks) if reason is None]
         whole = self.sees == "Ranked" or len(given) == len(lacks)  # gains are shared, so they are built for all rows
@@ -260,8 +273,10 @@ def parse(text: str) -> Metric:
     Raises UnknownName with the near matches, BadSettings when the parameter is missing, superfluous or out of range.
     """
     family, _, parameter = text.strip().partition("@")
-    key = family.lower().replace("-", "_") if family.lower() not in METRICS else family.lower()
-    if not parameter and key not in METRICS:
+    key = SPELLINGS.get(family.lower(), family.lower())
+    if key not in METRICS:
+        key = key.replace("-", "_")
+    if not parameter and key not in METRICS and key not in SPELLINGS:
         head, _, tail = key.rpartition("_")
         if tail.replace(".", "", 1).isdigit():
             key, parameter = head, tail
@@ -308,7 +323,9 @@ def _sees(function: Callable[..., Any]) -> str:
 
 
 def _from_ranked(metric: Metric, chunk: Chunk) -> Sequence[Score]:
-    values = metric.function(chunk.ranked, **metric.arguments)
+    from ragassay.models import Score
+
+    values = metric.values(chunk.ranked)
     details = chunk.ranked.details(metric.arguments.get("k"))
     return [
         Score(value=v, details=d) if math.isfinite(v) else Score.absent(f"{metric.name} is undefined here")
@@ -322,6 +339,8 @@ def _from_chunk(metric: Metric, chunk: Chunk) -> Sequence[Score]:
 
 
 def _from_verdict(metric: Metric, chunk: Chunk) -> Sequence[Score]:
+    from ragassay.models import Score
+
     scores = []
     for judgement in chunk.judgements or [None] * len(chunk.samples):
         if judgement is None:
@@ -338,6 +357,8 @@ def _from_sample(metric: Metric, chunk: Chunk) -> Sequence[Score]:
 
 
 def _as_score(metric: Metric, value: Score | float | bool | None) -> Score:
+    from ragassay.models import Score
+
     if isinstance(value, Score):
         return value
     if value is None:

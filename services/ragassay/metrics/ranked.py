@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragassay.models import Sample
+if TYPE_CHECKING:
+    from ragassay.models import Sample
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -60,6 +61,22 @@ class Ranked:
         pairs = zip(retrieved, judgments, strict=True)
         grades = _padded((given.get(doc) for ids, given in pairs for doc in ids), lengths)
         everything = _padded(chain.from_iterable(given.values() for given in judgments), _sizes(judgments))
+        return cls.of_grades(grades, everything, lengths, relevant_from=relevant_from, max_grade=max_grade)
+
+    @classmethod
+    def of_grades(
+        cls,
+        grades: Array,
+        everything: Array,
+        lengths: NDArray[np.int64],
+        *,
+        relevant_from: float | None = None,
+        max_grade: float = 3.0,
+    ) -> Ranked:
+        """The gains of ``grades`` at each rank and ``everything`` that was judged; both a row per query, NaN where none.
+
+        ``grades`` may end before the longest list does, for metrics that look no further; ``lengths`` are of whole lists.
+        """
         judged = grades >= 0
         ideal = -np.sort(-np.where(everything > 0, everything, 0.0), axis=1)
         return cls(
