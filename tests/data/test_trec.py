@@ -114,9 +114,8 @@ def test_values_equal_those_of_ir_measures_where_no_grade_is_negative(folder, wr
     qrels = {query: {doc: max(grade, 0) for doc, grade in grades.items()} for query, grades in qrels.items()}
     (folder / "qrels").write_text("".join(f"{q} 0 {d} {g}\n" for q, grades in qrels.items() for d, g in grades.items()))
     (folder / "run").write_bytes(ranked)
-    names = {"nDCG@5": "nDCG@5", "P@2": "P@2", "Judged@4": "Judged@4", "AP@4": "AP@4", "RR@3": "RR@3"}
-    ours = values(folder / "qrels", folder / "run", list(names))
-    measures = {name: ir_measures.parse_measure(theirs) for name, theirs in names.items()}
+    measures = {name: ir_measures.parse_measure(name) for name in ("nDCG@5", "P@2", "Success@3", "AP@4", "RR")}
+    ours = values(folder / "qrels", folder / "run", list(measures))
     theirs = {(m.query_id, m.measure): m.value for m in ir_measures.iter_calc(list(measures.values()), qrels, run)}
     for query in qrels:
         expected = {name: theirs.get((query, measure), 0.0) for name, measure in measures.items()}

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ragassay.data.decimals import PAD, Array, Indexes, Text, Words, number, numbers
 from ragassay.errors import BadData, BadInput
 
-BLOCK = 1 << 19  # bytes; what is made of a block should fit into a core's cache
+BLOCK = 1 << 20  # bytes: so many lines that calling numpy costs little, so few that arrays stay in a core's cache
 LARGEST_GRADE = 1000  # 2^grade must stay a number
 LONGEST_ID = 1024
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")

@@ -17,7 +17,7 @@ from ragassay.data.decimals import Array, Indexes, Words
 from ragassay.data.lines import QRELS, RUN, Ids, Lines, Source, read
 from ragassay.errors import BadData
 
-PIECE = 1 << 23  # bytes that a thread takes at a time
+PIECE = 1 << 22  # bytes that a thread takes at a time
 _ODD = 0x9E3779B97F4A7C15
 T = TypeVar("T")
 R = TypeVar("R")
