@@ -227,7 +227,8 @@ def test_a_broken_file_is_refused_with_file_and_line(tmp_path, judged, ranked, w
     assert refused.value.exit_code == 2
 
 
-def test_a_bad_line_far_into_a_file_is_found_by_its_number(tmp_path):
+@pytest.mark.parametrize("before", [[], ["q86 Q0 x 1 9 t\n"]], ids=["together", "scattered"])
+def test_a_bad_line_far_into_a_file_is_found_by_its_number(tmp_path, before):
     good = [f"q{n // 50} Q0 d{n} 1 {1000 - n % 50} t\n" for n in range(5000)]
     good[4321] = "q86 Q0 d4321 1 high t\n"
     paths, bad = (
