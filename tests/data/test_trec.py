@@ -216,6 +216,7 @@ def test_ids_that_meet_in_every_slot_are_still_told_apart(tmp_path):
             "q1 Q0 a 1 2 t\nq2 Q0 b 2 1 t\nq1 Q0 a 3 0 t\n",
             r"run:3: document 'a' .* twice \(first on line 1",
         ),
+        ("q1 0 a 1\n", "q1 Q0 a 1 2 t\nq2 Q0 b 2 1 t\nq1 Q0 c 3 ? t\nq2 Q0 c 1 1\n", r"run:3: the score '\?' is not"),
         ("q1 0 a 1\n", "q2 Q0 a 1 2 t\nq1 Q0 b 2 1 t\nq2 Q0 a 3 0 t\n", r"run:3: document 'a' of query 'q2' is there"),
     ],
 )
@@ -226,10 +227,14 @@ def test_a_broken_file_is_refused_with_file_and_line(tmp_path, judged, ranked, w
     assert refused.value.exit_code == 2
 
 
-def test_a_bad_line_far_into_a_file_is_found_by_its_number(tmp_path):
+@pytest.mark.parametrize("before", [[], ["q86 Q0 x 1 9 t\n"]], ids=["together", "scattered"])
+def test_a_bad_line_far_into_a_file_is_found_by_its_number(tmp_path, before):
     good = [f"q{n // 50} Q0 d{n} 1 {1000 - n % 50} t\n" for n in range(5000)]
     good[4321] = "q86 Q0 d4321 1 high t\n"
-    paths, bad = write(tmp_path, ranked="".join(good)), "run:4322: the score 'high' is not a finite number"
+    paths, bad = (
+        write(tmp_path, ranked="q86 Q0 x 1 9 t\n" + "".join(good)),
+        "run:4323: the score 'high' is not a finite number",
+    )
     with patch.object(lines, "BLOCK", 2048), patch.object(trec, "PIECE", 20_000), pytest.raises(BadData, match=bad):
         values(*paths, ["RR"])
 
