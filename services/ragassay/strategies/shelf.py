@@ -43,7 +43,7 @@ def _read(path: Path, said: bytes) -> Arrays | None:
     if not path.is_file():
         return None
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             arrays = dict(stored)
     except (OSError, EOFError, ValueError, zipfile.BadZipFile):
         return None
