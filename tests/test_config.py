@@ -34,6 +34,8 @@ metrics: [nDCG@10, faithfulness]
 judge: gpt-4o-mini
 api_base: http://127.0.0.1:9
 passes: 2
+graded: false
+stop_when: faithfulness width <= 0.1
 seed: 7
 accurate: correctness > 0.7
 relevant_from: 2
@@ -70,6 +72,9 @@ def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
     assert found.output == (tmp_path / "report.json", tmp_path / "report.md")
     assert found.to_job_spec() == JobSpec(
         name="nightly",
+        graded=False,
+        stop_when="faithfulness width <= 0.1",
+        baseline="last",
         metrics=("nDCG@10", "faithfulness"),
         judge="gpt-4o-mini",
         api_base="http://127.0.0.1:9",
@@ -118,7 +123,7 @@ def test_the_examples_in_that_file_are_valid_and_take_effect(load):
     examples = [line[4:] for line in config.template().splitlines() if re.match(r"#   \S|#     ", line)]
     keys = [line.partition(":")[0] for line in examples if line[0].isalpha()]
     found = load("\n".join(examples))
-    assert keys == ["data", "systems", "map", "output", "metrics", "prices", "baseline", "gates"]
+    assert keys == ["data", "systems", "map", "output", "metrics", "stop_when", "prices", "baseline", "gates"]
     assert [key for key in keys if getattr(found, key) == getattr(Configuration(), key)] == []
 
 
@@ -183,6 +188,7 @@ BROKEN = {
     "unknown metric": ("metrics:\n  - mrr\n  - ngcd@10", 3, "did you mean ndcg"),
     "metric without cutoff": ("metrics: [precision]", 1, "precision@10"),
     "accuracy rule": ("accurate: good", 1, "can't read 'good'"),
+    "stop rule": ("seed: 1\nstop_when: soon", 2, "no stop rule 'soon'"),
     "gate without metric": ("gates:\n  - min: 0.5\n    max: 1", 2, "gates.0.metric is missing"),
     "gate without threshold": ("gates:\n  - metric: mrr", 2, "has no threshold"),
     "gate with unknown metric": ("gates:\n  - metric: mmr\n    min: 1", 2, "did you mean"),

@@ -13,9 +13,9 @@ from ragassay.models import Judgement, Response, Sample, Score, Usage
 from ragassay.strategies.recorded import Recorded
 
 
-def run(samples, *names, rule="correctness >= 0.5 else semantic_similarity >= 0.8", judge=None):
+def run(samples, *names, rule="correctness >= 0.5 else semantic_similarity >= 0.8", judge=None, **options):
     strategy = Recorded("default", {s.query_id: s.response for s in samples if s.response})
-    plan = Plan(tuple(parse(name) for name in names), AccuracyRule.parse(rule))
+    plan = Plan(tuple(parse(name) for name in names), AccuracyRule.parse(rule), **options)
     return asyncio.run(
         evaluate([s.model_copy(update={"response": None}) for s in samples], strategy, plan, tools(judge))
     )
@@ -111,3 +111,18 @@ def test_a_row_tells_how_long_its_evaluation_took():
 def test_a_row_tells_how_many_documents_were_retrieved():
     some, unknown = run([sample(1), sample(2, response=Response(answer="x"))], "mrr")
     assert (some.number_of_results, unknown.number_of_results) == (2, None)
+
+
+def test_ungraded_every_relevant_document_counts_one_and_the_threshold_says_which_are():
+    graded = sample(relevant_doc_ids=None, relevance_scores={"paris": 1, "lyon": 3, "rome": -1})
+    gained = {}
+    for name, options in {
+        "as given": {},
+        "ungraded": {"graded": False},
+        "ungraded from 2": {"graded": False, "relevant_from": 2.0},
+    }.items():
+        [result] = run([graded], "ndcg@2", "precision@2", **options)
+        gained[name] = [round(result.scores[metric].value, 4) for metric in ("ndcg@2", "precision@2")]
+    # retrieved: paris (1), lyon (3); 1 / log2(3) = 0.6309
+    # as given: (1 + 3 * 0.6309) / (3 + 1 * 0.6309) = 0.7967; from 2 only lyon counts, at rank 2: 0.6309 / 1
+    assert gained == {"as given": [0.7967, 1.0], "ungraded": [1.0, 1.0], "ungraded from 2": [0.6309, 0.5]}

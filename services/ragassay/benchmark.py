@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import platform
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
@@ -18,13 +18,14 @@ import orjson
 from ragassay import reports
 from ragassay.data.load import join, load_responses
 from ragassay.data.load import load as load_dataset
-from ragassay.documents import Provenance, Report, Source
+from ragassay.documents import Provenance, Report, Source, Stopped
 from ragassay.engine import Plan, Tools, evaluate, rows_to_judge
 from ragassay.errors import BadSettings, NothingToEvaluate
 from ragassay.ledger import DryLedger
 from ragassay.metrics import METRICS, Metric, parse
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.models import JobSpec, Response, Sample, Usage
+from ragassay.stopping import Scores, Watch
 from ragassay.store.folder import FolderStore, Manifest, Run, new_run_id
 from ragassay.strategies.recorded import Recorded
 
@@ -98,7 +99,7 @@ def _check_computable(metrics: Sequence[Metric], systems: Mapping[str, Sequence[
 
 def plan(spec: JobSpec, metrics: Sequence[Metric]) -> Plan:
     """What to compute for every sample."""
-    return Plan(tuple(metrics), AccuracyRule.parse(spec.accurate), spec.relevant_from, spec.max_grade)
+    return Plan(tuple(metrics), AccuracyRule.parse(spec.accurate), spec.relevant_from, spec.max_grade, spec.graded)
 
 
 async def estimate(
@@ -128,8 +129,13 @@ def prepare(
     samples: Sequence[Sample],
     systems: Mapping[str, tuple[Source, Mapping[str, Response]]],
     tools: Tools,
+    *,
+    baseline: Scores | None = None,
 ) -> Run:
-    """Write a new run down, ready to be worked on; raises NothingToEvaluate when no system has a response."""
+    """Write a new run down, ready to be worked on; raises NothingToEvaluate when no system has a response.
+
+    ``baseline``: see ``work``. Raises BadSettings for a stop rule that can't be followed.
+    """
     joined = {name: _join(samples, responses) for name, (_, responses) in systems.items()}
     if not any(sample.response for rows in joined.values() for sample in rows):
         raise NothingToEvaluate(
@@ -138,6 +144,8 @@ def prepare(
     metrics = choose(spec, joined)
     if not metrics:
         raise NothingToEvaluate("no default metric has the input it needs", hint="see: ragassay data check FILE")
+    if spec.stop_when is not None:
+        Watch(spec, metrics, list(systems), baseline)
     sources = {name: source for name, (source, _) in systems.items()}
     created_at = datetime.now(UTC).isoformat(timespec="milliseconds")
     names = tuple(metric.name for metric in metrics)
@@ -184,8 +192,12 @@ def check_unchanged(run: Run, tools: Tools) -> None:
         )
 
 
-async def work(run: Run, tools: Tools, done: Callable[[int], object] = int) -> None:
-    """Evaluate the chunks that have no results yet; ``done`` hears how many rows each committed chunk had."""
+async def work(run: Run, tools: Tools, done: Callable[[int], object] = int, *, baseline: Scores | None = None) -> None:
+    """Evaluate the chunks that have no results yet; ``done`` hears how many rows each committed chunk had.
+
+    Under ``stop_when`` chunk by chunk, until the rule is satisfied; ``baseline`` has the scores of a baseline that is no
+    system of the run.
+    """
     spec = run.manifest.spec
     planned = plan(spec, [parse(name) for name in run.manifest.metrics])
     strategies = {name: Recorded(name, run.responses(name)) for name in run.manifest.systems}
@@ -197,7 +209,20 @@ async def work(run: Run, tools: Tools, done: Callable[[int], object] = int) -> N
             run.commit(system, number, results)
             done(len(results))
 
-    tasks = [asyncio.create_task(one(*chunk)) for chunk in run.pending()]
+    pending = run.pending()
+    if spec.stop_when is None:
+        await _together([one(*chunk) for chunk in pending])
+        return
+    watch = Watch(spec, planned.metrics, list(run.manifest.systems), baseline)
+    for number in sorted({number for _, number in run.chunks()}):
+        await _together([one(*chunk) for chunk in pending if chunk[1] == number])
+        if watch.update({name: run.chunk_results(name, number) or [] for name in run.manifest.systems}):
+            return
+
+
+async def _together(work: Sequence[Coroutine[None, None, None]]) -> None:
+    """Run all to the end; when one fails, the others are cancelled and its error is raised."""
+    tasks = [asyncio.create_task(one) for one in work]
     try:
         await asyncio.gather(*tasks)
     finally:
@@ -206,17 +231,45 @@ async def work(run: Run, tools: Tools, done: Callable[[int], object] = int) -> N
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def finish(run: Run) -> Report:
-    """Recount everything from the results and write the report."""
+def finish(run: Run, *, baseline: Scores | None = None) -> Report:
+    """Recount everything from the results and write the report. ``baseline``: see ``work``."""
+    manifest, stopped, taken = run.manifest, None, None
+    numbers = sorted({number for _, number in run.chunks()})
+    if manifest.spec.stop_when is not None:
+        watch = Watch(manifest.spec, [parse(name) for name in manifest.metrics], list(manifest.systems), baseline)
+        for number in numbers:
+            watch.update({name: run.chunk_results(name, number) or [] for name in manifest.systems})
+        if watch.why and watch.chunks < len(numbers):
+            taken = watch.chunks
+            rest = [sample for number in numbers[taken:] for sample in run.chunk(number)]
+            left = {name: _join(rest, run.responses(name)) for name in manifest.systems}
+            stopped = stopped_early(watch, manifest, left)
     report = reports.build(
-        run.manifest.id,
-        run.manifest.created_at,
-        provenance(run.manifest),
-        {name: run.results(name) for name in run.manifest.systems},
+        manifest.id,
+        manifest.created_at,
+        provenance(manifest),
+        {name: run.results(name, chunks=taken) for name in manifest.systems},
         expected=len(run.samples),
+        stopped=stopped,
     )
     run.save(report)
     return report
+
+
+def stopped_early(watch: Watch, run: Manifest, left: Mapping[str, Sequence[Sample]]) -> Stopped:
+    """What to say of a run whose rule was satisfied while the samples ``left``, by system, were still to come."""
+    planned = plan(run.spec, [parse(name) for name in run.metrics])
+    calls = 0 if run.spec.judge == "local" else run.spec.passes
+    rows_left = max(map(len, left.values()))
+    return Stopped(
+        rule=watch.rule.text,
+        reason=watch.why or "",
+        of=watch.rule.watches,
+        rows=run.dataset.rows - rows_left,
+        rows_left=rows_left,
+        calls_saved=calls * sum(len(rows_to_judge(samples, planned)) for samples in left.values()),
+        intervals=watch.intervals,
+    )
 
 
 def provenance(run: Manifest) -> Provenance:

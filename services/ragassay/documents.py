@@ -148,6 +148,24 @@ class RunInfo(Noun):
     duration_s: float
 
 
+class Stopped(Noun):
+    """Judging ended early because a rule was satisfied: ``rows`` of each system were evaluated, ``rows_left`` were not.
+
+    ``calls_saved`` are the judge calls that the rows left would have taken, repairs not counted; 0 for the local judge.
+    ``intervals``, by system and metric, are of the means (``of`` "scores") or of system - baseline ("differences"). They
+    hold although one looked at them after every chunk and stopped; the usual intervals would not, so that in a report
+    the watched means carry these.
+    """
+
+    rule: str
+    reason: str
+    of: Literal["scores", "differences"]
+    rows: int
+    rows_left: int
+    calls_saved: int
+    intervals: dict[str, dict[str, Interval]]
+
+
 class Report(Noun):
     """A combined report: retrieval, answer quality, latency and cost of every system, and how sure each number is.
 
@@ -158,6 +176,7 @@ class Report(Noun):
     kind: Literal["report"] = "report"
     run: RunInfo
     provenance: Provenance
+    stopped: Stopped | None = None
     systems: dict[str, SystemReport]
 
 

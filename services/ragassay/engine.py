@@ -24,6 +24,7 @@ class Plan:
     rule: AccuracyRule
     relevant_from: float | None = None
     max_grade: float = 3.0
+    graded: bool = True
 
     @property
     def order(self) -> tuple[Metric, ...]:
@@ -50,7 +51,8 @@ async def evaluate(samples: Sequence[Sample], strategy: Strategy, plan: Plan, to
     Raises BudgetReached, and errors of configuration (a wrong key, an unknown model) that would fail every sample.
     """
     began = time.perf_counter()
-    answered = [await _respond(sample, strategy, tools.prices) for sample in samples]
+    given = samples if plan.graded else [_ungraded(sample, plan.relevant_from) for sample in samples]
+    answered = [await _respond(sample, strategy, tools.prices) for sample in given]
     judged = time.perf_counter()
     judgements = await _judge([sample for sample, _ in answered], strategy.name, plan, tools)
     scoring = time.perf_counter()
@@ -60,6 +62,15 @@ async def evaluate(samples: Sequence[Sample], strategy: Strategy, plan: Plan, to
         _account(sample, priced, strategy.name, judgement, {m.name: scores[m.name][n] for m in plan.metrics}, share_ms)
         for n, ((sample, priced), judgement) in enumerate(zip(answered, judgements, strict=True))
     ]
+
+
+def _ungraded(sample: Sample, relevant_from: float | None) -> Sample:
+    """The sample with every grade made 1 where it says relevant, 0 where not."""
+    if sample.judgments is None:
+        return sample
+    bar = relevant_from or 0.0
+    grades = {doc: float(grade >= bar and grade > 0) for doc, grade in sample.judgments.items()}
+    return sample.model_copy(update={"relevance_scores": grades})
 
 
 def rows_to_judge(samples: Sequence[Sample], plan: Plan) -> list[int]:
@@ -99,8 +110,8 @@ def _score(
         judgements,
         embedder=tools.embedder,
         no_embedder=tools.no_embedder,
-        max_grade=plan.max_grade,
-        relevant_from=plan.relevant_from,
+        max_grade=plan.max_grade if plan.graded else 1.0,
+        relevant_from=plan.relevant_from if plan.graded else None,  # ungraded, what is relevant counts 1 already
         rule=plan.rule,
     )
     for metric in plan.order:

@@ -6,7 +6,8 @@ import asyncio
 import hashlib
 import threading
 import uuid
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -20,12 +21,14 @@ from ragassay.engine import Tools, evaluate
 from ragassay.errors import AssayError, BadInput, Conflict, NotFound, NothingToEvaluate
 from ragassay.metrics import parse
 from ragassay.models import CHUNK_SIZE, JobSpec, Ledger, Noun, Result, Sample, Score
+from ragassay.stopping import Scores, Watch, baseline_scores, order, sorted_back
 from ragassay.store.redis import Claim, RedisLedger, RedisStore
 from ragassay.strategies.recorded import Recorded
 
 BELLS = 4  # messages of one job that may wait or work at once: many enough for all workers, few enough to be fair
 MOST_ROWS_A_PAGE = 200
 MOST_LOOKED_AT = 1000
+WATCHES = 16  # stop rules that a worker keeps in mind between chunks
 ToolsFor = Callable[[JobSpec, Ledger], Tools]
 
 
@@ -48,6 +51,7 @@ class Jobs:
         self._evaluation: asyncio.Task[list[Result]] | None = None
         self._broken_off: str | None = None
         self._stopping = False
+        self._watches: OrderedDict[str, Watch] = OrderedDict()
 
     # --- for everybody ----------------------------------------------------------------------------------------
 
@@ -83,6 +87,9 @@ class Jobs:
         if not metrics:
             raise NothingToEvaluate("no default metric has the input it needs", hint="see /v1/metrics")
         benchmark.plan(spec, metrics)
+        if spec.stop_when is not None:
+            Watch(spec, metrics, ["default"], self._baseline(spec))
+        samples = [samples[place] for place in order(spec, len(samples))]
         now = datetime.now(UTC)
         document = JobDocument(
             spec=spec,
@@ -98,7 +105,12 @@ class Jobs:
         }
         created_ms = int(now.timestamp() * 1000)
         self.store.create(
-            job, document.model_dump_json().encode(), chunks, created_ms=created_ms, idempotency=idempotency
+            job,
+            document.model_dump_json().encode(),
+            chunks,
+            created_ms=created_ms,
+            idempotency=idempotency,
+            one_by_one=spec.stop_when is not None,
         )
         return job
 
@@ -148,15 +160,14 @@ class Jobs:
         """The results that are there, in the dataset's order; raises NotFound when their time is over."""
         first = _offset(cursor)
         meta = self.store.meta(job)
-        rows = int(meta["rows"])
-        chunks = [f"default:{n}" for n in range(first // CHUNK_SIZE, -(-min(first + limit, rows) // CHUNK_SIZE))]
-        found = []
-        for chunk in chunks:
-            start = int(chunk.partition(":")[2]) * CHUNK_SIZE
-            for n, result in enumerate(self.store.results(job, [chunk]), start):
-                if first <= n < first + limit:
-                    found.append(result)
-        if not found and first < rows and meta["status"] == b"finished":
+        rows, spec = int(meta["rows"]), JobDocument.model_validate_json(meta["document"]).spec
+        page = range(first, min(first + limit, rows))
+        evaluated = {place: n for n, place in enumerate(order(spec, rows)) if place in page}
+        there: dict[int, Result] = {}
+        for number in sorted({n // CHUNK_SIZE for n in evaluated.values()}):
+            there |= dict(enumerate(self.store.results(job, [f"default:{number}"]), number * CHUNK_SIZE))
+        found = [there[evaluated[place]] for place in page if evaluated[place] in there]
+        if not found and first < rows and meta["status"] == b"finished" and spec.stop_when is None:
             raise NotFound(f"the results of job {job} were kept for 30 days and are gone", hint="the report holds them")
         return ResultPage(results=tuple(found), next=str(first + limit) if first + limit < rows else None)
 
@@ -226,7 +237,32 @@ class Jobs:
             if self._broken_off:
                 self.store.give_back(claim, died=self._broken_off == "too long")
             return "stale"
-        return self.store.commit(claim, results)
+        outcome = self.store.commit(claim, results)
+        if outcome == "kept" and document.spec.stop_when is not None and self._watch(claim.job, document).why:
+            self.store.turn(claim.job, "finalizing", "running")
+            return "last"
+        return outcome
+
+    def _watch(self, job: str, document: JobDocument) -> Watch:
+        """The job's stop rule with all that was committed. A chunk is read once in a process: that stays linear."""
+        watch = self._watches.pop(job, None)
+        if watch is None:
+            spec = document.spec
+            watch = Watch(spec, [parse(name) for name in document.metrics], ["default"], self._baseline(spec))
+        self._watches[job] = watch
+        if len(self._watches) > WATCHES:
+            self._watches.popitem(last=False)
+        while results := list(self.store.results(job, [f"default:{watch.chunks}"])):
+            if watch.update({"default": results}):
+                break
+        return watch
+
+    def _baseline(self, spec: JobSpec) -> Scores | None:
+        """The scores of the finished job that a stop rule decides against; raises NotFound, Conflict."""
+        if spec.stop_when is None or spec.baseline is None:
+            return None
+        job, _, system = spec.baseline.partition("#")
+        return baseline_scores(Report.model_validate_json(self.store.report(job)), system or None)
 
     def _run(self, claim: Claim, evaluation: Coroutine[Any, Any, list[Result]]) -> list[Result]:
         """Run an evaluation on this process's one event loop, with the lease kept; cancelled when the lease is lost."""
@@ -277,11 +313,21 @@ class Jobs:
         manifest = benchmark.manifest(
             job, document.created_at, document.spec, document.metrics, document.dataset, document.systems, tools
         )
-        results: Mapping[str, list[Result]] = {
-            name: list(self.store.results(job, self._chunks(job))) for name in document.systems
-        }
+        chunks, stopped = self._chunks(job), None
+        if document.spec.stop_when is not None:
+            watch = self._watch(job, document)
+            if watch.why and watch.chunks < len(chunks):
+                left = [sample for chunk in chunks[watch.chunks :] for sample in self.store.samples(job, chunk)]
+                chunks = chunks[: watch.chunks]
+                stopped = benchmark.stopped_early(watch, manifest, {"default": left})
+        results = sorted_back(document.spec, document.dataset.rows, list(self.store.results(job, chunks)))
         return reports.build(
-            job, document.created_at, benchmark.provenance(manifest), results, expected=document.dataset.rows
+            job,
+            document.created_at,
+            benchmark.provenance(manifest),
+            dict.fromkeys(document.systems, results),
+            expected=document.dataset.rows,
+            stopped=stopped,
         )
 
     # --- for the sweeper --------------------------------------------------------------------------------------

@@ -286,6 +286,8 @@ class JobSpec(Noun):
 
     ``metrics`` None stands for the default ones whose inputs at least one row has. ``prices`` add to, or override,
     the bundled table. ``max_missing`` is the largest share of failed rows per metric that still counts as success.
+    ``graded`` False makes every relevant document count 1. ``stop_when`` ends judging early (``stats.stop_rule``);
+    ``baseline`` is what it decides against: a system of the run, or a stored run.
     """
 
     name: str | None = None
@@ -298,8 +300,11 @@ class JobSpec(Noun):
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
     accurate: str = "correctness >= 0.5 else semantic_similarity >= 0.8"
+    graded: bool = True
     relevant_from: Annotated[float, Field(gt=0)] | None = None
     max_grade: Annotated[float, Field(gt=0)] = 3.0
+    stop_when: str | None = None
+    baseline: str | None = None
     max_missing: Annotated[float, Field(ge=0, le=1)] = 0.05
     prices: dict[str, Price] = {}
     cache: bool = True

@@ -20,6 +20,7 @@ from ragassay.documents import (
     Report,
     RunInfo,
     Slice,
+    Stopped,
     SystemReport,
 )
 from ragassay.metrics import Metric, parse
@@ -30,12 +31,23 @@ MOST_SLICES = 20  # a metadata field with more distinct values than this is an i
 
 
 def build(
-    run_id: str, created_at: str, provenance: Provenance, results: Mapping[str, Sequence[Result]], *, expected: int
+    run_id: str,
+    created_at: str,
+    provenance: Provenance,
+    results: Mapping[str, Sequence[Result]],
+    *,
+    expected: int,
+    stopped: Stopped | None = None,
 ) -> Report:
-    """The report on all systems; it is incomplete when a system has fewer results than ``expected``."""
+    """The report on all systems; it is incomplete when a system has fewer results than ``expected``.
+
+    ``stopped``: judging ended early, and ``results`` are those of the rows evaluated till then.
+    """
     metrics = tuple(parse(name) for name in provenance.metrics)
     now = datetime.now(UTC)
+    expected = stopped.rows if stopped else expected
     complete = all(len(rows) == expected for rows in results.values())
+    systems = {name: system(rows, metrics, provenance.configuration) for name, rows in results.items()}
     return Report(
         run=RunInfo(
             id=run_id,
@@ -45,8 +57,17 @@ def build(
             duration_s=round((now - datetime.fromisoformat(created_at)).total_seconds(), 3),
         ),
         provenance=provenance,
-        systems={name: system(rows, metrics, provenance.configuration) for name, rows in results.items()},
+        stopped=stopped,
+        systems={name: _watched(one, stopped, name) for name, one in systems.items()},
     )
+
+
+def _watched(report: SystemReport, stopped: Stopped | None, name: str) -> SystemReport:
+    """The system with the intervals that hold although judging was stopped by looking at them."""
+    if stopped is None or stopped.of == "differences":
+        return report
+    changed = {m: report.metrics[m].model_copy(update={"interval": i}) for m, i in stopped.intervals[name].items()}
+    return report.model_copy(update={"metrics": {**report.metrics, **changed}})
 
 
 def system(rows: Sequence[Result], metrics: Sequence[Metric], spec: JobSpec) -> SystemReport:

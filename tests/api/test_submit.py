@@ -91,11 +91,12 @@ def test_every_option_reaches_the_configuration(served):
         "name": "all of them",
         "judge": "local",
         "metrics": ["mrr"],
+        "graded": False,
     }
     job = served.submit(rows(2), **options)["id"]
     served.work()
     used = served.http.get(f"/v1/jobs/{job}/report").json()["provenance"]["configuration"]
-    assert used == {**options, "api_base": None}
+    assert used == {**options, "api_base": None, "stop_when": None, "baseline": None}
 
 
 def test_a_server_without_a_judge_in_the_request_takes_the_operators(redis):

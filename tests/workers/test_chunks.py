@@ -7,10 +7,13 @@ import time
 import pytest
 from redis.exceptions import ConnectionError as RedisAway
 
-from rag import ScriptedJudge, sample, source, tools
-from ragassay.errors import NothingToEvaluate, Unavailable
+from rag import ScriptedJudge, sample, source, steady, tools
+from ragassay import benchmark
+from ragassay.documents import Report
+from ragassay.errors import Conflict, NothingToEvaluate, Unavailable
 from ragassay.jobs import Jobs
-from ragassay.models import Call, JobSpec, Reply, Usage
+from ragassay.models import Call, JobSpec, Judgement, Reply, SentenceVerdict, Usage, Verdict
+from ragassay.store.folder import FolderStore
 from ragassay.store.redis import MOST_DEATHS, Claim, RedisLedger, RedisStore
 from redis_server import RedisServer
 
@@ -85,6 +88,12 @@ def submitted(jobs, count=60):
     rows = [sample(n) for n in range(count)]
     job, _ = jobs.submit(JobSpec(metrics=("faithfulness", "mrr")), source(rows), rows)
     return job.id
+
+
+def judged(support):
+    """What a judge says who finds the first sentence of every answer so supported."""
+    verdict = Verdict(judge="x", sentences=(SentenceVerdict(id="A1", text="", support=support),), has_contexts=True)
+    return Judgement(verdict=verdict)
 
 
 def pump(jobs, bells):
@@ -321,3 +330,92 @@ def test_a_lease_is_not_given_up_while_redis_is_away(store, monkeypatch):
 
     monkeypatch.setattr(store, "_run", away)
     assert store.renew(Claim("job", "default:0", "token")) is True
+
+
+def stopping(jobs, count=400, rule="faithfulness width <= 0.5", **spec):
+    rows = [sample(n) for n in range(count)]
+    spec = JobSpec(metrics=("faithfulness", "mrr"), judge="a-model", stop_when=rule, **spec)
+    job, _ = jobs.submit(spec, source(rows), rows)
+    return job.id
+
+
+def drain(jobs, bells):
+    while bells.rung:
+        pump(jobs, bells)
+    jobs.finalize(bells.finalized[-1])
+
+
+def test_a_job_stops_when_its_rule_is_satisfied_and_its_report_is_that_of_the_command_line(make, bells, tmp_path):
+    judge = ScriptedJudge()
+    jobs = make(judge)
+    job = stopping(jobs)
+    drain(jobs, bells)
+    report = Report.model_validate_json(jobs.report(job))
+    assert jobs.get(job).status == "finished"
+    assert len(judge.asked) == report.stopped.rows < 400
+    rows = [sample(n) for n in range(400)]
+    given = {"default": (report.provenance.systems["default"], {s.query_id: s.response for s in rows})}
+    spec = report.provenance.configuration
+    run = benchmark.prepare(FolderStore(tmp_path), spec, source(rows), rows, given, tools())
+    asyncio.run(benchmark.work(run, tools()))
+    assert steady(benchmark.finish(run).model_dump()) == steady(report.model_dump())
+
+
+def test_results_of_a_stopped_job_are_paged_in_the_datasets_order(make, bells):
+    jobs = make()
+    job = stopping(jobs)
+    drain(jobs, bells)
+    found, cursor = [], None
+    while True:
+        page = jobs.results(job, cursor=cursor, limit=70)
+        found += [result.query_id for result in page.results]
+        if (cursor := page.next) is None:
+            break
+    report = Report.model_validate_json(jobs.report(job))
+    assert found == [result.query_id for result in report.systems["default"].results]
+    assert len(found) == report.stopped.rows
+
+
+def test_a_job_that_may_stop_is_worked_on_by_one_worker_at_a_time(make, bells, store):
+    jobs = make()
+    job = stopping(jobs)
+    first = store.claim(job)
+    assert store.claim(job) is None
+    store.give_back(first, died=False)
+    assert store.claim(job).chunk == first.chunk
+
+
+def test_a_worker_that_dies_between_its_results_and_the_stop_changes_no_number(make, bells, monkeypatch):
+    calm = make()
+    job = stopping(calm)
+    drain(calm, bells)
+    dying = make()
+    other = stopping(dying)
+    with monkeypatch.context() as patched:
+        patched.setattr(dying, "_watch", lambda *_: type("Blind", (), {"why": None}))
+        for _ in range(4):
+            pump(dying, bells)
+    awake = make()
+    while bells.rung:
+        pump(awake, bells)
+    awake.finalize(other)
+    calm_report, late = (Report.model_validate_json(calm.report(each)) for each in (job, other))
+    assert awake.get(other).progress.done > calm_report.stopped.rows
+    assert steady(late.model_dump()) == steady(calm_report.model_dump())
+
+
+def test_a_job_may_be_decided_against_a_finished_one(make, bells):
+    half = {f"q{n}": judged("not_found") for n in range(400)}
+    jobs = make(ScriptedJudge(**half))
+    before = submitted(jobs, 400)
+    while bells.rung:
+        pump(jobs, bells)
+    with pytest.raises(Conflict):
+        stopping(jobs, rule="faithfulness decided against baseline", baseline=before)
+    jobs.finalize(before)
+    better = make()
+    after = stopping(better, rule="faithfulness decided against baseline", baseline=f"{before}#default")
+    drain(better, bells)
+    stopped = Report.model_validate_json(better.report(after)).stopped
+    assert stopped.intervals["default"]["faithfulness"].low > 0
+    assert stopped.rows < 400

@@ -18,6 +18,7 @@ from ragassay.metrics import parse
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.models import JobSpec, Noun, Price, Sample
 from ragassay.settings import Settings
+from ragassay.stats import stop_rule
 
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
 _OPERATORS = ("api_base", "api_key", "base_url", "key", "provider", "endpoint", "url", "embeddings", "callback")
@@ -49,6 +50,12 @@ class NewJob(Noun):
     accurate: Annotated[str, Field(max_length=1000, description="when an answer is accurate")] = _OF["accurate"].default
     relevant_from: Annotated[float | None, Field(gt=0, description="grade from which a document is relevant")] = None
     max_grade: Annotated[float, Field(gt=0, description="the highest grade there is")] = 3.0
+    graded: Annotated[bool, Field(description="use grades of relevance; false: what is relevant counts 1")] = True
+    stop_when: Annotated[
+        str | None,
+        Field(max_length=1000, description="'width <= 0.1' or 'decided against baseline': ends judging early"),
+    ] = None
+    baseline: Annotated[str | None, Field(max_length=200, description="a finished job to decide against")] = None
     max_missing: Annotated[float, Field(ge=0, le=1, description="largest share of failed rows that is success")] = 0.05
     passes: Annotated[Literal[1, 2], Field(description="how often the judge is asked")] = 1
     prices: Annotated[dict[str, Price], Field(default_factory=dict, description="USD per million tokens, by model")]
@@ -74,6 +81,8 @@ def read(body: bytes, settings: Settings) -> tuple[JobSpec, Source, tuple[Sample
     for name in spec.metrics or ():
         parse(name)
     AccuracyRule.parse(spec.accurate)
+    if spec.stop_when is not None:
+        stop_rule(spec.stop_when)
     rows = load_rows(job.samples, name="samples")
     return (
         spec,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ragassay.documents import Report, Source
     from ragassay.models import JobSpec, Response, Sample
     from ragassay.settings import Settings
+    from ragassay.stopping import Scores
     from ragassay.store.folder import Run
 
     Samples = tuple[Sample, ...]
@@ -62,6 +63,15 @@ DuplicatesOver = Annotated[
 Accurate = Annotated[str | None, typer.Option("--accurate", metavar="RULE", help="When an answer counts as accurate.")]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Ask the judge again, whatever earlier runs know.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print calls, tokens and the most it can cost; call nobody.")]
+StopWhen = Annotated[
+    str | None,
+    typer.Option(
+        "--stop-when", metavar="RULE", help="End judging early: '[METRIC] width <= 0.1', 'decided against baseline'."
+    ),
+]
+Baseline = Annotated[
+    str | None, typer.Option("--baseline", metavar="SYSTEM|RUN", help="What --stop-when decides against.")
+]
 Resume = Annotated[
     str | None, typer.Option("--resume", metavar="RUN", help="Go on with an interrupted run; 'last' works.")
 ]
@@ -93,6 +103,8 @@ def evaluate(
     dry_run: DryRun = False,
     resume: Resume = None,
     max_missing: MaxMissing = None,
+    stop_when: StopWhen = None,
+    baseline: Baseline = None,
     config: Config = None,
     plugin: Plugins = None,
 ) -> None:
@@ -138,6 +150,8 @@ def evaluate(
                 "seed": seed,
                 "accurate": accurate,
                 "max_missing": max_missing,
+                "stop_when": stop_when,
+                "baseline": baseline,
                 "concurrency": concurrency,
                 "cache": False if no_cache else None,
             },
@@ -214,7 +228,20 @@ def start(settings: Settings, spec: JobSpec, dataset: Source, samples: Samples, 
     from ragassay.store.folder import FolderStore
 
     tools = wiring.tools(spec, settings, MemoryLedger())
-    return benchmark.prepare(FolderStore(settings.home), spec, dataset, samples, systems, tools)
+    baseline = _stored_baseline(spec, settings, list(systems))
+    store = FolderStore(settings.home)
+    return benchmark.prepare(store, spec, dataset, samples, systems, tools, baseline=baseline)
+
+
+def _stored_baseline(spec: JobSpec, settings: Settings, systems: list[str]) -> Scores | None:
+    """The scores of a baseline that is a stored run or report; None where it is a system of the run, or not needed."""
+    if spec.stop_when is None or spec.baseline is None or spec.baseline in systems:
+        return None
+    from ragassay.cli.gate import open_report
+    from ragassay.stopping import baseline_scores
+
+    reference, _, system = (spec.baseline, "", "") if Path(spec.baseline).exists() else spec.baseline.partition("#")
+    return baseline_scores(open_report(settings, reference), system or None)
 
 
 def _estimate(settings: Settings, spec: JobSpec, dataset: Source, samples: Samples, systems: Recordings) -> None:
@@ -253,15 +280,16 @@ def work(run: Run, settings: Settings, *, quiet: bool) -> Report:
     with run.locked(), wiring.folder_ledger(run.folder, settings, use_cache=spec.cache) as ledger:
         tools = wiring.tools(spec, settings, ledger)
         benchmark.check_unchanged(run, tools)
+        baseline = _stored_baseline(spec, settings, list(run.manifest.systems))
         total = len(run.chunks()) and sum(len(run.chunk(n)) for _, n in run.chunks())
         left = sum(len(run.chunk(n)) for _, n in run.pending())
         try:
             with progress(total, total - left, quiet) as done:
-                asyncio.run(benchmark.work(run, tools, done))
+                asyncio.run(benchmark.work(run, tools, done, baseline=baseline))
         except KeyboardInterrupt:
             typer.echo(f"interrupted; go on with: ragassay evaluate --resume {run.manifest.id}", err=True)
             raise
-        return benchmark.finish(run)
+        return benchmark.finish(run, baseline=baseline)
 
 
 @contextmanager

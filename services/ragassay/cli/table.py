@@ -12,7 +12,7 @@ from rich.table import Table
 
 from ragassay.data.describe import Description
 from ragassay.documents import Report
-from ragassay.exporters.summary import missing, sections
+from ragassay.exporters.summary import missing, sections, stopped
 
 _WIDTH = 100
 
@@ -25,6 +25,8 @@ def print_report(report: Report, place: str, outputs: Sequence[Path]) -> None:
         f"{escape(source.dataset.name)}: {source.dataset.rows} queries, judge {escape(str(source.judge['name']))}, "
         f"{source.configuration.confidence:.0%} intervals"
     )
+    if early := stopped(report):
+        console.print(escape(early))
     for section in sections(report):
         table = Table(title=section.title, title_justify="left", title_style="bold", box=None, pad_edge=False)
         table.add_column("")

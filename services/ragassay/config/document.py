@@ -71,6 +71,15 @@ class Configuration(Noun):
         float | None, Field(gt=0, description="grade from which a document is relevant; default: any above 0")
     ] = None
     max_grade: Annotated[float, Field(gt=0, description="the highest grade that there is")] = _JOB.max_grade
+    graded: Annotated[bool, Field(description="use grades of relevance; false: what is relevant counts 1")] = (
+        _JOB.graded
+    )
+    stop_when: Annotated[
+        str | None,
+        Field(
+            description="ends judging early: `width <= 0.1` or `decided against baseline`, metric names may stand before"
+        ),
+    ] = None
     max_missing: Annotated[
         float, Field(ge=0, le=1, description="largest share of rows per metric that may fail; beyond it: exit code 3")
     ] = _JOB.max_missing
@@ -79,13 +88,20 @@ class Configuration(Noun):
     )
     statistics: Annotated[Statistics, Field(description="how far numbers are trusted")] = Statistics()
     performance: Annotated[Performance, Field(description="how fast it goes; changes no number")] = Performance()
-    baseline: Annotated[str | None, Field(description="run, RUN#SYSTEM or report file that gates compare with")] = None
+    baseline: Annotated[
+        str | None,
+        Field(
+            description="run, RUN#SYSTEM or report file that gates compare with; `stop_when` takes a system's name too"
+        ),
+    ] = None
     gates: Annotated[GateList, Field(description="thresholds that `ragassay gate` checks")] = ()
 
     def to_job_spec(self) -> JobSpec:
         """The flat specification that a run is made from and a report keeps."""
         taken = set(JobSpec.model_fields) - {"confidence", "concurrency", "timeout_s", "cache"}
         flat = {name: getattr(self, name) for name in taken}
+        if self.stop_when is None:
+            flat["baseline"] = None  # gates compare later: it changes nothing of the run
         return JobSpec(**flat, **self.performance.model_dump(), confidence=self.statistics.confidence)
 
 

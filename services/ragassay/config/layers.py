@@ -17,6 +17,7 @@ from ragassay.gates import Gate
 from ragassay.metrics import parse
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.models import Price
+from ragassay.stats import stop_rule
 
 Place: TypeAlias = tuple[str | int, ...]
 NO_OPTIONS = {
@@ -84,6 +85,9 @@ def _check(configuration: Configuration, where: typing.Callable[[Place], str]) -
             parse(name)
         place = ("accurate",)
         AccuracyRule.parse(configuration.accurate)
+        place = ("stop_when",)
+        if configuration.stop_when is not None:
+            stop_rule(configuration.stop_when)
     except BadInput as error:
         error.where = where(place)
         raise

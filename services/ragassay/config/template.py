@@ -20,6 +20,7 @@ _EXAMPLES = {
     "map": "map: {answer: reply}",
     "output": "output: [report.json, report.md]",
     "metrics": "metrics: [ndcg@10, mrr, faithfulness, correctness, accurate]",
+    "stop_when": "stop_when: correctness width <= 0.1",
     "prices": "prices: {my-model: {input_per_1m: 0.15, output_per_1m: 0.60}}",
     "baseline": "baseline: last-release.json",
     "gates": """\

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragassay.documents import Report
-from ragassay.exporters.summary import missing, sections
+from ragassay.exporters.summary import missing, sections, stopped
 
 _ESCAPED = str.maketrans({c: f"\\{c}" for c in "\\`*_{}[]<>|#"})
 
@@ -18,6 +18,8 @@ def export(report: Report) -> bytes:
         "",
         f"Run `{run.id}`, {run.status}, {source.dataset.rows} queries, judge `{source.judge['name']}`.",
     ]
+    if early := stopped(report):
+        lines += ["", f"{markdown_text(early)[:1].upper()}{markdown_text(early)[1:]}."]
     for section in sections(report):
         lines += ["", f"## {section.title}", "", markdown_row(["", *map(markdown_text, report.systems)])]
         lines += [markdown_row(["---"] * (len(report.systems) + 1))]

@@ -42,6 +42,17 @@ def sections(report: Report) -> list[Section]:
     return [section for section in found if section.rows]
 
 
+def stopped(report: Report) -> str | None:
+    """Why judging ended early and what that saved; None when it did not."""
+    if report.stopped is None:
+        return None
+    found, all_rows = report.stopped, report.stopped.rows + report.stopped.rows_left
+    return (
+        f"stopped early, {found.reason}: {found.rows:,} of {all_rows:,} rows evaluated, "
+        f"{found.calls_saved:,} judge calls saved"
+    )
+
+
 def missing(report: Report) -> Iterator[str]:
     """A line for each system, metric and reason for which scores are missing."""
     for name, system in report.systems.items():

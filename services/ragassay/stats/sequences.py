@@ -122,12 +122,14 @@ class StopRule(Noun):
     """When judging may end early. Made by ``stop_rule``; asked with the sequences that ``watches`` names.
 
     ``watches`` is "scores" (a sequence for each watched metric) or "differences" (a sequence of system - baseline for
-    each). Every one of them must satisfy the rule; each interval holds at its own level.
+    each). Every one of them must satisfy the rule; each interval holds at its own level. ``metrics`` are the names that
+    the rule gives; none stands for all that the caller finds worth watching.
     """
 
     text: str
     watches: Literal["scores", "differences"]
     width: float | None = None
+    metrics: tuple[str, ...] = ()
 
     def why_stop(self, sequences: Mapping[str, ConfidenceSequence]) -> str | None:
         """Why judging may stop now; None while it must go on. Without sequences it goes on."""
@@ -142,15 +144,25 @@ class StopRule(Noun):
         return not sequence.interval.contains(0.0)
 
 
-def stop_rule(text: str) -> StopRule:
-    """The rule that ``text`` says: ``width <= 0.1`` or ``decided against baseline``.
+_RULE = re.compile(r"(?:(?P<names>[^<>]+?) )?(?:width ?<= ?(?P<width>\d+(?:\.\d+)?|\.\d+)|decided against baseline)")
 
-    Raises BadSettings, naming both forms, for anything else.
+
+def stop_rule(text: str) -> StopRule:
+    """The rule that ``text`` says: ``width <= 0.1`` or ``decided against baseline``, after the metrics it is about, if any.
+
+    ``correctness, relevance width <= 0.1`` watches two metrics. Raises BadSettings, naming both forms, for anything else.
     """
     words = " ".join(text.lower().split())
-    if words == "decided against baseline":
-        return StopRule(text=words, watches="differences")
-    found = re.fullmatch(r"width ?<= ?(\d+(?:\.\d+)?|\.\d+)", words)
-    if found and float(found[1]) > 0:
-        return StopRule(text=f"width <= {float(found[1]):g}", watches="scores", width=float(found[1]))
-    raise BadSettings(f"no stop rule {text!r}", hint="write 'width <= 0.1' or 'decided against baseline'")
+    found = _RULE.fullmatch(words)
+    names = tuple(name.strip() for name in found["names"].split(",")) if found and found["names"] else ()
+    if found and all(names) and found["width"] is None:
+        said = "decided against baseline"
+        return StopRule(text=" ".join([", ".join(names), said]).strip(), watches="differences", metrics=names)
+    if found and all(names) and float(found["width"]) > 0:
+        width = float(found["width"])
+        text = " ".join([", ".join(names), f"width <= {width:g}"]).strip()
+        return StopRule(text=text, watches="scores", width=width, metrics=names)
+    raise BadSettings(
+        f"no stop rule {text!r}",
+        hint="write 'width <= 0.1' or 'decided against baseline', after the metrics it is about, if not all judged ones",
+    )

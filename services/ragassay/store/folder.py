@@ -26,6 +26,7 @@ from ragassay.documents import Report, Source
 from ragassay.errors import BadData, Conflict, NotFound
 from ragassay.files import read_lines, to_lines, write_whole
 from ragassay.models import CHUNK_SIZE, JobSpec, Noun, Response, Result, Sample
+from ragassay.stopping import order, sorted_back
 
 
 class Manifest(Noun):
@@ -77,16 +78,26 @@ class Run:
     def chunk(self, number: int) -> tuple[Sample, ...]:
         """The samples of a chunk."""
         size = self.manifest.chunk_size
-        return self.samples[number * size : (number + 1) * size]
+        return tuple(self.samples[place] for place in self._order[number * size : (number + 1) * size])
+
+    @cached_property
+    def _order(self) -> list[int]:
+        return order(self.manifest.spec, len(self.samples))
 
     def commit(self, system: str, number: int, results: Sequence[Result]) -> None:
         """Store a chunk's results at once."""
         write_whole(self._file(system, number), to_lines(result.model_dump(mode="json") for result in results))
 
-    def results(self, system: str) -> list[Result]:
-        """The results of a system, in the dataset's order."""
-        files = [self._file(*chunk) for chunk in self.chunks() if chunk[0] == system]
-        return [Result.model_validate(row) for file in files if file.exists() for row in read_lines(file)]
+    def results(self, system: str, *, chunks: int | None = None) -> list[Result]:
+        """The results of a system, of the first ``chunks`` if given, in the dataset's order."""
+        numbers = [number for name, number in self.chunks() if name == system][:chunks]
+        found = [result for number in numbers for result in self.chunk_results(system, number) or ()]
+        return sorted_back(self.manifest.spec, len(self.samples), found)
+
+    def chunk_results(self, system: str, number: int) -> list[Result] | None:
+        """The results of a chunk, in the order of evaluation; None when it has none yet."""
+        file = self._file(system, number)
+        return [Result.model_validate(row) for row in read_lines(file)] if file.exists() else None
 
     def save(self, report: Report) -> Path:
         """Write the report; returns its path."""

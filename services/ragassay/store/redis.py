@@ -72,8 +72,11 @@ class RedisStore:
         *,
         created_ms: int,
         idempotency: tuple[str, str] | None = None,
+        one_by_one: bool = False,
     ) -> None:
         """Save a job with its input; it is visible only when all of it is there.
+
+        ``one_by_one``: a chunk is given out only when none is being worked on.
 
         ``idempotency``, the key and the digest of its body, is kept with the job or not at all: a client that repeats
         itself after a crash finds the job.
@@ -97,6 +100,7 @@ class RedisStore:
                 "rows_done": 0,
                 "rows_failed": 0,
                 "created_ms": created_ms,
+                "one_by_one": int(one_by_one),
             },
         )
         pipe.zadd("ra:jobs", {job: created_ms})

@@ -2,6 +2,7 @@
 -- KEYS meta todo lease owner   ARGV token lease_ms   -> chunk | false
 local status = redis.call('HGET', KEYS[1], 'status')
 if status ~= 'queued' and status ~= 'running' then return false end
+if redis.call('HGET', KEYS[1], 'one_by_one') == '1' and redis.call('ZCARD', KEYS[3]) > 0 then return false end
 local chunk = redis.call('LPOP', KEYS[2])
 if not chunk then return false end
 local t = redis.call('TIME')

@@ -1,0 +1,240 @@
+"""Judging that ends early: which rows, when, what it saves, and that looking again and again does not mislead."""
+
+import asyncio
+import random
+
+import orjson
+import pytest
+
+from rag import GOOD, ScriptedJudge, lines, sample, source, steady, tools
+from ragassay import benchmark
+from ragassay.errors import BadSettings, NotFound
+from ragassay.exporters import markdown
+from ragassay.metrics import parse
+from ragassay.models import JobSpec, Result, Score
+from ragassay.stopping import Watch, baseline_scores, order, sorted_back
+from ragassay.store.folder import FolderStore
+
+ROWS = 600
+
+
+class Grader(ScriptedJudge):
+    """Finds one answer in ten of 'good' unsupported, and six in ten of any other system; counts what it is asked."""
+
+    async def judge(self, samples, ledger):
+        found = await super().judge(samples, ledger)
+        share = 0.1 if ledger._scope == "good" else 0.6
+        return [
+            self._marred(f, random.Random(s.query_id).random() < share) for s, f in zip(samples, found, strict=True)
+        ]
+
+    def _marred(self, judgement, bad):
+        if not bad:
+            return judgement
+        sentences = tuple(
+            s.model_copy(update={"support": "not_found", "evidence": ()}) for s in judgement.verdict.sentences
+        )
+        return judgement.model_copy(update={"verdict": judgement.verdict.model_copy(update={"sentences": sentences})})
+
+
+def run_of(root, rule, systems=("good",), rows=ROWS, **spec):
+    samples = [sample(n) for n in range(rows)]
+    responses = {s.query_id: s.response for s in samples}
+    spec = JobSpec(metrics=("faithfulness", "mrr"), judge="a-model", stop_when=rule, **spec)
+    given = {name: (source(samples), responses) for name in systems}
+    return benchmark.prepare(FolderStore(root), spec, source(samples), samples, given, tools())
+
+
+def evaluated(run, judge, **options):
+    asyncio.run(benchmark.work(run, tools(judge), **options))
+    return benchmark.finish(run, **options)
+
+
+def test_without_a_rule_rows_keep_their_order_and_with_one_they_are_shuffled_by_the_seed():
+    assert order(JobSpec(), 5) == [0, 1, 2, 3, 4]
+    shuffled = order(JobSpec(stop_when="width <= 0.1"), 50)
+    assert sorted(shuffled) == list(range(50)) != shuffled
+    assert (
+        shuffled == order(JobSpec(stop_when="width <= 0.2"), 50) != order(JobSpec(stop_when="width <= 0.1", seed=1), 50)
+    )
+
+
+def test_results_come_back_in_the_datasets_order():
+    spec = JobSpec(stop_when="width <= 0.1")
+    assert sorted_back(spec, 50, order(spec, 50)[:20]) == sorted(order(spec, 50)[:20])
+
+
+def test_judging_ends_when_the_interval_is_narrow_and_the_report_says_what_was_saved(tmp_path):
+    run, judge = run_of(tmp_path, "faithfulness width <= 0.2"), Grader()
+    report = evaluated(run, judge)
+    found = report.stopped
+    assert len(judge.asked) == found.rows < ROWS
+    assert (found.rows + found.rows_left, found.calls_saved) == (ROWS, ROWS - found.rows)
+    system = report.systems["good"]
+    assert system.queries == len(system.results) == found.rows
+    assert report.run.status == "finished"
+    places = [int(result.query_id[1:]) for result in system.results]
+    assert places == sorted(places)
+    assert max(places) > found.rows  # not simply the first rows of the file
+    assert system.metrics["faithfulness"].interval == found.intervals["good"]["faithfulness"]
+    assert found.intervals["good"]["faithfulness"].width <= 0.2
+    assert system.metrics["mrr"].interval.method != "betting confidence sequence"
+    said = f"{found.rows} of 600 rows evaluated, {found.rows_left} judge calls saved"
+    assert said in markdown.export(report).decode()
+
+
+def test_two_passes_save_two_calls_a_row_and_the_local_judge_none(tmp_path):
+    for judge, passes, calls in (("a-model", 2, 2), ("local", 1, 0)):
+        samples = [sample(n) for n in range(ROWS)]
+        spec = JobSpec(metrics=("faithfulness",), judge=judge, passes=passes, stop_when="width <= 0.3")
+        responses = {s.query_id: s.response for s in samples}
+        given = {"good": (source(samples), responses)}
+        run = benchmark.prepare(FolderStore(tmp_path), spec, source(samples), samples, given, tools())
+        stopped = evaluated(run, Grader()).stopped
+        assert stopped.calls_saved == calls * stopped.rows_left
+        assert stopped.rows_left > 0
+
+
+def test_a_resumed_run_stops_at_the_same_row_with_the_same_numbers(tmp_path):
+    whole = evaluated(run_of(tmp_path / "a", "width <= 0.2"), Grader())
+
+    class Dies(Grader):
+        async def judge(self, samples, ledger):
+            if len(self.asked) >= 50:
+                raise KeyboardInterrupt
+            return await super().judge(samples, ledger)
+
+    run = run_of(tmp_path / "b", "width <= 0.2")
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(benchmark.work(run, tools(Dies())))
+    again = Grader()
+    resumed = evaluated(FolderStore(tmp_path / "b").open("last"), again)
+    assert steady(resumed.model_dump()) == steady(whole.model_dump())
+    assert len(again.asked) == whole.stopped.rows - 50
+    idle = Grader()
+    assert steady(evaluated(run, idle).model_dump()) == steady(whole.model_dump())
+    assert idle.asked == []
+
+
+def test_a_rule_that_is_never_satisfied_evaluates_everything(tmp_path):
+    report = evaluated(run_of(tmp_path, "width <= 0.001", rows=70), Grader())
+    assert report.stopped is None
+    assert report.systems["good"].queries == 70
+
+
+def test_a_rule_that_is_satisfied_by_the_last_chunk_saved_nothing(tmp_path):
+    report = evaluated(run_of(tmp_path, "width <= 0.99", rows=50), Grader())
+    assert report.stopped is None
+
+
+def test_two_systems_are_told_apart_and_the_baseline_may_be_one_of_them(tmp_path):
+    run, judge = run_of(tmp_path, "decided against baseline", ("good", "bad"), baseline="bad"), Grader()
+    stopped = evaluated(run, judge).stopped
+    assert len(judge.asked) == 2 * stopped.rows < 2 * ROWS
+    assert stopped.calls_saved == 2 * stopped.rows_left
+    assert set(stopped.intervals) == {"good"}
+    assert stopped.intervals["good"]["faithfulness"].low > 0
+    assert "faithfulness of good - bad" in stopped.reason
+
+
+def test_the_baseline_may_be_a_stored_run(tmp_path):
+    stored = run_of(tmp_path / "old", None, ("bad",))
+    scores = baseline_scores(evaluated(stored, Grader()), None)
+    samples = [sample(n) for n in range(ROWS)]
+    responses = {s.query_id: s.response for s in samples}
+    spec = JobSpec(metrics=("faithfulness",), stop_when="decided against baseline", baseline="old")
+    store, given = FolderStore(tmp_path), {"good": (source(samples), responses)}
+    run = benchmark.prepare(store, spec, source(samples), samples, given, tools(), baseline=scores)
+    stopped = evaluated(run, Grader(), baseline=scores).stopped
+    assert stopped.rows < ROWS
+    assert stopped.intervals["good"]["faithfulness"].low > 0
+
+
+@pytest.mark.parametrize(
+    ("rule", "more", "systems", "message"),
+    [
+        ("width < 0.1", {}, ["a"], "no stop rule"),
+        ("ndcg@10 width <= 0.1", {}, ["a"], "ndcg@10 is not computed"),
+        ("decided against baseline", {}, ["a", "b"], "there is no baseline"),
+        ("decided against baseline", {"baseline": "a"}, ["a"], "is the only system"),
+    ],
+)
+def test_a_rule_that_can_not_be_followed_is_refused(rule, more, systems, message):
+    with pytest.raises(BadSettings, match=message):
+        Watch(JobSpec(stop_when=rule, **more), [parse("faithfulness")], systems)
+
+
+def test_other_refusals_name_what_is_wrong(tmp_path):
+    with pytest.raises(NotFound, match="there is no baseline 'c'"):
+        Watch(JobSpec(stop_when="decided against baseline", baseline="c"), [parse("faithfulness")], ["a", "b"])
+    with pytest.raises(BadSettings, match="no judged metric is computed"):
+        Watch(JobSpec(stop_when="width <= 0.1"), [parse("mrr")], ["a"])
+    with pytest.raises(BadSettings, match="has no least and greatest value"):
+        Watch(JobSpec(stop_when="cost_usd width <= 0.1"), [parse("cost_usd")], ["a"])
+    report = evaluated(run_of(tmp_path, None, ("good", "bad"), rows=3), Grader())
+    with pytest.raises(BadSettings, match="has several systems"):
+        baseline_scores(report, None)
+    with pytest.raises(NotFound, match="has no system 'ugly'"):
+        baseline_scores(report, "ugly")
+
+
+def chunk(scores, start):
+    """Results of systems whose scores are given, as a run would hand them over."""
+    return {
+        system: [
+            Result(query_id=f"q{start + n}", system=system, query="?", scores={"faithfulness": Score(value=value)})
+            for n, value in enumerate(values)
+        ]
+        for system, values in scores.items()
+    }
+
+
+def test_equal_systems_are_seldom_called_different_although_one_looks_after_every_chunk():
+    """At level 0.95 one run in twenty at the most may claim a difference: 300 runs of 20 looks each.
+
+    By chance alone 300 runs at a rate of exactly 0.05 give more than 24 claims about once in twenty times; betting
+    sequences are far below their level, so that 24 is no tight limit.
+    """
+    draw, claims = random.Random(7), 0
+    for _ in range(300):
+        watch = Watch(JobSpec(stop_when="decided against baseline", baseline="a"), [parse("faithfulness")], ["a", "b"])
+        for n in range(20):
+            values = {s: [draw.choice((0.0, 0.5, 1.0)) for _ in range(10)] for s in ("a", "b")}
+            watch.update(chunk(values, n * 10))
+        claims += watch.why is not None
+    assert claims <= 24
+
+
+def test_the_interval_at_the_stop_holds_the_true_mean_as_often_as_it_says():
+    """Stopping at the first narrow look does not bias it: of 200 runs at most 1 in 20 (and chance) may miss 0.7."""
+    draw, missed = random.Random(11), 0
+    for _ in range(200):
+        watch = Watch(JobSpec(stop_when="width <= 0.25"), [parse("faithfulness")], ["a"])
+        while watch.why is None:
+            watch.update(chunk({"a": [float(draw.random() < 0.7) for _ in range(20)]}, 0))
+        interval = watch.intervals["a"]["faithfulness"]
+        missed += not interval.low <= 0.7 <= interval.high
+    assert missed <= 17
+
+
+def test_the_command_line_stops_too_and_decides_against_an_earlier_run(cli, tmp_path):
+    good = [{**GOOD, "query_id": f"q{n}"} for n in range(300)]
+    bad = [{**row, "answer": "Bananas are yellow."} for row in good]
+    asked = ("--metrics", "faithfulness")
+    code, _, _ = cli("evaluate", lines(tmp_path / "bad.jsonl", bad), *asked, "-o", "old.json")
+    assert code == 0
+    rule = ("--stop-when", "faithfulness decided against baseline")
+    code, out, _ = cli(
+        "evaluate", lines(tmp_path / "good.jsonl", good), *asked, *rule, "--baseline", "old.json", "--json"
+    )
+    assert code == 0
+    report = orjson.loads(out)
+    assert report["stopped"]["rows"] < 300
+    assert report["stopped"]["intervals"]["default"]["faithfulness"]["low"] > 0
+    code, out, _ = cli("evaluate", "good.jsonl", *asked, "--stop-when", "width <= 0.4")
+    assert (code, "rows evaluated, 0 judge calls saved" in " ".join(out.split())) == (0, True)
+    code, out, err = cli("evaluate", "good.jsonl", *asked, *rule, "--baseline", "last#other")
+    assert (code, out) == (2, "")
+    assert "has no system 'other'" in err
+    code, _, err = cli("evaluate", "good.jsonl", *asked, "--stop-when", "soon")
+    assert (code, err.startswith("error: --stop-when")) == (2, True)
