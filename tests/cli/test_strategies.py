@@ -10,6 +10,7 @@ import pytest
 
 from provider import Provider, hang, says, status
 from ragassay import benchmark
+from ragassay.errors import BudgetReached
 from ragassay.shipped import folder
 from ragassay.store.folder import FolderStore
 
@@ -171,17 +172,17 @@ def test_a_resumed_run_answers_only_what_has_no_results(cli, many, monkeypatch):
     evaluated = []
     real = benchmark.evaluate
 
-    async def killed(samples, *arguments):
+    async def ends(samples, *arguments):
         if len(evaluated) == 1:
-            raise KeyboardInterrupt
+            raise BudgetReached("enough")
         evaluated.append(len(samples))
         return await real(samples, *arguments)
 
     with Provider(then=says("It is 20.")) as provider:
         (many / "ragassay.yaml").write_text(ANSWERED.replace("URL", provider.url))
-        monkeypatch.setattr(benchmark, "evaluate", killed)
+        monkeypatch.setattr(benchmark, "evaluate", ends)
         code, _, err = cli("evaluate", "--json")
-        assert (code, "interrupted" in err) == (130, True)
+        assert (code, err) == (4, "error: enough\n")
         monkeypatch.setattr(benchmark, "evaluate", real)
         run = FolderStore(many / "home").open("last")
         done = len(provider.log)
@@ -194,12 +195,12 @@ def test_a_resumed_run_answers_only_what_has_no_results(cli, many, monkeypatch):
 
 
 def test_a_run_is_not_resumed_on_another_corpus(cli, many, monkeypatch):
-    async def killed(*arguments):
-        raise KeyboardInterrupt
+    async def ends(*arguments):
+        raise BudgetReached("enough")
 
-    monkeypatch.setattr(benchmark, "evaluate", killed)
+    monkeypatch.setattr(benchmark, "evaluate", ends)
     (many / "ragassay.yaml").write_text(SYSTEMS)
-    assert cli("evaluate")[0] == 130
+    assert cli("evaluate")[0] == 4
     lines = (many / "corpus.jsonl").read_text().splitlines()
     (many / "corpus.jsonl").write_text("\n".join(lines[1:]))
     code, _, err = cli("evaluate", "--resume", "last")
