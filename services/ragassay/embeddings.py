@@ -118,13 +118,33 @@ class LocalEmbedder:
         if not texts:
             return np.zeros((0, 0), dtype=np.float32)
         distinct = sorted(set(texts), key=lambda text: (len(text), text))
-        vectors: Vectors = self._loaded().encode(
-            distinct, batch_size=BATCH, normalize_embeddings=True, show_progress_bar=False, convert_to_numpy=True
-        )
+        model = self._loaded()
+        with self._lock:  # its tokenizer breaks when two threads use it at once
+            vectors: Vectors = model.encode(
+                distinct, batch_size=BATCH, normalize_embeddings=True, show_progress_bar=False, convert_to_numpy=True
+            )
         if not np.isfinite(vectors).all():
             raise BadSettings(f"embedding model {self.name} gave a vector that is not finite")
         place = {text: n for n, text in enumerate(distinct)}
         return vectors.astype(np.float32, copy=False)[[place[text] for text in texts]]
+
+    def embed_tokens(self, texts: Sequence[str]) -> list[Vectors]:
+        """For each text, the unit vectors of its word pieces, float32, shape (pieces, dimensions).
+
+        Batches are made as in ``embed``. The marks that a model puts before and after a text are left out. Raises as
+        ``embed``.
+        """
+        refuse_blank(texts)
+        distinct = sorted(set(texts), key=lambda text: (len(text), text))
+        model = self._loaded()
+        with self._lock:
+            encoded = model.encode(distinct, batch_size=BATCH, output_value="token_embeddings", show_progress_bar=False)
+        found: dict[str, Vectors] = {}
+        for text, tensor in zip(distinct, encoded, strict=True):
+            pieces = tensor.float().numpy()
+            pieces = pieces[1:-1] if len(pieces) > 2 else pieces
+            found[text] = (pieces / np.linalg.norm(pieces, axis=1, keepdims=True)).astype(np.float32)
+        return [found[text] for text in texts]
 
     def _loaded(self) -> Any:
         with self._lock:
@@ -150,6 +170,56 @@ class LocalEmbedder:
                     f"embedding model {self._given!r} can't be loaded: {str(error).splitlines()[0]}",
                     hint=f"give a folder or a name on the hub, or leave it out to use {BUNDLED}",
                 ) from error
+
+
+class CrossEncoder:
+    """A sentence-transformers cross-encoder on the CPU: reads query and text together. No model comes with ragassay.
+
+    ``model``: a folder or a name on the Hugging Face hub; it must give one number for a pair.
+    """
+
+    def __init__(self, model: str) -> None:
+        self._given = model
+        self._lock = threading.Lock()
+        self._model: Any = None
+
+    @cached_property
+    def name(self) -> str:
+        """Model and, for a folder, the start of its weights' SHA-256."""
+        weights = Path(self._given) / "model.safetensors"
+        return f"{self._given} (sha256:{digest(weights)[:12]})" if weights.is_file() else self._given
+
+    def score(self, query: str, texts: Sequence[str]) -> NDArray[np.float64]:
+        """How well each text answers the query, as the model's raw outputs; shape (len(texts),). Higher is better.
+
+        Raises BadSettings where the model can't be loaded or gives several numbers for a pair.
+        """
+        with self._lock:
+            if self._model is None:
+                self._model = self._load()
+            distinct = sorted(set(texts), key=lambda text: (len(text), text))
+            outputs = self._model.predict([(query, text) for text in distinct], batch_size=BATCH)
+        found = dict(zip(distinct, np.asarray(outputs, dtype=np.float64).tolist(), strict=True))
+        return np.array([found[text] for text in texts])
+
+    def _load(self) -> Any:
+        if available(self._given):
+            raise MissingExtra("a cross-encoder", EXTRA)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            from sentence_transformers import CrossEncoder
+            from torch.nn import Identity
+        with quiet():
+            try:
+                model = CrossEncoder(self._given, device="cpu", activation_fn=Identity())
+            except (OSError, ValueError) as error:
+                raise BadSettings(
+                    f"cross-encoder {self._given!r} can't be loaded: {str(error).splitlines()[0]}",
+                    hint="give a folder or a name on the hub",
+                ) from error
+        if model.num_labels != 1:
+            raise BadSettings(f"{self._given!r} gives {model.num_labels} numbers for a pair; a cross-encoder gives one")
+        return model
 
 
 def warm_up() -> None:

@@ -5,18 +5,21 @@ Knows nothing of queues, stores or HTTP; the command line and the workers both e
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from ragassay.ledger import ScopedLedger
 from ragassay.metrics import Chunk, Metric, parse
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.models import HALF_LIFE_DAYS, Embedder, Judge, Judgement, Ledger, Result, Sample, Score, Strategy
 from ragassay.prices import Prices
+from ragassay.strategies.recorded import Recorded
 
+T = TypeVar("T")
 logger = logging.getLogger("ragassay")
 _FROM_RESPONSE = (
     *("answer", "retrieved_doc_ids", "error", "model", "input_tokens", "output_tokens", "cost_usd"),
@@ -66,7 +69,9 @@ async def evaluate(samples: Sequence[Sample], strategy: Strategy, plan: Plan, to
     """
     began = time.perf_counter()
     given = samples if plan.graded else [_ungraded(sample, plan.relevant_from) for sample in samples]
-    answered = [await _respond(sample, strategy, tools.prices) for sample in given]
+    asked = [_respond(sample, strategy, tools.prices) for sample in given]
+    # Recorded responses are there at once, so tasks would only cost time.
+    answered = [await one for one in asked] if isinstance(strategy, Recorded) else await _together(asked)
     judged = time.perf_counter()
     judgements = await _judge([sample for sample, _ in answered], strategy.name, plan, tools)
     scoring = time.perf_counter()
@@ -80,6 +85,15 @@ async def evaluate(samples: Sequence[Sample], strategy: Strategy, plan: Plan, to
     ]
     _log(results)
     return results
+
+
+async def _together(work: Sequence[Coroutine[None, None, T]]) -> list[T]:
+    """All results, in order; where some failed, the first error, once the others have ended: they may be paid calls."""
+    outcomes = await asyncio.gather(*work, return_exceptions=True)
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            raise outcome
+    return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
 
 
 def _ungraded(sample: Sample, relevant_from: float | None) -> Sample:

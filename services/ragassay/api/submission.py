@@ -33,7 +33,7 @@ REFUSED = {
         (_OPERATOR, "see: ragassay serve --help"),
     ),
     **dict.fromkeys(("plugin", "plugins", "import", "callable", "module"), (_CODE, "see: GET /v1/metrics")),
-    **dict.fromkeys(("data", "systems"), (_ROWS, _SAMPLES)),
+    **dict.fromkeys(("data", "corpus", "systems"), (_ROWS, _SAMPLES)),
     **dict.fromkeys(("format", "map", "duplicates", "limit"), (f"{_ROWS}, so this says nothing", _SAMPLES)),
     "output": ("the service writes no file for a caller", "fetch the report: GET /v1/jobs/ID/report"),
 }

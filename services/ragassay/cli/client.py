@@ -156,7 +156,7 @@ def _body(configuration: Configuration) -> bytes:
     if configuration.systems:
         what = "a job takes the responses that are in DATA, so 'systems' can't be sent"
         raise BadSettings(what, hint="use: ragassay evaluate")
-    reading = {"data", "systems", "format", "map", "duplicates", "limit", "output"}
+    reading = {"data", "corpus", "systems", "format", "map", "duplicates", "limit", "output"}
     dataset = load(
         configuration.data,
         format=configuration.format,

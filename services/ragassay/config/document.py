@@ -5,13 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, Tag
 
 from ragassay.gates import GateList, TestName
 from ragassay.models import Budget, JobSpec, Noun, Price
 from ragassay.stats import Correction
+from ragassay.strategies.options import KEYS, WORD, WORD_OR_KEYS, SystemConfig
 
 _JOB = JobSpec()
+
+
+SystemChoice = Annotated[Annotated[Path, Tag(WORD)] | Annotated[SystemConfig, Tag(KEYS)], WORD_OR_KEYS]
 
 
 class Statistics(Noun):
@@ -45,9 +49,10 @@ class Configuration(Noun):
         str | None, Field(min_length=1, max_length=200, description="name of the runs; default: that of the data")
     ] = None
     data: Annotated[Path | None, Field(description="queries, with or without responses")] = None
-    systems: dict[str, Path] = Field(
+    corpus: Annotated[Path | None, Field(description="passages that built-in systems search, as JSON lines")] = None
+    systems: dict[str, SystemChoice] = Field(
         default_factory=dict,
-        description="responses of each system by its name; without any, those in the data are `default`",
+        description="by its name, a file of responses or a built-in system; without any, the responses in the data",
     )
     format: Annotated[
         Literal["auto", "json", "jsonl", "csv", "tsv", "parquet", "trec"], Field(description="format of the files")
@@ -97,7 +102,10 @@ class Configuration(Noun):
     )
     statistics: Annotated[Statistics, Field(description="how far numbers are trusted")] = Statistics()
     performance: Annotated[Performance, Field(description="how fast it goes; changes no number")] = Performance()
-    budget: Annotated[Budget, Field(description="the most that judge calls may spend; then the run waits")] = Budget()
+    budget: Annotated[
+        Budget,
+        Field(description="the most that judge calls, and answers of built-in systems, may spend; then the run waits"),
+    ] = Budget()
     baseline: Annotated[
         str | None,
         Field(

@@ -18,6 +18,7 @@ from ragassay.metrics import parse
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.models import Price
 from ragassay.stats import stop_rule
+from ragassay.strategies.options import KEYS, WORD, AnswerModel, RetrievalConfig, Route, SystemConfig, Weights
 
 Place: TypeAlias = tuple[str | int, ...]
 NO_OPTIONS = {
@@ -71,7 +72,7 @@ def resolve(layers: Sequence[Layer]) -> Configuration:
     try:
         configuration = Configuration.model_validate_json(json.dumps(given), strict=True)
     except ValidationError as error:
-        raise _first(error, where) from None
+        raise first_problem(error, where) from None
     _check(configuration, where)
     return configuration
 
@@ -93,16 +94,20 @@ def _check(configuration: Configuration, where: typing.Callable[[Place], str]) -
         raise
 
 
-def _first(error: ValidationError, where: typing.Callable[[Place], str]) -> BadSettings:
-    """The first thing that is wrong, in plain words; how many more there are."""
+def first_problem(
+    error: ValidationError, where: typing.Callable[[Place], str], model: type[BaseModel] = Configuration
+) -> BadSettings:
+    """The first thing in a document of ``model`` that is wrong, in plain words; how many more there are."""
     found = error.errors(include_url=False)
-    one, more = found[0], f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    place: Place = tuple(one["loc"])
+    # A key that is misspelt is also one that is missing: the misspelling comes first.
+    one = next((error for error in found if error["type"] == "extra_forbidden"), found[0])
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    place: Place = tuple(key for key in one["loc"] if key not in (WORD, KEYS))
     at = where(place)
     name = ".".join(map(str, place))
     if one["type"] == "extra_forbidden":
         key = str(place[-1])
-        return BadSettings(f"unknown key {name[:100]}{more}", where=at, hint=_suggestion(key, place))
+        return BadSettings(f"unknown key {name[:100]}{more}", where=at, hint=_suggestion(key, place, model))
     label = "" if at.startswith("--") else f"{name}: "
     if one["type"] == "missing":
         return BadSettings(f"{name} is missing{more}", where=at)
@@ -125,7 +130,11 @@ _WORDS = {
 }
 
 
-def _suggestion(key: str, place: Place) -> str:
+def _suggestion(key: str, place: Place, model: type[BaseModel]) -> str:
+    if model is not Configuration:
+        known = sorted(_at(model, place[:-1]).model_fields)
+        near = difflib.get_close_matches(key.lower(), known, n=1, cutoff=0.6)
+        return f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
     stem = key.lower().removesuffix("_usd").removesuffix("_size")
     if stem in NO_OPTIONS:
         return NO_OPTIONS[stem]
@@ -141,8 +150,21 @@ def _suggestion(key: str, place: Place) -> str:
 
 def _keys_at(place: Place) -> list[str]:
     models: dict[str, type[BaseModel]] = {**SECTIONS, "gates": Gate, "prices": Price}
+    if place and place[0] == "systems":
+        models = {"use": RetrievalConfig, "routes": Route, "weights": Weights, "answer": AnswerModel}
+        inner = next((key for key in reversed(place) if key in models), "")
+        return sorted(models.get(str(inner), SystemConfig).model_fields)
     model = models.get(str(place[0]), Configuration) if place else Configuration
     return sorted(model.model_fields)
+
+
+def _at(model: type[BaseModel], place: Place) -> type[BaseModel]:
+    """The model of the section that stands at ``place`` in a document of ``model``."""
+    for key in place:
+        field = model.model_fields.get(str(key))
+        kinds = (field.annotation, *typing.get_args(field.annotation)) if field else ()
+        model = next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), model)
+    return model
 
 
 def _shown(value: Any) -> str:

@@ -1,0 +1,100 @@
+"""What retrievers search: passages with an id, a text and, where there is one, a title."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import orjson
+from pydantic import ValidationError
+
+from ragassay.errors import BadData, NotFound
+from ragassay.models import Id, Noun
+
+_SHAPE = '{"id": "...", "text": "...", "title": "..."}'
+
+
+class Passage(Noun):
+    """One unit of retrieval."""
+
+    id: Id
+    text: str
+    title: str = ""
+
+    @property
+    def full(self) -> str:
+        """Title and text as one text."""
+        return f"{self.title.rstrip('.')}. {self.text}" if self.title.strip() else self.text
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Passages in the order of their ids. ``digest``: SHA-256 of the passages, whatever file and order they came in."""
+
+    passages: tuple[Passage, ...]
+    digest: str
+
+    @classmethod
+    def of(cls, passages: Iterable[Passage]) -> Corpus:
+        """The corpus of these passages; raises BadData on an id that comes twice, and where there is no passage."""
+        ordered = tuple(sorted(passages, key=lambda passage: passage.id))
+        if not ordered:
+            raise BadData(["a corpus without passages"], hint=f"give at least one line such as {_SHAPE}")
+        for one, following in pairwise(ordered):
+            if one.id == following.id:
+                raise BadData([f"passage id {one.id!r} comes twice"])
+        digest = hashlib.sha256()
+        for passage in ordered:
+            digest.update(orjson.dumps([passage.id, passage.title, passage.text], option=orjson.OPT_APPEND_NEWLINE))
+        return cls(ordered, digest.hexdigest())
+
+    @classmethod
+    def read(cls, path: Path) -> Corpus:
+        """The corpus in a JSON Lines file: ``id`` (or ``_id``), ``text``, and ``title`` where there is one.
+
+        Other fields are left alone. Raises NotFound, and BadData that lists every bad line with file and line.
+        """
+        if not path.is_file():
+            raise NotFound(f"{path}: there is no such corpus")
+        found: list[Passage] = []
+        problems: list[str] = []
+        lines: dict[str, int] = {}
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if not line.strip():
+                    continue
+                try:
+                    found.append(_passage(line))
+                except ValueError as error:
+                    problems.append(f"{path}:{number}: {error}")
+                    continue
+                first = lines.setdefault(found[-1].id, number)
+                if first != number:
+                    problems.append(f"{path}:{number}: passage id {found[-1].id!r} stands in line {first} already")
+        if problems:
+            raise BadData(problems, hint=f"a line should be {_SHAPE}")
+        if not found:
+            raise BadData([f"{path}: holds no passage"], hint=f"a line should be {_SHAPE}")
+        return cls.of(found)
+
+
+def _passage(line: bytes) -> Passage:
+    """A line as a passage; raises ValueError that says in a few words what is wrong."""
+    try:
+        row: Any = orjson.loads(line.removeprefix(b"\xef\xbb\xbf"))
+    except orjson.JSONDecodeError as error:
+        raise ValueError(f"not JSON ({error})") from None
+    if not isinstance(row, dict):
+        raise ValueError("not a JSON object")  # noqa: TRY004 - the caller lists what is wrong with a line
+    values = {"id": row.get("id", row.get("_id")), "text": row.get("text"), "title": row.get("title") or ""}
+    if missing := [key for key in ("id", "text") if values[key] is None]:
+        raise ValueError(f"{' and '.join(missing)} missing")
+    try:
+        return Passage(**values)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise ValueError(f"{first['loc'][0]}: {first['msg'].lower()}") from None
