@@ -12,7 +12,8 @@ from ragassay import benchmark
 from ragassay.documents import Report
 from ragassay.errors import BadSettings, BudgetReached, Conflict, NothingToEvaluate, Unavailable
 from ragassay.jobs import Jobs
-from ragassay.models import Budget, Call, JobSpec, Judgement, Reply, SentenceVerdict, Usage, Verdict
+from ragassay.models import Budget, JobSpec, Judgement, SentenceVerdict, Usage, Verdict
+from ragassay.seams import Call, Reply
 from ragassay.store.folder import FolderStore
 from ragassay.store.redis import MOST_DEATHS, Claim, RedisStore
 from ragassay.store.redis_ledger import RedisLedger
