@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, zip_longest
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,7 @@ _NEWLINE = ord("\n")
 _GZIP, _BOM = b"\x1f\x8b", b"\xef\xbb\xbf"
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """What the fields of a line are: how many, and which holds the number."""
 
     name: str
@@ -63,8 +62,7 @@ class Layout:
 QRELS, RUN = Layout("qrels", 4, 3), Layout("run", 6, 4)
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """A file to read from any place: a plain one where it lies, a compressed one or a pipe from memory.
 
     ``original`` is the file whose lines these are in another order; it is what errors point into.
@@ -203,8 +201,7 @@ class Ids:
         return np.flatnonzero(changed)
 
 
-@dataclass(frozen=True)
-class Lines:
+class Lines(NamedTuple):
     """Consecutive lines as columns. ``first``: the lines at which the query changes; ``queries``: its id at each."""
 
     queries: list[bytes]
