@@ -104,10 +104,11 @@ class Source(NamedTuple):
 
     def pieces(self, size: int) -> list[tuple[int, int]]:
         """Spans of about ``size`` bytes that begin where the query changes."""
+        bounds = [self.begin]
         with self.open() as file:
-            cuts = {self._cut(file, place) for place in range(self.begin + size, self.size, size)}
-        bounds = sorted({self.begin, self.size, *cuts})
-        return list(pairwise(bounds))
+            while bounds[-1] + size < self.size:
+                bounds.append(self._cut(file, bounds[-1] + size))
+        return list(pairwise(dict.fromkeys([*bounds, self.size])))
 
     def _cut(self, file: io.BufferedReader | io.BytesIO, place: int) -> int:
         file.seek(place)
