@@ -25,7 +25,8 @@ from ragassay.errors import BadSettings, NothingToEvaluate
 from ragassay.ledger import DryLedger
 from ragassay.metrics import METRICS, Metric, parse
 from ragassay.metrics.accuracy import AccuracyRule
-from ragassay.models import JobSpec, Response, Sample, Strategy, Usage
+from ragassay.models import JobSpec, Response, Sample, Usage
+from ragassay.seams import Strategy
 from ragassay.stopping import Scores, Watch
 from ragassay.store.folder import FolderStore, Manifest, Run, new_run_id
 from ragassay.strategies.answering import extract

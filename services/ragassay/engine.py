@@ -15,8 +15,9 @@ from typing import Any, TypeVar
 from ragassay.ledger import ScopedLedger
 from ragassay.metrics import Chunk, Metric, parse
 from ragassay.metrics.accuracy import AccuracyRule
-from ragassay.models import HALF_LIFE_DAYS, Embedder, Judge, Judgement, Ledger, Result, Sample, Score, Strategy
+from ragassay.models import HALF_LIFE_DAYS, Judgement, Result, Sample, Score
 from ragassay.prices import Prices
+from ragassay.seams import Embedder, Judge, Ledger, Strategy
 from ragassay.strategies.recorded import Recorded
 
 T = TypeVar("T")

@@ -123,14 +123,14 @@ def _mean(column: Array) -> float | None:
 
 def _say_counts(found: Retrieved, values: dict[str, Array], run: str) -> None:
     counts = [
-        (found.unjudged, f"queries of {run} have no judgments and are left out"),
-        (int((found.lengths == 0).sum()), f"judged queries are not in {run} and score 0"),
+        (found.unjudged, f"queries of {run} without judgments, left out"),
+        (int((found.lengths == 0).sum()), f"judged queries that {run} lacks, scored 0"),
     ]
     for name, column in values.items():
-        counts.append((int((column != column).sum()), f"queries are left out of {name}, which is undefined for them"))
+        counts.append((int((column != column).sum()), f"queries left out of {name}, undefined there"))
     for count, what in counts:
         if count:
-            sys.stderr.write(f"{count} {what}\n")
+            sys.stderr.write(f"{what}: {count}\n")
 
 
 def _print_json(

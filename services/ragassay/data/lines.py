@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ragassay.data.decimals import PAD, Array, Indexes, Text, Words, number, numbers
 from ragassay.errors import BadData, BadInput
 
-BLOCK = 1 << 19  # bytes; what is made of a block should fit into a core's cache
+BLOCK = 1 << 20  # bytes: so many lines that calling numpy costs little, so few that arrays stay in a core's cache
 LARGEST_GRADE = 1000  # 2^grade must stay a number
 LONGEST_ID = 1024
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
@@ -65,13 +65,17 @@ QRELS, RUN = Layout("qrels", 4, 3), Layout("run", 6, 4)
 
 @dataclass(frozen=True)
 class Source:
-    """A file to read from any place: a plain one where it lies, a compressed one or a pipe from memory."""
+    """A file to read from any place: a plain one where it lies, a compressed one or a pipe from memory.
+
+    ``original`` is the file whose lines these are in another order; it is what errors point into.
+    """
 
     path: str
     layout: Layout
     size: int
     begin: int = 0
     content: bytes | None = None
+    original: Source | None = None
 
     @classmethod
     def of(cls, path: str, layout: Layout) -> Source:
@@ -119,6 +123,9 @@ class Source:
 
     def refuse(self, begin: int, raw: bytearray) -> NoReturn:
         """Raise BadData for the first line of ``raw``, which stands at ``begin``, that does not fit."""
+        if self.original:
+            with self.original.open() as file:
+                self.original.refuse(0, bytearray(file.read().removeprefix(_BOM)))
         with self.open() as file:
             file.seek(self.begin)
             first, left = 1, begin - self.begin
@@ -131,8 +138,9 @@ class Source:
 
     def lines_of(self, query: bytes, document: bytes) -> list[int]:
         """The numbers of the lines about a document for a query."""
-        with self.open() as file:
-            file.seek(self.begin)
+        source = self.original or self
+        with source.open() as file:
+            file.seek(source.begin)
             return [n for n, line in enumerate(file, 1) if line.split()[0:3:2] == [query, document]]
 
 

@@ -17,7 +17,7 @@ from ragassay.data.decimals import Array, Indexes, Words
 from ragassay.data.lines import QRELS, RUN, Ids, Lines, Source, read
 from ragassay.errors import BadData
 
-PIECE = 1 << 23  # bytes that a thread takes at a time
+PIECE = 1 << 22  # bytes that a thread takes at a time
 _ODD = 0x9E3779B97F4A7C15
 T = TypeVar("T")
 R = TypeVar("R")
@@ -101,11 +101,12 @@ def read_run(path: str, qrels: Qrels) -> Retrieved:
     query has twice.
     """
     source = Source.of(path, RUN)
-    found, seen = _join(source, source, qrels)
+    try:
+        found, seen = _join(source, qrels)
+    except _Scattered:
+        found, seen = _join(_gathered(source), qrels)
     if not seen:
         raise BadData([f"{path}: no line in the run file"])
-    if len(set(seen)) < len(seen):  # the lines of a query do not stand together
-        found, seen = _join(_gathered(source), source, qrels)
     rows, ranks, grades, queries, lengths = (np.concatenate(column) for column in zip(*found, strict=True))
     whole = np.zeros(len(qrels.queries), np.int64)
     whole[queries] = lengths
@@ -113,15 +114,19 @@ def read_run(path: str, qrels: Qrels) -> Retrieved:
     return Retrieved(qrels, whole, rows[order], ranks[order], grades[order], len(seen) - len(queries))
 
 
-def _join(
-    source: Source, original: Source, qrels: Qrels
-) -> tuple[list[tuple[Indexes, Indexes, Array, Indexes, Indexes]], list[bytes]]:
+class _Scattered(Exception):
+    """The lines of a query do not stand together."""
+
+
+def _join(source: Source, qrels: Qrels) -> tuple[list[tuple[Indexes, Indexes, Array, Indexes, Indexes]], list[bytes]]:
     """For each block its judged documents (query, rank, grade) and its judged queries (query, length); all queries seen."""
     numbers = {name: n for n, name in enumerate(qrels.queries)}
 
     def piece(span: tuple[int, int]) -> tuple[list[tuple[Indexes, Indexes, Array, Indexes, Indexes]], list[bytes]]:
         slots, found, seen = _Slots(), [], []
         for block in read(source, *span):
+            if len(set(block.queries)) < len(block.queries):
+                raise _Scattered
             rows = np.repeat(np.arange(len(block.first)), block.lengths)
             queries = np.array([numbers.get(name, -1) for name in block.queries])
             known = np.flatnonzero(queries >= 0)
@@ -131,7 +136,7 @@ def _join(
             lines, again = slots.match(rows, block.documents, wanted, qrels.documents[judged])
             if len(again):
                 one = int(again[0, 0])
-                _refuse_twice(original, block.queries[rows[one]], block.documents.text(one), "is there twice")
+                _refuse_twice(source, block.queries[rows[one]], block.documents.text(one), "is there twice")
             hit = np.flatnonzero(lines >= 0)
             row = wanted[hit]
             ranks = _places(block, rows)[lines[hit]] - block.first[row]
@@ -140,7 +145,10 @@ def _join(
         return found, seen
 
     pieces = _each(piece, source.pieces(PIECE))
-    return [block for found, _ in pieces for block in found], [name for _, seen in pieces for name in seen]
+    queries = [name for _, seen in pieces for name in seen]
+    if len(set(queries)) < len(queries):
+        raise _Scattered
+    return [block for found, _ in pieces for block in found], queries
 
 
 def _places(block: Lines, rows: Indexes) -> Indexes:
@@ -166,7 +174,7 @@ def _gathered(source: Source) -> Source:
             for name in line.split(None, 1)[:1]:
                 groups.setdefault(name, []).append(line if line.endswith(b"\n") else line + b"\n")
     content = b"".join(line for lines in groups.values() for line in lines)
-    return Source(source.path, source.layout, len(content), 0, content)
+    return Source(source.path, source.layout, len(content), 0, content, source)
 
 
 def _refuse_twice(source: Source, query: bytes, document: bytes, what: str) -> NoReturn:

@@ -14,8 +14,9 @@ from ragassay.errors import BadInput
 from ragassay.judges.sentences import sentences
 from ragassay.judges.words import content
 from ragassay.llm import Completes
-from ragassay.models import Call, Ledger, Sample
+from ragassay.models import Sample
 from ragassay.prompts import load
+from ragassay.seams import Call, Ledger
 from ragassay.strategies.builtin import Answer
 
 SENTENCES = 2  # of an extracted answer

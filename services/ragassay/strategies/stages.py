@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ragassay.errors import BadInput, BadSettings
 from ragassay.judges import words
-from ragassay.models import Embedder
+from ragassay.seams import Embedder
 from ragassay.strategies import wording
 from ragassay.strategies.corpus import Corpus, Passage
 from ragassay.strategies.options import RetrievalConfig
