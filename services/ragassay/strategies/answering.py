@@ -103,7 +103,7 @@ class Generative:
         return Answer(
             text,
             latency_ms=spent.latency_ms,
-            model=reply.model or self._llm.model,
+            model=self._llm.model,
             input_tokens=spent.input_tokens,
             output_tokens=spent.output_tokens,
             cost_usd=spent.cost_usd,
