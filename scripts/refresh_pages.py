@@ -34,8 +34,7 @@ def output(command: str, folder: str) -> str:
 def refreshed(text: str, before: tuple[str, ...]) -> str:
     """A page's text with fresh outputs, made in order in one new folder that holds the example files."""
     with tempfile.TemporaryDirectory() as folder:
-        for example in (ROOT / "examples").iterdir():
-            shutil.copy(example, folder)
+        shutil.copytree(ROOT / "examples", folder, dirs_exist_ok=True)
         for command in before:
             output(command, folder)
         return BLOCK.sub(lambda m: m[1] + output(m["command"], folder).strip("\n") + m[4], text)

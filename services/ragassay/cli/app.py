@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import typer
 
-from ragassay.cli import client, compare, data, evaluate, gate, init, look, service, trend
+from ragassay.cli import ab, client, compare, data, evaluate, gate, init, look, service, trend
 from ragassay.errors import AssayError, BadData
 
 app = typer.Typer(
@@ -19,6 +19,7 @@ app = typer.Typer(
 app.command("evaluate")(evaluate.evaluate)
 app.command("demo")(evaluate.demo)
 app.command("compare")(compare.compare)
+app.command("ab")(ab.ab)
 app.command("gate")(gate.gate)
 app.command("trend")(trend.trend)
 app.command("init")(init.init)

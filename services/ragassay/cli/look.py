@@ -46,11 +46,14 @@ def _form(metric: object) -> str:
 
 
 def schema(
-    document: Annotated[str, typer.Argument(help="report, comparison, gates, trend, config, sample, response or job.")],
+    document: Annotated[
+        str, typer.Argument(help="report, comparison, gates, trend, ab, ab-config, config, sample, response or job.")
+    ],
 ) -> None:
     """Print the JSON schema of a document."""
     import orjson
 
+    from ragassay.ab import Recipe, Trial
     from ragassay.comparisons import Comparison
     from ragassay.config import Configuration
     from ragassay.documents import Report
@@ -63,6 +66,8 @@ def schema(
         "comparison": Comparison,
         "gates": GateReport,
         "trend": Trend,
+        "ab": Trial,
+        "ab-config": Recipe,
         "config": Configuration,
         "sample": Sample,
         "response": Response,

@@ -2,8 +2,8 @@
 
 from ragassay.config.document import Configuration, Performance, Statistics
 from ragassay.config.environment import environment
-from ragassay.config.layers import Layer, resolve
-from ragassay.config.reading import FILE_NAME, find, read
+from ragassay.config.layers import Layer, first_problem, resolve
+from ragassay.config.reading import FILE_NAME, find, parse, read
 from ragassay.config.template import template
 
 __all__ = [
@@ -14,6 +14,8 @@ __all__ = [
     "Statistics",
     "environment",
     "find",
+    "first_problem",
+    "parse",
     "read",
     "resolve",
     "template",

@@ -71,7 +71,7 @@ def resolve(layers: Sequence[Layer]) -> Configuration:
     try:
         configuration = Configuration.model_validate_json(json.dumps(given), strict=True)
     except ValidationError as error:
-        raise _first(error, where) from None
+        raise first_problem(error, where) from None
     _check(configuration, where)
     return configuration
 
@@ -93,8 +93,10 @@ def _check(configuration: Configuration, where: typing.Callable[[Place], str]) -
         raise
 
 
-def _first(error: ValidationError, where: typing.Callable[[Place], str]) -> BadSettings:
-    """The first thing that is wrong, in plain words; how many more there are."""
+def first_problem(
+    error: ValidationError, where: typing.Callable[[Place], str], model: type[BaseModel] = Configuration
+) -> BadSettings:
+    """The first thing in a document of ``model`` that is wrong, in plain words; how many more there are."""
     found = error.errors(include_url=False)
     one, more = found[0], f" (and {len(found) - 1} more)" if len(found) > 1 else ""
     place: Place = tuple(one["loc"])
@@ -102,7 +104,7 @@ def _first(error: ValidationError, where: typing.Callable[[Place], str]) -> BadS
     name = ".".join(map(str, place))
     if one["type"] == "extra_forbidden":
         key = str(place[-1])
-        return BadSettings(f"unknown key {name[:100]}{more}", where=at, hint=_suggestion(key, place))
+        return BadSettings(f"unknown key {name[:100]}{more}", where=at, hint=_suggestion(key, place, model))
     label = "" if at.startswith("--") else f"{name}: "
     if one["type"] == "missing":
         return BadSettings(f"{name} is missing{more}", where=at)
@@ -125,7 +127,11 @@ _WORDS = {
 }
 
 
-def _suggestion(key: str, place: Place) -> str:
+def _suggestion(key: str, place: Place, model: type[BaseModel]) -> str:
+    if model is not Configuration:
+        known = sorted(_at(model, place[:-1]).model_fields)
+        near = difflib.get_close_matches(key.lower(), known, n=1, cutoff=0.6)
+        return f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
     stem = key.lower().removesuffix("_usd").removesuffix("_size")
     if stem in NO_OPTIONS:
         return NO_OPTIONS[stem]
@@ -143,6 +149,15 @@ def _keys_at(place: Place) -> list[str]:
     models: dict[str, type[BaseModel]] = {**SECTIONS, "gates": Gate, "prices": Price}
     model = models.get(str(place[0]), Configuration) if place else Configuration
     return sorted(model.model_fields)
+
+
+def _at(model: type[BaseModel], place: Place) -> type[BaseModel]:
+    """The model of the section that stands at ``place`` in a document of ``model``."""
+    for key in place:
+        field = model.model_fields.get(str(key))
+        kinds = (field.annotation, *typing.get_args(field.annotation)) if field else ()
+        model = next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), model)
+    return model
 
 
 def _shown(value: Any) -> str:

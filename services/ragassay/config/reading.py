@@ -26,12 +26,20 @@ def find(folder: Path) -> Path | None:
 
 
 def read(path: Path) -> Layer:
-    """The values in a YAML or TOML file. Paths are made relative to its folder.
+    """The values in a YAML or TOML file, as ``parse`` gives them. Paths are made relative to its folder."""
+    if not path.is_file():
+        raise NotFound(f"{path}: there is no such file", hint="write one: ragassay init")
+    layer = parse(path)
+    return Layer(_rebased(layer.values, path.parent), layer.name, layer.places)
+
+
+def parse(path: Path) -> Layer:
+    """The values in a YAML or TOML file, as they stand there.
 
     Raises NotFound, and BadSettings that names the line: not YAML or TOML, a key twice, an alias, NaN or infinity.
     """
     if not path.is_file():
-        raise NotFound(f"{path}: there is no such file", hint="write one: ragassay init")
+        raise NotFound(f"{path}: there is no such file")
     if path.stat().st_size > LARGEST_FILE:
         raise BadSettings(f"is larger than {LARGEST_FILE:,} bytes", where=str(path))
     try:
@@ -39,10 +47,9 @@ def read(path: Path) -> Layer:
     except UnicodeDecodeError as error:
         raise BadSettings(f"is not UTF-8 text (byte {error.start})", where=str(path)) from None
     try:
-        layer = _toml(text, path) if path.suffix == ".toml" else _yaml(text, path)
+        return _toml(text, path) if path.suffix == ".toml" else _yaml(text, path)
     except RecursionError:
         raise BadSettings("is nested too deeply", where=str(path)) from None
-    return Layer(_rebased(layer.values, path.parent), layer.name, layer.places)
 
 
 def _toml(text: str, path: Path) -> Layer:

@@ -30,7 +30,7 @@ def export(report: Report) -> bytes:
                 f: getattr(getattr(system, f), row) for f in ("latency_ms", "input_tokens", "output_tokens", "cost_usd")
             }
             cells = {"row": row, "system": name, **means}
-            writer.writerow([*(_cell(cells.get(field)) for field in FIELDS), *map(_cell, figures), ""])
+            writer.writerow([*(cell(cells.get(field)) for field in FIELDS), *map(cell, figures), ""])
     for system in report.systems.values():
         for result in system.results:
             writer.writerow(_query_row(result, metrics))
@@ -46,10 +46,10 @@ def _query_row(result: Result, metrics: tuple[str, ...]) -> list[str]:
         "evaluation_cost_usd": result.evaluation.cost_usd,
     }
     missing = "; ".join(f"{m}: {result.scores[m].reason}" for m in metrics if result.scores[m].value is None)
-    return [*(_cell(cells[f]) for f in FIELDS), *(_cell(result.scores[m].value) for m in metrics), _cell(missing)]
+    return [*(cell(cells[f]) for f in FIELDS), *(cell(result.scores[m].value) for m in metrics), cell(missing)]
 
 
-def _cell(value: object) -> str:
+def cell(value: object) -> str:
     """Text that a spreadsheet will not run: what could start a formula gets a quote, unless it is a number."""
     text = "" if value is None else str(value)
     return f"'{text}" if text[:1] in tuple("=+-@\t\r") and text and not _NUMBER.fullmatch(text) else text

@@ -1,0 +1,90 @@
+"""``ragassay ab``: two retrieval configurations on the same queries, offline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ragassay.errors import BadSettings
+
+if TYPE_CHECKING:
+    from ragassay.ab import Trial
+
+Queries = Annotated[Path, typer.Option("--queries", metavar="TSV", help="Lines of: query id, tab, text. No header.")]
+Truth = Annotated[
+    Path, typer.Option("--truth", metavar="TSV", help="Lines of: query id, tab, document id, tab, grade. No header.")
+]
+ConfigA = Annotated[str, typer.Option("--configA", metavar="YAML", help="How A retrieves, or its run.")]
+ConfigB = Annotated[str, typer.Option("--configB", metavar="YAML", help="How B retrieves, or its run.")]
+K = Annotated[int, typer.Option("--k", metavar="K", help="Documents looked at for each query.")]
+Out = Annotated[Path, typer.Option("--out", metavar="JSON", help="Where the document goes.")]
+Csv = Annotated[Path | None, typer.Option("--csv", metavar="CSV", help="Also write a table of the queries.")]
+Traces = Annotated[
+    bool, typer.Option("--emit-traces", help="Write OUT.traces.jsonl where the configurations allow it.")
+]
+
+
+def ab(
+    queries: Queries,
+    truth: Truth,
+    config_a: ConfigA,
+    config_b: ConfigB,
+    out: Out,
+    k: K = 10,
+    csv: Csv = None,
+    emit_traces: Traces = False,
+) -> None:
+    """Compare two retrieval configurations on the same queries, offline; the same input gives the same bytes."""
+    from ragassay import ab
+    from ragassay.files import write_whole
+
+    traces = out.with_name(f"{out.name.removesuffix('.json')}.traces.jsonl")
+    _check_places(
+        [path for path in (out, csv, traces if emit_traces else None) if path],
+        [queries, truth, Path(config_a), Path(config_b)],
+    )
+    outcome = ab.run(queries, truth, config_a, config_b, k=k)
+    written = {out: ab.to_json(outcome.trial)}
+    if csv:
+        written[csv] = ab.to_csv(outcome.trial)
+    if emit_traces:
+        for name, side in outcome.sides.items():
+            if lacks := side.recipe.trace_lacks():
+                typer.echo(f"no traces of {name}: {side.path} does not set {lacks}", err=True)
+        if content := ab.to_traces(outcome):
+            written[traces] = content
+    for path, content in written.items():
+        write_whole(path, content)
+    _print(outcome.trial)
+    for path in written:
+        typer.echo(f"written: {path}")
+
+
+def _check_places(outputs: list[Path], inputs: list[Path]) -> None:
+    """Outputs lie in folders that exist and replace no input, nor each other."""
+    for n, path in enumerate(outputs):
+        if path.is_dir() or not path.parent.is_dir():
+            raise BadSettings(f"output {str(path)!r} is a folder, or lies in none", hint="name a file in a folder")
+        if path.resolve() in {other.resolve() for other in (*inputs, *outputs[:n])}:
+            raise BadSettings(f"output {str(path)!r} is another file of this command", hint="name a new file")
+
+
+def _print(trial: Trial) -> None:
+    from ragassay.conclusions import signed, span
+
+    for warning in trial.warnings:
+        typer.echo(f"warning: {warning}", err=True)
+    found = trial.significance
+    typer.echo(f"{len(trial.per_query)} queries, k = {trial.k}; p of {found.test}, corrected by {found.correction}\n")
+    typer.echo(f"{'':12}{'A':>8}{'B':>8}{'B - A':>9}  {'95 %':<18}{'p':>8}  won/lost/tied")
+    a, b = (trial.systems[name].metrics.macro for name in ("A", "B"))
+    for name, test in found.metrics.items():
+        p = "-" if test.p_corrected is None else f"{test.p_corrected:.3g}{'*' if test.significant else ''}"
+        typer.echo(
+            f"{trial.definitions[name].partition(':')[0]:12}{getattr(a, name):8.3f}{getattr(b, name):8.3f}"
+            f"{signed(getattr(trial.delta.macro, name)):>9}  {span(test.interval):<18}{p:>8}"
+            f"  {test.wins}/{test.losses}/{test.ties}"
+        )
+    typer.echo("")

@@ -1,0 +1,307 @@
+"""``ragassay ab`` as a user types it, on runs and on retrievers."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from math import log2
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from rag import lines
+from ragassay import stats
+
+ROOT = Path(__file__).parents[2]
+FILES = ("--queries", "q.tsv", "--truth", "truth.tsv", "--out", "out.json")
+ASK = ("ab", *FILES, "--configA", "a.yaml", "--configB", "b.yaml")
+ALLOWED = {"perf": {"enabled": True, "metrics": {"report_memory": True}}, "t2": {"quality": {"shadow": True}}}
+
+# q2 comes first in the query file. d3 is judged, and not relevant.
+QUERIES = "q2\thow long?\nq1\thow much?\n"
+TRUTH = "q1\td1\t2\nq1\td2\t1\nq2\td4\t1\nq1\td3\t0\n"
+A = ["q1 Q0 d3 1 9.0 a", "q1 Q0 d1 2 8.0 a", "q2 Q0 d5 1 3.0 a"]
+B = [
+    {"query_id": "q1", "retrieved_doc_ids": ["d1", "d2", "d3"]},
+    {"query_id": "q2", "retrieved_doc_ids": ["d9", "d7", "d4"], "retrieved_scores": [1.0, 2.0, 1.0]},
+]
+
+
+@pytest.fixture
+def two(tmp_path):
+    """Queries, judgments and two configurations that name runs; returns the folder."""
+    (tmp_path / "q.tsv").write_text(QUERIES)
+    (tmp_path / "truth.tsv").write_text(TRUTH)
+    (tmp_path / "a.trec").write_text("\n".join(A) + "\n")
+    lines(tmp_path / "b.jsonl", B)
+    (tmp_path / "a.yaml").write_text("run: a.trec\n")
+    (tmp_path / "b.yaml").write_text("run: b.jsonl\n")
+    return tmp_path
+
+
+def asked(cli, *more):
+    """The document that the command writes."""
+    code, _, err = cli(*ASK, *more)
+    assert code == 0, err
+    return json.loads(Path("out.json").read_bytes())
+
+
+def test_the_document_holds_what_a_hand_finds(cli, two):
+    found = asked(cli)
+    assert list(found) == [
+        "schema_version", "k", "corpus_digest", "queries_digest", "qrels_digest", "run_digests", "definitions",
+        "systems", "delta", "significance", "warnings", "per_query",
+    ]  # fmt: skip
+    assert (found["schema_version"], found["k"], found["corpus_digest"]) == (1, 10, None)
+    for key, file in (("queries_digest", "q.tsv"), ("qrels_digest", "truth.tsv")):
+        assert found[key] == hashlib.sha256((two / file).read_bytes()).hexdigest()
+    assert found["run_digests"]["B"] == hashlib.sha256((two / "b.jsonl").read_bytes()).hexdigest()
+    assert found["definitions"]["ndcg"].startswith("ndcg_exp@10: As ndcg, with gain 2^grade - 1")
+    assert [row["qid"] for row in found["per_query"]] == ["q2", "q1"]
+    second, first = found["per_query"]
+    # grade 2 gains 3, grade 1 gains 1; A has d1 at rank 2 of d1 and d2
+    ideal = 3 / log2(2) + 1 / log2(3)
+    assert first["A"]["hits"] == ["d3", "d1"]
+    assert (first["A"]["recall"], first["A"]["mrr"]) == (0.5, 0.5)
+    assert first["A"]["ndcg"] == pytest.approx((3 / log2(3)) / ideal, abs=1e-12)
+    assert (first["B"]["recall"], first["B"]["mrr"], first["B"]["ndcg"]) == (1, 1, 1)
+    # d7 has the best score; d4 and d9 have the same and stand in the order of their ids
+    assert second["B"]["hits"] == ["d7", "d4", "d9"]
+    assert (second["A"]["recall"], second["B"]["recall"], second["B"]["mrr"]) == (0, 1, 0.5)
+    assert second["delta"] == {"recall": 1, "mrr": 0.5, "ndcg": pytest.approx(1 / log2(3), abs=1e-12)}
+    side = found["systems"]["A"]
+    assert list(side) == ["config_path", "config_digest", "metrics"]
+    assert side["metrics"]["macro"]["recall"] == 0.25
+    assert found["delta"]["macro"]["recall"] == 0.75  # (0 + 1/2) / 2 against 1
+    assert found["delta"]["macro"]["mrr"] == 0.5  # (0 + 1/2) / 2 against (1/2 + 1) / 2
+
+
+def test_k_cuts_the_lists(cli, two):
+    found = asked(cli, "--k", 1)
+    _, first = found["per_query"]
+    assert (first["A"]["hits"], first["A"]["mrr"]) == (["d3"], 0)
+    assert first["B"]["recall"] == 0.5
+    assert found["definitions"]["recall"].startswith("recall@1: ")
+    assert asked(cli, "--k", 10) == asked(cli)
+
+
+def test_the_path_of_a_configuration_stands_as_typed_and_its_digest_is_of_its_meaning(cli, two):
+    plain = asked(cli)["systems"]["A"]
+    (two / "a2.yaml").write_text('# the same\n{"run": "a.trec", "corpus": }\n')
+    again = asked(cli, "--configA", "./a2.yaml")["systems"]["A"]
+    assert (plain["config_path"], again["config_path"]) == ("a.yaml", "./a2.yaml")
+    meaning = hashlib.sha256(b'{"run":"a.trec"}').hexdigest()
+    assert (plain["config_digest"], again["config_digest"]) == (meaning, meaning)
+    (two / "a.yaml").write_text("run: a.trec\nperf: {enabled: true}\n")
+    assert asked(cli)["systems"]["A"]["config_digest"] != meaning
+
+
+def test_csv_has_two_rows_a_query(cli, two):
+    asked(cli, "--csv", "out.csv")
+    rows = (two / "out.csv").read_text().splitlines()
+    assert rows[:3] == [
+        "qid,system,recall,mrr,ndcg,hits",
+        "q2,A,0.0,0.0,0.0,d5",
+        "q2,B,1.0,0.5,0.630929753571,d7 d4 d9",
+    ]
+    assert len(rows) == 5
+
+
+def test_significance_is_that_of_the_paired_test(cli, two):
+    ids = [f"q{n}" for n in range(12)]
+    (two / "q.tsv").write_text("".join(f"{q}\ttext\n" for q in ids))
+    (two / "truth.tsv").write_text("".join(f"{q}\td1\t1\n" for q in ids))
+    # A has the document at rank 2, B at rank 1, but for the last two queries
+    lines(two / "a.jsonl", [{"query_id": q, "retrieved_doc_ids": ["x", "d1"]} for q in ids])
+    lines(
+        two / "b.jsonl", [{"query_id": q, "retrieved_doc_ids": ["d1"] if n < 10 else ["x"]} for n, q in enumerate(ids)]
+    )
+    (two / "a.yaml").write_text("run: a.jsonl")
+    found = asked(cli)["significance"]
+    assert (found["test"], found["seed"], found["correction"]) == ("randomisation", 0, "holm")
+    mrr = found["metrics"]["mrr"]
+    expected = stats.paired([0.5] * 12, [1.0] * 10 + [0.0] * 2, seed=0, bounds=(0, 1))
+    assert mrr["p"] == expected.randomisation.p
+    assert mrr["interval"] == expected.bootstrap.model_dump()
+    assert (mrr["wins"], mrr["losses"], mrr["ties"]) == (10, 2, 0)
+    assert mrr["difference"] == pytest.approx((10 * 0.5 - 2 * 0.5) / 12)
+    # Holm: the least of three p counts three times
+    assert min(m["p_corrected"] for m in found["metrics"].values()) == pytest.approx(
+        3 * min(m["p"] for m in found["metrics"].values())
+    )
+
+
+def test_two_systems_that_are_alike_differ_by_nothing(cli, two):
+    found = asked(cli, "--configB", "a.yaml")
+    assert found["delta"]["macro"] == {"recall": 0, "mrr": 0, "ndcg": 0}
+    assert all(not metric["significant"] for metric in found["significance"]["metrics"].values())
+
+
+def test_metrics_of_zero_are_a_success_and_are_explained(cli, two):
+    (two / "q.tsv").write_text("q1\thow much?\nq2\thow long?\nq3\twhy?\n")
+    (two / "truth.tsv").write_text("q1\td77\t1\nq2\td88\t1\n")
+    code, out, err = cli(*ASK)
+    assert code == 0
+    assert "recall@10" in out
+    assert err.splitlines() == [
+        "warning: no document is judged relevant for 1 query, which scores 0: q3",
+        "warning: A has no document for 1 query, which scores 0: q3",
+        "warning: B has no document for 1 query, which scores 0: q3",
+    ]
+    found = json.loads((two / "out.json").read_bytes())
+    assert found["systems"]["B"]["metrics"]["macro"] == {"recall": 0, "mrr": 0, "ndcg": 0}
+    assert len(found["warnings"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("switches", "lacks"),
+    [
+        (ALLOWED, None),
+        ({**ALLOWED, "t2": {"quality": {"enabled": True}}}, None),
+        ({**ALLOWED, "t2": {"quality": {"enabled": False}}}, "t2.quality.shadow or .enabled"),
+        ({**ALLOWED, "perf": {"enabled": True}}, "perf.metrics.report_memory"),
+        ({**ALLOWED, "perf": {"metrics": {"report_memory": True}}}, "perf.enabled"),
+        ({}, "perf.enabled, perf.metrics.report_memory, t2.quality.shadow or .enabled"),
+    ],
+)
+def test_traces_are_written_only_where_the_configuration_allows_it(cli, two, switches, lacks):
+    (two / "a.yaml").write_text(yaml.safe_dump({"run": "a.trec", **switches}))
+    code, _, err = cli(*ASK, "--emit-traces")
+    assert code == 0
+    said = (
+        "no traces of B: b.yaml does not set perf.enabled, perf.metrics.report_memory, t2.quality.shadow or .enabled\n"
+    )
+    traces = two / "out.traces.jsonl"
+    if lacks:
+        assert err == f"no traces of A: a.yaml does not set {lacks}\n{said}"
+        assert not traces.exists()
+        return
+    assert err == said
+    second, first = map(json.loads, traces.read_text().splitlines())
+    assert (first["qid"], first["system"]) == ("q1", "A")
+    assert first["ranked"][1] == {"rank": 2, "id": "d1", "score": 8.0, "stages": {}, "grade": 2.0}
+    assert first["reason"] == "1 of 2 relevant among 2, the first at rank 2"
+    assert second["reason"] == "none of 1 relevant among 1"
+
+
+def test_no_traces_without_the_option(cli, two):
+    for name in ("a", "b"):
+        (two / f"{name}.yaml").write_text(yaml.safe_dump({"run": "a.trec", **ALLOWED}))
+    (two / "q.tsv").write_text(f"{QUERIES}q3\twhy?\nq4\twho?\n")
+    (two / "truth.tsv").write_text(f"{TRUTH}q4\td1\t1\n")
+    asked(cli)
+    assert not (two / "out.traces.jsonl").exists()
+    asked(cli, "--emit-traces")
+    rows = [json.loads(line) for line in (two / "out.traces.jsonl").read_text().splitlines()]
+    assert [(row["qid"], row["system"]) for row in rows[:3]] == [("q2", "A"), ("q2", "B"), ("q1", "A")]
+    assert [row["reason"] for row in rows[4::2]] == ["nothing is judged relevant", "nothing came; 1 relevant"]
+
+
+ELSEWHERE = """
+import os, runpy, socket, sys, time
+def forbidden(*_, **__):
+    raise AssertionError("no network and no clock")
+socket.socket.connect = socket.socket.bind = socket.getaddrinfo = socket.create_connection = forbidden
+time.time = time.time_ns = lambda: 86_400 * int(os.environ["PYTHONHASHSEED"])
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def elsewhere(folder, seed, *arguments):
+    """The script in a process of its own: no network, another day, another order of sets. Returns all it wrote."""
+    script = [sys.executable, "-c", ELSEWHERE, ROOT / "scripts" / "rq_eval.py", *FILES, *arguments]
+    environment = {**os.environ, "PYTHONHASHSEED": str(seed)}
+    done = subprocess.run(script, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, *((folder / f"out.{kind}").read_bytes() for kind in ("json", "csv", "traces.jsonl"))
+
+
+def test_all_bytes_are_the_same_in_every_process_without_network_or_clock(cli, two):
+    (two / "a.yaml").write_text(yaml.safe_dump({"run": "a.trec", **ALLOWED}))
+    options = ("--configA", "a.yaml", "--configB", "b.yaml", "--csv", "out.csv", "--emit-traces")
+    first = elsewhere(two, 1, *options)
+    assert elsewhere(two, 2, *options) == first
+    asked(cli, *options)
+    assert (two / "out.json").read_bytes() == first[1]
+
+
+BAD = {
+    "no queries": ({"q.tsv": "  \n"}, [], "q.tsv: the file is empty"),
+    "no tab": ({"q.tsv": "q1\thow much?\nq2 how long?\n"}, [], "q.tsv:2: a line is a query id, a tab"),
+    "two tabs": ({"q.tsv": "q1\thow\tmuch?\n"}, [], "q.tsv:1: a line is a query id, a tab"),
+    "no text": ({"q.tsv": "q1\t \n"}, [], "q.tsv:1: a line is"),
+    "query twice": ({"q.tsv": f"{QUERIES}\nq1\tx\n"}, [], "q.tsv:4: query 'q1' is there twice"),
+    "not text": ({"q.tsv": b"q1\t\xff\n"}, [], "q.tsv: is not UTF-8 text (byte 3)"),
+    "no query file": ({}, ["--queries", "no.tsv"], "no.tsv: there is no such file"),
+    "query folder": ({}, ["--queries", "."], "can't be read: Is a directory"),
+    "no judgments": ({"truth.tsv": ""}, [], "truth.tsv: the file is empty"),
+    "TREC judgments": ({"truth.tsv": "q1\t0\td1\t1\n"}, [], "truth.tsv:1: a line is a query id, a document id"),
+    "no document": ({"truth.tsv": "q1\t\t1\n"}, [], "truth.tsv:1: a line is"),
+    "header": ({"truth.tsv": "qid\tdoc\trel\n"}, [], "truth.tsv:1: the grade is 'rel'; write a number up to 100, and no header"),
+    "no number": ({"truth.tsv": "q1\td1\tnan\n"}, [], "truth.tsv:1: the grade is 'nan'"),
+    "huge grade": ({"truth.tsv": "q1\td1\t101\n"}, [], "truth.tsv:1: the grade is '101'"),
+    "unknown query": ({"truth.tsv": f"{TRUTH}q9\td1\t1\n"}, [], "truth.tsv:5: query 'q9' is not among the queries"),
+    "judged twice": ({"truth.tsv": f"{TRUTH}q1\td1\t0\n"}, [], "truth.tsv:5: document 'd1' is judged twice"),
+    "k of 0": ({}, ["--k", 0], "k must be a whole number from 1 to 1,000,000, not 0"),
+    "k below 0": ({}, ["--k", -3], "k must be a whole number from 1 to 1,000,000, not -3"),
+    "k in words": ({}, ["--k", "ten"], "Invalid value for '--k'"),
+    "no configuration": ({}, ["--configA", "no.yaml"], "no.yaml: there is no such file"),
+    "empty configuration": ({"a.yaml": ""}, [], "a.yaml: "),
+    "unknown key": ({"a.yaml": "perf:\n  enabeld: true\n"}, [], "a.yaml:2: unknown key perf.enabeld; did you mean enabled?"),
+    "unknown deep key": ({"a.yaml": "t2: {quality: {loud: true}}\n"}, [], "unknown key t2.quality.loud; known: enabled, shadow"),
+    "wrong value": ({"a.yaml": "run: a.trec\nperf: {enabled: 'yes'}\n"}, [], "a.yaml:2: perf.enabled: should be true or false"),
+    "not YAML": ({"a.yaml": "run: [\n"}, [], "a.yaml:2: is not YAML"),
+    "no run": ({"a.yaml": "run: no.trec\n"}, [], "no.trec: there is no such file"),
+    "empty run": ({"a.trec": "\n"}, [], "a.trec: the file is empty"),
+    "run line": ({"a.trec": "q1 Q0 d1 1 9.0\n"}, [], "a.trec:1: a line of a TREC run is: qid Q0 docid rank score tag"),
+    "run score": ({"a.trec": f"{A[0]}\nq1 Q0 d1 1 best a\n"}, [], "a.trec:2: the score is 'best', not a number"),
+    "infinite score": ({"a.trec": "q1 Q0 d1 1 inf a\n"}, [], "a.trec:1: the score is 'inf', not a number"),
+    "listed twice": ({"a.trec": f"{A[0]}\n{A[0]}\n"}, [], "a.trec:2: document 'd3' is listed twice for query 'q1'"),
+    "run's query": ({"a.trec": "q9 Q0 d1 1 9.0 a\n"}, [], "a.trec:1: query 'q9' is not among the queries"),
+    "run's JSON": ({"b.jsonl": "{\n"}, [], "b.jsonl:1"),
+    "no ids in run": ({"b.jsonl": '{"query_id": "q1", "answer": "yes"}\n'}, [], "query 'q1' has no retrieved_doc_ids"),
+    "output is an input": ({}, ["--out", "./a.yaml"], "output 'a.yaml' is another file of this command"),
+    "outputs are one": ({}, ["--csv", "out.json"], "output 'out.json' is another file of this command"),
+    "output folder": ({}, ["--out", "no/out.json"], "output 'no/out.json' is a folder, or lies in none"),
+    "space in id": ({"b.jsonl": '{"query_id": "q1", "retrieved_doc_ids": ["d 1"]}\n'}, ["--csv", "o.csv"], "'d 1' holds a space"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_gives_one_clear_line_and_leaves_nothing(cli, two, case):
+    files, more, says = BAD[case]
+    for name, content in files.items():
+        (two / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    before = {path.name: path.read_bytes() for path in two.iterdir() if path.is_file()}
+    code, out, err = cli(*ASK, *more)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1, err
+    assert says in err, err
+    assert {path.name: path.read_bytes() for path in two.iterdir() if path.is_file()} == before
+
+
+def test_an_option_that_is_missing_is_named(cli, two):
+    code, _, err = cli("ab", "--queries", "q.tsv")
+    assert code == 2
+    assert "--truth" in err
+
+
+def test_files_of_other_systems_are_read(cli, two):
+    plain = asked(cli)["per_query"]
+    (two / "q.tsv").write_bytes(b"\xef\xbb\xbf" + QUERIES.replace("\n", "\r\n").encode() + b"\r\n")
+    (two / "truth.tsv").write_text(f"\n{TRUTH.rstrip()}")
+    assert asked(cli)["per_query"] == plain
+
+
+def test_documents_fit_their_schemas(cli, two):
+    _, schema, _ = cli("schema", "ab")
+    jsonschema.validate(asked(cli), json.loads(schema))
+    _, schema, _ = cli("schema", "ab-config")
+    jsonschema.validate({"run": "a.trec", **ALLOWED}, json.loads(schema))
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"run": "a.trec", "perf": {"on": True}}, json.loads(schema))
