@@ -331,7 +331,7 @@ BAD = {
     "no configuration": ({}, ["--configA", "no.yaml"], "no.yaml: there is no such file"),
     "empty configuration": ({"a.yaml": ""}, [], "a.yaml: give either retrieval"),
     "run and retrieval": ({"a.yaml": "{run: x, retrieval: {kind: bm25}}"}, [], "give either retrieval (how to retrieve) or run"),
-    "unknown option": ({"a.yaml": "retrieval: {kind: bm25, titel_weight: 1}"}, [], "retrieval.titel_weight; did you mean title_weight?"),
+    "unknown option": ({"a.yaml": "retrieval: {kind: bm25, titel_weight: 1}"}, [], "did you mean title_weight?"),
     "idle option": ({"a.yaml": "retrieval: {kind: bm25, rrf_k: 1}"}, [], "a.yaml:1: retrieval: rrf_k: not read by kind bm25"),
     "unknown kind": ({"a.yaml": "retrieval: {kind: bm52}"}, [], "a.yaml:1: retrieval.kind: "),
     "no corpus": ({}, ["--corpus", "no.jsonl"], "no.jsonl: there is no such file"),
