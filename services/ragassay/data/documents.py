@@ -23,19 +23,36 @@ _SHAPES = "the document should be a list of rows, or an object with a list of th
 def read_json(path: Path) -> Source:
     """A list of rows, or an object with ``examples`` or ``queries`` beside ``name``, ``description``, ``metadata``.
 
+    Judgments may lie in a file of their own in the same folder: ``"judgments": "NAME.json"`` beside the queries names
+    it, and it holds ``{"judgments": {query_id: {"relevance_scores": {...}, ...}}}``, the columns that its rows lack.
     A document is read whole, so one of more than 1 GiB is TooLarge. Malformed: BadData with line and column.
     """
+    source = Source(path, counts_lines=False)
+    document, escaped = _document(path)
+    rows = _rows(source, document)
+    beside = source.metadata.get("judgments")
+    if isinstance(beside, str) and beside.endswith(".json"):
+        escaped |= _join_judgments(source, beside, rows)
+    for number, row in enumerate(rows, 1):
+        _add(source, number, row, escaped)
+    header = {"name": source.name, "description": source.description, "metadata": source.metadata}
+    if escaped and (place := _half_a_pair(header)):
+        source.refuse(0, f"{place}: {_HALF}")
+    return source
+
+
+def _document(path: Path) -> tuple[Any, bool]:
+    """The value that a file holds, and whether its text has escapes that may be half a surrogate pair."""
     if path.stat().st_size > LARGEST_JSON:
         raise TooLarge(
             f"a JSON document of more than {LARGEST_JSON} bytes would have to be held whole in memory",
             where=str(path),
             hint="write it as JSON Lines, which is read line by line",
         )
-    source = Source(path, counts_lines=False)
     content = path.read_bytes().removeprefix(BOM)
     try:
         text = content.decode()
-        document = parse(text)
+        return parse(text), _SURROGATE.search(text) is not None
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise BadData([f"{path}:{line}: {undecodable(content, error)}"], hint=SAVE_AS_UTF8) from None
@@ -43,14 +60,35 @@ def read_json(path: Path) -> Source:
         raise BadData([f"{path}:{error.line}: column {error.column}: {error.what}"], hint=_hint(error)) from None
     except Misfit as error:
         raise BadData([f"{path}: {error.what}"]) from None
-    rows = _rows(source, document)
-    escaped = _SURROGATE.search(text) is not None
+
+
+def _join_judgments(source: Source, name: str, rows: list[Any]) -> bool:
+    """Give the rows what the file of that name says about them; returns ``escaped`` as ``_document`` does.
+
+    Only a file of the same folder is read, so that a dataset from elsewhere can't reach into other folders.
+    """
+    if Path(name).name != name:
+        raise BadData([f"{source.path}: judgments: {shown(name)} should be the name of a file in the same folder"])
+    path = source.path.parent / name
+    try:
+        document, escaped = _document(path)
+    except FileNotFoundError:
+        raise BadData([f"{source.path}: judgments: there is no file {shown(name)} beside it"]) from None
+    given = document.get("judgments") if isinstance(document, Mapping) else None
+    if not isinstance(given, Mapping) or not all(isinstance(columns, Mapping) for columns in given.values()):
+        raise BadData([f"{path}: should be {{'judgments': {{query_id: {{'relevance_scores': ...}}}}}}"])
+    left = dict(given)
     for number, row in enumerate(rows, 1):
-        _add(source, number, row, escaped)
-    beside = {"name": source.name, "description": source.description, "metadata": source.metadata}
-    if escaped and (place := _half_a_pair(beside)):
-        source.refuse(0, f"{place}: {_HALF}")
-    return source
+        columns = (
+            left.pop(str(row.get("query_id", row.get("id", f"q_{number - 1}"))), {}) if isinstance(row, dict) else {}
+        )
+        if twice := sorted(columns.keys() & row.keys() if columns else ()):
+            source.refuse(number, f"{twice[0]}: is given here and in {name}")
+        elif columns:
+            row.update(columns)
+    for query_id in left:
+        source.refuse(0, f"judgments: {name} judges {shown(query_id)}, which is no query of this file")
+    return escaped
 
 
 def read_jsonl(path: Path) -> Source:
