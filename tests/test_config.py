@@ -19,12 +19,14 @@ from ragassay.errors import AssayError, BadSettings, NotFound
 from ragassay.gates import Gate
 from ragassay.models import JobSpec
 from ragassay.settings import JobSettings
+from ragassay.strategies.options import SystemConfig
 
 DOCS = Path(__file__).parents[1] / "docs"
 WHOLE = """
 name: nightly
 data: queries.jsonl
-systems: {hybrid: responses/hybrid.jsonl, dense: /elsewhere/dense.jsonl}
+corpus: passages.jsonl
+systems: {hybrid: responses/hybrid.jsonl, dense: /elsewhere/dense.jsonl, bm25: {kind: bm25, k1: 2}}
 format: jsonl
 map: {answer: reply}
 duplicates: keep_first
@@ -68,7 +70,12 @@ def load(tmp_path):
 def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
     found = load(WHOLE)
     assert found.data == tmp_path / "queries.jsonl"
-    assert found.systems == {"hybrid": tmp_path / "responses/hybrid.jsonl", "dense": Path("/elsewhere/dense.jsonl")}
+    assert found.corpus == tmp_path / "passages.jsonl"
+    assert found.systems == {
+        "hybrid": tmp_path / "responses/hybrid.jsonl",
+        "dense": Path("/elsewhere/dense.jsonl"),
+        "bm25": SystemConfig(kind="bm25", k1=2.0),
+    }
     assert found.output == (tmp_path / "report.json", tmp_path / "report.md")
     assert found.to_job_spec() == JobSpec(
         name="nightly",
@@ -123,7 +130,7 @@ def test_the_examples_in_that_file_are_valid_and_take_effect(load):
     examples = [line[4:] for line in config.template().splitlines() if re.match(r"#   \S|#     ", line)]
     keys = [line.partition(":")[0] for line in examples if line[0].isalpha()]
     found = load("\n".join(examples))
-    assert keys == ["data", "systems", "map", "output", "metrics", "stop_when", "prices", "baseline", "gates"]
+    assert keys == ["data", "corpus", "systems", "map", "output", "metrics", "stop_when", "prices", "baseline", "gates"]
     assert [key for key in keys if getattr(found, key) == getattr(Configuration(), key)] == []
 
 
@@ -147,6 +154,26 @@ BROKEN = {
     "unknown key in a section": ("statistics:\n  alpah: 0.1", 2, "did you mean alpha?"),
     "unknown key in a gate": ("gates:\n  - metric: mrr\n    mim: 0.5", 3, "unknown key gates.0.mim; did you mean min?"),
     "unknown key in a price": ("prices:\n  m:\n    input: 1\n    output_per_1m: 1", None, "input"),
+    "unknown key of a system": (
+        "systems:\n  a:\n    kind: hybrid\n    rrfk: 9",
+        4,
+        "systems.a.rrfk; did you mean rrf_k?",
+    ),
+    "unknown key of a route": (
+        "systems: {a: {kind: bm25, routes: [{name: x, whn: x, use: nothing}]}}",
+        1,
+        "whn (and 1 more); did you mean when?",
+    ),
+    "unknown key of an answer": ("systems: {a: {kind: bm25, answer: {modell: x}}}", 1, "did you mean model?"),
+    "unknown key of a route's retriever": (
+        "systems: {a: {kind: bm25, routes: [{name: x, when: x, use: {kind: bm25, steem: true}}]}}",
+        1,
+        "did you mean stem?",
+    ),
+    "system without a kind": ("systems: {a: {}}", 1, "systems.a.kind is missing"),
+    "system that is a number": ("systems: {a: 3}", 1, "systems.a: should be text"),
+    "option that does nothing": ("systems: {a: {kind: dense, k1: 1}}", 1, "systems.a: k1: not read by kind dense"),
+    "answer that is no word we know": ("systems: {a: {kind: bm25, answer: abstractive}}", 1, "'extractive'"),
     "key in the wrong place": ("alpha: 0.05", 1, "it belongs in statistics"),
     "far from any key": ("zzz: 1", 1, "known: accurate"),
     "batch size": ("batch_size: 10", 1, "chunks of 50"),
@@ -363,7 +390,7 @@ def test_the_page_names_every_variable():
     assert named >= {name.upper() for name in JobSettings.model_fields}
 
 
-@pytest.mark.parametrize("name", ["configuration.md", "gates.md"])
+@pytest.mark.parametrize("name", ["configuration.md", "gates.md", "strategies.md"])
 def test_the_examples_on_the_pages_load(name, load):
     examples = re.findall(r"```yaml\n(.*?)```", (DOCS / name).read_text(), re.DOTALL)
     assert examples

@@ -18,15 +18,19 @@ import orjson
 from ragassay import reports
 from ragassay.data.load import join, load_responses
 from ragassay.data.load import load as load_dataset
-from ragassay.documents import Provenance, Report, Source, Stopped
+from ragassay.documents import Built, Provenance, Report, Source, Stopped
 from ragassay.engine import Plan, Tools, evaluate, rows_to_judge
 from ragassay.errors import BadSettings, NothingToEvaluate
 from ragassay.ledger import DryLedger
 from ragassay.metrics import METRICS, Metric, parse
 from ragassay.metrics.accuracy import AccuracyRule
-from ragassay.models import JobSpec, Response, Sample, Usage
+from ragassay.models import JobSpec, Response, Sample, Strategy, Usage
 from ragassay.stopping import Scores, Watch
 from ragassay.store.folder import FolderStore, Manifest, Run, new_run_id
+from ragassay.strategies.answering import extract
+from ragassay.strategies.builtin import BuiltIn
+from ragassay.strategies.corpus import Corpus
+from ragassay.strategies.options import SystemConfig
 from ragassay.strategies.recorded import Recorded
 
 DEFAULT_METRICS = (
@@ -34,7 +38,16 @@ DEFAULT_METRICS = (
     *("semantic_similarity", "faithfulness", "completeness", "relevance", "correctness"),
     *("context_precision", "context_recall", "accurate"),
 )
-_RECORDED_PACKAGES = ("litellm", "numpy", "pydantic", "rouge-score", "bert-score", "sentence-transformers", "torch")
+_RECORDED_PACKAGES = (
+    "bm25s",
+    "litellm",
+    "numpy",
+    "pydantic",
+    "rouge-score",
+    "bert-score",
+    "sentence-transformers",
+    "torch",
+)
 
 
 _SYSTEM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -42,29 +55,53 @@ _SYSTEM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 def load(
     data: Path,
-    files: Mapping[str, Path],
+    systems: Mapping[str, Path | SystemConfig],
     *,
+    corpus: Path | None = None,
     format: str = "auto",  # noqa: A002 - as the option is called
     mapping: Mapping[str, str] | None = None,
     duplicates: Literal["error", "keep_first"] = "error",
     limit: int | None = None,
     name: str | None = None,
 ) -> tuple[Source, tuple[Sample, ...], dict[str, tuple[Source, Mapping[str, Response]]]]:
-    """The dataset, its samples, and each system's responses: those of ``files``, else those in ``data`` as ``default``."""
-    for system in files:
+    """The dataset, its samples, and each system's responses; without ``systems`` those in ``data`` as ``default``.
+
+    A system is a file of responses, or a built-in one: that has no responses yet, and searches ``corpus``.
+    """
+    for system in systems:
         if not _SYSTEM_NAME.fullmatch(system):
             raise BadSettings(f"system name {system!r} must be letters, digits, '.', '_' or '-', 64 at the most")
     dataset = load_dataset(data, format=format, mapping=mapping, duplicates=duplicates, limit=limit)
     source = Source(name=name or dataset.name, digest=dataset.digest, rows=len(dataset.samples))
-    systems: dict[str, tuple[Source, Mapping[str, Response]]] = {}
-    for system, file in files.items():
-        given = load_responses(file, format=format, mapping=mapping, duplicates=duplicates)
+    found: dict[str, tuple[Source, Mapping[str, Response]]] = {}
+    for system, choice in systems.items():
+        if isinstance(choice, SystemConfig):
+            found[system] = (_built(system, choice, corpus, len(dataset.samples)), {})
+            continue
+        given = load_responses(choice, format=format, mapping=mapping, duplicates=duplicates)
         responses = {s.query_id: s.response for s in join(dataset, given, system) if s.response}
-        systems[system] = (Source(name=system, digest=given.digest, rows=len(responses)), responses)
-    if not files:
+        found[system] = (Source(name=system, digest=given.digest, rows=len(responses)), responses)
+    if not systems:
         responses = {sample.query_id: sample.response for sample in dataset.samples if sample.response}
-        systems["default"] = (source.model_copy(update={"name": "default", "rows": len(responses)}), responses)
-    return source, dataset.samples, systems
+        found["default"] = (source.model_copy(update={"name": "default", "rows": len(responses)}), responses)
+    return source, dataset.samples, found
+
+
+def _built(name: str, config: SystemConfig, corpus: Path | None, rows: int) -> Source:
+    if corpus is None:
+        raise BadSettings(
+            f"system {name!r} searches a corpus and none is named", hint="write, for example, corpus: FILE"
+        )
+    passages = Corpus.read(corpus)
+    configuration = config.model_dump(mode="json")
+    said = orjson.dumps([configuration, passages.digest], option=orjson.OPT_SORT_KEYS)
+    built = Built(
+        configuration=configuration,
+        corpus=str(corpus),
+        corpus_digest=passages.digest,
+        passages=len(passages.passages),
+    )
+    return Source(name=name, digest=hashlib.sha256(said).hexdigest(), rows=rows, built=built)
 
 
 def computable() -> dict[str, Callable[[Sample], str | None]]:
@@ -103,12 +140,26 @@ def plan(spec: JobSpec, metrics: Sequence[Metric]) -> Plan:
 
 
 async def estimate(
-    spec: JobSpec, systems: Mapping[str, Mapping[str, Response]], samples: Sequence[Sample], tools: Tools
+    spec: JobSpec,
+    systems: Mapping[str, Mapping[str, Response]],
+    samples: Sequence[Sample],
+    tools: Tools,
+    built: Mapping[str, BuiltIn] | None = None,
 ) -> list[Usage]:
     """What each judge call of an evaluation would take, made by the code that makes the calls; none is made.
 
-    ``tools`` must hold a DryLedger.
+    ``tools`` must hold a DryLedger. ``built`` systems retrieve; with a DryLedger of their own they call no model, and
+    sentences of the passages stand in for its answers.
     """
+    systems = dict(systems)
+    for name, system in (built or {}).items():
+        given = await asyncio.gather(*(system.respond(sample) for sample in samples))
+        systems[name] = {
+            sample.query_id: response.model_copy(update={"answer": extract(sample.query, response.contexts or ())})
+            if system.config.answer and response.answer is None
+            else response
+            for sample, response in zip(samples, given, strict=True)
+        }
     if not isinstance(tools.ledger, DryLedger):
         raise BadSettings("an estimate needs a ledger that lets no call through")
     joined = {name: _join(samples, responses) for name, responses in systems.items()}
@@ -118,7 +169,18 @@ async def estimate(
     return tools.ledger.estimates
 
 
-def _join(samples: Sequence[Sample], responses: Mapping[str, Response]) -> list[Sample]:
+def _join(samples: Sequence[Sample], responses: Mapping[str, Response], source: Source | None = None) -> list[Sample]:
+    """The samples with their responses; for a built-in system, with the fields that its responses are going to have."""
+    if source and source.built:
+        answers = source.built.configuration["answer"]
+        promised = Response(
+            answer="?" if answers else None,
+            contexts=("?",),
+            retrieved_doc_ids=("?",),
+            retrieval_latency_ms=0.0,
+            latency_ms=0.0,
+        )
+        return [sample.model_copy(update={"response": promised}) for sample in samples]
     return [sample.model_copy(update={"response": responses.get(sample.query_id)}) for sample in samples]
 
 
@@ -136,7 +198,7 @@ def prepare(
 
     ``baseline``: see ``work``. Raises BadSettings for a stop rule that can't be followed.
     """
-    joined = {name: _join(samples, responses) for name, (_, responses) in systems.items()}
+    joined = {name: _join(samples, responses, source) for name, (source, responses) in systems.items()}
     if not any(sample.response for rows in joined.values() for sample in rows):
         raise NothingToEvaluate(
             "no row has a response", where=dataset.name, hint="name a system's responses: --system NAME=FILE"
@@ -176,8 +238,17 @@ def manifest(
     )
 
 
-def check_unchanged(run: Run, tools: Tools) -> None:
-    """Raise BadSettings when what judges now is not what judged before the interruption."""
+def check_unchanged(run: Run, tools: Tools, systems: Mapping[str, Source] | None = None) -> None:
+    """Raise BadSettings when what judges or answers now is not what did before the interruption.
+
+    ``systems``: the built-in ones as they are now.
+    """
+    for name, source in (systems or {}).items():
+        if source != run.manifest.systems[name] and run.pending():
+            raise BadSettings(
+                f"run {run.manifest.id} can't be resumed: the models or the index of {name!r} changed since it began",
+                hint="start a new run",
+            )
     now = {
         "judge": {"name": tools.judge.name, **tools.judge.settings},
         "embeddings": tools.embedder.name if tools.embedder else None,
@@ -192,15 +263,24 @@ def check_unchanged(run: Run, tools: Tools) -> None:
         )
 
 
-async def work(run: Run, tools: Tools, done: Callable[[int], object] = int, *, baseline: Scores | None = None) -> None:
+async def work(
+    run: Run,
+    tools: Tools,
+    done: Callable[[int], object] = int,
+    *,
+    baseline: Scores | None = None,
+    built: Mapping[str, Strategy] | None = None,
+) -> None:
     """Evaluate the chunks that have no results yet; ``done`` hears how many rows each committed chunk had.
 
+    ``built``: the systems that answer now; the others have their responses recorded in the run.
     Under ``stop_when`` chunk by chunk, until the rule is satisfied; ``baseline`` has the scores of a baseline that is no
     system of the run.
     """
     spec = run.manifest.spec
     planned = plan(spec, [parse(name) for name in run.manifest.metrics])
-    strategies = {name: Recorded(name, run.responses(name)) for name in run.manifest.systems}
+    strategies: dict[str, Strategy] = {name: Recorded(name, run.responses(name)) for name in run.manifest.systems}
+    strategies |= built or {}
     gate = asyncio.Semaphore(2 + spec.concurrency // (run.manifest.chunk_size // 2))
 
     async def one(system: str, number: int) -> None:
@@ -242,7 +322,7 @@ def finish(run: Run, *, baseline: Scores | None = None) -> Report:
         if watch.why and watch.chunks < len(numbers):
             taken = watch.chunks
             rest = [sample for number in numbers[taken:] for sample in run.chunk(number)]
-            left = {name: _join(rest, run.responses(name)) for name in manifest.systems}
+            left = {name: _join(rest, run.responses(name), source) for name, source in manifest.systems.items()}
             stopped = stopped_early(watch, manifest, left)
     report = reports.build(
         manifest.id,

@@ -114,12 +114,27 @@ class SystemReport(Noun):
     results: tuple[Result, ...]
 
 
+class Built(Noun):
+    """What a system was made of that ragassay ran itself. Its latencies are in its part of the report."""
+
+    configuration: dict[str, Any]
+    corpus: str
+    corpus_digest: str
+    passages: int
+    models: tuple[str, ...] = ()
+    index_bytes: int | None = None
+
+
 class Source(Noun):
-    """Where data came from: a name, a digest of its content, wherever it lay, and its number of rows."""
+    """Where data came from: a name, a digest of its content, wherever it lay, and its number of rows.
+
+    ``built``: for a system that ragassay ran itself; the digest is that of its configuration and corpus.
+    """
 
     name: str
     digest: str
     rows: int
+    built: Built | None = None
 
 
 class Provenance(Noun):

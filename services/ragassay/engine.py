@@ -5,15 +5,19 @@ Knows nothing of queues, stores or HTTP; the command line and the workers both e
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from ragassay.ledger import ScopedLedger
 from ragassay.metrics import Chunk, Metric, parse
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.models import Embedder, Judge, Judgement, Ledger, Result, Sample, Score, Strategy
 from ragassay.prices import Prices
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,7 @@ async def evaluate(samples: Sequence[Sample], strategy: Strategy, plan: Plan, to
     """
     began = time.perf_counter()
     given = samples if plan.graded else [_ungraded(sample, plan.relevant_from) for sample in samples]
-    answered = [await _respond(sample, strategy, tools.prices) for sample in given]
+    answered = await _together([_respond(sample, strategy, tools.prices) for sample in given])
     judged = time.perf_counter()
     judgements = await _judge([sample for sample, _ in answered], strategy.name, plan, tools)
     scoring = time.perf_counter()
@@ -62,6 +66,15 @@ async def evaluate(samples: Sequence[Sample], strategy: Strategy, plan: Plan, to
         _account(sample, priced, strategy.name, judgement, {m.name: scores[m.name][n] for m in plan.metrics}, share_ms)
         for n, ((sample, priced), judgement) in enumerate(zip(answered, judgements, strict=True))
     ]
+
+
+async def _together(work: Sequence[Coroutine[None, None, T]]) -> list[T]:
+    """All results, in order; where some failed, the first error, once the others have ended: they may be paid calls."""
+    outcomes = await asyncio.gather(*work, return_exceptions=True)
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            raise outcome
+    return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
 
 
 def _ungraded(sample: Sample, relevant_from: float | None) -> Sample:

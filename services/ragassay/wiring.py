@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -12,14 +12,21 @@ from typing import TYPE_CHECKING
 
 from ragassay import embeddings as embedding_models
 from ragassay import llm as language_models
+from ragassay.documents import Source
 from ragassay.embeddings import LocalEmbedder
 from ragassay.engine import Tools
+from ragassay.errors import BadSettings
 from ragassay.judges.local import LocalJudge
+from ragassay.ledger import ScopedLedger
 from ragassay.llm import LLM
 from ragassay.models import Embedder, JobSpec, Judge, Ledger
 from ragassay.prices import Prices
 from ragassay.settings import Settings
 from ragassay.store.ledger import CallCache, FolderLedger
+from ragassay.strategies.answering import Extractive, Generative
+from ragassay.strategies.builtin import Answerer, BuiltIn
+from ragassay.strategies.options import SystemConfig
+from ragassay.strategies.retrieval import Corpus, build
 
 if TYPE_CHECKING:
     from ragassay.jobs import Jobs
@@ -80,6 +87,52 @@ class Toolbox:
     @cached_property
     def _embedder(self) -> tuple[Embedder | None, str]:
         return embedder(self._settings)
+
+
+def built(systems: Mapping[str, Source], settings: Settings, tools: Tools) -> dict[str, BuiltIn]:
+    """The systems among these that ragassay runs itself, with their indexes made or taken from the cache.
+
+    Raises NotFound and BadData on a corpus that can't be read, BadSettings on one that is not what ``systems`` say.
+    """
+    corpora: dict[str, Corpus] = {}
+    found: dict[str, BuiltIn] = {}
+    for name, source in systems.items():
+        if source.built is None:
+            continue
+        where = source.built.corpus
+        if where not in corpora:
+            corpora[where] = Corpus.read(Path(where))
+        if corpora[where].digest != source.built.corpus_digest:
+            raise BadSettings("the corpus changed since the run began", where=where, hint="start a new run")
+        config = SystemConfig.model_validate(source.built.configuration)
+        retriever = build(config, corpora[where], cache=settings.home / "cache" / "indexes", embedder=tools.embedder)
+        found[name] = BuiltIn(name, config, retriever, _answerer(name, config, settings, tools))
+    return found
+
+
+def described(source: Source, system: BuiltIn | None) -> Source:
+    """``source`` with what is known of a built-in system once it is made."""
+    if source.built is None or system is None:
+        return source
+    known = {"models": system.models, "index_bytes": system.retriever.index_bytes}
+    return source.model_copy(update={"built": source.built.model_copy(update=known)})
+
+
+def _answerer(name: str, config: SystemConfig, settings: Settings, tools: Tools) -> Answerer | None:
+    if config.answer is None:
+        return None
+    if config.answer == "extractive":
+        return Extractive()
+    llm = LLM(
+        config.answer.model,
+        api_base=config.answer.api_base or settings.api_base,
+        api_key=settings.api_key,
+        timeout_s=config.timeout_s,
+        concurrency=config.in_flight,
+        parameters=config.answer.parameters,
+        prices=tools.prices,
+    )
+    return Generative(llm, ScopedLedger(tools.ledger, name), config.answer.max_tokens)
 
 
 def jobs_for(settings: Settings, *, patient: bool = True) -> Jobs:

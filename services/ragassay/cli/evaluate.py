@@ -214,6 +214,7 @@ def read(configuration: Configuration) -> Loaded:
     return benchmark.load(
         configuration.data,
         configuration.systems,
+        corpus=configuration.corpus,
         format=configuration.format,
         mapping=configuration.map,
         duplicates=configuration.duplicates,
@@ -228,6 +229,10 @@ def start(settings: Settings, spec: JobSpec, dataset: Source, samples: Samples, 
     from ragassay.store.folder import FolderStore
 
     tools = wiring.tools(spec, settings, MemoryLedger())
+    made = wiring.built({name: source for name, (source, _) in systems.items()}, settings, tools)
+    systems = {
+        name: (wiring.described(source, made.get(name)), responses) for name, (source, responses) in systems.items()
+    }
     baseline = _stored_baseline(spec, settings, list(systems))
     store = FolderStore(settings.home)
     return benchmark.prepare(store, spec, dataset, samples, systems, tools, baseline=baseline)
@@ -246,14 +251,26 @@ def _stored_baseline(spec: JobSpec, settings: Settings, systems: list[str]) -> S
 
 def _estimate(settings: Settings, spec: JobSpec, dataset: Source, samples: Samples, systems: Recordings) -> None:
     """Say what an evaluation would take, and call nobody."""
+    from dataclasses import replace
+
     from ragassay import benchmark, wiring
     from ragassay.ledger import DryLedger
+    from ragassay.models import Usage
 
     keyless = settings.model_copy(update={"api_key": settings.api_key or "never sent"})
-    tools = wiring.tools(spec, keyless, DryLedger())
+    tools, answers = wiring.tools(spec, keyless, DryLedger()), DryLedger()
+    sources = {name: source for name, (source, _) in systems.items()}
+    built = wiring.built(sources, keyless, replace(tools, ledger=answers))
     responses = {name: given for name, (_, given) in systems.items()}
-    calls = asyncio.run(benchmark.estimate(spec, responses, samples, tools))
+    calls = asyncio.run(benchmark.estimate(spec, responses, samples, tools, built))
     typer.echo(f"{dataset.name}: {len(samples)} rows x {len(systems)} systems, judge {tools.judge.name}")
+    if answers.estimates:
+        whole = Usage.total(answers.estimates)
+        most = "of unknown cost" if whole.cost_usd is None else f"at most about {whole.cost_usd:.4f} USD"
+        typer.echo(
+            f"{whole.calls} answer calls of the systems, at most about {whole.input_tokens:,} input and "
+            f"{whole.output_tokens:,} output tokens, {most}"
+        )
     if not calls:
         typer.echo("0 judge calls, 0 USD")
         return
@@ -279,13 +296,15 @@ def work(run: Run, settings: Settings, *, quiet: bool) -> Report:
     spec = run.manifest.spec
     with run.locked(), wiring.folder_ledger(run.folder, settings, use_cache=spec.cache) as ledger:
         tools = wiring.tools(spec, settings, ledger)
-        benchmark.check_unchanged(run, tools)
+        built = wiring.built(run.manifest.systems, settings, tools) if run.pending() else {}
+        systems = {name: wiring.described(run.manifest.systems[name], system) for name, system in built.items()}
+        benchmark.check_unchanged(run, tools, systems)
         baseline = _stored_baseline(spec, settings, list(run.manifest.systems))
         total = len(run.chunks()) and sum(len(run.chunk(n)) for _, n in run.chunks())
         left = sum(len(run.chunk(n)) for _, n in run.pending())
         try:
             with progress(total, total - left, quiet) as done:
-                asyncio.run(benchmark.work(run, tools, done, baseline=baseline))
+                asyncio.run(benchmark.work(run, tools, done, baseline=baseline, built=built))
         except KeyboardInterrupt:
             typer.echo(f"interrupted; go on with: ragassay evaluate --resume {run.manifest.id}", err=True)
             raise

@@ -5,13 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, Tag
 
 from ragassay.gates import GateList, TestName
 from ragassay.models import JobSpec, Noun, Price
 from ragassay.stats import Correction
+from ragassay.strategies.options import KEYS, WORD, WORD_OR_KEYS, SystemConfig
 
 _JOB = JobSpec()
+
+
+SystemChoice = Annotated[Annotated[Path, Tag(WORD)] | Annotated[SystemConfig, Tag(KEYS)], WORD_OR_KEYS]
 
 
 class Statistics(Noun):
@@ -43,9 +47,10 @@ class Configuration(Noun):
 
     name: Annotated[str | None, Field(min_length=1, description="name of the runs; default: that of the data")] = None
     data: Annotated[Path | None, Field(description="queries, with or without responses")] = None
-    systems: dict[str, Path] = Field(
+    corpus: Annotated[Path | None, Field(description="passages that built-in systems search, as JSON lines")] = None
+    systems: dict[str, SystemChoice] = Field(
         default_factory=dict,
-        description="responses of each system by its name; without any, those in the data are `default`",
+        description="by its name, a file of responses or a built-in system; without any, the responses in the data",
     )
     format: Annotated[
         Literal["auto", "json", "jsonl", "csv", "tsv", "parquet"], Field(description="format of the files")

@@ -18,6 +18,7 @@ from ragassay.metrics import parse
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.models import Price
 from ragassay.stats import stop_rule
+from ragassay.strategies.options import KEYS, WORD, AnswerModel, RetrievalConfig, Route, SystemConfig, Weights
 
 Place: TypeAlias = tuple[str | int, ...]
 NO_OPTIONS = {
@@ -98,8 +99,10 @@ def first_problem(
 ) -> BadSettings:
     """The first thing in a document of ``model`` that is wrong, in plain words; how many more there are."""
     found = error.errors(include_url=False)
-    one, more = found[0], f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    place: Place = tuple(one["loc"])
+    # A key that is misspelt is also one that is missing: the misspelling comes first.
+    one = next((error for error in found if error["type"] == "extra_forbidden"), found[0])
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    place: Place = tuple(key for key in one["loc"] if key not in (WORD, KEYS))
     at = where(place)
     name = ".".join(map(str, place))
     if one["type"] == "extra_forbidden":
@@ -147,6 +150,10 @@ def _suggestion(key: str, place: Place, model: type[BaseModel]) -> str:
 
 def _keys_at(place: Place) -> list[str]:
     models: dict[str, type[BaseModel]] = {**SECTIONS, "gates": Gate, "prices": Price}
+    if place and place[0] == "systems":
+        models = {"use": RetrievalConfig, "routes": Route, "weights": Weights, "answer": AnswerModel}
+        inner = next((key for key in reversed(place) if key in models), "")
+        return sorted(models.get(str(inner), SystemConfig).model_fields)
     model = models.get(str(place[0]), Configuration) if place else Configuration
     return sorted(model.model_fields)
 

@@ -176,8 +176,9 @@ def _rebased(values: dict[str, Any], folder: Path) -> dict[str, Any]:
         return str(folder / value) if isinstance(value, str) and value else value
 
     found = dict(values)
-    if "data" in found:
-        found["data"] = rebase(found["data"])
+    for key in ("data", "corpus"):
+        if key in found:
+            found[key] = rebase(found[key])
     if isinstance(found.get("systems"), dict):
         found["systems"] = {name: rebase(file) for name, file in found["systems"].items()}
     if isinstance(found.get("output"), list):

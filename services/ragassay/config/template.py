@@ -16,7 +16,8 @@ _HEAD = """\
 """
 _EXAMPLES = {
     "data": "data: queries.jsonl",
-    "systems": "systems: {hybrid: responses/hybrid.jsonl}",
+    "corpus": "corpus: corpus.jsonl",
+    "systems": "systems: {ours: responses/ours.jsonl, bm25: {kind: bm25, answer: extractive}}",
     "map": "map: {answer: reply}",
     "output": "output: [report.json, report.md]",
     "metrics": "metrics: [ndcg@10, mrr, faithfulness, correctness, accurate]",

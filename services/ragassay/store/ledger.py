@@ -64,11 +64,15 @@ class FolderLedger:
         self._file = path.open("ab", buffering=0)
 
     async def reserve(self, call: Call, estimate: Usage) -> Reply | None:  # noqa: ARG002 - no budget in a folder
-        """The reply of this run, else of an earlier run as a cache hit, else None."""
+        """The reply of this run, else of an earlier run as a cache hit, else None.
+
+        A cache hit costs nothing. An answer's is booked as it was made: it is what the system under test takes.
+        """
         if settled := self._settled.get(call.id):
             return settled
         if self._cache and (cached := self._cache.get(call.content, not_from=self._run)):
-            hit = cached.model_copy(update={"usage": Usage(cache_hits=1), "waste": Usage()})
+            usage = cached.usage if call.purpose == "answer" else Usage(cache_hits=1)
+            hit = cached.model_copy(update={"usage": usage, "waste": Usage()})
             self._keep(call, hit)
             return hit
         return None

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    Discriminator,
+    Field,
+    SerializerFunctionWrapHandler,
+    Tag,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from ragassay.judges.words import words
 from ragassay.models import Noun, Texts
@@ -13,9 +22,14 @@ from ragassay.models import Noun, Texts
 Kind = Literal["bm25", "dense", "hybrid"]
 Positive = Annotated[float, Field(gt=0, le=1000)]
 
+# In pydantic's path to a wrong key; of no use to a reader of an error, so the configuration leaves them out.
+WORD, KEYS = "(word)", "(keys)"
+WORD_OR_KEYS = Discriminator(lambda given: KEYS if isinstance(given, dict | BaseModel) else WORD)
+
 _WORDS = {"k1", "b", "title_weight", "fold_accents", "hyphens", "stem", "drop_stop_words"}
 _MEANING = {"model"}
 _FUSION = {"rrf_k", "weights"}
+_TITLE = {"title_prefix"}
 _READS: dict[str, set[str]] = {"bm25": _WORDS, "dense": _MEANING, "hybrid": _WORDS | _MEANING | _FUSION}
 
 
@@ -76,6 +90,20 @@ class RetrievalConfig(Noun):
         str, Field(min_length=1, description="name of the route of queries that no rule matches")
     ] = "default"
 
+    def _unread(self) -> set[str]:
+        """The keys that say nothing beside the others."""
+        unread = (_WORDS | _MEANING | _FUSION) - _READS[self.kind]
+        if self.mmr is not None:
+            unread -= _MEANING
+        if self.kind == "bm25" and self.mmr is None and not self.rerank:
+            unread |= _TITLE
+        unread |= set() if self.rerank else {"rerank_model", "rerank_depth"}
+        return unread | (set() if self.routes else {"default_route"})
+
+    @model_serializer(mode="wrap")
+    def _only_what_is_read(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {key: value for key, value in whole(self).items() if key not in self._unread()}
+
     @field_validator("aliases")
     @classmethod
     def _terms_have_words(cls, aliases: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
@@ -86,11 +114,7 @@ class RetrievalConfig(Noun):
 
     @model_validator(mode="after")
     def _every_key_takes_effect(self) -> RetrievalConfig:
-        known = {*_READS[self.kind], *(_MEANING if self.mmr is not None else ())}
-        unread = (_WORDS | _MEANING | _FUSION) - known
-        unread |= set() if self.rerank else {"rerank_model", "rerank_depth"}
-        unread |= set() if self.routes else {"default_route"}
-        if idle := sorted(unread & self.model_fields_set):
+        if idle := sorted(self._unread() & self.model_fields_set):
             raise ValueError(f"{', '.join(idle)}: not read by kind {self.kind} with these options")
         if self.rerank == "cross_encoder" and self.rerank_model is None:
             raise ValueError("rerank: cross_encoder needs rerank_model, the name or folder of a cross-encoder")
@@ -106,7 +130,9 @@ class Route(Noun):
     name: Annotated[str, Field(min_length=1, description="as a response's `route` says it")]
     when: Annotated[str, Field(min_length=1, description="regular expression, looked for in the query in any case")]
     use: Annotated[
-        RetrievalConfig | Literal["nothing"], Field(description="a retriever, or `nothing`: no retrieval is needed")
+        Annotated[RetrievalConfig, Tag(KEYS)] | Annotated[Literal["nothing"], Tag(WORD)],
+        Field(description="a retriever, or `nothing`: no retrieval is needed"),
+        WORD_OR_KEYS,
     ]
 
     @field_validator("when")
@@ -126,4 +152,30 @@ class Route(Noun):
         return use
 
 
+class AnswerModel(Noun):
+    """A language model that answers from the passages that were retrieved."""
+
+    model: Annotated[str, Field(min_length=1, description="a model that LiteLLM knows")]
+    api_base: Annotated[str | None, Field(description="address of an OpenAI-compatible provider")] = None
+    max_tokens: Annotated[int, Field(ge=1, le=100_000, description="longest answer")] = 400
+    parameters: dict[str, str | float | bool] = Field(
+        default_factory=dict, description="what the provider is sent beside temperature 0 and the seed"
+    )
+
+
+class SystemConfig(RetrievalConfig):
+    """A system under test that ragassay runs itself: a retriever and, where one is wanted, what answers."""
+
+    k: Annotated[int, Field(ge=1, le=1000, description="passages that are retrieved")] = 10
+    contexts: Annotated[int, Field(ge=0, le=100, description="passages, of those, that are read for the answer")] = 5
+    answer: Annotated[
+        Annotated[AnswerModel, Tag(KEYS)] | Annotated[Literal["extractive"] | None, Tag(WORD)],
+        Field(description="`extractive` (sentences of the passages), or a model; default: no answer"),
+        WORD_OR_KEYS,
+    ] = None
+    in_flight: Annotated[int, Field(ge=1, le=256, description="queries at once")] = 4
+    timeout_s: Annotated[float, Field(gt=0, le=3600, description="seconds that one query may take")] = 30.0
+
+
 RetrievalConfig.model_rebuild()
+SystemConfig.model_rebuild()

@@ -86,6 +86,14 @@ class Pipeline:
         """Size of the indexes in memory, those of the routes included; what two of them share counts once."""
         return sum(array.nbytes for array in self._arrays().values())
 
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Names of the models that rank, with the digest of their weights where they are in a folder."""
+        own = {part.model for part in (*self._stages.values(), self._likeness) if isinstance(part, Dense)}
+        if self._reranker is not None:
+            own.add(self._reranker.model if isinstance(self._reranker, LateInteraction) else self._reranker.name)
+        return tuple(sorted(own.union(*(route.models for route in self._routes.values() if route))))
+
     def _arrays(self) -> dict[int, NDArray[Any]]:
         parts = [*self._stages.values(), self._reranker, self._likeness]
         found = {id(one): one for part in parts for one in getattr(part, "arrays", {}).values()}

@@ -86,7 +86,7 @@ class Dense:
     """Cosine of query and passage under an embedding model. Every passage with a text is a candidate."""
 
     def __init__(self, config: RetrievalConfig, corpus: Corpus, embedder: Embedder, folder: Path | None) -> None:
-        self._embedder = embedder
+        self._embedder, self.model = embedder, embedder.name
         facts = {"index": "dense", **_of_embeddings(config, corpus, embedder)}
         self.arrays = kept(folder, facts, lambda: self._index(config, corpus))
         self._filled = self.arrays["vectors"].any(axis=1)
@@ -116,7 +116,7 @@ class LateInteraction:
     def __init__(self, config: RetrievalConfig, corpus: Corpus, embedder: Embedder, folder: Path | None) -> None:
         if not isinstance(embedder, _TokenEmbedder):
             raise BadSettings(f"embedding model {embedder.name} gives no vectors of word pieces, which reranking needs")
-        self._embedder = embedder
+        self._embedder, self.model = embedder, embedder.name
         facts = {"index": "pieces", **_of_embeddings(config, corpus, embedder)}
         self.arrays = kept(folder, facts, lambda: self._index(config, corpus))
 

@@ -1,0 +1,114 @@
+"""A system under test that ragassay runs itself: it retrieves, answers where it is asked to, and measures both."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ragassay.errors import BadInput, BadSettings, Unavailable
+from ragassay.models import Response, Sample
+from ragassay.strategies.options import SystemConfig
+from ragassay.strategies.retrieval import Found, Pipeline
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an answerer says, and what it took. Cost in USD, time in ms; None is unknown."""
+
+    text: str
+    latency_ms: float | None = None
+    model: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+
+
+class Answerer(Protocol):
+    """Answers a query from contexts."""
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """What answers, and the version of its prompt; kept in the report."""
+
+    async def answer(self, sample: Sample, contexts: Sequence[str]) -> Answer:
+        """Raises BadInput and Unavailable where this query can't be answered, BadSettings where none can."""
+
+
+class BuiltIn:
+    """A retriever and its answerer as a system. A query that takes too long is a response with an error."""
+
+    def __init__(self, name: str, config: SystemConfig, retriever: Pipeline, answerer: Answerer | None = None) -> None:
+        self._name, self.config, self.retriever, self._answerer = name, config, retriever, answerer
+        self._texts = {passage.id: passage.full for passage in retriever.corpus.passages}
+        self._in_flight = asyncio.Semaphore(config.in_flight)
+        self._retrieving = asyncio.Lock()  # it keeps all cores busy: two at once would measure each other
+
+    @property
+    def name(self) -> str:
+        """The system's name in reports."""
+        return self._name
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """All models behind it."""
+        return (*self.retriever.models, *(self._answerer.models if self._answerer else ()))
+
+    async def respond(self, sample: Sample) -> Response:
+        """The system's response. Latencies are of the work itself: waiting for a turn is not in them."""
+        async with self._in_flight:
+            async with self._retrieving:
+                try:
+                    async with asyncio.timeout(self.config.timeout_s):
+                        found, took_ms = await asyncio.to_thread(self._find, sample.query)
+                except TimeoutError:
+                    return Response(retrieved_doc_ids=(), error=self._late("nothing was retrieved"))
+            return await self._answered(sample, self._retrieved(found, took_ms))
+
+    def _find(self, query: str) -> tuple[Found, float]:
+        began = time.perf_counter()
+        found = self.retriever.find(query, self.config.k)
+        return found, (time.perf_counter() - began) * 1000
+
+    def _retrieved(self, found: Found, took_ms: float) -> Response:
+        ids = tuple(hit.id for hit in found.hits)
+        return Response(
+            contexts=tuple(self._texts[i] for i in ids[: self.config.contexts]),
+            retrieved_doc_ids=ids,
+            retrieved_scores=tuple(hit.score for hit in found.hits),
+            retrieval_latency_ms=took_ms,
+            latency_ms=took_ms,
+            route=found.route,
+            metadata={} if found.before is None else {"ranking_before_reranking": list(found.before)},
+        )
+
+    async def _answered(self, sample: Sample, response: Response) -> Response:
+        if self._answerer is None:
+            return response
+        left_s = self.config.timeout_s - (response.latency_ms or 0.0) / 1000
+        try:
+            async with asyncio.timeout(left_s):
+                said = await self._answerer.answer(sample, response.contexts or ())
+        except TimeoutError:
+            return response.model_copy(update={"latency_ms": None, "error": self._late("nothing was answered")})
+        except BadSettings:
+            raise
+        except (BadInput, Unavailable) as error:
+            return response.model_copy(update={"latency_ms": None, "error": str(error)})
+        whole = None if said.latency_ms is None else (response.latency_ms or 0.0) + said.latency_ms
+        return response.model_copy(
+            update={
+                "answer": said.text,
+                "model": said.model,
+                "input_tokens": said.input_tokens,
+                "output_tokens": said.output_tokens,
+                "cost_usd": said.cost_usd,
+                "generation_latency_ms": said.latency_ms,
+                "latency_ms": whole,
+            }
+        )
+
+    def _late(self, what: str) -> str:
+        return f"{what} within {self.config.timeout_s:g} s"

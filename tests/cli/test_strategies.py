@@ -1,0 +1,216 @@
+"""Built-in systems in ``ragassay.yaml``, from the command line to the report."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import orjson
+import pytest
+
+from provider import Provider, hang, says, status
+from ragassay import benchmark
+from ragassay.errors import BudgetReached
+from ragassay.shipped import folder
+from ragassay.store.folder import FolderStore
+
+SYSTEMS = """
+data: queries.jsonl
+corpus: corpus.jsonl
+metrics: [mrr, recall@10, token_f1, retrieval_latency_ms]
+systems:
+  bm25: {kind: bm25, answer: extractive}
+  titles: {kind: bm25, title_weight: 3, k: 5, contexts: 2}
+  recorded: responses/baseline.jsonl
+"""
+
+
+@pytest.fixture
+def quickstart(tmp_path):
+    shutil.copytree(folder("datasets") / "quickstart", tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+def evaluate(cli, place, text, *options):
+    (place / "ragassay.yaml").write_text(text)
+    code, out, err = cli("evaluate", "--json", *options)
+    assert code == 0, err
+    return json.loads(out)
+
+
+def test_built_in_systems_stand_beside_recorded_ones(cli, quickstart):
+    report = evaluate(cli, quickstart, SYSTEMS)
+    assert list(report["systems"]) == ["bm25", "titles", "recorded"]
+    bm25, titles = report["systems"]["bm25"], report["systems"]["titles"]
+    assert bm25["metrics"]["recall@10"]["n"] == 30
+    assert bm25["metrics"]["recall@10"]["mean"] > report["systems"]["recorded"]["metrics"]["recall@10"]["mean"]
+    assert bm25["metrics"]["token_f1"]["n"] == 30
+    assert titles["metrics"]["token_f1"]["n"] == 0  # nobody answers there
+    assert bm25["retrieval_latency_ms"]["p95"] > 0
+    source = report["provenance"]["systems"]["bm25"]
+    assert (
+        source["built"]["configuration"] | {"kind": "bm25", "k1": 1.2, "in_flight": 4}
+        == source["built"]["configuration"]
+    )
+    assert (source["built"]["passages"], source["built"]["models"]) == (66, ["extractive"])
+    assert 1_000 < source["built"]["index_bytes"] < 1_000_000
+    assert source["digest"] != report["provenance"]["systems"]["titles"]["digest"]
+    assert report["provenance"]["systems"]["recorded"]["built"] is None
+    assert report["provenance"]["packages"]["bm25s"]
+
+
+def test_two_runs_give_the_same_scores_to_the_byte(cli, quickstart):
+    def scores():
+        systems = evaluate(cli, quickstart, SYSTEMS)["systems"]
+        for system in systems.values():
+            del system["metrics"]["retrieval_latency_ms"]
+        return orjson.dumps({name: [system["metrics"], system["slices"]] for name, system in systems.items()})
+
+    def without_latency(content):
+        value = orjson.loads(content)
+        for _, slices in value.values():
+            for groups in slices.values():
+                for group in groups.values():
+                    group["metrics"].pop("retrieval_latency_ms", None)
+        return orjson.dumps(value)
+
+    assert without_latency(scores()) == without_latency(scores())
+
+
+def test_gates_and_comparison_take_built_in_systems(cli, quickstart):
+    (quickstart / "ragassay.yaml").write_text(
+        SYSTEMS + "gates: [{metric: recall@10, min: 0.1}, {metric: mrr, min: 0.999}]"
+    )
+    code, out, _ = cli("gate")
+    assert code == 1
+    assert "3 of 6 gates missed" in out
+    code, out, err = cli("compare", "last", "--json")
+    assert code == 0, err
+    assert "bm25" in out
+
+
+BROKEN = {
+    "no corpus": ("corpus: corpus.jsonl\n", "", "system 'bm25' searches a corpus and none is named"),
+    "a corpus that is not there": ("corpus.jsonl", "nowhere.jsonl", "nowhere.jsonl: there is no such corpus"),
+    "a bad line": ("corpus.jsonl", "bad.jsonl", "bad.jsonl:2: text missing"),
+    "an id twice": ("corpus.jsonl", "twice.jsonl", "twice.jsonl:2: passage id 'a' stands in line 1 already"),
+    "an empty corpus": ("corpus.jsonl", "empty.jsonl", "empty.jsonl: holds no passage"),
+    "an unknown key": ("kind: bm25, title", "kind: bm25, titel_weight: 1, title", "did you mean title_weight?"),
+    "a bad name": ("titles:", "the titles:", "must be letters, digits"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_broken_system_gives_one_clear_line_and_leaves_nothing(case, cli, quickstart):
+    old, new, said = BROKEN[case]
+    (quickstart / "bad.jsonl").write_text('{"id": "a", "text": "x"}\n{"id": "b"}\n')
+    (quickstart / "twice.jsonl").write_text('{"id": "a", "text": "x"}\n{"id": "a", "text": "y"}\n')
+    (quickstart / "empty.jsonl").write_text("")
+    (quickstart / "ragassay.yaml").write_text(SYSTEMS.replace(old, new))
+    code, out, err = cli("evaluate")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+    assert not (quickstart / "home").exists()
+
+
+ANSWERED = """
+data: many.jsonl
+corpus: corpus.jsonl
+metrics: [recall@10, token_f1]
+prices: {tiny: {input_per_1m: 1, output_per_1m: 2}}
+systems:
+  asked: {kind: bm25, contexts: 1, answer: {model: openai/tiny, api_base: URL}}
+"""
+
+
+@pytest.fixture
+def many(quickstart):
+    """120 queries: three chunks."""
+    rows = [orjson.loads(line) for line in (quickstart / "queries.jsonl").read_bytes().splitlines()]
+    lines = [orjson.dumps({**row, "query_id": f"{row['query_id']}-{n}"}) for n in range(4) for row in rows]
+    (quickstart / "many.jsonl").write_bytes(b"\n".join(lines))
+    return quickstart
+
+
+def test_a_model_answers_on_the_systems_bill(cli, many):
+    with Provider(then=says("It is 20 tokens.")) as provider:
+        report = evaluate(cli, many, ANSWERED.replace("URL", provider.url), "--limit", "10")
+        assert len(provider.log) == 10
+        assert provider.peak <= 4
+        seen = provider.log[0]
+        assert "from the passages alone" in seen.system
+        assert "[1] " in seen.user
+        assert "[2] " not in seen.user
+        again = evaluate(cli, many, ANSWERED.replace("URL", provider.url), "--limit", "10")
+        assert len(provider.log) == 10  # the answers of the first run are not paid again
+    system = report["systems"]["asked"]
+    assert system["output_tokens"]["total"] == 40  # "It is 20 tokens." is 4 of the provider's tokens
+    assert system["input_tokens"]["mean"] > 50
+    assert system["cost_usd"]["total"] == pytest.approx(
+        (system["input_tokens"]["total"] * 1 + system["output_tokens"]["total"] * 2) / 1e6
+    )
+    assert system["generation_latency_ms"]["n"] == 10
+    assert system["evaluation"]["usage"]["calls"] == 0  # the judge's money is another
+    for key in ("input_tokens", "output_tokens", "cost_usd", "generation_latency_ms"):
+        assert again["systems"]["asked"][key] == system[key]
+    (model,) = report["provenance"]["systems"]["asked"]["built"]["models"]
+    assert model.startswith("openai/tiny (prompt answer/grounded ")
+
+
+def test_a_model_that_fails_or_hangs_for_a_query_is_an_error_of_that_query(cli, many):
+    text = ANSWERED.replace("contexts: 1", "timeout_s: 1.5, contexts: 1")
+    with Provider([hang, status(400)], then=says("Yes.")) as provider:
+        report = evaluate(cli, many, text.replace("URL", provider.url), "--limit", "6")
+    system = report["systems"]["asked"]
+    assert system["failed_responses"] == 2
+    assert system["metrics"]["recall@10"]["n"] == 6
+    assert system["metrics"]["token_f1"]["n"] == 4
+    assert "nothing was answered within 1.5 s" in json.dumps(system["metrics"]["token_f1"]["reasons"])
+
+
+def test_a_resumed_run_answers_only_what_has_no_results(cli, many, monkeypatch):
+    evaluated = []
+    real = benchmark.evaluate
+
+    async def ends(samples, *arguments):
+        if len(evaluated) == 1:
+            raise BudgetReached("enough")
+        evaluated.append(len(samples))
+        return await real(samples, *arguments)
+
+    with Provider(then=says("It is 20.")) as provider:
+        (many / "ragassay.yaml").write_text(ANSWERED.replace("URL", provider.url))
+        monkeypatch.setattr(benchmark, "evaluate", ends)
+        code, _, err = cli("evaluate", "--json")
+        assert (code, err) == (4, "error: enough\n")
+        monkeypatch.setattr(benchmark, "evaluate", real)
+        run = FolderStore(many / "home").open("last")
+        done = len(provider.log)
+        assert [number for _, number in run.pending()] in ([0, 1, 2], [1, 2])
+        code, out, err = cli("evaluate", "--resume", "last", "--json")
+        assert code == 0, err
+        assert len(provider.log) == 120
+        assert done <= 50
+    assert json.loads(out)["systems"]["asked"]["queries"] == 120
+
+
+def test_a_run_is_not_resumed_on_another_corpus(cli, many, monkeypatch):
+    async def ends(*arguments):
+        raise BudgetReached("enough")
+
+    monkeypatch.setattr(benchmark, "evaluate", ends)
+    (many / "ragassay.yaml").write_text(SYSTEMS)
+    assert cli("evaluate")[0] == 4
+    lines = (many / "corpus.jsonl").read_text().splitlines()
+    (many / "corpus.jsonl").write_text("\n".join(lines[1:]))
+    code, _, err = cli("evaluate", "--resume", "last")
+    assert (code, "corpus.jsonl: the corpus changed since the run began" in err) == (2, True)
+
+
+def test_a_dry_run_retrieves_and_calls_nobody(cli, many):
+    (many / "ragassay.yaml").write_text(ANSWERED.replace("URL", "http://127.0.0.1:9"))
+    code, out, err = cli("evaluate", "--dry-run", "--judge", "gpt-4o-mini", "--metrics", "faithfulness")
+    assert code == 0, err
+    assert "120 answer calls of the systems" in out
+    assert "120 judge calls" in out
+    assert not (many / "home/runs").exists()
