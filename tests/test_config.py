@@ -37,11 +37,13 @@ judge: gpt-4o-mini
 api_base: http://127.0.0.1:9
 passes: 2
 graded: false
+budget: {usd: 1.5, tokens: 2000}
 stop_when: faithfulness width <= 0.1
 seed: 7
 accurate: correctness > 0.7
 relevant_from: 2
 max_grade: 4
+half_life_days: 30
 max_missing: 0.1
 prices: {mine: {input_per_1m: 0.1, output_per_1m: 1}}
 statistics: {confidence: 0.9, alpha: 1e-2, test: t, correction: none}
@@ -80,6 +82,7 @@ def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
     assert found.to_job_spec() == JobSpec(
         name="nightly",
         graded=False,
+        budget={"usd": 1.5, "tokens": 2000},
         stop_when="faithfulness width <= 0.1",
         baseline="last",
         metrics=("nDCG@10", "faithfulness"),
@@ -93,6 +96,7 @@ def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
         accurate="correctness > 0.7",
         relevant_from=2.0,
         max_grade=4.0,
+        half_life_days=30.0,
         max_missing=0.1,
         prices={"mine": {"input_per_1m": 0.1, "output_per_1m": 1.0}},
         cache=False,
@@ -177,7 +181,7 @@ BROKEN = {
     "key in the wrong place": ("alpha: 0.05", 1, "it belongs in statistics"),
     "far from any key": ("zzz: 1", 1, "known: accurate"),
     "batch size": ("batch_size: 10", 1, "chunks of 50"),
-    "budget": ("budget_usd: 1", 1, "--dry-run"),
+    "budget": ("budget_usd: 1", 1, "budget: {usd: 5}"),
     "schedule": ("schedule: daily", 1, "cron"),
     "key twice": ("seed: 1\njudge: local\nseed: 2", 3, "seed is given twice"),
     "key twice in a gate": ("gates:\n  - metric: mrr\n    min: 1\n    min: 2", 4, "min is given twice"),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ragassay.llm import LLM, FakeLLM
     from ragassay.metrics import Chunk, metric, parse
     from ragassay.metrics.ranked import Ranked
+    from ragassay.metrics.runs import RetrievalScores, evaluate_retrieval
     from ragassay.models import JobSpec, Response, Result, Sample, Score, Verdict
 
 _ROOMS = {
@@ -38,11 +39,13 @@ _ROOMS = {
     "Report": "documents",
     "Response": "models",
     "Result": "models",
+    "RetrievalScores": "metrics.runs",
     "Sample": "models",
     "Score": "models",
     "Tools": "engine",
     "Verdict": "models",
     "evaluate": "engine",
+    "evaluate_retrieval": "metrics.runs",
     "load": "data.load",
     "load_responses": "data.load",
     "metric": "metrics",
@@ -65,11 +68,13 @@ __all__ = [
     "Report",
     "Response",
     "Result",
+    "RetrievalScores",
     "Sample",
     "Score",
     "Tools",
     "Verdict",
     "evaluate",
+    "evaluate_retrieval",
     "load",
     "load_responses",
     "metric",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import platform
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -49,7 +50,7 @@ _RECORDED_PACKAGES = (
     "torch",
 )
 
-
+logger = logging.getLogger("ragassay")
 _SYSTEM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
@@ -114,7 +115,7 @@ def choose(spec: JobSpec, systems: Mapping[str, Sequence[Sample]]) -> tuple[Metr
     if spec.metrics is not None:
         chosen = {metric.name: metric for metric in map(parse, spec.metrics)}
         if not chosen:
-            raise BadSettings("no metric is asked for", hint="leave --metrics out for the default ones")
+            raise BadSettings("no metric is asked for", hint="leave metrics out for the default ones")
         _check_computable(list(chosen.values()), systems)
         return tuple(chosen.values())
     answered = [sample for samples in systems.values() for sample in samples if sample.response]
@@ -136,7 +137,8 @@ def _check_computable(metrics: Sequence[Metric], systems: Mapping[str, Sequence[
 
 def plan(spec: JobSpec, metrics: Sequence[Metric]) -> Plan:
     """What to compute for every sample."""
-    return Plan(tuple(metrics), AccuracyRule.parse(spec.accurate), spec.relevant_from, spec.max_grade, spec.graded)
+    rule = AccuracyRule.parse(spec.accurate)
+    return Plan(tuple(metrics), rule, spec.relevant_from, spec.max_grade, spec.half_life_days, spec.graded)
 
 
 async def estimate(
@@ -281,6 +283,8 @@ async def work(
     planned = plan(spec, [parse(name) for name in run.manifest.metrics])
     strategies: dict[str, Strategy] = {name: Recorded(name, run.responses(name)) for name in run.manifest.systems}
     strategies |= built or {}
+    names = ", ".join(strategies)
+    logger.info("evaluation of %d queries starts: %s, systems %s", run.manifest.dataset.rows, run.manifest.id, names)
     gate = asyncio.Semaphore(2 + spec.concurrency // (run.manifest.chunk_size // 2))
 
     async def one(system: str, number: int) -> None:
@@ -333,6 +337,7 @@ def finish(run: Run, *, baseline: Scores | None = None) -> Report:
         stopped=stopped,
     )
     run.save(report)
+    reports.log_end(report)
     return report
 
 

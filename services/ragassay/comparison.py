@@ -21,7 +21,12 @@ from ragassay.stats import Correction
 HEADLINES = ("accurate", "correctness", "completeness", "faithfulness", "relevance", "ndcg@10", "recall@10")
 EXAMPLES = 3
 AXES = (("accuracy", "higher"), ("cost_usd", "lower"), ("latency_p50_ms", "lower"))
-SETTINGS = {"accurate": "accuracy rule", "relevant_from": "least relevant grade", "max_grade": "greatest grade"}
+SETTINGS = {
+    "accurate": "accuracy rule",
+    "relevant_from": "least relevant grade",
+    "max_grade": "greatest grade",
+    "half_life_days": "half-life of documents",
+}
 
 
 @dataclass(frozen=True)
@@ -135,7 +140,7 @@ def _metrics(found: Sequence[Entrant], asked: Sequence[str] | None) -> list[str]
             raise BadInput(f"{lacking} has no {name}", hint=f"both have: {', '.join(common) or 'nothing'}")
         names.append(name)
     if not names:
-        raise BadSettings("no metric is asked for", hint="leave --metrics out for all of them")
+        raise BadSettings("no metric is asked for", hint="leave metrics out for all of them")
     return list(dict.fromkeys(names))
 
 

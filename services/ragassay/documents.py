@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 from ragassay.models import JobSpec, Noun, Result, Usage
 from ragassay.stats import Interval
+
+JOB_ID = re.compile("[0-9a-f]{32}")
 
 
 class Bounds(Noun):
@@ -206,8 +209,21 @@ class Progress(Noun):
     failed: int
 
 
+class Alert(Noun):
+    """A gate that a job missed, or with only a reason: why its gates could not be checked."""
+
+    gate: str | None = None
+    metric: str | None = None
+    value: float | None = None
+    threshold: float | None = None
+    reason: str
+
+
 class Job(Noun):
-    """A submitted evaluation. Times are UTC, ISO 8601; ``uncertain_calls`` may have been paid and were lost."""
+    """A submitted evaluation. Times are UTC, ISO 8601; ``uncertain_calls`` may have been paid and were lost.
+
+    ``alerts`` come with the report: one for each gate that was missed.
+    """
 
     id: str
     name: str | None
@@ -219,6 +235,7 @@ class Job(Noun):
     metrics: tuple[str, ...]
     progress: Progress
     uncertain_calls: int = 0
+    alerts: tuple[Alert, ...] = ()
     error: str | None = None
 
 

@@ -6,18 +6,25 @@ Knows nothing of queues, stores or HTTP; the command line and the workers both e
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ragassay.ledger import ScopedLedger
 from ragassay.metrics import Chunk, Metric, parse
 from ragassay.metrics.accuracy import AccuracyRule
-from ragassay.models import Embedder, Judge, Judgement, Ledger, Result, Sample, Score, Strategy
+from ragassay.models import HALF_LIFE_DAYS, Embedder, Judge, Judgement, Ledger, Result, Sample, Score, Strategy
 from ragassay.prices import Prices
+from ragassay.strategies.recorded import Recorded
 
 T = TypeVar("T")
+logger = logging.getLogger("ragassay")
+_FROM_RESPONSE = (
+    *("answer", "retrieved_doc_ids", "error", "model", "input_tokens", "output_tokens", "cost_usd"),
+    *("latency_ms", "retrieval_latency_ms", "generation_latency_ms"),
+)
 
 
 @dataclass(frozen=True)
@@ -28,7 +35,13 @@ class Plan:
     rule: AccuracyRule
     relevant_from: float | None = None
     max_grade: float = 3.0
+    half_life_days: float = HALF_LIFE_DAYS
     graded: bool = True
+
+    @property
+    def bar(self) -> float | None:
+        """The grade from which a document is relevant; ungraded, what is relevant counts 1 and needs no bar."""
+        return self.relevant_from if self.graded else None
 
     @property
     def order(self) -> tuple[Metric, ...]:
@@ -56,16 +69,22 @@ async def evaluate(samples: Sequence[Sample], strategy: Strategy, plan: Plan, to
     """
     began = time.perf_counter()
     given = samples if plan.graded else [_ungraded(sample, plan.relevant_from) for sample in samples]
-    answered = await _together([_respond(sample, strategy, tools.prices) for sample in given])
+    asked = [_respond(sample, strategy, tools.prices) for sample in given]
+    # Recorded responses are there at once, so tasks would only cost time.
+    answered = [await one for one in asked] if isinstance(strategy, Recorded) else await _together(asked)
     judged = time.perf_counter()
     judgements = await _judge([sample for sample, _ in answered], strategy.name, plan, tools)
     scoring = time.perf_counter()
     scores = _score([sample for sample, _ in answered], judgements, plan, tools)
     share_ms = (time.perf_counter() - scoring + judged - began) * 1000 / max(len(samples), 1)
-    return [
-        _account(sample, priced, strategy.name, judgement, {m.name: scores[m.name][n] for m in plan.metrics}, share_ms)
-        for n, ((sample, priced), judgement) in enumerate(zip(answered, judgements, strict=True))
+    names = [metric.name for metric in plan.metrics]
+    found = [{name: scores[name][n] for name in names} for n in range(len(samples))]
+    results = [
+        _account(sample, priced, strategy.name, judgement, row, share_ms, plan.bar)
+        for (sample, priced), judgement, row in zip(answered, judgements, found, strict=True)
     ]
+    _log(results)
+    return results
 
 
 async def _together(work: Sequence[Coroutine[None, None, T]]) -> list[T]:
@@ -78,11 +97,13 @@ async def _together(work: Sequence[Coroutine[None, None, T]]) -> list[T]:
 
 
 def _ungraded(sample: Sample, relevant_from: float | None) -> Sample:
-    """The sample with every grade made 1 where it says relevant, 0 where not."""
+    """The sample with every grade made 1 where it says relevant, 0 where not; what is negative stays unjudged."""
     if sample.judgments is None:
         return sample
     bar = relevant_from or 0.0
-    grades = {doc: float(grade >= bar and grade > 0) for doc, grade in sample.judgments.items()}
+    grades = {
+        doc: float(grade >= bar and grade > 0) if grade >= 0 else grade for doc, grade in sample.judgments.items()
+    }
     return sample.model_copy(update={"relevance_scores": grades})
 
 
@@ -124,7 +145,8 @@ def _score(
         embedder=tools.embedder,
         no_embedder=tools.no_embedder,
         max_grade=plan.max_grade if plan.graded else 1.0,
-        relevant_from=plan.relevant_from if plan.graded else None,  # ungraded, what is relevant counts 1 already
+        relevant_from=plan.bar,
+        half_life_days=plan.half_life_days,
         rule=plan.rule,
     )
     for metric in plan.order:
@@ -139,16 +161,10 @@ def _account(
     judgement: Judgement | None,
     scores: dict[str, Score],
     share_ms: float,
+    relevant_from: float | None,
 ) -> Result:
     judgement, response = judgement or Judgement(), sample.response
-    spent = {}
-    if response:
-        spent = response.model_dump(
-            include={
-                "answer", "retrieved_doc_ids", "error", "model", "input_tokens", "output_tokens", "cost_usd",
-                "latency_ms", "retrieval_latency_ms", "generation_latency_ms",
-            }
-        )  # fmt: skip
+    spent = {name: getattr(response, name) for name in _FROM_RESPONSE} if response else {}
     return Result(
         query_id=sample.query_id,
         system=system,
@@ -161,15 +177,54 @@ def _account(
         number_of_results=None if sample.retrieved_doc_ids is None else len(sample.retrieved_doc_ids),
         responded=response is not None,
         priced_by_us=priced,
-        relevant=None if sample.judgments is None else _relevant(sample),
         scores=scores,
         verdict=judgement.verdict,
         evaluation=judgement.usage,
         waste=judgement.waste,
         duration_ms=share_ms + judgement.usage.latency_ms,
         **spent,
+        **_relevance(sample, relevant_from),
     )
 
 
-def _relevant(sample: Sample) -> int:
-    return sum(grade > 0 for grade in (sample.judgments or {}).values())
+def given_up(samples: Sequence[Sample], system: str, metrics: Sequence[str], reason: str) -> list[Result]:
+    """Results without a score for samples that could not be evaluated at all."""
+    return [
+        Result(
+            query_id=sample.query_id,
+            system=system,
+            query=sample.query,
+            answer=sample.answer,
+            ground_truth_answer=sample.ground_truth_answer,
+            category=sample.category,
+            difficulty=sample.difficulty,
+            metadata=sample.metadata,
+            answerable=sample.answerable,
+            responded=sample.response is not None,
+            scores={name: Score.absent(reason, "failed") for name in metrics},
+        )
+        for sample in samples
+    ]
+
+
+def _relevance(sample: Sample, relevant_from: float | None) -> dict[str, Any]:
+    """How many documents are relevant, and at which ranks they were retrieved; nothing where that is not known."""
+    judgments = sample.judgments
+    if judgments is None:
+        return {}
+    bar = relevant_from or 0.0
+    relevant = {doc for doc, grade in judgments.items() if grade > 0 and grade >= bar}
+    if sample.response and sample.retrieved_doc_ids is None:
+        return {"relevant": len(relevant)}
+    ranks = tuple(rank for rank, doc in enumerate(sample.retrieved_doc_ids or (), 1) if doc in relevant)
+    return {"relevant": len(relevant), "relevant_ranks": ranks}
+
+
+def _log(results: Sequence[Result]) -> None:
+    debug = logger.isEnabledFor(logging.DEBUG)
+    for row in results:
+        if debug:
+            number = row.number_of_results or 0
+            logger.debug("%s: query %s: %d results in %.3f ms", row.system, row.query_id, number, row.duration_ms)
+        if row.relevant_ranks == ():
+            logger.warning("%s: query %s has no relevant result", row.system, row.query_id)

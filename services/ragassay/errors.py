@@ -20,7 +20,6 @@ AssayError
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 
 
@@ -61,6 +60,8 @@ class UnknownName(BadInput):
     code = "unknown_name"
 
     def __init__(self, kind: str, name: str, known: Iterable[str], *, where: str | None = None) -> None:
+        import difflib
+
         self.kind, self.name = kind, name
         names = sorted(known)
         near = difflib.get_close_matches(name.lower().split("@")[0], names, n=3, cutoff=0.5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import threading
 import uuid
 from collections import OrderedDict
@@ -15,31 +16,23 @@ from typing import Any
 import orjson
 
 from ragassay import benchmark, reports
-from ragassay.documents import Job, JobPage, JobStatus, Progress, Report, ResultPage, Source
+from ragassay.archive import MOST_LOOKED_AT, Archive, Gating, JobDocument
+from ragassay.documents import Alert, Job, JobPage, JobStatus, Progress, Report, ResultPage, Source
 from ragassay.doorbell import Doorbell
-from ragassay.engine import Tools, evaluate
-from ragassay.errors import AssayError, BadInput, Conflict, NotFound, NothingToEvaluate
+from ragassay.engine import Tools, evaluate, given_up
+from ragassay.errors import AssayError, BadInput, BudgetReached, Conflict, NotFound, NothingToEvaluate
 from ragassay.metrics import parse
-from ragassay.models import CHUNK_SIZE, JobSpec, Ledger, Noun, Result, Sample, Score
-from ragassay.stopping import Scores, Watch, baseline_scores, order, sorted_back
-from ragassay.store.redis import Claim, RedisLedger, RedisStore
+from ragassay.models import CHUNK_SIZE, Budget, JobSpec, Ledger, Result, Sample
+from ragassay.stopping import Watch, order, sorted_back
+from ragassay.store.redis import Claim, RedisStore
+from ragassay.store.redis_ledger import RedisLedger
 from ragassay.strategies.recorded import Recorded
 
+logger = logging.getLogger("ragassay")
 BELLS = 4  # messages of one job that may wait or work at once: many enough for all workers, few enough to be fair
 MOST_ROWS_A_PAGE = 200
-MOST_LOOKED_AT = 1000
 WATCHES = 16  # stop rules that a worker keeps in mind between chunks
 ToolsFor = Callable[[JobSpec, Ledger], Tools]
-
-
-class JobDocument(Noun):
-    """What is kept of a job besides its rows."""
-
-    spec: JobSpec
-    metrics: tuple[str, ...]
-    dataset: Source
-    systems: dict[str, Source]
-    created_at: str
 
 
 class Jobs:
@@ -47,6 +40,7 @@ class Jobs:
 
     def __init__(self, store: RedisStore, doorbell: Doorbell, tools_for: ToolsFor) -> None:
         self.store, self._doorbell, self._tools_for = store, doorbell, tools_for
+        self.archive = Archive(store)
         self._runner: asyncio.Runner | None = None
         self._evaluation: asyncio.Task[list[Result]] | None = None
         self._broken_off: str | None = None
@@ -56,18 +50,26 @@ class Jobs:
     # --- for everybody ----------------------------------------------------------------------------------------
 
     def submit(
-        self, spec: JobSpec, dataset: Source, samples: Sequence[Sample], *, idempotency_key: str | None = None
+        self,
+        spec: JobSpec,
+        dataset: Source,
+        samples: Sequence[Sample],
+        gating: Gating = Gating(),  # noqa: B008 - frozen
+        *,
+        idempotency_key: str | None = None,
     ) -> tuple[Job, bool]:
         """Save and queue an evaluation of the samples' responses; returns the job and whether it is new.
 
-        Every name is resolved now. Raises NothingToEvaluate, UnknownName, BadSettings; BadInput when the idempotency
-        key belongs to another body, Conflict while its job is being made.
+        Every name is resolved now. Raises NothingToEvaluate, UnknownName, BadSettings; NotFound and Conflict for a
+        baseline without a report; BadInput when the idempotency key belongs to another body, Conflict while its job is
+        being made.
         """
-        digest = hashlib.sha256(spec.model_dump_json().encode() + dataset.digest.encode()).hexdigest()
+        asked = "".join(part.model_dump_json() for part in (spec, dataset, gating))
+        digest = hashlib.sha256(asked.encode()).hexdigest()
         if idempotency_key and (known := self.store.remember(idempotency_key, digest)):
             return self.get(known), False
         try:
-            job = self._create(spec, dataset, samples, (idempotency_key, digest) if idempotency_key else None)
+            job = self._create(spec, dataset, samples, gating, (idempotency_key, digest) if idempotency_key else None)
         except AssayError:
             if idempotency_key:
                 self.store.forget(idempotency_key)
@@ -76,8 +78,14 @@ class Jobs:
         return self.get(job), True
 
     def _create(
-        self, spec: JobSpec, dataset: Source, samples: Sequence[Sample], idempotency: tuple[str, str] | None
+        self,
+        spec: JobSpec,
+        dataset: Source,
+        samples: Sequence[Sample],
+        gating: Gating,
+        idempotency: tuple[str, str] | None,
     ) -> str:
+        self.archive.check_gating(gating)
         answered = [sample for sample in samples if sample.response]
         if not answered:
             raise NothingToEvaluate(
@@ -88,7 +96,7 @@ class Jobs:
             raise NothingToEvaluate("no default metric has the input it needs", hint="see /v1/metrics")
         benchmark.plan(spec, metrics)
         if spec.stop_when is not None:
-            Watch(spec, metrics, ["default"], self._baseline(spec))
+            Watch(spec, metrics, ["default"], self.archive.baseline(spec))
         samples = [samples[place] for place in order(spec, len(samples))]
         now = datetime.now(UTC)
         document = JobDocument(
@@ -97,6 +105,7 @@ class Jobs:
             dataset=dataset,
             systems={"default": dataset.model_copy(update={"name": "default", "rows": len(answered)})},
             created_at=now.isoformat(timespec="milliseconds"),
+            gating=gating,
         )
         job = uuid.uuid4().hex
         chunks = {
@@ -111,6 +120,7 @@ class Jobs:
             created_ms=created_ms,
             idempotency=idempotency,
             one_by_one=spec.stop_when is not None,
+            budget=spec.budget,
         )
         return job
 
@@ -132,6 +142,7 @@ class Jobs:
             metrics=document.metrics,
             progress=Progress(rows=number["rows"], done=number["rows_done"], failed=number["rows_failed"]),
             uncertain_calls=number["uncertain_calls"],
+            alerts=tuple(Alert(**alert) for alert in orjson.loads(meta.get("alerts", b"[]"))) if ended else (),
             error=meta["error"].decode() if "error" in meta else None,
         )
 
@@ -179,6 +190,14 @@ class Jobs:
         self.store.close(job, self._chunks(job))
         return self.get(job)
 
+    def resume(self, job: str, budget: Budget) -> Job:
+        """Go on with a job that its budget has paused, under a new one; any other job stays as it is (Conflict)."""
+        before = self.store.resume(job, budget)
+        if before != "paused":
+            raise Conflict(f"job {job} is {before}, not paused")
+        self._ring(job)
+        return self.get(job)
+
     # --- for workers ------------------------------------------------------------------------------------------
 
     def pump(self, job: str, bell: int, nonce: str) -> None:
@@ -190,6 +209,11 @@ class Jobs:
             return
         try:
             outcome = self._work(claim)
+        except BudgetReached as reached:
+            self.store.give_back(claim, died=False)
+            self.store.pause(job, reached.message)
+            self.store.hush(job, bell)
+            return
         except (BadInput, NothingToEvaluate) as error:
             self.store.fail(job, str(error))
             self.store.close(job, self._chunks(job))
@@ -226,8 +250,10 @@ class Jobs:
         """Evaluate a claimed chunk and commit it; ``stale`` when the claim was lost meanwhile."""
         document = self._document(claim.job)
         samples = self.store.samples(claim.job, claim.chunk)
-        system = claim.chunk.rpartition(":")[0]
-        ledger = RedisLedger(self.store, claim, cache=document.spec.cache)
+        system, _, number = claim.chunk.rpartition(":")
+        if number == "0":
+            logger.info("evaluation of %d queries starts: %s, system %s", document.dataset.rows, claim.job, system)
+        ledger = RedisLedger(self.store, claim, cache=document.spec.cache, budget=document.spec.budget)
         tools = self._tools_for(document.spec, ledger)
         plan = benchmark.plan(document.spec, [parse(name) for name in document.metrics])
         strategy = Recorded(system, {s.query_id: s.response for s in samples if s.response})
@@ -248,7 +274,7 @@ class Jobs:
         watch = self._watches.pop(job, None)
         if watch is None:
             spec = document.spec
-            watch = Watch(spec, [parse(name) for name in document.metrics], ["default"], self._baseline(spec))
+            watch = Watch(spec, [parse(name) for name in document.metrics], ["default"], self.archive.baseline(spec))
         self._watches[job] = watch
         if len(self._watches) > WATCHES:
             self._watches.popitem(last=False)
@@ -256,13 +282,6 @@ class Jobs:
             if watch.update({"default": results}):
                 break
         return watch
-
-    def _baseline(self, spec: JobSpec) -> Scores | None:
-        """The scores of the finished job that a stop rule decides against; raises NotFound, Conflict."""
-        if spec.stop_when is None or spec.baseline is None:
-            return None
-        job, _, system = spec.baseline.partition("#")
-        return baseline_scores(Report.model_validate_json(self.store.report(job)), system or None)
 
     def _run(self, claim: Claim, evaluation: Coroutine[Any, Any, list[Result]]) -> list[Result]:
         """Run an evaluation on this process's one event loop, with the lease kept; cancelled when the lease is lost."""
@@ -303,9 +322,12 @@ class Jobs:
         meta = self.store.meta(job)
         if meta["status"] != b"finalizing":
             return
-        report = self._report(job, JobDocument.model_validate_json(meta["document"]))
+        document = JobDocument.model_validate_json(meta["document"])
+        report = self._report(job, document)
         self.store.save_report(job, orjson.dumps(report.model_dump(mode="json"), option=orjson.OPT_APPEND_NEWLINE))
+        self.archive.hold(job, document.gating, report)
         self.store.turn(job, "finished", "finalizing")
+        reports.log_end(report)
         self.store.close(job, self._chunks(job))
 
     def _report(self, job: str, document: JobDocument) -> Report:
@@ -349,25 +371,10 @@ class Jobs:
             self._ring(job)
 
     def _hopeless(self, claim: Claim) -> list[Result]:
-        """Results without scores for a chunk that killed its worker too often."""
-        document = self._document(claim.job)
-        reason = "the worker died on this chunk again and again"
-        return [
-            Result(
-                query_id=sample.query_id,
-                system=claim.chunk.rpartition(":")[0],
-                query=sample.query,
-                answer=sample.answer,
-                ground_truth_answer=sample.ground_truth_answer,
-                category=sample.category,
-                difficulty=sample.difficulty,
-                metadata=sample.metadata,
-                answerable=sample.answerable,
-                responded=sample.response is not None,
-                scores={name: Score.absent(reason, "failed") for name in document.metrics},
-            )
-            for sample in self.store.samples(claim.job, claim.chunk)
-        ]
+        samples, system = self.store.samples(claim.job, claim.chunk), claim.chunk.rpartition(":")[0]
+        return given_up(
+            samples, system, self._document(claim.job).metrics, "the worker died on this chunk again and again"
+        )
 
     def _ring(self, job: str) -> None:
         finalizing = self.store.meta(job)["status"] == b"finalizing"

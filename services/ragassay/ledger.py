@@ -1,8 +1,27 @@
-"""Ledgers without a store: one in memory, one that lets no call through, and one that keeps systems apart."""
+"""Ledgers without a store: in memory, one that lets no call through, one under a budget, one that keeps systems apart."""
 
 from __future__ import annotations
 
-from ragassay.models import Call, Ledger, Reply, Usage
+import asyncio
+
+from ragassay.errors import BadSettings, BudgetReached
+from ragassay.models import Budget, Call, Ledger, Reply, Usage
+
+RAISE_IT = "what is finished is kept; go on with a higher one"
+
+
+def of_unknown_price() -> BadSettings:
+    """The error where USD are capped and a call's cost can't be known."""
+    return BadSettings(
+        "a budget in USD can't be kept: the model has no price", hint="give it one (prices), or a budget in tokens"
+    )
+
+
+def paid(reply: Reply, estimate: Usage) -> Usage:
+    """What a call is held to have spent: its bill, and its estimate where no bill came - a price, a lost attempt."""
+    usage = reply.usage
+    known = usage if usage.cost_usd is not None else usage.model_copy(update={"cost_usd": estimate.cost_usd})
+    return Usage.total([known, *[estimate] * reply.waste.uncertain_calls])
 
 
 class MemoryLedger:
@@ -43,6 +62,49 @@ class DryLedger:
 
     async def release(self, call: Call, spent: Usage) -> None:
         """Nothing is ever open."""
+
+
+class BudgetLedger:
+    """Another ledger under a budget: a call is let through only if what it may take at the most still fits.
+
+    Where it would fit if the calls in flight took less than they may, it waits for them. ``spent`` is what the run has
+    spent before. ``reserve`` raises BudgetReached, and BadSettings where a cap on USD meets a model without a price.
+    """
+
+    def __init__(self, ledger: Ledger, budget: Budget, spent: Usage) -> None:
+        self._ledger, self._budget, self.spent = ledger, budget, spent
+        self._open: dict[str, Usage] = {}
+        self._changed = asyncio.Condition()
+
+    async def reserve(self, call: Call, estimate: Usage) -> Reply | None:
+        """As the ledger below, within the budget."""
+        if known := await self._ledger.reserve(call, estimate):
+            return known
+        if self._budget.usd is not None and estimate.cost_usd is None:
+            raise of_unknown_price()
+        async with self._changed:
+            while over := self._budget.over(Usage.total([self.spent, *self._open.values()]), estimate):
+                if not self._open:
+                    raise BudgetReached(over, hint=RAISE_IT)
+                await self._changed.wait()
+            self._open[call.id] = estimate
+        return None
+
+    async def settle(self, call: Call, reply: Reply) -> None:
+        """As the ledger below; the bill takes the place of the estimate."""
+        await self._ledger.settle(call, reply)
+        await self._close(call, reply)
+
+    async def release(self, call: Call, spent: Usage) -> None:
+        """As the ledger below; an attempt that may have been paid counts with its estimate."""
+        await self._ledger.release(call, spent)
+        await self._close(call, Reply(text="", waste=spent))
+
+    async def _close(self, call: Call, reply: Reply) -> None:
+        async with self._changed:
+            if estimate := self._open.pop(call.id, None):
+                self.spent += paid(reply, estimate)
+            self._changed.notify_all()
 
 
 class ScopedLedger:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Protocol, runtime_checkable
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
@@ -15,6 +16,7 @@ Covered = Literal["yes", "partly", "no"]
 RelevanceStep = Literal["none", "barely", "partly", "mostly", "full"]
 MissingCause = Literal["no_input", "undefined", "failed"]
 CHUNK_SIZE = 50
+HALF_LIFE_DAYS = 365.0
 
 
 class Noun(BaseModel):
@@ -42,6 +44,17 @@ def _as_context(value: object) -> object:
             if isinstance(value.get(key), str):
                 return value[key]
     return value
+
+
+def seconds(timestamp: str | float) -> float:
+    """Seconds since 1970 of such a number, or of an ISO 8601 date or time, in UTC unless it says otherwise."""
+    if not isinstance(timestamp, str):
+        return timestamp
+    try:
+        time = datetime.fromisoformat(timestamp)
+    except ValueError:
+        raise ValueError(f"{timestamp!r} is neither an ISO 8601 date nor seconds since 1970") from None
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
 Id = Annotated[str, Field(min_length=1), BeforeValidator(_as_text)]
@@ -119,6 +132,13 @@ class Sample(Noun):
         if not query.strip():
             raise ValueError("the query is blank")
         return query
+
+    @field_validator("doc_timestamps")
+    @classmethod
+    def _times(cls, timestamps: dict[str, str | float] | None) -> dict[str, str | float] | None:
+        for timestamp in (timestamps or {}).values():
+            seconds(timestamp)
+        return timestamps
 
     @field_validator("category")
     @classmethod
@@ -267,6 +287,7 @@ class Result(Noun):
     retrieval_latency_ms: Amount | None = None
     generation_latency_ms: Amount | None = None
     relevant: int | None = None
+    relevant_ranks: tuple[int, ...] | None = None
     scores: dict[str, Score] = {}
     verdict: Verdict | None = None
     evaluation: Usage = Usage()
@@ -279,6 +300,22 @@ class Price(Noun):
 
     input_per_1m: Amount
     output_per_1m: Amount
+
+
+class Budget(Noun):
+    """The most that judge calls may spend. None: no cap."""
+
+    usd: Annotated[float | None, Field(gt=0, description="most that judge calls may cost, in USD")] = None
+    tokens: Annotated[int | None, Field(gt=0, le=10**15, description="most tokens, input and output together")] = None
+
+    def over(self, spent: Usage, wanted: Usage) -> str | None:
+        """What ``wanted`` would break after ``spent``; None when it fits. A cost must be known where USD are capped."""
+        if self.usd is not None and (spent.cost_usd or 0.0) + (wanted.cost_usd or 0.0) > self.usd:
+            return f"the budget of {self.usd:g} USD is reached: {spent.cost_usd or 0.0:.4f} USD are spent"
+        tokens = spent.input_tokens + spent.output_tokens
+        if self.tokens is not None and tokens + wanted.input_tokens + wanted.output_tokens > self.tokens:
+            return f"the budget of {self.tokens:,} tokens is reached: {tokens:,} are spent"
+        return None
 
 
 class JobSpec(Noun):
@@ -305,9 +342,11 @@ class JobSpec(Noun):
     max_grade: Annotated[float, Field(gt=0)] = 3.0
     stop_when: str | None = None
     baseline: str | None = None
+    half_life_days: Annotated[float, Field(gt=0)] = HALF_LIFE_DAYS
     max_missing: Annotated[float, Field(ge=0, le=1)] = 0.05
     prices: dict[str, Price] = {}
     cache: bool = True
+    budget: Budget = Budget()
 
 
 class Call(Noun):

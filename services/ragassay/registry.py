@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from importlib.metadata import entry_points
 from typing import Generic, TypeVar
 
 from ragassay.errors import BadSettings, UnknownName
@@ -60,6 +59,8 @@ class Registry(Generic[T]):
         if self._plugins_read:
             return
         self._plugins_read = True
+        from importlib.metadata import entry_points
+
         for point in entry_points(group=f"ragassay.{self.kind}s"):
             thing = point.load()
             if point.name.lower() not in self._things:

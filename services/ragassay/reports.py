@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,6 +28,7 @@ from ragassay.metrics import Metric, parse
 from ragassay.models import JobSpec, Result, Score, Usage
 from ragassay.stats import mean_interval, ratio_interval, wilson_interval
 
+logger = logging.getLogger("ragassay")
 MOST_SLICES = 20  # a metadata field with more distinct values than this is an identifier, not a group
 
 
@@ -78,7 +80,7 @@ def system(rows: Sequence[Result], metrics: Sequence[Metric], spec: JobSpec) -> 
         missing_from_run=sum(not row.responded for row in rows),
         failed_responses=sum(row.error is not None for row in rows),
         queries_without_relevant=sum(row.relevant == 0 for row in rows),
-        queries_without_hit=sum(_without_hit(row) for row in rows),
+        queries_without_hit=sum(bool(row.relevant) and row.relevant_ranks == () for row in rows),
         metrics=aggregates(rows, metrics, spec),
         slices=slices(rows, metrics, spec),
         latency_ms=latency,
@@ -220,12 +222,6 @@ def _slice(rows: Sequence[Result], metrics: Sequence[Metric], spec: JobSpec) -> 
     )
 
 
-def _without_hit(row: Result) -> bool:
-    """Did the query have something relevant, and the system retrieve none of it?"""
-    details = next((s.details for s in row.scores.values() if s.details and "first_relevant_rank" in s.details), None)
-    return bool(row.relevant and details and details["first_relevant_rank"] is None)
-
-
 def _refusals(rows: Sequence[Result]) -> Refusals:
     judged = [row for row in rows if row.verdict and row.verdict.refusal is not None]
     refused = [row for row in judged if row.verdict and row.verdict.refusal]
@@ -248,6 +244,24 @@ def _evaluation(rows: Sequence[Result]) -> Evaluation:
         support_withdrawn=sum(verdict.support_withdrawn for verdict in verdicts),
         suspicious=sum(bool(verdict.suspicious) for verdict in verdicts),
     )
+
+
+def log_end(report: Report) -> None:
+    """Say that an evaluation has ended, and how well each system retrieved, where there are judgments."""
+    for name, one in report.systems.items():
+        ranks = [row.relevant_ranks for row in one.results if row.relevant_ranks is not None]
+        logger.info(
+            "evaluation of %d queries ends: %s, system %s%s", one.queries, report.run.id, name, _retrieval(ranks)
+        )
+
+
+def _retrieval(ranks: Sequence[tuple[int, ...]]) -> str:
+    """P@5, P@10 and MRR of the queries that have judgments, given the ranks of their relevant results."""
+    if not ranks:
+        return ""
+    p5, p10 = (sum(rank <= k for found in ranks for rank in found) / k / len(ranks) for k in (5, 10))
+    mrr = math.fsum(1 / found[0] for found in ranks if found) / len(ranks)
+    return f": P@5 {p5:.3f}, P@10 {p10:.3f}, MRR {mrr:.3f}"
 
 
 def unscored(report: Report) -> dict[str, float]:

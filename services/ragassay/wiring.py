@@ -17,9 +17,9 @@ from ragassay.embeddings import LocalEmbedder
 from ragassay.engine import Tools
 from ragassay.errors import BadSettings
 from ragassay.judges.local import LocalJudge
-from ragassay.ledger import ScopedLedger
+from ragassay.ledger import BudgetLedger, ScopedLedger
 from ragassay.llm import LLM
-from ragassay.models import Embedder, JobSpec, Judge, Ledger
+from ragassay.models import Budget, Embedder, JobSpec, Judge, Ledger
 from ragassay.prices import Prices
 from ragassay.settings import Settings
 from ragassay.store.ledger import CallCache, FolderLedger
@@ -154,12 +154,12 @@ def warm_up(settings: Settings) -> None:
 
 
 @contextmanager
-def folder_ledger(run_folder: Path, settings: Settings, *, use_cache: bool) -> Iterator[FolderLedger]:
-    """The ledger of a run in a folder, with the cache of earlier runs' calls where it is wanted."""
-    cache = CallCache(settings.home / "cache" / "calls.sqlite") if use_cache else None
+def folder_ledger(run_folder: Path, settings: Settings, spec: JobSpec) -> Iterator[Ledger]:
+    """The ledger of a run in a folder, with the cache of earlier runs' calls and the budget where they are wanted."""
+    cache = CallCache(settings.home / "cache" / "calls.sqlite") if spec.cache else None
     ledger = FolderLedger(run_folder / "calls.jsonl", run=run_folder.name, cache=cache)
     try:
-        yield ledger
+        yield ledger if spec.budget == Budget() else BudgetLedger(ledger, spec.budget, ledger.spent)
     finally:
         ledger.close()
         if cache:

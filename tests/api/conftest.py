@@ -1,5 +1,7 @@
 """One Redis for all tests of the API, and a server over it for each."""
 
+import threading
+
 import pytest
 
 from api_server import serving
@@ -24,3 +26,20 @@ def served(server):
     server.jobs.store.redis.flushall()
     server.bells.rung.clear()
     return server
+
+
+@pytest.fixture
+def worker(served):
+    """Answers the bells in a thread, as a worker process would."""
+    stop = threading.Event()
+
+    def work():
+        while not stop.wait(0.02):
+            served.work()
+        served.jobs.close()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    yield
+    stop.set()
+    thread.join(20)

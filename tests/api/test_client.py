@@ -35,23 +35,6 @@ def data(tmp_path):
     return path
 
 
-@pytest.fixture
-def worker(served):
-    """Answers the bells in a thread, as a worker process would."""
-    stop = threading.Event()
-
-    def work():
-        while not stop.wait(0.02):
-            served.work()
-        served.jobs.close()
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    yield
-    stop.set()
-    thread.join(20)
-
-
 def without_times(report):
     """What a report says about the evaluation and not about when and how long."""
     report = orjson.loads(report)
@@ -141,9 +124,9 @@ def test_submit_says_the_job_as_json(cli, data):
     [
         (["submit", "nope.jsonl"], 2, "there is no such file"),
         (["submit", "rivers.jsonl", "--metrics", "mrrr"], 2, "did you mean mrr"),
-        (["submit", "rivers.jsonl", "--metrics", ""], 2, "metrics: is empty"),
-        (["submit", "rivers.jsonl", "--seed", "-1"], 2, "seed: should be at least 0"),
-        (["submit", "rivers.jsonl", "--limit", "0"], 2, "should be at least 1"),
+        (["submit", "rivers.jsonl", "--metrics", ""], 2, "no metric is asked for"),
+        (["submit", "rivers.jsonl", "--seed", "-1"], 2, "--seed: should be greater than or equal to 0"),
+        (["submit", "rivers.jsonl", "--limit", "0"], 2, "--limit: should be greater than or equal to 1"),
         (["submit", "rivers.jsonl", "--judge", "http://x/y"], 2, "judge: 'http://x/y' is not the name of a model"),
         (["submit", "rivers.jsonl", "-o", "r.json"], 2, "add --wait"),
         (["submit", "rivers.jsonl", "--wait", "-o", "r.xyz"], 2, "xyz"),

@@ -24,6 +24,10 @@ V1 = [
     ("GET", "/v1/jobs/" + "0" * 32 + "/report"),
     ("GET", "/v1/jobs/" + "0" * 32 + "/results"),
     ("POST", "/v1/jobs/" + "0" * 32 + "/cancel"),
+    ("POST", "/v1/jobs/" + "0" * 32 + "/resume"),
+    ("GET", "/v1/jobs/" + "0" * 32 + "/gates"),
+    ("POST", "/v1/comparisons"),
+    ("GET", "/v1/trends"),
     ("GET", "/v1/metrics"),
 ]
 

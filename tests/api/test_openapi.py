@@ -11,7 +11,8 @@ import pytest
 from api_server import rows
 from ragassay.api.app import create_app
 from ragassay.api.submission import NewJob
-from ragassay.models import JobSpec, Sample
+from ragassay.config import Configuration
+from ragassay.models import Sample
 from ragassay.settings import Settings
 
 PROBLEM = {"$ref": "#/components/schemas/Problem"}
@@ -37,8 +38,8 @@ def check(document, schema, value):
 
 def test_every_operation_is_named_and_described(document, operations):
     assert sorted(operations) == [
-        "cancelJob", "deleteJob", "getJob", "getReport", "health", "listJobs", "listMetrics", "listResults",
-        "readiness", "submitJob",
+        "cancelJob", "compareJobs", "deleteJob", "getGates", "getJob", "getReport", "getTrend", "health", "listJobs",
+        "listMetrics", "listResults", "readiness", "resumeJob", "submitJob",
     ]  # fmt: skip
     assert document["info"]["version"] == version("ragassay")
     for _, _, operation in operations.values():
@@ -96,27 +97,36 @@ def test_the_example_of_a_submission_can_be_submitted(document, served):
 
 
 def test_answers_fit_their_schemas(document, operations, served):
-    job = served.submit(rows(3))["id"]
+    job = served.submit(rows(3), gates=[{"mrr": ">= 0.9"}])["id"]
+    other = served.submit(rows(3))["id"]
     served.work()
     served.jobs.store.here("worker", "host:1", for_s=60)
-    for name in ("getJob", "listJobs", "getReport", "listResults", "listMetrics", "health", "readiness"):
+    bodies = {"compareJobs": {"json": {"jobs": [job, other]}}, "getTrend": {"params": {"metric": "mrr"}}}
+    for name in (
+        "getJob",
+        "listJobs",
+        "getReport",
+        "listResults",
+        "listMetrics",
+        "getGates",
+        *bodies,
+        "health",
+        "readiness",
+    ):
         method, path, operation = operations[name]
-        answer = served.http.request(method, path.format(job=job))
+        answer = served.http.request(method, path.format(job=job), **bodies.get(name, {}))
         assert answer.status_code == 200
         check(document, operation["responses"]["200"]["content"]["application/json"]["schema"], answer.json())
 
 
-def test_the_body_has_the_limits_of_the_specification():
+def test_the_body_is_the_configuration_without_files_and_the_providers_address():
     ours = NewJob.model_json_schema()["properties"]
-    theirs = JobSpec.model_json_schema()["properties"]
-    kept = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "default", "enum")
-    own = ("samples", "dataset", "name", "judge", "metrics", "concurrency", "timeout_s", "prices")
-    for field in ours.keys() - set(own):
-        assert {k: v for k, v in ours[field].items() if k in kept} == {
-            k: v for k, v in theirs[field].items() if k in kept
-        }, field
-    assert theirs.keys() - ours.keys() == {"api_base"}  # a body can never set it
-    assert set(own) - {"samples", "dataset"} <= theirs.keys()
+    theirs = Configuration.model_json_schema()["properties"]
+    refused = {"api_base", "data", "corpus", "systems", "format", "map", "duplicates", "limit", "output"}
+    assert theirs.keys() - ours.keys() == refused
+    assert ours.keys() - theirs.keys() == {"samples", "dataset"}
+    assert {key for key in theirs.keys() & ours.keys() if ours[key] != theirs[key]} == {"judge", "baseline"}
+    assert "default" not in ours["judge"]  # it is the operator's
 
 
 def test_the_rows_are_documented_as_samples(document):

@@ -4,11 +4,14 @@ import json
 import time
 
 import pytest
+import yaml
 
 from api_server import problem, rows, serving
+from ragassay import config
 from ragassay.data.load import load
 from ragassay.documents import Job, Report
 from ragassay.errors import NothingToEvaluate
+from ragassay.models import JobSpec
 from ragassay.settings import Settings
 
 METRICS = ["mrr", "recall@5", "faithfulness"]
@@ -78,25 +81,36 @@ def test_without_metrics_the_rows_decide_which_there_are(served):
 def test_every_option_reaches_the_configuration(served):
     options = {
         "seed": 7,
-        "confidence": 0.9,
         "accurate": "correctness >= 0.7",
         "relevant_from": 2,
         "max_grade": 4,
+        "half_life_days": 30,
         "max_missing": 0.5,
         "passes": 2,
         "prices": {"m": {"input_per_1m": 1, "output_per_1m": 2.5}},
-        "cache": False,
-        "concurrency": 4,
-        "timeout_s": 30,
         "name": "all of them",
         "judge": "local",
         "metrics": ["mrr"],
         "graded": False,
+        "budget": {"usd": 2.5, "tokens": None},
     }
-    job = served.submit(rows(2), **options)["id"]
+    performance = {"cache": False, "concurrency": 4, "timeout_s": 30}
+    statistics = {"confidence": 0.9, "alpha": 0.01, "test": "t", "correction": "none"}
+    gates = [{"mrr": ">= 0.2"}]
+    job = served.submit(rows(2), **options, statistics=statistics, performance=performance, gates=gates)["id"]
     served.work()
     used = served.http.get(f"/v1/jobs/{job}/report").json()["provenance"]["configuration"]
-    assert used == {**options, "api_base": None, "stop_when": None, "baseline": None}
+    assert used == {**options, **performance, "confidence": 0.9, "api_base": None, "stop_when": None, "baseline": None}
+    said = served.http.get(f"/v1/jobs/{job}/gates").json()
+    assert (said["alpha"], said["test"], said["correction"]) == (0.01, "t", "none")
+
+
+def test_the_file_that_init_writes_can_be_sent_as_it_is(served):
+    """Its keys about files say nothing, so nothing is refused; its judge is that of the file."""
+    job = served.submit(rows(2), **yaml.safe_load(config.template()))["id"]
+    served.work()
+    used = served.http.get(f"/v1/jobs/{job}/report").json()["provenance"]["configuration"]
+    assert JobSpec(**used) == JobSpec()
 
 
 def test_a_server_without_a_judge_in_the_request_takes_the_operators(redis):
@@ -124,9 +138,9 @@ def test_a_server_with_a_key_and_no_list_allows_the_operators_judge_alone(redis)
 @pytest.mark.parametrize("limit", ["concurrency", "timeout_s"])
 def test_a_request_above_the_operators_limit_is_refused(redis, limit):
     with serving(redis.url, Settings(max_concurrency=4, max_timeout_s=4)) as served:
-        served.submit(rows(1), **{limit: 4})
-        found = problem(served.http.post("/v1/jobs", json={"samples": rows(1), limit: 5}), 422)
-        assert found["where"] == limit
+        served.submit(rows(1), performance={limit: 4})
+        found = problem(served.http.post("/v1/jobs", json={"samples": rows(1), "performance": {limit: 5}}), 422)
+        assert found["where"] == f"performance.{limit}"
         assert "4" in found["detail"]
 
 
@@ -147,6 +161,18 @@ def test_a_cancelled_job_makes_no_more_calls_and_keeps_what_is_done(served):
     assert "cancelled" in problem(served.http.get(f"/v1/jobs/{job}/report"), 409)["detail"]
     again = served.http.delete(f"/v1/jobs/{job}")
     assert (again.status_code, again.json()) == (200, after)
+
+
+def test_only_a_paused_job_can_be_resumed_and_a_budget_is_above_zero(served):
+    job = served.submit(rows(2))["id"]
+    served.work()
+    assert "not paused" in problem(served.http.post(f"/v1/jobs/{job}/resume"), 409)["detail"]
+    said = problem(served.http.post(f"/v1/jobs/{job}/resume?budget_usd=0"), 422)
+    assert "budget_usd" in str(said)
+    served.jobs.store.redis.hset(served.jobs.store.key(job, "meta"), "status", "paused")
+    resumed = served.http.post(f"/v1/jobs/{job}/resume", params={"budget_tokens": 7})
+    assert resumed.json()["status"] == "running"
+    assert served.jobs.store.meta(job)["most_tokens"] == b"7"
 
 
 def test_a_finished_job_can_not_be_cancelled(served):

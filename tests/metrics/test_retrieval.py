@@ -3,11 +3,16 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+from pydantic import ValidationError
 
+from ragassay import evaluate_retrieval
 from ragassay.errors import BadSettings, UnknownName
 from ragassay.metrics import METRICS, parse
 from ragassay.metrics.base import Chunk
+from ragassay.metrics.ranked import Ranked
+from ragassay.metrics.retrieval import bpref
 from ragassay.models import Response, Sample
 
 CASES = json.loads((Path(__file__).parents[1] / "vectors" / "retrieval.json").read_text())["cases"]
@@ -23,17 +28,28 @@ def value(name, retrieved, judgments):
     return parse(name).score(Chunk([sample(retrieved, judgments)]))[0].value
 
 
+def sample_of(case):
+    return sample(case["retrieved"], case["judgments"], **case.get("sample", {}))
+
+
 @pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
 def test_worked_values_are_met_to_1e_9(case):
-    got = {name: value(name, case["retrieved"], case["judgments"]) for name in case["expected"]}
+    if "error" in case:
+        with pytest.raises(ValidationError, match=case["error"]):
+            sample_of(case)
+        return
+    got = {name: parse(name).score(Chunk([sample_of(case)]))[0].value for name in case["expected"]}
     assert got == pytest.approx(case["expected"], abs=1e-9)
+    if "run" in case:
+        found = evaluate_retrieval({"q": case["judgments"]}, {"q": case["run"]}, case["expected"])
+        assert found.per_query["q"] == pytest.approx(case["expected"], abs=1e-9)
 
 
-def test_the_worked_values_hold_when_all_cases_share_one_batch():
-    chunk = Chunk([sample(case["retrieved"], case["judgments"]) for case in CASES])
-    for name in CASES[0]["expected"]:
-        expected = [case["expected"][name] for case in CASES]
-        assert [score.value for score in parse(name).score(chunk)] == pytest.approx(expected, abs=1e-9)
+@pytest.mark.parametrize("name", sorted({name for case in CASES for name in case["expected"]}))
+def test_the_worked_values_hold_when_all_cases_share_one_batch(name):
+    cases = [case for case in CASES if name in case["expected"]]
+    scores = parse(name).score(Chunk([sample_of(case) for case in cases]))
+    assert [s.value for s in scores] == pytest.approx([case["expected"][name] for case in cases], abs=1e-9)
 
 
 def test_details_tell_how_a_score_came_about():
@@ -82,6 +98,33 @@ def test_fractional_grades_are_relevant_and_weigh_their_fraction():
         (0.5 + 1 / 1.5849625007) / (1 + 0.5 / 1.5849625007)
     )
     assert value("recall@1", ["half", "whole"], {"half": 0.5, "whole": 1}) == 0.5
+
+
+def test_unjudged_and_judged_non_relevant_documents_differ_for_bpref_alone():
+    # judged: 1 non-relevant of 1 stands before: 1 - 1/1 = 0; unjudged: none does
+    assert (value("bpref", ["n", "a"], {"a": 1, "n": 0}), value("bpref", ["n", "a"], {"a": 1})) == (0.0, 1.0)
+    assert value("mrr", ["n", "a"], {"a": 1, "n": 0}) == value("mrr", ["n", "a"], {"a": 1}) == 0.5
+
+
+@pytest.mark.parametrize("name", ["bpref", "q_measure@3", "judged@3", "ndcg_low@3", "ndcg_high@3", "err@3", "rbp@0.8"])
+def test_an_empty_list_and_a_missing_response_score_zero(name):
+    silent = Sample(query_id="q", query="?", relevance_scores={"a": 1})
+    empty, missing = parse(name).score(Chunk([sample([], {"a": 1}), silent]))
+    assert (empty.value, missing.value) == (0.0, 0.0)
+    assert missing.reason == "the system gave no response, which counts as nothing retrieved"
+
+
+@pytest.mark.parametrize("name", ["kendall_tau", "spearman_rho"])
+@pytest.mark.parametrize("retrieved", [[], ["a"], ["a", "b"]])
+def test_an_order_of_equal_grades_has_no_correlation(name, retrieved):
+    score = parse(name).score(Chunk([sample(retrieved, {"a": 1, "b": 1})]))[0]
+    assert (score.value, score.missing, score.reason) == (None, "undefined", f"{name} is undefined here")
+
+
+def test_a_batch_that_does_not_know_how_many_were_judged_has_no_bpref():
+    whole = Ranked.build([["a"]], [{"a": 1}])
+    bare = Ranked(whole.gains, whole.judged, whole.ideal, whole.lengths)
+    assert np.isnan(bpref(bare)).all()
 
 
 def test_relevant_from_raises_the_bar():

@@ -46,13 +46,15 @@ def test_a_chaos_run_gives_the_reports_of_a_calm_one(capsys):
         Service(api_base=provider.url, env={"OPENAI_API_KEY": "key"}) as service,
     ):
         service.ready()
-        calm = {size: steady(service.finished(service.submit(rows(size), cache=False))) for size in SIZES}
+        calm = {
+            size: steady(service.finished(service.submit(rows(size), performance={"cache": False}))) for size in SIZES
+        }
         end, kills, jobs = time.monotonic() + SECONDS, [], 0
         while time.monotonic() < end:
             assert service.process.poll() is None, f"up ended after {kills}: {service.complained}"
             size = chance.choice(SIZES)
             before = len(provider.log)
-            job = service.submit(rows(size), cache=False)
+            job = service.submit(rows(size), performance={"cache": False})
             watch = Watch(service, provider, job)
             with watch.looking():
                 for _ in range(chance.randrange(4)):

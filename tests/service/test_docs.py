@@ -1,5 +1,6 @@
 """Every command of docs/service.md works, as it stands there, one after the other."""
 
+import json
 import os
 import re
 import subprocess
@@ -41,9 +42,12 @@ def test_every_command_works(finished):
 
 def test_what_is_shown_is_what_comes(finished):
     service, done = finished
-    started, mean = SHOWN
+    started, mean, alerts = SHOWN
     assert [line.split()[:3] for line in started.splitlines()] == [line.split()[:3] for line in service.said]
     assert f"}}{mean}" in done.stdout
+    assert alerts in done.stdout
+    assert json.loads((service.folder / "comparison.json").read_text())["kind"] == "comparison"
+    assert len(json.loads((service.folder / "trend.json").read_text())["systems"]["default"]["points"]) == 2
     assert '"next":"1"' in done.stdout
     assert '"status":409' in done.stdout  # the job that was cancelled had ended
     assert '"status":"ready"' in done.stdout

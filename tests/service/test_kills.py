@@ -30,7 +30,7 @@ def service(provider):
 @pytest.fixture(scope="module")
 def calm(service):
     """The report of the same rows when nothing happens."""
-    return service.finished(service.submit(rows(ROWS), cache=False))
+    return service.finished(service.submit(rows(ROWS), performance={"cache": False}))
 
 
 def children(process):
@@ -64,7 +64,7 @@ def test_a_kill_in_the_middle_of_a_job_loses_nothing_and_pays_for_no_settled_cal
     service, provider, calm, hurt, capsys
 ):
     before = len(provider.log)
-    job = service.submit(rows(ROWS), cache=False)
+    job = service.submit(rows(ROWS), performance={"cache": False})
     watch = Watch(service, provider, job)
     with watch.looking():
         until(lambda: len(provider.log) - before > ROWS // 4, 30, "a quarter of the calls")
@@ -86,7 +86,7 @@ def test_a_kill_in_the_middle_of_a_job_loses_nothing_and_pays_for_no_settled_cal
 
 
 def test_a_finished_report_stays_as_it_is_when_its_finalize_is_delivered_again(service, calm):
-    job = service.submit(rows(10), cache=False)
+    job = service.submit(rows(10), performance={"cache": False})
     service.finished(job)
     first = service.client.get(f"/v1/jobs/{job}/report").content
     ended = service.job(job)["ended_at"]
@@ -95,7 +95,7 @@ def test_a_finished_report_stays_as_it_is_when_its_finalize_is_delivered_again(s
     doorbell = CeleryDoorbell(f"unix://{service.data}/redis/redis.sock")
     doorbell.finalize(job)
     doorbell.ring(job, 0, "stale")
-    other = service.submit(rows(10), cache=False)
+    other = service.submit(rows(10), performance={"cache": False})
     service.finished(other)
     assert service.client.get(f"/v1/jobs/{job}/report").content == first
     assert service.job(job)["ended_at"] == ended

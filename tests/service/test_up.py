@@ -91,7 +91,8 @@ def test_a_signal_in_the_middle_of_a_job_ends_it_within_ten_seconds_and_the_job_
     with Service(api_base=provider.url, env={"OPENAI_API_KEY": "key"}, lease_s=60) as service:
         service.ready()
         made = rows(60, "interrupted")
-        job = service.submit(made, cache=False, concurrency=2)  # 50 rows take five seconds: more than a stop leaves
+        # 50 rows take five seconds: more than a stop leaves
+        job = service.submit(made, performance={"cache": False, "concurrency": 2})
         until(lambda: len(provider.log) - before > 12, 20, "calls")
         tree = service.tree()
         took = service.stop(signal.SIGTERM)
@@ -121,7 +122,7 @@ def test_killed_itself_it_leaves_nothing_behind_and_can_be_started_again(provide
         service.ready()
         done = service.submit(rows(10, "kept"), **RETRIEVAL)
         report = service.finished(done)
-        job = service.submit(rows(100, "orphan"), cache=False)
+        job = service.submit(rows(100, "orphan"), performance={"cache": False})
         until(lambda: service.job(job)["status"] == "running", 10, "the first claim")
         tree = service.tree()
         assert len(tree) >= 7  # watchdog, redis, api, worker and its two children, beat

@@ -10,11 +10,12 @@ from redis.exceptions import ConnectionError as RedisAway
 from rag import ScriptedJudge, sample, source, steady, tools
 from ragassay import benchmark
 from ragassay.documents import Report
-from ragassay.errors import Conflict, NothingToEvaluate, Unavailable
+from ragassay.errors import BadSettings, BudgetReached, Conflict, NothingToEvaluate, Unavailable
 from ragassay.jobs import Jobs
-from ragassay.models import Call, JobSpec, Judgement, Reply, SentenceVerdict, Usage, Verdict
+from ragassay.models import Budget, Call, JobSpec, Judgement, Reply, SentenceVerdict, Usage, Verdict
 from ragassay.store.folder import FolderStore
-from ragassay.store.redis import MOST_DEATHS, Claim, RedisLedger, RedisStore
+from ragassay.store.redis import MOST_DEATHS, Claim, RedisStore
+from ragassay.store.redis_ledger import RedisLedger
 from redis_server import RedisServer
 
 CALL = Call(id="c", content="x", purpose="judge")
@@ -328,7 +329,7 @@ def test_a_lease_is_not_given_up_while_redis_is_away(store, monkeypatch):
     def away(*_):
         raise RedisAway("nobody there")
 
-    monkeypatch.setattr(store, "_run", away)
+    monkeypatch.setattr(store, "run", away)
     assert store.renew(Claim("job", "default:0", "token")) is True
 
 
@@ -419,3 +420,109 @@ def test_a_job_may_be_decided_against_a_finished_one(make, bells):
     stopped = Report.model_validate_json(better.report(after)).stopped
     assert stopped.intervals["default"]["faithfulness"].low > 0
     assert stopped.rows < 400
+
+
+CHEAP = Usage(calls=1, input_tokens=30, output_tokens=30, cost_usd=0.001)
+
+
+class PayingJudge(ScriptedJudge):
+    """Makes one call of 60 tokens for each sample, which may have taken 100; counts those it made."""
+
+    made = 0
+
+    async def judge(self, samples, ledger):
+        for each in samples:
+            call = Call(id=each.query_id, content=f"x{each.query_id}", purpose="judge")
+            most = Usage(calls=1, input_tokens=50, output_tokens=50, cost_usd=0.002)
+            if await ledger.reserve(call, most) is None:
+                PayingJudge.made += 1
+                await ledger.settle(call, Reply(text="{}", usage=CHEAP))
+        return await super().judge(samples, ledger)
+
+
+def capped(jobs, **budget):
+    PayingJudge.made = 0
+    rows = [sample(n) for n in range(150)]
+    spec = JobSpec(metrics=("faithfulness",), judge="a-model", budget=budget, cache=False)
+    return jobs.submit(spec, source(rows), rows)[0].id
+
+
+def test_a_budget_holds_over_all_workers_and_a_higher_one_goes_on(make, bells):
+    first, second = make(PayingJudge()), make(PayingJudge())
+    job = capped(first, tokens=6000)
+    ends = [
+        in_a_thread(lambda jobs=jobs, bell=bell: jobs.pump(*bell))
+        for jobs, bell in zip((first, second), bells.rung[:2], strict=True)
+    ]
+    for end in ends:
+        end()
+    del bells.rung[:2]
+    while bells.rung:
+        pump(first, bells)
+    paused = first.get(job)
+    # 99 calls of 60 tokens are 5,940; after 98 (5,880) one of at most 100 fits, after 99 it does not
+    assert (paused.status, PayingJudge.made) == ("paused", 99)
+    assert "the budget of 6,000 tokens is reached: 5,940 are spent" in paused.error
+    first.tick()
+    assert bells.rung == []
+    assert first.resume(job, Budget(tokens=100_000)).status == "running"
+    while bells.rung:
+        pump(second, bells)
+    second.finalize(job)
+    assert (second.get(job).status, second.get(job).error, PayingJudge.made) == ("finished", None, 150)
+    with pytest.raises(Conflict, match="is finished, not paused"):
+        second.resume(job, Budget())
+
+
+def test_a_cap_on_usd_names_what_is_spent(make, bells):
+    jobs = make(PayingJudge())
+    job = capped(jobs, usd=0.0505)
+    while bells.rung:
+        pump(jobs, bells)
+    # after 49 calls of 0.001, one of at most 0.002 would pass 0.0505 only from 0.0495 on: the 49th leaves 0.049
+    assert (jobs.get(job).status, PayingJudge.made) == ("paused", 49)
+    assert "0.0490 USD are spent" in jobs.get(job).error
+
+
+def test_a_worker_that_died_in_a_call_has_spent_what_it_reserved(make, bells, store):
+    jobs = make(PayingJudge())
+    job = capped(jobs, tokens=1_000_000)
+    claim = store.claim(job)
+    most = Usage(input_tokens=50, output_tokens=50)
+    dead = RedisLedger(store, claim, cache=False)
+    assert asyncio.run(dead.reserve(Call(id="default/q0", content="x", purpose="judge"), most)) is None
+    time.sleep(0.5)
+    jobs.tick()
+    while bells.rung:
+        pump(jobs, bells)
+    meta = store.meta(job)
+    assert float(meta["spent_tokens"]) == 150 * 60 + 100
+    assert (float(meta["open_tokens"]), meta["in_flight"], meta["uncertain_calls"]) == (0, b"0", b"1")
+
+
+def test_a_call_waits_for_those_in_flight_and_is_refused_when_they_leave_nothing(make, bells, store):
+    jobs = make(PayingJudge())
+    most = Usage(input_tokens=50, output_tokens=50)
+    calls = [Call(id=name, content=name, purpose="judge") for name in "ab"]
+
+    async def in_turn(spent):
+        job = capped(jobs, tokens=150)
+        mine, other = (RedisLedger(store, store.claim(job), cache=False) for _ in range(2))
+        assert await mine.reserve(calls[0], most) is None
+        waiting = asyncio.create_task(other.reserve(calls[1], most))
+        await asyncio.sleep(0.2)
+        assert not waiting.done()
+        await mine.settle(calls[0], Reply(text="{}", usage=Usage(calls=1, input_tokens=spent)))
+        return await waiting
+
+    assert asyncio.run(in_turn(50)) is None
+    with pytest.raises(BudgetReached):
+        asyncio.run(in_turn(51))
+
+
+def test_a_model_without_a_price_can_not_have_a_budget_in_usd(make, bells, store):
+    job = capped(make(PayingJudge()), usd=1)
+    ledger = RedisLedger(store, store.claim(job), cache=False, budget=Budget(usd=1))
+    with pytest.raises(BadSettings, match="has no price"):
+        asyncio.run(ledger.reserve(CALL, Usage(calls=1, cost_usd=None)))
+    assert store.meta(job)["in_flight"] == b"0"

@@ -9,15 +9,18 @@ from anyio import CapacityLimiter
 from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
-from ragassay.api import examples, health, jobs, metrics, problems
+from ragassay.api import comparisons, examples, health, jobs, metrics, problems
+from ragassay.api.comparisons import NewComparison
 from ragassay.api.door import Door, bootstrap_key
 from ragassay.api.submission import NewJob
+from ragassay.comparisons import Comparison
 from ragassay.documents import Report
+from ragassay.gates import GateReport
 from ragassay.jobs import Jobs
 from ragassay.models import Sample
 from ragassay.settings import Settings
 
-AT_ONCE = 2  # submissions that are read at a time: each may take seconds of CPU and 150 MB, and others want answers
+AT_ONCE = 2  # submissions at a time, and comparisons: each may take seconds of CPU and 150 MB, and others want answers
 _ABOUT = """Judges RAG systems: retrieval, answer quality, latency and cost, and how far each number can be trusted.
 
 Every error is a problem document (RFC 9457). Lists are read page by page: `next` of a page is the `cursor` of the one
@@ -57,8 +60,8 @@ def _schemas() -> dict[str, Any]:
     _, ours = models_json_schema(
         [
             (problems.Problem, "serialization"),
-            (Report, "serialization"),
-            (NewJob, "validation"),
+            *((kind, "serialization") for kind in (Report, Comparison, GateReport)),
+            *((kind, "validation") for kind in (NewJob, NewComparison)),
             (Sample, "validation"),
         ],
         ref_template="#/components/schemas/{model}",
@@ -81,8 +84,8 @@ def create_app(service: Jobs, settings: Settings) -> FastAPI:
     )
     key = bootstrap_key(settings)
     app.state.jobs, app.state.settings, app.state.key = service, settings, key
-    app.state.submissions = CapacityLimiter(AT_ONCE)
-    for room in (jobs, metrics, health):
+    app.state.submissions, app.state.analyses = CapacityLimiter(AT_ONCE), CapacityLimiter(AT_ONCE)
+    for room in (jobs, comparisons, metrics, health):
         app.include_router(room.router)
     problems.install(app)
     app.add_middleware(Door, loopback_only=key is None)

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import Any
+from typing import Any, TypeVar
 
+import orjson
 from fastapi import Request
+from pydantic import ValidationError
 from starlette.requests import ClientDisconnect
 
 from ragassay.api.problems import Refused
 from ragassay.data.documents import NotJson, parse
-from ragassay.data.problems import Misfit, shown
-from ragassay.errors import TooLarge
+from ragassay.data.problems import Misfit, plain_words, shown
+from ragassay.errors import BadData, TooLarge, UnknownName
+from ragassay.models import Noun
 from ragassay.settings import Settings
 
 LONGEST_S = 60.0
 DEEPEST = 64
+_Body = TypeVar("_Body", bound=Noun)
 
 
 async def json_body(request: Request) -> bytes:
@@ -92,6 +96,17 @@ def check_json(body: bytes) -> dict[str, Any]:
         raise _bad_json(f"body: should be an object, is {shown(document)}")
     _check_values(document)
     return document
+
+
+def read_as(kind: type[_Body], document: dict[str, Any]) -> _Body:
+    """What a body says; raises UnknownName for a key that ``kind`` has not, BadData with a line for each bad value."""
+    for key in document:
+        if key not in kind.model_fields:
+            raise UnknownName("key", key[:100], kind.model_fields)
+    try:
+        return kind.model_validate_json(orjson.dumps(document), strict=True)
+    except ValidationError as error:
+        raise BadData([f"{place}: {what}" for place, what in plain_words(error)]) from None
 
 
 def _check_values(document: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from ragassay import comparison, gates, trends
 from ragassay.documents import (
     Aggregate,
     Bounds,
@@ -73,14 +74,20 @@ def responses() -> dict[str, dict[str, Any]]:
         }
     )
     cancelled = queued.model_copy(update={"status": "cancelled", "ended_at": _ENDED})
+    report = _report()
+    other = report.model_copy(update={"run": report.run.model_copy(update={"id": JOB[::-1]})})
     documents: dict[str, BaseModel] = {
         "submitJob": queued,
         "getJob": finished,
         "listJobs": JobPage(jobs=(finished,), next=None),
-        "getReport": _report(),
+        "getReport": report,
+        "getGates": gates.check(report, [gates.Gate(metric="mrr", min=0.7)]),
+        "compareJobs": comparison.compare(comparison.entrants([(report, None), (other, None)]), metrics=["mrr"]),
+        "getTrend": trends.trend([other, report], "mrr"),
         "listResults": ResultPage(results=(_result(),), next=None),
         "cancelJob": cancelled,
         "deleteJob": cancelled,
+        "resumeJob": queued.model_copy(update={"status": "running", "started_at": _BEGAN}),
     }
     return {operation: document.model_dump(mode="json") for operation, document in documents.items()}
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
@@ -14,11 +13,12 @@ from ragassay.api.bodies import json_body
 from ragassay.api.door import authorized
 from ragassay.api.examples import JOB
 from ragassay.api.problems import documented
-from ragassay.documents import Job, JobPage, JobStatus, ResultPage
+from ragassay.documents import JOB_ID, Job, JobPage, JobStatus, ResultPage
 from ragassay.errors import NotFound, UnknownName
+from ragassay.gates import GateReport, files
 from ragassay.jobs import MOST_ROWS_A_PAGE, Jobs
+from ragassay.models import Budget
 
-_ID = re.compile("[0-9a-f]{32}")
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], dependencies=[Depends(authorized)])
 
 
@@ -31,7 +31,7 @@ Service = Annotated[Jobs, Depends(_jobs)]
 
 
 async def _job_id(job: Annotated[str, Path(description="What POST /v1/jobs gave.", examples=[JOB])]) -> str:
-    if not _ID.fullmatch(job):
+    if not JOB_ID.fullmatch(job):
         raise NotFound(f"there is no job {job[:40]!r}", hint="list them: GET /v1/jobs")
     return job
 
@@ -50,13 +50,10 @@ IdempotencyKey = Annotated[
 ]
 
 
-class _Page(BaseModel):
-    """Which part of a list; a parameter that nobody knows is an error."""
+class Parameters(BaseModel):
+    """What stands after the question mark; a parameter that nobody knows is an error."""
 
     model_config = ConfigDict(extra="forbid")
-
-    cursor: Annotated[str | None, Field(max_length=64, description="'next' of the page before")] = None
-    limit: Annotated[int, Field(ge=1, le=MOST_ROWS_A_PAGE, description="most entries of a page")] = 50
 
     @model_validator(mode="before")
     @classmethod
@@ -65,6 +62,13 @@ class _Page(BaseModel):
             if name not in cls.model_fields:
                 raise UnknownName("query parameter", name[:100], cls.model_fields)
         return given
+
+
+class _Page(Parameters):
+    """Which part of a list."""
+
+    cursor: Annotated[str | None, Field(max_length=64, description="'next' of the page before")] = None
+    limit: Annotated[int, Field(ge=1, le=MOST_ROWS_A_PAGE, description="most entries of a page")] = 50
 
 
 class _JobQuery(_Page):
@@ -83,7 +87,7 @@ _SUBMIT: dict[str, Any] = {
                 },
             }
         },
-        **documented(400, 401, 408, 409, 413, 415, 421, 422, 500, 503),
+        **documented(400, 401, 404, 408, 409, 413, 415, 421, 422, 500, 503),
     },
     "openapi_extra": {
         "requestBody": {
@@ -101,8 +105,8 @@ async def submit(
     """Queue an evaluation of recorded responses and say where to follow it."""
 
     def work() -> tuple[Job, bool]:
-        spec, dataset, samples = submission.read(body, request.app.state.settings)
-        return jobs.submit(spec, dataset, samples, idempotency_key=idempotency_key)
+        asked = submission.read(body, request.app.state.settings)
+        return jobs.submit(*asked, idempotency_key=idempotency_key)
 
     job, new = await to_thread.run_sync(work, limiter=request.app.state.submissions)
     response.headers["Location"] = f"/v1/jobs/{job.id}"
@@ -151,6 +155,38 @@ def report(
     return Response(document, headers=headers, media_type="application/json")
 
 
+_FORMS = {"json": "application/json", "junit": "application/xml", "markdown": "text/markdown"}
+_GATES: dict[int | str, dict[str, Any]] = {
+    200: {
+        "content": {
+            "application/json": {"schema": {"$ref": "#/components/schemas/GateReport"}},
+            **{kind: {"schema": {"type": "string"}} for kind in (_FORMS["junit"], _FORMS["markdown"])},
+        }
+    },
+    **documented(401, 404, 409, 421, 422, 500, 503),
+}
+
+
+class _GatesQuery(Parameters):
+    format: Annotated[Literal["json", "junit", "markdown"], Field(description="the form of the answer")] = "json"
+
+
+@router.get(
+    "/{job}/gates",
+    operation_id="getGates",
+    summary="Read what the gates say",
+    response_class=Response,
+    responses=_GATES,
+)
+def gates(jobs: Service, job: JobId, query: Annotated[_GatesQuery, Query()]) -> Response:
+    """What ``ragassay gate`` says, of a finished job that was submitted with ``gates``. It never changes."""
+    document = jobs.archive.gates(job)
+    if query.format != "json":
+        write = {"junit": files.junit, "markdown": files.markdown}[query.format]
+        document = write(GateReport.model_validate_json(document))
+    return Response(document, media_type=_FORMS[query.format])
+
+
 @router.get(
     "/{job}/results",
     operation_id="listResults",
@@ -171,6 +207,22 @@ def results(jobs: Service, job: JobId, query: Annotated[_Page, Query()]) -> Resu
 def cancel(jobs: Service, job: JobId) -> Job:
     """Stop a job: no new call is made for it. Its results so far stay; again for a cancelled job changes nothing."""
     return jobs.cancel(job)
+
+
+class _Resume(Parameters):
+    budget_usd: Annotated[float | None, Field(gt=0, description="most that judge calls may cost in all, in USD")] = None
+    budget_tokens: Annotated[int | None, Field(gt=0, le=10**15, description="most tokens in all")] = None
+
+
+@router.post(
+    "/{job}/resume",
+    operation_id="resumeJob",
+    summary="Go on with a paused job",
+    responses=documented(401, 404, 409, 421, 422, 500, 503),
+)
+def resume(jobs: Service, job: JobId, query: Annotated[_Resume, Query()]) -> Job:
+    """Go on with a job that paused because its budget was reached, under the budget given here; none: without a cap."""
+    return jobs.resume(job, Budget(usd=query.budget_usd, tokens=query.budget_tokens))
 
 
 @router.delete(

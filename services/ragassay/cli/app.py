@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import sys
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -39,6 +40,14 @@ app.command("beat")(service.beat)
 app.command("alive")(service.alive)
 
 
+@app.command("trec", add_help_option=False, context_settings={"ignore_unknown_options": True})
+def _trec(arguments: Annotated[list[str] | None, typer.Argument()] = None) -> None:
+    """Compute retrieval metrics from TREC qrels and run files."""
+    from ragassay.cli.trec import trec
+
+    trec(arguments or [])
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
@@ -51,8 +60,12 @@ def _version(wanted: bool) -> None:
 def _about(
     context: typer.Context,
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),  # noqa: ARG001 - its callback acts
+    verbose: int = typer.Option(0, "-v", "--verbose", count=True, help="Log events on stderr; -vv also every query."),
 ) -> None:
     """Judges RAG systems: retrieval, answer quality, latency and cost, and how far each number can be trusted."""
+    if verbose:
+        logging.basicConfig(format="%(levelname)s %(message)s")
+        logging.getLogger("ragassay").setLevel(logging.DEBUG if verbose > 1 else logging.INFO)
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ragassay.cli.evaluate import (
     Accurate,
-    Duplicates,
-    Format,
+    Config,
+    Data,
+    DuplicatesOver,
+    FormatOver,
     JudgeName,
     Limit,
     Mapping,
@@ -21,17 +23,18 @@ from ragassay.cli.evaluate import (
     NoCache,
     Outputs,
     Seed,
+    names,
     pairs,
     progress,
     show,
 )
-from ragassay.errors import BadInput, BadSettings, NothingToEvaluate, Unavailable, Unscored
+from ragassay.errors import BadInput, BadSettings, GateFailed, NothingToEvaluate, Unavailable, Unscored
 
 if TYPE_CHECKING:
     from ragassay.cli.remote import Remote
+    from ragassay.config import Configuration
     from ragassay.documents import Job
 
-Data = Annotated[Path, typer.Argument(metavar="DATA", help="Queries with recorded responses.")]
 Server = Annotated[str | None, typer.Option("--server", metavar="URL", help="The service. [http://127.0.0.1:8400]")]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait for the report and print it.")]
 Name = Annotated[str | None, typer.Option("--name", metavar="NAME", help="A name for the job.")]
@@ -42,7 +45,7 @@ _POLL_S, _SLOWEST_POLL_S, _PATIENCE_S = 0.2, 2.0, 120.0
 
 
 def submit(
-    data: Data,
+    data: Data = None,
     server: Server = None,
     wait: Wait = False,
     name: Name = None,
@@ -52,49 +55,64 @@ def submit(
     as_json: AsJson = False,
     limit: Limit = None,
     seed: Seed = None,
-    format: Format = "auto",  # noqa: A002 - the option's name
+    format: FormatOver = None,  # noqa: A002 - the option's name
     mapping: Mapping = None,
-    duplicates: Duplicates = "error",
+    duplicates: DuplicatesOver = None,
     accurate: Accurate = None,
     no_cache: NoCache = False,
     max_missing: MaxMissing = None,
+    config: Config = None,
 ) -> None:
     """Have a service evaluate recorded responses; prints the job's id, or with --wait the report."""
+    from ragassay.cli.configured import configured
+    from ragassay.cli.remote import remote
     from ragassay.exporters import exporter_for
 
     if output and not wait:
         raise BadSettings("-o needs a report", hint="add --wait, or fetch it later: ragassay report JOB -o FILE")
-    for path in output or ():
-        exporter_for(path)
     options = {
+        "data": data,
+        "format": format,
+        "map": pairs(mapping, "--map", "OURS=THEIRS"),
+        "duplicates": duplicates,
+        "limit": limit,
+        "output": output,
         "name": name,
-        "metrics": None if metrics is None else [each.strip() for each in metrics.split(",") if each.strip()],
+        "metrics": names(metrics),
         "judge": judge,
         "seed": seed,
         "accurate": accurate,
         "max_missing": max_missing,
         "cache": False if no_cache else None,
     }
-    columns = pairs(mapping, "--map", "OURS=THEIRS")
-    body = _body(data, options, format=format, mapping=columns, duplicates=duplicates, limit=limit)
-    with _remote(server) as remote:
-        job = remote.submit(body)
+    configuration = configured(config, options, remote=True)
+    for path in configuration.output:
+        exporter_for(path)
+    body = _body(configuration)
+    with remote(server) as service:
+        job = service.submit(body)
         if not wait:
             typer.echo(job.model_dump_json() if as_json else job.id)
             typer.echo(f"follow it: ragassay status {job.id}", err=True)
             return
         try:
-            job = _wait(remote, job, quiet=as_json)
+            job = _wait(service, job, quiet=as_json)
         except KeyboardInterrupt:
             typer.echo(f"the job goes on: ragassay status {job.id}, or ragassay cancel {job.id}", err=True)
             raise
-        _show_report(remote, job.id, output, as_json=as_json)
+        for alert in job.alerts:
+            typer.echo(f"error: {alert.reason}", err=True)
+        _show_report(service, job.id, list(configuration.output), as_json=as_json)
+        if job.alerts:
+            raise GateFailed("a gate was missed", hint=f"see {service.server}/v1/jobs/{job.id}/gates")
 
 
 def status(job: JobArgument, server: Server = None, as_json: AsJson = False) -> None:
     """Say how far a job is."""
-    with _remote(server) as remote:
-        _print(remote.job(job), as_json=as_json)
+    from ragassay.cli.remote import remote
+
+    with remote(server) as service:
+        _print(service.job(job), as_json=as_json)
 
 
 def report(job: JobArgument, server: Server = None, output: Outputs = None, as_json: AsJson = False) -> None:
@@ -103,50 +121,61 @@ def report(job: JobArgument, server: Server = None, output: Outputs = None, as_j
 
     for path in output or ():
         exporter_for(path)
-    with _remote(server) as remote:
-        _show_report(remote, job, output, as_json=as_json)
+    from ragassay.cli.remote import remote
+
+    with remote(server) as service:
+        _show_report(service, job, output, as_json=as_json)
 
 
 def results(job: JobArgument, server: Server = None) -> None:
     """Print the results that are there, one JSON document a line, in the dataset's order."""
-    with _remote(server) as remote:
-        for result in remote.results(job):
+    from ragassay.cli.remote import remote
+
+    with remote(server) as service:
+        for result in service.results(job):
             sys.stdout.write(result.model_dump_json() + "\n")
 
 
 def cancel(job: JobArgument, server: Server = None, as_json: AsJson = False) -> None:
     """Stop a job; what is done stays."""
-    with _remote(server) as remote:
-        _print(remote.cancel(job), as_json=as_json)
+    from ragassay.cli.remote import remote
+
+    with remote(server) as service:
+        _print(service.cancel(job), as_json=as_json)
 
 
-def _remote(server: str | None) -> Remote:
-    from ragassay.cli.remote import Remote
-    from ragassay.settings import Settings
-
-    settings = Settings()
-    return Remote(server or settings.server, settings.server_key)
-
-
-def _body(data: Path, options: dict[str, Any], *, limit: int | None, **reading: Any) -> bytes:
-    """The request for a file's rows, read here: --map and the formats need no counterpart in the service."""
+def _body(configuration: Configuration) -> bytes:
+    """The request: the configuration, and the rows instead of its keys about files, which are read here."""
     import orjson
 
     from ragassay.data.inline import load_rows
     from ragassay.data.load import load
 
-    dataset = load(data, limit=limit, **reading)
+    if configuration.data is None:
+        raise BadSettings("DATA is missing", hint="name a file: ragassay submit DATA, or 'data:' in the configuration")
+    if configuration.systems:
+        what = "a job takes the responses that are in DATA, so 'systems' can't be sent"
+        raise BadSettings(what, hint="use: ragassay evaluate")
+    reading = {"data", "corpus", "systems", "format", "map", "duplicates", "limit", "output"}
+    dataset = load(
+        configuration.data,
+        format=configuration.format,
+        mapping=configuration.map,
+        duplicates=configuration.duplicates,
+        limit=configuration.limit,
+    )
+    where = str(configuration.data)
     if not dataset.has_responses:
-        raise NothingToEvaluate("no row has a response", where=str(data), hint="submit takes recorded responses")
+        raise NothingToEvaluate("no row has a response", where=where, hint="submit takes recorded responses")
     rows = [sample.model_dump(mode="json", exclude_defaults=True) for sample in dataset.samples]
-    if (limit or reading["mapping"]) and load_rows(rows).digest != dataset.digest:
+    if (configuration.limit or configuration.map) and load_rows(rows).digest != dataset.digest:
         raise BadInput(
             "with this --map and --limit the service would read the rows differently",
-            where=str(data),
+            where=where,
             hint="name the columns as we do (ragassay schema sample), or use: ragassay evaluate",
         )
-    given = {key: value for key, value in options.items() if value is not None}
-    return orjson.dumps({**given, "dataset": dataset.name, "samples": rows})
+    said = configuration.model_dump(mode="json", exclude_unset=True, exclude=reading)
+    return orjson.dumps({**said, "dataset": dataset.name, "samples": rows})
 
 
 def _wait(remote: Remote, job: Job, *, quiet: bool) -> Job:
@@ -196,3 +225,5 @@ def _print(job: Job, *, as_json: bool) -> None:
     for label, value in lines.items():
         if value is not None:
             typer.echo(f"{label + ':':17}{value}")
+    for alert in job.alerts:
+        typer.echo(f"{'alert:':17}{alert.gate or 'gates'}: {alert.reason}")

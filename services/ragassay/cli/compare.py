@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ragassay.errors import BadData, BadSettings, NotFound
+from ragassay.errors import BadSettings
 
 if TYPE_CHECKING:
     from ragassay.comparisons import Comparison
-    from ragassay.documents import Report
     from ragassay.stats import Correction
 
 _CORRECTIONS = ("holm", "bh", "bonferroni", "none")
 
 Runs = Annotated[
     list[str],
-    typer.Argument(metavar="RUN[#SYSTEM]...", help="Run ids, their beginnings, 'last', run folders or report files."),
+    typer.Argument(metavar="RUN[#SYSTEM]...", help="Run ids, 'last', run folders, report files, ids of jobs."),
 ]
 Baseline = Annotated[
     str | None, typer.Option("--baseline", metavar="NAME", help="Compare with this system. [the first]")
@@ -32,6 +31,9 @@ Correct = Annotated[
 Limit = Annotated[int, typer.Option("--limit", metavar="N", help="Examples listed for each metric and cause.")]
 Outputs = Annotated[list[Path] | None, typer.Option("-o", "--output", metavar="FILE", help="Also write .json, .md.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")]
+Server = Annotated[
+    str | None, typer.Option("--server", metavar="URL", help="The service that jobs are of. [http://127.0.0.1:8400]")
+]
 
 
 def compare(
@@ -43,9 +45,12 @@ def compare(
     limit: Limit = 3,
     output: Outputs = None,
     as_json: AsJson = False,
+    server: Server = None,
 ) -> None:
-    """Compare the systems of a run, or of several runs, with the first one."""
+    """Compare the systems of a run, or of several runs and jobs, with the first one."""
     from ragassay import comparison
+    from ragassay.cli.evaluate import names
+    from ragassay.cli.reports import chosen
     from ragassay.exporters.comparison import export, exporter_for, to_json
 
     for path in output or ():
@@ -53,9 +58,9 @@ def compare(
     if limit < 0:
         raise BadSettings(f"--limit must not be negative, not {limit}")
     found = comparison.compare(
-        comparison.entrants([_chosen(reference) for reference in runs]),
+        comparison.entrants([chosen(reference, server) for reference in runs]),
         baseline=baseline,
-        metrics=None if metrics is None else [m.strip() for m in metrics.split(",") if m.strip()],
+        metrics=names(metrics),
         alpha=alpha,
         correction=_correction(correction),
         examples=limit,
@@ -81,53 +86,6 @@ def _correction(name: str) -> Correction:
     if name not in known:
         raise BadSettings(f"--correction: unknown {name!r}", hint=f"one of: {', '.join(_CORRECTIONS)}")
     return known[name]
-
-
-def _chosen(reference: str) -> tuple[Report, str | None]:
-    """The report that ``RUN`` or ``RUN#SYSTEM`` means, and the system where one is named."""
-    if Path(reference).exists():
-        return _report(reference), None
-    run, hash_, system = reference.rpartition("#")
-    if not hash_:
-        return _report(reference), None
-    if not (run and system):
-        raise BadSettings(f"{reference!r} is not of the form RUN#SYSTEM", hint="write, for example, last#baseline")
-    return _report(run), system
-
-
-def _report(reference: str) -> Report:
-    """The report of a run, or in a file."""
-    from ragassay.settings import Settings
-    from ragassay.store.folder import FolderStore
-
-    path = Path(reference)
-    if path.is_file():
-        return _read(path)
-    if path.joinpath("report.json").is_file() and not path.joinpath("run.json").is_file():
-        return _read(path / "report.json")
-    run = FolderStore(Settings().home).open(reference)
-    if not (run.folder / "report.json").exists():
-        raise NotFound(f"run {run.folder.name} has no report yet", hint=f"ragassay evaluate --resume {run.folder.name}")
-    return _read(run.folder / "report.json")
-
-
-def _read(path: Path) -> Report:
-    from pydantic import ValidationError
-
-    from ragassay.documents import Report
-
-    try:
-        return Report.model_validate_json(path.read_bytes())
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        what = f"{where}: {first['msg'].lower()}" if where else first["msg"].lower()
-        raise BadData(
-            [f"{path}: not a report of this version of ragassay ({what})"],
-            hint="ragassay evaluate DATA -o report.json writes one",
-        ) from None
-    except OSError as error:
-        raise BadData([f"{path}: can't be read ({error.strerror})"]) from None
 
 
 def _print(found: Comparison, outputs: list[Path]) -> None:

@@ -9,14 +9,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ragassay.config import Configuration
 
-_LABELS = {"data": "DATA", "systems": "--system", "cache": "--no-cache"}
+_LABELS = {
+    "data": "DATA",
+    "systems": "--system",
+    "cache": "--no-cache",
+    "usd": "--budget-usd",
+    "tokens": "--budget-tokens",
+}
 
 
-def configured(path: Path | None, options: Mapping[str, Any]) -> Configuration:
+def configured(path: Path | None, options: Mapping[str, Any], *, remote: bool = False) -> Configuration:
     """What holds for this command; options that are None or empty say nothing.
 
     Without ``path`` the folder's own configuration is read, but only where the options name no data: a command that
-    names its data means the same in every folder. Raises BadSettings, UnknownName, NotFound.
+    names its data means the same in every folder. ``remote``: a service does the work, so RAGASSAY_API_BASE is not its business.
+    Raises BadSettings, UnknownName, NotFound.
     """
     from ragassay import config
     from ragassay.config.document import SECTIONS
@@ -34,7 +41,7 @@ def configured(path: Path | None, options: Mapping[str, Any]) -> Configuration:
         label = _LABELS.get(key, f"--{key.replace('_', '-')}")
         places[(key,) if section is None else (section, key)] = label
     said = JobSettings()
-    if path is None:  # wiring reads this variable too; a report names it only where it beats a file's address
+    if path is None or remote:  # wiring reads this variable too; a report names it only where it beats a file's address
         said = said.model_copy(update={"api_base": None})
     layers = [config.environment(said), config.Layer(values, "command line", places)]
     return config.resolve([config.read(path), *layers] if path else layers)

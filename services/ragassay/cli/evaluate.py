@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -12,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ragassay.errors import BadSettings, Unscored
+from ragassay.errors import BadSettings, BudgetReached, Unscored
 
 if TYPE_CHECKING:
     from collections.abc import Mapping as Map
 
     from ragassay.config import Configuration
     from ragassay.documents import Report, Source
-    from ragassay.models import JobSpec, Response, Sample
+    from ragassay.models import Budget, JobSpec, Response, Sample
     from ragassay.settings import Settings
     from ragassay.stopping import Scores
     from ragassay.store.folder import Run
@@ -51,9 +52,9 @@ Seed = Annotated[int | None, typer.Option("--seed", metavar="N", help="Seed of j
 Config = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="Configuration. [without DATA: ./ragassay.yaml]")
 ]
-Format = Annotated[str, typer.Option("--format", metavar="F", help="auto, json, jsonl, csv, tsv, parquet.")]
+Format = Annotated[str, typer.Option("--format", metavar="F", help="auto, json, jsonl, csv, tsv, parquet, trec.")]
 FormatOver = Annotated[
-    str | None, typer.Option("--format", metavar="F", help="auto, json, jsonl, csv, tsv, parquet. [auto]")
+    str | None, typer.Option("--format", metavar="F", help="auto, json, jsonl, csv, tsv, parquet, trec. [auto]")
 ]
 Mapping = Annotated[list[str] | None, typer.Option("--map", metavar="OURS=THEIRS", help="Name a column; repeatable.")]
 Duplicates = Annotated[Literal["error", "keep_first"], typer.Option("--duplicates", help="A document listed twice.")]
@@ -63,6 +64,12 @@ DuplicatesOver = Annotated[
 Accurate = Annotated[str | None, typer.Option("--accurate", metavar="RULE", help="When an answer counts as accurate.")]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Ask the judge again, whatever earlier runs know.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print calls, tokens and the most it can cost; call nobody.")]
+BudgetUsd = Annotated[
+    float | None, typer.Option("--budget-usd", metavar="USD", help="The most that judge calls may cost.")
+]
+BudgetTokens = Annotated[
+    int | None, typer.Option("--budget-tokens", metavar="N", help="The most tokens that judge calls may take.")
+]
 StopWhen = Annotated[
     str | None,
     typer.Option(
@@ -103,6 +110,8 @@ def evaluate(
     dry_run: DryRun = False,
     resume: Resume = None,
     max_missing: MaxMissing = None,
+    budget_usd: BudgetUsd = None,
+    budget_tokens: BudgetTokens = None,
     stop_when: StopWhen = None,
     baseline: Baseline = None,
     config: Config = None,
@@ -132,7 +141,7 @@ def evaluate(
         outputs = output or []
         for path in outputs:
             exporter_for(path)
-        run = _open(settings, resume)
+        run, budget = _open(settings, resume), _budget(budget_usd, budget_tokens)
     else:
         configuration = configured(
             config,
@@ -144,12 +153,14 @@ def evaluate(
                 "duplicates": duplicates,
                 "limit": limit,
                 "output": output,
-                "metrics": None if metrics is None else [m.strip() for m in metrics.split(",") if m.strip()],
+                "metrics": names(metrics),
                 "judge": judge,
                 "api_base": api_base,
                 "seed": seed,
                 "accurate": accurate,
                 "max_missing": max_missing,
+                "usd": budget_usd,
+                "tokens": budget_tokens,
                 "stop_when": stop_when,
                 "baseline": baseline,
                 "concurrency": concurrency,
@@ -159,12 +170,14 @@ def evaluate(
         outputs = list(configuration.output)
         for path in outputs:
             exporter_for(path)
-        spec, loaded = configuration.to_job_spec(), read(configuration)
+        spec, loaded, budget = configuration.to_job_spec(), read(configuration), None
         if dry_run:
             _estimate(settings, spec, *loaded)
             return
+        if spec.budget != type(spec.budget)():
+            _estimate(settings, spec, *loaded, err=True)
         run = start(settings, spec, *loaded)
-    report = work(run, settings, quiet=as_json)
+    report = work(run, settings, quiet=as_json, budget=budget)
     show(report, str(run.folder / "report.json"), outputs, as_json=as_json)
 
 
@@ -188,6 +201,11 @@ def demo() -> None:
         f"  {command} data check YOUR_FILE      what is in it, and which metrics it allows\n"
         f"  {command} evaluate YOUR_FILE        the same report for your system"
     )
+
+
+def names(given: str | None) -> list[str] | None:
+    """What an option was given that takes several names with commas between them."""
+    return None if given is None else [name.strip() for name in given.split(",") if name.strip()]
 
 
 def pairs(given: list[str] | None, option: str, form: str) -> dict[str, str]:
@@ -233,23 +251,24 @@ def start(settings: Settings, spec: JobSpec, dataset: Source, samples: Samples, 
     systems = {
         name: (wiring.described(source, made.get(name)), responses) for name, (source, responses) in systems.items()
     }
-    baseline = _stored_baseline(spec, settings, list(systems))
+    baseline = _stored_baseline(spec, list(systems))
     store = FolderStore(settings.home)
     return benchmark.prepare(store, spec, dataset, samples, systems, tools, baseline=baseline)
 
 
-def _stored_baseline(spec: JobSpec, settings: Settings, systems: list[str]) -> Scores | None:
+def _stored_baseline(spec: JobSpec, systems: list[str]) -> Scores | None:
     """The scores of a baseline that is a stored run or report; None where it is a system of the run, or not needed."""
     if spec.stop_when is None or spec.baseline is None or spec.baseline in systems:
         return None
-    from ragassay.cli.gate import open_report
+    from ragassay.cli.reports import chosen
     from ragassay.stopping import baseline_scores
 
-    reference, _, system = (spec.baseline, "", "") if Path(spec.baseline).exists() else spec.baseline.partition("#")
-    return baseline_scores(open_report(settings, reference), system or None)
+    return baseline_scores(*chosen(spec.baseline))
 
 
-def _estimate(settings: Settings, spec: JobSpec, dataset: Source, samples: Samples, systems: Recordings) -> None:
+def _estimate(
+    settings: Settings, spec: JobSpec, dataset: Source, samples: Samples, systems: Recordings, *, err: bool = False
+) -> None:
     """Say what an evaluation would take, and call nobody."""
     from dataclasses import replace
 
@@ -263,24 +282,25 @@ def _estimate(settings: Settings, spec: JobSpec, dataset: Source, samples: Sampl
     built = wiring.built(sources, keyless, replace(tools, ledger=answers))
     responses = {name: given for name, (_, given) in systems.items()}
     calls = asyncio.run(benchmark.estimate(spec, responses, samples, tools, built))
-    typer.echo(f"{dataset.name}: {len(samples)} rows x {len(systems)} systems, judge {tools.judge.name}")
+    typer.echo(f"{dataset.name}: {len(samples)} rows x {len(systems)} systems, judge {tools.judge.name}", err=err)
     if answers.estimates:
         whole = Usage.total(answers.estimates)
         most = "of unknown cost" if whole.cost_usd is None else f"at most about {whole.cost_usd:.4f} USD"
         typer.echo(
             f"{whole.calls} answer calls of the systems, at most about {whole.input_tokens:,} input and "
-            f"{whole.output_tokens:,} output tokens, {most}"
+            f"{whole.output_tokens:,} output tokens, {most}",
+            err=err,
         )
     if not calls:
-        typer.echo("0 judge calls, 0 USD")
+        typer.echo("0 judge calls, 0 USD", err=err)
         return
     spent, made = sum(call.input_tokens for call in calls), sum(call.output_tokens for call in calls)
-    typer.echo(f"{len(calls)} judge calls, at most about {spent:,} input and {made:,} output tokens")
+    typer.echo(f"{len(calls)} judge calls, at most about {spent:,} input and {made:,} output tokens", err=err)
     # A reply that can't be used is asked for once more; one that was cut off gets twice the room.
     price = [call.cost_usd for call in calls]
     cost = None if None in price else tools.prices.cost(spec.judge.removeprefix("llm:"), 2 * spent, 3 * made)
     unknown = "cost unknown: the model has no price; none of it is counted as 0 USD"
-    typer.echo(unknown if cost is None else f"at most about {cost:.4f} USD if every call had to be made twice")
+    typer.echo(unknown if cost is None else f"at most about {cost:.4f} USD if every call had to be made twice", err=err)
 
 
 def _open(settings: Settings, reference: str) -> Run:
@@ -289,17 +309,33 @@ def _open(settings: Settings, reference: str) -> Run:
     return FolderStore(settings.home).open(reference)
 
 
-def work(run: Run, settings: Settings, *, quiet: bool) -> Report:
-    """Do what is left of a run and write its report."""
+def _budget(usd: float | None, tokens: int | None) -> Budget | None:
+    """The budget that takes the place of the run's own when it is resumed; None where no option gives one."""
+    if usd is None and tokens is None:
+        return None
+    from ragassay.models import Budget
+
+    if not (usd is None or 0 < usd < float("inf")) or not (tokens is None or 0 < tokens <= 10**15):
+        raise BadSettings("a budget should be above 0", where="--budget-usd" if tokens is None else "--budget-tokens")
+    return Budget(usd=usd, tokens=tokens)
+
+
+def work(run: Run, settings: Settings, *, quiet: bool, budget: Budget | None = None) -> Report:
+    """Do what is left of a run, under ``budget`` instead of the run's own if given, and write its report."""
     from ragassay import benchmark, wiring
 
+    logging.getLogger("ragassay").addHandler(
+        logging.NullHandler()
+    )  # what it warns of stands in the report; -v shows it
     spec = run.manifest.spec
-    with run.locked(), wiring.folder_ledger(run.folder, settings, use_cache=spec.cache) as ledger:
+    if budget is not None:
+        spec = spec.model_copy(update={"budget": budget})
+    with run.locked(), wiring.folder_ledger(run.folder, settings, spec) as ledger:
         tools = wiring.tools(spec, settings, ledger)
         built = wiring.built(run.manifest.systems, settings, tools) if run.pending() else {}
         systems = {name: wiring.described(run.manifest.systems[name], system) for name, system in built.items()}
         benchmark.check_unchanged(run, tools, systems)
-        baseline = _stored_baseline(spec, settings, list(run.manifest.systems))
+        baseline = _stored_baseline(spec, list(run.manifest.systems))
         total = len(run.chunks()) and sum(len(run.chunk(n)) for _, n in run.chunks())
         left = sum(len(run.chunk(n)) for _, n in run.pending())
         try:
@@ -307,6 +343,10 @@ def work(run: Run, settings: Settings, *, quiet: bool) -> Report:
                 asyncio.run(benchmark.work(run, tools, done, baseline=baseline, built=built))
         except KeyboardInterrupt:
             typer.echo(f"interrupted; go on with: ragassay evaluate --resume {run.manifest.id}", err=True)
+            raise
+        except BudgetReached as reached:
+            option = "--budget-usd" if " USD " in str(reached) else "--budget-tokens"
+            reached.hint = f"what is finished is kept: ragassay evaluate --resume {run.manifest.id} {option} MORE"
             raise
         return benchmark.finish(run, baseline=baseline)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ragassay.errors import BadData, BadSettings, GateFailed, NotFound
+from ragassay.errors import BadSettings, GateFailed, NotFound
 
 if TYPE_CHECKING:
     from ragassay.config import Configuration
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 Config = Annotated[Path | None, typer.Argument(metavar="[CONFIG]", help="Configuration with gates. [./ragassay.yaml]")]
 RunName = Annotated[
-    str | None, typer.Option("--run", metavar="RUN", help="Check this run or report file; 'last' works. [evaluate]")
+    str | None,
+    typer.Option("--run", metavar="RUN", help="Check this run, report file or job; 'last' works. [evaluate]"),
 ]
 BaselineName = Annotated[
     str | None, typer.Option("--baseline", metavar="RUN|FILE", help="What drops are measured from; RUN#SYSTEM works.")
@@ -40,6 +41,7 @@ def gate(
     from ragassay import gates
     from ragassay.cli.configured import configured
     from ragassay.cli.evaluate import refuse_unscored
+    from ragassay.cli.reports import open_report
     from ragassay.gates import files
     from ragassay.settings import Settings
 
@@ -51,8 +53,8 @@ def gate(
         raise BadSettings(
             "the configuration has no gates", where=str(config) if config else None, hint="see: ragassay init"
         )
-    earlier, system = _baseline(settings, configuration)
-    report = open_report(settings, run) if run else _evaluate(settings, configuration, quiet=as_json)
+    earlier, system = _baseline(configuration)
+    report = open_report(run) if run else _evaluate(settings, configuration, quiet=as_json)
     statistics = configuration.statistics
     found = gates.check(
         report,
@@ -77,24 +79,10 @@ def gate(
         raise GateFailed(f"{len(found.missed)} of {len(found.results)} gates missed")
 
 
-def open_report(settings: Settings, reference: str) -> Report:
-    """The report of a run, or in a file; raises NotFound and BadData."""
-    from ragassay.documents import Report
-    from ragassay.store.folder import FolderStore
-
-    path = Path(reference)
-    if not path.is_file():
-        if path.suffix == ".json":
-            raise NotFound(f"{path}: there is no such file")
-        return FolderStore(settings.home).open(reference).report
-    try:
-        return Report.model_validate_json(path.read_bytes())
-    except ValueError:
-        raise BadData([f"{path}: not a report of this version of ragassay"]) from None
-
-
-def _baseline(settings: Settings, configuration: Configuration) -> tuple[Report | None, str | None]:
+def _baseline(configuration: Configuration) -> tuple[Report | None, str | None]:
     """The baseline's report where a gate needs one, and the system of it that was named."""
+    from ragassay.cli.reports import chosen
+
     needing = next((gate for gate in configuration.gates if gate.needs_baseline), None)
     if needing is None:
         return None, None
@@ -102,13 +90,11 @@ def _baseline(settings: Settings, configuration: Configuration) -> tuple[Report 
         raise BadSettings(
             f"the gate on {needing.metric} is about a drop and there is no baseline", hint="give --baseline RUN or FILE"
         )
-    reference, system = configuration.baseline, None
-    if not Path(reference).exists():
-        reference, _, system = reference.partition("#")
-    report = open_report(settings, reference)
+    report, system = chosen(configuration.baseline)
     if system and system not in report.systems:
-        raise NotFound(f"{reference} has no system {system!r}", hint=f"it has: {', '.join(report.systems)}")
-    return report, system or None
+        what = f"{configuration.baseline.rpartition('#')[0]} has no system {system!r}"
+        raise NotFound(what, hint=f"it has: {', '.join(report.systems)}")
+    return report, system
 
 
 def _evaluate(settings: Settings, configuration: Configuration, *, quiet: bool) -> Report:

@@ -122,6 +122,14 @@ class Remote:
         self.close()
 
 
+def remote(server: str | None) -> Remote:
+    """The service at ``server``, else the one of the settings."""
+    from ragassay.settings import Settings
+
+    settings = Settings()
+    return Remote(server or settings.server, settings.server_key)
+
+
 class _NobodyThere(Unavailable):
     """Not even a connection; asking again at once is no use."""
 

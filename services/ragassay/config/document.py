@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field, Tag
 
 from ragassay.gates import GateList, TestName
-from ragassay.models import JobSpec, Noun, Price
+from ragassay.models import Budget, JobSpec, Noun, Price
 from ragassay.stats import Correction
 from ragassay.strategies.options import KEYS, WORD, WORD_OR_KEYS, SystemConfig
 
@@ -45,7 +45,9 @@ class Performance(Noun):
 class Configuration(Noun):
     """The document. Paths in a file are relative to the folder of that file."""
 
-    name: Annotated[str | None, Field(min_length=1, description="name of the runs; default: that of the data")] = None
+    name: Annotated[
+        str | None, Field(min_length=1, max_length=200, description="name of the runs; default: that of the data")
+    ] = None
     data: Annotated[Path | None, Field(description="queries, with or without responses")] = None
     corpus: Annotated[Path | None, Field(description="passages that built-in systems search, as JSON lines")] = None
     systems: dict[str, SystemChoice] = Field(
@@ -53,7 +55,7 @@ class Configuration(Noun):
         description="by its name, a file of responses or a built-in system; without any, the responses in the data",
     )
     format: Annotated[
-        Literal["auto", "json", "jsonl", "csv", "tsv", "parquet"], Field(description="format of the files")
+        Literal["auto", "json", "jsonl", "csv", "tsv", "parquet", "trec"], Field(description="format of the files")
     ] = "auto"
     map: dict[str, str] = Field(
         default_factory=dict, description="their column for each of our fields that isn't recognized"
@@ -65,13 +67,17 @@ class Configuration(Noun):
     output: Annotated[tuple[Path, ...], Field(description="report files; the extension picks the format")] = ()
     metrics: Annotated[
         tuple[str, ...] | None,
-        Field(description="what to compute; default: every usual metric that the rows have the input for"),
+        Field(
+            max_length=200, description="what to compute; default: every usual metric that the rows have the input for"
+        ),
     ] = None
     judge: Annotated[str, Field(min_length=1, description="`local`, or a model that LiteLLM knows")] = _JOB.judge
     api_base: Annotated[str | None, Field(description="address of an OpenAI-compatible provider")] = None
     passes: Annotated[Literal[1, 2], Field(description="how often the judge is asked about each row")] = _JOB.passes
     seed: Annotated[int, Field(ge=0, lt=2**32, description="of the judge and of every random draw")] = _JOB.seed
-    accurate: Annotated[str, Field(description="the rule by which an answer counts as accurate")] = _JOB.accurate
+    accurate: Annotated[str, Field(max_length=1000, description="the rule by which an answer counts as accurate")] = (
+        _JOB.accurate
+    )
     relevant_from: Annotated[
         float | None, Field(gt=0, description="grade from which a document is relevant; default: any above 0")
     ] = None
@@ -85,6 +91,9 @@ class Configuration(Noun):
             description="ends judging early: `width <= 0.1` or `decided against baseline`, metric names may stand before"
         ),
     ] = None
+    half_life_days: Annotated[
+        float, Field(gt=0, description="days after which time_decayed_ndcg counts a document half")
+    ] = _JOB.half_life_days
     max_missing: Annotated[
         float, Field(ge=0, le=1, description="largest share of rows per metric that may fail; beyond it: exit code 3")
     ] = _JOB.max_missing
@@ -93,13 +102,17 @@ class Configuration(Noun):
     )
     statistics: Annotated[Statistics, Field(description="how far numbers are trusted")] = Statistics()
     performance: Annotated[Performance, Field(description="how fast it goes; changes no number")] = Performance()
+    budget: Annotated[
+        Budget,
+        Field(description="the most that judge calls, and answers of built-in systems, may spend; then the run waits"),
+    ] = Budget()
     baseline: Annotated[
         str | None,
         Field(
             description="run, RUN#SYSTEM or report file that gates compare with; `stop_when` takes a system's name too"
         ),
     ] = None
-    gates: Annotated[GateList, Field(description="thresholds that `ragassay gate` checks")] = ()
+    gates: Annotated[GateList, Field(max_length=100, description="thresholds that `ragassay gate` checks")] = ()
 
     def to_job_spec(self) -> JobSpec:
         """The flat specification that a run is made from and a report keeps."""
@@ -110,4 +123,4 @@ class Configuration(Noun):
         return JobSpec(**flat, **self.performance.model_dump(), confidence=self.statistics.confidence)
 
 
-SECTIONS: dict[str, type[BaseModel]] = {"statistics": Statistics, "performance": Performance}
+SECTIONS: dict[str, type[BaseModel]] = {"statistics": Statistics, "performance": Performance, "budget": Budget}

@@ -23,7 +23,7 @@ from ragassay.strategies.options import KEYS, WORD, AnswerModel, RetrievalConfig
 Place: TypeAlias = tuple[str | int, ...]
 NO_OPTIONS = {
     "batch": "rows are evaluated and stored in chunks of 50, which is not an option",
-    "budget": "a budget is not kept by this version; see what a run would cost: ragassay evaluate --dry-run",
+    "budget": "write budget: {usd: 5} or {tokens: 1000000}",
     "schedule": "ragassay has no clock of its own; start it from cron or a build server",
 }
 

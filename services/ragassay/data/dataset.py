@@ -19,7 +19,8 @@ class Dataset:
 
     ``digest`` is the SHA-256 of the canonical rows, so the same rows as JSON or as CSV have the same one. ``mapped``
     says which column each of our fields is read from, ``kept`` which columns nobody knows: their values are in
-    ``metadata``. ``beyond_limit`` holds {query_id: query} of the rows that ``limit`` left out.
+    ``metadata``. ``beyond_limit`` holds {query_id: query} of the rows that ``limit`` left out. ``judged_only``: it lacks
+    queries that nobody judged, so a system may well have answered more.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Dataset:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     beyond_limit: Mapping[str, str] = field(default_factory=dict)
+    judged_only: bool = False
 
     @property
     def has_responses(self) -> bool:

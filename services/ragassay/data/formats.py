@@ -1,4 +1,4 @@
-"""Which formats there are, and which of them a file has. TREC and BEIR are to be two more entries of ``FORMATS``."""
+"""Which formats there are, and which of them a file has. A BEIR folder is known by what lies in it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragassay.data.documents import read_json, read_jsonl
+from ragassay.data.qrels import beir_folder, read_beir, read_trec
 from ragassay.data.source import Source
 from ragassay.data.tables import read_csv, read_parquet, read_tsv
 from ragassay.errors import BadData, BadInput, NotFound, NothingToEvaluate, UnknownName
@@ -30,6 +31,7 @@ FORMATS = {
         Format("csv", (".csv",), read_csv),
         Format("tsv", (".tsv", ".tab"), read_tsv),
         Format("parquet", (".parquet", ".pq"), read_parquet, is_text=False),
+        Format("trec", (".qrels", ".run", ".trec", ".txt"), read_trec),
     )
 }
 _HEAD = 4096
@@ -44,24 +46,18 @@ _NOT_TEXT = (
 
 
 def read(path: Path, name: str = "auto") -> Source:
-    """The rows of a file in the format of that name; ``auto`` goes by the extension.
+    """The rows of a file in the format of that name, or of a BEIR folder; ``auto`` goes by the extension.
 
     Raises NotFound, UnknownName (no such format), BadInput (a folder, an unknown extension, no permission),
     NothingToEvaluate (no byte or no row in it) or BadData (malformed as a whole).
     """
     if name != "auto" and name not in FORMATS:
         raise UnknownName("format", name, ["auto", *FORMATS], where="--format")
-    if path.is_dir():
+    folder = beir_folder(path) if path.is_dir() or name in ("auto", "trec") else None
+    if path.is_dir() and folder is None:
         raise BadInput("is a folder, not a file", where=str(path), hint=f"supported are {_supported()}")
-    chosen = FORMATS[name] if name != "auto" else _by_extension(path)
     try:
-        with path.open("rb") as file:
-            head = file.read(_HEAD)
-        if len(head) < _HEAD and not head.strip(b"\xef\xbb\xbf \t\r\n"):
-            raise NothingToEvaluate("the file is empty", where=str(path))
-        if chosen.is_text:
-            _refuse_binary(path, head)
-        source = chosen.read(path)
+        source = _read_file(path, name) if folder is None else read_beir(folder, path)
     except FileNotFoundError:
         raise NotFound("there is no such file", where=str(path)) from None
     except OSError as error:
@@ -69,6 +65,17 @@ def read(path: Path, name: str = "auto") -> Source:
     if not source.rows and not source.findings:
         raise NothingToEvaluate("the file holds no rows", where=str(path))
     return source
+
+
+def _read_file(path: Path, name: str) -> Source:
+    chosen = FORMATS[name] if name != "auto" else _by_extension(path)
+    with path.open("rb") as file:
+        head = file.read(_HEAD)
+    if len(head) < _HEAD and not head.strip(b"\xef\xbb\xbf \t\r\n"):
+        raise NothingToEvaluate("the file is empty", where=str(path))
+    if chosen.is_text:
+        _refuse_binary(path, head)
+    return chosen.read(path)
 
 
 def _by_extension(path: Path) -> Format:
@@ -83,7 +90,8 @@ def _by_extension(path: Path) -> Format:
 
 
 def _supported() -> str:
-    return ", ".join(f"{each.name} ({' '.join(each.extensions)})" for each in FORMATS.values())
+    files = ", ".join(f"{each.name} ({' '.join(each.extensions)})" for each in FORMATS.values())
+    return f"{files}, and BEIR folders"
 
 
 def _refuse_binary(path: Path, head: bytes) -> None:

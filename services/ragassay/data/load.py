@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from ragassay.data.source import Source
 from ragassay.errors import BadData, BadSettings
 from ragassay.models import Response, Sample
 
+logger = logging.getLogger("ragassay")
 _NAMED = 5
 
 
@@ -60,8 +62,9 @@ def load(
         kept=tuple(assembly.kept),
         description=source.description,
         metadata=metadata,
-        warnings=(*plan.warnings, *assembly.warnings()),
+        warnings=(*source.warnings, *plan.warnings, *assembly.warnings()),
         beyond_limit=beyond,
+        judged_only=source.judged_only,
     )
 
 
@@ -106,7 +109,11 @@ def join(dataset: Dataset, responses: Responses, system_name: str) -> tuple[Samp
     if responses.by_query:
         return _join_on_text(dataset, responses, system_name)
     known = {sample.query_id for sample in dataset.samples} | dataset.beyond_limit.keys()
-    _refuse_unknown([key for key in responses.by_id if key not in known], "query_id", dataset, responses, system_name)
+    unknown = [key for key in responses.by_id if key not in known]
+    if unknown and dataset.judged_only and len(unknown) < len(responses.by_id):
+        logger.warning("%s: %d queries without judgments are left out", system_name, len(unknown))
+        unknown = []
+    _refuse_unknown(unknown, "query_id", dataset, responses, system_name)
     return tuple(s.model_copy(update={"response": responses.by_id.get(s.query_id)}) for s in dataset.samples)
 
 

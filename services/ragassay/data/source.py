@@ -17,7 +17,7 @@ class Source:
     """Rows of one file in their order, each with its number: a line (from 1) or, where no line is known, a row.
 
     ``columns`` are those of a header, which may be there without a value in any row. ``cells`` says that values are
-    text as CSV has it, so that the columns decide what a value is.
+    text as CSV has it, so that the columns decide what a value is. ``judged_only``: queries that nobody judged are not in it.
     """
 
     path: Path
@@ -30,6 +30,8 @@ class Source:
     metadata: dict[str, Any] = field(default_factory=dict)
     findings: list[tuple[int, str]] = field(default_factory=list)
     hint: str | None = None
+    warnings: list[str] = field(default_factory=list)
+    judged_only: bool = False
 
     def drain(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """The rows in order, each let go once it is passed, so that rows and what is made of them take turns."""

@@ -10,6 +10,7 @@ from ragassay.models import Usage
 from ragassay.stats import Interval
 
 NOT_REPORTED = "not reported"
+PERCENTAGES = frozenset(("gate_efficiency",))
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,9 @@ def sections(report: Report) -> list[Section]:
         ("Measured", {"performance", "cost"}),
     ):
         chosen = [name for name in names if systems[0].metrics[name].kind in kinds]
-        rows = tuple((name, tuple(aggregate(s.metrics[name]) for s in systems)) for name in chosen)
+        rows = tuple(
+            (name, tuple(aggregate(s.metrics[name], percent=name in PERCENTAGES) for s in systems)) for name in chosen
+        )
         found.append(Section(title, rows))
     figures = tuple(_row(label, figure, systems) for label, figure in _SYSTEM)
     reported = tuple(row for row in figures if set(row[1]) != {NOT_REPORTED})
@@ -78,11 +81,14 @@ def _range(found: Aggregate) -> str:
     return f" (mean {found.bounds.worst:.3f} to {found.bounds.best:.3f})" if found.bounds and found.n else ""
 
 
-def aggregate(found: Aggregate) -> str:
-    """``0.742 [0.65, 0.83] n=28/30``: mean, interval, and how many of the rows were scored."""
+def aggregate(found: Aggregate, *, percent: bool = False) -> str:
+    """``0.742 [0.65, 0.83] n=28/30``: mean, interval, and how many of the rows were scored. ``percent``: ``74.2%``."""
     rows = found.n + found.missing
     if found.mean is None:
         return f"not scored n=0/{rows}"
+    if percent and found.interval.low is not None and found.interval.high is not None:
+        bounds = f"[{found.interval.low:.0%}, {found.interval.high:.0%}]"
+        return f"{found.mean:.1%} {bounds} {_count(found.n, found.missing)}"
     return f"{_number(found.mean)} {interval(found.interval)} {_count(found.n, found.missing)}"
 
 

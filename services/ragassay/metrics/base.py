@@ -20,18 +20,19 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ragassay.errors import BadSettings, UnknownName
-from ragassay.models import Embedder, Judgement, Sample, Score
 from ragassay.registry import Registry
 
 if TYPE_CHECKING:
     from ragassay.metrics.accuracy import AccuracyRule
-    from ragassay.metrics.ranked import Ranked
+    from ragassay.metrics.ranked import Array, Ranked
+    from ragassay.models import Embedder, Judgement, Sample, Score
 
 Kind = Literal["retrieval", "quality", "performance", "cost"]
 LARGEST_K = 1_000_000
 F = TypeVar("F", bound=Callable[..., Any])
 
 NOTHING_RETRIEVED = "the system gave no response, which counts as nothing retrieved"
+BEFORE = "ranking_before_reranking"
 _OPERATIONAL = (
     "latency_ms",
     "retrieval_latency_ms",
@@ -39,13 +40,34 @@ _OPERATIONAL = (
     "input_tokens",
     "output_tokens",
     "cost_usd",
+    "route",
+    "clicks",
+    "dwell_ms",
 )
+LABELS: dict[str, tuple[tuple[str, ...], str]] = {
+    "judgments": (("relevant_doc_ids", "relevance_scores"), "the query has no relevance judgments"),
+    "subtopics": (("subtopics",), "the query has no subtopics"),
+    "doc_timestamps": (("doc_timestamps",), "the query has no doc_timestamps"),
+    "primary_relevant": (("primary_relevant",), "the query has no primary_relevant"),
+    "best_route": (("best_route",), "the query has no best_route"),
+    "retrieval_needed": (("retrieval_needed",), "the query does not say whether retrieval is needed"),
+}
+"""What people say of a query: the fields that hold it, and the reason where none of them does."""
+_OF_DOCUMENTS = frozenset(("judgments", "subtopics", "doc_timestamps", "primary_relevant"))
 LACKS: dict[str, tuple[Callable[[Sample], bool], str]] = {
-    "judgments": (lambda s: s.judgments is None, "the query has no relevance judgments"),
     "answer": (lambda s: s.answer is None, "the response has no answer"),
     "truth": (lambda s: not (s.ground_truth_answer or s.key_facts), "the query has no ground truth"),
     "ground_truth": (lambda s: not s.ground_truth_answer, "the query has no ground truth answer"),
     "contexts": (lambda s: s.contexts is None, "the response has no contexts"),
+    "retrieved_doc_ids": (lambda s: s.retrieved_doc_ids is None, "the response has no retrieved_doc_ids"),
+    "retrieved": (
+        lambda s: s.retrieved_doc_ids is None and s.contexts is None,
+        "the response has neither retrieved_doc_ids nor contexts, so whether it retrieved is not known",
+    ),
+    BEFORE: (
+        lambda s: s.response is None or s.response.metadata.get(BEFORE) is None,
+        f"the response's metadata has no {BEFORE}",
+    ),
     "cost": (lambda s: not _has_cost(s), "the response has no cost_usd, nor a model with both its tokens"),
     **{
         name: (partial(lambda field, s: getattr(s.response, field, None) is None, name), f"the response has no {name}")
@@ -62,6 +84,12 @@ def _has_cost(sample: Sample) -> bool:
     return None not in (response.model, response.input_tokens, response.output_tokens)
 
 
+def _half_life_days() -> float:
+    from ragassay.models import HALF_LIFE_DAYS
+
+    return HALF_LIFE_DAYS
+
+
 @dataclass(frozen=True)
 class Chunk:
     """Up to a chunk of samples and what the stages before have found out about them; all sequences are parallel."""
@@ -72,6 +100,7 @@ class Chunk:
     no_embedder: str = "no embedding model is set up"
     max_grade: float = 3.0
     relevant_from: float | None = None
+    half_life_days: float = field(default_factory=_half_life_days)
     rule: AccuracyRule | None = None
     scores: dict[str, list[Score]] = field(default_factory=dict)
 
@@ -116,16 +145,17 @@ class Metric:
     def lacks(self, sample: Sample) -> str | None:
         """Why this sample can't be scored for want of input; None when it has all that is needed.
 
-        A query that the run lacks counts as nothing retrieved, so it is scored by retrieval metrics alone.
+        A query that the run lacks counts as nothing retrieved, so metrics that compare with a query's labels score it.
         """
-        if "judgments" in self.needs:
-            if sample.judgments is None:
-                return LACKS["judgments"][1]
-            if sample.response and sample.retrieved_doc_ids is None:
-                return "the response has no retrieved_doc_ids"
-            return None
+        labels = [need for need in self.needs if need in LABELS]
+        for label in labels:
+            fields, reason = LABELS[label]
+            if all(getattr(sample, name) is None for name in fields):
+                return reason
         if sample.response is None:
-            return "the system gave no response"
+            return None if labels else "the system gave no response"
+        if sample.response.retrieved_doc_ids is None and not _OF_DOCUMENTS.isdisjoint(labels):
+            return LACKS["retrieved_doc_ids"][1]
         for need in self.needs:
             if need in LACKS and LACKS[need][0](sample):
                 error = sample.response.error if need in ("answer", "contexts") else None
@@ -133,18 +163,35 @@ class Metric:
         return None
 
     @property
+    def arguments(self) -> dict[str, Any]:
+        """The keyword that the function is called with, beside what it sees."""
+        if self.takes is None or self.parameter is None:
+            return {}
+        return {self.takes: int(self.parameter) if self.takes == "k" else self.parameter}
+
+    @property
     def sees(self) -> str:
         """What the function is handed: Ranked, Chunk, Verdict or Sample."""
         return _sees(self.function)
 
+    def values(self, batch: Ranked) -> Array:
+        """The value for each query of a batch, NaN where undefined; for metrics that see Ranked."""
+        values: Array = self.function(batch, **self.arguments)
+        return values
+
     def score(self, chunk: Chunk) -> list[Score]:
         """One Score per sample, in order. A row without the input it needs is missing with that reason."""
+        from ragassay.models import Score
+
         lacks = [self.lacks(sample) for sample in chunk.samples]
         given = [n for n, reason in enumerate(lacks) if reason is None]
         whole = self.sees == "Ranked" or len(given) == len(lacks)  # gains are shared, so they are built for all rows
         scores = dict(enumerate(_ADAPTERS[self.sees](self, chunk))) if whole and given else {}
         if given and not whole:
             scores = dict(zip(given, _ADAPTERS[self.sees](self, chunk.only(given)), strict=True))
+        for n in given:
+            if chunk.samples[n].response is None and scores[n].value is not None:
+                scores[n] = scores[n].model_copy(update={"reason": NOTHING_RETRIEVED})
         return [scores[n] if reason is None else Score.absent(reason, "no_input") for n, reason in enumerate(lacks)]
 
 
@@ -163,6 +210,11 @@ SPELLINGS = {
     "ndcg_cut": "ndcg",
     "map_cut": "map",
     "rprec": "r_precision",
+    "q": "q_measure",
+    "alpha_ndcg_cut": "alpha_ndcg",
+    "ild": "intra_list_diversity",
+    "kendall": "kendall_tau",
+    "spearman": "spearman_rho",
     "answer_accuracy": "semantic_similarity",
     "answer_relevancy": "relevance",
     "answer_relevance": "relevance",
@@ -184,8 +236,8 @@ def metric(
 ) -> Callable[[F], F]:
     """Register a function as a metric under its own name.
 
-    ``needs``: inputs without which a row is missing, not zero (judgments, answer, ground_truth, truth, contexts,
-    verdict, embeddings). ``bounds``: the least and greatest value, for worst-best bounds; None when there is no limit.
+    ``needs``: inputs without which a row is missing, not zero: those in LABELS and LACKS, verdict, embeddings.
+    ``bounds``: the least and greatest value, for worst-best bounds; None when there is no limit.
     ``share``: values are 0 or 1, so that its mean is a share. A keyword parameter ``k`` or ``p`` is read from the name.
     """
 
@@ -221,8 +273,10 @@ def parse(text: str) -> Metric:
     Raises UnknownName with the near matches, BadSettings when the parameter is missing, superfluous or out of range.
     """
     family, _, parameter = text.strip().partition("@")
-    key = family.lower().replace("-", "_") if family.lower() not in METRICS else family.lower()
-    if not parameter and key not in METRICS:
+    key = SPELLINGS.get(family.lower(), family.lower())
+    if key not in METRICS:
+        key = key.replace("-", "_")
+    if not parameter and key not in METRICS and key not in SPELLINGS:
         head, _, tail = key.rpartition("_")
         if tail.replace(".", "", 1).isdigit():
             key, parameter = head, tail
@@ -268,30 +322,25 @@ def _sees(function: Callable[..., Any]) -> str:
     return seen
 
 
-def _arguments(metric: Metric) -> dict[str, Any]:
-    if metric.takes is None or metric.parameter is None:
-        return {}
-    return {metric.takes: int(metric.parameter) if metric.takes == "k" else metric.parameter}
-
-
 def _from_ranked(metric: Metric, chunk: Chunk) -> Sequence[Score]:
-    arguments = _arguments(metric)
-    values = metric.function(chunk.ranked, **arguments)
-    details = chunk.ranked.details(arguments.get("k"))
+    from ragassay.models import Score
+
+    values = metric.values(chunk.ranked)
+    details = chunk.ranked.details(metric.arguments.get("k"))
     return [
-        Score(value=float(v), details=d, reason=None if sample.response else NOTHING_RETRIEVED)
-        if math.isfinite(v)
-        else Score.absent(f"{metric.name} is undefined here")
-        for v, d, sample in zip(values, details, chunk.samples, strict=True)
+        Score(value=v, details=d) if math.isfinite(v) else Score.absent(f"{metric.name} is undefined here")
+        for v, d in zip(values.tolist(), details, strict=True)
     ]
 
 
 def _from_chunk(metric: Metric, chunk: Chunk) -> Sequence[Score]:
-    scores: Sequence[Score] = metric.function(chunk, **_arguments(metric))
+    scores: Sequence[Score] = metric.function(chunk, **metric.arguments)
     return scores
 
 
 def _from_verdict(metric: Metric, chunk: Chunk) -> Sequence[Score]:
+    from ragassay.models import Score
+
     scores = []
     for judgement in chunk.judgements or [None] * len(chunk.samples):
         if judgement is None:
@@ -304,10 +353,12 @@ def _from_verdict(metric: Metric, chunk: Chunk) -> Sequence[Score]:
 
 
 def _from_sample(metric: Metric, chunk: Chunk) -> Sequence[Score]:
-    return [_as_score(metric, metric.function(sample, **_arguments(metric))) for sample in chunk.samples]
+    return [_as_score(metric, metric.function(sample, **metric.arguments)) for sample in chunk.samples]
 
 
 def _as_score(metric: Metric, value: Score | float | bool | None) -> Score:
+    from ragassay.models import Score
+
     if isinstance(value, Score):
         return value
     if value is None:

@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragassay.models import Sample
+if TYPE_CHECKING:
+    from ragassay.models import Sample
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class Ranked:
     """Grades in rank order, one row per query; rows are padded with 0 to the longest list.
 
-    ``gains``: grade at each rank, shape (queries, depth), 0 where unjudged; ``judged``: same shape;
-    ``ideal``: all positive grades, descending, shape (queries, widest judgment); ``lengths``: length of each list.
-    A document is relevant when its grade is above 0, or at least ``relevant_from`` where that is set.
+    ``gains``: grade at each rank, shape (queries, depth), 0 where unjudged or negative; ``judged``: same shape, True
+    where a grade of 0 or more was given; ``ideal``: all positive grades, descending, shape (queries, widest judgment);
+    ``lengths``: length of each list; ``judged_count``: documents with a grade of 0 or more, retrieved or not, which
+    bpref needs. A document is relevant when its grade is above 0, or at least ``relevant_from`` where that is set.
     """
 
     gains: Array
-    judged: NDArray[np.bool_]
+    judged: Mask
     ideal: Array
     lengths: NDArray[np.int64]
     relevant_from: float | None = None
     max_grade: float = 3.0
+    judged_count: Array | None = None
+    _details: dict[int | None, list[dict[str, Any]]] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(cls, samples: Sequence[Sample], *, relevant_from: float | None = None, max_grade: float = 3.0) -> Ranked:
@@ -51,27 +57,44 @@ class Ranked:
         max_grade: float = 3.0,
     ) -> Ranked:
         """The gains of lists of document ids under ``judgments`` (id to grade; negative grades count as 0)."""
-        queries = len(retrieved)
-        lengths = np.fromiter((len(ids) for ids in retrieved), np.int64, queries)
-        gains = np.zeros((queries, int(lengths.max(initial=0))))
-        judged = np.zeros(gains.shape, np.bool_)
-        positive = [sorted((g for g in grades.values() if g > 0), reverse=True) for grades in judgments]
-        ideal = np.zeros((queries, max(map(len, positive), default=0)))
-        for row, (ids, grades) in enumerate(zip(retrieved, judgments, strict=True)):
-            ideal[row, : len(positive[row])] = positive[row]
-            for rank, doc in enumerate(ids):
-                grade = grades.get(doc)
-                if grade is not None:
-                    gains[row, rank] = max(grade, 0.0)
-                    judged[row, rank] = grade >= 0
-        return cls(gains, judged, ideal, lengths, relevant_from, max_grade)
+        lengths = _sizes(retrieved)
+        pairs = zip(retrieved, judgments, strict=True)
+        grades = _padded((given.get(doc) for ids, given in pairs for doc in ids), lengths)
+        everything = _padded(chain.from_iterable(given.values() for given in judgments), _sizes(judgments))
+        return cls.of_grades(grades, everything, lengths, relevant_from=relevant_from, max_grade=max_grade)
 
-    def _is_relevant(self, grades: Array) -> NDArray[np.bool_]:
-        relevant: NDArray[np.bool_] = grades > 0
+    @classmethod
+    def of_grades(
+        cls,
+        grades: Array,
+        everything: Array,
+        lengths: NDArray[np.int64],
+        *,
+        relevant_from: float | None = None,
+        max_grade: float = 3.0,
+    ) -> Ranked:
+        """The gains of ``grades`` at each rank and ``everything`` that was judged; both a row per query, NaN where none.
+
+        ``grades`` may end before the longest list does, for metrics that look no further; ``lengths`` are of whole lists.
+        """
+        judged = grades >= 0
+        ideal = -np.sort(-np.where(everything > 0, everything, 0.0), axis=1)
+        return cls(
+            np.where(judged, grades, 0.0),
+            judged,
+            ideal[:, : int((ideal > 0).sum(axis=1).max(initial=0))],
+            lengths,
+            relevant_from,
+            max_grade,
+            (everything >= 0).sum(axis=1, dtype=np.float64),
+        )
+
+    def _is_relevant(self, grades: Array) -> Mask:
+        relevant: Mask = grades > 0
         return relevant if self.relevant_from is None else relevant & (grades >= self.relevant_from)
 
     @cached_property
-    def relevant(self) -> NDArray[np.bool_]:
+    def relevant(self) -> Mask:
         """Is the document at each rank relevant? Shape (queries, depth)."""
         return self._is_relevant(self.gains)
 
@@ -80,6 +103,12 @@ class Ranked:
         """Number of relevant documents of each query, retrieved or not."""
         count: Array = self._is_relevant(self.ideal).sum(axis=1, dtype=np.float64)
         return count
+
+    @cached_property
+    def listed(self) -> Mask:
+        """Is there a document at each rank? Shape (queries, depth)."""
+        listed: Mask = np.arange(self.gains.shape[1]) < self.lengths[:, None]
+        return listed
 
     @cached_property
     def found(self) -> Array:
@@ -100,6 +129,17 @@ class Ranked:
         rank = self.relevant.argmax(axis=1) + 1
         return np.where(self.relevant.any(axis=1), rank, 0)
 
+    @cached_property
+    def levels(self) -> NDArray[np.int64]:
+        """Grades of each list by their order: 1 for its lowest grade, then 2 ...; 0 beyond the list. (queries, depth)."""
+        grades = np.where(self.listed, self.gains, -1.0)
+        order = np.argsort(grades, axis=1, kind="stable")
+        ascending = np.take_along_axis(grades, order, axis=1)
+        steps = np.concatenate([ascending[:, :1] >= 0, np.diff(ascending, axis=1) > 0], axis=1)
+        levels = np.zeros(grades.shape, np.int64)
+        np.put_along_axis(levels, order, np.cumsum(steps, axis=1), axis=1)
+        return levels
+
     def dcg(self, k: int, *, exponential: bool = False) -> Array:
         """Discounted cumulative gain of the first ``k``, gain g or 2^g - 1, discount log2(rank + 1)."""
         return _discounted(self.gains[:, :k], exponential)
@@ -110,22 +150,43 @@ class Ranked:
 
     def details(self, k: int | None) -> list[dict[str, Any]]:
         """For each query: k, relevant among the first k, relevant in all, rank of the first one, dcg and idcg."""
-        depth = k or max(self.gains.shape[1], 1)
-        columns = (
-            self.hits(depth),
-            self.relevant_count,
-            self.first,
-            self.dcg(depth),
-            self.ideal_dcg(k or len(self.ideal.T)),
-        )
-        return [
-            {"k": k, "relevant_in_k": int(hits), "relevant": int(total), "first_relevant_rank": int(first) or None}
-            | {"dcg": float(dcg), "idcg": float(idcg)}
-            for hits, total, first, dcg, idcg in zip(*columns, strict=True)
-        ]
+        if k not in self._details:
+            depth = k or max(self.gains.shape[1], 1)
+            columns = (
+                self.hits(depth).astype(np.int64).tolist(),
+                self.relevant_count.astype(np.int64).tolist(),
+                self.first.tolist(),
+                self.dcg(depth).tolist(),
+                self.ideal_dcg(k or len(self.ideal.T)).tolist(),
+            )
+            self._details[k] = [
+                {"k": k, "relevant_in_k": hits, "relevant": total, "first_relevant_rank": first or None}
+                | {"dcg": dcg, "idcg": idcg}
+                for hits, total, first, dcg, idcg in zip(*columns, strict=True)
+            ]
+        return self._details[k]
+
+
+@lru_cache(maxsize=256)
+def discounts(depth: int) -> Array:
+    """1 / log2(rank + 1) of the first ``depth`` ranks."""
+    weights: Array = 1 / np.log2(np.arange(2, depth + 2))
+    weights.flags.writeable = False
+    return weights
 
 
 def _discounted(grades: Array, exponential: bool) -> Array:
     gains = np.exp2(grades) - 1 if exponential else grades
-    total: Array = gains @ (1 / np.log2(np.arange(2, grades.shape[1] + 2)))
+    total: Array = gains @ discounts(grades.shape[1])
     return total
+
+
+def _sizes(rows: Sequence[Sequence[str] | Mapping[str, float]]) -> NDArray[np.int64]:
+    return np.fromiter(map(len, rows), np.int64, len(rows))
+
+
+def _padded(values: Iterable[float | None], lengths: NDArray[np.int64]) -> Array:
+    """Rows of the given lengths, filled one after the other, NaN for None and beyond a row's end."""
+    table = np.full((len(lengths), int(lengths.max(initial=0))), np.nan)
+    table[np.arange(table.shape[1]) < lengths[:, None]] = np.array(list(values), np.float64)
+    return table

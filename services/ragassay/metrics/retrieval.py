@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ragassay.metrics.base import metric
-from ragassay.metrics.ranked import Array, Ranked
+from ragassay.metrics.ranked import Array, Ranked, discounts
 
 
 @metric(better="higher", needs="judgments")
@@ -95,6 +95,107 @@ def rbp(batch: Ranked, p: float) -> Array:
     weights = p ** np.arange(batch.gains.shape[1])
     total: Array = (1 - p) * (batch.relevant @ weights)
     return total
+
+
+@metric(better="higher", needs="judgments")
+def bpref(batch: Ranked) -> Array:
+    """How seldom a document judged not relevant stands before a relevant one; unjudged ones don't count (trec_eval)."""
+    if batch.judged_count is None:
+        return np.full(len(batch.lengths), np.nan)
+    relevant = batch.relevant_count[:, None]
+    before = np.cumsum(batch.judged & ~batch.relevant, axis=1, dtype=np.float64)
+    most = np.maximum(np.minimum(relevant, batch.judged_count[:, None] - relevant), 1)
+    return _ratio((batch.relevant * (1 - np.minimum(before, relevant) / most)).sum(axis=1), batch.relevant_count)
+
+
+@metric(better="higher", needs="judgments")
+def q_measure(batch: Ranked, k: int | None = None) -> Array:
+    """Average precision with graded gains: (hits + gain) / (rank + ideal gain) at each relevant rank (Sakai, beta 1)."""
+    gained, relevant = np.cumsum(batch.gains[:, :k], axis=1), batch.relevant[:, :k]
+    ideal = np.zeros(gained.shape)
+    width = min(batch.ideal.shape[1], gained.shape[1])
+    ideal[:, :width] = batch.ideal[:, :width]
+    blended = (batch.found[:, :k] + gained) / (np.arange(1, gained.shape[1] + 1) + np.cumsum(ideal, axis=1))
+    reachable = batch.relevant_count if k is None else np.minimum(batch.relevant_count, k)
+    return _ratio((relevant * blended).sum(axis=1), reachable)
+
+
+@metric(better="higher", needs="judgments")
+def judged(batch: Ranked, k: int) -> Array:
+    """Share of the documents among the first k that somebody has judged, whatever the grade."""
+    return _ratio(batch.judged[:, :k].sum(axis=1, dtype=np.float64), np.minimum(k, batch.lengths))
+
+
+@metric(better="higher", needs="judgments")
+def ndcg_low(batch: Ranked, k: int) -> Array:
+    """The least that ndcg@k could be if the unjudged documents among the first k were judged."""
+    k = min(k, batch.gains.shape[1] + batch.ideal.shape[1])  # beyond it there is nothing to gain
+    unjudged, top, weights = (batch.listed & ~batch.judged)[:, :k], _top(batch), discounts(k)
+    ideal = np.zeros((len(top), k))
+    ideal[:, : min(k, batch.ideal.shape[1])] = batch.ideal[:, :k]
+    from_below = unjudged[:, ::-1] * weights[: unjudged.shape[1]][::-1]
+    place = np.cumsum(unjudged[:, ::-1], axis=1)
+    lowest = ndcg(batch, k)
+    for many in range(1, int(unjudged.sum(axis=1).max(initial=0)) + 1):  # the lowest ones are relevant: the worst case
+        reached = batch.dcg(k) + top * (from_below * (place <= many)).sum(axis=1)
+        best = top * weights[:many].sum() + ideal[:, : k - many] @ weights[many:]
+        lowest = np.where(place.max(axis=1) >= many, np.minimum(lowest, reached / best), lowest)
+    return lowest
+
+
+@metric(better="higher", needs="judgments")
+def ndcg_high(batch: Ranked, k: int) -> Array:
+    """What ndcg@k could not exceed if the unjudged documents among the first k were judged."""
+    unjudged = (batch.listed & ~batch.judged)[:, :k]
+    reached = batch.dcg(k) + _top(batch) * (unjudged @ discounts(unjudged.shape[1]))
+    best = batch.ideal_dcg(k)
+    return np.where(best > 0, np.minimum(_ratio(reached, best), 1.0), unjudged.any(axis=1).astype(np.float64))
+
+
+@metric(better="higher", needs="judgments", bounds=(-1.0, 1.0))
+def kendall_tau(batch: Ranked) -> Array:
+    """Kendall's tau-b of the returned order and the order by grade; undefined where all grades are the same."""
+    levels, lengths = batch.levels, batch.lengths.astype(np.float64)
+    balance, tied = np.zeros(len(lengths)), np.zeros(len(lengths))
+    for level in range(1, int(levels.max(initial=0)) + 1):
+        here = levels == level
+        ahead = np.cumsum(np.sign(levels - level) * (levels > 0), axis=1)  # better ones before minus worse ones before
+        balance += (here * ahead).sum(axis=1)
+        tied += _pairs(here.sum(axis=1))
+    pairs = _pairs(lengths)
+    return _defined(balance, np.sqrt(pairs * (pairs - tied)))
+
+
+@metric(better="higher", needs="judgments", bounds=(-1.0, 1.0))
+def spearman_rho(batch: Ranked) -> Array:
+    """Spearman's rho of the returned order and the order by grade, equal grades sharing their mean rank."""
+    levels, lengths = batch.levels, batch.lengths.astype(np.float64)
+    ideal, above = np.zeros(levels.shape), np.zeros(len(lengths))
+    for level in range(int(levels.max(initial=0)), 0, -1):
+        here = levels == level
+        size = here.sum(axis=1)
+        ideal += here * (above + (size + 1) / 2)[:, None]
+        above += size
+    middle = (lengths[:, None] + 1) / 2
+    off = np.where(batch.listed, ideal - middle, 0.0)
+    together = (off * (np.arange(1, levels.shape[1] + 1) - middle)).sum(axis=1)
+    return _defined(together, np.sqrt((off**2).sum(axis=1) * lengths * (lengths**2 - 1) / 12))
+
+
+def _top(batch: Ranked) -> Array:
+    """The highest grade that a document of each query can have."""
+    top: Array = np.maximum(batch.max_grade, batch.ideal.max(axis=1, initial=0.0))
+    return top
+
+
+def _pairs(many: Array) -> Array:
+    return many * (many - 1) / 2
+
+
+def _defined(part: Array, whole: Array) -> Array:
+    """part / whole within -1 and 1; NaN where the whole is 0."""
+    ratio: Array = np.divide(part, whole, out=np.full(len(part), np.nan), where=whole > 0)
+    return ratio.clip(-1.0, 1.0)
 
 
 def _precisions(batch: Ranked, k: int | None) -> Array:

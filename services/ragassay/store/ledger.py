@@ -63,15 +63,21 @@ class FolderLedger:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("ab", buffering=0)
 
-    async def reserve(self, call: Call, estimate: Usage) -> Reply | None:  # noqa: ARG002 - no budget in a folder
+    @property
+    def spent(self) -> Usage:
+        """What the run's finished calls have spent so far; what came from the cache was not spent by this run."""
+        return Usage.total(reply.usage for reply in self._settled.values() if not reply.usage.cache_hits)
+
+    async def reserve(self, call: Call, estimate: Usage) -> Reply | None:  # noqa: ARG002 - BudgetLedger looks at it
         """The reply of this run, else of an earlier run as a cache hit, else None.
 
-        A cache hit costs nothing. An answer's is booked as it was made: it is what the system under test takes.
+        A cache hit costs nothing. An answer's keeps its bill: that is what the answer takes of the system under test.
         """
         if settled := self._settled.get(call.id):
             return settled
         if self._cache and (cached := self._cache.get(call.content, not_from=self._run)):
-            usage = cached.usage if call.purpose == "answer" else Usage(cache_hits=1)
+            bill = cached.usage if call.purpose == "answer" else Usage()
+            usage = bill.model_copy(update={"calls": 0, "cache_hits": 1})
             hit = cached.model_copy(update={"usage": usage, "waste": Usage()})
             self._keep(call, hit)
             return hit

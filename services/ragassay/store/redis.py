@@ -1,12 +1,11 @@
 """The truth about jobs, in Redis, changed by Lua scripts only; a Celery message merely says that there may be work.
 
 One hash tag per job, so that a job's keys share a slot: ``ra:{job}:meta todo lease owner dead done bells in:<n>
-calls:<n> out:<n> report``. Times are milliseconds of the Redis server's own clock.
+calls:<n> out:<n> report gates``. Times are milliseconds of the Redis server's own clock.
 """
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,12 +17,12 @@ import orjson
 import zstandard
 
 from ragassay.errors import BadInput, Conflict, NotFound, Unavailable
-from ragassay.models import Call, Reply, Result, Sample, Usage
+from ragassay.models import Budget, Result, Sample
 
 MOST_DEATHS = 5
 _LUA = Path(__file__).parent / "lua"
 _DAY_S = 86_400
-REPORT_KEPT_S, RESULTS_KEPT_S, CACHE_KEPT_S = 400 * _DAY_S, 30 * _DAY_S, 30 * _DAY_S
+REPORT_KEPT_S, RESULTS_KEPT_S = 400 * _DAY_S, 30 * _DAY_S
 IDEMPOTENCY_S, MAKING_S = _DAY_S, 60
 
 
@@ -73,6 +72,7 @@ class RedisStore:
         created_ms: int,
         idempotency: tuple[str, str] | None = None,
         one_by_one: bool = False,
+        budget: Budget | None = None,
     ) -> None:
         """Save a job with its input; it is visible only when all of it is there.
 
@@ -84,14 +84,14 @@ class RedisStore:
         pipe = self.redis.pipeline(transaction=True)
         for chunk, samples in chunks.items():
             pipe.set(
-                self._key(job, f"in:{chunk}"),
+                self.key(job, f"in:{chunk}"),
                 _pack([s.model_dump(mode="json", exclude_defaults=True) for s in samples]),
             )
         rows = sum(map(len, chunks.values()))
-        pipe.delete(self._key(job, "todo"))  # this pipeline may be sent again after a lost answer
-        pipe.rpush(self._key(job, "todo"), *chunks)
+        pipe.delete(self.key(job, "todo"))  # this pipeline may be sent again after a lost answer
+        pipe.rpush(self.key(job, "todo"), *chunks)
         pipe.hset(
-            self._key(job, "meta"),
+            self.key(job, "meta"),
             mapping={
                 "status": "queued",
                 "document": document,
@@ -101,6 +101,7 @@ class RedisStore:
                 "rows_failed": 0,
                 "created_ms": created_ms,
                 "one_by_one": int(one_by_one),
+                **_caps(budget or Budget()),
             },
         )
         pipe.zadd("ra:jobs", {job: created_ms})
@@ -112,7 +113,7 @@ class RedisStore:
 
     def meta(self, job: str) -> dict[str, bytes]:
         """The job's record; raises NotFound."""
-        found = self.redis.hgetall(self._key(job, "meta"))
+        found = self.redis.hgetall(self.key(job, "meta"))
         if not found:
             raise NotFound(f"there is no job {job!r}", hint="list them: GET /v1/jobs")
         return {name.decode(): value for name, value in found.items()}
@@ -133,7 +134,7 @@ class RedisStore:
 
     def turn(self, job: str, to: str, *allowed: str) -> str:
         """Change the status where it is one of ``allowed``; returns the one before. Raises NotFound."""
-        before = self._run("turn", [self._key(job, "meta")], [to, *allowed])
+        before = self.run("turn", [self.key(job, "meta")], [to, *allowed])
         if before is None:
             raise NotFound(f"there is no job {job!r}", hint="list them: GET /v1/jobs")
         return str(before.decode())
@@ -142,26 +143,40 @@ class RedisStore:
         """A job that has ended needs no sweeping; its input, calls and results are kept for a while, then let go."""
         pipe = self.redis.pipeline(transaction=True)
         pipe.srem("ra:active", job)
-        pipe.delete(*(self._key(job, name) for name in ("todo", "lease", "owner", "dead", "bells")))
+        pipe.delete(*(self.key(job, name) for name in ("todo", "lease", "owner", "dead", "bells")))
         for kind in ("in", "calls", "out"):
             for chunk in chunks:
-                pipe.expire(self._key(job, f"{kind}:{chunk}"), RESULTS_KEPT_S)
-        pipe.expire(self._key(job, "done"), RESULTS_KEPT_S)
-        pipe.expire(self._key(job, "meta"), REPORT_KEPT_S)
+                pipe.expire(self.key(job, f"{kind}:{chunk}"), RESULTS_KEPT_S)
+        pipe.expire(self.key(job, "done"), RESULTS_KEPT_S)
+        pipe.expire(self.key(job, "meta"), REPORT_KEPT_S)
         pipe.execute()
 
     def fail(self, job: str, error: str) -> None:
         """End a job that can't go on, and say why."""
-        self.redis.hset(self._key(job, "meta"), "error", error)
+        self.redis.hset(self.key(job, "meta"), "error", error)
         self.turn(job, "failed", "queued", "running", "paused", "finalizing")
+
+    def pause(self, job: str, why: str) -> None:
+        """No chunk is given out any more, until ``resume``."""
+        self.redis.hset(self.key(job, "meta"), "error", why)
+        self.turn(job, "paused", "running")
+
+    def resume(self, job: str, budget: Budget) -> str:
+        """Go on with a paused job under a new budget; returns the status before. Raises NotFound."""
+        key = self.key(job, "meta")
+        if self.meta(job)["status"] == b"paused":
+            self.redis.hdel(key, "error", "most_usd", "most_tokens")
+            if caps := _caps(budget):
+                self.redis.hset(key, mapping=caps)
+        return self.turn(job, "running", "paused")
 
     # --- chunks -----------------------------------------------------------------------------------------------
 
     def claim(self, job: str) -> Claim | None:
         """The next chunk, or None when there is none to be had."""
         token = uuid.uuid4().hex
-        keys = [self._key(job, name) for name in ("meta", "todo", "lease", "owner")]
-        chunk = self._run("claim", keys, [token, self.lease_ms])
+        keys = [self.key(job, name) for name in ("meta", "todo", "lease", "owner")]
+        chunk = self.run("claim", keys, [token, self.lease_ms])
         return Claim(job, chunk.decode(), token) if chunk else None
 
     def renew(self, claim: Claim) -> bool:
@@ -171,9 +186,9 @@ class RedisStore:
         """
         from redis.exceptions import RedisError
 
-        keys = [self._key(claim.job, name) for name in ("meta", "lease", "owner")]
+        keys = [self.key(claim.job, name) for name in ("meta", "lease", "owner")]
         try:
-            return bool(self._run("renew", keys, [claim.chunk, claim.token, self.lease_ms]))
+            return bool(self.run("renew", keys, [claim.chunk, claim.token, self.lease_ms]))
         except RedisError:
             return True
 
@@ -183,30 +198,28 @@ class RedisStore:
         failed = sum(any(score.missing == "failed" for score in result.scores.values()) for result in results)
         blob = _pack([result.model_dump(mode="json", exclude_defaults=True) for result in results])
         arguments = [claim.chunk, claim.token, blob, len(results), failed]
-        return str(self._run("commit", [self._key(claim.job, n) for n in names], arguments).decode())
+        return str(self.run("commit", [self.key(claim.job, n) for n in names], arguments).decode())
 
     def give_back(self, claim: Claim, *, died: bool) -> None:
         """Return a chunk that could not be finished; ``died`` counts against it."""
-        keys = [self._key(claim.job, name) for name in ("meta", "todo", "lease", "owner", "dead")]
-        self._run("give_back", keys, [claim.chunk, claim.token, int(died)])
+        keys = [self.key(claim.job, name) for name in ("meta", "todo", "lease", "owner", "dead")]
+        self.run("give_back", keys, [claim.chunk, claim.token, int(died)])
 
     def sweep(self, job: str) -> list[Claim]:
         """Take back chunks whose lease ran out; returns those that died too often, claimed for the caller."""
         token = uuid.uuid4().hex
-        keys = [self._key(job, name) for name in ("meta", "todo", "lease", "owner", "dead")]
-        hopeless = self._run("sweep", keys, [MOST_DEATHS, token, self.lease_ms])
+        keys = [self.key(job, name) for name in ("meta", "todo", "lease", "owner", "dead")]
+        hopeless = self.run("sweep", keys, [MOST_DEATHS, token, self.lease_ms])
         return [Claim(job, chunk.decode(), token) for chunk in hopeless]
 
     def samples(self, job: str, chunk: str) -> list[Sample]:
         """The input of a chunk."""
-        return [
-            Sample.model_validate(row) for row in _unpack(self.redis.get(self._key(job, f"in:{chunk}")), job, chunk)
-        ]
+        return [Sample.model_validate(row) for row in _unpack(self.redis.get(self.key(job, f"in:{chunk}")), job, chunk)]
 
     def results(self, job: str, chunks: Sequence[str]) -> Iterator[Result]:
         """The committed results of the chunks, in order; a chunk without results is passed over."""
         for chunk in chunks:
-            blob = self.redis.get(self._key(job, f"out:{chunk}"))
+            blob = self.redis.get(self.key(job, f"out:{chunk}"))
             if blob is not None:
                 yield from map(Result.model_validate, _unpack(blob, job, chunk))
 
@@ -215,31 +228,43 @@ class RedisStore:
     def due_bells(self, job: str, *, bells: int, patience_ms: int) -> list[tuple[int, str]]:
         """Doorbells to ring now, each with the nonce that its message must carry; they are marked as rung."""
         nonce = uuid.uuid4().hex
-        keys = [self._key(job, name) for name in ("meta", "todo", "bells")]
-        return [(int(bell), nonce) for bell in self._run("ring", keys, [bells, patience_ms, nonce])]
+        keys = [self.key(job, name) for name in ("meta", "todo", "bells")]
+        return [(int(bell), nonce) for bell in self.run("ring", keys, [bells, patience_ms, nonce])]
 
     def is_current(self, job: str, bell: int, nonce: str) -> bool:
         """Is this the latest ringing of the doorbell? An older message may work, but rings no more."""
-        rung = self.redis.hget(self._key(job, "bells"), str(bell))
+        rung = self.redis.hget(self.key(job, "bells"), str(bell))
         return rung is not None and rung.decode().partition(":")[2] == nonce
 
     def hush(self, job: str, bell: int) -> None:
         """Forget that a doorbell was rung, so that it may be rung again at once."""
-        self.redis.hdel(self._key(job, "bells"), str(bell))
+        self.redis.hdel(self.key(job, "bells"), str(bell))
 
     # --- reports ----------------------------------------------------------------------------------------------
 
     def save_report(self, job: str, report: bytes) -> None:
         """Keep the finished report. The first one stays: a finalize that was overtaken must not change what was read."""
-        self.redis.set(self._key(job, "report"), zstandard.compress(report), ex=REPORT_KEPT_S, nx=True)
+        self.redis.set(self.key(job, "report"), zstandard.compress(report), ex=REPORT_KEPT_S, nx=True)
 
     def report(self, job: str) -> bytes:
         """The report's JSON; raises Conflict while there is none."""
-        blob = self.redis.get(self._key(job, "report"))
+        blob = self.redis.get(self.key(job, "report"))
         if blob is None:
             status = self.meta(job)["status"].decode()
             raise Conflict(f"job {job} is {status} and has no report", hint="follow it: GET /v1/jobs/" + job)
         return zstandard.decompress(blob)
+
+    def save_gates(self, job: str, document: bytes, alerts: bytes) -> bool:
+        """Keep what the gates say, and the alerts in the job's record; False where that was kept already."""
+        pipe = self.redis.pipeline(transaction=True)
+        pipe.set(self.key(job, "gates"), document, ex=REPORT_KEPT_S, nx=True)
+        pipe.hsetnx(self.key(job, "meta"), "alerts", alerts)
+        return bool(pipe.execute()[0])
+
+    def gates(self, job: str) -> bytes | None:
+        """What the gates of a job say, as JSON; empty where they could not be checked."""
+        found: bytes | None = self.redis.get(self.key(job, "gates"))
+        return found
 
     # --- submitting twice -------------------------------------------------------------------------------------
 
@@ -298,61 +323,22 @@ class RedisStore:
             troubles.append("Redis uses more than 70 % of its memory")
         return troubles
 
-    def _key(self, job: str, name: str) -> str:
+    def key(self, job: str, name: str) -> str:
+        """The Redis key of one of a job's records."""
         return f"ra:{{{job}}}:{name}"
 
     @cached_property
     def _scripts(self) -> dict[str, Any]:
         return {path.stem: self.redis.register_script(path.read_text()) for path in _LUA.glob("*.lua")}
 
-    def _run(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
+    def run(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
+        """Run one of the Lua scripts by its name."""
         return self._scripts[script](keys=keys, args=arguments)
 
 
-class RedisLedger:
-    """The calls of one chunk of a job; a settled one is returned, never paid again, however often the chunk is run."""
-
-    def __init__(self, store: RedisStore, claim: Claim, *, cache: bool) -> None:
-        self._store, self._claim, self._cache = store, claim, cache
-        self._calls = store._key(claim.job, f"calls:{claim.chunk}")
-
-    async def reserve(self, call: Call, estimate: Usage) -> Reply | None:  # noqa: ARG002 - budgets come later
-        """The settled reply, else an earlier job's as a cache hit, else None and the right to call.
-
-        Raises CancelledError when the job was cancelled or its chunk given to somebody else: no further call is made.
-        """
-        keys = [self._calls, *(self._store._key(self._claim.job, name) for name in ("meta", "owner"))]
-        known = self._store._run("reserve", keys, [call.id, self._claim.token, self._claim.chunk])
-        if known == b"!":
-            raise asyncio.CancelledError
-        if known and known != b"?":
-            return _reply(known)
-        if known == b"?":
-            self._store.redis.hincrby(self._store._key(self._claim.job, "meta"), "uncertain_calls", 1)
-        found = self._store.redis.get(f"ra:cache:{call.content}") if self._cache else None
-        if found:
-            job, _, blob = found.partition(b"\0")
-            if job.decode() != self._claim.job:
-                hit = _reply(blob).model_copy(update={"usage": Usage(cache_hits=1), "waste": Usage()})
-                self._store.redis.hset(self._calls, call.id, _blob(hit))
-                return hit
-        return None
-
-    async def settle(self, call: Call, reply: Reply) -> None:
-        """Keep the reply for this job, and for later ones unless an earlier one is known."""
-        blob = _blob(reply)
-        self._store.redis.hset(self._calls, call.id, blob)
-        if self._cache:
-            self._store.redis.set(
-                f"ra:cache:{call.content}", self._claim.job.encode() + b"\0" + blob, nx=True, ex=CACHE_KEPT_S
-            )
-
-    async def release(self, call: Call, spent: Usage) -> None:
-        """The call came to nothing; the mark that it is open goes, what it may have cost is counted."""
-        self._store.redis.hdel(self._calls, call.id)
-        if spent.uncertain_calls:
-            meta = self._store._key(self._claim.job, "meta")
-            self._store.redis.hincrby(meta, "uncertain_calls", spent.uncertain_calls)
+def _caps(budget: Budget) -> dict[str, float]:
+    caps = {"most_usd": budget.usd, "most_tokens": budget.tokens}
+    return {name: most for name, most in caps.items() if most is not None}
 
 
 def _pack(rows: Sequence[Any]) -> bytes:
@@ -366,11 +352,3 @@ def _unpack(blob: bytes | None, job: str, chunk: str) -> list[Any]:
         )
     rows: list[Any] = orjson.loads(zstandard.decompress(blob))
     return rows
-
-
-def _blob(reply: Reply) -> bytes:
-    return zstandard.compress(reply.model_dump_json(exclude_defaults=True).encode())
-
-
-def _reply(blob: bytes) -> Reply:
-    return Reply.model_validate_json(zstandard.decompress(blob))

@@ -1,0 +1,104 @@
+"""``/v1/comparisons`` and ``/v1/trends``: finished jobs beside each other, and one after the other."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from anyio import to_thread
+from fastapi import APIRouter, Depends, Query, Request, Response
+from pydantic import ConfigDict, Field
+
+from ragassay.api.bodies import check_json, read_as
+from ragassay.api.door import authorized
+from ragassay.api.examples import JOB
+from ragassay.api.jobs import Body, Parameters, Service
+from ragassay.api.problems import documented
+from ragassay.exporters.comparison import to_json
+from ragassay.models import Noun
+from ragassay.stats import Correction
+from ragassay.trends import Trend
+
+router = APIRouter(prefix="/v1", tags=["comparisons"], dependencies=[Depends(authorized)])
+
+
+class NewComparison(Noun):
+    """What is compared, and how: the options of ``ragassay compare``."""
+
+    model_config = ConfigDict(
+        strict=True, json_schema_extra={"example": {"jobs": [JOB, f"{JOB[::-1]}#default"], "metrics": ["mrr"]}}
+    )
+
+    jobs: Annotated[
+        tuple[str, ...],
+        Field(min_length=1, max_length=20, description="finished jobs: JOB for all its systems, JOB#SYSTEM for one"),
+    ]
+    baseline: Annotated[
+        str | None, Field(description="the system that the others are compared with; default: the first")
+    ] = None
+    metrics: Annotated[
+        tuple[str, ...] | None, Field(min_length=1, max_length=200, description="default: all that every system has")
+    ] = None
+    alpha: Annotated[float, Field(gt=0, lt=1, description="chance of a false finding that is accepted")] = 0.05
+    correction: Annotated[Correction, Field(description="of p for the number of tests")] = "holm"
+    limit: Annotated[int, Field(ge=0, le=100, description="examples listed for each metric and cause")] = 3
+
+
+class _TrendQuery(Parameters):
+    metric: Annotated[
+        str, Field(max_length=200, description="a metric, cost_per_accurate_answer, or such as latency_ms.p95")
+    ]
+    system: Annotated[str | None, Field(max_length=200, description="only this system")] = None
+    dataset: Annotated[
+        str | None, Field(max_length=200, description="jobs on this dataset; default: that of the newest job")
+    ] = None
+    last: Annotated[int, Field(ge=1, le=200, description="only the newest jobs")] = 50
+    alpha: Annotated[float, Field(gt=0, lt=0.5, description="chance that a level series shows a step")] = 0.05
+    seed: Annotated[int, Field(ge=0, lt=2**32, description="of the permutation test")] = 0
+
+
+_COMPARE: dict[str, Any] = {
+    "responses": {
+        200: {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Comparison"}}}},
+        **documented(400, 401, 404, 408, 409, 413, 415, 421, 422, 500, 503),
+    },
+    "openapi_extra": {
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/NewComparison"}}},
+        }
+    },
+}
+
+
+@router.post(
+    "/comparisons",
+    operation_id="compareJobs",
+    summary="Compare finished jobs",
+    response_class=Response,
+    **_COMPARE,
+)
+async def compare(jobs: Service, request: Request, body: Body) -> Response:
+    """The document that ``ragassay compare --json`` prints: deltas with intervals and corrected p, and a verdict."""
+
+    def work() -> bytes:
+        asked = read_as(NewComparison, check_json(body))
+        options = asked.model_dump(exclude={"jobs", "limit"})
+        return to_json(jobs.archive.compare(asked.jobs, **options, examples=asked.limit))
+
+    document = await to_thread.run_sync(work, limiter=request.app.state.analyses)
+    return Response(document, media_type="application/json")
+
+
+@router.get(
+    "/trends",
+    operation_id="getTrend",
+    summary="Follow a figure over jobs",
+    responses=documented(401, 421, 422, 500, 503),
+)
+async def trend(jobs: Service, request: Request, query: Annotated[_TrendQuery, Query()]) -> Trend:
+    """The document that ``ragassay trend --json`` prints: a figure over finished jobs on one dataset, oldest first."""
+
+    def work() -> Trend:
+        return jobs.archive.trend(**query.model_dump())
+
+    return await to_thread.run_sync(work, limiter=request.app.state.analyses)

@@ -1,0 +1,160 @@
+"""``ragassay trec``: the files of information retrieval, read fast, in the manner of trec_eval and ir_measures.
+
+It imports no more than it needs: at a thousand queries, what is imported takes longer than the work.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ragassay.errors import AssayError, BadSettings
+
+if TYPE_CHECKING:
+    from ragassay.data.trec import Retrieved
+    from ragassay.metrics.base import Metric
+    from ragassay.metrics.ranked import Array
+
+CELLS = 1 << 17  # of a table of queries by ranks, so that a block's tables fit into a core's cache
+FLAGS = ("-q", "--json", "--help")
+HELP = """\
+Usage: ragassay trec QRELS RUN METRIC... [-q] [--json]
+
+Compute retrieval metrics from TREC qrels and run files.
+
+  QRELS     judgments, a line each: qid iter docid rel; plain or .gz
+  RUN       ranked documents, a line each: qid Q0 docid rank score tag; plain or .gz
+  METRIC    such as nDCG@10, P@5, RR, AP, bpref, rbp@0.8; ragassay metrics lists them
+  -q        print the values of each query, then the means under the name all
+  --json    print one line of JSON in full precision; with -q, of each query too
+
+Documents are ranked by score, ties by document id, descending, as in trec_eval; scores are compared as float64, where
+trec_eval compares them as float32. The rank field of the run is not looked at. A judged query that the run lacks scores
+0; queries without judgments are left out and counted on stderr.
+"""
+
+
+def main(arguments: Sequence[str]) -> NoReturn:
+    """Run the command: values on stdout, counts and errors on stderr, the exit codes of the other commands."""
+    try:
+        trec(arguments)
+    except AssayError as error:
+        sys.stderr.write(f"error: {error}\n")
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+    sys.exit(0)
+
+
+def trec(arguments: Sequence[str]) -> None:
+    """Compute retrieval metrics from TREC qrels and run files."""
+    flags = {argument for argument in arguments if argument.startswith("-")}
+    if "--help" in flags:
+        sys.stdout.write(HELP)
+        return
+    if strange := sorted(flags.difference(FLAGS)):
+        raise BadSettings(f"no such option: {strange[0]}", hint="see: ragassay trec --help")
+    qrels, run, *names = [*(argument for argument in arguments if argument not in flags), "", ""]
+    names = " ".join(names).split()
+    if not names:
+        raise BadSettings("QRELS, RUN and at least one METRIC are needed", hint="see: ragassay trec --help")
+    by_query = "-q" in flags
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads cost more than they can win here
+    started = time.perf_counter()
+    metrics = {name: _metric(name) for name in names}
+
+    from ragassay.data.trec import read_qrels, read_run
+
+    found = read_run(run, read_qrels(qrels))
+    loaded = time.perf_counter()
+    values = evaluate(metrics, found)
+    means = {name: _mean(column) for name, column in values.items()}
+    seconds = {"load": loaded - started, "compute": time.perf_counter() - loaded}
+    _say_counts(found, values, run)
+    queries = [query.decode() for query in found.qrels.queries]
+    if "--json" in flags:
+        _print_json(queries if by_query else None, values, means, seconds)
+    else:
+        _print_lines(queries if by_query else None, values, means)
+
+
+def evaluate(metrics: dict[str, Metric], found: Retrieved) -> dict[str, Array]:
+    """For each metric its value for each judged query, NaN where it is undefined."""
+    import numpy as np
+
+    from ragassay.metrics.ranked import Ranked
+
+    cuts = [int(m.parameter) for m in metrics.values() if m.takes == "k" and m.parameter is not None]
+    depth = max(cuts) if len(cuts) == len(metrics) else None  # metrics with a cutoff look no further
+    widest = max(int(found.lengths.max(initial=1)), 1)
+    widest = max(widest if depth is None else min(depth, widest), int(np.diff(found.qrels.offsets).max()))
+    step = max(CELLS // widest, 1)
+    values: dict[str, Array] = {name: np.empty(len(found.lengths)) for name in metrics}
+    for begin in range(0, len(found.lengths), step):
+        end = min(begin + step, len(found.lengths))
+        batch = Ranked.of_grades(*found.tables(begin, end, depth))
+        for name, metric in metrics.items():
+            values[name][begin:end] = metric.values(batch)
+    return values
+
+
+def _metric(name: str) -> Metric:
+    import ragassay.metrics.retrieval  # noqa: F401 - registers its metrics
+    from ragassay.metrics.base import parse
+
+    metric = parse(name)
+    if metric.sees != "Ranked":
+        raise BadSettings(f"metric {name!r} needs more than qrels and a run", hint="see: ragassay evaluate --help")
+    return metric
+
+
+def _mean(column: Array) -> float | None:
+    """Mean over the queries where the metric is defined; None when there is none."""
+    import numpy as np
+
+    defined = column[~np.isnan(column)]
+    return float(defined.mean()) if len(defined) else None
+
+
+def _say_counts(found: Retrieved, values: dict[str, Array], run: str) -> None:
+    counts = [
+        (found.unjudged, f"queries of {run} have no judgments and are left out"),
+        (int((found.lengths == 0).sum()), f"judged queries are not in {run} and score 0"),
+    ]
+    for name, column in values.items():
+        counts.append((int((column != column).sum()), f"queries are left out of {name}, which is undefined for them"))
+    for count, what in counts:
+        if count:
+            sys.stderr.write(f"{count} {what}\n")
+
+
+def _print_json(
+    queries: list[str] | None, values: dict[str, Array], means: dict[str, float | None], seconds: dict[str, float]
+) -> None:
+    import json
+
+    count = len(next(iter(values.values())))
+    document: dict[str, Any] = {"means": means, "n_queries": count, "seconds": seconds}
+    if queries is not None:
+        rows = zip(*([None if v != v else v for v in column.tolist()] for column in values.values()), strict=True)
+        document["per_query"] = {
+            query: dict(zip(values, row, strict=True)) for query, row in zip(queries, rows, strict=True)
+        }
+    sys.stdout.write(json.dumps(document, separators=(",", ":")) + "\n")
+
+
+def _print_lines(queries: list[str] | None, values: dict[str, Array], means: dict[str, float | None]) -> None:
+    if queries is not None:
+        columns = [[f"\t{name}\t{_shown(value)}\n" for value in column.tolist()] for name, column in values.items()]
+        sys.stdout.writelines(query + text for query, *row in zip(queries, *columns, strict=True) for text in row)
+    for name, mean in means.items():
+        sys.stdout.write(f"{'' if queries is None else 'all' + chr(9)}{name}\t{_shown(mean)}\n")
+
+
+def _shown(value: float | None) -> str:
+    return "undefined" if value is None or value != value else f"{value:.4f}"

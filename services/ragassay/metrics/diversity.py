@@ -1,0 +1,105 @@
+"""Diversity and novelty: is the same said again and again, are all sides of a question met, is it up to date?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ragassay.errors import Unavailable
+from ragassay.metrics.base import Chunk, metric
+from ragassay.metrics.ranked import Ranked, discounts
+from ragassay.metrics.retrieval import ndcg
+from ragassay.models import Sample, Score, seconds
+
+ALPHA = 0.5
+DIGITS = 6  # embeddings of other batches differ in the seventh
+DAY = 86_400.0
+
+
+@metric(better="higher", needs="subtopics", kind="retrieval")
+def alpha_ndcg(sample: Sample, k: int) -> Score:
+    """NDCG whose gain counts a document's subtopics, each halved for every time it was met before (Clarke et al., 2008)."""
+    subtopics = sample.subtopics or {}
+    reached = _novelty(sample.retrieved_doc_ids or (), subtopics, k)
+    best = _novelty(_most_novel(subtopics, k), subtopics, k)
+    return Score(value=reached / best if best else 0.0, details={"k": k, "dcg": reached, "idcg": best})
+
+
+@metric(better="higher", needs=("contexts", "embeddings"), kind="retrieval", bounds=(0.0, 2.0))
+def intra_list_diversity(chunk: Chunk, k: int) -> list[Score]:
+    """Mean of 1 - cosine over all pairs of the first k contexts: 0 where they all say the same."""
+    if chunk.embedder is None:
+        return [Score.absent(chunk.no_embedder, "no_input") for _ in chunk.samples]
+    lists = [(sample.contexts or ())[:k] for sample in chunk.samples]
+    texts = sorted({text for contexts in lists if len(contexts) > 1 for text in contexts}, key=lambda t: (len(t), t))
+    try:
+        vectors = dict(zip(texts, chunk.embedder.embed(texts), strict=True)) if texts else {}
+    except Unavailable as error:
+        return [Score.absent(str(error), "failed") for _ in chunk.samples]
+    return [_spread([vectors[text] for text in contexts] if len(contexts) > 1 else []) for contexts in lists]
+
+
+@metric(better="higher", needs=("judgments", "doc_timestamps"), kind="retrieval")
+def time_decayed_ndcg(chunk: Chunk, k: int) -> list[Score]:
+    """NDCG whose gain halves with every half-life that a document is older than the newest relevant one."""
+    undated = [_undated(sample) for sample in chunk.samples]
+    decayed = [
+        {} if lack else _decayed(sample, chunk.half_life_days)
+        for sample, lack in zip(chunk.samples, undated, strict=True)
+    ]
+    ranked = Ranked.build([sample.retrieved_doc_ids or () for sample in chunk.samples], decayed)
+    values, details = ndcg(ranked, k).tolist(), ranked.details(k)
+    return [
+        Score.absent(f"relevant document {lack!r} has no timestamp", "no_input") if lack else Score(value=v, details=d)
+        for lack, v, d in zip(undated, values, details, strict=True)
+    ]
+
+
+def _novelty(ids: Sequence[str], subtopics: Mapping[str, Sequence[str]], k: int) -> float:
+    """Discounted gain of a list, a subtopic being worth (1 - alpha) ** how often it was met before."""
+    met: Counter[str] = Counter()
+    total = 0.0
+    for doc, discount in zip(ids[:k], discounts(min(k, len(ids))).tolist(), strict=True):
+        total += discount * _gain(subtopics.get(doc, ()), met)
+        met.update(set(subtopics.get(doc, ())))
+    return total
+
+
+def _gain(covered: Sequence[str], met: Counter[str]) -> float:
+    return float(sum((1 - ALPHA) ** met[each] for each in set(covered)))
+
+
+def _most_novel(subtopics: Mapping[str, Sequence[str]], k: int) -> list[str]:
+    """The ideal list, found greedily as is the custom, since the true one is NP-hard; equals by id ascending."""
+    met: Counter[str] = Counter()
+    left, chosen = sorted(subtopics), list[str]()
+    while left and len(chosen) < k:
+        best = max(left, key=lambda doc: _gain(subtopics[doc], met))
+        left.remove(best)
+        chosen.append(best)
+        met.update(set(subtopics[best]))
+    return chosen
+
+
+def _spread(vectors: Sequence[object]) -> Score:
+    if not vectors:
+        return Score.absent("fewer than two contexts have no diversity")
+    table = np.asarray(vectors, np.float64)
+    cosines = (table @ table.T)[np.triu_indices(len(table), 1)]
+    return Score(value=max(0.0, round(float(1 - cosines.mean()), DIGITS)), details={"pairs": len(cosines)})
+
+
+def _undated(sample: Sample) -> str | None:
+    """The first relevant document without a timestamp."""
+    dated = sample.doc_timestamps or {}
+    return next((doc for doc, grade in (sample.judgments or {}).items() if grade > 0 and doc not in dated), None)
+
+
+def _decayed(sample: Sample, half_life_days: float) -> dict[str, float]:
+    """Grades, halved for every half-life before the newest relevant document. What is newest cancels out of the NDCG."""
+    grades = {doc: grade for doc, grade in (sample.judgments or {}).items() if grade > 0}
+    times = {doc: seconds((sample.doc_timestamps or {})[doc]) for doc in grades}
+    newest = max(times.values(), default=0.0)
+    return {doc: float(grade * 0.5 ** ((newest - times[doc]) / DAY / half_life_days)) for doc, grade in grades.items()}

@@ -1,0 +1,11 @@
+-- Keep a call's reply, or, with an empty one, forget that the call was open; what it spent takes the place of what it
+-- had reserved.
+-- KEYS calls meta   ARGV call reply reserved_usd reserved_tokens spent_usd spent_tokens uncertain
+if ARGV[2] == '' then redis.call('HDEL', KEYS[1], ARGV[1]) else redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) end
+redis.call('HINCRBY', KEYS[2], 'in_flight', -1)
+redis.call('HINCRBYFLOAT', KEYS[2], 'open_usd', '-' .. ARGV[3])
+redis.call('HINCRBYFLOAT', KEYS[2], 'open_tokens', '-' .. ARGV[4])
+redis.call('HINCRBYFLOAT', KEYS[2], 'spent_usd', ARGV[5])
+redis.call('HINCRBYFLOAT', KEYS[2], 'spent_tokens', ARGV[6])
+if ARGV[2] == '' and ARGV[7] ~= '0' then redis.call('HINCRBY', KEYS[2], 'uncertain_calls', ARGV[7]) end
+return 1

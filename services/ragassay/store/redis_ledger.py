@@ -1,0 +1,111 @@
+"""The calls of a job's chunk in Redis: paid once, and within the job's budget whatever many workers make them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import zstandard
+
+from ragassay.errors import BudgetReached
+from ragassay.ledger import RAISE_IT, of_unknown_price, paid
+from ragassay.models import Budget, Call, Reply, Usage
+from ragassay.store.redis import Claim, RedisStore
+
+CACHE_KEPT_S = 30 * 86_400
+
+
+class RedisLedger:
+    """The calls of one chunk of a job; a settled one is returned, never paid again, however often the chunk is run.
+
+    The job's budget holds over all workers: a call is let through only if the most that it may take still fits beside
+    what is spent and what is reserved by calls in flight.
+    """
+
+    def __init__(self, store: RedisStore, claim: Claim, *, cache: bool, budget: Budget | None = None) -> None:
+        self._store, self._claim, self._cache = store, claim, cache
+        self._budget = budget or Budget()
+        self._calls = store.key(claim.job, f"calls:{claim.chunk}")
+        self._meta = store.key(claim.job, "meta")
+        self._open: dict[str, Usage] = {}
+
+    async def reserve(self, call: Call, estimate: Usage) -> Reply | None:
+        """The settled reply, else an earlier job's as a cache hit, else None and the right to call.
+
+        Raises CancelledError when the job was cancelled or its chunk given to somebody else: no further call is made.
+        Raises BudgetReached, and BadSettings where a cap on USD meets a model without a price.
+        """
+        said = await self._ask(call, estimate)
+        if said is not None and said not in _NO:
+            return _reply(said)
+        if said == b"!":
+            raise asyncio.CancelledError
+        if said is None:
+            self._open[call.id] = estimate
+        if hit := self._cached(call):
+            await self.settle(call, hit)
+            return hit
+        if said is not None:
+            raise BudgetReached(self._reached(estimate), hint=RAISE_IT)
+        if self._budget.usd is not None and estimate.cost_usd is None:
+            await self.release(call, Usage())
+            raise of_unknown_price()
+        return None
+
+    async def _ask(self, call: Call, estimate: Usage) -> bytes | None:
+        """What the script says; it is asked again while calls in flight may leave some of what they reserved."""
+        keys = [self._calls, self._meta, self._store.key(self._claim.job, "owner")]
+        arguments = [call.id, self._claim.token, self._claim.chunk, *_amounts(estimate)]
+        until = time.monotonic() + 3 * self._store.lease_ms / 1000
+        while True:
+            said: bytes | None = self._store.run("reserve", keys, arguments)
+            if said != b"~" or time.monotonic() > until:
+                return said
+            await asyncio.sleep(0.1)
+
+    def _cached(self, call: Call) -> Reply | None:
+        found = self._store.redis.get(f"ra:cache:{call.content}") if self._cache else None
+        job, _, blob = found.partition(b"\0") if found else (b"", b"", b"")
+        if not blob or job.decode() == self._claim.job:
+            return None
+        return _reply(blob).model_copy(update={"usage": Usage(cache_hits=1), "waste": Usage()})
+
+    def _reached(self, estimate: Usage) -> str:
+        fields = ("most_usd", "most_tokens", "spent_usd", "spent_tokens")
+        usd, tokens, cost, taken = (float(v or 0) for v in self._store.redis.hmget(self._meta, fields))
+        budget = Budget(usd=usd or None, tokens=int(tokens) or None)
+        spent = Usage(cost_usd=max(cost, 0.0), input_tokens=max(round(taken), 0))
+        return budget.over(spent, estimate) or "the budget is reached: calls in flight may take what is left of it"
+
+    async def settle(self, call: Call, reply: Reply) -> None:
+        """Keep the reply for this job, and for later ones unless an earlier one is known."""
+        blob = _blob(reply)
+        self._close(call, reply, blob)
+        if self._cache and not reply.usage.cache_hits:
+            self._store.redis.set(
+                f"ra:cache:{call.content}", self._claim.job.encode() + b"\0" + blob, nx=True, ex=CACHE_KEPT_S
+            )
+
+    async def release(self, call: Call, spent: Usage) -> None:
+        """The call came to nothing; the mark that it is open goes, what it may have cost is counted."""
+        self._close(call, Reply(text="", waste=spent), b"")
+
+    def _close(self, call: Call, reply: Reply, blob: bytes) -> None:
+        estimate = self._open.pop(call.id, Usage())
+        amounts = [*_amounts(estimate), *_amounts(paid(reply, estimate)), reply.waste.uncertain_calls]
+        self._store.run("settle", [self._calls, self._meta], [call.id, blob, *amounts])
+
+
+_NO = (b"!", b"~", b"$")
+
+
+def _amounts(usage: Usage) -> tuple[float, int]:
+    return usage.cost_usd or 0.0, usage.input_tokens + usage.output_tokens
+
+
+def _blob(reply: Reply) -> bytes:
+    return zstandard.compress(reply.model_dump_json(exclude_defaults=True).encode())
+
+
+def _reply(blob: bytes) -> Reply:
+    return Reply.model_validate_json(zstandard.decompress(blob))

@@ -1,0 +1,250 @@
+"""Gates of a job: checked once when it finishes, kept with its report, and what is missed is an alert."""
+
+import json
+import logging
+from xml.etree import ElementTree
+
+import orjson
+import pytest
+import yaml
+
+from api_server import problem, rows
+from ragassay.gates import GateReport
+from redis_server import free_port
+
+UNKNOWN = "0" * 32
+GATES = [
+    {"mrr": ">= 0.8"},
+    {"metric": "recall@5", "min": 0.9},
+    {"metric": "mrr", "min": 0.5, "slice": "category", "coverage": 0.8},
+]
+METRICS = ["mrr", "recall@5"]
+
+
+@pytest.fixture
+def cli(cli, monkeypatch, served):
+    monkeypatch.setenv("RAGASSAY_SERVER", served.url)
+    monkeypatch.setattr("ragassay.wiring.embedder", lambda settings: (None, "the tests need no model"))
+    return cli
+
+
+def made(n=10, **extra):
+    return rows(n, category="river", **extra)
+
+
+def done(served, samples, **options):
+    job = served.submit(samples, **{"metrics": METRICS, **options})["id"]
+    served.work()
+    return job
+
+
+def write(tmp_path, samples, **configuration):
+    (tmp_path / "rivers.jsonl").write_bytes(
+        b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in samples)
+    )
+    file = tmp_path / "gates.yaml"
+    file.write_text(yaml.safe_dump({"data": "rivers.jsonl", "metrics": METRICS, **configuration}))
+    return file
+
+
+def test_the_gates_of_a_job_say_what_the_command_line_says(served, cli, tmp_path):
+    job = done(served, made(), gates=GATES, dataset="rivers")
+    answer = served.http.get(f"/v1/jobs/{job}/gates")
+    assert answer.status_code == 200, answer.text
+    code, out, _ = cli("gate", write(tmp_path, made(), gates=GATES), "--json")
+    there, here = answer.json(), json.loads(out)
+    assert code == 1
+    assert there.pop("run") == job
+    del here["run"]
+    assert there == here
+    assert [(result["name"], result["passed"]) for result in there["results"]] == [
+        ("default: mrr >= 0.800", False),  # half of the rows find it first, half second: 0.75
+        ("default: recall@5 >= 0.900", True),
+        ("default, category=river: mrr >= 0.500", True),
+    ]
+
+
+def test_a_missed_gate_is_an_alert_of_the_job_and_an_error_in_the_log(served, caplog):
+    job = served.submit(made(), metrics=METRICS, gates=GATES)["id"]
+    assert served.http.get(f"/v1/jobs/{job}").json()["alerts"] == []
+    with caplog.at_level(logging.ERROR, "ragassay.gates"):
+        served.work()
+    (alert,) = served.http.get(f"/v1/jobs/{job}").json()["alerts"]
+    assert alert == {
+        "gate": "default: mrr >= 0.800",
+        "metric": "mrr",
+        "value": 0.75,
+        "threshold": 0.8,
+        "reason": "mrr is 0.750, not >= 0.800 (n=10)",
+    }
+    (record,) = caplog.records
+    assert record.levelname == "ERROR"
+    said = f"gate missed: job={job} metric=mrr value=0.750 threshold=0.8: mrr is 0.750, not >= 0.800 (n=10)"
+    assert record.getMessage() == said
+
+
+def test_a_job_whose_gates_pass_has_no_alert(served, caplog):
+    job = done(served, made(), gates=[{"mrr": ">= 0.7"}])
+    found = served.http.get(f"/v1/jobs/{job}").json()
+    assert (found["status"], found["alerts"], caplog.records) == ("finished", [], [])
+    assert served.http.get(f"/v1/jobs/{job}/gates").json()["passed"] is True
+
+
+def test_gates_are_checked_once_however_often_a_job_is_finalized(served, caplog):
+    job = done(served, made(), gates=GATES)
+    first = served.http.get(f"/v1/jobs/{job}/gates").content
+    served.jobs.store.redis.hset(f"ra:{{{job}}}:meta", "status", "finalizing")  # the last step was lost
+    served.jobs.finalize(job)
+    assert served.http.get(f"/v1/jobs/{job}").json()["status"] == "finished"
+    assert served.http.get(f"/v1/jobs/{job}/gates").content == first
+    assert len(served.http.get(f"/v1/jobs/{job}").json()["alerts"]) == 1
+    assert len(caplog.records) == 1
+
+
+def test_rows_without_a_score_never_pass_a_gate(served):
+    """Two of ten rows have no ground truth: what is left would pass, the gate asks for 95 % of the rows."""
+    samples = made()
+    for row in samples[:2]:
+        del row["ground_truth_answer"]
+    job = done(served, samples, metrics=["completeness"], gates=[{"completeness": ">= 0.5"}])
+    (alert,) = served.http.get(f"/v1/jobs/{job}").json()["alerts"]
+    assert (alert["value"], alert["threshold"]) == (1.0, 0.5)
+    assert alert["reason"] == "completeness: 8 of 10 rows have a score (80.0%), the gate asks for 95.0%"
+
+
+def test_a_job_shows_no_more_alerts_than_anybody_reads(served, monkeypatch):
+    monkeypatch.setattr("ragassay.archive.MOST_ALERTS", 2)
+    samples = [{**row, "category": f"river {n}"} for n, row in enumerate(made(5))]
+    job = done(served, samples, gates=[{"metric": "mrr", "min": 1.1, "slice": "category"}])
+    alerts = served.http.get(f"/v1/jobs/{job}").json()["alerts"]
+    assert [alert["metric"] for alert in alerts] == ["mrr", "mrr", None]
+    assert alerts[-1]["reason"] == f"... and 3 more: GET /v1/jobs/{job}/gates"
+    assert len(served.http.get(f"/v1/jobs/{job}/gates").json()["results"]) == 5
+
+
+@pytest.mark.parametrize("named", ["{}", "{}#default"])
+def test_a_drop_is_measured_from_an_earlier_job(served, named):
+    first = done(served, made())
+    worse = [{**row, "retrieved_doc_ids": sorted(row["retrieved_doc_ids"])} for row in made()]  # d-other is first
+    gates = [{"metric": "mrr", "max_drop": 0.1}, {"metric": "recall@5", "max_drop": 0.1}]
+    second = done(served, worse, gates=gates, baseline=named.format(first))
+    found = GateReport.model_validate(served.http.get(f"/v1/jobs/{second}/gates").json())
+    assert (found.baseline, found.passed) == (first, False)
+    missed, passed = found.results
+    assert (missed.baseline, missed.value, missed.drop, missed.cause) == (0.75, 0.5, 0.25, "threshold")
+    assert (passed.drop, passed.cause) == (0.0, "met")
+
+
+@pytest.mark.parametrize(
+    ("baseline", "status", "said"),
+    [
+        (UNKNOWN, 404, f"there is no job '{UNKNOWN}'"),
+        ("last", 404, "there is no job 'last'"),
+        ("report.json", 404, "there is no job 'report.json'"),
+        ("QUEUED", 409, "is queued and has no report"),
+        ("DONE#other", 422, "unknown system 'other'"),
+    ],
+)
+def test_a_baseline_that_is_none_is_refused_at_once(served, baseline, status, said):
+    names = {"DONE": done(served, made()), "QUEUED": served.submit(made())["id"]}
+    for name, job in names.items():
+        baseline = baseline.replace(name, job)
+    body = {"samples": made(), "gates": [{"metric": "mrr", "max_drop": 0.1}], "baseline": baseline}
+    found = problem(served.http.post("/v1/jobs", json=body), status)
+    assert said in found["detail"]
+    assert found["where"] == "baseline"
+    assert len(served.http.get("/v1/jobs").json()["jobs"]) == 2
+
+
+def test_a_baseline_that_is_gone_when_it_is_needed_is_an_alert_and_the_job_finishes(served, caplog):
+    first = done(served, made())
+    second = served.submit(made(), metrics=METRICS, gates=[{"metric": "mrr", "max_drop": 0.1}], baseline=first)["id"]
+    served.jobs.store.redis.delete(f"ra:{{{first}}}:report", f"ra:{{{first}}}:meta")
+    served.work()
+    found = served.http.get(f"/v1/jobs/{second}").json()
+    assert found["status"] == "finished"
+    (alert,) = found["alerts"]
+    assert (alert["metric"], alert["value"]) == (None, None)
+    assert alert["reason"].startswith(f"the gates could not be checked: there is no job '{first}'")
+    assert len(caplog.records) == 1
+    assert "could not be checked" in problem(served.http.get(f"/v1/jobs/{second}/gates"), 404)["detail"]
+
+
+def test_gates_come_as_junit_and_markdown_too(served):
+    job = done(served, made(), gates=GATES)
+    path = f"/v1/jobs/{job}/gates"
+    junit = served.http.get(path, params={"format": "junit"})
+    assert junit.headers["content-type"] == "application/xml"
+    suite = ElementTree.fromstring(junit.content)
+    assert (suite.get("tests"), suite.get("failures")) == ("3", "1")
+    markdown = served.http.get(path, params={"format": "markdown"})
+    assert markdown.headers["content-type"].startswith("text/markdown")
+    assert markdown.text.startswith("<!-- ragassay gates -->\n## ragassay: 1 of 3 gates missed\n")
+    assert "format" in problem(served.http.get(path, params={"format": "yaml"}), 422)["detail"]
+
+
+def test_a_job_without_gates_or_without_an_end_has_nothing_to_say(served):
+    assert "has no gates" in problem(served.http.get(f"/v1/jobs/{done(served, made())}/gates"), 404)["detail"]
+    job = served.submit(made(), gates=GATES)["id"]
+    assert "is queued" in problem(served.http.get(f"/v1/jobs/{job}/gates"), 409)["detail"]
+    problem(served.http.get(f"/v1/jobs/{UNKNOWN}/gates"), 404)
+
+
+def test_an_idempotency_key_tells_gates_apart(served):
+    headers = {"Idempotency-Key": "nightly"}
+    body = {"samples": made(), "gates": GATES}
+    first = served.http.post("/v1/jobs", json=body, headers=headers).json()["id"]
+    assert served.http.post("/v1/jobs", json=body, headers=headers).json()["id"] == first
+    problem(served.http.post("/v1/jobs", json={**body, "gates": GATES[:1]}, headers=headers), 422)
+
+
+# --- ragassay submit --config ---
+
+
+def test_a_configuration_file_is_submitted_with_its_gates(served, cli, tmp_path, worker):
+    file = write(tmp_path, made(), gates=GATES, seed=3, statistics={"alpha": 0.01}, output=["r.json"])
+    code, out, err = cli("submit", "--config", file, "--wait", "--json", "--seed", "4")
+    assert code == 1
+    report = json.loads(out)
+    url = f"{served.url}/v1/jobs/{report['run']['id']}/gates"
+    assert err == f"error: mrr is 0.750, not >= 0.800 (n=10)\nerror: a gate was missed; see {url}\n"
+    assert report["provenance"]["configuration"]["seed"] == 4  # the command line beats the file
+    assert report["provenance"]["dataset"]["name"] == "rivers"
+    assert json.loads((tmp_path / "r.json").read_text()) == report
+    job = report["run"]["id"]
+    assert served.http.get(f"/v1/jobs/{job}/gates").json()["alpha"] == 0.01
+    code, out, _ = cli("status", job)
+    assert code == 0
+    assert "alert:           default: mrr >= 0.800: mrr is 0.750, not >= 0.800 (n=10)\n" in out
+
+
+def test_a_drop_from_a_job_is_checked_on_the_command_line_too(served, cli, tmp_path):
+    first = done(served, made())
+    file = write(tmp_path, made(), gates=[{"metric": "mrr", "max_drop": 0.1}], baseline=f"{first}#default")
+    assert cli("gate", file)[0] == 0
+    assert cli("gate", file, "--run", first)[0] == 0
+    code, _, err = cli("gate", file, "--baseline", f"{first}#other")
+    assert (code, "has no system 'other'" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"systems": {"a": "a.jsonl"}}, "'systems' can't be sent"),
+        ({"api_base": "http://127.0.0.1:1"}, "api_base: a job can't set this; the server's operator does"),
+        ({"baseline": "last", "gates": [{"metric": "mrr", "max_drop": 0}]}, "baseline: there is no job 'last'"),
+        ({"data": None}, "DATA is missing"),
+    ],
+)
+def test_what_a_service_can_not_take_from_a_configuration_is_said(served, cli, tmp_path, more, said):
+    code, out, err = cli("submit", "--config", write(tmp_path, made(), **more))
+    assert (code, out) == (2, "")
+    assert said in err
+
+
+def test_the_environment_says_who_judges_and_the_providers_address_stays_at_home(served, cli, tmp_path, monkeypatch):
+    monkeypatch.setenv("RAGASSAY_API_BASE", f"http://127.0.0.1:{free_port()}")
+    monkeypatch.setenv("RAGASSAY_JUDGE", "some-model")
+    code, out, err = cli("submit", "--config", write(tmp_path, made()), "--json")
+    assert code == 0, err
+    assert json.loads(out)["judge"] == "some-model"

@@ -1,0 +1,125 @@
+"""Routes, gates, reranking, clicks, and the one primary document."""
+
+import json
+
+import pytest
+
+from ragassay.metrics import parse
+from ragassay.metrics.base import Chunk
+from ragassay.models import Response, Sample
+
+
+def ask(name, response=None, **labels):
+    """The score of one query with these labels and a response of these fields."""
+    given = None if response is None else Response(**response)
+    return parse(name).score(Chunk([Sample(query_id="q", query="?", response=given, **labels)]))[0]
+
+
+@pytest.mark.parametrize(("chosen", "value"), [("sql", 1.0), ("web", 0.0)])
+def test_a_route_is_right_when_it_is_the_labelled_one(chosen, value):
+    score = ask("routing_accuracy", {"route": chosen}, best_route="sql")
+    assert (score.value, score.details) == (value, {"chosen": chosen, "best": "sql"})
+
+
+def test_a_route_without_a_label_or_a_choice_is_missing_and_a_missing_response_is_wrong():
+    assert ask("routing_accuracy", {"route": "sql"}).reason == "the query has no best_route"
+    assert ask("routing_accuracy", {"answer": "x"}, best_route="sql").reason == "the response has no route"
+    assert ask("routing_accuracy", best_route="sql").value == 0.0
+
+
+@pytest.mark.parametrize(
+    ("needed", "response", "value"),
+    [
+        (False, {"retrieved_doc_ids": []}, 1.0),
+        (False, {"contexts": []}, 1.0),
+        (False, {"retrieved_doc_ids": [], "contexts": ["something"]}, 0.0),
+        (False, {"retrieved_doc_ids": ["a"]}, 0.0),
+        (True, {"retrieved_doc_ids": []}, 0.0),
+        (False, None, 0.0),
+    ],
+)
+def test_a_gate_is_efficient_where_it_rightly_skips_retrieval(needed, response, value):
+    assert ask("gate_efficiency", response, retrieval_needed=needed).value == value
+
+
+def test_whether_retrieval_was_skipped_must_be_known():
+    assert "whether it retrieved is not known" in ask("gate_efficiency", {"answer": "x"}, retrieval_needed=True).reason
+    assert "does not say whether retrieval" in ask("gate_efficiency", {"retrieved_doc_ids": []}).reason
+
+
+def test_gate_efficiency_is_printed_as_a_percentage(cli, tmp_path):
+    # 3 queries, 1 of them rightly skipped
+    rows = [
+        {"query_id": n, "query": "?", "retrieval_needed": needed, "retrieved_doc_ids": ids}
+        for n, (needed, ids) in enumerate([(False, []), (True, ["a"]), (False, ["a"])])
+    ]
+    (tmp_path / "rows.json").write_text(json.dumps(rows))
+    code, out, _ = cli("evaluate", "rows.json", "--metrics", "gate_efficiency")
+    assert code == 0
+    assert "33.3% [" in out
+
+
+def reranked(before, after, name="reranking_improvement@2", judgments=None):
+    response = {"retrieved_doc_ids": after, "metadata": {"ranking_before_reranking": before}}
+    return ask(name, response, relevance_scores=judgments or {"a": 1})
+
+
+def test_reranking_improvement_is_the_relative_change_of_ndcg():
+    # before: 1/log2(3); after: 1; change: (1 - 0.63093) / 0.63093 = log2(3) - 1
+    assert reranked(["x", "a"], ["a", "x"]).value == pytest.approx(0.5849625007)
+    assert reranked(["a", "x"], ["x", "a"]).value == pytest.approx(1 / 1.5849625007 - 1)
+
+
+def test_reranking_without_a_cutoff_looks_at_the_longer_list():
+    # a at rank 3: 1/log2(4) = 1/2, then at rank 1: (1 - 1/2) / (1/2)
+    assert reranked(["x", "y", "a"], ["a"], "reranking_improvement").value == pytest.approx(1.0)
+
+
+def test_reranking_from_nothing_is_undefined_and_not_infinite():
+    score = reranked(["x", "y"], ["a"])
+    assert (score.value, score.missing) == (None, "undefined")
+    assert "ndcg was 0 before" in score.reason
+
+
+@pytest.mark.parametrize(
+    ("before", "says"),
+    [
+        ("ab", "is no list"),
+        ([1], "is no list"),
+        (["a", "a"], "lists a document twice"),
+        (None, "has no ranking_before"),
+    ],
+)
+def test_a_ranking_before_that_can_not_be_scored_is_missing(before, says):
+    score = reranked(before, ["a"])
+    assert (score.value, score.missing) == (None, "no_input")
+    assert says in score.reason
+
+
+def test_reranking_of_a_query_without_a_response_is_missing():
+    assert ask("reranking_improvement", relevance_scores={"a": 1}).reason == "the system gave no response"
+
+
+def test_the_primary_document_has_a_reciprocal_rank_of_its_own():
+    found = {"retrieved_doc_ids": ["a", "b"]}
+    score = ask("mrr_primary", found, primary_relevant="b", relevance_scores={"a": 1, "b": 3})
+    assert (score.value, score.details) == (0.5, {"k": None, "primary_rank": 2})
+    assert ask("mrr_primary@1", found, primary_relevant="b").value == 0.0
+    assert ask("mrr_primary", primary_relevant="b").value == 0.0
+    assert ask("mrr_primary", found).reason == "the query has no primary_relevant"
+    assert ask("mrr_primary", {"answer": "x"}, primary_relevant="b").reason == "the response has no retrieved_doc_ids"
+
+
+def test_clicks_are_counted_over_what_was_shown():
+    shown = {"retrieved_doc_ids": ["a", "b", "c"]}
+    assert ask("ctr@2", {**shown, "clicks": ["b", "c", "z"]}).value == 0.5
+    assert ask("ctr@10", {**shown, "clicks": ["b"]}).value == pytest.approx(1 / 3)
+    assert ask("ctr@2", {**shown, "clicks": []}).value == 0.0
+    assert ask("ctr@2", {"retrieved_doc_ids": [], "clicks": []}).missing == "undefined"
+    assert ask("ctr@2", shown).reason == "the response has no clicks"
+    assert ask("ctr@2", {"clicks": ["a"]}).reason == "the response has no retrieved_doc_ids"
+
+
+def test_dwell_time_is_what_was_measured():
+    assert ask("dwell_ms", {"dwell_ms": 1500}).value == 1500.0
+    assert ask("dwell_ms").reason == "the system gave no response"

@@ -1,0 +1,127 @@
+"""Novelty, diversity of texts, and freshness."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from ragassay.errors import Unavailable
+from ragassay.metrics import parse
+from ragassay.metrics.base import Chunk
+from ragassay.models import Response, Sample, seconds
+
+DAY = 86_400
+
+
+class Axes:
+    """Embeds a text as the axis that it names."""
+
+    name = "axes"
+
+    def embed(self, texts):
+        return np.array([np.eye(3)["xyz".index(text)] for text in texts], np.float32)
+
+
+class Away(Axes):
+    def embed(self, texts):
+        raise Unavailable("the model is away")
+
+
+def spread(*lists, embedder=None, k=10):
+    samples = [
+        Sample(query_id=f"q{n}", query="?", response=Response(contexts=contexts)) for n, contexts in enumerate(lists)
+    ]
+    return parse(f"intra_list_diversity@{k}").score(Chunk(samples, embedder=embedder or Axes()))
+
+
+def test_diversity_of_a_list_is_the_mean_distance_of_its_pairs():
+    # x y: 1, x x: 0, y x: 1
+    both, cut, same = spread(["x", "y", "x"], ["x", "x", "y"], ["z", "z"])
+    assert (both.value, both.details) == (pytest.approx(2 / 3, abs=1e-6), {"pairs": 3})
+    assert (cut.value, same.value) == (pytest.approx(2 / 3, abs=1e-6), 0.0)
+    assert spread(["x", "x", "y"], k=2)[0].value == 0.0
+
+
+def test_one_context_has_no_diversity():
+    one, none = spread(["x"], [])
+    assert (one.value, one.missing, none.missing) == (None, "undefined", "undefined")
+
+
+def test_without_an_embedder_diversity_is_missing_with_the_reason():
+    sample = Sample(query_id="q", query="?", response=Response(contexts=["x", "y"]))
+    score = parse("intra_list_diversity@5").score(Chunk([sample], no_embedder="install the extra local"))[0]
+    assert (score.value, score.missing, score.reason) == (None, "no_input", "install the extra local")
+
+
+def test_an_embedder_that_fails_is_a_failed_score():
+    assert spread(["x", "y"], embedder=Away())[0].missing == "failed"
+
+
+def novelty(retrieved, subtopics, k=3):
+    response = None if retrieved is None else Response(retrieved_doc_ids=retrieved)
+    sample = Sample(query_id="q", query="?", subtopics=subtopics, response=response)
+    return parse(f"alpha_ndcg@{k}").score(Chunk([sample]))[0]
+
+
+def test_a_subtopic_that_comes_again_is_worth_half():
+    # 1 + 0.5/log2(3) of the ideal 1 + 1/log2(3)
+    score = novelty(["a", "b"], {"a": ["1"], "b": ["1"], "c": ["2"]}, k=2)
+    assert score.value == pytest.approx((1 + 0.5 * 0.6309297536) / (1 + 0.6309297536))
+    assert score.details["k"] == 2
+
+
+def test_novelty_of_nothing_is_zero_and_of_no_labels_missing():
+    assert novelty([], {"a": ["1"]}).value == 0.0
+    assert novelty(["a"], {}).value == 0.0
+    assert novelty(None, {"a": ["1"]}).value == 0.0
+    assert novelty(["a"], None).reason == "the query has no subtopics"
+
+
+def fresh(retrieved, judgments, timestamps, half_life=365.0, k=3):
+    response = Response(retrieved_doc_ids=retrieved)
+    sample = Sample(query_id="q", query="?", relevance_scores=judgments, doc_timestamps=timestamps, response=response)
+    return parse(f"time_decayed_ndcg@{k}").score(Chunk([sample], half_life_days=half_life))[0]
+
+
+def test_the_half_life_says_how_fast_a_document_ages():
+    # old is 10 days older: gain 0.5 with a half-life of 10 days, 0.25 with one of 5
+    given = (["old", "new"], {"old": 1, "new": 1}, {"old": 0, "new": 10 * DAY})
+    discount = 0.6309297536
+    assert fresh(*given, half_life=10).value == pytest.approx((0.5 + discount) / (1 + 0.5 * discount))
+    assert fresh(*given, half_life=5).value == pytest.approx((0.25 + discount) / (1 + 0.25 * discount))
+
+
+def test_a_relevant_document_without_a_timestamp_makes_the_score_missing():
+    score = fresh(["a"], {"a": 1, "n": 0}, {"b": 0})
+    assert (score.missing, score.reason) == ("no_input", "relevant document 'a' has no timestamp")
+    assert fresh(["n", "a"], {"a": 1, "n": 0}, {"a": 0}).value == pytest.approx(0.6309297536)
+
+
+def test_nothing_relevant_is_zero():
+    assert fresh(["n"], {"n": 0}, {}).value == 0.0
+
+
+TIMES = st.fixed_dictionaries(dict.fromkeys("abc", st.integers(0, 4000)))
+
+
+@given(TIMES, st.integers(0, 10_000))
+def test_only_the_differences_of_age_count(days, later):
+    judgments = {"a": 1, "b": 2, "c": 3}
+    now, then = ({d: (t + shift) * DAY for d, t in days.items()} for shift in (0, later))
+    assert fresh(list("abc"), judgments, now).value == pytest.approx(fresh(list("abc"), judgments, then).value)
+
+
+def test_documents_of_one_age_give_plain_ndcg():
+    judgments = {"a": 1, "b": 2}
+    sample = Sample(
+        query_id="q", query="?", relevance_scores=judgments, response=Response(retrieved_doc_ids=["a", "b"])
+    )
+    plain = parse("ndcg@3").score(Chunk([sample]))[0].value
+    assert fresh(["a", "b"], judgments, {"a": 5.0, "b": 5.0}).value == pytest.approx(plain)
+
+
+def test_timestamps_are_seconds_or_iso_dates_in_utc_and_anything_else_is_a_bad_row():
+    assert seconds("1970-01-02") == seconds("1970-01-02T01:00:00+01:00") == seconds(DAY) == DAY
+    with pytest.raises(ValidationError, match="'yesterday' is neither an ISO 8601 date nor seconds since 1970"):
+        Sample(query_id="q", query="?", doc_timestamps={"a": "yesterday"})

@@ -1,0 +1,34 @@
+"""The page about metrics says what the code does, and leaves none out."""
+
+import doctest
+import re
+from pathlib import Path
+
+from ragassay.metrics import METRICS
+
+PAGE = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text("utf-8")
+EXAMPLES = "\n".join(re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
+BUILT_IN = [m for m in METRICS if m.function.__module__.startswith("ragassay.")]  # other tests register more
+
+
+def test_every_number_that_the_page_works_out_is_what_the_code_gives():
+    said = []
+    test = doctest.DocTestParser().get_doctest(EXAMPLES, {}, "metrics.md", "docs/metrics.md", 0)
+    failed, tried = doctest.DocTestRunner().run(test, out=said.append)
+    assert not failed, "".join(said)
+    assert tried > 40
+
+
+def test_every_metric_is_on_the_page_and_every_retrieval_metric_has_an_example():
+    named = {name.partition("@")[0] for name in re.findall(r"`([^`\s]+)`", PAGE)}
+    assert {m.family for m in BUILT_IN} - named == set()
+    worked = {name.partition("@")[0] for name in re.findall(r'"([a-z_0-9]+(?:@[\d.]+)?)"', EXAMPLES)}
+    assert {m.family for m in BUILT_IN if m.kind == "retrieval"} - worked == set()
+
+
+def test_the_ranges_on_the_page_are_those_of_the_code():
+    ranges = {"0..1": (0, 1), "0 or 1": (0, 1), "-1..1": (-1, 1), "0..2": (0, 2), "-1 and up": None, "0 and up": None}
+    said = {}
+    for names, _, span, _ in re.findall(r"^\| (`.*?) \| (.*?) \| (.*?) \| (.*)\|$", PAGE, re.MULTILINE):
+        said |= {name.partition("@")[0]: ranges[span] for name in re.findall(r"`([a-z_0-9@]+)`", names)}
+    assert {m.family: m.bounds for m in BUILT_IN if m.kind == "retrieval"} == said

@@ -1,0 +1,144 @@
+"""The cap on what judge calls spend: never passed, waited for where calls in flight may leave some, and resumable."""
+
+import asyncio
+
+import orjson
+import pytest
+
+from provider import Provider
+from rag import GOOD, lines
+from ragassay.errors import BadSettings, BudgetReached
+from ragassay.ledger import BudgetLedger, MemoryLedger
+from ragassay.models import Budget, Call, Reply, Usage
+
+MOST = Usage(calls=1, input_tokens=60, output_tokens=40, cost_usd=0.01)
+
+
+def call(number):
+    return Call(id=f"c{number}", content=f"x{number}", purpose="judge")
+
+
+def reply(**usage):
+    return Reply(
+        text="{}", usage=Usage(**{"calls": 1, "input_tokens": 50, "output_tokens": 10, "cost_usd": 0.004, **usage})
+    )
+
+
+async def spend(ledger, number, answer=None):
+    await ledger.reserve(call(number), MOST)
+    await ledger.settle(call(number), answer or reply())
+
+
+def under(budget, **more):
+    return BudgetLedger(MemoryLedger(), Budget(**budget), Usage(**more))
+
+
+@pytest.mark.parametrize(
+    ("budget", "made"),
+    [
+        ({"usd": 0.02}, 3),  # 3 x 0.004 + 0.01 > 0.02
+        ({"tokens": 250}, 3),  # 3 x 60 + 100 > 250
+        ({"usd": 0.02, "tokens": 170}, 2),  # 2 x 60 + 100 > 170
+        ({"usd": 0.009}, 0),  # not even one
+    ],
+)
+def test_a_call_is_made_only_if_the_most_it_may_take_still_fits(budget, made):
+    async def until_reached():
+        ledger = under(budget)
+        for n in range(10):
+            try:
+                await spend(ledger, n)
+            except BudgetReached:
+                return n
+        return None
+
+    assert asyncio.run(until_reached()) == made
+
+
+def test_what_was_spent_before_an_interruption_counts():
+    with pytest.raises(BudgetReached, match=r"the budget of 0\.02 USD is reached: 0\.0150 USD are spent"):
+        asyncio.run(spend(under({"usd": 0.02}, cost_usd=0.015), 1))
+
+
+def test_calls_in_flight_are_waited_for_because_they_may_leave_something():
+    async def both():
+        ledger = under({"usd": 0.015})
+        await ledger.reserve(call(1), MOST)
+        second = asyncio.create_task(ledger.reserve(call(2), MOST))
+        await asyncio.sleep(0.01)
+        assert not second.done()
+        await ledger.settle(call(1), reply())
+        return await asyncio.wait_for(second, 1)
+
+    assert asyncio.run(both()) is None
+
+
+def test_a_settled_call_costs_nothing_again():
+    async def twice():
+        ledger = under({"usd": 0.01})
+        await spend(ledger, 1)
+        return await ledger.reserve(call(1), MOST)
+
+    assert asyncio.run(twice()) == reply()
+
+
+def test_a_lost_attempt_and_a_bill_without_a_price_count_with_the_estimate():
+    async def spent():
+        ledger = under({"usd": 1})
+        await ledger.reserve(call(1), MOST)
+        await ledger.release(call(1), Usage(retries=1, uncertain_calls=2))
+        await spend(ledger, 2, reply(cost_usd=None))
+        await ledger.reserve(call(3), MOST)
+        await ledger.release(call(3), Usage())
+        return ledger.spent.cost_usd
+
+    assert asyncio.run(spent()) == pytest.approx(0.01 * 2 + 0.01)
+
+
+def test_a_cap_on_usd_needs_a_price():
+    with pytest.raises(BadSettings, match="the model has no price"):
+        asyncio.run(under({"usd": 1}).reserve(call(1), Usage(calls=1, cost_usd=None)))
+
+
+PRICES = """
+judge: openai/unheard-of
+prices: {openai/unheard-of: {input_per_1m: 1, output_per_1m: 2}}
+"""
+
+
+def test_a_run_ends_at_its_budget_and_goes_on_with_a_higher_one(cli, tmp_path):
+    data = lines(
+        tmp_path / "data.jsonl", [{**GOOD, "query_id": f"q{n}", "query": f"Which one, {n}?"} for n in range(30)]
+    )
+    (tmp_path / "c.yaml").write_text(PRICES)
+    with Provider() as provider:
+        asked = (
+            "evaluate",
+            data,
+            "--config",
+            "c.yaml",
+            "--api-base",
+            provider.url,
+            "-j",
+            "4",
+            "--metrics",
+            "faithfulness",
+        )
+        code, out, err = cli(*asked, "--dry-run")
+        assert (code, "30 judge calls" in out) == (0, True)
+        code, out, err = cli(*asked, "--budget-tokens", 9_000)
+        paid = len(provider.log)
+        assert (code, out) == (4, "")
+        assert "the budget of 9,000 tokens is reached" in err
+        assert "--budget-tokens MORE" in err
+        assert "30 judge calls, at most" in err  # the estimate stands before the run
+        assert 0 < paid < 30
+        code, _, err = cli("evaluate", "--resume", "last", "--budget-tokens", 1)
+        assert (code, len(provider.log)) == (4, paid)
+        code, _, err = cli("evaluate", "--resume", "last", "--budget-usd", 0)
+        assert (code, "should be above 0" in err) == (2, True)
+        code, out, _ = cli("evaluate", "--resume", "last", "--budget-usd", 5, "--json")
+        assert (code, len(provider.log)) == (0, 30)
+    system = orjson.loads(out)["systems"]["default"]
+    assert system["metrics"]["faithfulness"]["n"] == 30
+    assert system["evaluation"]["usage"]["calls"] == 30
