@@ -229,6 +229,85 @@ def test_all_bytes_are_the_same_in_every_process_without_network_or_clock(cli, t
     assert (two / "out.json").read_bytes() == first[1]
 
 
+CORPUS = [
+    {"id": "d1", "text": "The plan costs six dollars."},
+    {"id": "d2", "title": "Prices", "text": "How much a year is."},
+    {"_id": "d4", "text": "It lasts a long week."},
+]
+
+
+def searching(folder, name, corpus=None, **options):
+    """Makes a configuration that searches with BM25."""
+    recipe = {"retrieval": {"kind": "bm25", **options}, **({"corpus": corpus} if corpus else {}), **ALLOWED}
+    (folder / name).write_text(yaml.safe_dump(recipe))
+
+
+def test_a_corpus_is_searched(cli, two):
+    lines(two / "c.jsonl", CORPUS)
+    (two / "truth.tsv").write_text("q1\td2\t2\nq2\td4\t1\n")
+    searching(two, "a.yaml", title_weight=0), searching(two, "b.yaml")
+    found = asked(cli, "--corpus", "c.jsonl", "--emit-traces")
+    assert found["corpus_digest"] == hashlib.sha256((two / "c.jsonl").read_bytes()).hexdigest()
+    assert found["run_digests"] == {"A": None, "B": None}
+    assert [row["B"]["hits"] for row in found["per_query"]] == [["d4"], ["d2"]]
+    assert found["systems"]["B"]["metrics"]["macro"] == {"recall": 1, "mrr": 1, "ndcg": 1}
+    trace = json.loads((two / "out.traces.jsonl").read_text().splitlines()[0])
+    assert trace["ranked"][0]["stages"] == {"bm25": trace["ranked"][0]["score"]}
+    (two / "truth.tsv").write_text("q1\td3\t2\n")
+    assert cli(*ASK, "--corpus", "c.jsonl")[2] == "error: truth.tsv:1: document 'd3' is not in the corpus\n"
+
+
+def test_a_configuration_names_its_corpus_from_where_it_lies_and_the_option_goes_before(cli, two):
+    (two / "sub").mkdir()
+    lines(two / "sub" / "c.jsonl", CORPUS), lines(two / "all.jsonl", [*CORPUS, {"id": "d3", "text": "how"}])
+    (two / "truth.tsv").write_text("q1\td2\t2\n")
+    searching(two, "sub/a.yaml", "c.jsonl")
+    digests = {name: hashlib.sha256((two / name).read_bytes()).hexdigest() for name in ("sub/c.jsonl", "all.jsonl")}
+    both = ("--configA", "sub/a.yaml", "--configB", "sub/a.yaml")
+    assert asked(cli, *both)["corpus_digest"] == digests["sub/c.jsonl"]
+    assert asked(cli, *both, "--corpus", "all.jsonl")["corpus_digest"] == digests["all.jsonl"]
+    # one side's corpus counts for the run of the other
+    lines(two / "b.jsonl", [{"query_id": "q1", "retrieved_doc_ids": ["d3"]}])
+    code, _, err = cli(*ASK, "--configA", "sub/a.yaml")
+    assert (code, err) == (2, "error: b.jsonl: document 'd3' is not in the corpus\n")
+    searching(two, "a.yaml", "all.jsonl")
+    code, _, err = cli(*ASK, "--configB", "sub/a.yaml")
+    assert code == 2
+    assert "the configurations name different corpora: all.jsonl, sub/c.jsonl; give --corpus" in err
+    assert cli(*ASK, *both, "--out", "sub/c.jsonl")[0] == 2
+
+
+def test_bm25_and_hybrid_on_the_quickstart_give_the_same_bytes_everywhere(cli, two):
+    folder, recipes = ROOT / "datasets" / "quickstart", ROOT / "examples" / "retrieval"
+    queries = [json.loads(line) for line in (folder / "queries.jsonl").read_text().splitlines()]
+    (two / "q.tsv").write_text("".join(f"{q['query_id']}\t{q['query']}\n" for q in queries))
+    graded = [(q["query_id"], doc, grade) for q in queries for doc, grade in q["relevance_scores"].items()]
+    (two / "truth.tsv").write_text("".join("{}\t{}\t{}\n".format(*row) for row in graded))
+    given = (
+        "--configA",
+        recipes / "bm25.yaml",
+        "--configB",
+        recipes / "hybrid.yaml",
+        "--corpus",
+        folder / "corpus.jsonl",
+    )
+    options = (*map(str, given), "--csv", "out.csv", "--emit-traces")
+    first = elsewhere(two, 1, *options)
+    found = asked(cli, *options)
+    assert tuple((two / f"out.{kind}").read_bytes() for kind in ("json", "csv", "traces.jsonl")) == first[1:]
+    assert found["per_query"][0]["qid"] == queries[0]["query_id"]
+    assert all(0.5 < found["systems"][name]["metrics"]["macro"]["mrr"] < 1 for name in ("A", "B"))
+    traces = [json.loads(line) for line in first[3].splitlines()]
+    assert {trace["system"] for trace in traces} == {"B"}
+    assert {"bm25", "dense", "rrf"} == {stage for one in traces[0]["ranked"] for stage in one["stages"]}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples" / "retrieval").glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_examples_name_no_corpus_and_say_so(cli, two, path):
+    code, _, err = cli(*ASK, "--configA", path)
+    assert (code, err) == (2, f"error: {path}: there is no corpus to retrieve from; give --corpus FILE\n")
+
+
 BAD = {
     "no queries": ({"q.tsv": "  \n"}, [], "q.tsv: the file is empty"),
     "no tab": ({"q.tsv": "q1\thow much?\nq2 how long?\n"}, [], "q.tsv:2: a line is a query id, a tab"),
@@ -250,7 +329,13 @@ BAD = {
     "k below 0": ({}, ["--k", -3], "k must be a whole number from 1 to 1,000,000, not -3"),
     "k in words": ({}, ["--k", "ten"], "Invalid value for '--k'"),
     "no configuration": ({}, ["--configA", "no.yaml"], "no.yaml: there is no such file"),
-    "empty configuration": ({"a.yaml": ""}, [], "a.yaml: "),
+    "empty configuration": ({"a.yaml": ""}, [], "a.yaml: give either retrieval"),
+    "run and retrieval": ({"a.yaml": "{run: x, retrieval: {kind: bm25}}"}, [], "give either retrieval (how to retrieve) or run"),
+    "unknown option": ({"a.yaml": "retrieval: {kind: bm25, titel_weight: 1}"}, [], "did you mean title_weight?"),
+    "idle option": ({"a.yaml": "retrieval: {kind: bm25, rrf_k: 1}"}, [], "a.yaml:1: retrieval: rrf_k: not read by kind bm25"),
+    "unknown kind": ({"a.yaml": "retrieval: {kind: bm52}"}, [], "a.yaml:1: retrieval.kind: "),
+    "no corpus": ({}, ["--corpus", "no.jsonl"], "no.jsonl: there is no such file"),
+    "bad corpus": ({"c.jsonl": '{"id": "d2"}\n{}\n'}, ["--corpus", "c.jsonl"], "c.jsonl:1: text missing (and 1 more)"),
     "unknown key": ({"a.yaml": "perf:\n  enabeld: true\n"}, [], "a.yaml:2: unknown key perf.enabeld; did you mean enabled?"),
     "unknown deep key": ({"a.yaml": "t2: {quality: {loud: true}}\n"}, [], "unknown key t2.quality.loud; known: enabled, shadow"),
     "wrong value": ({"a.yaml": "run: a.trec\nperf: {enabled: 'yes'}\n"}, [], "a.yaml:2: perf.enabled: should be true or false"),

@@ -1,4 +1,4 @@
-"""The files of a trial: queries, judgments and runs. Each reader also gives the SHA-256 of the file's bytes."""
+"""What a trial is made from: corpus, queries, judgments, runs. Each reader also gives the SHA-256 of the file's bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from ragassay.data.load import load_responses
-from ragassay.errors import AssayError, BadInput, NotFound
+from ragassay.errors import AssayError, BadData, BadInput, NotFound
+from ragassay.strategies.retrieval import Corpus, RetrievalConfig, build
 
 LARGEST_GRADE = 100
 _GRADE = re.compile(r"[-+]?[0-9]+(\.[0-9]+)?")
@@ -26,6 +27,23 @@ class Ranking(NamedTuple):
 
 Lists: TypeAlias = Mapping[str, Sequence[Ranking]]
 Judgments: TypeAlias = Mapping[str, Mapping[str, float]]
+
+
+def read_corpus(given: Path | None, named: Sequence[Path | None]) -> tuple[Corpus | None, str | None]:
+    """The corpus that is given, else the one that the configurations name; None without either.
+
+    Raises NotFound, and BadInput that names the first bad line, or where different files are named.
+    """
+    paths = [given] if given else [path for path in named if path]
+    digests = {_content(path)[1]: path for path in paths}
+    if len(digests) > 1:
+        raise BadInput(f"the configurations name different corpora: {', '.join(map(str, paths))}", hint="give --corpus")
+    for digest, path in digests.items():
+        try:
+            return Corpus.read(path), digest
+        except BadData as error:
+            raise BadInput(str(error)) from None
+    return None, None
 
 
 def read_queries(path: Path) -> tuple[dict[str, str], str]:
@@ -82,6 +100,12 @@ def read_run(path: Path, queries: Mapping[str, str], documents: Container[str] |
     return {qid: sorted(ranked.values(), key=_by_score) for qid, ranked in lists.items()}, digest
 
 
+def retrieve(config: RetrievalConfig, corpus: Corpus, queries: Mapping[str, str], k: int) -> Lists:
+    """{qid: the ``k`` best passages} of the retriever that ``config`` describes."""
+    retriever = build(config, corpus)
+    return {qid: [Ranking(*hit) for hit in retriever.search(text, k)] for qid, text in queries.items()}
+
+
 def _trec(rows: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str, str, float | None]]:
     for where, line in rows:
         fields = line.split()
@@ -122,12 +146,7 @@ def _check(where: str, qid: str, doc: str, queries: Mapping[str, str], documents
 
 def _rows(path: Path) -> tuple[Iterator[tuple[str, str]], str]:
     """The lines that are not blank, each with its place; and the SHA-256 of the file."""
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise NotFound("there is no such file", where=str(path)) from None
-    except OSError as error:
-        raise BadInput(f"can't be read: {error.strerror}", where=str(path)) from None
+    content, digest = _content(path)
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -135,4 +154,15 @@ def _rows(path: Path) -> tuple[Iterator[tuple[str, str]], str]:
     if not text.strip():
         raise BadInput("the file is empty", where=str(path))
     lines = enumerate(text.replace("\r\n", "\n").split("\n"), 1)
-    return ((f"{path}:{n}", line) for n, line in lines if line.strip()), sha256(content).hexdigest()
+    return ((f"{path}:{n}", line) for n, line in lines if line.strip()), digest
+
+
+def _content(path: Path) -> tuple[bytes, str]:
+    """The bytes of a file and their SHA-256."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise NotFound("there is no such file", where=str(path)) from None
+    except OSError as error:
+        raise BadInput(f"can't be read: {error.strerror}", where=str(path)) from None
+    return content, sha256(content).hexdigest()

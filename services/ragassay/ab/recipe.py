@@ -7,10 +7,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from ragassay import config
 from ragassay.models import Noun
+from ragassay.strategies.retrieval import RetrievalConfig
 
 
 class Reported(Noun):
@@ -45,10 +46,17 @@ class Recipe(Noun):
     Paths are relative to the folder of the configuration.
     """
 
-    run: Annotated[Path, Field(description="ranked lists: a TREC run, or .jsonl with retrieved_doc_ids")]
+    retrieval: Annotated[RetrievalConfig | None, Field(description="how to retrieve from the corpus")] = None
+    run: Annotated[Path | None, Field(description="ranked lists: a TREC run, or .jsonl with retrieved_doc_ids")] = None
     corpus: Annotated[Path | None, Field(description="passages, unless --corpus is given")] = None
     perf: Annotated[Perf, Field(description="may be observed?")] = Perf()
     t2: Annotated[Tier2, Field(description="second tier of observation")] = Tier2()
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Recipe:
+        if (self.retrieval is None) is (self.run is None):
+            raise ValueError("give either retrieval (how to retrieve) or run (a file with what was retrieved)")
+        return self
 
     def trace_lacks(self) -> str | None:
         """The switches that traces need and that are off; None when there may be traces."""

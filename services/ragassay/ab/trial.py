@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from ragassay import stats
-from ragassay.ab.inputs import Judgments, Lists, read_judgments, read_queries, read_run
+from ragassay.ab.inputs import Judgments, Lists, read_corpus, read_judgments, read_queries, read_run, retrieve
 from ragassay.ab.recipe import Recipe, read
 from ragassay.errors import BadSettings
 from ragassay.metrics import Metric, parse
@@ -127,28 +127,37 @@ class Outcome:
     judgments: Judgments
 
 
-def run(queries: Path, judgments: Path, config_a: str, config_b: str, *, k: int = 10) -> Outcome:
-    """Rank the queries' documents as both configurations say and compare B with A.
+def run(
+    queries: Path, judgments: Path, config_a: str, config_b: str, *, k: int = 10, corpus: Path | None = None
+) -> Outcome:
+    """Rank documents for the queries as both configurations say, and compare B with A.
 
-    Metrics are the registered ones at ``k``; relevant is a grade above 0.
-    Raises BadInput and its kin for anything that does not fit, NotFound for a missing file.
+    Metrics are the registered ones at ``k``; relevant is a grade above 0. ``corpus`` goes before the one that the
+    configurations name. Raises BadInput and its kin for anything that does not fit, NotFound for a missing file.
     """
     if not 1 <= k <= LARGEST_K:
         raise BadSettings(f"k must be a whole number from 1 to {LARGEST_K:,}, not {k}")
     metrics = {name: parse(f"{family}@{k}") for name, family in METRICS.items()}
     recipes: dict[Name, tuple[str, Recipe, str]] = {"A": (config_a, *read(config_a)), "B": (config_b, *read(config_b))}
+    passages, corpus_digest = read_corpus(corpus, [recipe.corpus for _, recipe, _ in recipes.values()])
+    known = {passage.id for passage in passages.passages} if passages else None
     asked, queries_digest = read_queries(queries)
-    graded, qrels_digest = read_judgments(judgments, asked, None)
+    graded, qrels_digest = read_judgments(judgments, asked, known)
     sides: dict[Name, Side] = {}
     for name, (typed, recipe, digest) in recipes.items():
-        lists, run_digest = read_run(recipe.run, asked, None)
+        if recipe.run:
+            lists, run_digest = read_run(recipe.run, asked, known)
+        elif passages and recipe.retrieval:
+            lists, run_digest = retrieve(recipe.retrieval, passages, asked, k), None
+        else:
+            raise BadSettings("there is no corpus to retrieve from", where=typed, hint="give --corpus FILE")
         sides[name] = Side(typed, recipe, digest, run_digest, {qid: lists.get(qid, ())[:k] for qid in asked})
     scored = {name: _scored(side.lists, graded, metrics, k) for name, side in sides.items()}
     rows = tuple(Row(qid=q, A=a, B=b, delta=b - a) for q, a, b in zip(asked, scored["A"], scored["B"], strict=True))
     macro = {name: _means(figures) for name, figures in scored.items()}
     trial = Trial(
         k=k,
-        corpus_digest=None,
+        corpus_digest=corpus_digest,
         queries_digest=queries_digest,
         qrels_digest=qrels_digest,
         run_digests={name: side.run_digest for name, side in sides.items()},

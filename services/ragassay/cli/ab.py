@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,6 +22,9 @@ ConfigB = Annotated[str, typer.Option("--configB", metavar="YAML", help="How B r
 K = Annotated[int, typer.Option("--k", metavar="K", help="Documents looked at for each query.")]
 Out = Annotated[Path, typer.Option("--out", metavar="JSON", help="Where the document goes.")]
 Csv = Annotated[Path | None, typer.Option("--csv", metavar="CSV", help="Also write a table of the queries.")]
+CorpusFile = Annotated[
+    Path | None, typer.Option("--corpus", metavar="JSONL", help="Passages with id and text; goes before those of YAML.")
+]
 Traces = Annotated[
     bool, typer.Option("--emit-traces", help="Write OUT.traces.jsonl where the configurations allow it.")
 ]
@@ -34,6 +38,7 @@ def ab(
     out: Out,
     k: K = 10,
     csv: Csv = None,
+    corpus: CorpusFile = None,
     emit_traces: Traces = False,
 ) -> None:
     """Compare two retrieval configurations on the same queries, offline; the same input gives the same bytes."""
@@ -41,11 +46,11 @@ def ab(
     from ragassay.files import write_whole
 
     traces = out.with_name(f"{out.name.removesuffix('.json')}.traces.jsonl")
-    _check_places(
-        [path for path in (out, csv, traces if emit_traces else None) if path],
-        [queries, truth, Path(config_a), Path(config_b)],
-    )
-    outcome = ab.run(queries, truth, config_a, config_b, k=k)
+    outputs = [path for path in (out, csv, traces if emit_traces else None) if path]
+    _check_places(outputs, [queries, truth, Path(config_a), Path(config_b), corpus])
+    outcome = ab.run(queries, truth, config_a, config_b, k=k, corpus=corpus)
+    recipes = [side.recipe for side in outcome.sides.values()]
+    _check_places(outputs, [path for recipe in recipes for path in (recipe.run, recipe.corpus)])
     written = {out: ab.to_json(outcome.trial)}
     if csv:
         written[csv] = ab.to_csv(outcome.trial)
@@ -62,12 +67,12 @@ def ab(
         typer.echo(f"written: {path}")
 
 
-def _check_places(outputs: list[Path], inputs: list[Path]) -> None:
+def _check_places(outputs: list[Path], inputs: Sequence[Path | None]) -> None:
     """Outputs lie in folders that exist and replace no input, nor each other."""
     for n, path in enumerate(outputs):
         if path.is_dir() or not path.parent.is_dir():
             raise BadSettings(f"output {str(path)!r} is a folder, or lies in none", hint="name a file in a folder")
-        if path.resolve() in {other.resolve() for other in (*inputs, *outputs[:n])}:
+        if path.resolve() in {other.resolve() for other in (*inputs, *outputs[:n]) if other}:
             raise BadSettings(f"output {str(path)!r} is another file of this command", hint="name a new file")
 
 

@@ -108,7 +108,7 @@ def first_problem(
     if one["type"] == "extra_forbidden":
         key = str(place[-1])
         return BadSettings(f"unknown key {name[:100]}{more}", where=at, hint=_suggestion(key, place, model))
-    label = "" if at.startswith("--") else f"{name}: "
+    label = "" if at.startswith("--") or not name else f"{name}: "
     if one["type"] == "missing":
         return BadSettings(f"{name} is missing{more}", where=at)
     if one["type"] == "value_error":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +26,7 @@ _LOWER = np.uint64(1 + (10_000 << 32))
 _SPLIT = float(2**27 + 1)
 
 
-@dataclass(frozen=True)
-class Text:
+class Text(NamedTuple):
     """A block of bytes with ``PAD`` bytes before and behind it, as bytes and as the 64-bit word at each position."""
 
     buffer: bytearray

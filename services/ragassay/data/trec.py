@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import NoReturn, TypeVar
+from typing import NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 
@@ -18,13 +17,13 @@ from ragassay.data.lines import QRELS, RUN, Ids, Lines, Source, read
 from ragassay.errors import BadData
 
 PIECE = 1 << 22  # bytes that a thread takes at a time
+AT_ONCE = 1 << 15  # judgments that are compared at a time
 _ODD = 0x9E3779B97F4A7C15
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-@dataclass(frozen=True)
-class Qrels:
+class Qrels(NamedTuple):
     """Judgments, query by query: those of query ``n`` stand from ``offsets[n]`` to ``offsets[n + 1]``."""
 
     queries: list[bytes]
@@ -33,8 +32,7 @@ class Qrels:
     grades: Array
 
 
-@dataclass(frozen=True)
-class Retrieved:
+class Retrieved(NamedTuple):
     """What a run brought for the queries of ``qrels``.
 
     ``lengths``: documents for each query, 0 where the run lacks it; ``rows``, ``ranks`` (from 0) and ``grades`` of the judged
@@ -82,8 +80,8 @@ def read_qrels(path: str) -> Qrels:
     if (rows[1:] < rows[:-1]).any():
         order = np.argsort(rows, kind="stable")
         rows, documents, grades = rows[order], documents[order], grades[order]
-    _, again = _Slots().match(rows, documents)
     queries = list(known)
+    again = _repeated(rows, documents, np.searchsorted(rows, np.arange(len(queries) + 1)))
     if len(again):
         for one, other in again[grades[again[:, 0]] != grades[again[:, 1]]][:1].tolist():
             _refuse_twice(source, queries[rows[one]], documents.text(other), "is judged twice, with different grades")
@@ -112,6 +110,16 @@ def read_run(path: str, qrels: Qrels) -> Retrieved:
     whole[queries] = lengths
     order = np.argsort(rows, kind="stable")
     return Retrieved(qrels, whole, rows[order], ranks[order], grades[order], len(seen) - len(queries))
+
+
+def _repeated(rows: Indexes, documents: Ids, offsets: Indexes) -> Indexes:
+    """Pairs of judgments of the same query and document, shape (n, 2); some queries at a time."""
+    slots, pairs, begin = _Slots(), [np.empty((0, 2), np.int64)], 0
+    while begin < len(rows):
+        end = int(offsets[min(int(np.searchsorted(offsets, begin + AT_ONCE)), len(offsets) - 1)])
+        pairs.append(begin + slots.match(rows[begin:end], documents[begin:end])[1])
+        begin = end
+    return np.concatenate(pairs)
 
 
 class _Scattered(Exception):

@@ -39,6 +39,7 @@ _WORDS = {"k1", "b", "title_weight", "fold_accents", "hyphens", "stem", "drop_st
 _MEANING = {"model"}
 _FUSION = {"rrf_k", "weights"}
 _TITLE = {"title_prefix"}
+_FEEDBACK = {"feedback_weight", "feedback_terms"}
 _READS: dict[str, set[str]] = {"bm25": _WORDS, "dense": _MEANING, "hybrid": _WORDS | _MEANING | _FUSION}
 
 
@@ -81,6 +82,17 @@ class RetrievalConfig(Noun):
     rrf_k: Annotated[float, Field(ge=0, le=10_000, description="fusion: a larger k flattens the top ranks")] = 60.0
     weights: Annotated[Weights, Field(description="fusion: how much each ranking counts")] = Weights()
 
+    feedback: Annotated[
+        int,
+        Field(ge=0, le=100, description="search twice: so many of the first passages found are added to the query"),
+    ] = 0
+    feedback_weight: Annotated[
+        float, Field(gt=0, lt=1, description="feedback: share of those passages in the second query")
+    ] = 0.5
+    feedback_terms: Annotated[
+        int, Field(ge=1, le=1000, description="feedback, BM25: how many of their words are taken")
+    ] = 20
+
     rerank: Annotated[
         Literal["late_interaction", "cross_encoder"] | None, Field(description="order the best candidates anew")
     ] = None
@@ -107,6 +119,8 @@ class RetrievalConfig(Noun):
         if self.kind == "bm25" and self.mmr is None and not self.rerank:
             unread |= _TITLE
         unread |= set() if self.rerank else {"rerank_model", "rerank_depth"}
+        unread |= set() if self.feedback else _FEEDBACK
+        unread |= {"feedback_terms"} if self.kind == "dense" else set()
         return unread | (set() if self.routes else {"default_route"})
 
     @model_serializer(mode="wrap")

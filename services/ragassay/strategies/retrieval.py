@@ -20,7 +20,7 @@ from ragassay.errors import BadInput
 from ragassay.seams import Embedder
 from ragassay.strategies.corpus import Corpus, Passage
 from ragassay.strategies.options import RetrievalConfig, Route, Weights
-from ragassay.strategies.stages import DIGITS, Dense, LateInteraction, Lexical, Stage, text_of
+from ragassay.strategies.stages import DIGITS, Dense, Fed, LateInteraction, Lexical, Stage, text_of
 from ragassay.strategies.wording import expand
 
 __all__ = [
@@ -117,6 +117,9 @@ class Pipeline:
                 return replace(there.find(query, k), route=route.name) if there else Found((), route.name, skipped=True)
         query = expand(query, self.config.aliases)
         ranked, stages = self._candidates(query, max(self.config.depth, k))
+        if first := ranked[: self.config.feedback]:
+            fed = Fed(first, self.config.feedback_weight, self.config.feedback_terms)
+            ranked, stages = self._candidates(query, max(self.config.depth, k), fed)
         before = None
         if self._reranker is not None:
             ranked = ranked[: max(self.config.rerank_depth, k)]
@@ -130,13 +133,15 @@ class Pipeline:
     def _id(self, place: int) -> str:
         return self.corpus.passages[place].id
 
-    def _candidates(self, query: str, depth: int) -> tuple[list[int], dict[int, dict[str, float]]]:
+    def _candidates(
+        self, query: str, depth: int, fed: Fed | None = None
+    ) -> tuple[list[int], dict[int, dict[str, float]]]:
         """Places of the best candidates, best first, and the scores of each in each stage."""
         stages: dict[int, dict[str, float]] = {}
         fused: dict[int, float] = {}
         ranked: list[int] = []
         for name, stage in self._stages.items():
-            scores = stage.scores(query)
+            scores = stage.scores(query, fed)
             # The corpus is in the order of ids, so a stable sort leaves equal scores in that order.
             ranked = [int(n) for n in np.argsort(-scores, kind="stable")[:depth] if np.isfinite(scores[n])]
             weight = getattr(self.config.weights, name)

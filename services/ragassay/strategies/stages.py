@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import math
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,19 +32,28 @@ class _TokenEmbedder(Protocol):
     def embed_tokens(self, texts: Sequence[str]) -> list[NDArray[np.float32]]: ...
 
 
+class Fed(NamedTuple):
+    """Passages that are added to a query, by place; their share of it; how many of their words are taken."""
+
+    places: Sequence[int]
+    share: float
+    terms: int
+
+
 class Stage(Protocol):
     """Scores all passages for a query, in the corpus's order; -inf for those that are no candidates."""
 
     arrays: Arrays
 
-    def scores(self, query: str) -> Scores:
-        """Shape: (passages,)."""
+    def scores(self, query: str, fed: Fed | None = None) -> Scores:
+        """Shape: (passages,). ``fed`` is added to the query."""
 
 
 class Lexical:
     """BM25 (Robertson and Zaragoza, 2009) in Lucene's form: idf = ln(1 + (N - n + 0.5) / (n + 0.5))."""
 
     def __init__(self, config: RetrievalConfig, corpus: Corpus, folder: Path | None) -> None:
+        self._corpus, self._config = corpus, config
         self._normaliser = Normaliser(config.fold_accents, config.hyphens, config.stem, config.drop_stop_words)
         facts = {
             **config.model_dump(include={"k1", "b", "title_weight", "fold_accents", "hyphens", "stem"}),
@@ -60,8 +71,7 @@ class Lexical:
     def _index(self, config: RetrievalConfig, corpus: Corpus) -> Arrays:
         import bm25s
 
-        terms = self._normaliser.terms
-        texts = [terms(p.title) * config.title_weight + terms(p.text) for p in corpus.passages]
+        texts = [self._terms(passage) for passage in corpus.passages]
         vocabulary = {term: n for n, term in enumerate(sorted({term for text in texts for term in text}))}
         listed = np.frombuffer("\n".join(vocabulary).encode(), np.uint8)
         if not vocabulary:
@@ -71,15 +81,42 @@ class Lexical:
         index.index((ids, vocabulary), create_empty_token=False, show_progress=False)
         return {"vocabulary": listed, **{name: index.scores[name] for name in ("data", "indices", "indptr")}}
 
-    def scores(self, query: str) -> Scores:
+    def _terms(self, passage: Passage) -> list[str]:
+        terms = self._normaliser.terms
+        return terms(passage.title) * self._config.title_weight + terms(passage.text)
+
+    def scores(self, query: str, fed: Fed | None = None) -> Scores:
         """The sum of the query's terms in each passage; a passage without any of them is no candidate."""
         found = np.zeros(self._size)
         data, indices, indptr = (self.arrays[name] for name in ("data", "indices", "indptr"))
-        for term in self._normaliser.terms(query):
-            if (n := self._vocabulary.get(term)) is not None:
-                part = slice(indptr[n], indptr[n + 1])
-                found[indices[part]] += data[part]
+        asked = Counter(term for term in self._normaliser.terms(query) if term in self._vocabulary)
+        for term, weight in (self._mixed(asked, fed) if fed else asked).items():
+            n = self._vocabulary[term]
+            part = slice(indptr[n], indptr[n + 1])
+            found[indices[part]] += weight * data[part]
         return np.where(found > 0, found, -np.inf)
+
+    def _mixed(self, asked: Counter[str], fed: Fed) -> dict[str, float]:
+        """Weights of the query's terms and of the most telling ones of the fed passages; each part adds up to its share.
+
+        A term tells as much as its share of the passage times its idf, added over the passages: the relevance model of
+        Abdul-Jaleel et al., "UMass at TREC 2004: novelty and HARD" (RM3), with idf in the place of smoothing.
+        """
+        told: dict[str, float] = {}
+        indptr = self.arrays["indptr"]
+        for place in fed.places:
+            terms = Counter(self._terms(self._corpus.passages[place]))
+            for term, count in terms.items():
+                n = self._vocabulary[term]
+                held = int(indptr[n + 1] - indptr[n])
+                idf = math.log(1 + (self._size - held + 0.5) / (held + 0.5))
+                told[term] = told.get(term, 0.0) + count / terms.total() * idf
+        best = sorted(told, key=lambda term: (-told[term], term))[: fed.terms]
+        total = sum(told[term] for term in best)
+        weights = {term: (1 - fed.share) * count / asked.total() for term, count in asked.items()}
+        for term in best:
+            weights[term] = weights.get(term, 0.0) + fed.share * told[term] / total
+        return weights
 
 
 class Dense:
@@ -99,9 +136,13 @@ class Dense:
         vectors[filled] = given
         return {"vectors": vectors}
 
-    def scores(self, query: str) -> Scores:
-        """Cosines; a blank passage is no candidate."""
-        found = (self.arrays["vectors"] @ self._embedder.embed([query])[0]).astype(np.float64).round(DIGITS)
+    def scores(self, query: str, fed: Fed | None = None) -> Scores:
+        """Cosines; a blank passage is no candidate. Fed passages move the query towards their mean (Rocchio, 1971)."""
+        asked = self._embedder.embed([query])[0]
+        if fed:
+            asked = (1 - fed.share) * asked + fed.share * self.arrays["vectors"][list(fed.places)].mean(axis=0)
+            asked /= np.linalg.norm(asked) or 1.0
+        found = (self.arrays["vectors"] @ asked).astype(np.float64).round(DIGITS)
         return np.asarray(np.where(self._filled, found, -np.inf))
 
     def alike(self, place: int, others: Sequence[int]) -> Scores:
