@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint unit up chaos bench-llm readme baseline clean
+.PHONY: demo test lint unit up chaos bench bench-llm readme baseline clean
 
 demo: $(VENV)/.user  ## evaluate the quickstart dataset and print the report
 	@$(BIN)/ragassay demo
@@ -34,13 +34,23 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@touch $@ $(VENV)/.user
 
 clean:
-	rm -rf $(VENV) build dist .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) benchmarks/ir/.venv benchmarks/ir/data build dist .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache
 
 up: $(VENV)/.dev  ## Redis, API, worker and beat on this machine; Ctrl-C ends them
 	$(BIN)/ragassay up
 
 chaos: $(VENV)/.dev  ## kills at every step, for minutes; make test has the short form
 	$(BIN)/python -m pytest tests/service/long_chaos.py
+
+PEERS := benchmarks/ir/.venv
+
+$(PEERS)/.ready: benchmarks/ir/requirements.txt | $(VENV)/bin/python
+	$(BIN)/python -m venv $(PEERS)
+	$(PEERS)/bin/pip install --quiet --disable-pip-version-check -r benchmarks/ir/requirements.txt
+	@touch $@
+
+bench: $(VENV)/.user $(PEERS)/.ready  ## retrieval metrics beside other tools, into docs/performance.md; half an hour, 6 GB of memory
+	$(BIN)/python benchmarks/ir/bench.py $(PEERS)/bin/python --page docs/performance.md
 
 bench-llm: $(VENV)/.dev  ## calls, tokens, CPU and wall against the floor; exits 1 when a target is missed
 	$(BIN)/python benchmarks/llm/bench.py

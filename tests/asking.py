@@ -5,7 +5,7 @@ import asyncio
 import provider as play
 from ragassay.ledger import MemoryLedger
 from ragassay.llm import LLM
-from ragassay.models import Call
+from ragassay.seams import Call
 
 SCHEMA = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
 HELLO = play.says("hello")

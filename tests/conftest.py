@@ -4,7 +4,11 @@ import os
 import sys
 
 import pytest
+from hypothesis import HealthCheck, settings
 
+# the length of an example says more of the machine than of the code
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", LITELLM_LOCAL_MODEL_COST_MAP="True", NO_COLOR="1")
 
 

@@ -9,7 +9,8 @@ from provider import Provider
 from rag import GOOD, lines
 from ragassay.errors import BadSettings, BudgetReached
 from ragassay.ledger import BudgetLedger, MemoryLedger
-from ragassay.models import Budget, Call, Reply, Usage
+from ragassay.models import Budget, Usage
+from ragassay.seams import Call, Reply
 
 MOST = Usage(calls=1, input_tokens=60, output_tokens=40, cost_usd=0.01)
 

@@ -261,7 +261,7 @@ def test_the_verdict_says_how_large_a_difference_the_rows_could_have_shown():
     expected = stats.minimum_detectable_effect(10, 0.015 * (10 / 9) ** 0.5)
     assert delta.detectable == pytest.approx(expected)
     assert delta.not_worse.non_inferior
-    assert found.verdict[1] == "It is at most 0.05 worse on mrr."
+    assert found.verdict[1] == "It is no worse on mrr (not by more than 0.05)."
     mixed = compared(report(a=rows("a", A), b=rows("b", A[::-1])), metrics=["mrr"])
     assert "No difference is shown on mrr (10 pairs show about " in mixed.verdict[1]
 

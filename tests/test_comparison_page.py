@@ -32,4 +32,4 @@ def test_its_thresholds_are_those_of_the_code():
     assert f"faithfulness is below {attribution.FAITHFUL_FROM}" in text
     assert f"at least {attribution.CONTEXTS_HOLD_FROM:.0%}".replace("%", " %") in text
     assert (attribution.USED_FROM, attribution.COMPLETE_FROM) == (0.5, 1.0)
-    assert f"at most {NOT_WORSE_MARGIN} worse" in text
+    assert f"not by more than {NOT_WORSE_MARGIN}" in text

@@ -110,6 +110,12 @@ def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
     assert [name for name in Configuration.model_fields if getattr(found, name) == getattr(defaults, name)] == []
 
 
+def test_a_systems_model_is_a_folder_beside_the_file_or_a_name(load, tmp_path):
+    (tmp_path / "ours").mkdir()
+    systems = load("systems: {a: {kind: dense, model: ours}, b: {kind: dense, model: theirs/model}}").systems
+    assert [system.model for system in systems.values()] == [str(tmp_path / "ours"), "theirs/model"]
+
+
 def test_the_defaults_are_those_of_a_job():
     assert Configuration().to_job_spec() == JobSpec()
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from ragassay import embeddings
 from ragassay.embeddings import BUNDLED_SHA256, FakeEmbedder, LocalEmbedder, available, bundled_model, verify
 from ragassay.errors import BadInput, BadSettings, MissingExtra
-from ragassay.models import Embedder
+from ragassay.seams import Embedder
 
 TEXTS = [
     "Refunds take 14 days.",

@@ -13,8 +13,9 @@ from provider import Answer, Provider
 from ragassay.errors import BadInput, BadSettings, BudgetReached, RateLimited
 from ragassay.ledger import MemoryLedger
 from ragassay.llm import LLM, FakeLLM, model, warm_up
-from ragassay.models import Ledger, Price, Reply, Usage
+from ragassay.models import Price, Usage
 from ragassay.prices import Prices
+from ragassay.seams import Ledger, Reply
 
 
 @pytest.fixture(autouse=True)

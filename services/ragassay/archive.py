@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -11,7 +12,7 @@ import orjson
 from ragassay import comparison, gates, trends
 from ragassay.comparisons import Comparison
 from ragassay.config import Statistics
-from ragassay.documents import JOB_ID, Alert, Report, Source
+from ragassay.documents import JOB_ID, Alert, Job, Progress, Report, Source
 from ragassay.errors import BadInput, BadSettings, Conflict, NotFound, UnknownName
 from ragassay.gates import GateList, GateReport, files
 from ragassay.gates.figures import Figure
@@ -49,6 +50,28 @@ class Archive:
 
     def __init__(self, store: RedisStore) -> None:
         self._store = store
+
+    def job(self, job: str) -> Job:
+        """The job as it stands; raises NotFound."""
+        meta = self._store.meta(job)
+        document = JobDocument.model_validate_json(meta["document"])
+        number = {name: int(meta.get(name, b"0")) for name in ("rows", "rows_done", "rows_failed", "uncertain_calls")}
+        status = meta["status"].decode()
+        ended = status in ("finished", "failed", "cancelled")
+        return Job(
+            id=job,
+            name=document.spec.name,
+            status=status,
+            created_at=document.created_at,
+            started_at=_time(meta.get("started_ms")),
+            ended_at=_time(meta.get("turned_ms")) if ended else None,
+            judge=document.spec.judge,
+            metrics=document.metrics,
+            progress=Progress(rows=number["rows"], done=number["rows_done"], failed=number["rows_failed"]),
+            uncertain_calls=number["uncertain_calls"],
+            alerts=tuple(Alert(**alert) for alert in orjson.loads(meta.get("alerts", b"[]"))) if ended else (),
+            error=meta["error"].decode() if "error" in meta else None,
+        )
 
     def finished(self, job: str) -> JobDocument:
         """What a finished job has evaluated; raises NotFound, or Conflict for one that has not finished."""
@@ -172,6 +195,12 @@ class Archive:
         if not (document := self._store.gates(job)):
             raise NotFound(f"the gates of job {job} could not be checked", hint="its alerts say why: GET /v1/jobs/ID")
         return document
+
+
+def _time(milliseconds: bytes | None) -> str | None:
+    if milliseconds is None:
+        return None
+    return datetime.fromtimestamp(int(milliseconds) / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 def _parted(reference: str) -> tuple[str, str | None]:

@@ -19,18 +19,18 @@ import orjson
 from ragassay import reports
 from ragassay.data.load import join, load_responses
 from ragassay.data.load import load as load_dataset
-from ragassay.documents import Built, Provenance, Report, Source, Stopped
+from ragassay.documents import Provenance, Report, Source, Stopped
 from ragassay.engine import Plan, Tools, evaluate, rows_to_judge
 from ragassay.errors import BadSettings, NothingToEvaluate
 from ragassay.ledger import DryLedger
 from ragassay.metrics import METRICS, Metric, parse
 from ragassay.metrics.accuracy import AccuracyRule
-from ragassay.models import JobSpec, Response, Sample, Strategy, Usage
+from ragassay.models import JobSpec, Response, Sample, Usage
+from ragassay.seams import Strategy
 from ragassay.stopping import Scores, Watch
 from ragassay.store.folder import FolderStore, Manifest, Run, new_run_id
 from ragassay.strategies.answering import extract
-from ragassay.strategies.builtin import BuiltIn
-from ragassay.strategies.corpus import Corpus
+from ragassay.strategies.builtin import BuiltIn, to_be_built
 from ragassay.strategies.options import SystemConfig
 from ragassay.strategies.recorded import Recorded
 
@@ -40,14 +40,7 @@ DEFAULT_METRICS = (
     *("context_precision", "context_recall", "accurate"),
 )
 _RECORDED_PACKAGES = (
-    "bm25s",
-    "litellm",
-    "numpy",
-    "pydantic",
-    "rouge-score",
-    "bert-score",
-    "sentence-transformers",
-    "torch",
+    *("bm25s", "litellm", "numpy", "pydantic", "rouge-score", "bert-score", "sentence-transformers", "torch"),
 )
 
 logger = logging.getLogger("ragassay")
@@ -77,7 +70,7 @@ def load(
     found: dict[str, tuple[Source, Mapping[str, Response]]] = {}
     for system, choice in systems.items():
         if isinstance(choice, SystemConfig):
-            found[system] = (_built(system, choice, corpus, len(dataset.samples)), {})
+            found[system] = (to_be_built(system, choice, corpus, len(dataset.samples)), {})
             continue
         given = load_responses(choice, format=format, mapping=mapping, duplicates=duplicates)
         responses = {s.query_id: s.response for s in join(dataset, given, system) if s.response}
@@ -86,23 +79,6 @@ def load(
         responses = {sample.query_id: sample.response for sample in dataset.samples if sample.response}
         found["default"] = (source.model_copy(update={"name": "default", "rows": len(responses)}), responses)
     return source, dataset.samples, found
-
-
-def _built(name: str, config: SystemConfig, corpus: Path | None, rows: int) -> Source:
-    if corpus is None:
-        raise BadSettings(
-            f"system {name!r} searches a corpus and none is named", hint="write, for example, corpus: FILE"
-        )
-    passages = Corpus.read(corpus)
-    configuration = config.model_dump(mode="json")
-    said = orjson.dumps([configuration, passages.digest], option=orjson.OPT_SORT_KEYS)
-    built = Built(
-        configuration=configuration,
-        corpus=str(corpus),
-        corpus_digest=passages.digest,
-        passages=len(passages.passages),
-    )
-    return Source(name=name, digest=hashlib.sha256(said).hexdigest(), rows=rows, built=built)
 
 
 def computable() -> dict[str, Callable[[Sample], str | None]]:
@@ -285,7 +261,8 @@ async def work(
     strategies |= built or {}
     names = ", ".join(strategies)
     logger.info("evaluation of %d queries starts: %s, systems %s", run.manifest.dataset.rows, run.manifest.id, names)
-    gate = asyncio.Semaphore(2 + spec.concurrency // (run.manifest.chunk_size // 2))
+    # Beside the judging of another chunk, a system would be measured as slower than it is.
+    gate = asyncio.Semaphore(1 if built else 2 + spec.concurrency // (run.manifest.chunk_size // 2))
 
     async def one(system: str, number: int) -> None:
         async with gate:

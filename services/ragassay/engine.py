@@ -15,8 +15,9 @@ from typing import Any, TypeVar
 from ragassay.ledger import ScopedLedger
 from ragassay.metrics import Chunk, Metric, parse
 from ragassay.metrics.accuracy import AccuracyRule
-from ragassay.models import HALF_LIFE_DAYS, Embedder, Judge, Judgement, Ledger, Result, Sample, Score, Strategy
+from ragassay.models import HALF_LIFE_DAYS, Judgement, Result, Sample, Score
 from ragassay.prices import Prices
+from ragassay.seams import Embedder, Judge, Ledger, Strategy
 from ragassay.strategies.recorded import Recorded
 
 T = TypeVar("T")
@@ -189,22 +190,8 @@ def _account(
 
 def given_up(samples: Sequence[Sample], system: str, metrics: Sequence[str], reason: str) -> list[Result]:
     """Results without a score for samples that could not be evaluated at all."""
-    return [
-        Result(
-            query_id=sample.query_id,
-            system=system,
-            query=sample.query,
-            answer=sample.answer,
-            ground_truth_answer=sample.ground_truth_answer,
-            category=sample.category,
-            difficulty=sample.difficulty,
-            metadata=sample.metadata,
-            answerable=sample.answerable,
-            responded=sample.response is not None,
-            scores={name: Score.absent(reason, "failed") for name in metrics},
-        )
-        for sample in samples
-    ]
+    scores = {name: Score.absent(reason, "failed") for name in metrics}
+    return [_account(sample, False, system, None, scores, 0.0, None) for sample in samples]
 
 
 def _relevance(sample: Sample, relevant_from: float | None) -> dict[str, Any]:

@@ -17,12 +17,13 @@ import orjson
 
 from ragassay import benchmark, reports
 from ragassay.archive import MOST_LOOKED_AT, Archive, Gating, JobDocument
-from ragassay.documents import Alert, Job, JobPage, JobStatus, Progress, Report, ResultPage, Source
+from ragassay.documents import Job, JobPage, JobStatus, Report, ResultPage, Source
 from ragassay.doorbell import Doorbell
 from ragassay.engine import Tools, evaluate, given_up
 from ragassay.errors import AssayError, BadInput, BudgetReached, Conflict, NotFound, NothingToEvaluate
 from ragassay.metrics import parse
-from ragassay.models import CHUNK_SIZE, Budget, JobSpec, Ledger, Result, Sample
+from ragassay.models import CHUNK_SIZE, Budget, JobSpec, Result, Sample
+from ragassay.seams import Ledger
 from ragassay.stopping import Watch, order, sorted_back
 from ragassay.store.redis import Claim, RedisStore
 from ragassay.store.redis_ledger import RedisLedger
@@ -126,25 +127,7 @@ class Jobs:
 
     def get(self, job: str) -> Job:
         """The job as it stands; raises NotFound."""
-        meta = self.store.meta(job)
-        document = JobDocument.model_validate_json(meta["document"])
-        number = {name: int(meta.get(name, b"0")) for name in ("rows", "rows_done", "rows_failed", "uncertain_calls")}
-        status = meta["status"].decode()
-        ended = status in ("finished", "failed", "cancelled")
-        return Job(
-            id=job,
-            name=document.spec.name,
-            status=status,
-            created_at=document.created_at,
-            started_at=_time(meta.get("started_ms")),
-            ended_at=_time(meta.get("turned_ms")) if ended else None,
-            judge=document.spec.judge,
-            metrics=document.metrics,
-            progress=Progress(rows=number["rows"], done=number["rows_done"], failed=number["rows_failed"]),
-            uncertain_calls=number["uncertain_calls"],
-            alerts=tuple(Alert(**alert) for alert in orjson.loads(meta.get("alerts", b"[]"))) if ended else (),
-            error=meta["error"].decode() if "error" in meta else None,
-        )
+        return self.archive.job(job)
 
     def page(self, *, cursor: str | None, limit: int, status: JobStatus | None = None) -> JobPage:
         """Jobs, newest first. With ``status`` a page looks at so many jobs at the most, so it may hold fewer."""
@@ -389,12 +372,6 @@ class Jobs:
 
     def _chunks(self, job: str) -> list[str]:
         return [f"default:{n}" for n in range(int(self.store.meta(job)["chunks"]))]
-
-
-def _time(milliseconds: bytes | None) -> str | None:
-    if milliseconds is None:
-        return None
-    return datetime.fromtimestamp(int(milliseconds) / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 def _offset(cursor: str | None) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from ragassay.errors import BadSettings, BudgetReached
-from ragassay.models import Budget, Call, Ledger, Reply, Usage
+from ragassay.models import Budget, Usage
+from ragassay.seams import Call, Ledger, Reply
 
 RAISE_IT = "what is finished is kept; go on with a higher one"
 

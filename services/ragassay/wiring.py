@@ -19,8 +19,9 @@ from ragassay.errors import BadSettings
 from ragassay.judges.local import LocalJudge
 from ragassay.ledger import BudgetLedger, ScopedLedger
 from ragassay.llm import LLM
-from ragassay.models import Budget, Embedder, JobSpec, Judge, Ledger
+from ragassay.models import Budget, JobSpec
 from ragassay.prices import Prices
+from ragassay.seams import Embedder, Judge, Ledger
 from ragassay.settings import Settings
 from ragassay.store.ledger import CallCache, FolderLedger
 from ragassay.strategies.answering import Extractive, Generative

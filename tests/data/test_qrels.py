@@ -48,7 +48,7 @@ def test_queries_of_a_run_that_nobody_judged_are_left_out_and_counted(write, cap
     dataset, responses = load(write("a.qrels", QRELS)), load_responses(write("a.run", RUN))
     joined = join(dataset, responses, "bm25")
     assert [s.response is not None for s in joined] == [True, False]
-    assert caplog.messages == ["bm25: 1 queries without judgments are left out"]
+    assert caplog.messages == ["bm25: 1 of 2 queries have no judgments and are left out"]
 
 
 def test_a_run_that_answers_none_of_the_queries_is_an_error(write):

@@ -114,9 +114,8 @@ def test_values_equal_those_of_ir_measures_where_no_grade_is_negative(folder, wr
     qrels = {query: {doc: max(grade, 0) for doc, grade in grades.items()} for query, grades in qrels.items()}
     (folder / "qrels").write_text("".join(f"{q} 0 {d} {g}\n" for q, grades in qrels.items() for d, g in grades.items()))
     (folder / "run").write_bytes(ranked)
-    names = {"nDCG@5": "nDCG@5", "P@2": "P@2", "Judged@4": "Judged@4", "AP@4": "AP@4", "RR@3": "RR@3"}
-    ours = values(folder / "qrels", folder / "run", list(names))
-    measures = {name: ir_measures.parse_measure(theirs) for name, theirs in names.items()}
+    measures = {name: ir_measures.parse_measure(name) for name in ("nDCG@5", "P@2", "Success@3", "AP@4", "RR")}
+    ours = values(folder / "qrels", folder / "run", list(measures))
     theirs = {(m.query_id, m.measure): m.value for m in ir_measures.iter_calc(list(measures.values()), qrels, run)}
     for query in qrels:
         expected = {name: theirs.get((query, measure), 0.0) for name, measure in measures.items()}
@@ -217,6 +216,7 @@ def test_ids_that_meet_in_every_slot_are_still_told_apart(tmp_path):
             "q1 Q0 a 1 2 t\nq2 Q0 b 2 1 t\nq1 Q0 a 3 0 t\n",
             r"run:3: document 'a' .* twice \(first on line 1",
         ),
+        ("q1 0 a 1\n", "q1 Q0 a 1 2 t\nq2 Q0 b 2 1 t\nq1 Q0 c 3 ? t\nq2 Q0 c 1 1\n", r"run:3: the score '\?' is not"),
         ("q1 0 a 1\n", "q2 Q0 a 1 2 t\nq1 Q0 b 2 1 t\nq2 Q0 a 3 0 t\n", r"run:3: document 'a' of query 'q2' is there"),
     ],
 )
@@ -227,10 +227,14 @@ def test_a_broken_file_is_refused_with_file_and_line(tmp_path, judged, ranked, w
     assert refused.value.exit_code == 2
 
 
-def test_a_bad_line_far_into_a_file_is_found_by_its_number(tmp_path):
+@pytest.mark.parametrize("before", [[], ["q86 Q0 x 1 9 t\n"]], ids=["together", "scattered"])
+def test_a_bad_line_far_into_a_file_is_found_by_its_number(tmp_path, before):
     good = [f"q{n // 50} Q0 d{n} 1 {1000 - n % 50} t\n" for n in range(5000)]
     good[4321] = "q86 Q0 d4321 1 high t\n"
-    paths, bad = write(tmp_path, ranked="".join(good)), "run:4322: the score 'high' is not a finite number"
+    paths, bad = (
+        write(tmp_path, ranked="q86 Q0 x 1 9 t\n" + "".join(good)),
+        "run:4323: the score 'high' is not a finite number",
+    )
     with patch.object(lines, "BLOCK", 2048), patch.object(trec, "PIECE", 20_000), pytest.raises(BadData, match=bad):
         values(*paths, ["RR"])
 

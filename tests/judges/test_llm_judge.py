@@ -13,8 +13,9 @@ from ragassay.judges.replies import SCHEMA
 from ragassay.ledger import MemoryLedger
 from ragassay.llm import LLM, FakeLLM, model
 from ragassay.metrics.judged import completeness
-from ragassay.models import Judge, Sample, Usage
+from ragassay.models import Sample, Usage
 from ragassay.prompts import load
+from ragassay.seams import Judge
 
 
 @pytest.fixture(autouse=True)

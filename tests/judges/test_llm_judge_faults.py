@@ -10,8 +10,9 @@ from ragassay.judges.llm import FAILED_IN_A_ROW, LLMJudge
 from ragassay.ledger import MemoryLedger
 from ragassay.llm import FakeLLM, model
 from ragassay.metrics.judged import completeness, faithfulness
-from ragassay.models import Reply, Usage
+from ragassay.models import Usage
 from ragassay.prompts import load
+from ragassay.seams import Reply
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,8 @@ from ragassay.judges.local import LocalJudge
 from ragassay.judges.sentences import sentences
 from ragassay.judges.words import content
 from ragassay.metrics.judged import context_precision, context_recall, correctness, faithfulness, relevance
-from ragassay.models import Judge, Response, Sample, Usage
+from ragassay.models import Response, Sample, Usage
+from ragassay.seams import Judge
 
 CONTEXTS = (
     "Gift cards never expire. They can be used in every shop.",

@@ -1,5 +1,8 @@
 """Novelty, diversity of texts, and freshness."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -69,6 +72,13 @@ def test_a_subtopic_that_comes_again_is_worth_half():
     score = novelty(["a", "b"], {"a": ["1"], "b": ["1"], "c": ["2"]}, k=2)
     assert score.value == pytest.approx((1 + 0.5 * 0.6309297536) / (1 + 0.6309297536))
     assert score.details["k"] == 2
+
+
+def test_ndeval_gives_the_same_novelty():
+    cases = json.loads((Path(__file__).parents[1] / "vectors" / "alpha_ndcg.json").read_text())["cases"]
+    for case in cases:
+        got = {name: novelty(case["retrieved"], case["subtopics"], int(name[11:])).value for name in case["expected"]}
+        assert got == pytest.approx(case["expected"], abs=1e-6), case
 
 
 def test_novelty_of_nothing_is_zero_and_of_no_labels_missing():

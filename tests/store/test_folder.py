@@ -8,7 +8,8 @@ from rag import ScriptedJudge, sample, source, tools
 from ragassay import benchmark
 from ragassay.errors import BadData, BadSettings, Conflict, NotFound, NothingToEvaluate
 from ragassay.files import write_whole
-from ragassay.models import Call, JobSpec, Reply, Usage
+from ragassay.models import JobSpec, Usage
+from ragassay.seams import Call, Reply
 from ragassay.store.folder import FolderStore, new_run_id
 from ragassay.store.ledger import CallCache, FolderLedger
 

@@ -8,7 +8,8 @@ import time
 import pytest
 
 from ragassay.errors import BadInput, BadSettings, BudgetReached, Unavailable
-from ragassay.models import Sample, Strategy
+from ragassay.models import Sample
+from ragassay.seams import Strategy
 from ragassay.strategies.builtin import Answer, BuiltIn
 from ragassay.strategies.options import SystemConfig
 from ragassay.strategies.retrieval import Corpus, Passage, build

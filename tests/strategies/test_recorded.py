@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from ragassay.models import Response, Sample, Strategy
+from ragassay.models import Response, Sample
+from ragassay.seams import Strategy
 from ragassay.strategies.recorded import Recorded
 
 

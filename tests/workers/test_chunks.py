@@ -12,7 +12,8 @@ from ragassay import benchmark
 from ragassay.documents import Report
 from ragassay.errors import BadSettings, BudgetReached, Conflict, NothingToEvaluate, Unavailable
 from ragassay.jobs import Jobs
-from ragassay.models import Budget, Call, JobSpec, Judgement, Reply, SentenceVerdict, Usage, Verdict
+from ragassay.models import Budget, JobSpec, Judgement, SentenceVerdict, Usage, Verdict
+from ragassay.seams import Call, Reply
 from ragassay.store.folder import FolderStore
 from ragassay.store.redis import MOST_DEATHS, Claim, RedisStore
 from ragassay.store.redis_ledger import RedisLedger
@@ -122,6 +123,20 @@ def in_a_thread(work):
             raise outcome[0]
 
     return end
+
+
+def test_workers_log_a_jobs_start_once_and_its_end_with_how_well_it_retrieved(make, bells, caplog):
+    jobs = make()
+    with caplog.at_level("INFO", "ragassay"):
+        job = submitted(jobs)
+        pump(jobs, bells)
+        pump(jobs, bells)
+        jobs.finalize(job)
+    # paris, the only relevant one, is first of two everywhere: 1/5, 1/10, 1
+    assert [r.getMessage() for r in caplog.records if r.name == "ragassay"] == [
+        f"evaluation of 60 queries starts: {job}, system default",
+        f"evaluation of 60 queries ends: {job}, system default: P@5 0.200, P@10 0.100, MRR 1.000",
+    ]
 
 
 def test_a_job_is_done_chunk_by_chunk_and_finished_once(make, bells, store):

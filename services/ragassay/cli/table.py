@@ -82,13 +82,18 @@ def _print_computable(console: Console, found: Description) -> None:
     """Metrics by how many rows have their input; what the others lack is said once per reason."""
     groups: dict[tuple[int, str], list[str]] = {}
     for metric in found.metrics:
-        lacking = "; ".join(f"{reason} ({rows})" for reason, rows in metric.lacking.items())
+        counted = (f"{reason} ({rows})" if metric.rows else reason for reason, rows in metric.lacking.items())
+        lacking = "; ".join(counted)
         groups.setdefault((metric.rows, lacking), []).append(metric.metric)
     console.print("\nmetrics that can be computed")
     for (rows, lacking), names in sorted(groups.items(), key=lambda group: -group[0][0]):
-        console.print(
-            f"  {rows} of {found.rows} rows: {', '.join(names)}" + (f" - {escape(lacking)}" if lacking else "")
-        )
+        if rows:
+            console.print(
+                f"  {rows} of {found.rows} rows: {', '.join(names)}" + (f" - {escape(lacking)}" if lacking else "")
+            )
+    none = [f"{', '.join(names)} ({escape(lacking)})" for (rows, lacking), names in groups.items() if not rows]
+    if none:
+        console.print(f"  no row: {'; '.join(none)}")
 
 
 def _console() -> Console:

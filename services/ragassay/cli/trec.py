@@ -5,6 +5,7 @@ It imports no more than it needs: at a thousand queries, what is imported takes 
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
@@ -39,6 +40,7 @@ trec_eval compares them as float32. The rank field of the run is not looked at. 
 
 def main(arguments: Sequence[str]) -> NoReturn:
     """Run the command: values on stdout, counts and errors on stderr, the exit codes of the other commands."""
+    gc.disable()  # what is made here is arrays, and looking for cycles among the imports takes longer than some runs
     try:
         trec(arguments)
     except AssayError as error:
@@ -48,6 +50,8 @@ def main(arguments: Sequence[str]) -> NoReturn:
         sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()
+    finally:
+        gc.enable()
     sys.exit(0)
 
 
@@ -123,14 +127,14 @@ def _mean(column: Array) -> float | None:
 
 def _say_counts(found: Retrieved, values: dict[str, Array], run: str) -> None:
     counts = [
-        (found.unjudged, f"queries of {run} have no judgments and are left out"),
-        (int((found.lengths == 0).sum()), f"judged queries are not in {run} and score 0"),
+        (found.unjudged, f"queries of {run} without judgments, left out"),
+        (int((found.lengths == 0).sum()), f"judged queries that {run} lacks, scored 0"),
     ]
     for name, column in values.items():
-        counts.append((int((column != column).sum()), f"queries are left out of {name}, which is undefined for them"))
+        counts.append((int((column != column).sum()), f"queries left out of {name}, undefined there"))
     for count, what in counts:
         if count:
-            sys.stderr.write(f"{count} {what}\n")
+            sys.stderr.write(f"{what}: {count}\n")
 
 
 def _print_json(

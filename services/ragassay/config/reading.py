@@ -175,12 +175,18 @@ def _rebased(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     def rebase(value: Any) -> Any:
         return str(folder / value) if isinstance(value, str) and value else value
 
+    def system(choice: Any) -> Any:
+        if not isinstance(choice, dict):
+            return rebase(choice)
+        models = {key: choice[key] for key in ("model", "rerank_model") if isinstance(choice.get(key), str)}
+        return {**choice, **{key: rebase(name) for key, name in models.items() if (folder / name).is_dir()}}
+
     found = dict(values)
     for key in ("data", "corpus"):
         if key in found:
             found[key] = rebase(found[key])
     if isinstance(found.get("systems"), dict):
-        found["systems"] = {name: rebase(file) for name, file in found["systems"].items()}
+        found["systems"] = {name: system(choice) for name, choice in found["systems"].items()}
     if isinstance(found.get("output"), list):
         found["output"] = [rebase(file) for file in found["output"]]
     baseline = found.get("baseline")

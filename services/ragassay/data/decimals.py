@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections import Counter
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +26,7 @@ _LOWER = np.uint64(1 + (10_000 << 32))
 _SPLIT = float(2**27 + 1)
 
 
-@dataclass(frozen=True)
-class Text:
+class Text(NamedTuple):
     """A block of bytes with ``PAD`` bytes before and behind it, as bytes and as the 64-bit word at each position."""
 
     buffer: bytearray
@@ -49,10 +49,12 @@ def numbers(text: Text, start: Indexes, end: Indexes) -> tuple[Array, Indexes]:
     """
     negative = text.bytes[start] == ord("-")
     digits = end - start - negative
-    token = bytes(text.buffer[start[0] : end[0]]) if len(start) else b""
-    values, sure = _fixed(text, end, digits, len(token) - 1 - token.rfind(b".") if b"." in token else -1)
+    most, *others = _points(text, start, end)
+    values, sure = _fixed(text, end, digits, most)
     rest = np.flatnonzero(~sure)
-    for point in range(-1, LONGEST + 1):
+    for point in others:
+        if not len(rest):
+            break
         rows = rest if point < 0 else rest[text.bytes[end[rest] - 1 - point] == ord(".")]
         if len(rows):
             values[rows], sure[rows] = _fixed(text, end[rows], digits[rows], point)
@@ -67,6 +69,14 @@ def number(token: bytes) -> float:
     """The finite number that ``token`` spells, else NaN."""
     value = float(token) if NUMBER.fullmatch(token) else np.nan
     return value if np.isfinite(value) else np.nan
+
+
+def _points(text: Text, start: Indexes, end: Indexes) -> list[int]:
+    """How many digits may stand behind a point (-1: no point), those first that are frequent in a few of the rows."""
+    few = slice(None, None, len(start) // 16 + 1)
+    tokens = [bytes(text.buffer[a:b]) for a, b in zip(start[few].tolist(), end[few].tolist(), strict=True)]
+    frequent = Counter(len(token) - 1 - token.rfind(b".") if b"." in token else -1 for token in tokens).most_common()
+    return list(dict.fromkeys([point for point, _ in frequent if point <= LONGEST] + list(range(-1, LONGEST + 1))))
 
 
 def _fixed(text: Text, end: Indexes, digits: Indexes, point: int) -> tuple[Array, NDArray[np.bool_]]:

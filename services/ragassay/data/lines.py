@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, zip_longest
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ragassay.data.decimals import PAD, Array, Indexes, Text, Words, number, numbers
 from ragassay.errors import BadData, BadInput
 
-BLOCK = 1 << 19  # bytes; what is made of a block should fit into a core's cache
+BLOCK = 1 << 20  # bytes: so many lines that calling numpy costs little, so few that arrays stay in a core's cache
 LARGEST_GRADE = 1000  # 2^grade must stay a number
 LONGEST_ID = 1024
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
@@ -29,8 +29,7 @@ _NEWLINE = ord("\n")
 _GZIP, _BOM = b"\x1f\x8b", b"\xef\xbb\xbf"
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """What the fields of a line are: how many, and which holds the number."""
 
     name: str
@@ -63,15 +62,18 @@ class Layout:
 QRELS, RUN = Layout("qrels", 4, 3), Layout("run", 6, 4)
 
 
-@dataclass(frozen=True)
-class Source:
-    """A file to read from any place: a plain one where it lies, a compressed one or a pipe from memory."""
+class Source(NamedTuple):
+    """A file to read from any place: a plain one where it lies, a compressed one or a pipe from memory.
+
+    ``original`` is the file whose lines these are in another order; it is what errors point into.
+    """
 
     path: str
     layout: Layout
     size: int
     begin: int = 0
     content: bytes | None = None
+    original: Source | None = None
 
     @classmethod
     def of(cls, path: str, layout: Layout) -> Source:
@@ -102,10 +104,11 @@ class Source:
 
     def pieces(self, size: int) -> list[tuple[int, int]]:
         """Spans of about ``size`` bytes that begin where the query changes."""
+        bounds = [self.begin]
         with self.open() as file:
-            cuts = {self._cut(file, place) for place in range(self.begin + size, self.size, size)}
-        bounds = sorted({self.begin, self.size, *cuts})
-        return list(pairwise(bounds))
+            while bounds[-1] + size < self.size:
+                bounds.append(self._cut(file, bounds[-1] + size))
+        return list(pairwise(dict.fromkeys([*bounds, self.size])))
 
     def _cut(self, file: io.BufferedReader | io.BytesIO, place: int) -> int:
         file.seek(place)
@@ -119,6 +122,9 @@ class Source:
 
     def refuse(self, begin: int, raw: bytearray) -> NoReturn:
         """Raise BadData for the first line of ``raw``, which stands at ``begin``, that does not fit."""
+        if self.original:
+            with self.original.open() as file:
+                self.original.refuse(0, bytearray(file.read().removeprefix(_BOM)))
         with self.open() as file:
             file.seek(self.begin)
             first, left = 1, begin - self.begin
@@ -131,8 +137,9 @@ class Source:
 
     def lines_of(self, query: bytes, document: bytes) -> list[int]:
         """The numbers of the lines about a document for a query."""
-        with self.open() as file:
-            file.seek(self.begin)
+        source = self.original or self
+        with source.open() as file:
+            file.seek(source.begin)
             return [n for n, line in enumerate(file, 1) if line.split()[0:3:2] == [query, document]]
 
 
@@ -143,15 +150,18 @@ class Ids:
     words: list[Words]
 
     @classmethod
-    def of(cls, text: Text, start: Indexes, end: Indexes) -> Ids:
-        """The ids that stand from ``start`` to ``end``."""
-        length = 8 * (end - start)
-        longest, words = int(length.max(initial=0)), list[Words]()
-        for done in range(0, longest, 64):
-            short = 64 + done - length  # shifting by 64 bits or more leaves nothing
-            beyond = (short if longest <= 64 + done else np.maximum(short, 0)).view(np.uint64)
-            place = start if not done else np.minimum(start + done // 8, len(text.words) - 1)
-            words.append((text.words[place] << beyond) >> beyond)
+    def of(cls, text: Text, start: Indexes, length: Indexes) -> Ids:
+        """The ids of these lengths in bytes that stand from ``start`` on."""
+        longest, shortest, words = int(length.max(initial=0)), int(length.min(initial=LONGEST_ID)), list[Words]()
+        for done in range(0, longest, 8):
+            word = text.words[start if not done else np.minimum(start + done, len(text.words) - 1)]
+            if shortest < min(longest, done + 8):
+                short = 8 * (done + 8 - length)  # shifting by 64 bits or more leaves nothing
+                beyond = (short if longest <= done + 8 else np.maximum(short, 0)).view(np.uint64)
+                word = (word << beyond) >> beyond
+            elif shortest < done + 8:
+                word &= np.uint64((1 << 8 * (shortest - done)) - 1)
+            words.append(word)
         return cls(words)
 
     def __getitem__(self, rows: Indexes | NDArray[np.int32] | slice) -> Ids:
@@ -192,8 +202,7 @@ class Ids:
         return np.flatnonzero(changed)
 
 
-@dataclass(frozen=True)
-class Lines:
+class Lines(NamedTuple):
     """Consecutive lines as columns. ``first``: the lines at which the query changes; ``queries``: its id at each."""
 
     queries: list[bytes]
@@ -242,28 +251,24 @@ def _block(source: Source, room: bytearray, stop: int, begin: int, *, whole: boo
             return None, used
     start = np.empty(len(ends), np.int64)
     start[1:], start[0] = ends[:-1, -1] + 1, PAD
-    document = (ends[:, 1] + 1, ends[:, 2])
-    bad = max(int((ends[:, 0] - start).max()), int((document[1] - document[0]).max())) > LONGEST_ID
+    named, document = ends[:, 0] - start, ends[:, 1] + 1
+    length = ends[:, 2] - document
+    bad = max(int(named.max()), int(length.max())) > LONGEST_ID
     if not bad:
-        first = Ids.of(text, start, ends[:, 0]).changes()
+        first = Ids.of(text, start, named).changes()
         if not whole:
             kept = int(first[-1])
             if not kept:
                 return None, 0
             used = int(start[kept]) - PAD
-            first, ends, start, document = (
-                first[:-1],
-                ends[:kept],
-                start[:kept],
-                (document[0][:kept], document[1][:kept]),
-            )
+            first, ends, document, length = first[:-1], ends[:kept], document[:kept], length[:kept]
         at = source.layout.number
         values, wrong = numbers(text, ends[:, at - 1] + 1, ends[:, at])
         names = [bytes(text.buffer[a:b]) for a, b in zip(start[first].tolist(), ends[first, 0].tolist(), strict=True)]
         bad = len(wrong) > 0 or not _readable(names) or (source.layout is QRELS and not _grades(values))
     if bad:
         source.refuse(begin, room[PAD : PAD + used] if raw is room else raw)
-    return Lines(names, first, Ids.of(text, *document), values), used
+    return Lines(names, first, Ids.of(text, document, length), values), used
 
 
 def _grades(values: Array) -> bool:

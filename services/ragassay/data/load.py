@@ -111,7 +111,8 @@ def join(dataset: Dataset, responses: Responses, system_name: str) -> tuple[Samp
     known = {sample.query_id for sample in dataset.samples} | dataset.beyond_limit.keys()
     unknown = [key for key in responses.by_id if key not in known]
     if unknown and dataset.judged_only and len(unknown) < len(responses.by_id):
-        logger.warning("%s: %d queries without judgments are left out", system_name, len(unknown))
+        answered = len(responses.by_id)
+        logger.warning("%s: %d of %d queries have no judgments and are left out", system_name, len(unknown), answered)
         unknown = []
     _refuse_unknown(unknown, "query_id", dataset, responses, system_name)
     return tuple(s.model_copy(update={"response": responses.by_id.get(s.query_id)}) for s in dataset.samples)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import NoReturn, TypeVar
+from typing import NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 
@@ -17,14 +16,14 @@ from ragassay.data.decimals import Array, Indexes, Words
 from ragassay.data.lines import QRELS, RUN, Ids, Lines, Source, read
 from ragassay.errors import BadData
 
-PIECE = 1 << 23  # bytes that a thread takes at a time
+PIECE = 1 << 22  # bytes that a thread takes at a time
+AT_ONCE = 1 << 15  # judgments that are compared at a time
 _ODD = 0x9E3779B97F4A7C15
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-@dataclass(frozen=True)
-class Qrels:
+class Qrels(NamedTuple):
     """Judgments, query by query: those of query ``n`` stand from ``offsets[n]`` to ``offsets[n + 1]``."""
 
     queries: list[bytes]
@@ -33,8 +32,7 @@ class Qrels:
     grades: Array
 
 
-@dataclass(frozen=True)
-class Retrieved:
+class Retrieved(NamedTuple):
     """What a run brought for the queries of ``qrels``.
 
     ``lengths``: documents for each query, 0 where the run lacks it; ``rows``, ``ranks`` (from 0) and ``grades`` of the judged
@@ -82,8 +80,8 @@ def read_qrels(path: str) -> Qrels:
     if (rows[1:] < rows[:-1]).any():
         order = np.argsort(rows, kind="stable")
         rows, documents, grades = rows[order], documents[order], grades[order]
-    _, again = _Slots().match(rows, documents)
     queries = list(known)
+    again = _repeated(rows, documents, np.searchsorted(rows, np.arange(len(queries) + 1)))
     if len(again):
         for one, other in again[grades[again[:, 0]] != grades[again[:, 1]]][:1].tolist():
             _refuse_twice(source, queries[rows[one]], documents.text(other), "is judged twice, with different grades")
@@ -101,11 +99,12 @@ def read_run(path: str, qrels: Qrels) -> Retrieved:
     query has twice.
     """
     source = Source.of(path, RUN)
-    found, seen = _join(source, source, qrels)
+    try:
+        found, seen = _join(source, qrels)
+    except _Scattered:
+        found, seen = _join(_gathered(source), qrels)
     if not seen:
         raise BadData([f"{path}: no line in the run file"])
-    if len(set(seen)) < len(seen):  # the lines of a query do not stand together
-        found, seen = _join(_gathered(source), source, qrels)
     rows, ranks, grades, queries, lengths = (np.concatenate(column) for column in zip(*found, strict=True))
     whole = np.zeros(len(qrels.queries), np.int64)
     whole[queries] = lengths
@@ -113,15 +112,29 @@ def read_run(path: str, qrels: Qrels) -> Retrieved:
     return Retrieved(qrels, whole, rows[order], ranks[order], grades[order], len(seen) - len(queries))
 
 
-def _join(
-    source: Source, original: Source, qrels: Qrels
-) -> tuple[list[tuple[Indexes, Indexes, Array, Indexes, Indexes]], list[bytes]]:
+def _repeated(rows: Indexes, documents: Ids, offsets: Indexes) -> Indexes:
+    """Pairs of judgments of the same query and document, shape (n, 2); some queries at a time."""
+    slots, pairs, begin = _Slots(), [np.empty((0, 2), np.int64)], 0
+    while begin < len(rows):
+        end = int(offsets[min(int(np.searchsorted(offsets, begin + AT_ONCE)), len(offsets) - 1)])
+        pairs.append(begin + slots.match(rows[begin:end], documents[begin:end])[1])
+        begin = end
+    return np.concatenate(pairs)
+
+
+class _Scattered(Exception):
+    """The lines of a query do not stand together."""
+
+
+def _join(source: Source, qrels: Qrels) -> tuple[list[tuple[Indexes, Indexes, Array, Indexes, Indexes]], list[bytes]]:
     """For each block its judged documents (query, rank, grade) and its judged queries (query, length); all queries seen."""
     numbers = {name: n for n, name in enumerate(qrels.queries)}
 
     def piece(span: tuple[int, int]) -> tuple[list[tuple[Indexes, Indexes, Array, Indexes, Indexes]], list[bytes]]:
         slots, found, seen = _Slots(), [], []
         for block in read(source, *span):
+            if len(set(block.queries)) < len(block.queries):
+                raise _Scattered
             rows = np.repeat(np.arange(len(block.first)), block.lengths)
             queries = np.array([numbers.get(name, -1) for name in block.queries])
             known = np.flatnonzero(queries >= 0)
@@ -131,7 +144,7 @@ def _join(
             lines, again = slots.match(rows, block.documents, wanted, qrels.documents[judged])
             if len(again):
                 one = int(again[0, 0])
-                _refuse_twice(original, block.queries[rows[one]], block.documents.text(one), "is there twice")
+                _refuse_twice(source, block.queries[rows[one]], block.documents.text(one), "is there twice")
             hit = np.flatnonzero(lines >= 0)
             row = wanted[hit]
             ranks = _places(block, rows)[lines[hit]] - block.first[row]
@@ -140,7 +153,10 @@ def _join(
         return found, seen
 
     pieces = _each(piece, source.pieces(PIECE))
-    return [block for found, _ in pieces for block in found], [name for _, seen in pieces for name in seen]
+    queries = [name for _, seen in pieces for name in seen]
+    if len(set(queries)) < len(queries):
+        raise _Scattered
+    return [block for found, _ in pieces for block in found], queries
 
 
 def _places(block: Lines, rows: Indexes) -> Indexes:
@@ -166,7 +182,7 @@ def _gathered(source: Source) -> Source:
             for name in line.split(None, 1)[:1]:
                 groups.setdefault(name, []).append(line if line.endswith(b"\n") else line + b"\n")
     content = b"".join(line for lines in groups.values() for line in lines)
-    return Source(source.path, source.layout, len(content), 0, content)
+    return Source(source.path, source.layout, len(content), 0, content, source)
 
 
 def _refuse_twice(source: Source, query: bytes, document: bytes, what: str) -> NoReturn:

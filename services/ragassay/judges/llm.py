@@ -22,8 +22,9 @@ from ragassay.judges.sheet import Sheet, draw_up
 from ragassay.judges.suspicion import suspicious
 from ragassay.judges.verdict import Claims, Units, settle, units
 from ragassay.llm import Completes
-from ragassay.models import Call, FactVerdict, Judgement, Ledger, Reply, Sample, Usage, Verdict
+from ragassay.models import FactVerdict, Judgement, Sample, Usage, Verdict
 from ragassay.prompts import load
+from ragassay.seams import Call, Ledger, Reply
 
 FAILED_IN_A_ROW = 20
 _TOKENS_AT_LEAST, _TOKENS_PER_UNIT = 600, 90

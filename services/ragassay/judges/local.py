@@ -17,7 +17,8 @@ from ragassay.errors import Unavailable
 from ragassay.judges import case, matching
 from ragassay.judges.case import Case, Vectors
 from ragassay.judges.verdict import settle, units
-from ragassay.models import Embedder, Judgement, Ledger, Sample
+from ragassay.models import Judgement, Sample
+from ragassay.seams import Embedder, Ledger
 
 VERSION = 1  # raise it with every change that can change a verdict
 

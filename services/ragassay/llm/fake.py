@@ -10,7 +10,8 @@ import orjson
 
 from ragassay.errors import BadSettings
 from ragassay.llm.model import Messages
-from ragassay.models import Call, Ledger, Reply, Usage
+from ragassay.models import Usage
+from ragassay.seams import Call, Ledger, Reply
 
 Scripted = str | Mapping[str, Any] | Reply | Exception
 

@@ -27,8 +27,9 @@ from ragassay.llm.failures import Failure, diagnose
 from ragassay.llm.library import close_with_loop, litellm, provider_errors
 from ragassay.llm.pacing import Pace, backoff
 from ragassay.llm.route import Route, cost, find_route
-from ragassay.models import Call, Ledger, Reply, Usage
+from ragassay.models import Usage
 from ragassay.prices import Prices
+from ragassay.seams import Call, Ledger, Reply
 
 Messages = Sequence[Mapping[str, str]]
 _FORMATS = ("json_schema", "json_object", "prompt")

@@ -25,7 +25,8 @@ from ragassay.registry import Registry
 if TYPE_CHECKING:
     from ragassay.metrics.accuracy import AccuracyRule
     from ragassay.metrics.ranked import Array, Ranked
-    from ragassay.models import Embedder, Judgement, Sample, Score
+    from ragassay.models import Judgement, Sample, Score
+    from ragassay.seams import Embedder
 
 Kind = Literal["retrieval", "quality", "performance", "cost"]
 LARGEST_K = 1_000_000

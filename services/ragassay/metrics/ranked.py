@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from itertools import chain
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,7 +59,7 @@ class Ranked:
         """The gains of lists of document ids under ``judgments`` (id to grade; negative grades count as 0)."""
         lengths = _sizes(retrieved)
         pairs = zip(retrieved, judgments, strict=True)
-        grades = _padded((given.get(doc) for ids, given in pairs for doc in ids), lengths)
+        grades = _padded(chain.from_iterable(map(given.get, ids, repeat(np.nan)) for ids, given in pairs), lengths)
         everything = _padded(chain.from_iterable(given.values() for given in judgments), _sizes(judgments))
         return cls.of_grades(grades, everything, lengths, relevant_from=relevant_from, max_grade=max_grade)
 
@@ -185,8 +185,8 @@ def _sizes(rows: Sequence[Sequence[str] | Mapping[str, float]]) -> NDArray[np.in
     return np.fromiter(map(len, rows), np.int64, len(rows))
 
 
-def _padded(values: Iterable[float | None], lengths: NDArray[np.int64]) -> Array:
-    """Rows of the given lengths, filled one after the other, NaN for None and beyond a row's end."""
+def _padded(values: Iterable[float], lengths: NDArray[np.int64]) -> Array:
+    """Rows of the given lengths, filled one after the other, NaN beyond a row's end."""
     table = np.full((len(lengths), int(lengths.max(initial=0))), np.nan)
-    table[np.arange(table.shape[1]) < lengths[:, None]] = np.array(list(values), np.float64)
+    table[np.arange(table.shape[1]) < lengths[:, None]] = np.fromiter(values, np.float64, int(lengths.sum()))
     return table

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from operator import neg
+
+import numpy as np
 
 from ragassay.errors import BadInput, BadSettings, NothingToEvaluate
 from ragassay.metrics.base import Metric, parse
-from ragassay.metrics.ranked import Ranked
+from ragassay.metrics.ranked import Array, Ranked
 
 BLOCK = 1000  # queries whose padded gains are in memory at once
 
@@ -54,7 +56,7 @@ def evaluate_retrieval(
     left = iter(qrels)
     while block := list(islice(left, BLOCK)):
         for query in block:
-            _check(qrels[query], f"grades of query {query!r}")
+            _numbers(qrels[query], f"grades of query {query!r}")
         ranked = Ranked.build(
             [_order(query, run.get(query, ())) for query in block],
             [qrels[query] for query in block],
@@ -88,23 +90,27 @@ def _of_ids(name: str) -> Metric:
 def _order(query: str, given: Mapping[str, float] | Sequence[str]) -> Sequence[str]:
     """Ids, best first."""
     if isinstance(given, Mapping):
-        _check(given, f"scores of query {query!r}")
-        return [doc for _, doc in sorted(zip(map(neg, given.values()), given, strict=True))]
+        behind = -_numbers(given, f"scores of query {query!r}")
+        order = np.argsort(behind, kind="stable")
+        ids = list(given)
+        if (np.diff(behind[order]) == 0).any():
+            return [doc for _, doc in sorted(zip(behind.tolist(), ids, strict=True))]
+        return [ids[n] for n in order.tolist()]
     if isinstance(given, str) or len(set(given)) < len(given):
         raise BadInput("should be a list that names each document once", where=f"run of query {query!r}")
     return given
 
 
-def _check(numbers: Mapping[str, float], where: str) -> None:
+def _numbers(given: Mapping[str, float], where: str) -> Array:
     try:
-        if all(map(math.isfinite, numbers.values())):
-            return
+        numbers = np.array(array("d", given.values()))
     except TypeError:
-        pass
-    doc = next(
-        doc for doc, number in numbers.items() if not isinstance(number, int | float) or not math.isfinite(number)
-    )
-    raise BadInput(f"document {doc!r} has {numbers[doc]!r}, which is no finite number", where=where)
+        numbers = np.array([number if isinstance(number, int | float) else math.nan for number in given.values()])
+    finite = np.isfinite(numbers)
+    if not finite.all():
+        doc = list(given)[int(finite.argmin())]
+        raise BadInput(f"document {doc!r} has {given[doc]!r}, which is no finite number", where=where)
+    return numbers
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -9,7 +9,8 @@ from pathlib import Path
 import orjson
 
 from ragassay.files import read_lines
-from ragassay.models import Call, Reply, Usage
+from ragassay.models import Usage
+from ragassay.seams import Call, Reply
 
 
 class CallCache:

@@ -9,7 +9,8 @@ import zstandard
 
 from ragassay.errors import BudgetReached
 from ragassay.ledger import RAISE_IT, of_unknown_price, paid
-from ragassay.models import Budget, Call, Reply, Usage
+from ragassay.models import Budget, Usage
+from ragassay.seams import Call, Reply
 from ragassay.store.redis import Claim, RedisStore
 
 CACHE_KEPT_S = 30 * 86_400

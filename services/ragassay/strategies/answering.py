@@ -14,8 +14,9 @@ from ragassay.errors import BadInput
 from ragassay.judges.sentences import sentences
 from ragassay.judges.words import content
 from ragassay.llm import Completes
-from ragassay.models import Call, Ledger, Sample
+from ragassay.models import Sample
 from ragassay.prompts import load
+from ragassay.seams import Call, Ledger
 from ragassay.strategies.builtin import Answer
 
 SENTENCES = 2  # of an extracted answer
@@ -102,7 +103,7 @@ class Generative:
         return Answer(
             text,
             latency_ms=spent.latency_ms,
-            model=reply.model or self._llm.model,
+            model=self._llm.model,
             input_tokens=spent.input_tokens,
             output_tokens=spent.output_tokens,
             cost_usd=spent.cost_usd,

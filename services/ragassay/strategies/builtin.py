@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
+import orjson
+
+from ragassay.documents import Built, Source
 from ragassay.errors import BadInput, BadSettings, Unavailable
 from ragassay.models import Response, Sample
+from ragassay.strategies.corpus import Corpus
 from ragassay.strategies.options import SystemConfig
 from ragassay.strategies.retrieval import Found, Pipeline
 
@@ -35,6 +41,27 @@ class Answerer(Protocol):
 
     async def answer(self, sample: Sample, contexts: Sequence[str]) -> Answer:
         """Raises BadInput and Unavailable where this query can't be answered, BadSettings where none can."""
+
+
+def to_be_built(name: str, config: SystemConfig, corpus: Path | None, rows: int) -> Source:
+    """Where the responses of a built-in system are going to come from; see ``Built`` for what is known later.
+
+    Raises BadSettings without a corpus, NotFound and BadData on one that can't be read.
+    """
+    if corpus is None:
+        raise BadSettings(
+            f"system {name!r} searches a corpus and none is named", hint="write, for example, corpus: FILE"
+        )
+    passages = Corpus.read(corpus)
+    configuration = config.model_dump(mode="json")
+    said = orjson.dumps([configuration, passages.digest], option=orjson.OPT_SORT_KEYS)
+    built = Built(
+        configuration=configuration,
+        corpus=str(corpus),
+        corpus_digest=passages.digest,
+        passages=len(passages.passages),
+    )
+    return Source(name=name, digest=hashlib.sha256(said).hexdigest(), rows=rows, built=built)
 
 
 class BuiltIn:

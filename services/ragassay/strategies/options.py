@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     Discriminator,
     Field,
     SerializerFunctionWrapHandler,
@@ -17,7 +18,7 @@ from pydantic import (
 )
 
 from ragassay.judges.words import words
-from ragassay.models import Noun, Texts
+from ragassay.models import Noun
 
 Kind = Literal["bm25", "dense", "hybrid"]
 Positive = Annotated[float, Field(gt=0, le=1000)]
@@ -25,6 +26,14 @@ Positive = Annotated[float, Field(gt=0, le=1000)]
 # In pydantic's path to a wrong key; of no use to a reader of an error, so the configuration leaves them out.
 WORD, KEYS = "(word)", "(keys)"
 WORD_OR_KEYS = Discriminator(lambda given: KEYS if isinstance(given, dict | BaseModel) else WORD)
+
+# One text or several. A list of JSON has to become a tuple here, since a configuration is read strictly.
+Expansions = Annotated[
+    tuple[str, ...],
+    BeforeValidator(
+        lambda given: (given,) if isinstance(given, str) else tuple(given) if isinstance(given, list) else given
+    ),
+]
 
 _WORDS = {"k1", "b", "title_weight", "fold_accents", "hyphens", "stem", "drop_stop_words"}
 _MEANING = {"model"}
@@ -45,7 +54,7 @@ class RetrievalConfig(Noun):
     """A retriever: how candidates are found, then reranked, then made diverse; and which queries go elsewhere."""
 
     kind: Annotated[Kind, Field(description="how candidates are found")]
-    aliases: dict[str, Texts] = Field(
+    aliases: dict[str, Expansions] = Field(
         default_factory=dict, description="for a term in the query, the expansions that are added to the query"
     )
     title_prefix: Annotated[

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ragassay.embeddings import CrossEncoder, LocalEmbedder
 from ragassay.errors import BadInput
-from ragassay.models import Embedder
+from ragassay.seams import Embedder
 from ragassay.strategies.corpus import Corpus, Passage
 from ragassay.strategies.options import RetrievalConfig, Route, Weights
 from ragassay.strategies.stages import DIGITS, Dense, Fed, LateInteraction, Lexical, Stage, text_of

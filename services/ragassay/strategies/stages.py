@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ragassay.errors import BadInput, BadSettings
 from ragassay.judges import words
-from ragassay.models import Embedder
+from ragassay.seams import Embedder
 from ragassay.strategies import wording
 from ragassay.strategies.corpus import Corpus, Passage
 from ragassay.strategies.options import RetrievalConfig
@@ -176,8 +176,15 @@ class LateInteraction:
         """Of the passages at these places; -1 for a blank one."""
         asked = self._embedder.embed_tokens([query])[0]
         pieces, ends = self.arrays["pieces"], self.arrays["ends"]
-        found = [pieces[ends[n] : ends[n + 1]].astype(np.float32) @ asked.T for n in places]
-        return [round(float(one.max(axis=0).mean()), DIGITS) if one.size else -1.0 for one in found]
+        filled = [n for n in places if ends[n + 1] > ends[n]]
+        found = dict.fromkeys(places, -1.0)
+        if filled:
+            read = [pieces[ends[n] : ends[n + 1]] for n in filled]
+            likeness = np.concatenate(read).astype(np.float32) @ asked.T
+            starts = np.cumsum([0, *map(len, read[:-1])])
+            best = np.maximum.reduceat(likeness, starts, axis=0).mean(axis=1, dtype=np.float64).round(DIGITS)
+            found |= dict(zip(filled, best.tolist(), strict=True))
+        return [found[n] for n in places]
 
 
 @cache

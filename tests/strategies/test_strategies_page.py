@@ -1,0 +1,43 @@
+"""The page about built-in systems: its examples run, and its tables name every key."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from provider import Provider, says
+from ragassay.shipped import folder
+from ragassay.strategies.options import AnswerModel, Route, SystemConfig
+
+PAGE = Path(__file__).parents[2].joinpath("docs", "strategies.md").read_text("utf-8")
+EXAMPLES = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_the_examples_on_the_page_run(example, cli, tmp_path, monkeypatch):
+    shutil.copytree(folder("datasets") / "quickstart", tmp_path, dirs_exist_ok=True)
+    (tmp_path / "ragassay.yaml").write_text(example)
+    monkeypatch.setenv("RAGASSAY_API_KEY", "k")
+    with Provider(then=says("The passages do not answer this.")) as provider:
+        monkeypatch.setenv("RAGASSAY_API_BASE", provider.url)
+        code, out, err = cli("evaluate", "--limit", "8", "--json", "--metrics", "recall@10,mrr")
+    assert code == 0, err
+    for name, system in json.loads(out)["systems"].items():
+        assert system["failed_responses"] == 0, name
+        assert system["metrics"]["recall@10"]["mean"] > 0.2, name
+    assert len(provider.log) == (8 if "asked" in example else 0)
+
+
+@pytest.mark.parametrize("model", [SystemConfig, Route, AnswerModel])
+def test_the_page_names_every_key_with_its_default_and_effect(model):
+    rows = re.findall(r"^\| `([a-z_0-9]+)` \| (.*?) ?\| (.*) \|$", PAGE, re.MULTILINE)
+    for name, field in model.model_fields.items():
+        value = None if field.is_required() else field.get_default(call_default_factory=True)
+        said = "`" + json.dumps(value).strip('"') + "`" if isinstance(value, bool | int | float | str) else None
+        found = [default for key, default, effect in rows if (key, effect) == (name, field.description)]
+        assert len(found) == 1, name
+        assert found[0] == said or said is None, name
