@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint unit up chaos bench bench-llm readme clean
+.PHONY: demo test lint unit up chaos bench bench-llm readme baseline clean
 
 demo: $(VENV)/.user  ## evaluate the quickstart dataset and print the report
 	@$(BIN)/ragassay demo
@@ -57,3 +57,6 @@ bench-llm: $(VENV)/.dev  ## calls, tokens, CPU and wall against the floor; exits
 
 readme: $(VENV)/.user  ## put what the commands print now into README.md
 	$(BIN)/python scripts/refresh_pages.py
+
+baseline: $(VENV)/.user  ## measure the example retrievers on the handbook and write docs/baseline.md
+	$(BIN)/python scripts/make_baseline.py

@@ -14,6 +14,7 @@ import yaml
 
 from rag import lines
 from ragassay import stats
+from ragassay.data.load import load
 
 ROOT = Path(__file__).parents[2]
 FILES = ("--queries", "q.tsv", "--truth", "truth.tsv", "--out", "out.json")
@@ -215,7 +216,7 @@ def elsewhere(folder, seed, *arguments):
     """The script in a process of its own: no network, another day, another order of sets. Returns all it wrote."""
     script = [sys.executable, "-c", ELSEWHERE, ROOT / "scripts" / "rq_eval.py", *FILES, *arguments]
     environment = {**os.environ, "PYTHONHASHSEED": str(seed)}
-    done = subprocess.run(script, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(script, cwd=folder, env=environment, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout, *((folder / f"out.{kind}").read_bytes() for kind in ("json", "csv", "traces.jsonl"))
 
@@ -277,11 +278,12 @@ def test_a_configuration_names_its_corpus_from_where_it_lies_and_the_option_goes
     assert cli(*ASK, *both, "--out", "sub/c.jsonl")[0] == 2
 
 
-def test_bm25_and_hybrid_on_the_quickstart_give_the_same_bytes_everywhere(cli, two):
-    folder, recipes = ROOT / "datasets" / "quickstart", ROOT / "examples" / "retrieval"
-    queries = [json.loads(line) for line in (folder / "queries.jsonl").read_text().splitlines()]
-    (two / "q.tsv").write_text("".join(f"{q['query_id']}\t{q['query']}\n" for q in queries))
-    graded = [(q["query_id"], doc, grade) for q in queries for doc, grade in q["relevance_scores"].items()]
+@pytest.mark.timeout(900)
+def test_bm25_and_hybrid_on_the_handbook_give_the_same_bytes_everywhere(cli, two):
+    folder, recipes = ROOT / "datasets" / "handbook", ROOT / "examples" / "retrieval"
+    queries = load(folder / "queries.json").samples
+    (two / "q.tsv").write_text("".join(f"{q.query_id}\t{q.query}\n" for q in queries))
+    graded = [(q.query_id, doc, f"{grade:g}") for q in queries for doc, grade in q.judgments.items()]
     (two / "truth.tsv").write_text("".join("{}\t{}\t{}\n".format(*row) for row in graded))
     given = (
         "--configA",
@@ -295,8 +297,9 @@ def test_bm25_and_hybrid_on_the_quickstart_give_the_same_bytes_everywhere(cli, t
     first = elsewhere(two, 1, *options)
     found = asked(cli, *options)
     assert tuple((two / f"out.{kind}").read_bytes() for kind in ("json", "csv", "traces.jsonl")) == first[1:]
-    assert found["per_query"][0]["qid"] == queries[0]["query_id"]
-    assert all(0.5 < found["systems"][name]["metrics"]["macro"]["mrr"] < 1 for name in ("A", "B"))
+    assert found["per_query"][0]["qid"] == queries[0].query_id
+    assert found["significance"]["metrics"]["recall"]["significant"]
+    assert found["delta"]["macro"]["recall"] > 0.1
     traces = [json.loads(line) for line in first[3].splitlines()]
     assert {trace["system"] for trace in traces} == {"B"}
     assert {"bm25", "dense", "rrf"} == {stage for one in traces[0]["ranked"] for stage in one["stages"]}

@@ -127,6 +127,7 @@ class Dense:
         facts = {"index": "dense", **_of_embeddings(config, corpus, embedder)}
         self.arrays = kept(folder, facts, lambda: self._index(config, corpus))
         self._filled = self.arrays["vectors"].any(axis=1)
+        self._last: tuple[str, NDArray[np.float32]] | None = None  # a query with feedback comes twice
 
     def _index(self, config: RetrievalConfig, corpus: Corpus) -> Arrays:
         texts = _texts(config, corpus)
@@ -138,10 +139,13 @@ class Dense:
 
     def scores(self, query: str, fed: Fed | None = None) -> Scores:
         """Cosines; a blank passage is no candidate. Fed passages move the query towards their mean (Rocchio, 1971)."""
-        asked = self._embedder.embed([query])[0]
+        last = self._last
+        if last is None or last[0] != query:
+            last = self._last = (query, self._embedder.embed([query])[0])
+        asked = last[1]
         if fed:
             asked = (1 - fed.share) * asked + fed.share * self.arrays["vectors"][list(fed.places)].mean(axis=0)
-            asked /= np.linalg.norm(asked) or 1.0
+            asked = asked / (np.linalg.norm(asked) or 1.0)
         found = (self.arrays["vectors"] @ asked).astype(np.float64).round(DIGITS)
         return np.asarray(np.where(self._filled, found, -np.inf))
 

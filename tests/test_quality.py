@@ -1,0 +1,76 @@
+"""The quality gates of ragassay itself, the page with the baseline, and the workflow that runs them."""
+
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+GATES = ROOT / "examples" / "quality" / "ragassay.yaml"
+WORKFLOW = ROOT / ".github" / "workflows" / "quality.yml"
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    """Indexes that the tests of this file share."""
+    return tmp_path_factory.mktemp("indexes")
+
+
+@pytest.mark.timeout(900)
+def test_the_hybrid_retriever_clears_the_gates_on_the_handbook(cli, tmp_path):
+    code, out, err = cli("gate", GATES, "--json", "-o", "gates.xml")
+    assert code == 0, err
+    found = {result["metric"]: result for result in json.loads(out)["results"]}
+    assert {name: result["passed"] for name, result in found.items()} == dict.fromkeys(
+        ("mrr", "precision@5", "recall@10"), True
+    )
+    assert (tmp_path / "gates.xml").exists()
+
+
+def test_the_gates_are_those_that_were_promised_and_the_system_is_the_example():
+    quality = yaml.safe_load(GATES.read_text())
+    assert quality["gates"] == [{"mrr": ">= 0.70"}, {"precision@5": ">= 0.70"}, {"recall@10": ">= 0.75"}]
+    example = yaml.safe_load((ROOT / "examples" / "retrieval" / "hybrid.yaml").read_text())
+    assert quality["systems"] == {"hybrid": example["retrieval"]}
+
+
+def test_a_gate_that_is_missed_fails_the_build(cli, tmp_path):
+    quality = yaml.safe_load(GATES.read_text())
+    quality |= {key: str((GATES.parent / quality[key]).resolve()) for key in ("data", "corpus")}
+    quality["systems"] = {"hybrid": {"kind": "bm25"}}  # BM25 alone has a recall@10 of 0.57
+    (tmp_path / "ragassay.yaml").write_text(yaml.safe_dump(quality))
+    code, out, _ = cli("gate", "ragassay.yaml")
+    assert code == 1
+    assert "MISSED  hybrid: recall@10 >= 0.750" in out
+
+
+@pytest.mark.timeout(900)
+def test_the_baseline_shows_what_this_code_measures(cache):
+    script = ROOT / "scripts" / "make_baseline.py"
+    spec = importlib.util.spec_from_file_location("make_baseline", script)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.main(["--check", "--cache", str(cache)]) == 0
+
+
+def test_the_workflow_fits_githubs_schema():
+    check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows", str(WORKFLOW)]
+    done = subprocess.run(check, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_workflow_watches_and_runs_what_is_there():
+    workflow = yaml.safe_load(WORKFLOW.read_text())
+    events = workflow[True]  # PyYAML reads the key 'on' as true
+    assert events["push"]["paths"] == events["pull_request"]["paths"]
+    for pattern in events["push"]["paths"]:
+        assert (ROOT / pattern.removesuffix("/**")).exists(), pattern
+    steps = workflow["jobs"]["gates"]["steps"]
+    (command,) = [step["run"] for step in steps if "ragassay gate" in step.get("run", "")]
+    assert re.search(r"ragassay gate examples/quality/ragassay\.yaml ", command)
+    assert any(step.get("uses", "").startswith("actions/upload-artifact") for step in steps)
