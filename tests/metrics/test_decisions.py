@@ -34,6 +34,7 @@ def test_a_route_without_a_label_or_a_choice_is_missing_and_a_missing_response_i
         (False, {"contexts": []}, 1.0),
         (False, {"retrieved_doc_ids": [], "contexts": ["something"]}, 0.0),
         (False, {"retrieved_doc_ids": ["a"]}, 0.0),
+        (False, {"retrieved_doc_ids": [], "error": "timed out"}, 0.0),
         (True, {"retrieved_doc_ids": []}, 0.0),
         (False, None, 0.0),
     ],
