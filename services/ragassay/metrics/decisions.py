@@ -21,7 +21,8 @@ def routing_accuracy(sample: Sample) -> Score:
 def gate_efficiency(sample: Sample) -> Score:
     """1 where retrieval was rightly skipped. Its mean is the share of all queries for which it was."""
     response = sample.response
-    skipped = response is not None and not (response.retrieved_doc_ids or response.contexts)
+    answered = response is not None and response.error is None  # a retrieval that timed out was not skipped
+    skipped = answered and not (response.retrieved_doc_ids or response.contexts)
     rightly = skipped and not sample.retrieval_needed
     return Score(value=float(rightly), details={"needed": sample.retrieval_needed, "skipped": skipped})
 
