@@ -99,7 +99,7 @@ class Source(NamedTuple):
         return source
 
     def open(self) -> io.BufferedReader | io.BytesIO:
-        """A reader of its own for each thread."""
+        """A reader of its own for each piece."""
         return io.BufferedReader(io.FileIO(self.path)) if self.content is None else io.BytesIO(self.content)
 
     def pieces(self, size: int) -> list[tuple[int, int]]:
