@@ -21,6 +21,10 @@ TOKENS = st.one_of(
 )
 
 
+def spells_a_number(token):
+    return any(c.isdigit() for c in token) and math.isfinite(float(token))
+
+
 def read(tokens):
     room = bytearray(PAD) + " ".join(tokens).encode() + bytearray(PAD)
     ends = np.array(list(itertools.accumulate(len(token) + 1 for token in tokens))) + PAD - 1
@@ -28,7 +32,7 @@ def read(tokens):
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(TOKENS.filter(lambda token: any(c.isdigit() for c in token) and math.isfinite(float(token))), min_size=1, max_size=40))
+@given(st.lists(TOKENS.filter(spells_a_number), min_size=1, max_size=40))
 def test_every_spelling_has_the_bits_that_float_gives(tokens):
     values, bad = read(tokens)
     assert bad.tolist() == []
