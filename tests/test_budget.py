@@ -5,12 +5,15 @@ import asyncio
 import orjson
 import pytest
 
-from provider import Provider
+from provider import Provider, says, status
 from rag import GOOD, lines
 from ragassay.errors import BadSettings, BudgetReached
 from ragassay.ledger import BudgetLedger, MemoryLedger
-from ragassay.models import Budget, Usage
+from ragassay.llm import LLM
+from ragassay.models import Budget, Price, Usage
+from ragassay.prices import Prices
 from ragassay.seams import Call, Reply
+from ragassay.store.ledger import FolderLedger
 
 MOST = Usage(calls=1, input_tokens=60, output_tokens=40, cost_usd=0.01)
 
@@ -143,3 +146,55 @@ def test_a_run_ends_at_its_budget_and_goes_on_with_a_higher_one(cli, tmp_path):
     system = orjson.loads(out)["systems"]["default"]
     assert system["metrics"]["faithfulness"]["n"] == 30
     assert system["evaluation"]["usage"]["calls"] == 30
+
+
+def test_an_attempt_that_was_lost_is_reserved_anew_and_booked_once():
+    async def spent():
+        ledger = under({"usd": 0.05})
+        for _ in range(3):  # asked again twice: two attempts may have been paid
+            await ledger.reserve(call(1), MOST)
+        held = ledger.spent.cost_usd
+        await ledger.settle(call(1), reply().model_copy(update={"waste": Usage(retries=2, uncertain_calls=2)}))
+        return held, ledger.spent.cost_usd
+
+    assert asyncio.run(spent()) == (pytest.approx(0.02), pytest.approx(0.02 + 0.004))
+
+
+def test_a_resumed_run_remembers_what_lost_attempts_may_have_cost(tmp_path):
+    async def spend_in(ledger):
+        await ledger.reserve(call(1), MOST)
+        await ledger.release(call(1), Usage(uncertain_calls=1))
+        await ledger.reserve(call(2), MOST)
+        await ledger.settle(call(2), reply(cost_usd=None))
+
+    ledger = FolderLedger(tmp_path / "calls.jsonl", run="r")
+    asyncio.run(spend_in(ledger))
+    ledger.close()
+    again = FolderLedger(tmp_path / "calls.jsonl", run="r")
+    assert again.spent.cost_usd == pytest.approx(0.01 + 0.01)
+    again.close()
+
+
+def test_nobody_who_waits_for_the_budget_keeps_a_call_from_trying_again():
+    async def race(provider):
+        llm = LLM(
+            "m", api_base=provider.url, concurrency=2, prices=Prices({"m": Price(input_per_1m=1, output_per_1m=1)})
+        )
+        ledger = BudgetLedger(MemoryLedger(), Budget(tokens=400), Usage())
+        asked = [
+            llm.complete([{"role": "user", "content": f"{n}?"}], max_tokens=200, call=call(n), ledger=ledger)
+            for n in range(2)
+        ]
+        return await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 20)
+
+    with Provider(script=[status(503)], then=says("x")) as provider:
+        assert [type(one) for one in asyncio.run(race(provider))] == [Reply, Reply]
+
+
+def test_a_price_that_is_unknown_is_found_before_a_run_is_begun(cli, tmp_path):
+    data = lines(tmp_path / "data.jsonl", [GOOD])
+    asked = ("evaluate", data, "--judge", "openai/unheard-of", "--api-base", "http://127.0.0.1:9", "--budget-usd", "1")
+    code, out, err = cli(*asked)
+    assert (code, out) == (2, "")
+    assert "the model has no price" in err
+    assert not (tmp_path / "home" / "runs").exists()

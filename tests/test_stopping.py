@@ -7,9 +7,10 @@ import orjson
 import pytest
 
 from rag import GOOD, ScriptedJudge, lines, sample, source, steady, tools
-from ragassay import benchmark
+from ragassay import benchmark, gates
 from ragassay.errors import BadSettings, NotFound
 from ragassay.exporters import markdown
+from ragassay.gates import Gate
 from ragassay.metrics import parse
 from ragassay.models import JobSpec, Result, Score
 from ragassay.stopping import Watch, baseline_scores, order, sorted_back
@@ -238,3 +239,12 @@ def test_the_command_line_stops_too_and_decides_against_an_earlier_run(cli, tmp_
     assert "has no system 'other'" in err
     code, _, err = cli("evaluate", "good.jsonl", *asked, "--stop-when", "soon")
     assert (code, err.startswith("error: --stop-when")) == (2, True)
+
+
+def test_a_run_that_stopped_early_can_pass_its_gates_and_one_that_did_not_says_so(tmp_path):
+    report = evaluated(run_of(tmp_path / "a", "width <= 0.3"), Grader())
+    assert report.stopped
+    found = gates.check(report, (Gate(metric="faithfulness", min=0.5),))
+    assert [result.passed for result in found.results] == [True]
+    whole = evaluated(run_of(tmp_path / "b", "width <= 0.001", rows=70), Grader())
+    assert "ot stopped early: width <= 0.001 was not reached" in markdown.export(whole).decode().replace("\\", "")

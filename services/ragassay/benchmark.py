@@ -21,7 +21,7 @@ from ragassay.data.load import join, load_responses
 from ragassay.data.load import load as load_dataset
 from ragassay.documents import Provenance, Report, Source, Stopped
 from ragassay.engine import Plan, Tools, evaluate, rows_to_judge
-from ragassay.errors import BadSettings, NothingToEvaluate
+from ragassay.errors import BadSettings, BudgetReached, NothingToEvaluate
 from ragassay.ledger import DryLedger
 from ragassay.metrics import METRICS, Metric, parse
 from ragassay.metrics.accuracy import AccuracyRule
@@ -286,6 +286,9 @@ async def _together(work: Sequence[Coroutine[None, None, None]]) -> None:
     tasks = [asyncio.create_task(one) for one in work]
     try:
         await asyncio.gather(*tasks)
+    except BudgetReached:
+        await asyncio.gather(*tasks, return_exceptions=True)  # their calls in flight are paid already
+        raise
     finally:
         for task in tasks:
             task.cancel()

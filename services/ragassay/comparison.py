@@ -215,10 +215,18 @@ def _warnings(first: Entrant, others: Sequence[Entrant]) -> Iterator[str]:
     for one in (first, *others):
         if one.report.run.status != "finished":
             yield f"{one.label}: run {one.report.run.id} is incomplete"
+        if one.report.stopped:
+            yield f"{one.label}: judging stopped early ({one.report.stopped.rule}); tests here take its rows as planned"
     for name in dict.fromkeys(name for one in (first, *others) for name in one.found.metrics):
         without = [one.label for one in (first, *others) if name not in one.found.metrics]
         if without:
             yield f"{name} is not compared: {', '.join(without)} did not compute it"
+
+
+def cautions(report: Report, baseline: Report, system: str | None = None) -> list[str]:
+    """What was not the same when a report and its baseline were made: judge, embeddings, settings, rows, rule."""
+    (was, *_), (now, *_) = entrants([(baseline, system)]), entrants([(report, None)])
+    return list(_differences(was, now))
 
 
 def _differences(first: Entrant, other: Entrant) -> Iterator[str]:
@@ -239,4 +247,4 @@ def _differences(first: Entrant, other: Entrant) -> Iterator[str]:
     if a.code_digest != b.code_digest:
         yield f"not the same code: ragassay {a.ragassay} and {b.ragassay}, digests differ"
     if a.dataset.digest != b.dataset.digest:
-        yield f"not the same dataset: {a.dataset.name} and {b.dataset.name}"
+        yield f"not the same dataset: {a.dataset.name} and {b.dataset.name} (queries, labels, or responses beside them)"

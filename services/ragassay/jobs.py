@@ -190,11 +190,12 @@ class Jobs:
             if self.store.is_current(job, bell, nonce):
                 self.store.hush(job, bell)
             return
+        resumes = self.store.resumes(job)
         try:
             outcome = self._work(claim)
         except BudgetReached as reached:
             self.store.give_back(claim, died=False)
-            self.store.pause(job, reached.message)
+            self.store.pause(job, reached.message, resumes)
             self.store.hush(job, bell)
             return
         except (BadInput, NothingToEvaluate) as error:
@@ -236,7 +237,7 @@ class Jobs:
         system, _, number = claim.chunk.rpartition(":")
         if number == "0":
             logger.info("evaluation of %d queries starts: %s, system %s", document.dataset.rows, claim.job, system)
-        ledger = RedisLedger(self.store, claim, cache=document.spec.cache, budget=document.spec.budget)
+        ledger = RedisLedger(self.store, claim, cache=document.spec.cache)
         tools = self._tools_for(document.spec, ledger)
         plan = benchmark.plan(document.spec, [parse(name) for name in document.metrics])
         strategy = Recorded(system, {s.query_id: s.response for s in samples if s.response})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 
 from ragassay.errors import BadSettings, BudgetReached
 from ragassay.models import Budget, Usage
@@ -18,11 +19,14 @@ def of_unknown_price() -> BadSettings:
     )
 
 
-def paid(reply: Reply, estimate: Usage) -> Usage:
-    """What a call is held to have spent: its bill, and its estimate where no bill came - a price, a lost attempt."""
+def paid(reply: Reply, estimate: Usage, *, lost: int = 0) -> Usage:
+    """What a call is held to have spent: its bill, and its estimate where no bill came - a price, a lost attempt.
+
+    ``lost``: attempts of it that are booked already.
+    """
     usage = reply.usage
     known = usage if usage.cost_usd is not None else usage.model_copy(update={"cost_usd": estimate.cost_usd})
-    return Usage.total([known, *[estimate] * reply.waste.uncertain_calls])
+    return Usage.total([known, *[estimate] * max(reply.waste.uncertain_calls - lost, 0)])
 
 
 class MemoryLedger:
@@ -75,15 +79,20 @@ class BudgetLedger:
     def __init__(self, ledger: Ledger, budget: Budget, spent: Usage) -> None:
         self._ledger, self._budget, self.spent = ledger, budget, spent
         self._open: dict[str, Usage] = {}
+        self._lost: Counter[str] = Counter()
         self._changed = asyncio.Condition()
 
     async def reserve(self, call: Call, estimate: Usage) -> Reply | None:
-        """As the ledger below, within the budget."""
+        """As the ledger below, within the budget. Asked again for an open call, the attempt before counts as paid."""
         if known := await self._ledger.reserve(call, estimate):
             return known
         if self._budget.usd is not None and estimate.cost_usd is None:
             raise of_unknown_price()
         async with self._changed:
+            if before := self._open.pop(call.id, None):
+                self.spent += before
+                self._lost[call.id] += 1
+                self._changed.notify_all()
             while over := self._budget.over(Usage.total([self.spent, *self._open.values()]), estimate):
                 if not self._open:
                     raise BudgetReached(over, hint=RAISE_IT)
@@ -103,8 +112,9 @@ class BudgetLedger:
 
     async def _close(self, call: Call, reply: Reply) -> None:
         async with self._changed:
+            lost = self._lost.pop(call.id, 0)
             if estimate := self._open.pop(call.id, None):
-                self.spent += paid(reply, estimate)
+                self.spent += paid(reply, estimate, lost=lost)
             self._changed.notify_all()
 
 

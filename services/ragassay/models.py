@@ -310,6 +310,8 @@ class Budget(Noun):
 
     def over(self, spent: Usage, wanted: Usage) -> str | None:
         """What ``wanted`` would break after ``spent``; None when it fits. A cost must be known where USD are capped."""
+        if self.usd is not None and spent.cost_usd is None:
+            return "the budget in USD can't be kept: some of what is spent has no known price"
         if self.usd is not None and (spent.cost_usd or 0.0) + (wanted.cost_usd or 0.0) > self.usd:
             return f"the budget of {self.usd:g} USD is reached: {spent.cost_usd or 0.0:.4f} USD are spent"
         tokens = spent.input_tokens + spent.output_tokens

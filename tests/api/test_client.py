@@ -102,6 +102,22 @@ def test_waiting_for_a_job_that_is_cancelled_ends_with_3(cli, data, served):
     assert "is cancelled" in err
 
 
+def test_waiting_for_a_job_that_its_budget_has_paused_ends_with_4(cli, data, served):
+    def pause():
+        while not (jobs := served.http.get("/v1/jobs").json()["jobs"]):
+            time.sleep(0.02)
+        store = served.jobs.store
+        store.redis.hset(store.key(jobs[0]["id"], "meta"), "status", "running")
+        store.pause(jobs[0]["id"], "the budget of 1 USD is reached", 0)
+
+    thread = threading.Thread(target=pause)
+    thread.start()
+    code, out, err = cli("submit", data, "--wait")
+    thread.join()
+    assert (code, out) == (4, "")
+    assert "the budget of 1 USD is reached; go on with a higher one: POST http" in err
+
+
 def test_every_option_reaches_the_job(cli, tmp_path, worker):
     path = tmp_path / "d.csv"
     path.write_text("frage,answer,relevant_doc_ids,retrieved_doc_ids\nA?,a,1,1|1\nB?,b,2,2\nC?,c,3,3\n")

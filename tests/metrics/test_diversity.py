@@ -135,3 +135,13 @@ def test_timestamps_are_seconds_or_iso_dates_in_utc_and_anything_else_is_a_bad_r
     assert seconds("1970-01-02") == seconds("1970-01-02T01:00:00+01:00") == seconds(DAY) == DAY
     with pytest.raises(ValidationError, match="'yesterday' is neither an ISO 8601 date nor seconds since 1970"):
         Sample(query_id="q", query="?", doc_timestamps={"a": "yesterday"})
+
+
+def test_a_blank_context_is_left_out_and_ends_nothing():
+    class Strict(Axes):
+        def embed(self, texts):
+            assert all(text.strip() for text in texts)
+            return super().embed(texts)
+
+    blank, spoken = spread(["x", " ", "y"], embedder=Strict()), spread(["x", "y"])
+    assert [score.value for score in blank] == [score.value for score in spoken]

@@ -10,7 +10,7 @@ from redis.exceptions import ConnectionError as RedisAway
 from rag import ScriptedJudge, sample, source, steady, tools
 from ragassay import benchmark
 from ragassay.documents import Report
-from ragassay.errors import BadSettings, BudgetReached, Conflict, NothingToEvaluate, Unavailable
+from ragassay.errors import BudgetReached, Conflict, NotFound, NothingToEvaluate, Unavailable
 from ragassay.jobs import Jobs
 from ragassay.models import Budget, JobSpec, Judgement, SentenceVerdict, Usage, Verdict
 from ragassay.seams import Call, Reply
@@ -537,7 +537,59 @@ def test_a_call_waits_for_those_in_flight_and_is_refused_when_they_leave_nothing
 
 def test_a_model_without_a_price_can_not_have_a_budget_in_usd(make, bells, store):
     job = capped(make(PayingJudge()), usd=1)
-    ledger = RedisLedger(store, store.claim(job), cache=False, budget=Budget(usd=1))
-    with pytest.raises(BadSettings, match="has no price"):
+    ledger = RedisLedger(store, store.claim(job), cache=False)
+    with pytest.raises(BudgetReached, match="has no price"):
         asyncio.run(ledger.reserve(CALL, Usage(calls=1, cost_usd=None)))
-    assert store.meta(job)["in_flight"] == b"0"
+    assert "in_flight" not in store.meta(job)
+
+
+def money(store, job):
+    """Tokens spent and reserved, and calls in flight."""
+    meta = store.meta(job)
+    return tuple(float(meta.get(name, 0)) for name in ("spent_tokens", "open_tokens", "in_flight"))
+
+
+def test_a_settlement_that_is_sent_again_or_comes_late_changes_no_bill(make, store):
+    job = capped(make(PayingJudge()), tokens=1000)
+    claim = store.claim(job)
+    ledger, call = RedisLedger(store, claim, cache=False), Call(id="c", content="c", purpose="judge")
+    most, answer = Usage(input_tokens=100), Reply(text="{}", usage=Usage(calls=1, input_tokens=60))
+    assert asyncio.run(ledger.reserve(call, most)) is None
+    sent = []
+    run = store.run
+    store.run = lambda *given: sent.append(given) or run(*given)
+    asyncio.run(ledger.settle(call, answer))
+    assert money(store, job) == (60, 0, 0)
+    run(*sent[0])  # as redis-py does when the answer was lost
+    late = RedisLedger(store, Claim(job, claim.chunk, "lost its lease"), cache=False)
+    asyncio.run(late.release(call, Usage(uncertain_calls=1)))
+    assert money(store, job) == (60, 0, 0)
+    assert asyncio.run(ledger.reserve(call, most)) == answer
+
+
+def test_a_hit_of_the_cache_at_the_cap_leaves_the_books_alone(make, store):
+    job = capped(make(PayingJudge()), tokens=50)
+    reply = Reply(text="{}", usage=Usage(calls=1, input_tokens=60))
+    earlier = RedisLedger(store, store.claim(capped(make(PayingJudge()))), cache=True)
+    asyncio.run(earlier.reserve(CALL, Usage(input_tokens=100)))
+    asyncio.run(earlier.settle(CALL, reply))
+    ledger = RedisLedger(store, store.claim(job), cache=True)
+    hit = asyncio.run(ledger.reserve(CALL, Usage(input_tokens=100)))
+    assert (hit.text, hit.usage.cache_hits) == ("{}", 1)
+    assert money(store, job) == (0, 0, 0)
+
+
+def test_a_worker_that_was_refused_before_a_resume_does_not_pause_the_job_again(make, bells, store):
+    jobs = make(PayingJudge())
+    job = capped(jobs, tokens=600)
+    while bells.rung:
+        pump(jobs, bells)
+    assert jobs.get(job).status == "paused"
+    jobs.resume(job, Budget(tokens=10_000))
+    store.pause(job, "the budget of 600 tokens is reached", 0)
+    assert (jobs.get(job).status, jobs.get(job).error) == ("running", None)
+    jobs.cancel(job)
+    store.pause(job, "the budget of 600 tokens is reached", 1)
+    assert (jobs.get(job).status, jobs.get(job).error) == ("cancelled", None)
+    with pytest.raises(NotFound):
+        store.resume("f" * 32, Budget())

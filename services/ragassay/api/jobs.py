@@ -210,7 +210,9 @@ def cancel(jobs: Service, job: JobId) -> Job:
 
 
 class _Resume(Parameters):
-    budget_usd: Annotated[float | None, Field(gt=0, description="most that judge calls may cost in all, in USD")] = None
+    budget_usd: Annotated[
+        float | None, Field(gt=0, allow_inf_nan=False, description="most that judge calls may cost in all, in USD")
+    ] = None
     budget_tokens: Annotated[int | None, Field(gt=0, le=10**15, description="most tokens in all")] = None
 
 

@@ -28,7 +28,7 @@ from ragassay.cli.evaluate import (
     progress,
     show,
 )
-from ragassay.errors import BadInput, BadSettings, GateFailed, NothingToEvaluate, Unavailable, Unscored
+from ragassay.errors import BadInput, BadSettings, BudgetReached, GateFailed, NothingToEvaluate, Unavailable, Unscored
 
 if TYPE_CHECKING:
     from ragassay.cli.remote import Remote
@@ -93,7 +93,7 @@ def submit(
         job = service.submit(body)
         if not wait:
             typer.echo(job.model_dump_json() if as_json else job.id)
-            typer.echo(f"follow it: ragassay status {job.id}", err=True)
+            typer.echo(f"follow it: ragassay status {job.id}{f' --server {server}' if server else ''}", err=True)
             return
         try:
             job = _wait(service, job, quiet=as_json)
@@ -183,6 +183,9 @@ def _wait(remote: Remote, job: Job, *, quiet: bool) -> Job:
     seen, lost, pause = 0, 0.0, _POLL_S
     with progress(job.progress.rows, 0, quiet) as done:
         while job.status not in ENDED:
+            if job.status == "paused":
+                path = f"POST {remote.server}/v1/jobs/{job.id}/resume?budget_usd=MORE"
+                raise BudgetReached(job.error or "the budget is reached", hint=f"go on with a higher one: {path}")
             time.sleep(pause)
             pause = min(pause * 1.1, _SLOWEST_POLL_S)
             try:

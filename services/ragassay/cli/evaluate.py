@@ -119,6 +119,7 @@ def evaluate(
 ) -> None:
     """Evaluate recorded responses and print a report."""
     from ragassay.cli.configured import configured
+    from ragassay.cli.estimate import estimate
     from ragassay.cli.plugins import run_plugin
     from ragassay.exporters import exporter_for
     from ragassay.settings import Settings
@@ -135,6 +136,16 @@ def evaluate(
             "--judge": judge,
             "--limit": limit,
             "--seed": seed,
+            "--stop-when": stop_when,
+            "--baseline": baseline,
+            "--api-base": api_base,
+            "--concurrency": concurrency,
+            "--accurate": accurate,
+            "--max-missing": max_missing,
+            "--map": mapping,
+            "--format": format,
+            "--duplicates": duplicates,
+            "--no-cache": no_cache or None,
         }
         if given := [name for name, value in asked.items() if value is not None]:
             raise BadSettings(f"--resume takes everything from the run, so {', '.join(given)} can't be given with it")
@@ -172,10 +183,10 @@ def evaluate(
             exporter_for(path)
         spec, loaded, budget = configuration.to_job_spec(), read(configuration), None
         if dry_run:
-            _estimate(settings, spec, *loaded)
+            estimate(settings, spec, *loaded)
             return
         if spec.budget != type(spec.budget)():
-            _estimate(settings, spec, *loaded, err=True)
+            estimate(settings, spec, *loaded, err=True)
         run = start(settings, spec, *loaded)
     report = work(run, settings, quiet=as_json, budget=budget)
     show(report, str(run.folder / "report.json"), outputs, as_json=as_json)
@@ -264,43 +275,6 @@ def _stored_baseline(spec: JobSpec, systems: list[str]) -> Scores | None:
     from ragassay.stopping import baseline_scores
 
     return baseline_scores(*chosen(spec.baseline))
-
-
-def _estimate(
-    settings: Settings, spec: JobSpec, dataset: Source, samples: Samples, systems: Recordings, *, err: bool = False
-) -> None:
-    """Say what an evaluation would take, and call nobody."""
-    from dataclasses import replace
-
-    from ragassay import benchmark, wiring
-    from ragassay.ledger import DryLedger
-    from ragassay.models import Usage
-
-    keyless = settings.model_copy(update={"api_key": settings.api_key or "never sent"})
-    tools, answers = wiring.tools(spec, keyless, DryLedger()), DryLedger()
-    sources = {name: source for name, (source, _) in systems.items()}
-    built = wiring.built(sources, keyless, replace(tools, ledger=answers))
-    responses = {name: given for name, (_, given) in systems.items()}
-    calls = asyncio.run(benchmark.estimate(spec, responses, samples, tools, built))
-    typer.echo(f"{dataset.name}: {len(samples)} rows x {len(systems)} systems, judge {tools.judge.name}", err=err)
-    if answers.estimates:
-        whole = Usage.total(answers.estimates)
-        most = "of unknown cost" if whole.cost_usd is None else f"at most about {whole.cost_usd:.4f} USD"
-        typer.echo(
-            f"{whole.calls} answer calls of the systems, at most about {whole.input_tokens:,} input and "
-            f"{whole.output_tokens:,} output tokens, {most}",
-            err=err,
-        )
-    if not calls:
-        typer.echo("0 judge calls, 0 USD", err=err)
-        return
-    spent, made = sum(call.input_tokens for call in calls), sum(call.output_tokens for call in calls)
-    typer.echo(f"{len(calls)} judge calls, at most about {spent:,} input and {made:,} output tokens", err=err)
-    # A reply that can't be used is asked for once more; one that was cut off gets twice the room.
-    price = [call.cost_usd for call in calls]
-    cost = None if None in price else tools.prices.cost(spec.judge.removeprefix("llm:"), 2 * spent, 3 * made)
-    unknown = "cost unknown: the model has no price; none of it is counted as 0 USD"
-    typer.echo(unknown if cost is None else f"at most about {cost:.4f} USD if every call had to be made twice", err=err)
 
 
 def _open(settings: Settings, reference: str) -> Run:

@@ -38,7 +38,7 @@ def gate(
     as_json: AsJson = False,
 ) -> None:
     """Evaluate, or take a run, and check the gates of the configuration; exit code 1 when one is missed."""
-    from ragassay import gates
+    from ragassay import comparison, gates
     from ragassay.cli.configured import configured
     from ragassay.cli.evaluate import refuse_unscored
     from ragassay.cli.reports import open_report
@@ -50,11 +50,12 @@ def gate(
         files.writer_for(path)
     configuration = configured(config, {"baseline": baseline})
     if not configuration.gates:
-        raise BadSettings(
-            "the configuration has no gates", where=str(config) if config else None, hint="see: ragassay init"
-        )
+        hint = "add some, such as gates: [{mrr: '>= 0.7'}]"
+        raise BadSettings("the configuration has no gates", where=str(config) if config else None, hint=hint)
     earlier, system = _baseline(configuration)
     report = open_report(run) if run else _evaluate(settings, configuration, quiet=as_json)
+    for caution in comparison.cautions(report, earlier, system) if earlier else ():
+        typer.echo(f"warning: the baseline was not measured alike: {caution}", err=True)
     statistics = configuration.statistics
     found = gates.check(
         report,

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ragassay.errors import AssayError, BadSettings
+from ragassay.errors import AssayError, BadSettings, NothingToEvaluate
 
 if TYPE_CHECKING:
     from ragassay.data.trec import Retrieved
@@ -75,6 +75,8 @@ def trec(arguments: Sequence[str]) -> None:
     from ragassay.data.trec import read_qrels, read_run
 
     found = read_run(run, read_qrels(qrels))
+    if not found.lengths.any():
+        raise NothingToEvaluate(f"no query of {run} is judged in {qrels}", hint="are both about the same queries?")
     loaded = time.perf_counter()
     values = evaluate(metrics, found)
     means = {name: _mean(column) for name, column in values.items()}

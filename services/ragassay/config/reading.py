@@ -179,7 +179,13 @@ def _rebased(values: dict[str, Any], folder: Path) -> dict[str, Any]:
         if not isinstance(choice, dict):
             return rebase(choice)
         models = {key: choice[key] for key in ("model", "rerank_model") if isinstance(choice.get(key), str)}
-        return {**choice, **{key: rebase(name) for key, name in models.items() if (folder / name).is_dir()}}
+        own = {key: rebase(name) for key, name in models.items() if (folder / name).is_dir()}
+        if isinstance(choice.get("routes"), list):
+            own["routes"] = [
+                {**r, "use": system(r["use"])} if isinstance(r, dict) and isinstance(r.get("use"), dict) else r
+                for r in choice["routes"]
+            ]
+        return {**choice, **own}
 
     found = dict(values)
     for key in ("data", "corpus"):

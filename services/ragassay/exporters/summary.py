@@ -48,7 +48,8 @@ def sections(report: Report) -> list[Section]:
 def stopped(report: Report) -> str | None:
     """Why judging ended early and what that saved; None when it did not."""
     if report.stopped is None:
-        return None
+        rule = report.provenance.configuration.stop_when
+        return None if rule is None else f"not stopped early: {rule} was not reached before the last chunk"
     found, all_rows = report.stopped, report.stopped.rows + report.stopped.rows_left
     return (
         f"stopped early, {found.reason}: {found.rows:,} of {all_rows:,} rows evaluated, "

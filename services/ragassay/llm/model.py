@@ -79,10 +79,23 @@ class _Bill:
     retries: int = 0
     uncertain: int = 0
     open: bool = False
+    lost: bool = False
 
     @property
     def waste(self) -> Usage:
         return Usage(retries=self.retries, uncertain_calls=self.uncertain)
+
+
+@dataclass
+class _Tries:
+    """Attempts so far; being told to slow down is no failure while others are answered."""
+
+    all: int = 0
+    failures: int = 0
+
+    def count(self, outcome: Failure, *, replied: bool) -> None:
+        self.all += 1
+        self.failures += not (outcome.limited and replied)
 
 
 class LLM:
@@ -169,33 +182,46 @@ class LLM:
             raise
 
     async def _persist(self, ask: _Ask, call: Call, ledger: Ledger, bill: _Bill) -> Reply:
-        tries = failures = 0
-        replies_before = self._replies
+        tries, before = _Tries(), self._replies
         while True:
             async with self._pace.slot():
-                self._raise_if_refused()
-                if not bill.open:  # only now, so that no more is reserved than is in flight
-                    if settled := await ledger.reserve(call, self._estimate(ask)):
-                        return settled
-                    bill.open = True
-                outcome = await self._attempt(ask, bill)
-                if isinstance(outcome, Reply):
-                    bill.open = False
-                    reply = outcome.model_copy(update={"waste": bill.waste})
-                    # A paid reply is kept even if the task that asked for it is cancelled at this very moment.
-                    await asyncio.shield(ledger.settle(call, reply))
-                    return reply
-            if outcome.of_format:
-                continue
-            tries += 1
-            failures += not (outcome.limited and self._replies > replies_before)
-            replies_before = self._replies
-            if not outcome.again or failures >= self._attempts:
-                raise outcome.error
-            bill.retries += 1
-            if outcome.wait:
-                self._pace.hold(outcome.wait)
-            await asyncio.sleep(backoff(tries))
+                while isinstance(outcome := await self._reserved(ask, call, ledger, bill), Failure):
+                    if outcome.of_format:
+                        continue
+                    tries.count(outcome, replied=self._replies > before)
+                    before = self._replies
+                    if not outcome.again or tries.failures >= self._attempts:
+                        raise outcome.error
+                    bill.retries += 1
+                    if outcome.wait:
+                        self._pace.hold(outcome.wait)
+                    if not outcome.uncertain:
+                        break
+                    # It keeps what it has reserved, and so its slot: who waits for the budget must not keep it from it.
+                    bill.lost = True
+                    await asyncio.sleep(backoff(tries.all))
+                    await self._pace.opened()
+                else:
+                    return outcome
+            bill.open = False
+            await ledger.release(call, Usage())  # nothing was paid: reservation and slot are others' while it waits
+            await asyncio.sleep(backoff(tries.all))
+
+    async def _reserved(self, ask: _Ask, call: Call, ledger: Ledger, bill: _Bill) -> Reply | Failure:
+        """The settled reply, else one attempt within what the ledger allows; a reply is settled."""
+        self._raise_if_refused()
+        if not bill.open or bill.lost:  # what a lost attempt had reserved may be spent
+            if settled := await ledger.reserve(call, self._estimate(ask)):
+                return settled
+            bill.open, bill.lost = True, False
+        outcome = await self._attempt(ask, bill)
+        if isinstance(outcome, Failure):
+            return outcome
+        bill.open = False
+        reply = outcome.model_copy(update={"waste": bill.waste})
+        # A paid reply is kept even if the task that asked for it is cancelled at this very moment.
+        await asyncio.shield(ledger.settle(call, reply))
+        return reply
 
     async def _attempt(self, ask: _Ask, bill: _Bill) -> Reply | Failure:
         """One HTTP request: a reply, or what went wrong with it."""

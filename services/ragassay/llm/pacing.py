@@ -33,12 +33,16 @@ class Pace:
         """Wait for a free slot and an open gate, and hold the slot for the length of the block."""
         slots = self._of_this_loop()
         while True:
-            while (wait := self._opens - time.monotonic()) > 0:
-                await asyncio.sleep(wait)
+            await self.opened()
             async with slots:
                 if time.monotonic() >= self._opens:
                     yield
                     return
+
+    async def opened(self) -> None:
+        """Wait until the gate is open."""
+        while (wait := self._opens - time.monotonic()) > 0:
+            await asyncio.sleep(wait)
 
     def hold(self, seconds: float) -> None:
         """Send nothing for so long, a minute at the most; a gate that is shut for longer stays so."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragassay.metrics.base import BEFORE, Chunk, metric
+from ragassay.metrics.base import BEFORE, LARGEST_K, Chunk, metric
 from ragassay.metrics.ranked import Ranked
 from ragassay.metrics.retrieval import ndcg
 from ragassay.models import Sample, Score
@@ -33,7 +33,7 @@ def reranking_improvement(chunk: Chunk, k: int | None = None) -> list[Score]:
     earlier = Ranked.build(
         [ids if isinstance(ids, list) else () for ids in before], [s.judgments or {} for s in chunk.samples]
     )
-    depth = k or max(earlier.gains.shape[1], chunk.ranked.gains.shape[1], 1)
+    depth = k or LARGEST_K
     pairs = zip(before, ndcg(earlier, depth).tolist(), ndcg(chunk.ranked, depth).tolist(), strict=True)
     return [Score.absent(ids, "no_input") if isinstance(ids, str) else _change(old, new) for ids, old, new in pairs]
 

@@ -29,10 +29,10 @@ def alpha_ndcg(sample: Sample, k: int) -> Score:
 
 @metric(better="higher", needs=("contexts", "embeddings"), kind="retrieval", bounds=(0.0, 2.0))
 def intra_list_diversity(chunk: Chunk, k: int) -> list[Score]:
-    """Mean of 1 - cosine over all pairs of the first k contexts: 0 where they all say the same."""
+    """Mean of 1 - cosine over all pairs of the first k contexts, blank ones left out: 0 where all say the same."""
     if chunk.embedder is None:
         return [Score.absent(chunk.no_embedder, "no_input") for _ in chunk.samples]
-    lists = [(sample.contexts or ())[:k] for sample in chunk.samples]
+    lists = [[text for text in (sample.contexts or ())[:k] if text.strip()] for sample in chunk.samples]
     texts = sorted({text for contexts in lists if len(contexts) > 1 for text in contexts}, key=lambda t: (len(t), t))
     try:
         vectors = dict(zip(texts, chunk.embedder.embed(texts), strict=True)) if texts else {}

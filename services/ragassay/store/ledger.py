@@ -9,6 +9,7 @@ from pathlib import Path
 import orjson
 
 from ragassay.files import read_lines
+from ragassay.ledger import paid
 from ragassay.models import Usage
 from ragassay.seams import Call, Reply
 
@@ -53,10 +54,13 @@ class FolderLedger:
     def __init__(self, path: Path, *, run: str, cache: CallCache | None = None) -> None:
         self._run, self._cache = run, cache
         self._settled: dict[str, Reply] = {}
+        self._estimates: dict[str, Usage] = {}
         self.lost = Usage()
+        self.spent = Usage()  # by this run, so that a budget holds when it is resumed: what came from the cache is not
         if path.exists():
             _drop_torn_line(path)
             for row in read_lines(path):
+                self.spent += Usage.model_validate(row.get("held", {}))
                 if "lost" in row:
                     self.lost += Usage.model_validate(row["lost"])
                 else:
@@ -64,46 +68,43 @@ class FolderLedger:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("ab", buffering=0)
 
-    @property
-    def spent(self) -> Usage:
-        """What the run's finished calls have spent so far; what came from the cache was not spent by this run."""
-        return Usage.total(reply.usage for reply in self._settled.values() if not reply.usage.cache_hits)
-
-    async def reserve(self, call: Call, estimate: Usage) -> Reply | None:  # noqa: ARG002 - BudgetLedger looks at it
+    async def reserve(self, call: Call, estimate: Usage) -> Reply | None:
         """The reply of this run, else of an earlier run as a cache hit, else None.
 
         A cache hit costs nothing. An answer's keeps its bill: that is what the answer takes of the system under test.
         """
         if settled := self._settled.get(call.id):
             return settled
+        self._estimates[call.id] = estimate
         if self._cache and (cached := self._cache.get(call.content, not_from=self._run)):
             bill = cached.usage if call.purpose == "answer" else Usage()
             usage = bill.model_copy(update={"calls": 0, "cache_hits": 1})
             hit = cached.model_copy(update={"usage": usage, "waste": Usage()})
-            self._keep(call, hit)
+            self._keep(call, hit, Usage())
             return hit
         return None
 
     async def settle(self, call: Call, reply: Reply) -> None:
         """Write the reply down; one write, so that a kill leaves it whole or absent."""
-        self._keep(call, reply)
+        self._keep(call, reply, paid(reply, self._estimates.pop(call.id, Usage())))
         if self._cache:
             self._cache.put(call.content, reply, run=self._run)
 
     async def release(self, call: Call, spent: Usage) -> None:
         """The call came to nothing: remember what it may have cost."""
         if spent != Usage():
-            self._file.write(
-                orjson.dumps({"id": call.id, "lost": spent.model_dump()}, option=orjson.OPT_APPEND_NEWLINE)
-            )
+            held = paid(Reply(text="", waste=spent), self._estimates.pop(call.id, Usage()))
+            row = {"id": call.id, "lost": spent.model_dump(), "held": held.model_dump()}
+            self._file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
             self.lost += spent
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
 
-    def _keep(self, call: Call, reply: Reply) -> None:
+    def _keep(self, call: Call, reply: Reply, held: Usage) -> None:
         row = {"id": call.id, "content": call.content, "purpose": call.purpose, "reply": reply.model_dump()}
+        row["held"] = held.model_dump()
         self._file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
         self._settled[call.id] = reply
 

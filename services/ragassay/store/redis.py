@@ -156,19 +156,21 @@ class RedisStore:
         self.redis.hset(self.key(job, "meta"), "error", error)
         self.turn(job, "failed", "queued", "running", "paused", "finalizing")
 
-    def pause(self, job: str, why: str) -> None:
-        """No chunk is given out any more, until ``resume``."""
-        self.redis.hset(self.key(job, "meta"), "error", why)
-        self.turn(job, "paused", "running")
+    def pause(self, job: str, why: str, resumes: int) -> None:
+        """No chunk is given out any more, until ``resume``; nothing where it came after the caller's claim."""
+        self.run("pause", [self.key(job, "meta")], [why, resumes])
+
+    def resumes(self, job: str) -> int:
+        """How often the job was resumed."""
+        return int(self.redis.hget(self.key(job, "meta"), "resumes") or 0)
 
     def resume(self, job: str, budget: Budget) -> str:
         """Go on with a paused job under a new budget; returns the status before. Raises NotFound."""
-        key = self.key(job, "meta")
-        if self.meta(job)["status"] == b"paused":
-            self.redis.hdel(key, "error", "most_usd", "most_tokens")
-            if caps := _caps(budget):
-                self.redis.hset(key, mapping=caps)
-        return self.turn(job, "running", "paused")
+        caps = ["" if most is None else most for most in (budget.usd, budget.tokens)]
+        before = self.run("resume", [self.key(job, "meta")], caps)
+        if before is None:
+            raise NotFound(f"there is no job {job!r}", hint="list them: GET /v1/jobs")
+        return str(before.decode())
 
     # --- chunks -----------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 
 import zstandard
 
@@ -23,46 +24,58 @@ class RedisLedger:
     what is spent and what is reserved by calls in flight.
     """
 
-    def __init__(self, store: RedisStore, claim: Claim, *, cache: bool, budget: Budget | None = None) -> None:
+    def __init__(self, store: RedisStore, claim: Claim, *, cache: bool) -> None:
         self._store, self._claim, self._cache = store, claim, cache
-        self._budget = budget or Budget()
         self._calls = store.key(claim.job, f"calls:{claim.chunk}")
         self._meta = store.key(claim.job, "meta")
         self._open: dict[str, Usage] = {}
+        self._lost: Counter[str] = Counter()  # attempts of a call that may have been paid
+        self._until = 0.0
 
     async def reserve(self, call: Call, estimate: Usage) -> Reply | None:
         """The settled reply, else an earlier job's as a cache hit, else None and the right to call.
 
-        Raises CancelledError when the job was cancelled or its chunk given to somebody else: no further call is made.
-        Raises BudgetReached, and BadSettings where a cap on USD meets a model without a price.
+        Asked again for an open call, the attempt before counts as paid. Raises CancelledError when the job was cancelled
+        or its chunk given to somebody else: no further call is made. Raises BudgetReached.
         """
-        said = await self._ask(call, estimate)
-        if said is not None and said not in _NO:
-            return _reply(said)
-        if said == b"!":
-            raise asyncio.CancelledError
+        self._lost[call.id] += call.id in self._open
+        said = self._ask(call, estimate)
         if said is None:
             self._open[call.id] = estimate
-        if hit := self._cached(call):
+        elif said not in _NO:
+            return _reply(said)
+        if said != b"!" and not self._lost[call.id] and (hit := self._cached(call)):
             await self.settle(call, hit)
             return hit
+        if said == b"~":
+            said = await self._wait(call, estimate)
+        if said == b"!":
+            raise asyncio.CancelledError
+        if said == b"u":
+            raise BudgetReached(of_unknown_price().message, hint="resume with a budget in tokens")
         if said is not None:
             raise BudgetReached(self._reached(estimate), hint=RAISE_IT)
-        if self._budget.usd is not None and estimate.cost_usd is None:
-            await self.release(call, Usage())
-            raise of_unknown_price()
+        self._open[call.id] = estimate
         return None
 
-    async def _ask(self, call: Call, estimate: Usage) -> bytes | None:
-        """What the script says; it is asked again while calls in flight may leave some of what they reserved."""
+    def _ask(self, call: Call, estimate: Usage) -> bytes | None:
         keys = [self._calls, self._meta, self._store.key(self._claim.job, "owner")]
-        arguments = [call.id, self._claim.token, self._claim.chunk, *_amounts(estimate)]
-        until = time.monotonic() + 3 * self._store.lease_ms / 1000
-        while True:
-            said: bytes | None = self._store.run("reserve", keys, arguments)
-            if said != b"~" or time.monotonic() > until:
-                return said
+        usd, tokens = _amounts(estimate)
+        wanted = ["" if estimate.cost_usd is None else usd, tokens]
+        arguments = [call.id, self._claim.token, self._claim.chunk, self._lost[call.id], *wanted]
+        said: bytes | None = self._store.run("reserve", keys, arguments)
+        return said
+
+    async def _wait(self, call: Call, estimate: Usage) -> bytes | None:
+        """Ask until calls in flight have left what they don't need; as long as calls of a worker that died may stand."""
+        patience_s = 3 * self._store.lease_ms / 1000
+        if time.monotonic() > self._until:
+            self._until = time.monotonic() + patience_s  # one patience for all that wait at the same time
+        said: bytes | None = b"~"
+        while said == b"~" and time.monotonic() < self._until:
             await asyncio.sleep(0.1)
+            said = self._ask(call, estimate)
+        return said
 
     def _cached(self, call: Call) -> Reply | None:
         found = self._store.redis.get(f"ra:cache:{call.content}") if self._cache else None
@@ -93,11 +106,12 @@ class RedisLedger:
 
     def _close(self, call: Call, reply: Reply, blob: bytes) -> None:
         estimate = self._open.pop(call.id, Usage())
-        amounts = [*_amounts(estimate), *_amounts(paid(reply, estimate)), reply.waste.uncertain_calls]
+        spent = paid(reply, estimate, lost=self._lost.pop(call.id, 0))
+        amounts = [*_amounts(estimate), *_amounts(spent), reply.waste.uncertain_calls, self._claim.token]
         self._store.run("settle", [self._calls, self._meta], [call.id, blob, *amounts])
 
 
-_NO = (b"!", b"~", b"$")
+_NO = (b"!", b"~", b"$", b"u")
 
 
 def _amounts(usage: Usage) -> tuple[float, int]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ragassay.files import write_whole
 
 Arrays: TypeAlias = dict[str, NDArray[Any]]
-_FORM = 1  # to be raised when the arrays of an index change their meaning
+_FORM = 2  # to be raised when the arrays of an index change their meaning
 
 
 def kept(cache: Path | None, facts: Mapping[str, Any], make: Callable[[], Arrays]) -> Arrays:
@@ -34,7 +34,8 @@ def kept(cache: Path | None, facts: Mapping[str, Any], make: Callable[[], Arrays
         return found
     arrays = make()
     content = io.BytesIO()
-    np.savez(content, allow_pickle=False, facts=np.frombuffer(said, np.uint8), **arrays)
+    stored: Arrays = {"facts": np.frombuffer(said, np.uint8), **arrays}
+    np.savez(content, **stored)  # type: ignore[arg-type]  # its stubs know an option that older numpy takes for an array
     write_whole(path, content.getvalue())
     return arrays
 

@@ -1,6 +1,13 @@
 -- Keep a call's reply, or, with an empty one, forget that the call was open; what it spent takes the place of what it
--- had reserved.
--- KEYS calls meta   ARGV call reply reserved_usd reserved_tokens spent_usd spent_tokens uncertain
+-- had reserved. Sent again after a lost answer, or late, when somebody else has the call, it changes nothing: what was
+-- reserved then counts as spent.
+-- KEYS calls meta   ARGV call reply reserved_usd reserved_tokens spent_usd spent_tokens uncertain token
+local known = redis.call('HGET', KEYS[1], ARGV[1])
+if not known then -- nothing was reserved: a hit of the cache where the budget is reached
+  if ARGV[2] ~= '' then redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) end
+  return 0
+end
+if string.sub(known, 1, #ARGV[8] + 2) ~= '?' .. ARGV[8] .. ' ' then return 0 end
 if ARGV[2] == '' then redis.call('HDEL', KEYS[1], ARGV[1]) else redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) end
 redis.call('HINCRBY', KEYS[2], 'in_flight', -1)
 redis.call('HINCRBYFLOAT', KEYS[2], 'open_usd', '-' .. ARGV[3])

@@ -1,0 +1,53 @@
+"""What an evaluation would take, said before it is begun."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from ragassay.cli.evaluate import Recordings, Samples
+    from ragassay.documents import Source
+    from ragassay.models import JobSpec
+    from ragassay.settings import Settings
+
+
+def estimate(
+    settings: Settings, spec: JobSpec, dataset: Source, samples: Samples, systems: Recordings, *, err: bool = False
+) -> None:
+    """Say what an evaluation would take, and call nobody. Raises BadSettings for a cap on USD that can't be kept."""
+    from dataclasses import replace
+
+    from ragassay import benchmark, wiring
+    from ragassay.ledger import DryLedger, of_unknown_price
+    from ragassay.models import Usage
+
+    keyless = settings.model_copy(update={"api_key": settings.api_key or "never sent"})
+    tools, answers = wiring.tools(spec, keyless, DryLedger()), DryLedger()
+    sources = {name: source for name, (source, _) in systems.items()}
+    built = wiring.built(sources, keyless, replace(tools, ledger=answers))
+    responses = {name: given for name, (_, given) in systems.items()}
+    calls = asyncio.run(benchmark.estimate(spec, responses, samples, tools, built))
+    typer.echo(f"{dataset.name}: {len(samples)} rows x {len(systems)} systems, judge {tools.judge.name}", err=err)
+    if spec.budget.usd is not None and any(one.cost_usd is None for one in (*calls, *answers.estimates)):
+        raise of_unknown_price()
+    if answers.estimates:
+        whole = Usage.total(answers.estimates)
+        most = "of unknown cost" if whole.cost_usd is None else f"at most about {whole.cost_usd:.4f} USD"
+        typer.echo(
+            f"{whole.calls} answer calls of the systems, at most about {whole.input_tokens:,} input and "
+            f"{whole.output_tokens:,} output tokens, {most}",
+            err=err,
+        )
+    if not calls:
+        typer.echo("0 judge calls, 0 USD", err=err)
+        return
+    spent, made = sum(call.input_tokens for call in calls), sum(call.output_tokens for call in calls)
+    typer.echo(f"{len(calls)} judge calls, at most about {spent:,} input and {made:,} output tokens", err=err)
+    # A reply that can't be used is asked for once more; one that was cut off gets twice the room.
+    price = [call.cost_usd for call in calls]
+    cost = None if None in price else tools.prices.cost(spec.judge.removeprefix("llm:"), 2 * spent, 3 * made)
+    unknown = "cost unknown: the model has no price; none of it is counted as 0 USD"
+    typer.echo(unknown if cost is None else f"at most about {cost:.4f} USD if every call had to be made twice", err=err)
