@@ -12,7 +12,7 @@ import orjson
 from ragassay import comparison, gates, trends
 from ragassay.comparisons import Comparison
 from ragassay.config import Statistics
-from ragassay.documents import JOB_ID, Alert, Job, Progress, Report, Source
+from ragassay.documents import ENDED, JOB_ID, Alert, Job, Progress, Report, Source
 from ragassay.errors import BadInput, BadSettings, Conflict, NotFound, UnknownName
 from ragassay.gates import GateList, GateReport, files
 from ragassay.gates.figures import Figure
@@ -57,7 +57,7 @@ class Archive:
         document = JobDocument.model_validate_json(meta["document"])
         number = {name: int(meta.get(name, b"0")) for name in ("rows", "rows_done", "rows_failed", "uncertain_calls")}
         status = meta["status"].decode()
-        ended = status in ("finished", "failed", "cancelled")
+        ended = status in ENDED
         return Job(
             id=job,
             name=document.spec.name,
@@ -139,7 +139,7 @@ class Archive:
 
     def check_gating(self, gating: Gating) -> None:
         """Can the gates be checked when the job is done? Raises BadSettings, NotFound, Conflict, UnknownName."""
-        needing = next((gate for gate in gating.gates if gate.needs_baseline), None)
+        without = gates.about_a_drop(gating.gates)
         if gating.baseline is not None:
             job, system = _parted(gating.baseline)
             try:
@@ -149,9 +149,8 @@ class Archive:
                 raise
             if system is not None and system not in known.systems:
                 raise UnknownName("system", system, known.systems, where="baseline")
-        elif needing is not None:
-            what = f"the gate on {needing.metric} is about a drop and there is no baseline"
-            raise BadSettings(what, where="gates", hint="name an earlier job: 'baseline': 'JOB' or 'JOB#SYSTEM'")
+        elif without is not None:
+            raise BadSettings(without, where="gates", hint="name an earlier job: 'baseline': 'JOB' or 'JOB#SYSTEM'")
 
     def hold(self, job: str, gating: Gating, report: Report) -> None:
         """Hold a job to its gates: keep what they say, with an alert for each one missed, and log those, all once."""
@@ -174,19 +173,11 @@ class Archive:
 
     def _checked(self, gating: Gating, report: Report) -> GateReport:
         earlier, system = None, None
-        if gating.baseline is not None and any(gate.needs_baseline for gate in gating.gates):
+        if gating.baseline is not None and gates.about_a_drop(gating.gates):
             job, system = _parted(gating.baseline)
             earlier = self.report(job)
-        statistics = gating.statistics
-        return gates.check(
-            report,
-            gating.gates,
-            earlier,
-            baseline_system=system,
-            alpha=statistics.alpha,
-            test=statistics.test,
-            correction=statistics.correction,
-        )
+        of_gates = gating.statistics.of_gates
+        return gates.check(report, gating.gates, earlier, baseline_system=system, **of_gates)
 
     def gates(self, job: str) -> bytes:
         """The document ``gates`` of a job; raises NotFound where it has none, Conflict before it has finished."""

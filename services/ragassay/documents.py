@@ -199,6 +199,7 @@ class Report(Noun):
 
 
 JobStatus = Literal["queued", "running", "paused", "finalizing", "finished", "failed", "cancelled"]
+ENDED: tuple[JobStatus, ...] = ("finished", "failed", "cancelled")
 
 
 class Progress(Noun):

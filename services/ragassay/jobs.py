@@ -17,7 +17,7 @@ import orjson
 
 from ragassay import benchmark, reports
 from ragassay.archive import MOST_LOOKED_AT, Archive, Gating, JobDocument
-from ragassay.documents import Job, JobPage, JobStatus, Report, ResultPage, Source
+from ragassay.documents import ENDED, Job, JobPage, JobStatus, Report, ResultPage, Source
 from ragassay.doorbell import Doorbell
 from ragassay.engine import Tools, evaluate, given_up
 from ragassay.errors import AssayError, BadInput, BudgetReached, Conflict, NotFound, NothingToEvaluate
@@ -342,7 +342,7 @@ class Jobs:
         """Take back what dead workers held, give up chunks that kill them, and ring doorbells that were lost."""
         for job in self.store.active():
             try:
-                ended = self.store.meta(job)["status"] in (b"finished", b"failed", b"cancelled")
+                ended = self.store.meta(job)["status"].decode() in ENDED
             except NotFound:  # its keys were evicted or deleted by hand; the other jobs go on
                 self.store.close(job, ())
                 continue

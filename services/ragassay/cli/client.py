@@ -40,7 +40,6 @@ Wait = Annotated[bool, typer.Option("--wait", help="Wait for the report and prin
 Name = Annotated[str | None, typer.Option("--name", metavar="NAME", help="A name for the job.")]
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="The id that submit printed.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-ENDED = ("finished", "failed", "cancelled")
 _POLL_S, _SLOWEST_POLL_S, _PATIENCE_S = 0.2, 2.0, 120.0
 
 
@@ -180,6 +179,8 @@ def _body(configuration: Configuration) -> bytes:
 
 def _wait(remote: Remote, job: Job, *, quiet: bool) -> Job:
     """Ask until the job has ended, through restarts of the service too. Raises Unscored when it has no report."""
+    from ragassay.documents import ENDED
+
     seen, lost, pause = 0, 0.0, _POLL_S
     with progress(job.progress.rows, 0, quiet) as done:
         while job.status not in ENDED:

@@ -56,16 +56,8 @@ def gate(
     report = open_report(run) if run else _evaluate(settings, configuration, quiet=as_json)
     for caution in comparison.cautions(report, earlier, system) if earlier else ():
         typer.echo(f"warning: the baseline was not measured alike: {caution}", err=True)
-    statistics = configuration.statistics
-    found = gates.check(
-        report,
-        configuration.gates,
-        earlier,
-        baseline_system=system,
-        alpha=statistics.alpha,
-        test=statistics.test,
-        correction=statistics.correction,
-    )
+    of_gates = configuration.statistics.of_gates
+    found = gates.check(report, configuration.gates, earlier, baseline_system=system, **of_gates)
     for path in outputs:
         files.write(found, path)
     if as_json:
@@ -83,14 +75,13 @@ def gate(
 def _baseline(configuration: Configuration) -> tuple[Report | None, str | None]:
     """The baseline's report where a gate needs one, and the system of it that was named."""
     from ragassay.cli.reports import chosen
+    from ragassay.gates import about_a_drop
 
-    needing = next((gate for gate in configuration.gates if gate.needs_baseline), None)
-    if needing is None:
+    without = about_a_drop(configuration.gates)
+    if without is None:
         return None, None
     if configuration.baseline is None:
-        raise BadSettings(
-            f"the gate on {needing.metric} is about a drop and there is no baseline", hint="give --baseline RUN or FILE"
-        )
+        raise BadSettings(without, hint="give --baseline RUN or FILE")
     report, system = chosen(configuration.baseline)
     if system and system not in report.systems:
         what = f"{configuration.baseline.rpartition('#')[0]} has no system {system!r}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, Tag
 
@@ -32,6 +32,11 @@ class Statistics(Noun):
         Correction,
         Field(description="of those tests' p for their number: `holm`, `bonferroni`, `benjamini_hochberg` or `none`"),
     ] = "holm"
+
+    @property
+    def of_gates(self) -> dict[str, Any]:
+        """What ``gates.check`` takes of it."""
+        return self.model_dump(include={"alpha", "test", "correction"})
 
 
 class Performance(Noun):

@@ -87,6 +87,12 @@ class _Case:
     comparison: Comparison | None
 
 
+def about_a_drop(gates: Sequence[Gate]) -> str | None:
+    """What to say where there is no baseline: the first gate that needs one; None where none does."""
+    needing = next((gate for gate in gates if gate.needs_baseline), None)
+    return f"the gate on {needing.metric} is about a drop and there is no baseline" if needing else None
+
+
 def check(
     report: Report,
     gates: Sequence[Gate],
@@ -107,10 +113,8 @@ def check(
         raise BadSettings("there is no gate to check", hint="add 'gates:' to the configuration")
     if not report.systems:
         raise NothingToEvaluate(f"run {report.run.id} has no system to hold against the gates")
-    if baseline is None and (needing := next((gate for gate in gates if gate.needs_baseline), None)):
-        raise BadSettings(
-            f"the gate on {needing.metric} is about a drop and there is no baseline", hint="give --baseline RUN or FILE"
-        )
+    if baseline is None and (missed := about_a_drop(gates)):
+        raise BadSettings(missed, hint="give --baseline RUN or FILE")
     earlier = None if baseline is None else Baseline(baseline, baseline_system)
     spec = report.provenance.configuration
     cases = [
