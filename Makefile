@@ -39,8 +39,8 @@ clean:
 up: $(VENV)/.dev  ## Redis, API, worker and beat on this machine; Ctrl-C ends them
 	$(BIN)/ragassay up
 
-chaos: $(VENV)/.dev  ## kills at every step, for minutes; make test has the short form
-	$(BIN)/python -m pytest tests/service/long_chaos.py
+chaos: $(VENV)/.dev  ## kills at every step and outages of two minutes; make test has the short form
+	OUTAGE_S=$${OUTAGE_S:-120} $(BIN)/python -m pytest tests/service/long_chaos.py tests/service/test_outages.py tests/service/long_outages.py
 
 PEERS := benchmarks/ir/.venv
 
@@ -55,7 +55,7 @@ bench: $(VENV)/.user $(PEERS)/.ready  ## retrieval metrics beside other tools, i
 bench-llm: $(VENV)/.dev  ## calls, tokens, CPU and wall against the floor; exits 1 when a target is missed
 	$(BIN)/python benchmarks/llm/bench.py
 
-readme: $(VENV)/.user  ## put what the commands print now into README.md
+readme: $(VENV)/.user  ## put what the commands print now into README.md and the pages
 	$(BIN)/python scripts/refresh_pages.py
 
 baseline: $(VENV)/.user  ## measure the example retrievers on the handbook and write docs/baseline.md

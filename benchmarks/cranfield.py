@@ -17,7 +17,9 @@ from pathlib import Path
 from ragassay import stats
 from ragassay.metrics import parse
 from ragassay.metrics.ranked import Ranked
-from ragassay.strategies.retrieval import Corpus, RetrievalConfig, build
+from ragassay.strategies.corpus import Corpus
+from ragassay.strategies.options import RetrievalConfig
+from ragassay.strategies.retrieval import build
 
 METRICS = ("map", "ndcg@10")
 DEPTH = 1000
@@ -42,7 +44,7 @@ def measure(folder: Path) -> dict:
     values, cache = {}, tempfile.TemporaryDirectory()
     for name, options in OPTIONS.items():
         retriever = build(RetrievalConfig(**options), corpus, cache=Path(cache.name))
-        lists = [[hit.id for hit in retriever.search(text, DEPTH)] for text in queries.values()]
+        lists = [[hit.id for hit in retriever.search(text, DEPTH).hits] for text in queries.values()]
         ranked = Ranked.build(lists, [relevant[qid] for qid in queries])
         values[name] = {
             metric: parse(metric).function(ranked, **({"k": 10} if "@" in metric else {})) for metric in METRICS

@@ -72,10 +72,10 @@ def agreement(label: np.ndarray, said: np.ndarray) -> dict[str, float]:
 
 def on_faithfulness(judge: LocalJudge, rows: list[Row]) -> dict[str, Any]:
     samples = [sample_of(row) for row in rows]
-    likeness = [min(values, default=0.0) for values in judge.likeness(samples)]
+    similarity = [min(values, default=0.0) for values in judge.similarity(samples)]
     values = [faithfulness(verdict).value or 0.0 for verdict in verdicts_of(judge, samples)]
     items: dict[str, list[tuple[float, float, float]]] = defaultdict(list)
-    for row, like, value in zip(rows, likeness, values, strict=True):
+    for row, like, value in zip(rows, similarity, values, strict=True):
         items[row.get("max_group", row["id"])].append((like, value, row.get("label_binary", row["label"])))
     best = np.array([np.max(parts, axis=0) for parts in items.values()])
     label = best[:, 2]

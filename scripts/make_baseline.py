@@ -17,7 +17,8 @@ from ragassay.ab.recipe import read
 from ragassay.data.load import load
 from ragassay.metrics import parse
 from ragassay.metrics.ranked import Ranked
-from ragassay.strategies.retrieval import Corpus, build
+from ragassay.strategies.corpus import Corpus
+from ragassay.strategies.retrieval import build
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "baseline.md"
@@ -29,7 +30,8 @@ INTRODUCTION = """\
 # Baseline
 
 What the built-in retrievers reach, so that a change can be told from luck. Written by `make baseline` (scripts/make_baseline.py);
-a test checks that the figures are those of this code. Square brackets hold 95 % intervals (percentile bootstrap over queries).
+a test checks that the figures are those of this code. Square brackets hold 95 % intervals (over queries:
+percentile bootstrap of a mean, Student's t of a difference).
 
 ## The handbook
 
@@ -91,7 +93,7 @@ def handbook(cache: Path) -> str:
     for name in SYSTEMS:
         recipe, _ = read(str(ROOT / "examples" / "retrieval" / f"{name}.yaml"))
         retriever = build(recipe.retrieval, corpus, cache=cache)
-        lists[name] = [[hit.id for hit in retriever.search(sample.query, 100)] for sample in samples]
+        lists[name] = [[hit.id for hit in retriever.search(sample.query, 100).hits] for sample in samples]
     text = INTRODUCTION.format(queries=len(samples), chunks=len(corpus.passages))
     for relevant_from, meaning in MEANING.items():
         values = {}
@@ -105,7 +107,7 @@ def handbook(cache: Path) -> str:
         tests = {(n, m): stats.paired(values["bm25", m], values[n, m]) for n in SYSTEMS[1:] for m in METRICS}
         corrected = stats.correct([test.randomisation.p for test in tests.values()], "holm")
         cells = {
-            key: f"{test.difference:+.3f} [{test.bootstrap.low:+.3f}, {test.bootstrap.high:+.3f}] p {p:.2g}{stats.marks(p)}"
+            key: f"{test.difference:+.3f} [{test.interval.low:+.3f}, {test.interval.high:+.3f}] p {p:.2g}{stats.marks(p)}"
             for (key, test), p in zip(tests.items(), corrected, strict=True)
         }
         text += "\nAgainst BM25, with p of the paired randomisation test, corrected for these twelve by Holm:\n\n"

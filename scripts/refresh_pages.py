@@ -1,7 +1,8 @@
 """Fills the outputs that pages show with what the commands print now; ``--check`` only says whether they do.
 
-An output stands in a code block after a marker comment, ``<!-- output: COMMAND -->``. Run ids differ from run to run and
-are written as RUN.
+An output stands in a code block after a marker comment, ``<!-- output: COMMAND -->``. Of a long one the marker may take
+parts, ``<!-- output: COMMAND | lines 1, 15-24 -->``; what is left out is shown as ``...``. All pages share one folder and
+each command runs once in it, in the order of the pages. Run ids differ from run to run and are written as RUN.
 """
 
 import os
@@ -10,46 +11,64 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = {
-    "README.md": (),
-    "docs/comparison.md": ("ragassay demo",),
-}  # and what has to be run before the page's first command
-BLOCK = re.compile(r"(<!-- output: (?P<command>[^\n]+?) -->\n```(?:text)?\n)(?P<output>.*?)(\n```)", re.DOTALL)
+PAGES = ("README.md", "docs/comparison.md", "docs/quickstart.md")  # `compare last` is of the demo, so it comes first
+BLOCK = re.compile(
+    r"(<!-- output: (?P<command>[^\n]+?)(?: \| lines (?P<lines>[\d, -]+?))? -->\n```(?:text)?\n)(?P<output>.*?)(^```)",
+    re.DOTALL | re.MULTILINE,
+)
 RUN_ID = re.compile(r"\d{8}-\d{6}-[a-z0-9-]+-[0-9a-f]{4}")
 
 
-def output(command: str, folder: str) -> str:
-    """What a command prints, run ids masked and trailing spaces gone."""
+@cache
+def output(command: str, folder: str) -> list[str]:
+    """The lines that a command prints, run ids masked and trailing spaces gone."""
     environment = {**os.environ, "NO_COLOR": "1", "HF_HUB_OFFLINE": "1", "RAGASSAY_HOME": ".ragassay"}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
     done = subprocess.run(command, shell=True, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{command}: exit {done.returncode}\n{done.stderr}")
-    return "\n".join(line.rstrip() for line in RUN_ID.sub("RUN", done.stdout).splitlines())
+    return [line.rstrip() for line in RUN_ID.sub("RUN", done.stdout).strip("\n").splitlines()]
 
 
-def refreshed(text: str, before: tuple[str, ...]) -> str:
-    """A page's text with fresh outputs, made in order in one new folder that holds the example files."""
-    with tempfile.TemporaryDirectory() as folder:
-        shutil.copytree(ROOT / "examples", folder, dirs_exist_ok=True)
-        for command in before:
-            output(command, folder)
-        return BLOCK.sub(lambda m: m[1] + output(m["command"], folder).strip("\n") + m[4], text)
+def parts(lines: list[str], wanted: str) -> list[str]:
+    """The lines that ``wanted`` names, such as ``1, 15-24``, with ``...`` for each run of lines left out."""
+    shown, after = [], 1
+    for part in wanted.split(","):
+        first, _, last = part.strip().partition("-")
+        begin, end = int(first), int(last or first)
+        if not after <= begin <= end <= len(lines):
+            sys.exit(f"lines {wanted}: there are {len(lines)}, and parts must follow each other")
+        shown += ["..."] * (begin > after) + lines[begin - 1 : end]
+        after = end + 1
+    return shown + ["..."] * (after <= len(lines))
+
+
+def refreshed(text: str, folder: str) -> str:
+    """A page's text with fresh outputs."""
+
+    def fresh(block: re.Match[str]) -> str:
+        lines = output(block["command"], folder)
+        return block[1] + "\n".join([*(parts(lines, block["lines"]) if block["lines"] else lines), ""]) + block[5]
+
+    return BLOCK.sub(fresh, text)
 
 
 def main() -> None:
     """Refresh or check every page."""
     old = []
-    for name, before in PAGES.items():
-        text = (ROOT / name).read_text()
-        fresh = refreshed(text, before)
-        if fresh != text:
-            old.append(name)
-        if "--check" not in sys.argv:
-            (ROOT / name).write_text(fresh)
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(ROOT / "examples", folder, dirs_exist_ok=True)
+        for name in PAGES:
+            text = (ROOT / name).read_text()
+            fresh = refreshed(text, folder)
+            if fresh != text:
+                old.append(name)
+            if "--check" not in sys.argv:
+                (ROOT / name).write_text(fresh)
     if old and "--check" in sys.argv:
         sys.exit(f"{', '.join(old)}: shows old output; refresh it: python scripts/refresh_pages.py")
 

@@ -1,14 +1,14 @@
-"""The API as its callers meet it: uvicorn on a loopback port, over a real Redis. A test rings the bells itself."""
+"""The API as its callers meet it: uvicorn on a loopback port, over a real Redis. A test answers the wake-ups itself."""
 
 import threading
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import httpx
-import uvicorn
 
+from polling import until
 from ragassay.api.app import create_app
+from ragassay.api.server import server
 from ragassay.engine import Tools
 from ragassay.jobs import Jobs
 from ragassay.judges.local import LocalJudge
@@ -17,27 +17,30 @@ from ragassay.settings import Settings
 from ragassay.store.redis import RedisStore
 
 
-class Bells:
-    """Remembers what was rung; ``answer`` does the work that a worker would do."""
+class RecordingQueue:
+    """Remembers what was sent; ``answer`` does the work that a worker would do."""
 
     def __init__(self):
-        self.rung = []
+        self.sent = []
 
-    def ring(self, job, bell, nonce):
-        self.rung.append(("pump", (job, bell, nonce)))
+    def enqueue(self, job, slot, nonce):
+        self.sent.append(("work", (job, slot, nonce)))
 
     def finalize(self, job):
-        self.rung.append(("finalize", (job,)))
+        self.sent.append(("finalize", (job,)))
 
     def answer(self, jobs, *, most=10_000):
-        while self.rung and most:
-            use_case, arguments = self.rung.pop(0)
+        while self.sent and most:
+            use_case, arguments = self.sent.pop(0)
             getattr(jobs, use_case)(*arguments)
             most -= 1
 
 
-def lexical(spec, ledger):
-    return Tools(LocalJudge(None), ledger, Prices(spec.prices), None, "the tests need no model")
+class Lexical:
+    """Makes the local judge without an embedding model."""
+
+    def tools(self, spec, ledger):
+        return Tools(LocalJudge(None), ledger, Prices(spec.prices), None, "the tests need no model")
 
 
 @dataclass
@@ -47,10 +50,10 @@ class Served:
     url: str
     http: httpx.Client
     jobs: Jobs
-    bells: Bells
+    queue: RecordingQueue
 
     def work(self, **most):
-        self.bells.answer(self.jobs, **most)
+        self.queue.answer(self.jobs, **most)
 
     def submit(self, samples, **options):
         answer = self.http.post("/v1/jobs", json={"samples": samples, **options})
@@ -62,24 +65,21 @@ class Served:
 def serving(redis_url, settings=None, *, jobs=None):
     """Uvicorn in a thread on a free port; ends with the block."""
     settings = settings or Settings()
-    bells = Bells()
-    jobs = jobs or Jobs(RedisStore(redis_url, patient=False), bells, lexical)
+    queue = RecordingQueue()
+    jobs = jobs or Jobs(RedisStore(redis_url, patient=False), queue, Lexical())
     options = {"log_level": "error", "ws": "none", "lifespan": "on", "timeout_graceful_shutdown": 2}
-    server = uvicorn.Server(uvicorn.Config(create_app(jobs, settings), host="127.0.0.1", port=0, **options))
-    thread = threading.Thread(target=server.run, daemon=True)
+    running = server(create_app(jobs, settings), host="127.0.0.1", port=0, **options)
+    thread = threading.Thread(target=running.run, daemon=True)
     thread.start()
-    until = time.monotonic() + 10
-    while not server.started:
-        assert time.monotonic() < until, "the server did not start"
-        time.sleep(0.005)
-    port = server.servers[0].sockets[0].getsockname()[1]
+    until(lambda: running.started, what="the server did not start")
+    port = running.servers[0].sockets[0].getsockname()[1]
     url = f"http://127.0.0.1:{port}"
     headers = {"Authorization": f"Bearer {settings.bootstrap_key}"} if settings.bootstrap_key else {}
     with httpx.Client(base_url=url, trust_env=False, timeout=30, headers=headers) as http:
         try:
-            yield Served(url, http, jobs, bells)
+            yield Served(url, http, jobs, queue)
         finally:
-            server.should_exit = True
+            running.should_exit = True
             thread.join(10)
             jobs.close()
             jobs.store.redis.close()
@@ -105,7 +105,7 @@ def rows(n, **extra):
 
 def problem(answer, status):
     """The problem document of an answer, checked for what every one must have."""
-    assert answer.status_code == status, f"{answer.status_code} {answer.text}"
+    assert answer.status_code == status, f"{answer.status_code} {answer.text[:300]}"
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.headers["x-content-type-options"] == "nosniff"
     document = answer.json()

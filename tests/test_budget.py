@@ -5,14 +5,14 @@ import asyncio
 import orjson
 import pytest
 
+from offline_runs import GOOD, write_jsonl
 from provider import Provider, says, status
-from rag import GOOD, lines
 from ragassay.errors import BadSettings, BudgetReached
 from ragassay.ledger import BudgetLedger, MemoryLedger
 from ragassay.llm import LLM
 from ragassay.models import Budget, Price, Usage
 from ragassay.prices import Prices
-from ragassay.seams import Call, Reply
+from ragassay.protocols import Call, Reply
 from ragassay.store.ledger import FolderLedger
 
 MOST = Usage(calls=1, input_tokens=60, output_tokens=40, cost_usd=0.01)
@@ -111,7 +111,7 @@ prices: {openai/unheard-of: {input_per_1m: 1, output_per_1m: 2}}
 
 
 def test_a_run_ends_at_its_budget_and_goes_on_with_a_higher_one(cli, tmp_path):
-    data = lines(
+    data = write_jsonl(
         tmp_path / "data.jsonl", [{**GOOD, "query_id": f"q{n}", "query": f"Which one, {n}?"} for n in range(30)]
     )
     (tmp_path / "c.yaml").write_text(PRICES)
@@ -137,11 +137,11 @@ def test_a_run_ends_at_its_budget_and_goes_on_with_a_higher_one(cli, tmp_path):
         assert "--budget-tokens MORE" in err
         assert "30 judge calls, at most" in err  # the estimate stands before the run
         assert 0 < paid < 30
-        code, _, err = cli("evaluate", "--resume", "last", "--budget-tokens", 1)
+        code, _, err = cli("evaluate", "--resume", "last", "--api-base", provider.url, "--budget-tokens", 1)
         assert (code, len(provider.log)) == (4, paid)
-        code, _, err = cli("evaluate", "--resume", "last", "--budget-usd", 0)
-        assert (code, "should be above 0" in err) == (2, True)
-        code, out, _ = cli("evaluate", "--resume", "last", "--budget-usd", 5, "--json")
+        code, _, err = cli("evaluate", "--resume", "last", "--api-base", provider.url, "--budget-usd", 0)
+        assert (code, "should be more than 0" in err) == (2, True)
+        code, out, _ = cli("evaluate", "--resume", "last", "--api-base", provider.url, "--budget-usd", 5, "--json")
         assert (code, len(provider.log)) == (0, 30)
     system = orjson.loads(out)["systems"]["default"]
     assert system["metrics"]["faithfulness"]["n"] == 30
@@ -192,7 +192,7 @@ def test_nobody_who_waits_for_the_budget_keeps_a_call_from_trying_again():
 
 
 def test_a_price_that_is_unknown_is_found_before_a_run_is_begun(cli, tmp_path):
-    data = lines(tmp_path / "data.jsonl", [GOOD])
+    data = write_jsonl(tmp_path / "data.jsonl", [GOOD])
     asked = ("evaluate", data, "--judge", "openai/unheard-of", "--api-base", "http://127.0.0.1:9", "--budget-usd", "1")
     code, out, err = cli(*asked)
     assert (code, out) == (2, "")

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragassay import embeddings
-from ragassay.embeddings import BUNDLED_SHA256, FakeEmbedder, LocalEmbedder, available, bundled_model, verify
+from ragassay.embeddings import FakeEmbedder, LocalEmbedder, bundled_model, unavailable, verify
 from ragassay.errors import BadInput, BadSettings, MissingExtra
-from ragassay.seams import Embedder
+from ragassay.protocols import Embedder
 
 TEXTS = [
     "Refunds take 14 days.",
@@ -142,7 +142,7 @@ def test_without_the_extra_the_reason_holds_the_command_that_installs_it(monkeyp
         importlib.util, "find_spec", lambda name: None if name == "sentence_transformers" else found(name)
     )
     reason = "an embedding model needs the extra 'local'; install it: pip install 'ragassay[local]'"
-    assert available() == LocalEmbedder.available("some/model") == reason
+    assert unavailable() == unavailable("some/model") == reason
     with pytest.raises(MissingExtra, match=r"ragassay\[local\]"):
         LocalEmbedder().embed(["a text"])
 
@@ -150,18 +150,18 @@ def test_without_the_extra_the_reason_holds_the_command_that_installs_it(monkeyp
 def test_a_model_of_ones_own_does_not_need_the_bundled_one(monkeypatch):
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name.startswith("gt_") else found(name))
-    assert available("some/model") is None
-    assert available() is not None
+    assert unavailable("some/model") is None
+    assert unavailable() is not None
     with pytest.raises(MissingExtra, match=r"ragassay\[local\]"):
         bundled_model()
 
 
 def test_with_the_extra_nothing_is_missing():
-    assert available() is None
+    assert unavailable() is None
 
 
 def test_the_published_weights_pass(tmp_path):
-    verify(bundled_model() / "model.safetensors", BUNDLED_SHA256)
+    verify(bundled_model() / "model.safetensors")
 
 
 def test_other_weights_are_refused_before_they_give_a_number(monkeypatch, tmp_path):
@@ -187,9 +187,9 @@ def test_the_first_text_loads_the_model_without_a_word_and_without_the_network()
             tried.append(args)
             raise OSError("no network here")
         socket.socket.connect = socket.getaddrinfo = refuse
-        from ragassay.embeddings import LocalEmbedder, available, warm_up
+        from ragassay.embeddings import LocalEmbedder, unavailable, warm_up
         embedder = LocalEmbedder()
-        assert available() is None
+        assert unavailable() is None
         assert not {"torch", "sentence_transformers", "transformers"} & set(sys.modules), "imported too early"
         warm_up()
         assert embedder._model is None, "a parent that forks must not have run the model"

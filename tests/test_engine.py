@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from rag import ScriptedJudge, sample, tools
+from offline_runs import ScriptedJudge, fake_tools, sample
 from ragassay.engine import Plan, evaluate
 from ragassay.metrics import metric, parse
 from ragassay.metrics.accuracy import AccuracyRule
@@ -17,7 +17,7 @@ def run(samples, *names, rule="correctness >= 0.5 else semantic_similarity >= 0.
     strategy = Recorded("default", {s.query_id: s.response for s in samples if s.response})
     plan = Plan(tuple(parse(name) for name in names), AccuracyRule.parse(rule), **options)
     return asyncio.run(
-        evaluate([s.model_copy(update={"response": None}) for s in samples], strategy, plan, tools(judge))
+        evaluate([s.model_copy(update={"response": None}) for s in samples], strategy, plan, fake_tools(judge))
     )
 
 
@@ -74,6 +74,14 @@ def test_a_cost_that_was_given_is_kept_and_a_model_without_price_stays_unknown()
     given, unknown = run([sample(1, cost_usd=0.5), sample(2, model="my-own-model")], "mrr")
     assert (given.cost_usd, given.priced_by_us) == (0.5, False)
     assert (unknown.cost_usd, unknown.priced_by_us) == (None, False)
+
+
+def test_the_error_of_a_recorded_response_is_cleaned_where_it_becomes_a_reason():
+    error = (
+        'Traceback (most recent call last):\n  File "/home/me/app.py", line 3\nOSError: /srv/index/a.bin\x1b[2J is gone'
+    )
+    [result] = run([sample(response=Response(error=error))], "faithfulness")
+    assert result.scores["faithfulness"].reason == "the system failed: OSError: .../a.bin [2J is gone"
 
 
 def test_the_answer_of_a_failed_system_is_missing_with_its_error():

@@ -1,24 +1,19 @@
 """What an evaluation says in the log while it runs."""
 
-import asyncio
+import io
 import logging
 import re
 import subprocess
 import sys
 
-from rag import sample, source, tools
-from ragassay import benchmark
+import pytest
+
+from offline_runs import evaluated, new_run, sample
 from ragassay.models import JobSpec, Response
-from ragassay.store.folder import FolderStore
 
 
-def evaluated(tmp_path, samples, *metrics):
-
-    given = {s.query_id: s.response for s in samples if s.response}
-    store, spec = FolderStore(tmp_path), JobSpec(metrics=metrics)
-    run = benchmark.prepare(store, spec, source(samples), samples, {"bm25": (source(given, "bm25"), given)}, tools())
-    asyncio.run(benchmark.work(run, tools()))
-    return benchmark.finish(run)
+def logged(tmp_path, samples, *metrics):
+    return evaluated(new_run(tmp_path, samples, JobSpec(metrics=metrics), systems=("bm25",)))
 
 
 def test_start_end_and_misses_are_logged_without_a_metric_being_asked_for_them(tmp_path, caplog):
@@ -30,7 +25,7 @@ def test_start_end_and_misses_are_logged_without_a_metric_being_asked_for_them(t
         sample(4, relevant_doc_ids=None),
     ]
     with caplog.at_level("INFO", "ragassay"):
-        report = evaluated(tmp_path, samples, "recall@3")
+        report = logged(tmp_path, samples, "recall@3")
     said = [
         (r.levelname, re.sub(r"\d{8}-[-\w]+", "RUN", r.getMessage())) for r in caplog.records if r.name == "ragassay"
     ]
@@ -46,25 +41,21 @@ def test_start_end_and_misses_are_logged_without_a_metric_being_asked_for_them(t
 
 def test_each_query_is_logged_with_its_results_and_duration_when_one_asks_for_it(tmp_path, caplog):
     with caplog.at_level("DEBUG", "ragassay"):
-        evaluated(tmp_path, [sample(1)], "mrr")
+        logged(tmp_path, [sample(1)], "mrr")
     [line] = [r.getMessage() for r in caplog.records if r.levelname == "DEBUG" and r.name == "ragassay"]
     assert re.fullmatch(r"bm25: query q1: 2 results in \d+\.\d{3} ms", line)
 
 
 def test_without_judgments_the_end_tells_no_retrieval_figures(tmp_path, caplog):
     with caplog.at_level("INFO", "ragassay"):
-        evaluated(tmp_path, [sample(1, relevant_doc_ids=None)], "latency_ms")
+        logged(tmp_path, [sample(1, relevant_doc_ids=None)], "latency_ms")
     assert re.search(r"evaluation of 1 queries ends: \S+, system bm25$", caplog.messages[-1])
 
 
 def test_a_raised_bar_counts_for_the_ranks_too(tmp_path):
     graded = sample(1, relevant_doc_ids=None, relevance_scores={"paris": 1, "lyon": 2})
-    store, spec = FolderStore(tmp_path), JobSpec(metrics=("mrr",), relevant_from=2)
-
-    given = {"q1": graded.response}
-    run = benchmark.prepare(store, spec, source([graded]), [graded], {"a": (source([graded]), given)}, tools())
-    asyncio.run(benchmark.work(run, tools()))
-    [row] = benchmark.finish(run).systems["a"].results
+    run = new_run(tmp_path, [graded], JobSpec(metrics=("mrr",), relevant_from=2), systems=("a",))
+    [row] = evaluated(run).systems["a"].results
     assert (row.relevant, row.relevant_ranks) == (1, (2,))
 
 
@@ -85,3 +76,19 @@ def test_the_command_line_is_silent_unless_told_otherwise(tmp_path):
     assert "WARNING default: query q_0 has no relevant result" in said("-v")
     assert "DEBUG default: query q_0: 1 results" in said("-vv")
     assert logging.getLogger("ragassay").level == logging.NOTSET
+
+
+@pytest.mark.parametrize("event", ["after_setup_logger", "after_setup_task_logger"])
+def test_what_a_worker_logs_of_data_stays_on_its_line_and_acts_on_no_terminal(event):
+    from celery import signals
+
+    import ragassay_workers.process  # noqa: F401 - it listens to Celery's events
+
+    stream, logger = io.StringIO(), logging.getLogger("of a worker")
+    logger.addHandler(logging.StreamHandler(stream))
+    try:
+        getattr(signals, event).send(None, logger=logger, loglevel=0, logfile=None, format="", colorize=False)
+        logger.error("gate missed: %s", "\x1b[2Jhybrid\nERROR all is well")
+    finally:
+        logger.handlers.clear()
+    assert stream.getvalue() == "gate missed: \\u001b[2Jhybrid\\nERROR all is well\n"

@@ -57,7 +57,12 @@ def ragassay(bin_folder, *arguments, cwd, **environment):
 def test_the_wheel_holds_the_packages_prompts_and_datasets_and_nothing_under_a_generic_name(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0].split("-")[0] for name in names} == {"ragassay", "ragassay_workers"}
-    for part in ("_shipped/prompts/judge/verdict.md", "_shipped/datasets/quickstart/queries.jsonl", "py.typed"):
+    for part in (
+        "_shipped/prompts/judge/verdict.md",
+        "_shipped/datasets/quickstart/queries.jsonl",
+        "py.typed",
+        "api/examples.json",
+    ):
         assert f"ragassay/{part}" in names
     assert any(name.startswith("ragassay/store/lua/") for name in names)
     assert not [name for name in names if "_shipped" in name and name.endswith(".py")]
@@ -65,9 +70,9 @@ def test_the_wheel_holds_the_packages_prompts_and_datasets_and_nothing_under_a_g
 
 def test_the_installed_package_runs_from_any_directory(installed, tmp_path):
     where = ragassay(installed, "doctor", "--json", cwd=tmp_path)
-    found = {finding["what"]: finding["detail"] for finding in map(json.loads, where.stdout.splitlines())}
-    assert "_shipped" in found["prompts"]
-    assert str(ROOT) not in found["datasets"]
+    findings = {finding["what"]: finding["detail"] for finding in map(json.loads, where.stdout.splitlines())}
+    assert "_shipped" in findings["prompts"]
+    assert str(ROOT) not in findings["datasets"]
     done = ragassay(installed, "demo", cwd=tmp_path, RAGASSAY_HOME=str(tmp_path / "home"))
     assert done.returncode == 0, done.stderr
     assert "cost in USD" in done.stdout

@@ -21,7 +21,6 @@ def test_the_version_is_the_hash_of_the_whole_file(shelf):
     prompt = prompts.load("judge/hello")
 
     assert prompt.version == hashlib.sha256(content.encode()).hexdigest()[:12]
-    assert prompt.meta == {"purpose": "say hello"}
     assert prompt.text == "Hello {{ name }}, {{name}}!"
     assert prompt.render(name="[A1] <b>") == "Hello [A1] <b>, [A1] <b>!"
 
@@ -46,7 +45,6 @@ def test_a_prompt_without_front_matter_is_all_text(shelf):
     (shelf / "plain.md").write_text("Just this.\n---\nand this")
 
     assert prompts.load("plain").text == "Just this.\n---\nand this"
-    assert prompts.load("plain").meta == {}
 
 
 def test_an_unknown_prompt_is_an_error_that_names_the_near_ones(shelf):
@@ -74,7 +72,4 @@ def test_slots_and_values_must_match(shelf, values):
 
 @pytest.mark.parametrize("name", ["judge/verdict", "judge/repair", "judge/again"])
 def test_the_judges_prompts_are_shipped(name):
-    prompt = prompts.load(name)
-
-    assert prompt.text
-    assert prompt.meta["purpose"]
+    assert prompts.load(name).text

@@ -25,8 +25,8 @@ def cache(tmp_path_factory):
 def test_the_hybrid_retriever_clears_the_gates_on_the_handbook(cli, tmp_path):
     code, out, err = cli("gate", GATES, "--json", "-o", "gates.xml")
     assert code == 0, err
-    found = {result["metric"]: result for result in json.loads(out)["results"]}
-    assert {name: result["passed"] for name, result in found.items()} == dict.fromkeys(
+    results = {result["metric"]: result for result in json.loads(out)["results"]}
+    assert {name: result["passed"] for name, result in results.items()} == dict.fromkeys(
         ("mrr", "precision@5", "recall@10"), True
     )
     assert (tmp_path / "gates.xml").exists()

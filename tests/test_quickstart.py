@@ -190,9 +190,9 @@ def test_the_card_gives_the_retrieval_numbers_of_both_systems():
 
 
 def test_the_card_names_the_unfaithful_answers():
-    found = {name: [id_ for id_, row in RESPONSES[name].items() if unfaithful(row)] for name in SYSTEMS}
-    assert found["baseline"] == ["qs-04", "qs-09", "qs-18", "qs-22"]
-    assert found["candidate"] == ["qs-04", "qs-11", "qs-22", "qs-24", "qs-28"]
+    unfaithful_ids = {name: [id_ for id_, row in RESPONSES[name].items() if unfaithful(row)] for name in SYSTEMS}
+    assert unfaithful_ids["baseline"] == ["qs-04", "qs-09", "qs-18", "qs-22"]
+    assert unfaithful_ids["candidate"] == ["qs-04", "qs-11", "qs-22", "qs-24", "qs-28"]
     assert "qs-04, qs-09, qs-18 and qs-22 of `baseline`, qs-04, qs-11, qs-22, qs-24 and qs-28 of `candidate`" in CARD
 
 

@@ -1,43 +1,131 @@
-"""README.md and docs/comparison.md show what the commands print now, and README's Python runs."""
+"""README.md and the pages show what the commands print now; their Python runs, and their links lead somewhere."""
 
 import ast
+import doctest
+import importlib.util
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
+
+import pytest
+
+from ragassay.errors import AssayError
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
+QUICKSTART = (ROOT / "docs" / "quickstart.md").read_text()
+MAP = (ROOT / "CONTRIBUTING.md").read_text()
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SCRIPT = ROOT / "scripts" / "refresh_pages.py"
+
+
+@pytest.fixture(scope="module")
+def script():
+    spec = importlib.util.spec_from_file_location("refresh_pages", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def test_the_outputs_of_all_pages_are_what_the_commands_print():
-    done = subprocess.run(
-        [sys.executable, ROOT / "scripts" / "refresh_pages.py", "--check"], capture_output=True, text=True, timeout=200
-    )
+    done = subprocess.run([sys.executable, SCRIPT, "--check"], capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
 
 
-def test_its_commands_exist():
+def test_every_page_with_an_output_is_refreshed(script):
+    shown = {path.relative_to(ROOT).as_posix() for path in PAGES if "<!-- output: " in path.read_text()}
+    assert shown == set(script.PAGES)
+
+
+def test_what_is_left_out_of_an_output_is_seen(script):
+    lines = ["one", "two", "three", "four"]
+    assert script.parts(lines, "1-4") == lines
+    assert script.parts(lines, "2, 4") == ["...", "two", "...", "four"]
+    assert script.parts(lines, "1-2") == ["one", "two", "..."]
+    for wrong in ("1-5", "0", "3, 2", "2-1"):
+        with pytest.raises(SystemExit, match="there are 4"):
+            script.parts(lines, wrong)
+
+
+def test_an_empty_block_is_filled_and_what_follows_it_stays(script, tmp_path):
+    page = "<!-- output: printf 'a\\nb\\nc\\n' | lines 3 -->\n```text\n```\n\nThen this.\n\n```sh\nls\n```\n"
+    assert script.refreshed(page, str(tmp_path)) == page.replace("```text\n", "```text\n...\nc\n")
+
+
+@pytest.mark.parametrize("page", [README, QUICKSTART], ids=["README", "quickstart"])
+def test_its_commands_exist(page):
     from typer.main import get_command
 
     from ragassay.cli.app import app
 
     known = set(get_command(app).commands)
-    shown = set(re.findall(r"^ragassay (\w+)", README, re.MULTILINE))
-    assert shown >= {"evaluate", "metrics"}
+    shown = set(re.findall(r"^ragassay (\w+)", page, re.MULTILINE))
+    assert shown >= {"evaluate", "gate"}
     assert shown <= known
-    for target in re.findall(r"^make (\w+)", README, re.MULTILINE):
+    for target in re.findall(r"^make (\w+)", page, re.MULTILINE):
         assert f"\n{target}:" in (ROOT / "Makefile").read_text()
 
 
-def test_its_metric_is_the_one_of_the_example():
-    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+@pytest.mark.parametrize("page", [README, QUICKSTART], ids=["README", "quickstart"])
+def test_its_metric_is_the_one_of_the_example(page):
+    (code,) = re.findall(r"```python\n(from.*?)```", page, re.DOTALL)
     shown, shipped = (
         ast.dump(ast.parse(text).body[-1]) for text in (code, (ROOT / "examples" / "mymetric.py").read_text())
     )
     assert shown == shipped
 
 
-def test_its_links_lead_to_files():
-    for link in re.findall(r"\]\(([^)#]+)", README):
-        assert (ROOT / link).exists(), link
+def test_its_row_is_one_of_the_example():
+    (row,) = re.findall(r"```json\n(.*?)\n```", README, re.DOTALL)
+    assert row.replace("\n", "") in (ROOT / "examples" / "answers.jsonl").read_text().splitlines()
+    assert row in QUICKSTART
+
+
+def test_its_python_gives_what_it_shows():
+    (code,) = re.findall(r"```python\n(>>>.*?)```", README, re.DOTALL)
+    test = doctest.DocTestParser().get_doctest(code, {}, "README.md", "README.md", 0)
+    assert doctest.DocTestRunner().run(test).failed == 0
+
+
+def test_the_exit_codes_are_those_of_the_errors():
+    def codes(kind):
+        return {kind.exit_code}.union(*map(codes, kind.__subclasses__()))
+
+    shown = set(map(int, re.findall(r"^\| (\d+) \|", QUICKSTART, re.MULTILINE)))
+    assert shown == {0, 130} | codes(AssayError)
+
+
+def anchors(page):
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_links_of_all_pages_lead_to_files_and_headings():
+    for page in PAGES:
+        text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+        for link, anchor in re.findall(r"\]\((?!https?://)([^)#\s]*)#?([^)\s]*)\)", text):
+            target = page.parent / link if link else page
+            assert target.exists(), f"{page.name}: {link}"
+            assert not anchor or anchor in anchors(target), f"{page.name}: {link}#{anchor}"
+
+
+def test_the_map_has_every_room_in_the_order_of_the_imports():
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
+    rows = re.findall(r"^\| (\d+) \| `([\w/]+?)(?:/|\.py)` \|", MAP, re.MULTILINE)
+    named = [{room for layer, room in rows if int(layer) == n} for n in range(1, len(layers) + 1)]
+    assert named == [set(layer.split(" | ")) for layer in layers]
+    assert [int(layer) for layer, _ in rows] == sorted(int(layer) for layer, _ in rows)
+    package = ROOT / "services" / "ragassay"
+    rooms = {p.stem for p in package.iterdir() if p.suffix in ("", ".py") and not p.name.startswith("__")}
+    assert {room for _, room in rows} == rooms
+
+
+def test_the_files_on_the_map_exist():
+    files = re.findall(r"`((?:[\w.]+/)*[\w.]+\.(?:py|md|lua|toml)|(?:[\w.]+/)+)`", MAP)
+    assert len(files) > 40
+    package = ROOT / "services" / "ragassay"
+    assert [name for name in files if not ((package / name).exists() or (ROOT / name).exists())] == []

@@ -1,6 +1,5 @@
 """From results to a report, with the arithmetic beside it."""
 
-import asyncio
 import math
 
 import numpy as np
@@ -8,37 +7,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag import sample, source, tools
-from ragassay import benchmark, reports
+from offline_runs import evaluated, new_run, sample
+from ragassay import reports
+from ragassay.metrics import parse
 from ragassay.models import JobSpec, Response, Result, Score
-from ragassay.store.folder import FolderStore
 
 
 @pytest.fixture
 def report(tmp_path):
     def make(samples, spec=None):
-        responses = {s.query_id: s.response for s in samples if s.response}
-        run = benchmark.prepare(
-            FolderStore(tmp_path),
-            spec or JobSpec(),
-            source(samples),
-            samples,
-            {"default": (source(samples), responses)},
-            tools(),
-        )
-        asyncio.run(benchmark.work(run, tools()))
-        return benchmark.finish(run)
+        return evaluated(new_run(tmp_path, samples, spec))
 
     return make
 
 
 def test_a_mean_travels_with_its_count_its_interval_and_what_is_missing(report):
-    found = (
+    metric = (
         report([sample(1), sample(2), sample(3, response=Response(answer="Paris."))]).systems["default"].metrics["mrr"]
     )
-    assert (found.mean, found.n, found.missing, found.failed) == (1.0, 2, 1, 0)
-    assert found.reasons == {"the response has no retrieved_doc_ids": 1}
-    assert found.interval.low is not None
+    assert (metric.mean, metric.n, metric.missing, metric.failed) == (1.0, 2, 1, 0)
+    assert metric.reasons == {"the response has no retrieved_doc_ids": 1}
+    assert metric.interval.low is not None
 
 
 def test_bounds_are_what_the_mean_would_be_with_the_worst_and_best_for_the_missing(report):
@@ -54,17 +43,17 @@ def test_bounds_are_what_the_mean_would_be_with_the_worst_and_best_for_the_missi
 
 def test_cost_per_accurate_answer_divides_all_cost_by_the_accurate_ones(report):
     rows = [sample(1, cost_usd=0.02), sample(2, cost_usd=0.03), sample(3, cost_usd=0.01, response=None)]
-    found = report(rows).systems["default"].cost_per_accurate_answer
+    cost = report(rows).systems["default"].cost_per_accurate_answer
     # both answered rows are accurate: (0.02 + 0.03) / 2; the third has neither cost nor accuracy
-    assert found.value == pytest.approx(0.025)
-    assert (found.accurate, found.n, found.missing) == (2, 2, 1)
+    assert cost.value == pytest.approx(0.025)
+    assert (cost.accurate, cost.n, cost.missing) == (2, 2, 1)
 
 
 def test_cost_per_accurate_answer_is_undefined_when_no_answer_is_accurate(report):
-    found = (
+    cost = (
         report([sample(1), sample(2)], JobSpec(accurate="faithfulness > 1")).systems["default"].cost_per_accurate_answer
     )
-    assert (found.value, found.reason) == (None, "no answer is accurate")
+    assert (cost.value, cost.reason) == (None, "no answer is accurate")
 
 
 def test_slices_group_by_category_difficulty_and_metadata_that_groups(report):
@@ -77,18 +66,18 @@ def test_slices_group_by_category_difficulty_and_metadata_that_groups(report):
 
 def test_queries_without_relevant_and_without_hit_are_counted(report):
     samples = [sample(1), sample(2, relevant_doc_ids=[]), sample(3, retrieved_doc_ids=["lyon"])]
-    found = report(samples).systems["default"]
-    assert (found.queries_without_relevant, found.queries_without_hit) == (1, 1)
+    system = report(samples).systems["default"]
+    assert (system.queries_without_relevant, system.queries_without_hit) == (1, 1)
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=60))
 def test_percentiles_are_numpys(values):
-    found = reports.distribution([*values, None])
-    assert [found.p50, found.p90, found.p95, found.p99] == pytest.approx(
+    percentiles = reports.distribution([*values, None])
+    assert [percentiles.p50, percentiles.p90, percentiles.p95, percentiles.p99] == pytest.approx(
         np.percentile(values, [50, 90, 95, 99]).tolist()
     )
-    assert (found.n, found.missing) == (len(values), 1)
-    assert found.total == pytest.approx(math.fsum(values))
+    assert (percentiles.n, percentiles.missing) == (len(values), 1)
+    assert percentiles.total == pytest.approx(math.fsum(values))
 
 
 def test_the_share_of_failed_rows_leaves_out_rows_that_lacked_input():
@@ -96,18 +85,18 @@ def test_the_share_of_failed_rows_leaves_out_rows_that_lacked_input():
         return Result(query_id="q", system="s", query="?", scores={"faithfulness": score})
 
     rows = [row(Score(value=1.0)), row(Score.absent("no key", "failed")), row(Score.absent("no answer", "no_input"))]
-    system = reports.system(rows, [benchmark.parse("faithfulness")], JobSpec())
-    found = system.metrics["faithfulness"]
-    assert found.failed / (found.n + found.failed) == 0.5
+    system = reports.system(rows, [parse("faithfulness")], JobSpec())
+    metric = system.metrics["faithfulness"]
+    assert metric.failed / (metric.n + metric.failed) == 0.5
 
 
 def test_the_same_inputs_give_the_same_report_except_for_the_run_and_times(report, tmp_path):
-    def steady(found):
-        document = found.model_dump(mode="json", exclude={"run"})
+    def without_times(built):
+        document = built.model_dump(mode="json", exclude={"run"})
         for system in document["systems"].values():
             for result in system["results"]:
                 del result["duration_ms"]
         return document
 
     samples = [sample(n) for n in range(1, 120)]
-    assert steady(report(samples)) == steady(report(samples))
+    assert without_times(report(samples)) == without_times(report(samples))

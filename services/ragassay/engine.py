@@ -5,27 +5,25 @@ Knows nothing of queues, stores or HTTP; the command line and the workers both e
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from ragassay.ledger import ScopedLedger
+from ragassay.llm import together
 from ragassay.metrics import Chunk, Metric, parse
 from ragassay.metrics.accuracy import AccuracyRule
-from ragassay.models import HALF_LIFE_DAYS, Judgement, Result, Sample, Score
+from ragassay.metrics.base import OPERATIONAL
+from ragassay.models import Judgement, Result, Sample, Score
+from ragassay.options import HALF_LIFE_DAYS
 from ragassay.prices import Prices
-from ragassay.seams import Embedder, Judge, Ledger, Strategy
+from ragassay.protocols import Embedder, Judge, Ledger, Strategy
 from ragassay.strategies.recorded import Recorded
 
-T = TypeVar("T")
 logger = logging.getLogger("ragassay")
-_FROM_RESPONSE = (
-    *("answer", "retrieved_doc_ids", "error", "model", "input_tokens", "output_tokens", "cost_usd"),
-    *("latency_ms", "retrieval_latency_ms", "generation_latency_ms"),
-)
+_FROM_RESPONSE = ("answer", "retrieved_doc_ids", "error", "model", *OPERATIONAL)
 
 
 @dataclass(frozen=True)
@@ -72,29 +70,20 @@ async def evaluate(samples: Sequence[Sample], strategy: Strategy, plan: Plan, to
     given = samples if plan.graded else [_ungraded(sample, plan.relevant_from) for sample in samples]
     asked = [_respond(sample, strategy, tools.prices) for sample in given]
     # Recorded responses are there at once, so tasks would only cost time.
-    answered = [await one for one in asked] if isinstance(strategy, Recorded) else await _together(asked)
+    answered = [await one for one in asked] if isinstance(strategy, Recorded) else await together(asked)
     judged = time.perf_counter()
     judgements = await _judge([sample for sample, _ in answered], strategy.name, plan, tools)
     scoring = time.perf_counter()
     scores = _score([sample for sample, _ in answered], judgements, plan, tools)
     share_ms = (time.perf_counter() - scoring + judged - began) * 1000 / max(len(samples), 1)
     names = [metric.name for metric in plan.metrics]
-    found = [{name: scores[name][n] for name in names} for n in range(len(samples))]
+    by_row = [{name: scores[name][n] for name in names} for n in range(len(samples))]
     results = [
         _account(sample, priced, strategy.name, judgement, row, share_ms, plan.bar)
-        for (sample, priced), judgement, row in zip(answered, judgements, found, strict=True)
+        for (sample, priced), judgement, row in zip(answered, judgements, by_row, strict=True)
     ]
     _log(results)
     return results
-
-
-async def _together(work: Sequence[Coroutine[None, None, T]]) -> list[T]:
-    """All results, in order; where some failed, the first error, once the others have ended: they may be paid calls."""
-    outcomes = await asyncio.gather(*work, return_exceptions=True)
-    for outcome in outcomes:
-        if isinstance(outcome, BaseException):
-            raise outcome
-    return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
 
 
 def _ungraded(sample: Sample, relevant_from: float | None) -> Sample:

@@ -3,7 +3,7 @@
 AssayError
 ├── BadInput            the caller can mend it                       422, exit 2
 │   ├── BadData         rows of a file that do not fit               422
-│   ├── UnknownName     a metric, judge, dataset ... nobody knows     422
+│   ├── UnknownName     a metric, judge, dataset ... not registered   422
 │   ├── BadSettings     configuration or options                     422
 │   └── TooLarge        more than a limit allows                     413
 ├── NothingToEvaluate   valid, but empty                             422, exit 5
@@ -13,14 +13,27 @@ AssayError
 ├── GateFailed          a threshold was missed                       422, exit 1
 ├── BudgetReached       a cap on USD or tokens holds                 402, exit 4
 ├── MissingExtra        an optional part is not installed            501, exit 2
+├── DiskFull            there is no room for what was computed       507, exit 74
 └── Unavailable         a provider or store could not answer         503, retryable
     ├── RateLimited     asked to slow down                           429, retryable
-    └── TimedOut        no answer in time; it may have been paid     504, retryable
+    ├── TimedOut        no answer in time; it may have been paid     504, retryable
+    └── ProviderDown    calls failed one after another; none is made now  503, retryable
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+
+LONGEST_REASON = 300  # characters
+_LINE_END = re.compile(r"\n|\\n")  # the second is a line end inside JSON
+_TRACEBACK = re.compile(r"Traceback \(most recent call last\):?")
+_HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]+")
+# An address of the web is matched first, since its path is kept.
+_PATH = re.compile(
+    r"\b(?!file:)\w+://\S+"
+    r"|(?:\bfile://|(?<![\w./\\]))(?:(?:/|\b[A-Za-z]:[\\/]+|\\\\)[^\s/\\:'\"<>|,;()]+)(?:[/\\]+[^\s/\\:'\"<>|,;()]+)+"
+)
 
 
 class AssayError(Exception):
@@ -37,6 +50,11 @@ class AssayError(Exception):
         return f"{text}; {self.hint}" if self.hint else text
 
 
+def and_more(count: int) -> str:
+    """What stands after the first of several problems: how many others there are."""
+    return f" (and {count} more)" if count else ""
+
+
 class BadInput(AssayError):
     """Something the caller gave does not fit; the same call fails again until it is mended."""
 
@@ -50,8 +68,7 @@ class BadData(BadInput):
 
     def __init__(self, problems: Sequence[str], *, hint: str | None = None) -> None:
         self.problems = tuple(problems)
-        more = f" (and {len(self.problems) - 1} more)" if len(self.problems) > 1 else ""
-        super().__init__(f"{self.problems[0]}{more}", hint=hint)
+        super().__init__(f"{self.problems[0]}{and_more(len(problems) - 1)}", hint=hint)
 
 
 class UnknownName(BadInput):
@@ -148,3 +165,34 @@ class TimedOut(Unavailable):
     """No answer in time. The other side may have done, and charged for, the work."""
 
     code, status = "timed_out", 504
+
+
+class ProviderDown(Unavailable):
+    """Several calls in a row failed, whatever they asked: for a while no call is made, and what waits can wait."""
+
+    code = "provider_down"
+
+
+class DiskFull(AssayError):
+    """There is no room left for what was computed; what was written before is whole."""
+
+    code, status, exit_code = "disk_full", 507, 74
+
+
+def reason_from(error: BaseException | str) -> str:
+    """An exception as the reason of a missing score: one line of 300 characters at the most, fit to be shown to anybody.
+
+    Of a traceback the last line is kept, of an absolute path the last part; control and invisible characters go.
+    """
+    text = str(error) or type(error).__name__
+    before, *tracebacks = _TRACEBACK.split(text)
+    if tracebacks:
+        last = [line for line in _LINE_END.split(tracebacks[-1]) if line.strip(" \"'}")]
+        text = f"{before} {last[-1] if last else ''}"
+    line = " ".join(_HIDDEN.sub(" ", _PATH.sub(_shortened, text)).split())
+    return line if len(line) <= LONGEST_REASON else f"{line[: LONGEST_REASON - 3]}..."
+
+
+def _shortened(path: re.Match[str]) -> str:
+    text = path.group()
+    return text if "://" in text and not text.startswith("file:") else ".../" + re.split(r"[/\\]", text)[-1]

@@ -1,29 +1,101 @@
-"""Files that are either whole or absent: written beside their place, flushed, then moved there."""
+"""Reads files line by line, and writes files that are either whole or absent: flushed beside their place, then moved."""
 
 from __future__ import annotations
 
+import codecs
+import errno
+import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from ragassay.errors import BadData
+from ragassay.errors import BadData, BadSettings, DiskFull, TooLarge
+
+logger = logging.getLogger("ragassay")
+
+MIB = 2**20
+LARGEST_UNPACKED = 2048 * MIB
+LONGEST_LINE = 64 * MIB  # of what users give
+_EXPANSION = 200  # text of a run packs 5 to 20 times
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP)
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Replace ``path`` by ``content`` in one step; a crash leaves the old file or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+@contextmanager
+def write_errors(path: Path) -> Iterator[None]:
+    """The system's errors of writing as ours: DiskFull without room or beyond a quota, BadSettings where it may not."""
     try:
-        with beside.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+        yield
+    except OSError as error:
+        if error.errno in FULL:
+            what = f"no room is left on the disk ({error.strerror})"
+            raise DiskFull(what, where=str(path), hint="make room") from None
+        if error.errno in _REFUSED:
+            raise BadSettings(f"can't be written ({error.strerror})", where=str(path)) from None
+        raise
+
+
+def write_whole(path: Path, content: bytes, *, private: bool = False) -> None:
+    """Replace ``path`` by ``content`` in one step; a crash leaves the old file or the new one.
+
+    ``private``: only its owner may read it. Raises DiskFull, and BadSettings where it may not.
+    """
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with write_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with open(beside, "wb", opener=open_private if private else None) as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)
+
+
+class LineLog:
+    """A file of JSON Lines that only grows, readable by its owner alone. A line is written whole or not at all."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with write_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = open_private(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+
+    def rows(self) -> Iterator[Any]:
+        """The rows so far. What a kill left after the last complete line is cut off, and logged."""
+        content = self._path.read_bytes()
+        whole = content.rfind(b"\n") + 1
+        if whole < len(content):
+            logger.warning("%s: the last line is torn and is left out", self._path)
+            os.ftruncate(self._file, whole)
+        yield from read_lines(self._path)
+
+    def append(self, row: Any) -> None:
+        """Write one row; raises DiskFull, and then nothing of it is kept."""
+        line = orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
+        size = os.fstat(self._file).st_size
+        with write_errors(self._path):
+            try:
+                written = 0
+                while written < len(line):
+                    written += os.write(self._file, line[written:])
+            except OSError:
+                os.ftruncate(self._file, size)
+                raise
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+
+def open_private(path: str | Path, flags: int) -> int:
+    """A descriptor of a file that only its owner may read; a symbolic link is not followed."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
 
 def to_lines(rows: Iterable[Any]) -> bytes:
@@ -31,11 +103,58 @@ def to_lines(rows: Iterable[Any]) -> bytes:
     return b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
 
 
-def read_lines(path: Path) -> Iterator[Any]:
-    """Rows of a JSON Lines file; a damaged line is an error that names it."""
+def most_unpacked(packed: int) -> int:
+    """Bytes that a compressed file of ``packed`` bytes may have when it is unpacked into memory."""
+    return min(LARGEST_UNPACKED, max(LONGEST_LINE, _EXPANSION * packed))
+
+
+def too_large_unpacked(path: Path | str, limit: int) -> TooLarge:
+    """The error where a compressed file, or a pipe, has more than ``limit`` bytes inside."""
+    what = f"holds more than {limit // MIB:,} MiB, the most that is unpacked into memory"
+    return TooLarge(what, where=str(path), hint="unpack it to a file, or split it")
+
+
+def numbered_lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[tuple[int, bytes]]:
+    """Lines with their ends, counted from 1, without the byte order mark with which a file may begin.
+
+    Raises TooLarge for a line of more than ``longest`` bytes; -1: any length.
+    """
     with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                yield orjson.loads(line)
-            except orjson.JSONDecodeError as error:
-                raise BadData([f"{path}:{number}: not JSON ({error})"], hint="the run's folder is damaged") from None
+        number = 0
+        while line := file.readline(longest):
+            number += 1
+            if len(line) == longest and line[-1:] != b"\n":
+                what = f"the line is longer than {longest:,} bytes"
+                raise TooLarge(what, where=f"{path}:{number}", hint="is every row on a line of its own?")
+            yield number, line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+
+
+def read_jsonl(
+    path: Path,
+    parse: Callable[[bytes], Any],
+    refuse: Callable[[int, ValueError], None],
+    longest: int = LONGEST_LINE,
+) -> Iterator[tuple[int, Any]]:
+    """The number of each line that is not blank, and what ``parse`` makes of it.
+
+    A line at which ``parse`` raises ValueError is left out, and its number and the error are handed to ``refuse``.
+    Raises TooLarge for a line of more than ``longest`` bytes.
+    """
+    for number, line in numbered_lines(path, longest):
+        if line.isspace():
+            continue
+        try:
+            value = parse(line)
+        except ValueError as error:
+            refuse(number, error)
+        else:
+            yield number, value
+
+
+def read_lines(path: Path) -> Iterator[Any]:
+    """Rows of a JSON Lines file that ``to_lines`` made; raises BadData for a damaged line."""
+
+    def refuse(number: int, error: ValueError) -> None:
+        raise BadData([f"{path}:{number}: not JSON ({error})"], hint="the run's folder is damaged") from None
+
+    return (row for _, row in read_jsonl(path, orjson.loads, refuse, longest=-1))

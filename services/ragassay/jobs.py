@@ -1,4 +1,4 @@
-"""The use cases of the service: submit, pump, finalize, cancel, tick. The doors are a few lines over these."""
+"""The use cases of the service: submit, work, finalize, cancel, resume, tick. The doors are a few lines over these."""
 
 from __future__ import annotations
 
@@ -7,46 +7,57 @@ import hashlib
 import logging
 import threading
 import uuid
-from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any
 
-import orjson
+from redis.exceptions import RedisError
 
-from ragassay import benchmark, reports
-from ragassay.archive import MOST_LOOKED_AT, Archive, Gating, JobDocument
-from ragassay.documents import ENDED, Job, JobPage, JobStatus, Report, ResultPage, Source
-from ragassay.doorbell import Doorbell
-from ragassay.engine import Tools, evaluate, given_up
-from ragassay.errors import AssayError, BadInput, BudgetReached, Conflict, NotFound, NothingToEvaluate
-from ragassay.metrics import parse
-from ragassay.models import CHUNK_SIZE, Budget, JobSpec, Result, Sample
-from ragassay.seams import Ledger
-from ragassay.stopping import Watch, order, sorted_back
-from ragassay.store.redis import Claim, RedisStore
+from ragassay import runs
+from ragassay.documents import Alert, Job, JobPage, JobStatus, Progress, ResultPage, Source
+from ragassay.engine import given_up
+from ragassay.errors import (
+    AssayError,
+    BadInput,
+    BudgetReached,
+    Conflict,
+    NotFound,
+    NothingToEvaluate,
+    Unavailable,
+    reason_from,
+)
+from ragassay.job_reports import MOST_LOOKED_AT, Gating, JobReports
+from ragassay.ledger import GivenUpLedger, MemoryLedger, ProbingLedger
+from ragassay.models import Budget, JobSpec, Result, Sample
+from ragassay.protocols import Ledger
+from ragassay.queue import Queue
+from ragassay.runs.outage import given_up_text, waiting_text
+from ragassay.runs.provenance import with_tools
+from ragassay.runs.runner import log_start
+from ragassay.store.idempotency import free_key, take_key
+from ragassay.store.job_run import JobRun
+from ragassay.store.job_state import Claim, JobState
+from ragassay.store.protocol import ChunkId, Outcome
+from ragassay.store.redis import RedisStore
 from ragassay.store.redis_ledger import RedisLedger
-from ragassay.strategies.recorded import Recorded
 
 logger = logging.getLogger("ragassay")
-BELLS = 4  # messages of one job that may wait or work at once: many enough for all workers, few enough to be fair
 MOST_ROWS_A_PAGE = 200
-WATCHES = 16  # stop rules that a worker keeps in mind between chunks
-ToolsFor = Callable[[JobSpec, Ledger], Tools]
+MOST_FAILED_FINALIZES, MOST_FINALIZES = 3, 10  # the second counts those that killed their worker too
+SLOTS = 4  # messages of one job that may wait or work at once: many enough for all workers, few enough to be fair
 
 
 class Jobs:
-    """Jobs in Redis. ``tools_for`` plugs an evaluation in; only workers call it, so that the API stays light."""
+    """Jobs in Redis. Only workers make anything of ``factory``, so that the API stays light."""
 
-    def __init__(self, store: RedisStore, doorbell: Doorbell, tools_for: ToolsFor) -> None:
-        self.store, self._doorbell, self._tools_for = store, doorbell, tools_for
-        self.archive = Archive(store)
+    def __init__(self, store: RedisStore, queue: Queue, factory: runs.Factory) -> None:
+        self.store, self._queue = store, queue
+        self.reports = JobReports(store)
+        self._session = runs.Session(factory, self.reports.baseline_rows)
         self._runner: asyncio.Runner | None = None
-        self._evaluation: asyncio.Task[list[Result]] | None = None
+        self._evaluation: asyncio.Task[Outcome] | None = None
         self._broken_off: str | None = None
         self._stopping = False
-        self._watches: OrderedDict[str, Watch] = OrderedDict()
 
     # --- for everybody ----------------------------------------------------------------------------------------
 
@@ -67,15 +78,15 @@ class Jobs:
         """
         asked = "".join(part.model_dump_json() for part in (spec, dataset, gating))
         digest = hashlib.sha256(asked.encode()).hexdigest()
-        if idempotency_key and (known := self.store.remember(idempotency_key, digest)):
+        if idempotency_key and (known := take_key(self.store, idempotency_key, digest)):
             return self.get(known), False
         try:
             job = self._create(spec, dataset, samples, gating, (idempotency_key, digest) if idempotency_key else None)
         except AssayError:
             if idempotency_key:
-                self.store.forget(idempotency_key)
+                free_key(self.store, idempotency_key)
             raise
-        self._ring(job)
+        self._enqueue(job)
         return self.get(job), True
 
     def _create(
@@ -86,65 +97,50 @@ class Jobs:
         gating: Gating,
         idempotency: tuple[str, str] | None,
     ) -> str:
-        self.archive.check_gating(gating)
-        answered = [sample for sample in samples if sample.response]
-        if not answered:
-            raise NothingToEvaluate(
-                "no sample has a response", hint="give each sample an answer, contexts or retrieved ids"
-            )
-        metrics = benchmark.choose(spec, {"default": samples})
-        if not metrics:
-            raise NothingToEvaluate("no default metric has the input it needs", hint="see /v1/metrics")
-        benchmark.plan(spec, metrics)
-        if spec.stop_when is not None:
-            Watch(spec, metrics, ["default"], self.archive.baseline(spec))
-        samples = [samples[place] for place in order(spec, len(samples))]
-        now = datetime.now(UTC)
-        document = JobDocument(
-            spec=spec,
-            metrics=tuple(metric.name for metric in metrics),
-            dataset=dataset,
-            systems={"default": dataset.model_copy(update={"name": "default", "rows": len(answered)})},
-            created_at=now.isoformat(timespec="milliseconds"),
-            gating=gating,
-        )
-        job = uuid.uuid4().hex
-        chunks = {
-            f"default:{n}": samples[n * CHUNK_SIZE : (n + 1) * CHUNK_SIZE]
-            for n in range(-(-len(samples) // CHUNK_SIZE))
-        }
-        created_ms = int(now.timestamp() * 1000)
+        self.reports.check_gating(gating)
+        inputs = runs.recorded(dataset, samples)
+        record = runs.prepare(self._session, spec, inputs, uuid.uuid4().hex)
         self.store.create(
-            job,
-            document.model_dump_json().encode(),
-            chunks,
-            created_ms=created_ms,
-            idempotency=idempotency,
-            one_by_one=spec.stop_when is not None,
-            budget=spec.budget,
+            record, samples, inputs.responses(), gating=gating.model_dump(mode="json"), idempotency=idempotency
         )
-        return job
+        return record.id
 
     def get(self, job: str) -> Job:
         """The job as it stands; raises NotFound."""
-        return self.archive.job(job)
+        state = self.store.state(job)
+        record = state.record
+        return Job(
+            id=job,
+            name=record.spec.name,
+            status=state.status,
+            created_at=record.created_at,
+            started_at=_time(state.started_ms),
+            ended_at=_time(state.changed_ms) if state.ended else None,
+            judge=record.spec.judge,
+            metrics=record.metrics,
+            progress=Progress(rows=state.rows, done=state.rows_done, failed=state.rows_failed),
+            uncertain_calls=state.uncertain_calls,
+            alerts=tuple(Alert(**alert) for alert in state.alerts) if state.ended else (),
+            waiting=_waiting(state),
+            error=state.error or (state.given_up and f"rows were given up: {state.given_up}"),
+        )
 
     def page(self, *, cursor: str | None, limit: int, status: JobStatus | None = None) -> JobPage:
         """Jobs, newest first. With ``status`` a page looks at so many jobs at the most, so it may hold fewer."""
         most = limit if status is None else max(limit, MOST_LOOKED_AT)
-        found = self.store.jobs(before=cursor, limit=most + 1)
+        ids = self.store.jobs(before=cursor, limit=most + 1)
         shown: list[Job] = []
         last = None
-        for last in found[:most]:
+        for last in ids[:most]:
             try:
                 job = self.get(last)
-            except NotFound:  # the list outlives a job's record
+            except (NotFound, Conflict):  # the list outlives a job's record; another version's can't be read
                 continue
             if status in (None, job.status):
                 shown.append(job)
             if len(shown) == limit:
                 break
-        return JobPage(jobs=tuple(shown), next=None if not found or last == found[-1] else last)
+        return JobPage(jobs=tuple(shown), next=None if not ids or last == ids[-1] else last)
 
     def report(self, job: str) -> bytes:
         """The report as JSON; raises NotFound, or Conflict while the job has none."""
@@ -152,25 +148,26 @@ class Jobs:
 
     def results(self, job: str, *, cursor: str | None, limit: int) -> ResultPage:
         """The results that are there, in the dataset's order; raises NotFound when their time is over."""
-        first = _offset(cursor)
-        meta = self.store.meta(job)
-        rows, spec = int(meta["rows"]), JobDocument.model_validate_json(meta["document"]).spec
+        first, state = _offset(cursor), self.store.state(job)
+        record, rows = state.record, state.record.dataset.rows
         page = range(first, min(first + limit, rows))
-        evaluated = {place: n for n, place in enumerate(order(spec, rows)) if place in page}
-        there: dict[int, Result] = {}
-        for number in sorted({n // CHUNK_SIZE for n in evaluated.values()}):
-            there |= dict(enumerate(self.store.results(job, [f"default:{number}"]), number * CHUNK_SIZE))
-        found = [there[evaluated[place]] for place in page if evaluated[place] in there]
-        if not found and first < rows and meta["status"] == b"finished" and spec.stop_when is None:
+        evaluated = {place: n for n, place in enumerate(record.evaluation_order()) if place in page}
+        by_number: dict[int, Result] = {}
+        for number in sorted({n // record.chunk_size for n in evaluated.values()}):
+            results = self.store.results(job, ChunkId("default", number)) or ()
+            by_number |= dict(enumerate(results, number * record.chunk_size))
+        results = [by_number[evaluated[place]] for place in page if evaluated[place] in by_number]
+        if not results and first < rows and state.status == "finished" and record.spec.stop_when is None:
             raise NotFound(f"the results of job {job} were kept for 30 days and are gone", hint="the report holds them")
-        return ResultPage(results=tuple(found), next=str(first + limit) if first + limit < rows else None)
+        return ResultPage(results=tuple(results), next=str(first + limit) if first + limit < rows else None)
 
     def cancel(self, job: str) -> Job:
         """Stop a job: no new call is made for it. A job that has ended can't be cancelled (Conflict)."""
-        before = self.store.turn(job, "cancelled", "queued", "running", "paused", "finalizing")
+        before = self.store.transition_status(job, "cancelled", "queued", "running", "paused", "finalizing")
         if before in ("finished", "failed"):
             raise Conflict(f"job {job} is {before} already")
-        self.store.close(job, self._chunks(job))
+        self._close(job)
+        self._queue.finalize(job)
         return self.get(job)
 
     def resume(self, job: str, budget: Budget) -> Job:
@@ -178,39 +175,41 @@ class Jobs:
         before = self.store.resume(job, budget)
         if before != "paused":
             raise Conflict(f"job {job} is {before}, not paused")
-        self._ring(job)
+        self._enqueue(job)
         return self.get(job)
 
     # --- for workers ------------------------------------------------------------------------------------------
 
-    def pump(self, job: str, bell: int, nonce: str) -> None:
-        """Work on one chunk of a job, then ring again. Delivered at least once, so it claims before it works."""
+    def work(self, job: str, slot: int, nonce: str) -> None:
+        """Work on one chunk of a job, then enqueue the next wake-up. Delivered at least once, so it claims first."""
         claim = None if self._stopping else self.store.claim(job)
         if claim is None:
-            if self.store.is_current(job, bell, nonce):
-                self.store.hush(job, bell)
+            if self.store.is_current(job, slot, nonce):
+                self.store.clear_slot(job, slot)
             return
-        resumes = self.store.resumes(job)
+        state = self.store.state(job)
         try:
-            outcome = self._work(claim)
+            outcome = self._evaluate(claim, state)
         except BudgetReached as reached:
-            self.store.give_back(claim, died=False)
-            self.store.pause(job, reached.message, resumes)
-            self.store.hush(job, bell)
+            self.store.give_back(claim)
+            self.store.pause(job, reached.message, state.resumes)
+            self.store.clear_slot(job, slot)
+            self._queue.finalize(job)
             return
         except (BadInput, NothingToEvaluate) as error:
-            self.store.fail(job, str(error))
-            self.store.close(job, self._chunks(job))
+            self._fail(job, str(error))
             return
-        except Exception:
-            self.store.give_back(claim, died=True)
+        except RedisError:
+            raise  # the lease brings the chunk back
+        except Exception as error:
+            self.store.give_back(claim, why=f"{type(error).__name__}: {reason_from(error)}")
             raise
         if outcome == "last":
-            self._doorbell.finalize(job)
-        elif self.store.is_current(job, bell, nonce):
-            self.store.hush(job, bell)
+            self._queue.finalize(job)
+        elif self.store.is_current(job, slot, nonce):
+            self.store.clear_slot(job, slot)
             if not self._stopping:
-                self._ring(job)
+                self._enqueue(job)
 
     def break_off(self, *, stopping: bool) -> None:
         """Stop the evaluation that is under way, if any, and give its chunk back. For a signal handler or a thread.
@@ -230,44 +229,36 @@ class Jobs:
             self._runner.close()
             self._runner = None
 
-    def _work(self, claim: Claim) -> str:
-        """Evaluate a claimed chunk and commit it; ``stale`` when the claim was lost meanwhile."""
-        document = self._document(claim.job)
-        samples = self.store.samples(claim.job, claim.chunk)
-        system, _, number = claim.chunk.rpartition(":")
-        if number == "0":
-            logger.info("evaluation of %d queries starts: %s, system %s", document.dataset.rows, claim.job, system)
-        ledger = RedisLedger(self.store, claim, cache=document.spec.cache)
-        tools = self._tools_for(document.spec, ledger)
-        plan = benchmark.plan(document.spec, [parse(name) for name in document.metrics])
-        strategy = Recorded(system, {s.query_id: s.response for s in samples if s.response})
+    def _evaluate(self, claim: Claim, state: JobState) -> Outcome:
+        """Evaluate a claimed chunk and commit it; ``stale`` when the claim was lost, or given back to wait."""
+        spec = state.record.spec
+        if claim.number == 0:
+            log_start(state.record, [claim.system])
+        calls = RedisLedger(self.store, claim, cache=spec.cache)
         try:
-            results = self._run(claim, evaluate(samples, strategy, plan, tools))
+            if state.given_up is not None:
+                return self._work(claim, state, GivenUpLedger(calls, given_up_text(state.given_up, spec.give_up_s)))
+            probing = ProbingLedger(calls, state.waiting or "", lambda: self.store.end_wait(claim.job))
+            try:
+                return self._work(claim, state, calls if state.waiting is None else probing)
+            except Unavailable as down:
+                first = state.waiting is None or probing.proved
+                why = str(down) if first else state.waiting or ""
+                wait_s = runs.wait_s(0 if first else state.probes, down.retry_after)
+                if self.store.wait_for_provider(claim, why, wait_s=wait_s, give_up_s=spec.give_up_s) == "given up":
+                    return self._work(claim, state, GivenUpLedger(calls, given_up_text(why, spec.give_up_s)))
+                return "stale"
         except asyncio.CancelledError:
             if self._broken_off:
-                self.store.give_back(claim, died=self._broken_off == "too long")
+                self.store.give_back(claim, why="it took too long" if self._broken_off == "too long" else "")
             return "stale"
-        outcome = self.store.commit(claim, results)
-        if outcome == "kept" and document.spec.stop_when is not None and self._watch(claim.job, document).why:
-            self.store.turn(claim.job, "finalizing", "running")
-            return "last"
-        return outcome
 
-    def _watch(self, job: str, document: JobDocument) -> Watch:
-        """The job's stop rule with all that was committed. A chunk is read once in a process: that stays linear."""
-        watch = self._watches.pop(job, None)
-        if watch is None:
-            spec = document.spec
-            watch = Watch(spec, [parse(name) for name in document.metrics], ["default"], self.archive.baseline(spec))
-        self._watches[job] = watch
-        if len(self._watches) > WATCHES:
-            self._watches.popitem(last=False)
-        while results := list(self.store.results(job, [f"default:{watch.chunks}"])):
-            if watch.update({"default": results}):
-                break
-        return watch
+    def _work(self, claim: Claim, state: JobState, ledger: Ledger) -> Outcome:
+        run = JobRun(self.store, claim.job)
+        run.record = state.record
+        return self._run(claim, runs.work(self._session, run, claim, ledger))
 
-    def _run(self, claim: Claim, evaluation: Coroutine[Any, Any, list[Result]]) -> list[Result]:
+    def _run(self, claim: Claim, evaluation: Coroutine[None, None, Outcome]) -> Outcome:
         """Run an evaluation on this process's one event loop, with the lease kept; cancelled when the lease is lost."""
         if self._runner is None:
             self._runner = asyncio.Runner()
@@ -277,13 +268,13 @@ class Jobs:
         if self._stopping:  # it was asked for before there was anything to break off
             self.break_off(stopping=True)
         try:
-            with self._kept(claim, lambda: loop.call_soon_threadsafe(task.cancel)):
+            with self._lease_kept(claim, lambda: loop.call_soon_threadsafe(task.cancel)):
                 return loop.run_until_complete(task)
         finally:
             self._evaluation = None
 
     @contextmanager
-    def _kept(self, claim: Claim, lost: Callable[[], object]) -> Any:
+    def _lease_kept(self, claim: Claim, lost: Callable[[], object]) -> Iterator[None]:
         """Renew the lease four times in its length, in a thread: scoring keeps the event loop busy."""
         stop = threading.Event()
 
@@ -302,77 +293,84 @@ class Jobs:
             thread.join()
 
     def finalize(self, job: str) -> None:
-        """Recount everything and keep the report. Idempotent: the last step is what makes the job finished."""
-        meta = self.store.meta(job)
-        if meta["status"] != b"finalizing":
-            return
-        document = JobDocument.model_validate_json(meta["document"])
-        report = self._report(job, document)
-        self.store.save_report(job, orjson.dumps(report.model_dump(mode="json"), option=orjson.OPT_APPEND_NEWLINE))
-        self.archive.hold(job, document.gating, report)
-        self.store.turn(job, "finished", "finalizing")
-        reports.log_end(report)
-        self.store.close(job, self._chunks(job))
+        """Recount everything and keep the report. Idempotent: the last step is what makes the job finished.
 
-    def _report(self, job: str, document: JobDocument) -> Report:
-        tools = self._tools_for(document.spec, RedisLedger(self.store, Claim(job, "none", ""), cache=False))
-        manifest = benchmark.manifest(
-            job, document.created_at, document.spec, document.metrics, document.dataset, document.systems, tools
-        )
-        chunks, stopped = self._chunks(job), None
-        if document.spec.stop_when is not None:
-            watch = self._watch(job, document)
-            if watch.why and watch.chunks < len(chunks):
-                left = [sample for chunk in chunks[watch.chunks :] for sample in self.store.samples(job, chunk)]
-                chunks = chunks[: watch.chunks]
-                stopped = benchmark.stopped_early(watch, manifest, {"default": left})
-        results = sorted_back(document.spec, document.dataset.rows, list(self.store.results(job, chunks)))
-        return reports.build(
-            job,
-            document.created_at,
-            benchmark.provenance(manifest),
-            dict.fromkeys(document.systems, results),
-            expected=document.dataset.rows,
-            stopped=stopped,
-        )
+        A paused or cancelled job gets a report of the rows that are done.
+        """
+        state = self.store.state(job)
+        partial = state.status in ("paused", "cancelled") and state.rows_done > 0
+        if state.status != "finalizing" and not partial:
+            return
+        if not partial and self.store.count_finalize(job, "begun") > MOST_FINALIZES:
+            self._fail(job, "the report can't be made: worker crashed repeatedly on it")
+            return
+        try:
+            run = JobRun(self.store, job, partial=partial)
+            run.record = with_tools(state.record, self._session.tools(state.record.spec, MemoryLedger()))
+            report = runs.finish(self._session, run)
+            if not partial:
+                self.reports.check_gates(job, Gating.model_validate(state.gating), report)
+        except (RedisError, Unavailable):
+            raise
+        except Exception as error:
+            if not partial and self.store.count_finalize(job, "failed") >= MOST_FAILED_FINALIZES:
+                self._fail(job, f"the report can't be made: {type(error).__name__}: {reason_from(error)}")
+            raise
+        if not partial:
+            self.store.transition_status(job, "finished", "finalizing")
+            self._close(job)
 
     # --- for the sweeper --------------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Take back what dead workers held, give up chunks that kill them, and ring doorbells that were lost."""
+        """Take back what dead workers held, give up chunks that kill them, and enqueue wake-ups that were lost."""
         for job in self.store.active():
             try:
-                ended = self.store.meta(job)["status"].decode() in ENDED
+                state = self.store.state(job)
             except NotFound:  # its keys were evicted or deleted by hand; the other jobs go on
-                self.store.close(job, ())
+                self.store.close(job)
                 continue
-            if ended:  # whoever ended it died before the last step
-                self.store.close(job, self._chunks(job))
+            except Conflict as unreadable:  # left as it is for the version that wrote it
+                logger.warning("%s", unreadable)
+                continue
+            if state.ended:  # whoever ended it died before the last step
+                self._close(job)
                 continue
             for claim in self.store.sweep(job):
-                if self.store.commit(claim, self._hopeless(claim)) == "last":
-                    self._doorbell.finalize(job)
-            self._ring(job)
+                samples = self.store.samples(job, claim)
+                error = self.store.why_dead(claim)
+                reason = "worker crashed repeatedly on this chunk" + (f": {error}" if error else "")
+                results = given_up(samples, claim.system, state.record.metrics, reason)
+                if self.store.commit(claim, results) == "last":
+                    self._queue.finalize(job)
+            self._enqueue(job)
 
-    def _hopeless(self, claim: Claim) -> list[Result]:
-        samples, system = self.store.samples(claim.job, claim.chunk), claim.chunk.rpartition(":")[0]
-        return given_up(
-            samples, system, self._document(claim.job).metrics, "the worker died on this chunk again and again"
-        )
-
-    def _ring(self, job: str) -> None:
-        finalizing = self.store.meta(job)["status"] == b"finalizing"
-        for bell, nonce in self.store.due_bells(job, bells=BELLS, patience_ms=self.store.lease_ms):
+    def _enqueue(self, job: str) -> None:
+        finalizing = self.store.status(job) == "finalizing"
+        for slot, nonce in self.store.due_slots(job, slots=SLOTS, patience_ms=self.store.lease_ms):
             if finalizing:
-                self._doorbell.finalize(job)
+                self._queue.finalize(job)
             else:
-                self._doorbell.ring(job, bell, nonce)
+                self._queue.enqueue(job, slot, nonce)
 
-    def _document(self, job: str) -> JobDocument:
-        return JobDocument.model_validate_json(self.store.meta(job)["document"])
+    def _fail(self, job: str, error: str) -> None:
+        self.store.fail(job, error)
+        self._close(job)
 
-    def _chunks(self, job: str) -> list[str]:
-        return [f"default:{n}" for n in range(int(self.store.meta(job)["chunks"]))]
+    def _close(self, job: str) -> None:
+        self.store.close(job, self.store.state(job).record.chunks())
+
+
+def _waiting(state: JobState) -> str | None:
+    if state.ended or state.waiting is None or state.waiting_since_ms is None:
+        return None
+    return waiting_text(state.waiting, state.waiting_since_ms / 1000)
+
+
+def _time(milliseconds: int | None) -> str | None:
+    if milliseconds is None:
+        return None
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 def _offset(cursor: str | None) -> int:

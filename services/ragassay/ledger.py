@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 
-from ragassay.errors import BadSettings, BudgetReached
+from ragassay.errors import AssayError, BadSettings, BudgetReached, ProviderDown, Unavailable
 from ragassay.models import Budget, Usage
-from ragassay.seams import Call, Ledger, Reply
+from ragassay.protocols import Call, Ledger, Reply
 
 RAISE_IT = "what is finished is kept; go on with a higher one"
 
@@ -46,7 +47,7 @@ class MemoryLedger:
         self.calls.append(call)
         self.settled[call.id] = reply
 
-    async def release(self, call: Call, spent: Usage) -> None:  # noqa: ARG002 - one sum is enough here
+    async def release(self, call: Call, spent: Usage, *, answered: bool = False) -> None:  # noqa: ARG002 - one sum is enough here
         """Add to ``lost``."""
         self.lost += spent
 
@@ -65,7 +66,7 @@ class DryLedger:
     async def settle(self, call: Call, reply: Reply) -> None:
         """Nothing is ever settled."""
 
-    async def release(self, call: Call, spent: Usage) -> None:
+    async def release(self, call: Call, spent: Usage, *, answered: bool = False) -> None:
         """Nothing is ever open."""
 
 
@@ -86,6 +87,15 @@ class BudgetLedger:
         """As the ledger below, within the budget. Asked again for an open call, the attempt before counts as paid."""
         if known := await self._ledger.reserve(call, estimate):
             return known
+        try:
+            await self._open_call(call, estimate)
+        except AssayError:
+            if not self._lost[call.id]:  # else its earlier attempt is still to be released
+                await self._ledger.release(call, Usage())
+            raise
+        return None
+
+    async def _open_call(self, call: Call, estimate: Usage) -> None:
         if self._budget.usd is not None and estimate.cost_usd is None:
             raise of_unknown_price()
         async with self._changed:
@@ -98,16 +108,15 @@ class BudgetLedger:
                     raise BudgetReached(over, hint=RAISE_IT)
                 await self._changed.wait()
             self._open[call.id] = estimate
-        return None
 
     async def settle(self, call: Call, reply: Reply) -> None:
         """As the ledger below; the bill takes the place of the estimate."""
         await self._ledger.settle(call, reply)
         await self._close(call, reply)
 
-    async def release(self, call: Call, spent: Usage) -> None:
+    async def release(self, call: Call, spent: Usage, *, answered: bool = False) -> None:
         """As the ledger below; an attempt that may have been paid counts with its estimate."""
-        await self._ledger.release(call, spent)
+        await self._ledger.release(call, spent, answered=answered)
         await self._close(call, Reply(text="", waste=spent))
 
     async def _close(self, call: Call, reply: Reply) -> None:
@@ -132,9 +141,84 @@ class ScopedLedger:
         """As the ledger below."""
         await self._ledger.settle(self._scoped(call), reply)
 
-    async def release(self, call: Call, spent: Usage) -> None:
+    async def release(self, call: Call, spent: Usage, *, answered: bool = False) -> None:
         """As the ledger below."""
-        await self._ledger.release(self._scoped(call), spent)
+        await self._ledger.release(self._scoped(call), spent, answered=answered)
 
     def _scoped(self, call: Call) -> Call:
         return call.model_copy(update={"id": f"{self._scope}/{call.id}"})
+
+
+class ProbingLedger:
+    """Another ledger after an outage of the provider: one call is let through, the others wait until it is answered.
+
+    ``answered`` is called once when it is. Where it fails, every ``reserve`` raises ProviderDown, ``why`` its message.
+    """
+
+    def __init__(self, ledger: Ledger, why: str, answered: Callable[[], object] = int) -> None:
+        self._ledger, self._why, self._answered = ledger, why, answered
+        self._turn = asyncio.Lock()
+        self._probe: str | None = None
+        self._failed = False
+        self.proved = False
+
+    async def reserve(self, call: Call, estimate: Usage) -> Reply | None:
+        """As the ledger below, one call at a time until a provider's reply is settled."""
+        if self.proved:
+            return await self._ledger.reserve(call, estimate)
+        if self._probe == call.id:  # asked again: the attempt before came to nothing
+            self._fail()
+            raise ProviderDown(self._why)
+        await self._turn.acquire()
+        reply = None
+        try:
+            reply = None if self._failed else await self._ledger.reserve(call, estimate)
+            if reply is None and not (self._failed or self.proved):
+                self._probe = call.id
+        finally:
+            if self._probe is None:
+                self._turn.release()
+        if self._failed:
+            raise ProviderDown(self._why)
+        return reply
+
+    async def settle(self, call: Call, reply: Reply) -> None:
+        """As the ledger below; the provider answers again."""
+        await self._ledger.settle(call, reply)
+        if call.id == self._probe:
+            self._prove()
+
+    async def release(self, call: Call, spent: Usage, *, answered: bool = False) -> None:
+        """As the ledger below; the call that was let through has failed, unless its refusal was an answer."""
+        await self._ledger.release(call, spent, answered=answered)
+        if call.id == self._probe:
+            self._prove() if answered else self._fail()
+
+    def _prove(self) -> None:
+        self._probe, self.proved = None, True
+        self._turn.release()
+        self._answered()
+
+    def _fail(self) -> None:
+        self._probe, self._failed = None, True
+        self._turn.release()
+
+
+class GivenUpLedger:
+    """Another ledger when a provider is given up: what is settled is returned, any other call raises Unavailable."""
+
+    def __init__(self, ledger: Ledger, why: str) -> None:
+        self._ledger, self._why = ledger, why
+
+    async def reserve(self, call: Call, estimate: Usage) -> Reply:
+        """The settled reply; raises Unavailable where there is none."""
+        if reply := await self._ledger.reserve(call, estimate):
+            return reply
+        await self._ledger.release(call, Usage())
+        raise Unavailable(self._why)
+
+    async def settle(self, call: Call, reply: Reply) -> None:
+        """Nothing is asked, so nothing is ever settled."""
+
+    async def release(self, call: Call, spent: Usage, *, answered: bool = False) -> None:
+        """Nothing is asked, so nothing is ever open."""

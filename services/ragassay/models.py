@@ -1,4 +1,4 @@
-"""The nouns: what a query, a response, a verdict, a score and a bill are, and what a judge and a ledger must do."""
+"""The data models: queries, responses, verdicts, scores, usage, results, and the specification of a run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,25 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from ragassay.limits import LARGEST_GRADE, SMALLEST
+from ragassay.options import (
+    BudgetOptions,
+    IntervalOptions,
+    JobOptions,
+    Option,
+    PerformanceOptions,
+)
 
 Support = Literal["supported", "partly", "contradicted", "not_found"]
 Truth = Literal["agrees", "conflicts", "absent"]
@@ -16,10 +34,12 @@ Covered = Literal["yes", "partly", "no"]
 RelevanceStep = Literal["none", "barely", "partly", "mostly", "full"]
 MissingCause = Literal["no_input", "undefined", "failed"]
 CHUNK_SIZE = 50
-HALF_LIFE_DAYS = 365.0
+LARGEST_NUMBER = 1e100  # of what is computed: squares and sums over many rows stay numbers
+MOST_DOCUMENTS = 1_000_000  # of one query
+YEARS_1_TO_9999 = (-62_135_596_800, 253_402_300_800)  # seconds since 1970
 
 
-class Noun(BaseModel):
+class FrozenModel(BaseModel):
     """Frozen, closed to unknown fields, and free of NaN and infinity."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -46,9 +66,23 @@ def _as_context(value: object) -> object:
     return value
 
 
+def _zero_or_at_least(least: float) -> AfterValidator:
+    """What is nearer to 0 is refused: a number divided by it may be none."""
+
+    def check(value: float) -> float:
+        if 0 < abs(value) < least:
+            raise ValueError(f"should be 0 or at least {least:g}, is the number {value}")
+        return value
+
+    return AfterValidator(check)
+
+
 def seconds(timestamp: str | float) -> float:
-    """Seconds since 1970 of such a number, or of an ISO 8601 date or time, in UTC unless it says otherwise."""
+    """Seconds since 1970 of such a number, or of an ISO 8601 date or time, in UTC unless it has an offset."""
     if not isinstance(timestamp, str):
+        earliest, latest = YEARS_1_TO_9999
+        if not earliest <= timestamp <= latest:
+            raise ValueError(f"{timestamp!r} lies outside the years 1 to 9999; write seconds since 1970")
         return timestamp
     try:
         time = datetime.fromisoformat(timestamp)
@@ -57,32 +91,37 @@ def seconds(timestamp: str | float) -> float:
     return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
+_ALONE = BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)
 Id = Annotated[str, Field(min_length=1), BeforeValidator(_as_text)]
 Context = Annotated[str, BeforeValidator(_as_context)]
-Texts = Annotated[tuple[str, ...], BeforeValidator(_as_list)]
-Contexts = Annotated[tuple[Context, ...] | None, BeforeValidator(lambda v: (v,) if isinstance(v, str) else v)]
-Ids = Annotated[tuple[Id, ...] | None, BeforeValidator(lambda v: (v,) if isinstance(v, str) else v)]
-Count = Annotated[int, Field(ge=0, le=10**12)]
-Amount = Annotated[float, Field(ge=0)]
+Texts = Annotated[tuple[str, ...], Field(max_length=1000), BeforeValidator(_as_list)]
+Contexts = Annotated[Annotated[tuple[Context, ...], Field(max_length=2000)] | None, _ALONE]
+DocumentIds = Annotated[Annotated[tuple[Id, ...], Field(max_length=MOST_DOCUMENTS)] | None, _ALONE]
+Grade = Annotated[float, Field(ge=-LARGEST_GRADE, le=LARGEST_GRADE), _zero_or_at_least(SMALLEST)]
+TokenCount = Annotated[int, Field(ge=0, le=10**12)]
+Milliseconds = Annotated[float, Field(ge=0, le=10**9), _zero_or_at_least(SMALLEST)]
+Dollars = Annotated[float, Field(ge=0, le=10**6), _zero_or_at_least(SMALLEST)]
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+Amount = Annotated[float, Field(ge=0, le=LARGEST_NUMBER), _zero_or_at_least(1 / LARGEST_NUMBER)]
 
 
-class Response(Noun):
-    """What a system under test gave for one query. Latencies in ms, cost in USD; None is unknown, not zero."""
+class Response(FrozenModel):
+    """The output of a system under test for one query. Latencies in ms, cost in USD; None is unknown, not zero."""
 
     answer: str | None = None
     contexts: Contexts = None
-    retrieved_doc_ids: Ids = None
-    retrieved_scores: tuple[float, ...] | None = None
+    retrieved_doc_ids: DocumentIds = None
+    retrieved_scores: tuple[Annotated[float, Field(ge=-1e40, le=1e40)], ...] | None = None
     model: str | None = None
-    input_tokens: Count | None = None
-    output_tokens: Count | None = None
-    cost_usd: Amount | None = None
-    latency_ms: Amount | None = None
-    retrieval_latency_ms: Amount | None = None
-    generation_latency_ms: Amount | None = None
+    input_tokens: TokenCount | None = None
+    output_tokens: TokenCount | None = None
+    cost_usd: Dollars | None = None
+    latency_ms: Milliseconds | None = None
+    retrieval_latency_ms: Milliseconds | None = None
+    generation_latency_ms: Milliseconds | None = None
     route: str | None = None
-    clicks: Ids = None
-    dwell_ms: Amount | None = None
+    clicks: DocumentIds = None
+    dwell_ms: Milliseconds | None = None
     error: str | None = None
     metadata: dict[str, Any] = {}
 
@@ -102,15 +141,15 @@ class Response(Noun):
         return self
 
 
-class Sample(Noun):
-    """One query with what is known to be right, and, once a system has answered, its response."""
+class Sample(FrozenModel):
+    """One query with its ground truth and, once a system has answered, its response."""
 
     query_id: Id
     query: Annotated[str, Field(min_length=1)]
     ground_truth_answer: Texts = ()
     key_facts: Texts = ()
-    relevant_doc_ids: Ids = None
-    relevance_scores: dict[Id, float] | None = None
+    relevant_doc_ids: DocumentIds = None
+    relevance_scores: Annotated[dict[Id, Grade], Field(max_length=MOST_DOCUMENTS)] | None = None
     primary_relevant: Id | None = None
     reference_contexts: Contexts = None
     category: str | None = None
@@ -120,15 +159,15 @@ class Sample(Noun):
     answerable: bool | None = None
     best_route: str | None = None
     retrieval_needed: bool | None = None
-    subtopics: dict[Id, tuple[str, ...]] | None = None
-    doc_timestamps: dict[Id, str | float] | None = None
+    subtopics: Annotated[dict[Id, tuple[str, ...]], Field(max_length=10_000)] | None = None
+    doc_timestamps: Annotated[dict[Id, str | float], Field(max_length=MOST_DOCUMENTS)] | None = None
     labels: dict[str, Any] = {}
     metadata: dict[str, Any] = {}
     response: Response | None = None
 
     @field_validator("query")
     @classmethod
-    def _query_says_something(cls, query: str) -> str:
+    def _query_is_not_blank(cls, query: str) -> str:
         if not query.strip():
             raise ValueError("the query is blank")
         return query
@@ -168,10 +207,10 @@ class Sample(Noun):
         return self.response.retrieved_doc_ids if self.response else None
 
 
-class Score(Noun):
+class Score(FrozenModel):
     """A number, or no number and the reason why. Never NaN."""
 
-    value: float | None = None
+    value: Annotated[float, Field(ge=-LARGEST_NUMBER, le=LARGEST_NUMBER)] | None = None
     reason: str | None = None
     missing: MissingCause | None = None
     details: dict[str, Any] | None = None
@@ -190,7 +229,7 @@ class Score(Noun):
         return cls(reason=reason, missing=cause)
 
 
-class Usage(Noun):
+class Usage(FrozenModel):
     """What calls to a provider spent. A cost of None means that at least one call has no known price."""
 
     calls: Count = 0
@@ -206,17 +245,17 @@ class Usage(Noun):
         return Usage.total((self, other))
 
     @classmethod
-    def total(cls, bills: Iterable[Usage]) -> Usage:
+    def total(cls, usages: Iterable[Usage]) -> Usage:
         """The exact sum, whatever the order."""
-        bills = list(bills)
-        whole = {n: sum(getattr(b, n) for b in bills) for n in cls.model_fields if n not in ("cost_usd", "latency_ms")}
-        costs = [b.cost_usd for b in bills]
+        usages = list(usages)
+        whole = {n: sum(getattr(u, n) for u in usages) for n in cls.model_fields if n not in ("cost_usd", "latency_ms")}
+        costs = [u.cost_usd for u in usages]
         known = [c for c in costs if c is not None]
         cost = math.fsum(known) if len(known) == len(costs) else None
-        return cls(**whole, cost_usd=cost, latency_ms=math.fsum(b.latency_ms for b in bills))
+        return cls(**whole, cost_usd=cost, latency_ms=math.fsum(u.latency_ms for u in usages))
 
 
-class SentenceVerdict(Noun):
+class SentenceVerdict(FrozenModel):
     """One sentence of the answer: do the contexts support it, and does it agree with the ground truth?"""
 
     id: str
@@ -227,7 +266,7 @@ class SentenceVerdict(Noun):
     why: str = ""
 
 
-class FactVerdict(Noun):
+class FactVerdict(FrozenModel):
     """One key fact of the ground truth: does the answer cover it, and where do the contexts hold it?"""
 
     id: str
@@ -237,8 +276,8 @@ class FactVerdict(Noun):
     why: str = ""
 
 
-class Verdict(Noun):
-    """All that a judge says about one sample. What was not asked, or not answered, is None."""
+class Verdict(FrozenModel):
+    """A judge's verdict on one sample. What was not asked, or not answered, is None."""
 
     judge: str
     sentences: tuple[SentenceVerdict, ...] = ()
@@ -253,8 +292,8 @@ class Verdict(Noun):
     suspicious: tuple[str, ...] = ()
 
 
-class Judgement(Noun):
-    """A verdict and its bill; where there is no verdict, why. ``waste`` was paid and could not be used."""
+class Judgement(FrozenModel):
+    """A verdict and its usage; where there is no verdict, why. ``waste`` was paid and could not be used."""
 
     verdict: Verdict | None = None
     reason: str | None = None
@@ -262,7 +301,7 @@ class Judgement(Noun):
     waste: Usage = Usage()
 
 
-class Result(Noun):
+class Result(FrozenModel):
     """All that is known of one query and one system after evaluation; a chunk's results are stored at once."""
 
     query_id: str
@@ -295,21 +334,18 @@ class Result(Noun):
     duration_ms: Amount = 0.0
 
 
-class Price(Noun):
+class Price(FrozenModel):
     """What a model costs, in USD per million tokens."""
 
-    input_per_1m: Amount
-    output_per_1m: Amount
+    input_per_1m: Dollars
+    output_per_1m: Dollars
 
 
-class Budget(Noun):
+class Budget(BudgetOptions, FrozenModel):
     """The most that judge calls may spend. None: no cap."""
 
-    usd: Annotated[float | None, Field(gt=0, description="most that judge calls may cost, in USD")] = None
-    tokens: Annotated[int | None, Field(gt=0, le=10**15, description="most tokens, input and output together")] = None
-
     def over(self, spent: Usage, wanted: Usage) -> str | None:
-        """What ``wanted`` would break after ``spent``; None when it fits. A cost must be known where USD are capped."""
+        """The cap that ``wanted`` would exceed after ``spent``; None when it fits. A cost must be known where USD are capped."""
         if self.usd is not None and spent.cost_usd is None:
             return "the budget in USD can't be kept: some of what is spent has no known price"
         if self.usd is not None and (spent.cost_usd or 0.0) + (wanted.cost_usd or 0.0) > self.usd:
@@ -320,7 +356,23 @@ class Budget(Noun):
         return None
 
 
-class JobSpec(Noun):
+class EvaluationOptions(JobOptions, FrozenModel):
+    """What a specification and the configuration document have in common."""
+
+    prices: Annotated[
+        dict[str, Price],
+        Option(
+            "USD per million tokens, by model: `input_per_1m` and `output_per_1m`",
+            example="prices: {my-model: {input_per_1m: 0.15, output_per_1m: 0.60}}",
+        ),
+    ] = {}
+    budget: Annotated[
+        Budget,
+        Option("the most that judge calls, and answers of built-in systems, may spend; then the run waits"),
+    ] = Budget()
+
+
+class JobSpec(IntervalOptions, PerformanceOptions, EvaluationOptions):
     """Everything that determines an evaluation, apart from the data: the effective configuration of a report.
 
     ``metrics`` None stands for the default ones whose inputs at least one row has. ``prices`` add to, or override,
@@ -328,24 +380,3 @@ class JobSpec(Noun):
     ``graded`` False makes every relevant document count 1. ``stop_when`` ends judging early (``stats.stop_rule``);
     ``baseline`` is what it decides against: a system of the run, or a stored run.
     """
-
-    name: str | None = None
-    metrics: tuple[str, ...] | None = None
-    judge: str = "local"
-    api_base: str | None = None
-    passes: Literal[1, 2] = 1
-    concurrency: Annotated[int, Field(ge=1, le=256)] = 8
-    timeout_s: Annotated[float, Field(gt=0, le=3600)] = 60.0
-    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
-    confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
-    accurate: str = "correctness >= 0.5 else semantic_similarity >= 0.8"
-    graded: bool = True
-    relevant_from: Annotated[float, Field(gt=0)] | None = None
-    max_grade: Annotated[float, Field(gt=0)] = 3.0
-    stop_when: str | None = None
-    baseline: str | None = None
-    half_life_days: Annotated[float, Field(gt=0)] = HALF_LIFE_DAYS
-    max_missing: Annotated[float, Field(ge=0, le=1)] = 0.05
-    prices: dict[str, Price] = {}
-    cache: bool = True
-    budget: Budget = Budget()

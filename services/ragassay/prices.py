@@ -31,12 +31,22 @@ class Prices:
                 return Price(input_per_1m=costs[0] * 1e6, output_per_1m=costs[1] * 1e6)
         return None
 
-    def cost(self, model: str | None, input_tokens: int | None, output_tokens: int | None) -> float | None:
-        """Cost in USD; None when the model, its price or its tokens are unknown."""
+    def cost(
+        self, model: str | None, input_tokens: int | None, output_tokens: int | None, cached_tokens: int = 0
+    ) -> float | None:
+        """Cost in USD; None when the model, its price or its tokens are unknown.
+
+        ``cached_tokens``: those of the input that came from the provider's prompt cache, which have a price of their own.
+        """
         price = self.of(model) if model else None
-        if price is None or input_tokens is None or output_tokens is None:
+        if model is None or price is None or input_tokens is None or output_tokens is None:
             return None
-        return (input_tokens * price.input_per_1m + output_tokens * price.output_per_1m) / 1e6
+        full = (input_tokens * price.input_per_1m + output_tokens * price.output_per_1m) / 1e6
+        row = _bundled().get(model) or _bundled().get(model.partition("/")[2]) or {}
+        listed, reduced = row.get("input_cost_per_token"), row.get("cache_read_input_token_cost")
+        if not cached_tokens or reduced is None or listed is None or abs(listed * 1e6 - price.input_per_1m) > 1e-9:
+            return full  # no reduced price is known, or the configuration set its own
+        return float(full - min(cached_tokens, input_tokens) * (listed - reduced))
 
 
 @cache

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,7 +23,6 @@ class Prompt:
     name: str
     version: str
     text: str
-    meta: Mapping[str, str]
 
     def render(self, **values: object) -> str:
         """The text with every ``{{ slot }}`` filled in. Nothing is escaped: that is for the caller, who knows how.
@@ -41,7 +39,7 @@ class Prompt:
 def load(name: str) -> Prompt:
     """The prompt ``prompts/<name>.md``, for example ``judge/verdict``.
 
-    Front matter (``key: value`` lines between two lines of ``---``) becomes ``meta`` and is no part of the text.
+    Front matter (lines between two lines of ``---`` at its top) is for readers of the file and no part of the text.
     Raises UnknownName with the near matches, NotFound when the installation lacks the prompts.
     """
     return _load(folder("prompts"), name)
@@ -51,11 +49,9 @@ def load(name: str) -> Prompt:
 def _load(place: Path, name: str) -> Prompt:
     path = place / f"{name}.md"
     if not _NAME.fullmatch(name) or not path.is_file():
-        known = [found.relative_to(place).with_suffix("").as_posix() for found in place.rglob("*.md")]
+        known = [file.relative_to(place).with_suffix("").as_posix() for file in place.rglob("*.md")]
         raise UnknownName("prompt", name, known)
     content = path.read_text(encoding="utf-8")  # universal newlines: the version is the same on every system
     front = _FRONT.match(content)
-    lines = front.group(1).splitlines() if front else []
-    meta = {key.strip(): value.strip() for key, found, value in (line.partition(":") for line in lines) if found}
     text = content[front.end() :] if front else content
-    return Prompt(name, hashlib.sha256(content.encode()).hexdigest()[:12], text.strip(), meta)
+    return Prompt(name, hashlib.sha256(content.encode()).hexdigest()[:12], text.strip())

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ragassay.errors import BadSettings, UnknownName
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 T = TypeVar("T")
 
@@ -28,10 +32,6 @@ class Registry(Generic[T]):
             raise BadSettings(f"{self.kind} {name!r} is registered already", hint="choose another name")
         self._things[key] = thing
         return thing
-
-    def register(self, name: str) -> Callable[[T], T]:
-        """The decorator form of ``add``."""
-        return lambda thing: self.add(name, thing)
 
     def get(self, name: str) -> T:
         """The thing of that name; raises UnknownName with the near matches."""
@@ -65,3 +65,18 @@ class Registry(Generic[T]):
             thing = point.load()
             if point.name.lower() not in self._things:
                 self.add(point.name, thing)
+
+
+def run_plugin(path: Path) -> None:
+    """Run a user's Python file, so that what it registers is known; raises BadSettings where it can't be run."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    spec = spec_from_file_location(f"ragassay_plugin_{path.stem}", path)
+    if path.suffix != ".py" or not path.is_file() or spec is None or spec.loader is None:
+        raise BadSettings(f"--import {str(path)!r} is not a Python file", hint="name a file that ends in .py")
+    module = module_from_spec(spec)
+    sys.modules[module.__name__] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # any error in the user's code is one line about that file
+        raise BadSettings(f"--import {str(path)!r}: {type(error).__name__}: {error}") from error

@@ -5,17 +5,16 @@ from __future__ import annotations
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from typing import Literal
 
 from ragassay.documents import (
     Aggregate,
-    Bounds,
     CostPerAccurate,
     Distribution,
     Evaluation,
+    MeanBounds,
     Provenance,
     Refusals,
     Report,
@@ -40,6 +39,7 @@ def build(
     *,
     expected: int,
     stopped: Stopped | None = None,
+    interrupted: Usage = Usage(),  # noqa: B008 - frozen
 ) -> Report:
     """The report on all systems; it is incomplete when a system has fewer results than ``expected``.
 
@@ -60,6 +60,7 @@ def build(
         ),
         provenance=provenance,
         stopped=stopped,
+        interrupted=interrupted,
         systems={name: _watched(one, stopped, name) for name, one in systems.items()},
     )
 
@@ -133,11 +134,11 @@ def aggregate(scores: Sequence[Score], metric: Metric, spec: JobSpec) -> Aggrega
     )
 
 
-def _bounds(total: float, n: int, missing: int, metric: Metric) -> Bounds | None:
+def _bounds(total: float, n: int, missing: int, metric: Metric) -> MeanBounds | None:
     if metric.bounds is None or n == 0:
         return None
     low, high = ((total + missing * end) / n for end in metric.bounds)
-    return Bounds(worst=low, best=high) if metric.better == "higher" else Bounds(worst=high, best=low)
+    return MeanBounds(worst=low, best=high) if metric.better == "higher" else MeanBounds(worst=high, best=low)
 
 
 def distribution(reported: Iterable[float | None]) -> Distribution:
@@ -164,14 +165,18 @@ def _percentile(ordered: Sequence[float], p: float) -> float:
     return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
 
 
+def cost_and_accuracy(row: Result) -> tuple[float, float] | None:
+    """What an answer cost in USD, and whether it is accurate; None where either is unknown."""
+    accurate = row.scores.get("accurate")
+    if row.cost_usd is None or accurate is None or accurate.value is None:
+        return None
+    return row.cost_usd, accurate.value
+
+
 def cost_per_accurate(rows: Sequence[Result], spec: JobSpec) -> CostPerAccurate:
     """Total cost over accurate answers, where both are known, with a bootstrap interval."""
-    pairs = [
-        (row.cost_usd, row.scores["accurate"].value)
-        for row in rows
-        if row.cost_usd is not None and "accurate" in row.scores and row.scores["accurate"].value is not None
-    ]
-    costs, accurate = [c for c, _ in pairs], [a for _, a in pairs if a is not None]
+    pairs = [pair for row in rows if (pair := cost_and_accuracy(row))]
+    costs, accurate = [cost for cost, _ in pairs], [value for _, value in pairs]
     reason = None
     if not any("accurate" in row.scores for row in rows):
         reason = "accurate was not asked for"
@@ -194,26 +199,23 @@ def cost_per_accurate(rows: Sequence[Result], spec: JobSpec) -> CostPerAccurate:
 
 def slices(rows: Sequence[Result], metrics: Sequence[Metric], spec: JobSpec) -> dict[str, dict[str, Slice]]:
     """The rows grouped by category, difficulty and every metadata field that groups them."""
-    fields: dict[str, Callable[[Result], object]] = {
-        "category": lambda r: r.category,
-        "difficulty": lambda r: r.difficulty,
-    }
-    for name in dict.fromkeys(key for row in rows for key in row.metadata):
-        fields.setdefault(f"metadata.{name}", partial(_metadata, name))
-    found = {}
-    for field, value_of in fields.items():
+    keys = dict.fromkeys(key for row in rows for key in row.metadata)
+    groupings = {}
+    for field in ("category", "difficulty", *(f"metadata.{key}" for key in keys)):
         groups: dict[str, list[Result]] = {}
         for row in rows:
-            value = value_of(row)
-            if isinstance(value, str | int | bool):
-                groups.setdefault(str(value), []).append(row)
+            if (value := slice_value(row, field)) is not None:
+                groups.setdefault(value, []).append(row)
         if groups and len(groups) <= min(MOST_SLICES, max(1, len(rows) // 2)):
-            found[field] = {value: _slice(group, metrics, spec) for value, group in sorted(groups.items())}
-    return found
+            groupings[field] = {value: _slice(group, metrics, spec) for value, group in sorted(groups.items())}
+    return groupings
 
 
-def _metadata(name: str, row: Result) -> object:
-    return row.metadata.get(name)
+def slice_value(row: Result, name: str) -> str | None:
+    """What a row has for ``category``, ``difficulty`` or ``metadata.NAME``; None for nothing that groups rows."""
+    key = name.removeprefix("metadata.")
+    value = getattr(row, name) if key == name else row.metadata.get(key)
+    return str(value) if isinstance(value, str | int | bool) else None
 
 
 def _slice(rows: Sequence[Result], metrics: Sequence[Metric], spec: JobSpec) -> Slice:
@@ -259,8 +261,8 @@ def _retrieval(ranks: Sequence[tuple[int, ...]]) -> str:
     """P@5, P@10 and MRR of the queries that have judgments, given the ranks of their relevant results."""
     if not ranks:
         return ""
-    p5, p10 = (sum(rank <= k for found in ranks for rank in found) / k / len(ranks) for k in (5, 10))
-    mrr = math.fsum(1 / found[0] for found in ranks if found) / len(ranks)
+    p5, p10 = (sum(rank <= k for row in ranks for rank in row) / k / len(ranks) for k in (5, 10))
+    mrr = math.fsum(1 / row[0] for row in ranks if row) / len(ranks)
     return f": P@5 {p5:.3f}, P@10 {p10:.3f}, MRR {mrr:.3f}"
 
 
@@ -268,7 +270,7 @@ def unscored(report: Report) -> dict[str, float]:
     """Per metric, the largest share over systems of rows that had the input and got no score because something failed."""
     worst: dict[str, float] = {}
     for one in report.systems.values():
-        for name, found in one.metrics.items():
-            had_input = found.n + found.failed
-            worst[name] = max(worst.get(name, 0.0), found.failed / had_input if had_input else 0.0)
+        for name, metric in one.metrics.items():
+            had_input = metric.n + metric.failed
+            worst[name] = max(worst.get(name, 0.0), metric.failed / had_input if had_input else 0.0)
     return worst

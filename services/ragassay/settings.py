@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, create_model
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from ragassay.errors import BadSettings
+from ragassay.options import JobOptions
+from ragassay.validation import problems
 
 
 class Settings(BaseSettings):
@@ -16,18 +21,17 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="RAGASSAY_", env_file=".env", extra="ignore", frozen=True)
 
-    def __init__(self, **given: Any) -> None:
+    def __init__(self, **values: Any) -> None:
         """Read them; raises BadSettings that names the variable."""
         try:
-            super().__init__(**given)
+            super().__init__(**values)
         except ValidationError as error:
-            first = error.errors()[0]
-            variable = f"RAGASSAY_{'_'.join(map(str, first['loc'])).upper()}"
-            raise BadSettings(f"{variable}: {first['msg'].lower()}, not {first['input']!r}") from None
+            first = problems(error)[0]
+            raise BadSettings(first.what, where=f"RAGASSAY_{first.place.upper()}") from None
 
     home: Path = Field(Path(".ragassay"), description="folder of runs and of the cache")
-    judge: str = Field("local", description="judge that is used when none is named")
-    api_base: str | None = Field(None, description="address of an OpenAI-compatible provider")
+    judge: str = Field(JobOptions.judge, description="judge that is used when none is named")
+    api_base: str | None = Field(JobOptions.api_base, description="address of an OpenAI-compatible provider")
     api_key: str | None = Field(None, description="its key; else the provider's own variable is read", repr=False)
     embeddings: str | None = Field(None, description="a sentence-transformers model, name or folder; default: bundled")
     bootstrap_key: str | None = Field(
@@ -56,6 +60,12 @@ class Settings(BaseSettings):
     )
 
     @property
+    def key_is_for_another_address(self) -> bool:
+        """Is the key that of the environment and the address that of a ``.env`` that happens to lie here?"""
+        named = {name.upper() for name in os.environ}
+        return bool(self.api_base) and "RAGASSAY_API_KEY" in named and "RAGASSAY_API_BASE" not in named
+
+    @property
     def state(self) -> str:
         """The address of the Redis that keeps the jobs."""
         return self.state_url or "redis://127.0.0.1:6379/0"
@@ -66,24 +76,25 @@ class Settings(BaseSettings):
         return self.broker_url or self.state
 
 
-class JobSettings(BaseSettings):
-    """What ``RAGASSAY_<KEY>`` says about an evaluation: it beats the configuration file. Text, checked with the rest."""
-
+class _Variables(BaseSettings):
     model_config = SettingsConfigDict(
         env_prefix="RAGASSAY_", env_file=".env", env_ignore_empty=True, extra="ignore", frozen=True
     )
 
-    judge: str | None = None
-    api_base: str | None = None
-    metrics: str | None = None
-    passes: str | None = None
-    seed: str | None = None
-    accurate: str | None = None
-    max_missing: str | None = None
-    limit: str | None = None
-    confidence: str | None = None
-    alpha: str | None = None
-    concurrency: str | None = None
-    timeout_s: str | None = None
-    cache: str | None = None
-    baseline: str | None = None
+
+def variables(keys: Iterable[str]) -> dict[str, str]:
+    """The text of ``RAGASSAY_<KEY>`` for each of ``keys`` whose variable is set and not empty."""
+    fields: dict[str, Any] = dict.fromkeys(keys, (str | None, None))
+    text: dict[str, str] = create_model("Variables", __base__=_Variables, **fields)().model_dump(exclude_none=True)
+    return text
+
+
+def secrets() -> list[str]:
+    """Values of all environment variables that are named like a key; for taking them out of what others wrote."""
+    named = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD)$")
+    return [value for name, value in os.environ.items() if named.search(name)]
+
+
+def provider_keys() -> list[str]:
+    """Names of the variables that are set and hold a provider's key, such as OPENAI_API_KEY."""
+    return sorted(name for name, value in os.environ.items() if value and name.endswith("_API_KEY"))

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ragassay import embeddings as embedding_models
 from ragassay import llm as language_models
-from ragassay.documents import Source
-from ragassay.embeddings import LocalEmbedder
+from ragassay.documents import Built, Source
+from ragassay.embeddings import LocalEmbedder, unavailable
 from ragassay.engine import Tools
 from ragassay.errors import BadSettings
 from ragassay.judges.local import LocalJudge
-from ragassay.ledger import BudgetLedger, ScopedLedger
+from ragassay.ledger import ScopedLedger
 from ragassay.llm import LLM
-from ragassay.models import Budget, JobSpec
+from ragassay.models import JobSpec
 from ragassay.prices import Prices
-from ragassay.seams import Embedder, Judge, Ledger
+from ragassay.protocols import Embedder, Judge, Ledger
 from ragassay.settings import Settings
-from ragassay.store.ledger import CallCache, FolderLedger
 from ragassay.strategies.answering import Extractive, Generative
 from ragassay.strategies.builtin import Answerer, BuiltIn
+from ragassay.strategies.corpus import Corpus
 from ragassay.strategies.options import SystemConfig
-from ragassay.strategies.retrieval import Corpus, build
+from ragassay.strategies.retrieval import Pipeline, build
 
 if TYPE_CHECKING:
     from ragassay.jobs import Jobs
@@ -35,7 +31,7 @@ if TYPE_CHECKING:
 
 def embedder(settings: Settings) -> tuple[Embedder | None, str]:
     """The embedding model, or None and why there is none."""
-    missing = LocalEmbedder.available(settings.embeddings)
+    missing = unavailable(settings.embeddings)
     return (None, missing) if missing else (LocalEmbedder(settings.embeddings), "")
 
 
@@ -45,11 +41,12 @@ def judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None) -> Jud
         return LocalJudge(embeddings)
     from ragassay.judges.llm import LLMJudge
 
-    llm = LLM(
+    llm = _llm(
         spec.judge.removeprefix("llm:"),
-        api_base=spec.api_base or settings.api_base,
-        api_key=settings.api_key,
+        spec.api_base,
+        settings,
         timeout_s=spec.timeout_s,
+        attempts=spec.attempts,
         concurrency=spec.concurrency,
         seed=spec.seed,
         prices=Prices(spec.prices),
@@ -57,66 +54,74 @@ def judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None) -> Jud
     return LLMJudge(llm, passes=spec.passes)
 
 
-def tools(spec: JobSpec, settings: Settings, ledger: Ledger) -> Tools:
-    """Everything that an evaluation is plugged into."""
-    return Toolbox(settings)(spec, ledger)
+def _llm(model: str, api_base: str | None, settings: Settings, **options: Any) -> LLM:
+    """A model at that address, else at the one of the settings, with the key that may be sent there."""
+    address = api_base or settings.api_base
+    return LLM(model, api_base=address, api_key=api_key(model, address, settings), **options)
 
 
-class Toolbox:
-    """Tools that are made once in a process: models stay loaded and connections open from one chunk to the next."""
+def api_key(model: str, api_base: str | None, settings: Settings) -> str | None:
+    """``RAGASSAY_API_KEY`` where it may be sent; else None, and LiteLLM reads the provider's own variable.
 
-    JUDGES = 8
+    It belongs to ``RAGASSAY_API_BASE``, and where that is not set, to the address that the job names. Without any
+    address it stands in for the missing key of a hosted provider; a server that LiteLLM looks for on this machine
+    never gets it. Raises BadSettings where the key stands in the environment and the address in ``.env``.
+    """
+    if not settings.api_key:
+        return None
+    if settings.key_is_for_another_address and api_base == settings.api_base:
+        raise BadSettings(
+            f"RAGASSAY_API_KEY of the environment would go to {api_base}, which .env names as RAGASSAY_API_BASE",
+            hint="set both in the environment, or both in .env",
+        )
+    if not api_base:
+        return settings.api_key if language_models.missing_keys(model) else None
+    return settings.api_key if api_base.rstrip("/") == (settings.api_base or api_base).rstrip("/") else None
+
+
+class Wiring:
+    """Makes what a session hands out: judges, embedding model, retrievers and answerers, as the settings say."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._made: OrderedDict[str, Tools] = OrderedDict()
 
-    def __call__(self, spec: JobSpec, ledger: Ledger) -> Tools:
-        """The tools for a specification, with its own ledger."""
-        fields = {"judge", "api_base", "passes", "concurrency", "timeout_s", "seed", "prices"}
-        key = spec.model_dump_json(include=fields)
-        made = self._made.pop(key, None) or self._make(spec, ledger)
-        self._made[key] = made
-        if len(self._made) > self.JUDGES:
-            self._made.popitem(last=False)
-        return replace(made, ledger=ledger)
-
-    def _make(self, spec: JobSpec, ledger: Ledger) -> Tools:
+    def tools(self, spec: JobSpec, ledger: Ledger) -> Tools:
+        """Judge, prices and embedding model for a specification."""
         model, why_not = self._embedder
         return Tools(judge(spec, self._settings, model), ledger, Prices(spec.prices), model, why_not)
+
+    def retriever(self, source: Source, tools: Tools) -> Pipeline:
+        """The retriever of a built-in system, its index made or taken from the cache.
+
+        Raises NotFound and BadData on a corpus that can't be read, BadSettings on one that changed since ``source``.
+        """
+        built = _built(source)
+        if built.corpus not in self._corpora:
+            self._corpora[built.corpus] = Corpus.read(Path(built.corpus))
+        corpus = self._corpora[built.corpus]
+        if corpus.digest != built.corpus_digest:
+            raise BadSettings("the corpus changed since the run began", where=built.corpus, hint="start a new run")
+        config = SystemConfig.model_validate(built.configuration)
+        return build(config, corpus, cache=self._settings.home / "cache" / "indexes", embedder=tools.embedder)
+
+    def built_in(self, name: str, source: Source, retriever: Pipeline, tools: Tools) -> BuiltIn:
+        """The built-in system around its retriever, with the calls of its answerer in the tools' ledger."""
+        config = SystemConfig.model_validate(_built(source).configuration)
+        return BuiltIn(name, config, retriever, _answerer(name, config, self._settings, tools))
 
     @cached_property
     def _embedder(self) -> tuple[Embedder | None, str]:
         return embedder(self._settings)
 
-
-def built(systems: Mapping[str, Source], settings: Settings, tools: Tools) -> dict[str, BuiltIn]:
-    """The systems among these that ragassay runs itself, with their indexes made or taken from the cache.
-
-    Raises NotFound and BadData on a corpus that can't be read, BadSettings on one that is not what ``systems`` say.
-    """
-    corpora: dict[str, Corpus] = {}
-    found: dict[str, BuiltIn] = {}
-    for name, source in systems.items():
-        if source.built is None:
-            continue
-        where = source.built.corpus
-        if where not in corpora:
-            corpora[where] = Corpus.read(Path(where))
-        if corpora[where].digest != source.built.corpus_digest:
-            raise BadSettings("the corpus changed since the run began", where=where, hint="start a new run")
-        config = SystemConfig.model_validate(source.built.configuration)
-        retriever = build(config, corpora[where], cache=settings.home / "cache" / "indexes", embedder=tools.embedder)
-        found[name] = BuiltIn(name, config, retriever, _answerer(name, config, settings, tools))
-    return found
+    @cached_property
+    def _corpora(self) -> dict[str, Corpus]:
+        return {}
 
 
-def described(source: Source, system: BuiltIn | None) -> Source:
-    """``source`` with what is known of a built-in system once it is made."""
-    if source.built is None or system is None:
-        return source
-    known = {"models": system.models, "index_bytes": system.retriever.index_bytes}
-    return source.model_copy(update={"built": source.built.model_copy(update=known)})
+def _built(source: Source) -> Built:
+    if source.built is None:
+        raise BadSettings(f"{source.name} is not a built-in system")
+    return source.built
 
 
 def _answerer(name: str, config: SystemConfig, settings: Settings, tools: Tools) -> Answerer | None:
@@ -124,10 +129,10 @@ def _answerer(name: str, config: SystemConfig, settings: Settings, tools: Tools)
         return None
     if config.answer == "extractive":
         return Extractive()
-    llm = LLM(
+    llm = _llm(
         config.answer.model,
-        api_base=config.answer.api_base or settings.api_base,
-        api_key=settings.api_key,
+        config.answer.api_base,
+        settings,
         timeout_s=config.timeout_s,
         concurrency=config.in_flight,
         parameters=config.answer.parameters,
@@ -138,30 +143,17 @@ def _answerer(name: str, config: SystemConfig, settings: Settings, tools: Tools)
 
 def jobs_for(settings: Settings, *, patient: bool = True) -> Jobs:
     """The use cases of the service. Opens no connection yet; to be made after a fork, not before."""
-    from ragassay.doorbell import CeleryDoorbell
     from ragassay.jobs import Jobs
+    from ragassay.queue import CeleryQueue
     from ragassay.store.redis import RedisStore
 
     store = RedisStore(settings.state, lease_s=settings.lease_s, patient=patient)
-    return Jobs(store, CeleryDoorbell(settings.broker), Toolbox(settings))
+    return Jobs(store, CeleryQueue(settings.broker), Wiring(settings))
 
 
 def warm_up(settings: Settings) -> None:
     """Import the libraries behind judges and embeddings; takes seconds. Runs no model, so a worker may fork after it."""
     if settings.preload != "nothing":
         language_models.warm_up()
-    if settings.preload == "all" and LocalEmbedder.available(settings.embeddings) is None:
+    if settings.preload == "all" and unavailable(settings.embeddings) is None:
         embedding_models.warm_up()
-
-
-@contextmanager
-def folder_ledger(run_folder: Path, settings: Settings, spec: JobSpec) -> Iterator[Ledger]:
-    """The ledger of a run in a folder, with the cache of earlier runs' calls and the budget where they are wanted."""
-    cache = CallCache(settings.home / "cache" / "calls.sqlite") if spec.cache else None
-    ledger = FolderLedger(run_folder / "calls.jsonl", run=run_folder.name, cache=cache)
-    try:
-        yield ledger if spec.budget == Budget() else BudgetLedger(ledger, spec.budget, ledger.spent)
-    finally:
-        ledger.close()
-        if cache:
-            cache.close()

@@ -24,13 +24,13 @@ def server(redis):
 @pytest.fixture
 def served(server):
     server.jobs.store.redis.flushall()
-    server.bells.rung.clear()
+    server.queue.sent.clear()
     return server
 
 
 @pytest.fixture
 def worker(served):
-    """Answers the bells in a thread, as a worker process would."""
+    """Answers the slots in a thread, as a worker process would."""
     stop = threading.Event()
 
     def work():

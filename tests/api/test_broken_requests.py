@@ -57,7 +57,7 @@ BODIES = {
     "a file of the server": (body('"data": "/etc/passwd"'), 422, "the service reads no file of a caller's"),
     "systems by their paths": (body('"systems": {"a": "a.jsonl"}'), 422, "the service reads no file of a caller's"),
     "a file to write": (body('"output": ["report.json"]'), 422, "the service writes no file for a caller"),
-    "how a file is read": (body('"map": {"query": "q"}'), 422, "no file of a caller's, so this says nothing"),
+    "how a file is read": (body('"map": {"query": "q"}'), 422, "the service reads no file of a caller's"),
     "a plug-in": (body('"import": "mine.py"'), 422, "the service runs no code of a caller's"),
     "a key outside its section": (body('"cache": false'), 422, "unknown key 'cache'"),
     # options
@@ -68,7 +68,7 @@ BODIES = {
     "a negative seed": (body('"seed": -1'), 422, "seed: should be at least 0"),
     "a fraction as seed": (body('"seed": 1.5'), 422, "seed: should be a whole number"),
     "a flag as number": (body('"performance": {"cache": 1}'), 422, "performance.cache: should be true or false"),
-    "certainty": (body('"statistics": {"confidence": 1}'), 422, "statistics.confidence: should be less than 1"),
+    "certainty": (body('"statistics": {"confidence": 1}'), 422, "statistics.confidence: should be at most 0.9999"),
     "more than all": (body('"max_missing": 1.1'), 422, "max_missing: should be at most 1"),
     "a flag as price": (body('"prices": {"m": {"input_per_1m": true, "output_per_1m": 1}}'), 422, "prices.m.input_per_1m"),
     "three passes": (body('"passes": 3'), 422, "passes"),
@@ -84,7 +84,7 @@ BODIES = {
     "a judge of blanks": (body('"judge": " "'), 422, "not the name of a model"),
     "too many calls at once": (body('"performance": {"concurrency": 33}'), 422, "should be at most 32, the operator's"),
     "a timeout of a year": (body('"performance": {"timeout_s": 121}'), 422, "should be at most 120, the operator's"),
-    "an unknown key of a section": (body('"statistics": {"alfa": 0.1}'), 422, "statistics.alfa: is unknown"),
+    "an unknown key of a section": (body('"statistics": {"alfa": 0.1}'), 422, "unknown key statistics.alfa; did you mean alpha?"),
     "a gate that is none": (body('"gates": [{"metric": "mrr"}]'), 422, "the gate on mrr has no threshold"),
     "a gate that nobody can read": (body('"gates": [{"mrr": "good"}]'), 422, "gate mrr: can't read 'good'"),
     "a gate on nothing known": (body('"gates": [{"mrrr": ">= 0.5"}]'), 422, "unknown metric 'mrrr'"),
@@ -103,20 +103,30 @@ BODIES = {
 def test_a_broken_body_is_answered_with_a_problem_that_says_what(served, name):
     content, status, said = BODIES[name]
     answer = served.http.post("/v1/jobs", content=content, headers=JSON)
-    found = problem(answer, status)
-    assert said in found["detail"] + (found.get("where") or "")
+    document = problem(answer, status)
+    assert said in document["detail"] + (document.get("where") or "")
     assert served.http.get("/v1/jobs").json() == {"jobs": [], "next": None}
-    assert served.bells.rung == []
+    assert served.queue.sent == []
 
 
 def test_every_bad_row_and_option_is_named_up_to_twenty(served):
     samples = [{"query": "", "cost_usd": -1} for _ in range(30)]
-    found = problem(served.http.post("/v1/jobs", json={"samples": samples}), 422)
-    assert found["problems"][0] == "samples: row 1: query: is empty"
-    assert found["problems"][1] == "samples: row 1: cost_usd: should be at least 0, is the number -1"
-    assert found["problems"][-1] == "... and 40 more"  # 30 rows x 2 findings, less 20
+    document = problem(served.http.post("/v1/jobs", json={"samples": samples}), 422)
+    assert document["problems"][0] == "samples: row 1: query: is empty"
+    assert document["problems"][1] == "samples: row 1: cost_usd: should be at least 0, is the number -1"
+    assert document["problems"][-1] == "... and 40 more"  # 30 rows x 2 findings, less 20
     two = problem(served.http.post("/v1/jobs", json={"samples": rows(1), "seed": -1, "passes": 0}), 422)
     assert len(two["problems"]) == 2
+
+
+def test_a_rule_that_can_not_be_read_is_named_with_its_place(served):
+    for key, value, where in (
+        ("metrics", ["mrr", "ndgc@10"], "metrics[1]"),
+        ("accurate", "sometimes", "accurate"),
+        ("stop_when", "soon", "stop_when"),
+    ):
+        answer = served.http.post("/v1/jobs", json={"samples": rows(1), key: value})
+        assert problem(answer, 422)["where"] == where
 
 
 def test_a_suggestion_comes_with_a_misspelt_name(served):
@@ -189,8 +199,8 @@ def test_a_method_that_a_route_lacks_is_refused_with_those_it_has(served):
     ],
 )
 def test_a_body_that_is_no_plain_json_by_its_headers_is_refused(served, headers):
-    found = problem(served.http.post("/v1/jobs", content=body(""), headers=headers), 415)
-    assert found["where"] in ("Content-Type", "Content-Encoding")
+    document = problem(served.http.post("/v1/jobs", content=body(""), headers=headers), 415)
+    assert document["where"] in ("Content-Type", "Content-Encoding")
 
 
 @pytest.mark.parametrize("key", ["", "a b", "k" * 256, "schlüssel", "\x7f"])
@@ -201,15 +211,15 @@ def test_an_idempotency_key_is_plain_text(served, key):
 
 def test_a_body_above_the_limit_is_refused_in_one_line_that_says_what_to_do(served):
     content = body('"name": "' + "n" * 2_000_000 + '"')
-    found = problem(served.http.post("/v1/jobs", content=content, headers=JSON), 413)
-    assert "2,000,000 bytes" in found["detail"]
-    assert "ragassay evaluate" in found["hint"]
+    document = problem(served.http.post("/v1/jobs", content=content, headers=JSON), 413)
+    assert "2,000,000 bytes" in document["detail"]
+    assert "ragassay evaluate" in document["hint"]
 
 
 def test_the_limit_holds_for_a_body_of_unknown_length(served):
     pieces = (b" " * 100_000 for _ in range(50))
-    found = problem(served.http.post("/v1/jobs", content=pieces, headers=JSON), 413)
-    assert found["code"] == "too_large"
+    document = problem(served.http.post("/v1/jobs", content=pieces, headers=JSON), 413)
+    assert document["code"] == "too_large"
 
 
 def test_a_body_of_exactly_the_limit_is_read(redis):
@@ -240,6 +250,55 @@ def test_a_body_that_never_ends_is_given_up(served, monkeypatch):
         assert raw.recv(4096).startswith(b"HTTP/1.1 408")
 
 
+HALF = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
+
+
+@pytest.mark.parametrize("before", [b"", HALF + b"\r\n"], ids=["first request", "after another request"])
+def test_headers_that_never_end_close_the_connection(served, monkeypatch, before):
+    monkeypatch.setattr("ragassay.api.server.HEADERS_WITHIN_S", 0.3)
+    host, port = served.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as raw:
+        if before:
+            raw.sendall(before)
+            assert raw.recv(4096).startswith(b"HTTP/1.1 200")
+        raw.sendall(HALF)
+        assert closed_within(raw, 3, dripping=b"X: y\r\n"), "a little now and then keeps uvicorn's own limit away"
+
+
+def closed_within(raw, seconds, *, dripping):
+    """Did the server close the connection, to which we kept sending a little?"""
+    raw.settimeout(0.05)
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        try:
+            raw.sendall(dripping)
+            if not raw.recv(1):
+                return True
+        except TimeoutError:
+            continue
+        except ConnectionError:
+            return True
+    return False
+
+
+def test_a_connection_that_sends_nothing_is_closed(served, monkeypatch):
+    monkeypatch.setattr("ragassay.api.server.HEADERS_WITHIN_S", 0.1)
+    host, port = served.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=3) as raw:
+        assert raw.recv(1) == b""
+
+
+def test_a_slow_body_may_take_longer_than_headers(served, monkeypatch):
+    monkeypatch.setattr("ragassay.api.server.HEADERS_WITHIN_S", 0.1)
+
+    def pieces():
+        for character in body(""):
+            time.sleep(0.5 / len(body("")))
+            yield character.encode()
+
+    assert served.http.post("/v1/jobs", content=pieces(), headers=JSON).status_code == 202
+
+
 def test_a_client_that_goes_away_leaves_the_server_well(served):
     host, port = served.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=10) as raw:
@@ -261,5 +320,5 @@ def test_hostile_bodies_within_the_limit_are_dealt_with_in_seconds(served):
     twice = '{"samples": [{"query": "q", ' + ", ".join(f'"k{n}": 1' for n in [*many, 59999]) + "}]}"
     for content in [*map(json.dumps, hostile), twice]:
         began = time.process_time()
-        assert served.http.post("/v1/jobs", content=content, headers=JSON).status_code in (202, 400, 422)
+        assert served.http.post("/v1/jobs", content=content, headers=JSON).status_code in (202, 400, 413, 422)
         assert time.process_time() - began < 8

@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from api_server import rows, serving
-from ragassay.data.inline import load_rows
+from polling import until
+from ragassay.data.load import load_rows
 from ragassay.errors import BadData
 from ragassay.settings import Settings
 from redis_server import RedisServer, free_port
@@ -55,6 +56,30 @@ def test_a_submitted_file_gives_the_report_that_evaluate_gives(cli, data, worker
     assert json.loads(sent)["provenance"]["dataset"]["name"] == "rivers"
 
 
+def test_who_follows_a_job_sees_what_it_waits_for_and_since_when(cli, data, served):
+    job = json.loads(cli("submit", data, "--json", "--metrics", METRICS)[1])["id"]
+    meta = {"waiting": "the provider failed (500)", "waiting_since_ms": 1_790_000_000_000}
+    served.jobs.store.redis.hset(served.jobs.store.key(job, "meta"), mapping=meta)
+    code, out, _ = cli("status", job)
+    assert (code, "waiting:         the provider failed (500); since 2026-09-21 14:13:20 UTC\n" in out) == (0, True)
+    served.http.post(f"/v1/jobs/{job}/cancel")
+    assert "waiting" not in cli("status", job)[1]
+
+
+def test_no_command_sends_control_characters_of_a_job_to_the_terminal(cli, served, tmp_path):
+    hostile = "a\x1b]52;c;aGk=\x07\rb\x7f\x9b2J\u202e"
+    samples = [{**row, "answer": hostile, "category": hostile, "metadata": {hostile: 1}} for row in rows(2)]
+    gate = {"metric": "mrr", "min": 1.0, "slice": f"category={hostile}"}
+    job = served.submit(samples, name=hostile, metrics=["mrr"], gates=[gate])["id"]
+    served.work()
+    _, lines, _ = cli("results", job)
+    assert [json.loads(line)["answer"] for line in lines.splitlines()] == [hostile] * 2
+    for command in (("status", job), ("status", job, "--json"), ("report", job), ("results", job), ("status", hostile)):
+        _, out, err = cli(*command)
+        assert re.findall("[^\n -~]", out + err) == [], command
+    assert "name:            a\\u001b]52" in cli("status", job)[1]
+
+
 def test_submit_prints_the_id_alone_and_the_other_commands_take_it(cli, data, served):
     code, out, err = cli("submit", data, "--metrics", METRICS, "--name", "nightly")
     job = out.strip()
@@ -90,8 +115,7 @@ def test_a_job_is_cancelled(cli, data, served):
 
 def test_waiting_for_a_job_that_is_cancelled_ends_with_3(cli, data, served):
     def cancel():
-        while not (jobs := served.http.get("/v1/jobs").json()["jobs"]):
-            time.sleep(0.02)
+        jobs = until(lambda: served.http.get("/v1/jobs").json()["jobs"])
         served.http.delete(f"/v1/jobs/{jobs[0]['id']}")
 
     thread = threading.Thread(target=cancel)
@@ -104,8 +128,7 @@ def test_waiting_for_a_job_that_is_cancelled_ends_with_3(cli, data, served):
 
 def test_waiting_for_a_job_that_its_budget_has_paused_ends_with_4(cli, data, served):
     def pause():
-        while not (jobs := served.http.get("/v1/jobs").json()["jobs"]):
-            time.sleep(0.02)
+        jobs = until(lambda: served.http.get("/v1/jobs").json()["jobs"])
         store = served.jobs.store
         store.redis.hset(store.key(jobs[0]["id"], "meta"), "status", "running")
         store.pause(jobs[0]["id"], "the budget of 1 USD is reached", 0)
@@ -123,12 +146,14 @@ def test_every_option_reaches_the_job(cli, tmp_path, worker):
     path.write_text("frage,answer,relevant_doc_ids,retrieved_doc_ids\nA?,a,1,1|1\nB?,b,2,2\nC?,c,3,3\n")
     options = ["--map", "query=frage", "--duplicates", "keep_first", "--limit", "2", "--format", "csv"]
     options += ["--accurate", "correctness >= 0.9", "--max-missing", "0.5", "--no-cache", "--judge", "local"]
+    options += ["--name", "rivers", "-j", "2", "--budget-tokens", "5000", "--seed", "0"]
     code, out, err = cli("submit", path, "--wait", "--json", "--metrics", "mrr", *options)
     assert code == 0, err
     provenance = json.loads(out)["provenance"]
     assert provenance["dataset"]["rows"] == 2
     used = provenance["configuration"]
     assert (used["accurate"], used["max_missing"], used["cache"]) == ("correctness >= 0.9", 0.5, False)
+    assert (used["name"], used["concurrency"], used["budget"]["tokens"]) == ("rivers", 2, 5000)
 
 
 def test_submit_says_the_job_as_json(cli, data):
@@ -141,8 +166,8 @@ def test_submit_says_the_job_as_json(cli, data):
         (["submit", "nope.jsonl"], 2, "there is no such file"),
         (["submit", "rivers.jsonl", "--metrics", "mrrr"], 2, "did you mean mrr"),
         (["submit", "rivers.jsonl", "--metrics", ""], 2, "no metric is asked for"),
-        (["submit", "rivers.jsonl", "--seed", "-1"], 2, "--seed: should be greater than or equal to 0"),
-        (["submit", "rivers.jsonl", "--limit", "0"], 2, "--limit: should be greater than or equal to 1"),
+        (["submit", "rivers.jsonl", "--seed", "-1"], 2, "--seed: should be at least 0"),
+        (["submit", "rivers.jsonl", "--limit", "0"], 2, "--limit: should be at least 1"),
         (["submit", "rivers.jsonl", "--judge", "http://x/y"], 2, "judge: 'http://x/y' is not the name of a model"),
         (["submit", "rivers.jsonl", "-o", "r.json"], 2, "add --wait"),
         (["submit", "rivers.jsonl", "--wait", "-o", "r.xyz"], 2, "xyz"),
@@ -203,7 +228,7 @@ def test_a_server_that_is_none_of_ours_is_noticed(cli):
         thread.start()
         code, _, err = cli("status", "x", "--server", f"http://127.0.0.1:{server.server_port}")
         thread.join()
-    assert (code, "answers 502, and not as a ragassay service does" in err) == (3, True)
+    assert (code, "responded 502, but not as a ragassay service does" in err) == (3, True)
 
 
 def test_an_answer_that_was_lost_makes_no_second_job(cli, data, served):
@@ -242,8 +267,7 @@ def test_waiting_outlives_a_restart_of_redis(cli, data, monkeypatch):
     with RedisServer() as redis, serving(redis.url) as served:
 
         def trouble():
-            while not served.bells.rung:
-                time.sleep(0.02)
+            until(lambda: served.queue.sent)
             time.sleep(0.4)
             redis.kill()
             time.sleep(1.2)

@@ -6,8 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from api_server import problem, rows, serving
-from ragassay.doorbell import CeleryDoorbell
 from ragassay.jobs import Jobs
+from ragassay.queue import CeleryQueue
+from ragassay.store.idempotency import free_key, take_key
 from ragassay.store.redis import RedisStore
 from redis_server import RedisServer, free_port
 
@@ -25,7 +26,7 @@ def test_the_same_key_and_body_give_the_same_job(served):
     assert again.headers["location"] == first.headers["location"]
     assert again.headers["idempotent-replayed"] == "true"
     assert len(served.http.get("/v1/jobs").json()["jobs"]) == 1
-    assert len(served.bells.rung) == 1
+    assert len(served.queue.sent) == 1
     served.work()
     assert post(served, "abc", rows(2), name="n").json()["status"] == "finished"
 
@@ -45,9 +46,9 @@ def test_a_key_whose_body_was_refused_is_free_again(served):
 
 def test_while_a_job_is_being_made_the_same_key_has_to_wait(served):
     digest = "0" * 64
-    assert served.jobs.store.remember("abc", digest) is None
+    assert take_key(served.jobs.store, "abc", digest) is None
     problem(post(served, "abc", rows(1)), 422)  # being made of another body
-    served.jobs.store.forget("abc")
+    free_key(served.jobs.store, "abc")
     made = served.jobs.store.create
     seen = []
 
@@ -80,16 +81,16 @@ def test_twenty_threads_with_one_key_make_one_job(served):
 
 def test_the_key_is_kept_with_the_job_or_not_at_all(served):
     """A crash right after the job was saved must not leave a key that makes another one."""
-    rung = served.jobs._ring
+    enqueue = served.jobs._enqueue
 
     def crash(job):
         raise KeyError(job)
 
-    served.jobs._ring = crash
+    served.jobs._enqueue = crash
     try:
         problem(post(served, "abc", rows(1)), 500)
     finally:
-        served.jobs._ring = rung
+        served.jobs._enqueue = enqueue
     (made,) = served.http.get("/v1/jobs").json()["jobs"]
     again = post(served, "abc", rows(1))
     assert (again.status_code, again.json()["id"]) == (202, made["id"])
@@ -126,9 +127,9 @@ def test_saving_a_job_twice_leaves_each_chunk_once(served):
 
 
 def test_a_broker_that_is_away_costs_no_job(redis, caplog):
-    """The job is saved; the sweeper rings for it later."""
-    bell = CeleryDoorbell(f"redis://127.0.0.1:{free_port()}/0")
-    jobs = Jobs(RedisStore(redis.url, patient=False), bell, None)
+    """The job is saved; the sweeper enqueues it later."""
+    slot = CeleryQueue(f"redis://127.0.0.1:{free_port()}/0")
+    jobs = Jobs(RedisStore(redis.url, patient=False), slot, None)
     with serving(redis.url, jobs=jobs) as served:
         job = served.submit(rows(1), metrics=["mrr"])["id"]
         assert served.http.get(f"/v1/jobs/{job}").json()["status"] == "queued"
@@ -168,5 +169,5 @@ def test_a_full_redis_takes_no_job_and_says_so():
         ]  # 200 kB, can't be packed
         answers = [served.http.post("/v1/jobs", json={"samples": big}) for _ in range(12)]
         assert answers[0].status_code == 202
-        assert "Redis takes nothing now" in problem(answers[-1], 503)["detail"]
+        assert "Redis refuses writes now" in problem(answers[-1], 503)["detail"]
         assert any("70 %" in warning for warning in served.jobs.store.check())

@@ -85,8 +85,8 @@ def test_a_missed_gate_is_an_alert_of_the_job_and_an_error_in_the_log(served, ca
 
 def test_a_job_whose_gates_pass_has_no_alert(served, caplog):
     job = done(served, made(), gates=[{"mrr": ">= 0.7"}])
-    found = served.http.get(f"/v1/jobs/{job}").json()
-    assert (found["status"], found["alerts"], caplog.records) == ("finished", [], [])
+    state = served.http.get(f"/v1/jobs/{job}").json()
+    assert (state["status"], state["alerts"], caplog.records) == ("finished", [], [])
     assert served.http.get(f"/v1/jobs/{job}/gates").json()["passed"] is True
 
 
@@ -102,18 +102,18 @@ def test_gates_are_checked_once_however_often_a_job_is_finalized(served, caplog)
 
 
 def test_rows_without_a_score_never_pass_a_gate(served):
-    """Two of ten rows have no ground truth: what is left would pass, the gate asks for 95 % of the rows."""
+    """Two of ten rows have no ground truth: what is left would pass, the gate requires 95 % of the rows."""
     samples = made()
     for row in samples[:2]:
         del row["ground_truth_answer"]
     job = done(served, samples, metrics=["completeness"], gates=[{"completeness": ">= 0.5"}])
     (alert,) = served.http.get(f"/v1/jobs/{job}").json()["alerts"]
     assert (alert["value"], alert["threshold"]) == (1.0, 0.5)
-    assert alert["reason"] == "completeness: 8 of 10 rows have a score (80.0%), the gate asks for 95.0%"
+    assert alert["reason"] == "completeness: 8 of 10 rows have a score (80.0%), the gate requires 95.0%"
 
 
 def test_a_job_shows_no_more_alerts_than_anybody_reads(served, monkeypatch):
-    monkeypatch.setattr("ragassay.archive.MOST_ALERTS", 2)
+    monkeypatch.setattr("ragassay.job_reports.MOST_ALERTS", 2)
     samples = [{**row, "category": f"river {n}"} for n, row in enumerate(made(5))]
     job = done(served, samples, gates=[{"metric": "mrr", "min": 1.1, "slice": "category"}])
     alerts = served.http.get(f"/v1/jobs/{job}").json()["alerts"]
@@ -128,11 +128,15 @@ def test_a_drop_is_measured_from_an_earlier_job(served, named):
     worse = [{**row, "retrieved_doc_ids": sorted(row["retrieved_doc_ids"])} for row in made()]  # d-other is first
     gates = [{"metric": "mrr", "max_drop": 0.1}, {"metric": "recall@5", "max_drop": 0.1}]
     second = done(served, worse, gates=gates, baseline=named.format(first))
-    found = GateReport.model_validate(served.http.get(f"/v1/jobs/{second}/gates").json())
-    assert (found.baseline, found.passed) == (first, False)
-    missed, passed = found.results
+    checked = GateReport.model_validate(served.http.get(f"/v1/jobs/{second}/gates").json())
+    assert (checked.baseline, checked.passed) == (first, False)
+    missed, passed = checked.results
     assert (missed.baseline, missed.value, missed.drop, missed.cause) == (0.75, 0.5, 0.25, "threshold")
     assert (passed.drop, passed.cause) == (0.0, "met")
+    assert checked.cautions[0].startswith("not the same dataset: ")  # its responses are other ones
+    compared = served.http.post("/v1/comparisons", json={"jobs": [first, second], "metrics": ["mrr"]}).json()
+    shown = compared["pairs"][0]["metrics"]["mrr"]["interval"]
+    assert (missed.interval.low, missed.interval.high) == (-shown["high"], -shown["low"])
 
 
 @pytest.mark.parametrize(
@@ -150,9 +154,9 @@ def test_a_baseline_that_is_none_is_refused_at_once(served, baseline, status, sa
     for name, job in names.items():
         baseline = baseline.replace(name, job)
     body = {"samples": made(), "gates": [{"metric": "mrr", "max_drop": 0.1}], "baseline": baseline}
-    found = problem(served.http.post("/v1/jobs", json=body), status)
-    assert said in found["detail"]
-    assert found["where"] == "baseline"
+    document = problem(served.http.post("/v1/jobs", json=body), status)
+    assert said in document["detail"]
+    assert document["where"] == "baseline"
     assert len(served.http.get("/v1/jobs").json()["jobs"]) == 2
 
 
@@ -161,9 +165,9 @@ def test_a_baseline_that_is_gone_when_it_is_needed_is_an_alert_and_the_job_finis
     second = served.submit(made(), metrics=METRICS, gates=[{"metric": "mrr", "max_drop": 0.1}], baseline=first)["id"]
     served.jobs.store.redis.delete(f"ra:{{{first}}}:report", f"ra:{{{first}}}:meta")
     served.work()
-    found = served.http.get(f"/v1/jobs/{second}").json()
-    assert found["status"] == "finished"
-    (alert,) = found["alerts"]
+    state = served.http.get(f"/v1/jobs/{second}").json()
+    assert state["status"] == "finished"
+    (alert,) = state["alerts"]
     assert (alert["metric"], alert["value"]) == (None, None)
     assert alert["reason"].startswith(f"the gates could not be checked: there is no job '{first}'")
     assert len(caplog.records) == 1

@@ -49,13 +49,13 @@ def test_a_job_that_comes_while_one_reads_moves_nothing(served, many):
 def test_jobs_of_one_status_are_found_wherever_they_stand(served, many, monkeypatch):
     for job in (many[3], many[50], many[110]):
         served.http.delete(f"/v1/jobs/{job}")
-    found = [job["id"] for page in pages(served, "/v1/jobs", status="cancelled") for job in page]
-    assert sorted(found) == sorted([many[3], many[50], many[110]])
+    ids = [job["id"] for page in pages(served, "/v1/jobs", status="cancelled") for job in page]
+    assert sorted(ids) == sorted([many[3], many[50], many[110]])
     assert sum(len(page) for page in pages(served, "/v1/jobs", status="queued", limit=10)) == 117
     assert list(pages(served, "/v1/jobs", status="failed")) == [[]]
     monkeypatch.setattr("ragassay.jobs.MOST_LOOKED_AT", 25)
     looked = list(pages(served, "/v1/jobs", status="cancelled", limit=20))
-    assert sorted(job["id"] for page in looked for job in page) == sorted(found)
+    assert sorted(job["id"] for page in looked for job in page) == sorted(ids)
     assert len(looked) == 5  # 120 jobs, 25 looked at for each page
 
 
@@ -69,10 +69,10 @@ def test_results_come_in_the_datasets_order_whatever_the_page(served):
     job = served.submit(rows(120), metrics=["mrr"])["id"]
     served.work()
     for limit in (1, 7, 50, 64, 120, 200):
-        found = [result for page in pages(served, f"/v1/jobs/{job}/results", limit=limit) for result in page]
-        assert [result["query_id"] for result in found] == [f"q{n}" for n in range(120)]
-    assert found[0]["scores"]["mrr"]["value"] == 1.0
-    assert found[1]["scores"]["mrr"]["value"] == 0.5
+        results = [result for page in pages(served, f"/v1/jobs/{job}/results", limit=limit) for result in page]
+        assert [result["query_id"] for result in results] == [f"q{n}" for n in range(120)]
+    assert results[0]["scores"]["mrr"]["value"] == 1.0
+    assert results[1]["scores"]["mrr"]["value"] == 0.5
     beyond = served.http.get(f"/v1/jobs/{job}/results", params={"cursor": "5000"}).json()
     assert beyond == {"results": [], "next": None}
 

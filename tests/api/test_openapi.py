@@ -100,7 +100,7 @@ def test_answers_fit_their_schemas(document, operations, served):
     job = served.submit(rows(3), gates=[{"mrr": ">= 0.9"}])["id"]
     other = served.submit(rows(3))["id"]
     served.work()
-    served.jobs.store.here("worker", "host:1", for_s=60)
+    served.jobs.store.heartbeat("worker", "host:1", for_s=60)
     bodies = {"compareJobs": {"json": {"jobs": [job, other]}}, "getTrend": {"params": {"metric": "mrr"}}}
     for name in (
         "getJob",

@@ -26,7 +26,7 @@ def test_a_submitted_job_is_queued_and_says_where_to_follow_it(served):
     assert answer.headers["location"] == f"/v1/jobs/{job.id}"
     assert int(answer.headers["retry-after"]) >= 1
     assert "idempotent-replayed" not in answer.headers
-    assert [use_case for use_case, _ in served.bells.rung] == ["pump"]
+    assert [use_case for use_case, _ in served.queue.sent] == ["work"]
     assert served.http.get(answer.headers["location"]).json()["id"] == job.id
 
 
@@ -94,7 +94,7 @@ def test_every_option_reaches_the_configuration(served):
         "graded": False,
         "budget": {"usd": 2.5, "tokens": None},
     }
-    performance = {"cache": False, "concurrency": 4, "timeout_s": 30}
+    performance = {"cache": False, "concurrency": 4, "timeout_s": 30, "attempts": 3, "give_up_s": 60}
     statistics = {"confidence": 0.9, "alpha": 0.01, "test": "t", "correction": "none"}
     gates = [{"mrr": ">= 0.2"}]
     job = served.submit(rows(2), **options, statistics=statistics, performance=performance, gates=gates)["id"]
@@ -123,9 +123,9 @@ def test_judges_are_those_that_the_operator_lists(redis):
     with serving(redis.url, Settings(judges="gpt-4o-mini, anthropic/claude-haiku")) as served:
         assert served.submit(rows(1), judge="llm:gpt-4o-mini")["judge"] == "llm:gpt-4o-mini"
         assert served.submit(rows(1), judge="anthropic/claude-haiku")
-        found = problem(served.http.post("/v1/jobs", json={"samples": rows(1), "judge": "gpt-4o"}), 422)
-        assert (found["code"], found["where"]) == ("unknown_name", "judge")
-        assert "gpt-4o-mini" in found["hint"]
+        document = problem(served.http.post("/v1/jobs", json={"samples": rows(1), "judge": "gpt-4o"}), 422)
+        assert (document["code"], document["where"]) == ("unknown_name", "judge")
+        assert "gpt-4o-mini" in document["hint"]
 
 
 def test_a_server_with_a_key_and_no_list_allows_the_operators_judge_alone(redis):
@@ -139,14 +139,14 @@ def test_a_server_with_a_key_and_no_list_allows_the_operators_judge_alone(redis)
 def test_a_request_above_the_operators_limit_is_refused(redis, limit):
     with serving(redis.url, Settings(max_concurrency=4, max_timeout_s=4)) as served:
         served.submit(rows(1), performance={limit: 4})
-        found = problem(served.http.post("/v1/jobs", json={"samples": rows(1), "performance": {limit: 5}}), 422)
-        assert found["where"] == f"performance.{limit}"
-        assert "4" in found["detail"]
+        document = problem(served.http.post("/v1/jobs", json={"samples": rows(1), "performance": {limit: 5}}), 422)
+        assert document["where"] == f"performance.{limit}"
+        assert "4" in document["detail"]
 
 
 def test_rows_without_a_response_are_nothing_to_evaluate(served):
-    found = problem(served.http.post("/v1/jobs", json={"samples": [{"query": "Which?"}]}), 422)
-    assert found["code"] == NothingToEvaluate.code
+    document = problem(served.http.post("/v1/jobs", json={"samples": [{"query": "Which?"}]}), 422)
+    assert document["code"] == NothingToEvaluate.code
 
 
 def test_a_cancelled_job_makes_no_more_calls_and_keeps_what_is_done(served):
@@ -158,9 +158,17 @@ def test_a_cancelled_job_makes_no_more_calls_and_keeps_what_is_done(served):
     assert (after["status"], after["progress"]["done"]) == ("cancelled", 50)
     assert after["ended_at"] is not None
     assert len(served.http.get(f"/v1/jobs/{job}/results", params={"limit": 200}).json()["results"]) == 50
-    assert "cancelled" in problem(served.http.get(f"/v1/jobs/{job}/report"), 409)["detail"]
+    report = served.http.get(f"/v1/jobs/{job}/report").json()
+    assert (report["run"]["status"], report["systems"]["default"]["queries"]) == ("incomplete", 50)
     again = served.http.delete(f"/v1/jobs/{job}")
     assert (again.status_code, again.json()) == (200, after)
+
+
+def test_a_job_that_is_cancelled_before_a_row_is_done_has_no_report(served):
+    job = served.submit(rows(2), metrics=METRICS)["id"]
+    served.http.post(f"/v1/jobs/{job}/cancel")
+    served.work()
+    assert "cancelled" in problem(served.http.get(f"/v1/jobs/{job}/report"), 409)["detail"]
 
 
 def test_only_a_paused_job_can_be_resumed_and_a_budget_is_above_zero(served):
@@ -172,7 +180,7 @@ def test_only_a_paused_job_can_be_resumed_and_a_budget_is_above_zero(served):
     served.jobs.store.redis.hset(served.jobs.store.key(job, "meta"), "status", "paused")
     resumed = served.http.post(f"/v1/jobs/{job}/resume", params={"budget_tokens": 7})
     assert resumed.json()["status"] == "running"
-    assert served.jobs.store.meta(job)["most_tokens"] == b"7"
+    assert served.jobs.store.redis.hget(f"ra:{{{job}}}:meta", "most_tokens") == b"7"
 
 
 def test_a_finished_job_can_not_be_cancelled(served):

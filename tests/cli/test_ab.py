@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 import yaml
 
-from rag import lines
+from offline_runs import write_jsonl
 from ragassay import stats
 from ragassay.data.load import load
 
@@ -37,7 +37,7 @@ def two(tmp_path):
     (tmp_path / "q.tsv").write_text(QUERIES)
     (tmp_path / "truth.tsv").write_text(TRUTH)
     (tmp_path / "a.trec").write_text("\n".join(A) + "\n")
-    lines(tmp_path / "b.jsonl", B)
+    write_jsonl(tmp_path / "b.jsonl", B)
     (tmp_path / "a.yaml").write_text("run: a.trec\n")
     (tmp_path / "b.yaml").write_text("run: b.jsonl\n")
     return tmp_path
@@ -116,8 +116,8 @@ def test_significance_is_that_of_the_paired_test(cli, two):
     (two / "q.tsv").write_text("".join(f"{q}\ttext\n" for q in ids))
     (two / "truth.tsv").write_text("".join(f"{q}\td1\t1\n" for q in ids))
     # A has the document at rank 2, B at rank 1, but for the last two queries
-    lines(two / "a.jsonl", [{"query_id": q, "retrieved_doc_ids": ["x", "d1"]} for q in ids])
-    lines(
+    write_jsonl(two / "a.jsonl", [{"query_id": q, "retrieved_doc_ids": ["x", "d1"]} for q in ids])
+    write_jsonl(
         two / "b.jsonl", [{"query_id": q, "retrieved_doc_ids": ["d1"] if n < 10 else ["x"]} for n, q in enumerate(ids)]
     )
     (two / "a.yaml").write_text("run: a.jsonl")
@@ -126,7 +126,7 @@ def test_significance_is_that_of_the_paired_test(cli, two):
     mrr = found["metrics"]["mrr"]
     expected = stats.paired([0.5] * 12, [1.0] * 10 + [0.0] * 2, seed=0, bounds=(0, 1))
     assert mrr["p"] == expected.randomisation.p
-    assert mrr["interval"] == expected.bootstrap.model_dump()
+    assert mrr["interval"] == expected.interval.model_dump()
     assert (mrr["wins"], mrr["losses"], mrr["ties"]) == (10, 2, 0)
     assert mrr["difference"] == pytest.approx((10 * 0.5 - 2 * 0.5) / 12)
     # Holm: the least of three p counts three times
@@ -198,7 +198,7 @@ def test_no_traces_without_the_option(cli, two):
     asked(cli, "--emit-traces")
     rows = [json.loads(line) for line in (two / "out.traces.jsonl").read_text().splitlines()]
     assert [(row["qid"], row["system"]) for row in rows[:3]] == [("q2", "A"), ("q2", "B"), ("q1", "A")]
-    assert [row["reason"] for row in rows[4::2]] == ["nothing is judged relevant", "nothing came; 1 relevant"]
+    assert [row["reason"] for row in rows[4::2]] == ["nothing is judged relevant", "nothing was retrieved; 1 relevant"]
 
 
 ELSEWHERE = """
@@ -244,7 +244,7 @@ def searching(folder, name, corpus=None, **options):
 
 
 def test_a_corpus_is_searched(cli, two):
-    lines(two / "c.jsonl", CORPUS)
+    write_jsonl(two / "c.jsonl", CORPUS)
     (two / "truth.tsv").write_text("q1\td2\t2\nq2\td4\t1\n")
     searching(two, "a.yaml", title_weight=0), searching(two, "b.yaml")
     found = asked(cli, "--corpus", "c.jsonl", "--emit-traces")
@@ -260,7 +260,7 @@ def test_a_corpus_is_searched(cli, two):
 
 def test_a_configuration_names_its_corpus_from_where_it_lies_and_the_option_goes_before(cli, two):
     (two / "sub").mkdir()
-    lines(two / "sub" / "c.jsonl", CORPUS), lines(two / "all.jsonl", [*CORPUS, {"id": "d3", "text": "how"}])
+    write_jsonl(two / "sub" / "c.jsonl", CORPUS), write_jsonl(two / "all.jsonl", [*CORPUS, {"id": "d3", "text": "how"}])
     (two / "truth.tsv").write_text("q1\td2\t2\n")
     searching(two, "sub/a.yaml", "c.jsonl")
     digests = {name: hashlib.sha256((two / name).read_bytes()).hexdigest() for name in ("sub/c.jsonl", "all.jsonl")}
@@ -268,7 +268,7 @@ def test_a_configuration_names_its_corpus_from_where_it_lies_and_the_option_goes
     assert asked(cli, *both)["corpus_digest"] == digests["sub/c.jsonl"]
     assert asked(cli, *both, "--corpus", "all.jsonl")["corpus_digest"] == digests["all.jsonl"]
     # one side's corpus counts for the run of the other
-    lines(two / "b.jsonl", [{"query_id": "q1", "retrieved_doc_ids": ["d3"]}])
+    write_jsonl(two / "b.jsonl", [{"query_id": "q1", "retrieved_doc_ids": ["d3"]}])
     code, _, err = cli(*ASK, "--configA", "sub/a.yaml")
     assert (code, err) == (2, "error: b.jsonl: document 'd3' is not in the corpus\n")
     searching(two, "a.yaml", "all.jsonl")
@@ -345,16 +345,16 @@ BAD = {
     "not YAML": ({"a.yaml": "run: [\n"}, [], "a.yaml:2: is not YAML"),
     "no run": ({"a.yaml": "run: no.trec\n"}, [], "no.trec: there is no such file"),
     "empty run": ({"a.trec": "\n"}, [], "a.trec: the file is empty"),
-    "run line": ({"a.trec": "q1 Q0 d1 1 9.0\n"}, [], "a.trec:1: a line of a TREC run is: qid Q0 docid rank score tag"),
-    "run score": ({"a.trec": f"{A[0]}\nq1 Q0 d1 1 best a\n"}, [], "a.trec:2: the score is 'best', not a number"),
-    "infinite score": ({"a.trec": "q1 Q0 d1 1 inf a\n"}, [], "a.trec:1: the score is 'inf', not a number"),
+    "run line": ({"a.trec": "q1 Q0 d1 1 9.0\n"}, [], "a.trec:1: has 5 columns where a TREC run has 6: qid Q0 docid"),
+    "run score": ({"a.trec": f"{A[0]}\nq1 Q0 d1 1 best a\n"}, [], "a.trec:2: score: should be a finite number, is 'best'"),
+    "infinite score": ({"a.trec": "q1 Q0 d1 1 inf a\n"}, [], "a.trec:1: score: should be a finite number, is 'inf'"),
     "listed twice": ({"a.trec": f"{A[0]}\n{A[0]}\n"}, [], "a.trec:2: document 'd3' is listed twice for query 'q1'"),
     "run's query": ({"a.trec": "q9 Q0 d1 1 9.0 a\n"}, [], "a.trec:1: query 'q9' is not among the queries"),
     "run's JSON": ({"b.jsonl": "{\n"}, [], "b.jsonl:1"),
     "no ids in run": ({"b.jsonl": '{"query_id": "q1", "answer": "yes"}\n'}, [], "query 'q1' has no retrieved_doc_ids"),
     "output is an input": ({}, ["--out", "./a.yaml"], "output 'a.yaml' is another file of this command"),
     "outputs are one": ({}, ["--csv", "out.json"], "output 'out.json' is another file of this command"),
-    "output folder": ({}, ["--out", "no/out.json"], "output 'no/out.json' is a folder, or lies in none"),
+    "output folder": ({}, ["--out", "no/out.json"], "output 'no/out.json': there is no folder 'no'; make it first"),
     "space in id": ({"b.jsonl": '{"query_id": "q1", "retrieved_doc_ids": ["d 1"]}\n'}, ["--csv", "o.csv"], "'d 1' holds a space"),
 }  # fmt: skip
 

@@ -5,8 +5,8 @@ import json
 import jsonschema
 import pytest
 
-from rag import lines
-from ragassay.comparisons import Comparison
+from offline_runs import write_jsonl
+from ragassay.compare.models import Comparison
 from ragassay.documents import Report
 
 QUERIES = [{"query_id": f"q{n}", "query": f"Question {n}?", "relevant_doc_ids": ["d1"]} for n in range(8)]
@@ -16,7 +16,7 @@ OTHERS = [{"query_id": f"x{n}", "query": f"Another {n}?", "relevant_doc_ids": ["
 def responses(path, rank, queries=QUERIES):
     """A system that finds the relevant document at ``rank`` for every query."""
     ids = [f"n{n}" for n in range(1, rank)] + ["d1"]
-    return lines(
+    return write_jsonl(
         path, [{"query_id": q["query_id"], "retrieved_doc_ids": ids, "cost_usd": 0.01 * rank} for q in queries]
     )
 
@@ -24,7 +24,7 @@ def responses(path, rank, queries=QUERIES):
 @pytest.fixture
 def two(cli, tmp_path):
     """A run with the systems a (rank 2) and b (rank 1), and a run of b alone in report.json; returns its id."""
-    lines(tmp_path / "data.jsonl", QUERIES)
+    write_jsonl(tmp_path / "data.jsonl", QUERIES)
     responses(tmp_path / "a.jsonl", 2), responses(tmp_path / "b.jsonl", 1)
     cli("evaluate", "data.jsonl", "--system", "b=b.jsonl", "--metrics", "mrr", "-o", "report.json")
     code, out, err = cli(
@@ -105,7 +105,7 @@ def test_outputs_are_written(cli, two, tmp_path):
 
 
 def test_different_datasets_are_compared_as_two_groups_and_that_is_said(cli, two, tmp_path):
-    lines(tmp_path / "others.jsonl", OTHERS)
+    write_jsonl(tmp_path / "others.jsonl", OTHERS)
     responses(tmp_path / "c.jsonl", 3, OTHERS)
     cli("evaluate", "others.jsonl", "--system", "c=c.jsonl", "--metrics", "mrr")
     code, out, _ = cli("compare", "report.json", "last")

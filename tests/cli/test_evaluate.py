@@ -5,13 +5,14 @@ import json
 import orjson
 import pytest
 
+from offline_runs import GOOD, write_jsonl
 from provider import Provider, malformed
-from rag import GOOD, lines
+from ragassay.options import with_flags
 
 
 @pytest.fixture
 def data(tmp_path):
-    return lines(tmp_path / "data.jsonl", [GOOD, {**GOOD, "query_id": "q2", "answer": "It is Lyon."}])
+    return write_jsonl(tmp_path / "data.jsonl", [GOOD, {**GOOD, "query_id": "q2", "answer": "It is Lyon."}])
 
 
 def write(path, content):
@@ -75,12 +76,15 @@ BAD_OPTIONS = {
     "map without equals": (["data.jsonl", "--map", "query"], "OURS=THEIRS"),
     "map of unknown field": (["data.jsonl", "--map", "qurey=query"], "qurey"),
     "map to missing column": (["data.jsonl", "--map", "answer=reply"], "reply"),
-    "format": (["data.jsonl", "--format", "xml"], "xml"),
+    "format": (["data.jsonl", "--format", "xml"], "--format: should be 'auto', 'json'"),
     "duplicates": (["data.jsonl", "--duplicates", "maybe"], "keep_first"),
     "limit zero": (["data.jsonl", "--limit", "0"], "--limit"),
-    "limit text": (["data.jsonl", "--limit", "ten"], "'--limit'"),
+    "limit text": (["data.jsonl", "--limit", "ten"], "--limit: should be a whole number, is 'ten'"),
     "concurrency": (["data.jsonl", "-j", "0"], "concurrency"),
     "seed": (["data.jsonl", "--seed", "-1"], "seed"),
+    "seed infinite": (["data.jsonl", "--seed", "inf"], "--seed: should be a whole number, is 'inf'"),
+    "seed true": (["data.jsonl", "--seed", "true"], "--seed: should be a whole number, is true"),
+    "seed with digits without end": (["data.jsonl", "--seed", "9" * 5000], "--seed: should be a whole number"),
     "max missing": (["data.jsonl", "--max-missing", "2"], "max-missing"),
     "accuracy rule": (["data.jsonl", "--accurate", "good"], "accuracy rule"),
     "output without extension": (["data.jsonl", "-o", "report"], "no extension"),
@@ -95,7 +99,7 @@ BAD_OPTIONS = {
 
 @pytest.mark.parametrize("case", BAD_OPTIONS, ids=lambda name: name.replace(" ", "-"))
 def test_a_bad_option_gives_one_clear_line_and_leaves_nothing(case, cli, data, tmp_path):
-    lines(tmp_path / "other.jsonl", [{"query_id": "q9", "answer": "x"}])
+    write_jsonl(tmp_path / "other.jsonl", [{"query_id": "q9", "answer": "x"}])
     arguments, says = BAD_OPTIONS[case]
     code, out, err = cli("evaluate", *arguments)
     assert (code, out) == (2, "")
@@ -103,6 +107,23 @@ def test_a_bad_option_gives_one_clear_line_and_leaves_nothing(case, cli, data, t
     assert err.count("\n") == 1
     assert says in err
     assert not (tmp_path / "home" / "runs").exists()
+
+
+def test_resume_takes_limits_files_to_write_and_the_address_and_nothing_else_of_the_configuration(cli, data):
+    allowed = {
+        "-o": "r.json",
+        "--budget-usd": "1",
+        "--budget-tokens": "9",
+        "--give-up-s": "5",
+        "--api-base": "http://a",
+    }
+    values = {"--system": "a=a.jsonl", "--map": "answer=reply", "--format": "csv", "--duplicates": "error"}
+    flags = {option.flags[0]: bool if kind is bool else "1" for kind, _, option in with_flags().values()}
+    for flag, value in (flags | values | allowed).items():
+        code, _, err = cli("evaluate", "--resume", "nope", flag, *([] if value is bool else [value]))
+        refused = "takes everything from the run" in err
+        assert (code, refused) == (2, flag not in allowed), flag
+        assert refused or "there is no run 'nope'" in err
 
 
 def test_a_metric_of_ones_own_comes_from_a_file(cli, data, tmp_path):
@@ -125,7 +146,7 @@ def test_a_plugin_that_can_not_be_run_is_one_clear_line(name, content, says, cli
 
 
 def test_requested_metrics_without_any_input_are_nothing_to_evaluate(cli, tmp_path):
-    lines(tmp_path / "d.jsonl", [{"query": "a", "answer": "b"}])
+    write_jsonl(tmp_path / "d.jsonl", [{"query": "a", "answer": "b"}])
     code, _, err = cli("evaluate", "d.jsonl", "--metrics", "ndcg@5")
     assert code == 5
     assert "no relevance judgments" in err
@@ -147,14 +168,14 @@ def test_a_bad_variable_is_one_clear_line_that_names_it(cli, data, monkeypatch):
 
 
 def test_every_bad_row_has_its_line(cli, tmp_path):
-    lines(tmp_path / "d.jsonl", [{"query": "", "answer": "x"}, GOOD, {"query": "a", "answer": 1}])
+    write_jsonl(tmp_path / "d.jsonl", [{"query": "", "answer": "x"}, GOOD, {"query": "a", "answer": 1}])
     code, _, err = cli("evaluate", "d.jsonl")
     assert code == 2
     assert [line.split(": ")[1] for line in err.splitlines()] == ["d.jsonl:1", "d.jsonl:3"]
 
 
 def test_no_response_anywhere_is_nothing_to_evaluate(cli, tmp_path):
-    lines(tmp_path / "q.jsonl", [{"query": "a", "ground_truth_answer": "b"}])
+    write_jsonl(tmp_path / "q.jsonl", [{"query": "a", "ground_truth_answer": "b"}])
     code, _, err = cli("evaluate", "q.jsonl")
     assert code == 5
     assert "--system NAME=FILE" in err
@@ -169,11 +190,11 @@ def test_json_on_stdout_is_the_report_and_nothing_else(cli, data):
 
 
 def test_two_systems_stand_side_by_side(cli, data, tmp_path):
-    lines(
+    write_jsonl(
         tmp_path / "a.jsonl",
         [{"query_id": "q1", "retrieved_doc_ids": ["d1"]}, {"query_id": "q2", "retrieved_doc_ids": ["x"]}],
     )
-    lines(tmp_path / "b.jsonl", [{"query_id": "q1", "retrieved_doc_ids": ["d1"]}])
+    write_jsonl(tmp_path / "b.jsonl", [{"query_id": "q1", "retrieved_doc_ids": ["d1"]}])
     code, out, _ = cli("evaluate", data, "--system", "a=a.jsonl", "--system", "b=b.jsonl", "--metrics", "hit@1")
     assert code == 0
     assert "b: 1 of 2 queries got no response" in out
@@ -252,7 +273,7 @@ def test_a_second_run_takes_replies_from_the_cache_unless_told_not_to(cli, data)
 
 def test_two_systems_with_the_same_answer_are_billed_for_their_own_calls(cli, data, tmp_path):
     rows = [{k: GOOD[k] for k in ("query_id", "answer", "contexts")}]
-    lines(tmp_path / "a.jsonl", rows), lines(tmp_path / "b.jsonl", rows)
+    write_jsonl(tmp_path / "a.jsonl", rows), write_jsonl(tmp_path / "b.jsonl", rows)
     with Provider() as provider:
         _, out, _ = cli(
             "evaluate", data, "--system", "a=a.jsonl", "--system", "b=b.jsonl", "--judge", "gpt-4o-mini",

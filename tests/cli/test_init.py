@@ -7,14 +7,14 @@ import orjson
 import pytest
 import yaml
 
-from rag import GOOD, lines
+from offline_runs import GOOD, write_jsonl
 from ragassay import config
 from ragassay.config import Configuration
 
 
 @pytest.fixture
 def data(tmp_path):
-    return lines(tmp_path / "data.jsonl", [GOOD, {**GOOD, "query_id": "q2", "retrieved_doc_ids": ["d2", "d1"]}])
+    return write_jsonl(tmp_path / "data.jsonl", [GOOD, {**GOOD, "query_id": "q2", "retrieved_doc_ids": ["d2", "d1"]}])
 
 
 def test_init_writes_the_defaults_with_comments(cli, tmp_path):
@@ -70,7 +70,7 @@ def test_a_command_that_names_its_data_reads_no_configuration_unless_told_to(cli
 def test_paths_are_relative_to_the_file_and_systems_come_from_it(cli, data, tmp_path):
     folder = tmp_path / "nightly"
     folder.mkdir()
-    lines(folder / "a.jsonl", [{"query_id": "q1", "retrieved_doc_ids": ["d1"]}])
+    write_jsonl(folder / "a.jsonl", [{"query_id": "q1", "retrieved_doc_ids": ["d1"]}])
     (folder / "c.yaml").write_text("data: ../data.jsonl\nsystems: {a: a.jsonl}\nmetrics: [mrr]\n")
     code, out, _ = cli("evaluate", "--config", "nightly/c.yaml", "--json")
     assert code == 0
@@ -89,9 +89,10 @@ def test_variables_stand_between_command_line_and_file(cli, data, tmp_path, monk
     monkeypatch.setenv("RAGASSAY_SEED", "3")
     assert seed() == 3
     assert seed("--seed", "4") == 4
+    assert seed("--seed", "0") == 0
     monkeypatch.setenv("RAGASSAY_SEED", "many")
     code, _, err = cli("evaluate")
-    assert (code, err) == (2, 'error: RAGASSAY_SEED: seed: should be a whole number, not "many"\n')
+    assert (code, err) == (2, "error: RAGASSAY_SEED: seed: should be a whole number, is 'many'\n")
 
 
 def test_a_resumed_run_takes_no_configuration(cli, data):

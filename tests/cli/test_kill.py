@@ -2,6 +2,8 @@
 
 import json
 import os
+import random
+import re
 import signal
 import subprocess
 import sys
@@ -10,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from rag import lines, steady
+from offline_runs import GOOD, without_times, write_jsonl
+from polling import until
 from ragassay.store.folder import FolderStore
 
 ROWS = 120
+BUDGET, KILLS = 40_000, 4
 PROVIDER = Path(__file__).parents[1] / "provider.py"
 
 
@@ -23,10 +27,7 @@ def provider(tmp_path):
     port, log = tmp_path / "port", tmp_path / "provider.log"
     command = [sys.executable, PROVIDER, "--port-file", str(port), "--latency-ms", "60", "--log", str(log)]
     process = subprocess.Popen(command)
-    deadline = time.monotonic() + 20
-    while not (port.exists() and port.read_text()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: port.exists() and port.read_text())
     yield (
         f"http://127.0.0.1:{port.read_text().strip()}/v1",
         lambda: log.read_text().splitlines() if log.exists() else [],
@@ -35,7 +36,7 @@ def provider(tmp_path):
     process.wait()
 
 
-def _hears_interrupts():
+def _take_interrupts():
     """Where the tests run in the background, a shell has told them to ignore the signal, and children inherit that."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
@@ -44,12 +45,12 @@ def ragassay(home, *arguments):
     environment = {**os.environ, "RAGASSAY_HOME": str(home)}
     command = [sys.executable, "-m", "ragassay.cli", *map(str, arguments)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, env=environment, preexec_fn=_hears_interrupts, **pipes)
+    return subprocess.Popen(command, env=environment, preexec_fn=_take_interrupts, **pipes)
 
 
 def test_a_killed_run_is_resumed_without_repeating_a_settled_call(provider, tmp_path):
     url, log = provider
-    data = lines(
+    data = write_jsonl(
         tmp_path / "data.jsonl",
         [
             {
@@ -70,38 +71,83 @@ def test_a_killed_run_is_resumed_without_repeating_a_settled_call(provider, tmp_
     options = (data, *judge, "--metrics", metrics, "--accurate", "correctness >= 0.5", "--json")
 
     killed = ragassay(tmp_path / "killed", "evaluate", *options)
-    deadline = time.monotonic() + 60
-    while len(log()) < 60:
-        assert time.monotonic() < deadline, killed.stderr.read()
-        time.sleep(0.01)
+    until(lambda: len(log()) >= 60)
     os.kill(killed.pid, signal.SIGKILL)
     killed.communicate()
 
     run = FolderStore(tmp_path / "killed").open("last")
-    settled = len((run.folder / "calls.jsonl").read_bytes().splitlines())
+    *whole, _ = (run.folder / "calls.jsonl").read_bytes().split(b"\n")  # the kill may have cut the last line in two
+    calls = [json.loads(line) for line in whole]
+    settled = {call["id"] for call in calls if "reply" in call}
+    in_flight = {call["id"] for call in calls if "began" in call} - settled
     before = len(log())
     assert 0 < len(run.pending()) <= 3
-    assert 0 < settled < ROWS
+    assert 0 < len(settled) < ROWS
+    assert 0 < len(in_flight) <= 8
 
-    out, err = ragassay(tmp_path / "killed", "evaluate", "--resume", "last", "--json").communicate(timeout=120)
+    out, err = ragassay(tmp_path / "killed", "evaluate", "--resume", "last", "--api-base", url, "--json").communicate(
+        timeout=120
+    )
     assert err == b""
     resumed = json.loads(out)
-    torn = settled - (before + ROWS - len(log()))  # at most the line that the kill cut in two
-    assert torn in (0, 1)
+    assert len(log()) - before == ROWS - len(settled)
     assert [row["query_id"] for row in resumed["systems"]["default"]["results"]] == [f"q{n}" for n in range(ROWS)]
 
     out, _ = ragassay(tmp_path / "calm", "evaluate", *options).communicate(timeout=120)
-    assert steady(resumed) == steady(json.loads(out))
+    calm = json.loads(out)
+    interrupted = [report.pop("interrupted")["uncertain_calls"] for report in (resumed, calm)]
+    assert interrupted == [len(in_flight), 0]
+    assert without_times(resumed) == without_times(calm)
     assert resumed["systems"]["default"]["evaluation"]["usage"]["calls"] == ROWS
+
+
+def test_a_budget_holds_whatever_is_killed_and_however_often(provider, tmp_path):
+    url, log = provider
+    rows = [{**GOOD, "query_id": f"q{n}", "query": f"Which one is it, number {n}?"} for n in range(150)]
+    data = write_jsonl(tmp_path / "data.jsonl", rows)
+    chance = random.Random(8)
+    address = ("--api-base", url)
+    command = ("evaluate", data, "--judge", "gpt-4o-mini", *address, "--metrics", "faithfulness", "-j", 4)
+    command += ("--budget-tokens", BUDGET)
+    for _ in range(KILLS):
+        before = len(log())
+        run = ragassay(tmp_path / "home", *command)
+        while len(log()) < before + chance.randint(1, 8) and run.poll() is None:
+            time.sleep(0.01)
+        time.sleep(chance.random() * 0.1)
+        run.kill()
+        run.communicate()
+        command = ("evaluate", "--resume", "last", *address)
+    out, err = ragassay(tmp_path / "home", *command).communicate(timeout=120)
+    billed = sum(json.loads(line)["billed"] for line in log())
+    assert billed <= BUDGET
+    assert b"Traceback" not in err
+    assert (out, b"the budget of" in err) == (b"", True)
+    found = re.search(
+        rb"are spent, ([\d,]+) of it held for (\d+) calls that were in flight when a process was killed", err
+    )
+    assert found, err
+    assert b"--budget-tokens MORE" in err
+
+    files = ("-o", tmp_path / "r.json", "-o", tmp_path / "r.md")
+    out, _ = ragassay(tmp_path / "home", *command, "--budget-tokens", 10**9, *files).communicate(timeout=240)
+    report = json.loads((tmp_path / "r.json").read_bytes())
+    assert report["interrupted"]["uncertain_calls"] == int(found[2])
+    assert report["systems"]["default"]["evaluation"]["usage"]["calls"] == 150
+    assert len(log()) - 150 <= int(found[2])  # every call that no row has was counted as interrupted
+    sentence = (
+        f"nterrupted: {found[2].decode()} calls were in flight when a process was killed; they may have been billed"
+    )
+    assert sentence in out.decode()
+    assert sentence in (tmp_path / "r.md").read_text()
 
 
 def test_an_interrupted_run_says_how_to_go_on(provider, tmp_path):
     url, log = provider
     rows = [{"query": f"What is {n}?", "answer": "A number.", "contexts": ["A number."]} for n in range(60)]
-    data = lines(tmp_path / "data.jsonl", rows)
+    data = write_jsonl(tmp_path / "data.jsonl", rows)
     run = ragassay(tmp_path / "home", "evaluate", data, "--judge", "gpt-4o-mini", "--api-base", url, "-j", 2)
-    while len(log()) < 5:
-        time.sleep(0.01)
+    until(lambda: len(log()) >= 5)
     run.send_signal(signal.SIGINT)
     out, err = run.communicate(timeout=30)
     assert run.returncode == 130

@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from provider import Provider, hang, says, status
-from ragassay import benchmark
 from ragassay.errors import BudgetReached
+from ragassay.runs import runner
 from ragassay.shipped import folder
 from ragassay.store.folder import FolderStore
 
@@ -33,7 +33,7 @@ def quickstart(tmp_path):
 
 def evaluate(cli, place, text, *options):
     (place / "ragassay.yaml").write_text(text)
-    code, out, err = cli("evaluate", "--json", *options)
+    code, out, err = cli("evaluate", "--config", "ragassay.yaml", "--json", *options)
     assert code == 0, err
     return json.loads(out)
 
@@ -170,7 +170,7 @@ def test_a_model_that_fails_or_hangs_for_a_query_is_an_error_of_that_query(cli, 
 
 def test_a_resumed_run_answers_only_what_has_no_results(cli, many, monkeypatch):
     evaluated = []
-    real = benchmark.evaluate
+    real = runner.evaluate
 
     async def ends(samples, *arguments):
         if len(evaluated) == 1:
@@ -180,14 +180,14 @@ def test_a_resumed_run_answers_only_what_has_no_results(cli, many, monkeypatch):
 
     with Provider(then=says("It is 20.")) as provider:
         (many / "ragassay.yaml").write_text(ANSWERED.replace("URL", provider.url))
-        monkeypatch.setattr(benchmark, "evaluate", ends)
-        code, _, err = cli("evaluate", "--json")
+        monkeypatch.setattr(runner, "evaluate", ends)
+        code, _, err = cli("evaluate", "--config", "ragassay.yaml", "--json")
         assert (code, "error: enough" in err) == (4, True)
-        monkeypatch.setattr(benchmark, "evaluate", real)
+        monkeypatch.setattr(runner, "evaluate", real)
         run = FolderStore(many / "home").open("last")
         done = len(provider.log)
-        assert [number for _, number in run.pending()] in ([0, 1, 2], [1, 2])
-        code, out, err = cli("evaluate", "--resume", "last", "--json")
+        assert [chunk.number for chunk in run.pending()] in ([0, 1, 2], [1, 2])
+        code, out, err = cli("evaluate", "--resume", "last", "--api-base", provider.url, "--json")
         assert code == 0, err
         assert len(provider.log) == 120
         assert done <= 50
@@ -198,7 +198,7 @@ def test_a_run_is_not_resumed_on_another_corpus(cli, many, monkeypatch):
     async def ends(*arguments):
         raise BudgetReached("enough")
 
-    monkeypatch.setattr(benchmark, "evaluate", ends)
+    monkeypatch.setattr(runner, "evaluate", ends)
     (many / "ragassay.yaml").write_text(SYSTEMS)
     assert cli("evaluate")[0] == 4
     lines = (many / "corpus.jsonl").read_text().splitlines()

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from ragassay.data.cells import KINDS
-from ragassay.data.columns import ALIASES, FIELDS
 from ragassay.data.load import load
+from ragassay.data.mapping import ALIASES, FIELDS
+from ragassay.data.values import KINDS
 from ragassay.models import Sample
 
 Write = Callable[[str, Any], Path]

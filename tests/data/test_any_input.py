@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from ragassay.data.columns import ALIASES, FIELDS
 from ragassay.data.describe import describe
 from ragassay.data.load import load, load_responses
+from ragassay.data.mapping import ALIASES, FIELDS
 from ragassay.errors import AssayError
 
 COLUMNS = sorted(

@@ -13,7 +13,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from ragassay.data.load import load
-from ragassay.data.problems import plain_words, shortlist
+from ragassay.data.problems import plain_words
 from ragassay.errors import (
     AssayError,
     BadData,
@@ -24,6 +24,7 @@ from ragassay.errors import (
     TooLarge,
     UnknownName,
 )
+from ragassay.render import shortlist
 
 Write = Callable[[str, Any], Path]
 
@@ -100,7 +101,7 @@ BROKEN = {
     "csv with half a token": Broken("a.csv", "query,input_tokens\na,1.5\n", "a.csv:2: input_tokens: should be a whole number, is '1.5'"),
     "csv with a row without a query": Broken("a.csv", "query,answer\na,b\n,c\n", "a.csv:3: query: is missing"),
     "tsv with a blank query": Broken("a.tsv", "query\tanswer\n  \tb\n", "a.tsv:2: query: the query is blank"),
-    "no query at all": Broken("a.jsonl", '{"text": "a", "answer": "b"}', "a.jsonl: query: no column holds it; the columns are 'text', 'answer'; say which: --map query=COLUMN"),
+    "no query at all": Broken("a.jsonl", '{"text": "a", "answer": "b"}', "a.jsonl: query: no column holds it; the columns are 'text' and 'answer'; say which: --map query=COLUMN"),
     "a query misspelt": Broken("a.jsonl", '{"qurey": "a"}', "did you mean 'qurey'? --map query=qurey"),
     "a query that is null": Broken("a.jsonl", '{"query": "a"}\n{"query": null}', "a.jsonl:2: query: is missing"),
     "a query that is a list": Broken("a.jsonl", '{"query": ["a"]}', "a.jsonl:1: query: should be text, is a list of 1"),
@@ -220,7 +221,7 @@ def test_a_text_in_an_error_is_short_and_safe_to_print(write: Write) -> None:
 @pytest.mark.parametrize(
     ("kind", "given", "what"),
     [
-        (set[str], 3, "input should be a valid set, is the number 3"),
+        (set[str], 3, "should be a valid set, is the number 3"),
         (Literal["a", "b"], 3, "should be 'a' or 'b', is the number 3"),
         (list[str], "b", "should be a list, is 'b'"),
     ],
@@ -245,7 +246,7 @@ def test_a_file_that_may_not_be_read_is_bad_input(write: Write, monkeypatch: pyt
 def test_a_json_document_that_would_not_fit_into_memory_is_too_large(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ragassay.data.documents.LARGEST_JSON", 10)
+    monkeypatch.setattr("ragassay.data.json.LARGEST_JSON", 10)
     with pytest.raises(TooLarge, match=r"^a\.json: .*; write it as JSON Lines, which is read line by line$"):
         load(write("a.json", '[{"query": "a"}]'))
     assert len(load(write("a.jsonl", '{"query": "a"}')).samples) == 1

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ragassay.data.columns import near
 from ragassay.data.load import load
+from ragassay.data.mapping import near
 from ragassay.errors import BadData
 from ragassay.models import Sample
 
@@ -228,9 +228,7 @@ def test_a_nested_response_in_which_nothing_is_known_is_pointed_out(write: Write
     path = write("a.json", [{**Q, "response": {"text": "r"}}])
     dataset = load(path)
     assert dataset.kept == ("response.text",)
-    assert dataset.warnings == (
-        "response is an object of which no entry is known; --map answer=response.KEY says which it is",
-    )
+    assert dataset.warnings == ("response is an object of which no entry is known; --map answer=response.KEY names it",)
     assert only(path, mapping={"answer": "response.text"}).answer == "r"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ragassay.data.describe import Spread, describe
+from ragassay.data.describe import Range, describe
 from ragassay.data.load import load
 from ragassay.models import Sample
 
@@ -39,21 +39,21 @@ def test_counts_tables_and_lengths(write: Write) -> None:
     }  # fmt: skip
     assert list(described.categories.items()) == [("factual", 2), ("conceptual", 1)]
     assert described.difficulties == {"easy": 1}
-    assert described.relevant_per_query == Spread(n=2, mean=1.5, min=1, max=2)  # d1 and d2; d1
-    assert described.retrieved_per_query == Spread(n=2, mean=1, min=0, max=2)
-    assert described.contexts_per_query == Spread(n=1, mean=2, min=2, max=2)
+    assert described.relevant_per_query == Range(n=2, mean=1.5, min=1, max=2)  # d1 and d2; d1
+    assert described.retrieved_per_query == Range(n=2, mean=1, min=0, max=2)
+    assert described.contexts_per_query == Range(n=1, mean=2, min=2, max=2)
     assert described.words == {
-        "query": Spread(n=3, mean=7 / 3, min=1, max=3),
-        "ground_truth_answer": Spread(n=2, mean=1.5, min=1, max=2),
-        "contexts": Spread(n=2, mean=1.5, min=1, max=2),
-        "answer": Spread(n=2, mean=2, min=1, max=3),
+        "query": Range(n=3, mean=7 / 3, min=1, max=3),
+        "ground_truth_answer": Range(n=2, mean=1.5, min=1, max=2),
+        "contexts": Range(n=2, mean=1.5, min=1, max=2),
+        "answer": Range(n=2, mean=2, min=1, max=3),
     }
 
 
 def test_an_empty_list_of_judgments_is_a_value(write: Write) -> None:
     described = describe(load(write("a.json", [{"query": "q", "relevant_doc_ids": []}])))
     assert described.fields["relevant_doc_ids"] == 1
-    assert described.relevant_per_query == Spread(n=1, mean=0, min=0, max=0)
+    assert described.relevant_per_query == Range(n=1, mean=0, min=0, max=0)
 
 
 def test_queries_that_read_the_same_are_listed(write: Write) -> None:
@@ -79,7 +79,7 @@ DOUBTS: dict[str, tuple[list[dict[str, Any]], str]] = {
     "a column misspelt": ([{"query": "q", "anwser": "r"}], "anwser is kept as metadata; did you mean answer?"),
     "judgments of nothing": (
         [{"query": "q", "relevant_doc_ids": []}, {"query": "r", "relevance_scores": {"d": 0}}, {"query": "s", "relevant_doc_ids": ["d"]}],
-        "2 of 3 rows have judgments that name no relevant document; retrieval metrics are 0 there: q_0, q_1",
+        "2 of 3 rows have judgments that name no relevant document; retrieval metrics are 0 there: q_0 and q_1",
     ),
     "negative grades": (
         [{"query": "q", "relevance_scores": {"d": 1, "e": -2}}],
@@ -87,11 +87,11 @@ DOUBTS: dict[str, tuple[list[dict[str, Any]], str]] = {
     ),
     "a primary document that is not relevant": (
         [{"query": "q", "relevant_doc_ids": ["d"], "primary_relevant": "e"}, {"query": "r", "primary_relevant": "e"}],
-        "2 of 2 rows have a primary_relevant that is not among the relevant documents: q_0, q_1",
+        "2 of 2 rows have a primary_relevant that is not among the relevant documents: q_0 and q_1",
     ),
     "empty answers": (
         [{"query": str(n), "answer": " "} for n in range(4)],
-        "4 of 4 rows have an empty answer: q_0, q_1, q_2 ...",
+        "4 of 4 rows have an empty answer: q_0, q_1, q_2 and q_3",
     ),
     "ids of two kinds": (
         [{"query": "q", "relevant_doc_ids": ["doc-1"], "retrieved_doc_ids": ["1"]}],

@@ -290,7 +290,7 @@ def test_loading_leaves_the_garbage_collector_as_it_was(write: Write) -> None:
 ALWAYS_A_LIST = ("ground_truth_answer", "key_facts")
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=30)
 IDS = st.lists(TEXT, max_size=4, unique=True)
-NUMBERS = st.floats(0, 1e9, allow_nan=False)
+NUMBERS = st.just(0.0) | st.floats(1e-60, 1000, allow_nan=False)
 PLAIN = st.recursive(
     st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
     lambda inner: st.lists(inner, min_size=1, max_size=3) | st.dictionaries(TEXT, inner, min_size=1, max_size=3),

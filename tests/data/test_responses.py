@@ -88,7 +88,7 @@ def test_an_id_that_the_dataset_does_not_have_is_an_error_that_lists_up_to_five(
     with pytest.raises(BadData) as caught:
         join(dataset, load_responses(write("s.csv", text)), "mine")
     assert str(caught.value) == (
-        "s.csv: query_id: system 'mine' answers 'x0', 'x1', 'x2', 'x3', 'x4' and 2 more: not in the dataset data.json"
+        "s.csv: query_id: system 'mine' answers 'x0', 'x1', 'x2', 'x3' and 3 more: not in the dataset data.json"
     )
 
 
@@ -139,7 +139,7 @@ def test_a_text_that_several_queries_share_joins_nothing(write: Write) -> None:
 
 BROKEN: dict[str, tuple[Any, str]] = {
     "neither id nor query": ([{"answer": "r"}], "s.json: query_id: no column holds it, nor the query's text, so no response can be joined; say which: --map query_id=COLUMN"),
-    "no response": ([{"id": "a", "reply": "r"}], "s.json: answer: no column holds any part of a response; the columns are 'id', 'reply'; say which: --map answer=COLUMN"),
+    "no response": ([{"id": "a", "reply": "r"}], "s.json: answer: no column holds any part of a response; the columns are 'id' and 'reply'; say which: --map answer=COLUMN"),
     "a nested response of unknown names": ([{"id": "a", "response": {"text": "r"}}], "s.json: answer: no column holds any part of a response"),
     "a response misspelt": ([{"id": "a", "anwser": "r"}], "did you mean 'anwser'? --map answer=anwser"),
     "an id twice": ([{"id": "a", "answer": "r"}, {"id": "a", "answer": "s"}], "s.json: row 2: query_id (column id): 'a' is used already in row 1"),

@@ -1,6 +1,5 @@
 """Reports as files."""
 
-import asyncio
 import csv
 import io
 import json
@@ -8,13 +7,14 @@ import json
 import jsonschema
 import pytest
 
-from rag import sample, source, tools
-from ragassay import benchmark
+from offline_runs import evaluated, new_run, sample, source_of
+from ragassay.cli.terminal import print_report
+from ragassay.compare.trends import trend
 from ragassay.documents import Report
 from ragassay.errors import BadSettings, UnknownName
-from ragassay.exporters import export, exporter_for
-from ragassay.models import JobSpec, Response
-from ragassay.store.folder import FolderStore
+from ragassay.exporters import EXPORTERS
+from ragassay.gates import Gate, check
+from ragassay.models import Response
 
 
 @pytest.fixture
@@ -24,22 +24,21 @@ def report(tmp_path):
         sample(2, answer="<script>|`x`", response=Response(answer="-4.5")),
         sample(3),
     ]
-    responses = {s.query_id: s.response for s in samples}
-    data = source(samples, name="a | <b>")
-    run = benchmark.prepare(FolderStore(tmp_path), JobSpec(), data, samples, {"=sum": (data, responses)}, tools())
-    asyncio.run(benchmark.work(run, tools()))
-    return benchmark.finish(run)
+    data = source_of(samples, name="a | <b>")
+    report = evaluated(new_run(tmp_path, samples, systems=("sum",), dataset=data))
+    # No run takes such a name for a system; a report that somebody else wrote may hold it.
+    return Report.model_validate_json(report.model_dump_json().replace('"sum"', '"=sum"'))
 
 
 def test_json_is_the_document_and_fits_its_published_schema(report, tmp_path):
-    export(report, tmp_path / "r.json")
+    EXPORTERS.write(report, tmp_path / "r.json")
     document = json.loads((tmp_path / "r.json").read_text())
     jsonschema.validate(document, Report.model_json_schema())
     assert Report.model_validate(document) == report
 
 
 def test_csv_has_the_summary_and_a_row_per_query(report, tmp_path):
-    export(report, tmp_path / "r.csv")
+    EXPORTERS.write(report, tmp_path / "r.csv")
     rows = list(csv.DictReader(io.StringIO((tmp_path / "r.csv").read_text())))
     assert [row["row"] for row in rows] == ["mean", "n", "query", "query", "query"]
     found = report.systems["=sum"]
@@ -49,14 +48,14 @@ def test_csv_has_the_summary_and_a_row_per_query(report, tmp_path):
 
 
 def test_csv_cells_that_a_spreadsheet_would_run_get_a_quote_unless_they_are_numbers(report, tmp_path):
-    export(report, tmp_path / "r.csv")
+    EXPORTERS.write(report, tmp_path / "r.csv")
     rows = list(csv.DictReader(io.StringIO((tmp_path / "r.csv").read_text())))[2:]
     assert (rows[0]["answer"], rows[0]["query"], rows[0]["system"]) == ("'=HYPERLINK(1)", "'-1+1", "'=sum")
     assert rows[1]["answer"] == "-4.5"
 
 
 def test_markdown_shows_names_as_text_and_says_what_is_missing(report, tmp_path):
-    export(report, tmp_path / "r.md")
+    EXPORTERS.write(report, tmp_path / "r.md")
     text = (tmp_path / "r.md").read_text()
     assert text.startswith("# Evaluation of a \\| \\<b\\>\n")
     assert "| mrr | 1.000 " in text
@@ -74,7 +73,44 @@ def test_markdown_shows_names_as_text_and_says_what_is_missing(report, tmp_path)
 )
 def test_a_bad_output_is_an_error_before_anything_runs(name, error, says, tmp_path):
     with pytest.raises(error, match=says):
-        exporter_for(tmp_path / name)
+        EXPORTERS.for_file(tmp_path / name)
     (tmp_path / "folder.json").mkdir()
     with pytest.raises(BadSettings, match="is a folder"):
-        exporter_for(tmp_path / "folder.json")
+        EXPORTERS.for_file(tmp_path / "folder.json")
+
+
+@pytest.fixture
+def marked(report):
+    """The same report, one row of which is marked as suspicious."""
+    one = report.systems["=sum"]
+    verdict = one.results[0].verdict.model_copy(update={"suspicious": ("A1", "C1.3")})
+    rows = (one.results[0].model_copy(update={"verdict": verdict}), *one.results[1:])
+    part = one.model_copy(update={"results": rows, "evaluation": one.evaluation.model_copy(update={"suspicious": 1})})
+    return report.model_copy(update={"systems": {"=sum": part}})
+
+
+def test_suspicious_rows_are_counted_and_named_only_where_there_are_some(report, marked, tmp_path, capsys):
+    for one, shown in ((report, False), (marked, True)):
+        EXPORTERS.write(one, tmp_path / "r.md")
+        print_report(one, "here", [])
+        for text in ((tmp_path / "r.md").read_text(), " ".join(capsys.readouterr().out.split())):
+            assert ("Suspicious" in text) is shown
+            assert ("1 of 3 rows hold text that addresses the judge" in text) is shown
+            assert ("q1 (A1 and C1.3)" in text) is shown
+
+
+def test_the_labels_of_suspicious_texts_are_a_column_of_the_csv(marked, tmp_path):
+    EXPORTERS.write(marked, tmp_path / "r.csv")
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "r.csv").read_text())))
+    assert [row["suspicious"] for row in rows if row["row"] == "query"] == ["A1 C1.3", "", ""]
+
+
+def test_gates_and_trends_know_the_number_of_suspicious_rows(report, marked):
+    [passed] = check(report, [Gate(metric="suspicious", max=0)]).results
+    assert (passed.passed, passed.value, passed.n) == (True, 0.0, 3)
+    [missed] = check(marked, [Gate(metric="suspicious", max=0)]).results
+    assert (missed.passed, missed.reason) == (False, "suspicious is 1.000, not <= 0.000 (n=3)")
+    [risen] = check(marked, [Gate(metric="suspicious", max_drop=0, coverage=0.1)], report).results
+    assert (risen.passed, risen.drop) == (False, 1.0)
+    points = trend([report, marked], "Suspicious").systems["=sum"].points
+    assert [point.value for point in points] == [0.0, 1.0]

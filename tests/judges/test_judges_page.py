@@ -6,7 +6,7 @@ import doctest
 import re
 from pathlib import Path
 
-from ragassay.judges import case, matching
+from ragassay.judges import local, matching
 from ragassay.metrics.accuracy import DEFAULT_RULE
 from ragassay.metrics.judged import COVERED, RELEVANCE, SUPPORT
 
@@ -34,5 +34,5 @@ def test_the_page_gives_the_thresholds_and_weights_of_the_local_judge():
     assert f"{weights['best']} x share of its word stems in the best context sentence" in PAGE
     assert f"{weights['union']} x share in" in PAGE
     assert f"{weights['similarity']} x cosine" in PAGE
-    assert f"From {case.SUPPORTED} on it is supported, from {case.PARTLY} partly" in PAGE
-    assert f"up to {matching.STRANGE_NUMBERS} for numbers and {matching.STRANGE_NAMES}" in PAGE
+    assert f"From {local.SUPPORTED} on it is supported, from {local.PARTLY} partly" in PAGE
+    assert f"up to {matching.UNKNOWN_NUMBERS} for numbers and {matching.UNKNOWN_NAMES}" in PAGE

@@ -5,17 +5,17 @@ import re
 import pytest
 
 import provider as play
-from judging import ASKED, LABELS, at, judge, reply, sample, supports
+from judge_replies import ASKED, LABELS, judge, model_at, reply, sample, supports
 from provider import Provider
 from ragassay.errors import BadSettings, RateLimited
 from ragassay.judges.llm import LLMJudge
-from ragassay.judges.replies import SCHEMA
+from ragassay.judges.reply import SCHEMA
 from ragassay.ledger import MemoryLedger
 from ragassay.llm import LLM, FakeLLM, model
 from ragassay.metrics.judged import completeness
 from ragassay.models import Sample, Usage
 from ragassay.prompts import load
-from ragassay.seams import Judge
+from ragassay.protocols import Judge
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +25,7 @@ def _no_waiting(monkeypatch):
 
 def test_one_call_answers_every_unit_exactly_once():
     with Provider() as provider:
-        (judgement,) = judge(at(provider), [sample()])
+        (judgement,) = judge(model_at(provider), [sample()])
 
     (seen,) = provider.log
     verdict = judgement.verdict
@@ -40,7 +40,7 @@ def test_one_call_answers_every_unit_exactly_once():
 
 def test_instructions_and_schema_are_the_same_for_every_sample_and_sample_text_is_never_among_them():
     with Provider() as provider:
-        judge(at(provider), [sample("q1"), sample("q2", answer="Zebras.", contexts=None, ground_truth_answer=())])
+        judge(model_at(provider), [sample("q1"), sample("q2", answer="Zebras.", contexts=None, ground_truth_answer=())])
 
     first, second = provider.log
     assert first.system == second.system == load("judge/verdict").text
@@ -72,9 +72,9 @@ def test_the_schema_holds_literals_only_and_every_object_is_closed():
 def test_a_finished_call_is_never_paid_again():
     ledger, samples = MemoryLedger(), [sample("q1"), sample("q2", query="And now?")]
     with Provider([play.missing("A2"), play.malformed]) as provider:
-        first = judge(at(provider, concurrency=1), samples, ledger)
+        first = judge(model_at(provider, concurrency=1), samples, ledger)
         requests = len(provider.log)
-        again = judge(at(provider, concurrency=1), samples, ledger)
+        again = judge(model_at(provider, concurrency=1), samples, ledger)
 
     assert requests == len(provider.log) == 4
     assert again == first
@@ -106,7 +106,7 @@ def test_the_content_of_a_call_changes_with_all_that_determines_the_reply_and_wi
         content(sample(query="Else?")),
     ]
     prompt = load("judge/verdict")
-    newer = type(prompt)(prompt.name, "0" * 12, prompt.text, prompt.meta)
+    newer = type(prompt)(prompt.name, "0" * 12, prompt.text)
     monkeypatch.setattr("ragassay.judges.llm.load", lambda name: newer if name == prompt.name else load(name))
     assert len({first, *others, content()}) == 6
 
@@ -128,7 +128,7 @@ def test_two_passes_ask_about_support_without_the_ground_truth():
 
 def test_two_passes_are_one_where_there_is_no_ground_truth():
     with Provider() as provider:
-        judge(at(provider), [sample(ground_truth_answer=())], passes=2)
+        judge(model_at(provider), [sample(ground_truth_answer=())], passes=2)
     assert len(provider.log) == 1
 
 
@@ -164,7 +164,7 @@ def test_an_empty_answer_without_contexts_costs_no_call(answer, contexts):
 
 def test_facts_are_looked_for_in_the_contexts_even_when_the_answer_is_empty():
     with Provider() as provider:
-        (judgement,) = judge(at(provider), [sample(answer="")])
+        (judgement,) = judge(model_at(provider), [sample(answer="")])
 
     assert provider.log[0].labels == ["C1.1", "C1.2", "C2.1", "G1", "G2"]
     assert len(judgement.verdict.facts) == 2
@@ -186,7 +186,7 @@ def test_a_system_that_gave_no_response_is_not_judged():
 
 def test_of_several_ground_truths_the_others_are_shown_as_accepted_too():
     with Provider() as provider:
-        judge(at(provider), [sample(ground_truth_answer=("Two weeks.", "14 days [O2]", "A fortnight"))])
+        judge(model_at(provider), [sample(ground_truth_answer=("Two weeks.", "14 days [O2]", "A fortnight"))])
 
     user = provider.log[0].user
     assert "\n[G1] Two weeks.\nOther accepted answers:\n[O1] 14 days (O2]\n[O2] A fortnight\n</sample" in user

@@ -3,16 +3,16 @@ import asyncio
 import pytest
 
 import provider as play
-from judging import at, judge, reply, sample, supports
+from judge_replies import judge, model_at, reply, sample, supports
 from provider import Provider
-from ragassay.errors import BadInput, BadSettings, BudgetReached, RateLimited, Unavailable
-from ragassay.judges.llm import FAILED_IN_A_ROW, LLMJudge
+from ragassay.errors import BadInput, BadSettings, BudgetReached, ProviderDown, RateLimited, Unavailable
+from ragassay.judges.llm import LLMJudge
 from ragassay.ledger import MemoryLedger
 from ragassay.llm import FakeLLM, model
 from ragassay.metrics.judged import completeness, faithfulness
 from ragassay.models import Usage
 from ragassay.prompts import load
-from ragassay.seams import Reply
+from ragassay.protocols import Reply
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +22,7 @@ def _no_waiting(monkeypatch):
 
 def test_an_id_that_was_left_out_is_asked_for_once_more_and_alone():
     with Provider([play.missing("A2", "G1")]) as provider:
-        (judgement,) = judge(at(provider), [sample()])
+        (judgement,) = judge(model_at(provider), [sample()])
 
     first, second = provider.log
     assert second.user == f"{first.user}\nGive entries for these labels only: A2, G1. Leave the others out."
@@ -59,7 +59,7 @@ def test_what_is_missing_is_asked_for_and_only_that(first, asked_again):
 
 def test_an_id_with_two_different_verdicts_is_asked_for_again_and_one_that_is_repeated_is_not():
     with Provider([play.repeated("A1")]) as provider:
-        judge(at(provider), [sample()])
+        judge(model_at(provider), [sample()])
     assert provider.log[1].user.endswith("labels only: A1. Leave the others out.")
 
     same = reply()
@@ -70,7 +70,7 @@ def test_an_id_with_two_different_verdicts_is_asked_for_again_and_one_that_is_re
 
 def test_an_unknown_id_is_asked_for_under_its_right_name():
     with Provider([play.unknown("A17")]) as provider:
-        (judgement,) = judge(at(provider), [sample()])
+        (judgement,) = judge(model_at(provider), [sample()])
 
     assert len(provider.log) == 2
     assert list(supports(judgement)) == ["A1", "A2", "A3"]
@@ -112,7 +112,7 @@ def test_a_key_that_is_revoked_before_the_repair_stops_the_run():
 
 def test_malformed_json_is_asked_for_again_and_its_price_is_waste():
     with Provider([play.malformed]) as provider:
-        (judgement,) = judge(at(provider), [sample()])
+        (judgement,) = judge(model_at(provider), [sample()])
 
     assert len(provider.log) == 2
     assert provider.log[1].user == f"{provider.log[0].user}\n{load('judge/again').text}"
@@ -123,7 +123,7 @@ def test_malformed_json_is_asked_for_again_and_its_price_is_waste():
 
 def test_malformed_json_twice_is_a_reason():
     with Provider(then=play.malformed) as provider:
-        (judgement,) = judge(at(provider), [sample()])
+        (judgement,) = judge(model_at(provider), [sample()])
 
     assert len(provider.log) == 2
     assert judgement.verdict is None
@@ -133,7 +133,7 @@ def test_malformed_json_twice_is_a_reason():
 
 def test_a_reply_that_was_cut_off_gets_twice_the_room():
     with Provider([play.truncated]) as provider:
-        (judgement,) = judge(at(provider), [sample()], max_tokens=300)
+        (judgement,) = judge(model_at(provider), [sample()], max_tokens=300)
 
     assert [seen.body["max_tokens"] for seen in provider.log] == [300, 600]
     assert provider.log[0].user == provider.log[1].user
@@ -143,7 +143,7 @@ def test_a_reply_that_was_cut_off_gets_twice_the_room():
 
 def test_a_reply_that_is_cut_off_twice_is_a_reason():
     with Provider(then=play.truncated) as provider:
-        (judgement,) = judge(at(provider), [sample()], max_tokens=300)
+        (judgement,) = judge(model_at(provider), [sample()], max_tokens=300)
 
     assert len(provider.log) == 2
     assert judgement.reason == "the judge's reply was cut off at 600 tokens"
@@ -169,7 +169,7 @@ def test_a_failing_provider_is_a_reason_for_that_sample_alone():
 
     with Provider(then=behave) as provider:
         ledger = MemoryLedger()
-        bad, fine = judge(at(provider, attempts=2), [sample("q1", query="zebra"), sample("q2")], ledger)
+        bad, fine = judge(model_at(provider, attempts=2), [sample("q1", query="zebra"), sample("q2")], ledger)
 
     assert len(provider.log) == 3
     assert bad.verdict is None
@@ -180,7 +180,7 @@ def test_a_failing_provider_is_a_reason_for_that_sample_alone():
 
 def test_a_hang_is_a_reason_and_may_have_been_paid():
     with Provider(then=play.hang) as provider:
-        (judgement,) = judge(at(provider, timeout_s=0.3, attempts=1), [sample()])
+        (judgement,) = judge(model_at(provider, timeout_s=0.3, attempts=1), [sample()])
 
     assert "no answer within 0.3 s" in judgement.reason
     assert judgement.waste == Usage(uncertain_calls=1)
@@ -188,31 +188,46 @@ def test_a_hang_is_a_reason_and_may_have_been_paid():
 
 
 def test_a_wrong_key_stops_the_run_after_the_first_request():
-    with Provider(then=play.status(401)) as provider, pytest.raises(BadSettings, match="refused the key"):
-        judge(at(provider, concurrency=1), [sample(f"q{n}") for n in range(30)])
+    with Provider(then=play.status(401)) as provider, pytest.raises(BadSettings, match="rejected the key"):
+        judge(model_at(provider, concurrency=1), [sample(f"q{n}") for n in range(30)])
     assert len(provider.log) == 1
 
 
 def test_an_unknown_model_stops_the_run_with_no_more_requests_than_slots():
-    with Provider(then=play.status(404)) as provider, pytest.raises(BadSettings, match="knows no such model"):
-        judge(at(provider, concurrency=4), [sample(f"q{n}") for n in range(30)])
+    with Provider(then=play.status(404)) as provider, pytest.raises(BadSettings, match="does not have this model"):
+        judge(model_at(provider, concurrency=4), [sample(f"q{n}") for n in range(30)])
     assert len(provider.log) <= 4
 
 
-def test_so_many_failures_in_a_row_that_nobody_seems_to_be_there_stop_the_run():
-    samples = [sample(f"q{n}") for n in range(FAILED_IN_A_ROW)]
-    found = judge(FakeLLM(lambda messages: Unavailable("away")), samples[1:])
+def test_a_provider_that_is_down_stops_the_judging_and_one_failing_call_does_not():
+    samples = [sample(f"q{n}") for n in range(30)]
+    found = judge(FakeLLM(lambda messages: Unavailable("away")), samples)
     assert {judgement.reason for judgement in found} == {"the judge failed: away"}
+    with pytest.raises(ProviderDown, match="away"):
+        judge(FakeLLM(lambda messages: ProviderDown("away")), samples)
 
-    with pytest.raises(Unavailable, match="away"):
-        judge(FakeLLM(lambda messages: Unavailable("away")), samples)
+
+@pytest.mark.parametrize("calls", [8, 3])
+def test_after_five_failures_of_three_calls_no_further_request_is_made(calls):
+    with Provider(then=play.status(500)) as provider:
+        model = model_at(provider, concurrency=8)
+        with pytest.raises(ProviderDown, match="the provider failed"):
+            judge(model, [sample(f"q{n}") for n in range(calls * 4)][:calls])
+        first = len(provider.log)
+        with pytest.raises(ProviderDown):
+            judge(model, [sample(f"q{n}") for n in range(20)])
+    assert first <= 8 + 4  # in flight at once, and calls asked again before the fifth failure
+    assert len(provider.log) == first
 
 
-def test_one_answer_in_between_shows_that_somebody_is_there():
-    half = FAILED_IN_A_ROW // 2
-    fake = FakeLLM([*[Unavailable("away")] * half, reply(), *[Unavailable("away")] * half])
-    found = judge(fake, [sample(f"q{n}") for n in range(FAILED_IN_A_ROW + 1)])
-    assert sum(judgement.verdict is not None for judgement in found) == 1
+def test_one_sample_that_always_fails_costs_its_own_score_and_not_the_others():
+    def fails_for_q3(seen):
+        return play.status(500)(seen) if "What is q3?" in seen.user else play.good(seen)
+
+    samples = [sample(f"q{n}", query=f"What is q{n}?") for n in range(6)]
+    with Provider(then=fails_for_q3) as provider:
+        found = judge(model_at(provider, concurrency=2, attempts=2), samples)
+    assert [f.verdict is None for f in found] == [n == 3 for n in range(6)]
 
 
 def test_a_reached_budget_passes_through_and_what_was_answered_stays_settled():
@@ -224,7 +239,7 @@ def test_a_reached_budget_passes_through_and_what_was_answered_stays_settled():
 
     ledger = Budget()
     with Provider() as provider, pytest.raises(BudgetReached):
-        judge(at(provider, concurrency=1), [sample(f"q{n}") for n in range(5)], ledger)
+        judge(model_at(provider, concurrency=1), [sample(f"q{n}") for n in range(5)], ledger)
     assert (len(provider.log), len(ledger.settled)) == (2, 2)
 
 
@@ -232,7 +247,7 @@ def test_cancellation_passes_through_and_open_calls_are_booked_as_uncertain():
     ledger = MemoryLedger()
 
     async def cancel():
-        asked = LLMJudge(at(provider, concurrency=2)).judge([sample(f"q{n}") for n in range(3)], ledger)
+        asked = LLMJudge(model_at(provider, concurrency=2)).judge([sample(f"q{n}") for n in range(3)], ledger)
         task = asyncio.create_task(asked)
         while len(provider.log) < 2:
             await asyncio.sleep(0.01)
@@ -243,3 +258,13 @@ def test_cancellation_passes_through_and_open_calls_are_booked_as_uncertain():
     with Provider(then=play.hang) as provider:
         asyncio.run(cancel())
     assert ledger.lost == Usage(uncertain_calls=2)
+
+
+def test_a_providers_traceback_and_paths_stay_out_of_the_reason():
+    told = 'Traceback (most recent call last):\n  File "/srv/app/serve.py", line 3, in run\nOSError: /srv/models/w.bin is gone'
+    with Provider(then=play.status(500, message=told)) as provider:
+        (judgement,) = judge(model_at(provider, attempts=1), [sample()])
+
+    assert judgement.reason == ("the judge failed: gpt-4o-mini: the provider failed (500): OSError: .../w.bin is gone")
+    assert "/srv" not in judgement.reason
+    assert "\n" not in judgement.reason

@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from ragassay.embeddings import FakeEmbedder, LocalEmbedder
 from ragassay.errors import Unavailable
 from ragassay.judges.local import LocalJudge
-from ragassay.judges.sentences import sentences
-from ragassay.judges.words import content
+from ragassay.judges.text import content, sentences
 from ragassay.metrics.judged import context_precision, context_recall, correctness, faithfulness, relevance
 from ragassay.models import Response, Sample, Usage
-from ragassay.seams import Judge
+from ragassay.protocols import Judge
 
 CONTEXTS = (
     "Gift cards never expire. They can be used in every shop.",
@@ -85,7 +84,7 @@ def test_a_sentence_that_rests_on_two_names_both(either):
 
 def test_an_invented_sentence_is_not_found(either):
     answer = "Every customer receives a voucher and a handwritten letter."
-    assert said(verdict(answer, either)) == [("not_found", (), "no context says so")]
+    assert said(verdict(answer, either)) == [("not_found", (), "no context supports it")]
 
 
 @pytest.mark.parametrize("by", [LocalJudge(), LocalJudge(Alike(0.9))])
@@ -99,7 +98,7 @@ def test_a_sentence_that_is_half_there_is_partly_supported_and_says_what_lacks(b
 
 def test_another_number_is_a_contradiction(either):
     assert said(verdict("Refunds are paid within 30 days.", either)) == [
-        ("contradicted", ("C2.1",), "C2.1 says otherwise")
+        ("contradicted", ("C2.1",), "contradicted by C2.1")
     ]
 
 
@@ -112,7 +111,7 @@ def test_a_name_that_is_said_nowhere_lowers_support():
     assert (right.sentences[0].support, wrong.sentences[0].support) == ("supported", "not_found")
 
 
-def test_likeness_of_meaning_can_decide_and_never_alone():
+def test_similarity_of_meaning_can_decide_and_never_alone():
     contexts = ("Customers receive refunds within a week by bank.",)
     claim = "Customers receive refunds promptly and gladly."  # 3 of 5 stems: 0.8 x 0.6 = 0.48, and 0.2 x cosine
     far = verdict(claim, LocalJudge(Alike(0.0)), contexts=contexts).sentences[0].support
@@ -129,7 +128,7 @@ def test_a_lead_in_is_judged_like_the_sentence_after_it(either):
         ("A2", "In short:", "agrees"),
         ("A3", "Refunds are paid within 14 days.", "agrees"),
     ]
-    assert said(verdict("In short:", either)) == [("not_found", (), "no context says so")]
+    assert said(verdict("In short:", either)) == [("not_found", (), "no context supports it")]
 
 
 def test_facts_are_covered_partly_covered_or_not(either):
@@ -152,7 +151,7 @@ def test_a_short_answer_covers_what_the_query_did_not_say(either):
 
 def test_an_answer_that_denies_a_fact_does_not_cover_it(either):
     found = verdict("Refunds take 30 days.", either)
-    assert (found.facts[0].covered, found.facts[0].why) == ("no", "the answer says otherwise")
+    assert (found.facts[0].covered, found.facts[0].why) == ("no", "the answer contradicts it")
     assert found.sentences[0].truth == "conflicts"
 
 
@@ -272,10 +271,10 @@ def test_what_words_decide_is_not_embedded():
     assert fake.calls == [(QUERY, "Refunds are paid within 14 days.")]
 
 
-def test_likeness_is_that_of_each_sentence_to_the_contexts():
+def test_similarity_is_that_of_each_sentence_to_the_contexts():
     answer = "Refunds are paid within 14 days. Cards are red, blue and green. Apples."  # the second shares 1 stem of 4
-    assert LocalJudge().likeness([sample(answer), sample("")]) == [[1.0, 0.25, 0.0], []]
-    full = LocalJudge(Alike(0.5)).likeness([sample(answer)])
+    assert LocalJudge().similarity([sample(answer), sample("")]) == [[1.0, 0.25, 0.0], []]
+    full = LocalJudge(Alike(0.5)).similarity([sample(answer)])
     assert full == [[pytest.approx(0.8 + 0.2 * 1.0), pytest.approx(0.8 * 0.25 + 0.2 * 0.5, abs=1e-6), 0.0]]
 
 
@@ -303,7 +302,7 @@ def test_with_the_bundled_model_verdicts_repeat_and_do_not_depend_on_the_order_o
 
 def test_with_the_bundled_model_a_near_paraphrase_is_carried_further_than_by_words_alone(minilm):
     row = sample("Refunds are paid to your account within two weeks.")
-    (near,), (words,) = minilm.likeness([row])[0], LocalJudge().likeness([row])[0]
+    (near,), (words,) = minilm.similarity([row])[0], LocalJudge().similarity([row])[0]
     assert near > words
 
 

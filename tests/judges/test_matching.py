@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragassay.judges.matching import Pool, match, passage
+from ragassay.judges.matching import Pool, match, terms_of
 
 
 def carried(claim, *sentences, given_stems=()):
-    return match(passage(claim), Pool.of(sentences), frozenset(given_stems))
+    return match(terms_of(claim), Pool.of(sentences), frozenset(given_stems))
 
 
 def test_best_is_the_share_of_stems_in_one_sentence_and_union_that_in_all_chosen():
@@ -42,25 +42,25 @@ def test_words_of_the_query_are_no_achievement():
 def test_nothing_carries_a_claim_where_there_is_nothing():
     found = carried("It rains.")
     assert (found.best, found.union, found.chosen, found.near, found.denied_by) == (0.0, 0.0, (), (), None)
-    assert found.likeness() == found.likeness(0.0) == 0.0
+    assert found.similarity() == found.similarity(0.0) == 0.0
 
 
-def test_likeness_weighs_words_and_meaning():
+def test_similarity_weighs_words_and_meaning():
     found = carried("Anna sells red apples.", "Anna sells pears.", "Apples are red.")
-    assert found.likeness() == pytest.approx(0.5 * 0.5 + 0.5 * 1.0)
-    assert found.likeness(0.9) == pytest.approx(0.4 * 0.5 + 0.4 * 1.0 + 0.2 * 0.9)
-    assert found.likeness(-0.5) == found.likeness(0.0) == pytest.approx(0.6)
+    assert found.similarity() == pytest.approx(0.5 * 0.5 + 0.5 * 1.0)
+    assert found.similarity(0.9) == pytest.approx(0.4 * 0.5 + 0.4 * 1.0 + 0.2 * 0.9)
+    assert found.similarity(-0.5) == found.similarity(0.0) == pytest.approx(0.6)
 
 
 def test_numbers_and_names_said_nowhere_cost_a_quarter_each():
     found = carried("In Oslo it rained on 12 days of 30.", "It rained on 30 days.", "Bergen")
-    assert (found.strange_numbers, found.strange_names) == (1 / 2, 1.0)
-    assert found.likeness() == pytest.approx(0.5 * 3 / 5 + 0.5 * 3 / 5 - 0.25 * 1 / 2 - 0.25)
+    assert (found.unknown_numbers, found.unknown_names) == (1 / 2, 1.0)
+    assert found.similarity() == pytest.approx(0.5 * 3 / 5 + 0.5 * 3 / 5 - 0.25 * 1 / 2 - 0.25)
 
 
 def test_numbers_in_words_and_digits_agree():
     found = carried("It takes three days.", "It takes 3 days.")
-    assert (found.best, found.strange_numbers, found.denied_by) == (1.0, 0.0, None)
+    assert (found.best, found.unknown_numbers, found.denied_by) == (1.0, 0.0, None)
 
 
 def test_another_number_in_the_same_sentence_denies():
@@ -87,10 +87,10 @@ def test_of_equal_sentences_the_one_that_agrees_is_preferred():
 
 def test_a_very_long_sentence_is_read_and_not_remembered():
     long = "apple " * 1000 + "x" * 1000
-    assert passage(long) == passage(long)
-    assert passage(long) is not passage(long)
-    assert passage("It rains.") is passage("It rains.")
-    assert match(passage("apples"), Pool.of([long])).best == 1.0
+    assert terms_of(long) == terms_of(long)
+    assert terms_of(long) is not terms_of(long)
+    assert terms_of("It rains.") is terms_of("It rains.")
+    assert match(terms_of("apples"), Pool.of([long])).best == 1.0
 
 
 WORDS = st.lists(st.sampled_from("Anna Berg sells red green apples 12 30 not in Oslo".split()), min_size=1, max_size=8)
@@ -101,7 +101,7 @@ def test_shares_are_shares_and_meaning_only_adds(claim, sentences):
     found = carried(" ".join(claim), *map(" ".join, sentences))
     assert 0.0 <= found.best <= found.union + 1e-9 <= 1.0 + 2e-9
     assert set(found.chosen) <= set(found.near) <= set(range(len(sentences)))
-    assert 0.0 <= found.likeness(0.0) <= found.likeness(1.0) <= 1.0
+    assert 0.0 <= found.similarity(0.0) <= found.similarity(1.0) <= 1.0
 
 
 @given(WORDS, st.lists(WORDS, max_size=4))
@@ -109,7 +109,7 @@ def test_a_sentence_carries_itself(claim, others):
     text = " ".join(claim)
     found = carried(text, *map(" ".join, others), text)
     assert (found.best, found.union, found.denied_by) == (1.0, 1.0, None)
-    assert found.likeness() == 1.0
+    assert found.similarity() == 1.0
 
 
 def test_a_number_that_is_said_only_of_something_else_denies_all_the_same():

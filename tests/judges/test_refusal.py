@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from ragassay.judges.refusal import refuses
-from ragassay.judges.sentences import sentences
+from ragassay.judges.text import refuses, sentences
 
 REFUSALS = [
     "I don't know.",

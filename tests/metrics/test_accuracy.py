@@ -6,7 +6,8 @@ import pytest
 
 from ragassay.errors import BadSettings, UnknownName
 from ragassay.metrics.accuracy import DEFAULT_RULE, AccuracyRule
-from ragassay.metrics.base import METRICS, Chunk, parse
+from ragassay.metrics.base import METRICS, parse
+from ragassay.metrics.chunk import Chunk
 from ragassay.models import Response, Sample, Score
 
 FAILED = Score.absent("the judge failed", "failed")
@@ -31,9 +32,9 @@ def test_where_correctness_is_missing_semantic_similarity_decides():
 
 
 def test_a_decision_says_what_decided_it():
-    found = decide(correctness=0.2)
-    assert found.reason == "correctness is 0.2, not >= 0.5"
-    assert found.details == {"rule": DEFAULT_RULE, "decided_by": "correctness >= 0.5"}
+    decision = decide(correctness=0.2)
+    assert decision.reason == "correctness is 0.2, not >= 0.5"
+    assert decision.details == {"rule": DEFAULT_RULE, "decided_by": "correctness >= 0.5"}
     assert decide(correctness=1.0).reason is None
 
 
@@ -52,21 +53,21 @@ def test_a_decision_says_what_decided_it():
     ],
 )
 def test_where_nothing_can_decide_every_reason_is_given(correctness, similarity, cause, reason):
-    found = decide(correctness=correctness, semantic_similarity=similarity)
-    assert (found.value, found.missing, found.reason) == (None, cause, reason)
+    decision = decide(correctness=correctness, semantic_similarity=similarity)
+    assert (decision.value, decision.missing, decision.reason) == (None, cause, reason)
 
 
 def test_a_metric_that_was_not_computed_is_said_to_be_so():
-    found = decide()
-    assert (found.value, found.missing) == (None, "no_input")
-    assert found.reason == "correctness: was not computed; semantic_similarity: was not computed"
+    decision = decide()
+    assert (decision.value, decision.missing) == (None, "no_input")
+    assert decision.reason == "correctness: was not computed; semantic_similarity: was not computed"
 
 
 def test_all_conditions_joined_by_and_must_hold():
     rule = "faithfulness >= 0.8 and correctness > 0.5"
     assert decide(rule, faithfulness=0.8, correctness=0.6).value == 1.0
-    found = decide(rule, faithfulness=0.7, correctness=0.5)
-    assert (found.value, found.reason) == (0.0, "faithfulness is 0.7, not >= 0.8; correctness is 0.5, not > 0.5")
+    decision = decide(rule, faithfulness=0.7, correctness=0.5)
+    assert (decision.value, decision.reason) == (0.0, "faithfulness is 0.7, not >= 0.8; correctness is 0.5, not > 0.5")
 
 
 def test_one_failing_condition_decides_though_another_is_missing():
@@ -126,16 +127,16 @@ def rows(*answers):
 
 def test_accurate_is_a_share_over_the_chunk():
     chunk = Chunk(rows("Yes.", "No.", None), scores={"correctness": [Score(value=0.9), Score(value=0.1), FAILED]})
-    found = parse("accurate").score(chunk)
-    assert [s.value for s in found] == [1.0, 0.0, None]
-    assert found[2].reason == "the response has no answer"
+    scores = parse("accurate").score(chunk)
+    assert [s.value for s in scores] == [1.0, 0.0, None]
+    assert scores[2].reason == "the response has no answer"
     assert METRICS.get("accurate").share
 
 
 def test_accurate_follows_the_rule_of_the_run():
     chunk = Chunk(rows("Yes."), rule=AccuracyRule.parse("rouge1 >= 0.3"), scores={"rouge1": [Score(value=0.3)]})
-    (found,) = parse("accurate").score(chunk)
-    assert found.value == 1.0
+    (scored,) = parse("accurate").score(chunk)
+    assert scored.value == 1.0
 
 
 def test_where_a_judge_failed_nothing_is_decided_by_another_rule():

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ragassay.metrics import parse
-from ragassay.metrics.base import Chunk
+from ragassay.metrics.chunk import Chunk
 from ragassay.models import Response, Sample
 
 
@@ -102,12 +102,12 @@ def test_reranking_of_a_query_without_a_response_is_missing():
 
 
 def test_the_primary_document_has_a_reciprocal_rank_of_its_own():
-    found = {"retrieved_doc_ids": ["a", "b"]}
-    score = ask("mrr_primary", found, primary_relevant="b", relevance_scores={"a": 1, "b": 3})
+    response = {"retrieved_doc_ids": ["a", "b"]}
+    score = ask("mrr_primary", response, primary_relevant="b", relevance_scores={"a": 1, "b": 3})
     assert (score.value, score.details) == (0.5, {"k": None, "primary_rank": 2})
-    assert ask("mrr_primary@1", found, primary_relevant="b").value == 0.0
+    assert ask("mrr_primary@1", response, primary_relevant="b").value == 0.0
     assert ask("mrr_primary", primary_relevant="b").value == 0.0
-    assert ask("mrr_primary", found).reason == "the query has no primary_relevant"
+    assert ask("mrr_primary", response).reason == "the query has no primary_relevant"
     assert ask("mrr_primary", {"answer": "x"}, primary_relevant="b").reason == "the response has no retrieved_doc_ids"
 
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from ragassay.errors import Unavailable
 from ragassay.metrics import parse
-from ragassay.metrics.base import Chunk
+from ragassay.metrics.chunk import Chunk
 from ragassay.models import Response, Sample, seconds
 
 DAY = 86_400

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragassay.metrics.base import Chunk, parse
+from ragassay.metrics.base import parse
+from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.judged import COVERED, RELEVANCE, SUPPORT
 from ragassay.models import FactVerdict, Judgement, Response, Sample, SentenceVerdict, Usage, Verdict
 
@@ -52,25 +53,25 @@ FULL = verdict(
 
 
 def test_faithfulness_counts_partly_as_half():
-    found = score("faithfulness", FULL)
-    assert found.value == (1 + 0.5 + 0 + 0) / 4
-    assert found.reason == "A2: not in the contexts: free; A3: C1.2 says otherwise; A4: no context says so"
-    assert found.details == {"sentences": 4, "supported": 1, "partly": 1, "contradicted": 1, "not_found": 1}
+    scored = score("faithfulness", FULL)
+    assert scored.value == (1 + 0.5 + 0 + 0) / 4
+    assert scored.reason == "A2: not in the contexts: free; A3: C1.2 says otherwise; A4: no context says so"
+    assert scored.details == {"sentences": 4, "supported": 1, "partly": 1, "contradicted": 1, "not_found": 1}
 
 
 def test_completeness_counts_partly_as_half():
-    found = score("completeness", FULL)
-    assert found.value == (1 + 0.5 + 0) / 3
-    assert found.reason == "G2: the answer lacks: shipping; G3: the answer lacks: Monday"
-    assert found.details == {"facts": 3, "yes": 1, "partly": 1, "no": 1}
+    scored = score("completeness", FULL)
+    assert scored.value == (1 + 0.5 + 0) / 3
+    assert scored.reason == "G2: the answer lacks: shipping; G3: the answer lacks: Monday"
+    assert scored.details == {"facts": 3, "yes": 1, "partly": 1, "no": 1}
 
 
 def test_correctness_is_the_f1_of_agreement_and_completeness():
     precision, recall = 2 / 4, 1.5 / 3
-    found = score("correctness", FULL)
-    assert found.value == pytest.approx(2 * precision * recall / (precision + recall))  # 0.5
-    assert found.reason.startswith("A3: C1.2 says otherwise; G2: ")
-    assert found.details == {"precision": 0.5, "recall": 0.5, "agrees": 2, "conflicts": 1, "absent": 1}
+    scored = score("correctness", FULL)
+    assert scored.value == pytest.approx(2 * precision * recall / (precision + recall))  # 0.5
+    assert scored.reason.startswith("A3: C1.2 says otherwise; G2: ")
+    assert scored.details == {"precision": 0.5, "recall": 0.5, "agrees": 2, "conflicts": 1, "absent": 1}
 
 
 def test_an_unequal_precision_and_recall_give_their_harmonic_mean():
@@ -80,8 +81,8 @@ def test_an_unequal_precision_and_recall_give_their_harmonic_mean():
 
 def test_correctness_is_zero_when_nothing_agrees_and_nothing_is_covered():
     given = verdict([sentence(1, truth="conflicts")], [fact(1, "no")])
-    found = score("correctness", given)
-    assert (found.value, found.reason) == (0.0, "A1: conflicts with the ground truth")
+    scored = score("correctness", given)
+    assert (scored.value, scored.reason) == (0.0, "A1: conflicts with the ground truth")
 
 
 @pytest.mark.parametrize(
@@ -92,22 +93,22 @@ def test_relevance_is_one_of_five_steps(step, value):
 
 
 def test_relevance_marks_a_refusal():
-    found = score("relevance", verdict([sentence(1)], relevance="barely", refusal=True, why="it points elsewhere"))
-    assert found.reason == "the answer refuses; it points elsewhere"
-    assert found.details == {"step": "barely", "refusal": True}
+    scored = score("relevance", verdict([sentence(1)], relevance="barely", refusal=True, why="it points elsewhere"))
+    assert scored.reason == "the answer refuses; it points elsewhere"
+    assert scored.details == {"step": "barely", "refusal": True}
     assert score("relevance", verdict([sentence(1)])).reason is None
 
 
 def test_context_precision_is_the_average_precision_of_the_contexts_that_hold_facts():
-    found = score("context_precision", FULL)
-    assert found.value == (1 / 2 + 2 / 4) / 2  # facts rest on contexts 2 and 4
-    assert found.details == {"needed": [2, 4], "by": "facts"}
+    scored = score("context_precision", FULL)
+    assert scored.value == (1 / 2 + 2 / 4) / 2  # facts rest on contexts 2 and 4
+    assert scored.details == {"needed": [2, 4], "by": "facts"}
 
 
 def test_without_ground_truth_the_contexts_that_sentences_rest_on_were_needed():
-    found = score("context_precision", FULL.model_copy(update={"facts": (), "has_truth": False}))
-    assert found.value == pytest.approx((1 / 1 + 2 / 2 + 3 / 3) / 3)  # A1 on 1, A2 on 2 and 3; A3 is contradicted
-    assert found.details == {"needed": [1, 2, 3], "by": "sentences"}
+    scored = score("context_precision", FULL.model_copy(update={"facts": (), "has_truth": False}))
+    assert scored.value == pytest.approx((1 / 1 + 2 / 2 + 3 / 3) / 3)  # A1 on 1, A2 on 2 and 3; A3 is contradicted
+    assert scored.details == {"needed": [1, 2, 3], "by": "sentences"}
 
 
 def test_evidence_of_a_contradiction_is_no_support():
@@ -121,22 +122,22 @@ def test_context_precision_is_undefined_when_no_context_was_needed():
         (verdict([sentence(1, "not_found")]), "no sentence rests on a context"),
         (verdict([]), "the answer is empty"),
     ):
-        found = score("context_precision", unneeded)
-        assert (found.value, found.missing, found.reason) == (None, "undefined", reason)
+        scored = score("context_precision", unneeded)
+        assert (scored.value, scored.missing, scored.reason) == (None, "undefined", reason)
 
 
 def test_context_recall_is_the_share_of_facts_with_evidence():
-    found = score("context_recall", FULL)
-    assert found.value == pytest.approx(2 / 3)
-    assert found.reason == "not in the contexts: G3"
-    assert found.details == {"facts": 3, "found": 2}
+    scored = score("context_recall", FULL)
+    assert scored.value == pytest.approx(2 / 3)
+    assert scored.reason == "not in the contexts: G3"
+    assert scored.details == {"facts": 3, "found": 2}
     assert score("context_recall", verdict([], [fact(1, "no", ["C1.1"])])).value == 1.0
 
 
 def test_an_empty_answer_has_no_faithfulness_and_zero_of_the_rest():
     empty = verdict([], [fact(1, "no", ["C2.1"])], relevance="none")
-    found = score("faithfulness", empty)
-    assert (found.value, found.missing, found.reason) == (None, "undefined", "the answer is empty")
+    scored = score("faithfulness", empty)
+    assert (scored.value, scored.missing, scored.reason) == (None, "undefined", "the answer is empty")
     for name in ("completeness", "correctness", "relevance"):
         assert (score(name, empty).value, score(name, empty).reason) == (0.0, "the answer is empty")
     assert score("context_precision", empty).value == 1 / 2
@@ -151,25 +152,25 @@ def test_an_empty_answer_has_zero_even_where_the_judge_said_nothing():
 def test_without_contexts_what_needs_them_is_missing_for_lack_of_input():
     given = verdict([sentence(1, None)], [fact(1)], has_contexts=False)
     for name in ("faithfulness", "context_precision", "context_recall"):
-        found = score(name, given)
-        assert (found.value, found.missing, found.reason) == (None, "no_input", "the response has no contexts")
+        scored = score(name, given)
+        assert (scored.value, scored.missing, scored.reason) == (None, "no_input", "the response has no contexts")
 
 
 def test_without_ground_truth_what_needs_it_is_missing_for_lack_of_input():
     for name in ("completeness", "correctness", "context_recall"):
-        found = score(name, verdict([sentence(1, truth=None)]))
-        assert (found.value, found.missing, found.reason) == (None, "no_input", "the query has no ground truth")
+        scored = score(name, verdict([sentence(1, truth=None)]))
+        assert (scored.value, scored.missing, scored.reason) == (None, "no_input", "the query has no ground truth")
 
 
 def test_an_unanswered_unit_makes_a_metric_missing_and_is_named():
     support = verdict([sentence(1), sentence(2, None), sentence(3, None)])
     for name in ("faithfulness", "context_precision"):
-        found = score(name, support)
-        assert (found.value, found.missing, found.reason) == (None, "failed", "the judge left A2, A3 unanswered")
+        scored = score(name, support)
+        assert (scored.value, scored.missing, scored.reason) == (None, "failed", "the judge left A2 and A3 unanswered")
     facts = verdict([sentence(1)], [fact(1), fact(2, None)])
     for name in ("completeness", "correctness", "context_precision", "context_recall"):
-        found = score(name, facts)
-        assert (found.value, found.missing, found.reason) == (None, "failed", "the judge left G2 unanswered")
+        scored = score(name, facts)
+        assert (scored.value, scored.missing, scored.reason) == (None, "failed", "the judge left G2 unanswered")
     truth = score("correctness", verdict([sentence(1, truth=None)], [fact(1)]))
     assert (truth.missing, truth.reason) == ("failed", "the judge left A1 unanswered")
     step = score("relevance", verdict([sentence(1)], relevance=None))
@@ -219,9 +220,9 @@ def test_values_lie_between_0_and_1_and_do_not_depend_on_the_order_of_units(sent
     given = verdict(units, truths, relevance=step, has_contexts=contexts)
     mixed = given.model_copy(update={"sentences": _shuffled(units, random), "facts": _shuffled(truths, random)})
     for name in NAMES:
-        found = score(name, given)
-        assert found.reason if found.value is None else 0.0 <= found.value <= 1.0
-        assert score(name, mixed).value == pytest.approx(found.value)
+        scored = score(name, given)
+        assert scored.reason if scored.value is None else 0.0 <= scored.value <= 1.0
+        assert score(name, mixed).value == pytest.approx(scored.value)
 
 
 @given(SENTENCES.filter(len), st.integers(0, 5))

@@ -30,8 +30,8 @@ MEASURES = {
 
 def values(name, queries, **options):
     """The metric's value for each (ranking, grades), all in one batch."""
-    found = parse(name)
-    return found.function(Ranked.build(*zip(*queries, strict=True), **options), **found.arguments).tolist()
+    metric = parse(name)
+    return metric.function(Ranked.build(*zip(*queries, strict=True), **options), **metric.arguments).tolist()
 
 
 def scored(ranking):
@@ -138,7 +138,7 @@ def test_q_measure_follows_its_definition_and_is_average_precision_for_binary_gr
     ),
 )
 def test_a_query_scores_alone_what_it_scores_in_a_batch(queries, name):
-    found = parse(name)
-    batch = found.function(Ranked.build(*zip(*queries, strict=True)), **found.arguments).tolist()
-    alone = [found.function(Ranked.build([r], [g]), **found.arguments).tolist()[0] for r, g in queries]
+    metric = parse(name)
+    batch = metric.function(Ranked.build(*zip(*queries, strict=True)), **metric.arguments).tolist()
+    alone = [metric.function(Ranked.build([r], [g]), **metric.arguments).tolist()[0] for r, g in queries]
     assert batch == pytest.approx(alone, abs=1e-12, nan_ok=True)

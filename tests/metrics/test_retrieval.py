@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from ragassay import evaluate_retrieval
 from ragassay.errors import BadSettings, UnknownName
 from ragassay.metrics import METRICS, parse
-from ragassay.metrics.base import Chunk
+from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.ranked import Ranked
 from ragassay.metrics.retrieval import bpref
 from ragassay.models import Response, Sample
@@ -41,8 +41,8 @@ def test_worked_values_are_met_to_1e_9(case):
     got = {name: parse(name).score(Chunk([sample_of(case)]))[0].value for name in case["expected"]}
     assert got == pytest.approx(case["expected"], abs=1e-9)
     if "run" in case:
-        found = evaluate_retrieval({"q": case["judgments"]}, {"q": case["run"]}, case["expected"])
-        assert found.per_query["q"] == pytest.approx(case["expected"], abs=1e-9)
+        evaluation = evaluate_retrieval({"q": case["judgments"]}, {"q": case["run"]}, case["expected"])
+        assert evaluation.per_query["q"] == pytest.approx(case["expected"], abs=1e-9)
 
 
 @pytest.mark.parametrize("name", sorted({name for case in CASES for name in case["expected"]}))

@@ -9,7 +9,8 @@ import pytest
 
 from ragassay.embeddings import FakeEmbedder, LocalEmbedder, bundled_model
 from ragassay.errors import Unavailable
-from ragassay.metrics.base import Chunk, parse
+from ragassay.metrics.base import parse
+from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.semantic import BertScorer, bertscore_missing
 from ragassay.models import Response, Sample
 
@@ -51,24 +52,24 @@ def similarity(samples, embedder, **options):
 
 def test_similarity_is_the_cosine_to_the_nearest_ground_truth():
     known = Known(a=[1.0, 0.0], b=[0.6, 0.8], c=[0.8, 0.6])
-    (found,) = similarity([sample("a", "b", "c")], known)
-    assert found.value == pytest.approx(0.8)  # 1 x 0.8 + 0 x 0.6, above 0.6
-    assert found.details == {"truth": 1}
+    (scored,) = similarity([sample("a", "b", "c")], known)
+    assert scored.value == pytest.approx(0.8)  # 1 x 0.8 + 0 x 0.6, above 0.6
+    assert scored.details == {"truth": 1}
 
 
 def test_a_negative_cosine_is_clipped_to_zero():
-    (found,) = similarity([sample("a", "b")], Known(a=[1.0, 0.0], b=[-1.0, 0.0]))
-    assert (found.value, found.details) == (0.0, None)
+    (scored,) = similarity([sample("a", "b")], Known(a=[1.0, 0.0], b=[-1.0, 0.0]))
+    assert (scored.value, scored.details) == (0.0, None)
 
 
 def test_a_cosine_a_little_above_one_is_clipped_to_one():
-    (found,) = similarity([sample("a", "b")], Known(a=[1.0, 0.0], b=[1.0001, 0.0]))
-    assert found.value == 1.0
+    (scored,) = similarity([sample("a", "b")], Known(a=[1.0, 0.0], b=[1.0001, 0.0]))
+    assert scored.value == 1.0
 
 
 def test_values_are_rounded_to_six_digits():
-    (found,) = similarity([sample("a", "b")], Known(a=[1.0, 0.0], b=[0.12345678, 0.9]))
-    assert found.value == 0.123457
+    (scored,) = similarity([sample("a", "b")], Known(a=[1.0, 0.0], b=[0.12345678, 0.9]))
+    assert scored.value == 0.123457
 
 
 def test_a_chunk_is_embedded_in_one_call_each_text_once_in_a_fixed_order():
@@ -80,9 +81,9 @@ def test_a_chunk_is_embedded_in_one_call_each_text_once_in_a_fixed_order():
 def test_rows_keep_their_own_score_or_reason():
     fake = FakeEmbedder(dimensions=4096)
     rows = [sample("red green", "green blue"), sample(None, "x"), sample(" ", "x"), sample("x", ""), sample("x")]
-    found = similarity(rows, fake)
-    assert found[0].value == pytest.approx(0.5)  # 1 shared word / (sqrt 2 x sqrt 2)
-    assert [(s.value, s.reason) for s in found[1:]] == [
+    scores = similarity(rows, fake)
+    assert scores[0].value == pytest.approx(0.5)  # 1 shared word / (sqrt 2 x sqrt 2)
+    assert [(s.value, s.reason) for s in scores[1:]] == [
         (None, "the response has no answer"),
         (0.0, "the answer is empty"),
         (None, "the ground truth answer is empty"),
@@ -92,14 +93,14 @@ def test_rows_keep_their_own_score_or_reason():
 
 def test_without_an_embedding_model_the_reason_holds_the_command():
     missing = "an embedding model needs the extra 'local'; install it: pip install 'ragassay[local]'"
-    (found,) = similarity([sample("a", "b")], None, no_embedder=missing)
-    assert (found.value, found.missing, found.reason) == (None, "no_input", missing)
+    (scored,) = similarity([sample("a", "b")], None, no_embedder=missing)
+    assert (scored.value, scored.missing, scored.reason) == (None, "no_input", missing)
 
 
 def test_a_model_that_is_away_is_a_failure_of_the_rows_that_needed_it():
-    found = similarity([sample("a", "b"), sample("", "b")], Away())
-    assert (found[0].value, found[0].missing, found[0].reason) == (None, "failed", "the embedding server is away")
-    assert found[1].value == 0.0
+    scores = similarity([sample("a", "b"), sample("", "b")], Away())
+    assert (scores[0].value, scores[0].missing, scores[0].reason) == (None, "failed", "the embedding server is away")
+    assert scores[1].value == 0.0
 
 
 def test_answer_accuracy_is_another_name():
@@ -132,9 +133,9 @@ def test_bertscore_of_a_text_does_not_depend_on_its_neighbours():
 
 def test_bertscore_says_which_model_and_layer(scorer):
     precision, recall, f1 = scorer.score(*PAIRS[0])
-    (found,) = bertscore([sample(*PAIRS[0])])
-    assert found.value == f1
-    assert found.details == {
+    (scored,) = bertscore([sample(*PAIRS[0])])
+    assert scored.value == f1
+    assert scored.details == {
         "model": "all-MiniLM-L6-v2",
         "layer": 6,
         "rescaled": False,
@@ -152,8 +153,8 @@ def test_bertscore_takes_the_best_ground_truth():
 
 
 def test_bertscore_settles_texts_without_a_word_itself(scorer, capsys):
-    found = bertscore([sample("", "x"), sample("x", " ")])
-    assert [(s.value, s.reason) for s in found] == [
+    scores = bertscore([sample("", "x"), sample("x", " ")])
+    assert [(s.value, s.reason) for s in scores] == [
         (0.0, "the answer is empty"),
         (None, "the ground truth answer is empty"),
     ]
@@ -162,8 +163,8 @@ def test_bertscore_settles_texts_without_a_word_itself(scorer, capsys):
 
 
 def test_without_bert_score_the_reason_holds_the_command(monkeypatch):
-    found = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "bert_score" else found(name))
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "bert_score" else find_spec(name))
     assert bertscore_missing() == "bertscore_f1 needs the extra 'local'; install it: pip install 'ragassay[local]'"
     (score,) = bertscore([sample("a", "b")])
     assert (score.value, score.missing, score.reason) == (None, "no_input", bertscore_missing())

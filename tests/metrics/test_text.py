@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
 from ragassay.metrics import text as text_metrics
-from ragassay.metrics.base import METRICS, Chunk, parse
+from ragassay.metrics.base import METRICS, parse
+from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.text import normalised
 from ragassay.models import Response, Sample
 
@@ -63,9 +64,9 @@ def test_rouge_equals_rouge_score_on_ascii(answer, truth):
 def test_a_text_too_long_for_rouge_l_is_missing_with_the_reason(monkeypatch):
     monkeypatch.setattr(text_metrics, "MOST_CELLS", 5)
     assert value("rougeL", "a b", "a b") == 1.0  # 4 pairs of words
-    found = score("rougeL", "a b c", "x", "a b")
-    assert (found.value, found.missing) == (None, "undefined")
-    assert found.reason == "answer and ground truth are too long for rougeL (6 pairs of words)"
+    scored = score("rougeL", "a b c", "x", "a b")
+    assert (scored.value, scored.missing) == (None, "undefined")
+    assert scored.reason == "answer and ground truth are too long for rougeL (6 pairs of words)"
 
 
 @pytest.mark.parametrize(
@@ -106,32 +107,32 @@ def test_token_f1_of_a_truth_without_words_is_that_of_squad():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_of_several_ground_truths_the_best_counts_and_is_named(name):
-    found = score(name, "fourteen days", "two weeks", "fourteen days", "14 days")
-    assert found.value == 1.0
-    assert found.details == {"truth": 1}
+    scored = score(name, "fourteen days", "two weeks", "fourteen days", "14 days")
+    assert scored.value == 1.0
+    assert scored.details == {"truth": 1}
     assert score(name, "fourteen days", "fourteen days").details is None
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_empty_answer_scores_zero_and_says_why(name):
     for answer in ("", " \n"):
-        found = score(name, answer, "Paris")
-        assert (found.value, found.reason) == (0.0, "the answer is empty")
+        scored = score(name, answer, "Paris")
+        assert (scored.value, scored.reason) == (0.0, "the answer is empty")
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_without_answer_or_ground_truth_the_row_is_missing(name):
     assert score(name, None, "Paris").reason == "the response has no answer"
     assert score(name, "Paris").reason == "the query has no ground truth answer"
-    found = score(name, "Paris", " ", "")
-    assert (found.value, found.missing, found.reason) == (None, "no_input", "the ground truth answer is empty")
+    scored = score(name, "Paris", " ", "")
+    assert (scored.value, scored.missing, scored.reason) == (None, "no_input", "the ground truth answer is empty")
 
 
 @pytest.mark.parametrize("name", NAMES)
 @given(answer=st.text(max_size=40), truths=st.lists(st.text(max_size=40).filter(str.strip), min_size=1, max_size=3))
 def test_values_lie_between_0_and_1_and_do_not_depend_on_the_order_of_truths(name, answer, truths):
-    found = value(name, answer, *truths)
-    assert 0.0 <= found <= 1.0
-    assert value(name, answer, *reversed(truths)) == found
+    number = value(name, answer, *truths)
+    assert 0.0 <= number <= 1.0
+    assert value(name, answer, *reversed(truths)) == number
     if answer.strip():
         assert value("exact_match", answer, *truths, answer) == 1.0

@@ -28,7 +28,7 @@ def stamps(texts):
     return {json.loads(text)["why"] for text in texts}
 
 
-class Watch:
+class StopMonitor:
     """Looks again and again at what is settled; afterwards, no request may ask for what was settled before it."""
 
     def __init__(self, service, provider, job):

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -38,8 +39,8 @@ def until(there: Callable[[], object], within_s: float, what: object):
     """What ``there`` gives as soon as it is true; fails loudly, with ``what``, when that takes too long."""
     limit = time.monotonic() + within_s
     while True:
-        if found := there():
-            return found
+        if value := there():
+            return value
         if time.monotonic() > limit:
             raise AssertionError(f"{what}: not within {within_s:g} s")
         time.sleep(0.02)
@@ -57,8 +58,8 @@ class Service:
             self._environment = {k: v for k, v in self._environment.items() if not k.startswith("COVERAGE")}
         self._command = [sys.executable, "-m", "ragassay.cli", "up", "--port", "0", "--data", str(self.data),
                          "--workers", str(workers), *options]  # fmt: skip
-        self.said: list[str] = []
-        self.complained: list[str] = []
+        self.info: list[str] = []
+        self.warnings: list[str] = []
         self.refusals: list[str] = []
         self.process: subprocess.Popen[str] | None = None
         self.url, self.client = "", None
@@ -66,8 +67,8 @@ class Service:
     def start(self):
         """Start it and wait until the API answers."""
         began = time.monotonic()
-        self.said.clear()
-        self.complained.clear()
+        self.info.clear()
+        self.warnings.clear()
         self._close()
         self.process = subprocess.Popen(
             self._command, env=self._environment, cwd=self.folder, text=True, start_new_session=True,
@@ -75,38 +76,39 @@ class Service:
         )  # fmt: skip
         lines: queue.Queue[str] = queue.Queue()
         self._readers = [
-            threading.Thread(target=self._read, args=(self.process.stdout, self.said, lines), daemon=True),
-            threading.Thread(target=self._read, args=(self.process.stderr, self.complained, None), daemon=True),
+            threading.Thread(target=self._read, args=(self.process.stdout, self.info, lines), daemon=True),
+            threading.Thread(target=self._read, args=(self.process.stderr, self.warnings, None), daemon=True),
         ]
         for reader in self._readers:
             reader.start()
-        limit = time.monotonic() + 40
+        limit = time.monotonic() + 120
         while time.monotonic() < limit and self.process.poll() is None:
             try:
                 line = lines.get(timeout=0.1)
             except queue.Empty:
                 continue
-            if found := re.search(r"ragassay is up: (http://\S+)", line):
-                self.url = found.group(1)
+            if match := re.search(r"ragassay is up: (http://\S+)", line):
+                self.url = match.group(1)
                 break
         else:
-            self.process.wait(10)
-            raise AssertionError(f"up did not come up: {self.said} {self.complained}\n{self.logs()}")
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"up did not come up: {self.info} {self.warnings}\n{self.logs()}")
         self.client = httpx.Client(base_url=self.url, timeout=30)
         assert self.client.get("/healthz").status_code == 200
         self.took = time.monotonic() - began
         return self
 
     @staticmethod
-    def _read(stream, said, lines):
+    def _read(stream, printed, lines):
         for line in stream:
-            said.append(line.rstrip())
+            printed.append(line.rstrip())
             if lines is not None:
                 lines.put(line)
 
-    def ready(self, within_s=60):
+    def ready(self, within_s=120):
         """Wait until a worker is there."""
-        until(lambda: "workers are ready" in self.said, within_s, "workers")
+        until(lambda: "workers are ready" in self.info, within_s, "workers")
         return self
 
     def stop(self, number=signal.SIGTERM):
@@ -163,9 +165,9 @@ class Service:
             return None
 
         try:
-            return until(leader, 15, f"a process {word}")
+            return until(leader, 60, f"a process {word}")
         except (AssertionError, psutil.NoSuchProcess) as error:
-            raise AssertionError(f"{error} {self.complained}\n{self.logs()}") from None
+            raise AssertionError(f"{error} {self.warnings}\n{self.logs()}") from None
 
     @property
     def redis(self):
@@ -174,36 +176,46 @@ class Service:
 
     # --- jobs ---
 
+    def answered(self, method, path, *, again=(503,), **more):
+        """An answer; after a 503, with which the service refuses what Redis does not answer in time, we ask again."""
+
+        def ask():
+            answer = self.client.request(method, path, **more)
+            if answer.status_code not in again:
+                return answer
+            self.refusals.append(answer.json()["detail"])
+            return None
+
+        return until(ask, 120, f"{method} {path}")
+
     def submit(self, rows, judge="gpt-4o-mini", **more):
         """The id of a new job."""
         body = {"samples": rows, "judge": judge, "metrics": JUDGED, "accurate": "correctness >= 0.5", **more}
-        answer = self.client.post("/v1/jobs", json={k: v for k, v in body.items() if v is not None})
-        assert answer.status_code == 202, answer.text
+        body = {k: v for k, v in body.items() if v is not None}
+        key = {"Idempotency-Key": uuid.uuid4().hex}  # under which a refused one is "being made" for a while: 409
+        answer = self.answered("POST", "/v1/jobs", json=body, headers=key, again=(503, 409))
+        assert answer.status_code in (200, 202), answer.text
         return answer.json()["id"]
 
     def job(self, job):
-        return self.client.get(f"/v1/jobs/{job}").raise_for_status().json()
+        return self.answered("GET", f"/v1/jobs/{job}").raise_for_status().json()
 
     def finished(self, job, within_s=60):
         """Wait for a job's end; its report."""
 
         def ended():
-            answer = self.client.get(f"/v1/jobs/{job}")
-            if answer.status_code == 503:  # Redis is away; a client asks again
-                self.refusals.append(answer.json()["detail"])
-                return False
-            found = answer.raise_for_status().json()
-            assert found["status"] not in ("failed", "cancelled"), found
-            return found["status"] == "finished"
+            status = self.job(job)
+            assert status["status"] not in ("failed", "cancelled"), status
+            return status["status"] == "finished"
 
         try:
             until(ended, within_s, f"job {job}")
         except AssertionError as error:
-            raise AssertionError(f"{error} {self.job(job)} {self.complained}\n{self.logs()}") from None
+            raise AssertionError(f"{error} {self.job(job)} {self.warnings}\n{self.logs()}") from None
         return self.report(job)
 
     def report(self, job):
-        return self.client.get(f"/v1/jobs/{job}/report").raise_for_status().json()
+        return self.answered("GET", f"/v1/jobs/{job}/report").raise_for_status().json()
 
     def settled(self, job):
         """The texts of the job's replies that are settled, as Redis has them at this moment."""

@@ -96,7 +96,7 @@ class Stack:
         self.redis_port, self.port = free_port(), free_port()
         self.processes = {}
 
-    def here(self, words):
+    def adapted(self, words):
         """A command or a check, with this machine's programs and ports for those of the containers."""
         programs = {
             "ragassay": [sys.executable, "-m", "ragassay.cli"],
@@ -122,12 +122,12 @@ class Stack:
     def start(self, name):
         with (self.folder / f"{name}.log").open("wb") as log:
             self.processes[name] = subprocess.Popen(
-                self.here(SERVICES[name]["command"]), env=self.environment(name), cwd=self.folder,
+                self.adapted(SERVICES[name]["command"]), env=self.environment(name), cwd=self.folder,
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
 
     def healthy(self, name):
-        check = self.here(SERVICES[name]["healthcheck"]["test"][1:])
+        check = self.adapted(SERVICES[name]["healthcheck"]["test"][1:])
         return subprocess.run(check, env=self.environment(name), cwd=self.folder, capture_output=True).returncode == 0
 
     def stop(self, name):

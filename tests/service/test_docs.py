@@ -43,7 +43,7 @@ def test_every_command_works(finished):
 def test_what_is_shown_is_what_comes(finished):
     service, done = finished
     started, mean, alerts = SHOWN
-    assert [line.split()[:3] for line in started.splitlines()] == [line.split()[:3] for line in service.said]
+    assert [line.split()[:3] for line in started.splitlines()] == [line.split()[:3] for line in service.info]
     assert f"}}{mean}" in done.stdout
     assert alerts in done.stdout
     assert json.loads((service.folder / "comparison.json").read_text())["kind"] == "comparison"

@@ -20,7 +20,6 @@ from ragassay.stats import (
     non_inferiority,
     paired,
     ratio_interval,
-    share_interval,
     welch,
     wilson_interval,
 )
@@ -43,18 +42,6 @@ def gains(rng, n):
     return rng.choice(GAINS, n, p=GAIN_SHARES)
 
 
-def scores_in_documents(rng, n):
-    """n documents with three questions each, that are harder or easier together; the mean is 0.6."""
-    shift = np.repeat(rng.uniform(-0.2, 0.2, n), 3)
-    return 0.6 + shift + rng.uniform(-0.2, 0.2, 3 * n), np.repeat(np.arange(n), 3)
-
-
-def answers_in_documents(rng, n):
-    """n documents with four questions each; a share of 0.8 is right, intraclass correlation 0.3."""
-    groups = np.repeat(np.arange(n), 4)
-    return rng.random(4 * n) < rng.beta(0.8 * 7 / 3, 0.2 * 7 / 3, n)[groups], groups
-
-
 def costs(rng, n):
     return rng.lognormal(0.0, 0.5, n)  # mean exp(0.125)
 
@@ -63,20 +50,9 @@ def seed(rng):
     return int(rng.integers(2**31))
 
 
-def in_documents(make, column_and_groups):
-    column, groups = column_and_groups
-    return make(column, groups=groups)
-
-
 def cost_per_accurate(rng, n, share, tail=0.5, **options):
     spent = rng.lognormal(-(tail**2) / 2 + 0.125, tail, n)  # the same mean, whatever the tail
     return ratio_interval(spent, rng.random(n) < share, seed=seed(rng), resamples=1000, **options)
-
-
-def cost_per_accurate_in_documents(rng, n):
-    groups = np.repeat(np.arange(n), 3)
-    right = rng.random(3 * n) < rng.uniform(0.4, 0.8, n)[groups]
-    return ratio_interval(costs(rng, 3 * n), right, groups=groups, seed=seed(rng), resamples=1000)
 
 
 def one_more(rng, n):
@@ -94,12 +70,6 @@ CASES = {
         MANY,
         lambda r, n: mean_interval(grades(r, n), bounds=(0, 1), method="quasi-binomial"),
         GRADES @ USUAL,
-    ),
-    "mean in documents, t clustered": (MANY, lambda r, n: in_documents(mean_interval, scores_in_documents(r, n)), 0.6),
-    "share in documents, Wilson clustered": (
-        MANY,
-        lambda r, n: in_documents(share_interval, answers_in_documents(r, n)),
-        0.8,
     ),
     "paired difference, t": (MANY, lambda r, n: mean_interval(gains(r, n), bounds=(-1, 1)), MEAN_GAIN),
     "unpaired difference, Welch": (
@@ -130,7 +100,6 @@ CASES = {
         COST / 0.8,
     ),
     "the same, BCa, heavy-tailed costs": (SOME, lambda r, n: cost_per_accurate(r, n, 0.8, tail=0.8), COST / 0.8),
-    "cost per accurate answer in documents": (SOME, cost_per_accurate_in_documents, COST / 0.6),
     "cost of one more accurate answer": (SOME, one_more, COST * 0.4 / 0.2),
     "nearly all scores 1, t": (
         MANY,

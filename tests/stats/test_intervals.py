@@ -2,14 +2,13 @@ import math
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 from statsmodels.stats.proportion import proportion_confint
 
 from ragassay.errors import BadInput, BadSettings
-from ragassay.stats import Interval, mean_interval, share_interval, wilson_interval
+from ragassay.stats import Interval, mean_interval, wilson_interval
 
 EXACT = {"rel": 1e-9, "abs": 1e-9}
 scores = st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), min_size=2, max_size=60)
@@ -31,42 +30,16 @@ def test_the_t_interval_by_hand():
     assert (found.low, found.high) == pytest.approx((0.08915, 0.91085), abs=5e-6)
 
 
-@pytest.mark.parametrize("sizes", [(3,) * 10, (1, 1, 2, 5, 9, 2), (40, 2, 3)])
-def test_the_clustered_interval_is_that_of_a_regression_on_a_constant(sizes):
-    rng = np.random.default_rng(len(sizes))
-    groups = np.repeat(np.arange(len(sizes)), sizes)
-    values = rng.normal(0, 1, len(sizes))[groups] + rng.normal(0, 1, len(groups))
-    fit = sm.OLS(values, np.ones(len(values))).fit(cov_type="cluster", cov_kwds={"groups": groups}, use_t=True)
-    found = mean_interval(values, groups=[f"document {g}" for g in groups])
-    assert (found.low, found.high) == pytest.approx(tuple(fit.conf_int()[0]), **EXACT)
-    assert found.method == "t, clustered"
-
-
-def test_groups_of_one_are_no_groups():
-    values = [0.1, 0.5, 0.2, 0.9]
-    assert mean_interval(values, groups=["a", "b", "c", "d"]) == mean_interval(values)
-
-
-def test_rows_that_repeat_each_other_do_not_narrow_the_interval():
-    values = [0.1, 0.5, 0.2, 0.9, 0.4]
-    thrice = mean_interval(values * 3, groups=list(range(5)) * 3)
-    once = mean_interval(values)
-    assert (thrice.low, thrice.high) == pytest.approx((once.low, once.high), **EXACT)
-
-
 @pytest.mark.parametrize(
-    ("values", "groups", "reason"),
+    ("values", "reason"),
     [
-        ([], None, "an interval needs two values, there are 0"),
-        ([0.5], None, "an interval needs two values, there is 1"),
-        ([0.5, 0.7], ["a", "a"], "an interval needs two groups, there is 1"),
-        ([0.1 + 0.2, 0.3, 0.3], None, "all 3 values are equal: the spread is unknown"),
-        ([0.0, 1.0, 0.0, 1.0], ["a", "a", "b", "b"], "all groups have the same mean: the spread is unknown"),
-        ([0.1, 0.5, 0.2, 0.4, 0.3, 0.3], list("aabbcc"), "all groups have the same mean: the spread is unknown"),
+        ([], "an interval needs two values, there are 0"),
+        ([0.5], "an interval needs two values, there is 1"),
+        ([0.1 + 0.2, 0.3, 0.3], "all 3 values are equal: the spread is unknown"),
     ],
 )
-def test_where_the_spread_is_unknown_there_is_no_interval_but_a_reason(values, groups, reason):
-    found = mean_interval(values, groups=groups)
+def test_where_the_spread_is_unknown_there_is_no_interval_but_a_reason(values, reason):
+    found = mean_interval(values)
     assert (found.low, found.high, found.reason) == (None, None, reason)
 
 
@@ -78,11 +51,6 @@ def test_with_bounds_constant_scores_leave_room_for_what_was_not_seen():
     # no difference in 50 pairs: at most 5.8 % of all pairs differ, by 1 at the most
     equal = mean_interval([0.0] * 50, bounds=(-1.0, 1.0))
     assert (equal.low, equal.high) == pytest.approx((-0.058155, 0.058155), abs=1e-6)
-
-
-def test_groups_count_once_in_constant_scores():
-    by_group = mean_interval([1.0] * 50, bounds=(0, 1), groups=[i // 5 for i in range(50)])
-    assert by_group.low == pytest.approx(0.05 ** (1 / 10))
 
 
 def test_values_outside_the_bounds_are_said_and_not_clipped():
@@ -111,12 +79,11 @@ def test_the_quasi_binomial_interval_leans_away_from_the_bound_and_agrees_with_t
     assert (one.low, one.high) == pytest.approx((other.low, other.high), abs=0.001)
 
 
-def test_the_quasi_binomial_interval_moves_with_its_scale_and_its_groups():
-    values, groups = np.random.default_rng(1).beta(6, 1, 40), [i // 4 for i in range(40)]
-    unit = mean_interval(values, bounds=(0, 1), groups=groups, method="quasi-binomial")
-    wide = mean_interval(10 * values - 3, bounds=(-3, 7), groups=groups, method="quasi-binomial")
+def test_the_quasi_binomial_interval_moves_with_its_scale():
+    values = np.random.default_rng(1).beta(6, 1, 40)
+    unit = mean_interval(values, bounds=(0, 1), method="quasi-binomial")
+    wide = mean_interval(10 * values - 3, bounds=(-3, 7), method="quasi-binomial")
     assert (wide.low, wide.high) == pytest.approx((10 * unit.low - 3, 10 * unit.high - 3))
-    assert unit.method == "quasi-binomial, clustered"
     outside = mean_interval(10 * values, bounds=(0, 1), method="quasi-binomial")
     assert (outside.method, outside.reason) == ("t", "not clipped: there are values outside 0..1")
 
@@ -157,42 +124,12 @@ def test_the_wilson_interval_by_hand():
 
 def test_a_share_of_no_rows_has_no_interval():
     assert wilson_interval(0, 0) == Interval(level=0.95, method="wilson", reason="there are no rows")
-    assert share_interval([]).reason == "there are no rows"
-    assert share_interval([True, False], groups=["a", "a"]).reason == "an interval needs two groups, there is 1"
 
 
 def test_failures_mirror_successes():
     some, rest = wilson_interval(3, 11), wilson_interval(8, 11)
     assert some.low == pytest.approx(1 - rest.high, abs=1e-15)
     assert some.high == pytest.approx(1 - rest.low, abs=1e-15)
-
-
-def test_yes_and_no_are_counted():
-    assert share_interval([True, False, True, True]) == wilson_interval(3, 4)
-    assert share_interval([1.0, 0, 1, 1], groups="abcd") == wilson_interval(3, 4)
-
-
-def test_a_share_of_whole_groups_is_that_of_as_many_rows_but_for_the_estimated_design_effect():
-    # each group answers alike: 12 groups of 5 are 12 rows; the design effect is 5 * (59 / 60) * (12 / 11) = 5.3636, and
-    # n_eff = 60 / 5.3636 / (t(11) / t(59)) ** 2 = 11.186 / (2.20099 / 2.00100) ** 2 = 9.2460
-    values = np.repeat([1, 0, 1, 1, 1, 0, 1, 1, 0, 1, 1, 1], 5)
-    found = share_interval(values, groups=np.repeat(np.arange(12), 5))
-    expected = proportion_confint(0.75 * 9.2460, 9.2460, method="wilson")
-    assert (found.low, found.high) == pytest.approx(expected, abs=2e-5)
-
-
-def test_opposed_answers_within_groups_do_not_count_for_more_than_independent_ones():
-    groups = np.repeat(np.arange(15), 2)
-    found = share_interval([0, 1] * 15, groups=groups)
-    # design effect held at 1, so n_eff = 30 * (t(29) / t(14)) ** 2
-    n = 30 * (scipy_stats.t.ppf(0.975, 29) / scipy_stats.t.ppf(0.975, 14)) ** 2
-    assert (found.low, found.high) == pytest.approx(proportion_confint(n / 2, n, method="wilson"), **EXACT)
-
-
-def test_where_all_answers_are_equal_each_group_counts_once():
-    groups = [i // 4 for i in range(40)]
-    assert share_interval([1] * 40, groups=groups).low == wilson_interval(10, 10).low
-    assert share_interval([0] * 40, groups=groups).high == wilson_interval(0, 10).high
 
 
 @pytest.mark.parametrize(
@@ -206,10 +143,8 @@ def test_where_all_answers_are_equal_each_group_counts_once():
         (lambda: mean_interval([0.1, 0.2], bounds=(1, 0)), BadSettings, "bounds are 1 and 0"),
         (lambda: mean_interval([0.1, 0.2], method="z"), BadSettings, "no interval 'z' here; use 't', or 'quasi"),
         (lambda: mean_interval([0.1, 0.2], method="quasi-binomial"), BadSettings, "'quasi-binomial' with bounds"),
-        (lambda: mean_interval([0.1, 0.2], groups=["a"]), BadInput, "there are 1 groups for 2 rows"),
         (lambda: wilson_interval(5, 4), BadInput, "there are 5 successes in 4 rows"),
         (lambda: wilson_interval(-1, 4), BadSettings, "successes is -1"),
-        (lambda: share_interval([1, 0.5]), BadInput, r"values\[1\] is neither 0 nor 1"),
     ],
 )
 def test_what_makes_no_sense_is_refused(call, error, message):

@@ -26,15 +26,10 @@ def flipped(test: Significance, reason: str | None) -> Significance:
 
 
 @settings(max_examples=80, deadline=None)
-@given(pairs, st.booleans(), st.integers(0, 9))
-def test_a_paired_comparison_mirrors(rows, in_groups, seed):
+@given(pairs, st.integers(0, 9))
+def test_a_paired_comparison_mirrors(rows, seed):
     a, b = np.array(rows, dtype=float).reshape(-1, 2).T
-    options = {
-        "seed": seed,
-        "resamples": 200,
-        "flips": 199,
-        "groups": [i // 3 for i in range(len(a))] if in_groups else None,
-    }
+    options = {"seed": seed, "resamples": 200, "flips": 199}
     forth, back = paired(a, b, **options), paired(b, a, **options)
     assert (back.mean_a, back.mean_b) == (forth.mean_b, forth.mean_a)
     assert back.difference == (None if forth.difference is None else -forth.difference)
@@ -69,12 +64,10 @@ def test_intervals_mirror_with_their_data(values, method, expand):
     for make in (
         lambda x: mean_interval(x, bounds=(-1, 1)),
         lambda x: bootstrap_interval(x, method=method, resamples=200, expand=expand),
-        lambda x: bootstrap_interval(x, np.median, method=method, resamples=200, expand=expand),
     ):
         assert make(-column) == mirrored(make(column))
 
 
 def test_many_rows_in_blocks_mirror_too():
     values = np.random.default_rng(0).normal(0.1, 1, 20_000)
-    for statistic in ("mean", np.median):
-        assert bootstrap_interval(-values, statistic) == mirrored(bootstrap_interval(values, statistic))
+    assert bootstrap_interval(-values) == mirrored(bootstrap_interval(values))

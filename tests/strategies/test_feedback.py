@@ -6,14 +6,16 @@ import pytest
 from pydantic import ValidationError
 
 from ragassay.embeddings import FakeEmbedder
-from ragassay.strategies.retrieval import Corpus, Passage, RetrievalConfig, build
+from ragassay.strategies.corpus import Corpus, Passage
+from ragassay.strategies.options import RetrievalConfig
+from ragassay.strategies.retrieval import build
 
 TEXTS = {"a": "apple banana", "b": "banana cherry", "c": "date", "d": "elder"}
 
 
 def search(query="apple", texts=TEXTS, **options):
     corpus = Corpus.of(Passage(id=i, text=text) for i, text in texts.items())
-    found = build(RetrievalConfig(**options), corpus, embedder=FakeEmbedder(4096)).search(query, 10)
+    found = build(RetrievalConfig(**options), corpus, embedder=FakeEmbedder(4096)).search(query, 10).hits
     return {hit.id: hit.score for hit in found}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from ragassay.models import Response, Sample
-from ragassay.seams import Strategy
+from ragassay.protocols import Strategy
 from ragassay.strategies.recorded import Recorded
 
 

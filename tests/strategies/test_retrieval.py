@@ -16,9 +16,11 @@ from pydantic import ValidationError
 from ragassay.embeddings import CrossEncoder, FakeEmbedder, bundled_model
 from ragassay.errors import BadData, BadInput, BadSettings, NotFound
 from ragassay.shipped import folder
-from ragassay.strategies import stages
-from ragassay.strategies.retrieval import Corpus, Passage, RetrievalConfig, build
-from ragassay.strategies.wording import Normaliser, expand
+from ragassay.strategies import scorers
+from ragassay.strategies.corpus import Corpus, Passage
+from ragassay.strategies.options import RetrievalConfig
+from ragassay.strategies.retrieval import build, expand
+from ragassay.strategies.scorers import Tokenizer
 
 TEXTS = {
     "a": "apple banana",
@@ -50,7 +52,7 @@ def ids(hits):
 
 def test_bm25_is_the_formula():
     # N = 4; lengths 2, 3, 4, 1 ('the' is dropped), mean 2.5. "apple" is in 2 passages: idf = ln(1 + 2.5 / 2.5).
-    hits = retriever().search("apple", 10)
+    hits = retriever().search("apple", 10).hits
     idf = math.log(2)
     of_a = idf * 1 / (1 + 1.2 * (0.25 + 0.75 * 2 / 2.5))
     of_b = idf * 2 / (2 + 1.2 * (0.25 + 0.75 * 3 / 2.5))
@@ -59,56 +61,58 @@ def test_bm25_is_the_formula():
 
 
 def test_a_passage_that_shares_no_word_is_not_retrieved():
-    assert retriever().search("zebra", 10) == []
-    assert ids(retriever().search("grape", 10)) == ["d"]
+    assert retriever().search("zebra", 10).hits == ()
+    assert ids(retriever().search("grape", 10).hits) == ["d"]
 
 
 def test_passages_without_a_word_are_found_by_nobody():
-    assert retriever({"a": "...", "b": "!"}).search("apple", 3) == []
+    assert retriever({"a": "...", "b": "!"}).search("apple", 3).hits == ()
 
 
 def test_k1_and_b_take_effect():
-    flat = retriever(k1=0).search("apple", 2)
+    flat = retriever(k1=0).search("apple", 2).hits
     assert [h.score for h in flat] == [pytest.approx(math.log(2))] * 2  # k1 = 0: presence is all that counts
     assert ids(flat) == ["a", "b"]
-    long = retriever({"x": "apple", "y": "apple b c d"}, b=0).search("apple", 2)
+    long = retriever({"x": "apple", "y": "apple b c d"}, b=0).search("apple", 2).hits
     assert long[0].score == long[1].score
 
 
 def test_equal_scores_are_ordered_by_id_whatever_the_order_of_the_file():
     texts = {"10": "same words", "9": "same words", "a": "same words"}
     for kind in ("bm25", "dense", "hybrid"):
-        assert ids(retriever(dict(reversed(texts.items())), kind=kind).search("words", 3)) == ["10", "9", "a"]
+        assert ids(retriever(dict(reversed(texts.items())), kind=kind).search("words", 3).hits) == ["10", "9", "a"]
 
 
 def test_the_title_counts_as_often_as_its_weight_says():
     titles = {"c": "Apple"}
-    assert "c" not in ids(retriever(titles=titles, title_weight=0).search("apple", 9))
-    assert ids(retriever(titles=titles, title_weight=1).search("apple", 9)) == ["b", "a", "c"]
-    assert ids(retriever(titles=titles, title_weight=10).search("apple", 9))[0] == "c"
+    assert "c" not in ids(retriever(titles=titles, title_weight=0).search("apple", 9).hits)
+    assert ids(retriever(titles=titles, title_weight=1).search("apple", 9).hits) == ["b", "a", "c"]
+    assert ids(retriever(titles=titles, title_weight=10).search("apple", 9).hits)[0] == "c"
 
 
 def test_embeddings_read_the_title_unless_they_are_told_not_to():
     texts, titles = {"x": "one two", "y": "one three"}, {"y": "Zebra"}
-    with_title = retriever(texts, titles, kind="dense").search("zebra", 2)
+    with_title = retriever(texts, titles, kind="dense").search("zebra", 2).hits
     assert with_title[0].id == "y"
-    without = retriever(texts, titles, kind="dense", title_prefix=False).search("zebra", 2)
+    without = retriever(texts, titles, kind="dense", title_prefix=False).search("zebra", 2).hits
     assert [h.score for h in without] == [0.0, 0.0]
 
 
 def test_dense_scores_are_cosines_of_six_digits():
-    hits = retriever({"x": "red green", "y": "red blue green"}, kind="dense").search("red", 2)
+    hits = retriever({"x": "red green", "y": "red blue green"}, kind="dense").search("red", 2).hits
     assert [(h.id, h.score) for h in hits] == [("x", round(1 / math.sqrt(2), 6)), ("y", round(1 / math.sqrt(3), 6))]
 
 
 def test_a_blank_passage_is_no_candidate_of_embeddings():
-    assert ids(retriever({"x": " ", "y": "red"}, kind="dense").search("blue", 5)) == ["y"]
+    assert ids(retriever({"x": " ", "y": "red"}, kind="dense").search("blue", 5).hits) == ["y"]
     with pytest.raises(BadInput, match="nothing to embed"):
         retriever({"x": " "}, kind="dense")
 
 
 def test_fusion_adds_reciprocal_ranks_by_weight():
-    hits = retriever(kind="hybrid", rrf_k=10, weights={"bm25": 2, "dense": 1}, title_prefix=False).search("apple", 2)
+    hits = (
+        retriever(kind="hybrid", rrf_k=10, weights={"bm25": 2, "dense": 1}, title_prefix=False).search("apple", 2).hits
+    )
     # BM25 ranks b before a; the bags of words have cosines 2/sqrt(5) for b and 1/sqrt(2) for a.
     assert ids(hits) == ["b", "a"]
     assert hits[0].score == pytest.approx(2 / 11 + 1 / 11)
@@ -119,26 +123,26 @@ def test_fusion_adds_reciprocal_ranks_by_weight():
 
 
 def test_fusion_takes_only_the_depth_of_each_ranking():
-    assert len(retriever(kind="hybrid", depth=1).search("cherry", 1)) == 1
-    assert ids(retriever(kind="hybrid", depth=1).search("cherry date", 1)) == ["c"]
+    assert len(retriever(kind="hybrid", depth=1).search("cherry", 1).hits) == 1
+    assert ids(retriever(kind="hybrid", depth=1).search("cherry date", 1).hits) == ["c"]
 
 
 def test_mmr_puts_something_new_before_a_repetition():
     texts = {"a": "red apple", "b": "red apple", "c": "red barn"}
-    assert ids(retriever(texts).search("red apple", 3)) == ["a", "b", "c"]
-    hits = retriever(texts, mmr=0.2).search("red apple", 3)
+    assert ids(retriever(texts).search("red apple", 3).hits) == ["a", "b", "c"]
+    hits = retriever(texts, mmr=0.2).search("red apple", 3).hits
     assert ids(hits) == ["a", "c", "b"]
     # a: 0.2 x 1; then c: 0.2 x 0 - 0.8 x 1/2, before b: 0.2 x 1 - 0.8 x 1
     assert [h.score for h in hits] == pytest.approx([0.2, -0.4, -0.6])
 
 
 def test_mmr_with_lambda_1_keeps_the_order():
-    plain, diverse = (retriever(kind="hybrid", **o).search("cherry apple", 4) for o in ({}, {"mmr": 1.0}))
+    plain, diverse = (retriever(kind="hybrid", **o).search("cherry apple", 4).hits for o in ({}, {"mmr": 1.0}))
     assert ids(plain) == ids(diverse)
 
 
 def test_late_interaction_is_the_mean_of_the_best_cosines():
-    found = retriever(kind="dense", rerank="late_interaction").find("apple cherry", 3)
+    found = retriever(kind="dense", rerank="late_interaction").search("apple cherry", 3)
     # b holds both words: (1 + 1) / 2; a and c hold one: (1 + 0) / 2.
     assert [(h.id, h.score) for h in found.hits] == [("b", 1.0), ("a", 0.5), ("c", 0.5)]
     assert found.hits[0].stages["rerank"] == 1.0
@@ -147,8 +151,8 @@ def test_late_interaction_is_the_mean_of_the_best_cosines():
 
 def test_only_the_first_candidates_are_reranked_and_their_order_before_is_kept():
     texts = {"a": "apple apple apple", "b": "apple banana cherry", "c": "banana"}
-    found = retriever(texts, rerank="late_interaction", rerank_depth=2).find("apple banana", 2)
-    plain = retriever(texts).find("apple banana", 3)
+    found = retriever(texts, rerank="late_interaction", rerank_depth=2).search("apple banana", 2)
+    plain = retriever(texts).search("apple banana", 3)
     assert found.before == tuple(ids(plain.hits))[:2]
     assert plain.before is None
     assert found.hits[0].id == "b"
@@ -161,7 +165,7 @@ def test_an_embedder_without_vectors_of_pieces_can_not_rerank():
 
 def test_a_blank_passage_is_reranked_last():
     found = retriever({"x": "", "y": "red"}, {"x": "red red"}, rerank="late_interaction", title_prefix=False)
-    assert [(h.id, h.score) for h in found.search("red", 2)] == [("y", 1.0), ("x", -1.0)]
+    assert [(h.id, h.score) for h in found.search("red", 2).hits] == [("y", 1.0), ("x", -1.0)]
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +186,7 @@ def tiny(tmp_path_factory):
 
 
 def test_a_cross_encoder_reads_query_and_passage_together(tiny):
-    found = retriever(rerank="cross_encoder", rerank_model=str(tiny / "1")).find("apple cherry", 3)
+    found = retriever(rerank="cross_encoder", rerank_model=str(tiny / "1")).search("apple cherry", 3)
     scores = CrossEncoder(str(tiny / "1")).score("apple cherry", [TEXTS[h.id] for h in found.hits])
     assert [h.score for h in found.hits] == pytest.approx(scores.tolist(), abs=1e-5)
     assert [h.score for h in found.hits] == sorted((h.score for h in found.hits), reverse=True)
@@ -205,7 +209,7 @@ def test_aliases_add_their_expansions_once():
     assert expand("How does sso work?", aliases) == "How does sso work? single sign-on"
     assert expand("k8s or Kubernetes", aliases) == "k8s or Kubernetes container cluster"
     assert expand("ssofoo", aliases) == "ssofoo"
-    assert ids(retriever({"x": "single sign-on"}, aliases={"sso": "single sign-on"}).search("SSO", 1)) == ["x"]
+    assert ids(retriever({"x": "single sign-on"}, aliases={"sso": "single sign-on"}).search("SSO", 1).hits) == ["x"]
 
 
 @pytest.mark.parametrize(
@@ -221,7 +225,7 @@ def test_aliases_add_their_expansions_once():
     ],
 )
 def test_the_normaliser_does_what_its_options_say(options, text, terms):
-    assert Normaliser(**options).terms(text) == terms
+    assert Tokenizer(**options).terms(text) == terms
 
 
 ROUTES = [
@@ -232,13 +236,13 @@ ROUTES = [
 
 def test_the_first_rule_that_matches_chooses_the_route():
     routed = retriever(kind="dense", routes=ROUTES, default_route="meaning")
-    gated = routed.find("Thanks, error 5", 3)
-    assert (gated.route, gated.skipped, gated.hits) == ("none", True, ())
-    found = routed.find("Apple error 5", 3)
+    gated = routed.search("Thanks, error 5", 3)
+    assert (gated.route, gated.hits) == ("none", ())
+    found = routed.search("Apple error 5", 3)
     assert (found.route, ids(found.hits), set(found.hits[0].stages)) == ("codes", ["b", "a"], {"bm25"})
-    other = routed.find("apple", 3)
-    assert (other.route, other.skipped, set(other.hits[0].stages)) == ("meaning", False, {"dense"})
-    assert retriever().find("apple", 1).route is None
+    other = routed.search("apple", 3)
+    assert (other.route, set(other.hits[0].stages)) == ("meaning", {"dense"})
+    assert retriever().search("apple", 1).route is None
 
 
 def test_what_routes_share_is_indexed_once():
@@ -327,17 +331,17 @@ def options_of_all():
 
 
 def test_an_index_is_built_once_and_gives_the_same_scores_from_the_cache(tmp_path, monkeypatch):
-    first = retriever(cache=tmp_path, **options_of_all()).search("apple cherry", 4)
+    first = retriever(cache=tmp_path, **options_of_all()).search("apple cherry", 4).hits
     assert sorted(file.name.split("-")[0] for file in tmp_path.iterdir()) == ["bm25", "dense", "pieces"]
-    for stage in (stages.Lexical, stages.Dense, stages.LateInteraction):
-        monkeypatch.setattr(stage, "_index", None)  # an index that is made now fails
-    assert retriever(cache=tmp_path, **options_of_all()).search("apple cherry", 4) == first
+    for scorer in (scorers.BM25, scorers.Dense, scorers.LateInteraction):
+        monkeypatch.setattr(scorer, "_index", None)  # an index that is made now fails
+    assert retriever(cache=tmp_path, **options_of_all()).search("apple cherry", 4).hits == first
 
 
 @pytest.mark.parametrize("change", [{"texts": {**TEXTS, "a": "cherry pie"}}, {"k1": 0.5}, {"stem": False}])
 def test_another_corpus_or_option_never_gets_a_stale_index(tmp_path, change):
     retriever(cache=tmp_path).search("cherry", 4)
-    assert retriever(cache=tmp_path, **change).search("cherry", 4) == retriever(**change).search("cherry", 4)
+    assert retriever(cache=tmp_path, **change).search("cherry", 4).hits == retriever(**change).search("cherry", 4).hits
 
 
 def test_an_index_of_another_corpus_under_this_ones_name_is_made_anew(tmp_path):
@@ -346,7 +350,7 @@ def test_an_index_of_another_corpus_under_this_ones_name_is_made_anew(tmp_path):
     retriever(changed, cache=tmp_path / "new")
     (stale,), (place,) = (tmp_path / "old").iterdir(), (tmp_path / "new").iterdir()
     place.write_bytes(stale.read_bytes())
-    assert ids(retriever(changed, cache=tmp_path / "new").search("cherry", 4)) == ["a"]
+    assert ids(retriever(changed, cache=tmp_path / "new").search("cherry", 4).hits) == ["a"]
     assert place.read_bytes() != stale.read_bytes()
 
 
@@ -354,20 +358,22 @@ def test_an_index_of_another_corpus_under_this_ones_name_is_made_anew(tmp_path):
     "damage", [lambda content: content[:-40], lambda content: b"", lambda content: b"PK" + content]
 )
 def test_a_damaged_index_is_made_anew(tmp_path, damage):
-    whole = retriever(cache=tmp_path).search("apple", 4)
+    whole = retriever(cache=tmp_path).search("apple", 4).hits
     (file,) = tmp_path.iterdir()
     file.write_bytes(damage(file.read_bytes()))
-    assert retriever(cache=tmp_path).search("apple", 4) == whole
+    assert retriever(cache=tmp_path).search("apple", 4).hits == whole
 
 
 PROGRAM = """
     import json, sys
     from pathlib import Path
-    from ragassay.strategies.retrieval import Corpus, RetrievalConfig, build
+    from ragassay.strategies.corpus import Corpus
+    from ragassay.strategies.options import RetrievalConfig
+    from ragassay.strategies.retrieval import build
     config = RetrievalConfig(kind="hybrid", rerank="late_interaction", mmr=0.8, aliases={"pay": ["invoice", "bill"]})
     for cache in sys.argv[2:]:
         found = build(config, Corpus.read(Path(sys.argv[1])), cache=Path(cache))
-        print(json.dumps([found.search(query, 10) for query in ("How do I pay?", "rate limits of the API")]))
+        print(json.dumps([found.search(query, 10).hits for query in ("How do I pay?", "rate limits of the API")]))
     print(sorted({m.split(".")[0] for m in sys.modules} & {"jax", "numba"}), file=sys.stderr)
 """
 

@@ -3,21 +3,23 @@
 import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
-import time
+from types import SimpleNamespace
 
 import pytest
 from celery.app.defaults import NAMESPACES, flatten
 from redis.exceptions import ConnectionError as RedisAway
 
-from ragassay.doorbell import CHUNKS, REPORTS, TRANSPORT, CeleryDoorbell, broker_url
+from polling import until
 from ragassay.errors import Unavailable
+from ragassay.queue import CHUNKS, REPORTS, TRANSPORT, CeleryQueue, broker_url
 from ragassay.store.redis import RedisStore
-from ragassay_workers import beat, process, tasks
+from ragassay_workers import beat, periodic, process, tasks
 from ragassay_workers.app import app, configuration
-from ragassay_workers.beat import Sweeper
+from ragassay_workers.periodic import Periodic, heartbeat
 from redis_server import redis_server
 
 
@@ -59,9 +61,9 @@ def test_the_settings_are_those_that_were_tried(monkeypatch):
         "socket_connect_timeout": 3,
         "health_check_interval": 15,
     }
-    assert {t.max_retries for t in (tasks.pump, tasks.finalize)} == {5}
-    assert {t.default_retry_delay for t in (tasks.pump, tasks.finalize)} == {5}
-    assert all(t.acks_late and t.retry_on_worker_lost and t.reject_on_worker_lost for t in (tasks.pump, tasks.finalize))
+    assert {t.max_retries for t in (tasks.work, tasks.finalize)} == {5}
+    assert {t.default_retry_delay for t in (tasks.work, tasks.finalize)} == {5}
+    assert all(t.acks_late and t.retry_on_worker_lost and t.reject_on_worker_lost for t in (tasks.work, tasks.finalize))
 
 
 def test_importing_the_application_reads_no_environment_and_loads_nothing_heavy():
@@ -87,15 +89,15 @@ def test_celery_spells_a_socket_its_own_way(ours, celerys):
     assert broker_url(ours) == celerys
 
 
-def test_a_bell_that_the_broker_does_not_take_is_logged_and_no_error(caplog):
-    CeleryDoorbell("unix:///nowhere/redis.sock").ring("j", 0, "n")
-    assert "the broker does not take ragassay.pump for job j" in caplog.text
+def test_a_message_that_the_broker_does_not_take_is_logged_and_no_error(caplog):
+    CeleryQueue("unix:///nowhere/redis.sock").enqueue("j", 0, "n")
+    assert "the broker does not take ragassay.work for job j" in caplog.text
 
 
-def test_a_bell_is_a_message_with_ids_only():
+def test_a_message_has_ids_only():
     with redis_server() as url:
-        CeleryDoorbell(url).ring("job-1", 2, "nonce")
-        CeleryDoorbell(url).finalize("job-1")
+        CeleryQueue(url).enqueue("job-1", 2, "nonce")
+        CeleryQueue(url).finalize("job-1")
         messages = [RedisStore(url).redis.lrange(queue, 0, -1) for queue in (CHUNKS, REPORTS)]
     assert [len(waiting) for waiting in messages] == [1, 1]
     assert all(b'"content-type": "application/json"' in message for waiting in messages for message in waiting)
@@ -103,14 +105,14 @@ def test_a_bell_is_a_message_with_ids_only():
 
 class FakeJobs:
     def __init__(self, error=None):
-        self.error, self.heard, self.broken_off = error, [], []
+        self.error, self.calls, self.broken_off = error, [], []
 
-    def pump(self, *arguments):
-        self.heard.append(arguments)
+    def work(self, *arguments):
+        self.calls.append(arguments)
         if self.error:
             raise self.error
 
-    finalize = tick = pump
+    finalize = tick = work
 
     def break_off(self, *, stopping):
         self.broken_off.append(stopping)
@@ -131,132 +133,121 @@ def fake(monkeypatch):
 
 def test_each_task_is_one_call(fake):
     jobs = fake()
-    tasks.pump("job", 1, "nonce")
+    tasks.work("job", 1, "nonce")
     tasks.finalize("job")
-    assert jobs.heard == [("job", 1, "nonce"), ("job",)]
+    assert jobs.calls == [("job", 1, "nonce"), ("job",)]
 
 
 @pytest.mark.parametrize("error", [Unavailable("the provider is away"), RedisAway("Redis is away")])
 def test_an_outage_is_a_line_in_the_log(fake, caplog, error):
     fake(error)
-    tasks.pump("job", 1, "nonce")
+    tasks.work("job", 1, "nonce")
     assert f"job job: {error}" in caplog.text
 
 
 def test_a_bug_is_not_hidden(fake):
     fake(ZeroDivisionError())
     with pytest.raises(ZeroDivisionError):
-        tasks.pump("job", 1, "nonce")
+        tasks.work("job", 1, "nonce")
 
 
 def test_celerys_soft_time_limit_breaks_the_chunk_off(fake):
     jobs = fake()
-    tasks.pump("job", 1, "nonce")
+    tasks.work("job", 1, "nonce")
     os.kill(os.getpid(), signal.SIGUSR1)
     assert jobs.broken_off == [False]
 
 
-def test_a_process_that_forks_gets_connections_of_its_own(monkeypatch):
-    monkeypatch.setattr(process, "_mine", None)
+def test_a_process_that_forks_gets_connections_of_its_own():
     here = process.jobs()
     assert process.jobs() is here
-    monkeypatch.setattr(process.os, "getpid", lambda: -1)
+    process._after_fork()
     assert process.jobs() is not here
 
 
-def test_presence_is_seen_and_ends(monkeypatch):
+def test_a_heartbeat_is_seen_and_ends():
     with redis_server() as url:
         store = RedisStore(url)
-        presence = process.Presence(store, "worker")
-        presence.start()
-        until = time.monotonic() + 5
-        while not store.alive("worker") and time.monotonic() < until:
-            time.sleep(0.01)
+        beating = heartbeat(store, "worker")
+        beating.start()
+        until(lambda: store.alive("worker"))
         assert store.alive("worker") == 1
-        assert store.alive("worker", presence.name.partition(":")[0]) == 1
+        assert store.alive("worker", socket.gethostname()) == 1
         assert store.alive("worker", "elsewhere") == 0
         assert store.alive("beat") == 0
-        assert 0 < store.redis.ttl(f"ra:alive:worker:{presence.name}") <= process.ALIVE_FOR_S
-        presence.end(wait_s=5)
+        assert 0 < store.redis.ttl("ra:alive:worker") <= periodic.HEARTBEAT_LASTS_S
+        beating.stop(wait_s=30)
         assert store.alive("worker") == 0
 
 
-def test_presence_outlives_an_outage(caplog, monkeypatch):
-    monkeypatch.setattr(process, "SAY_EVERY_S", 0.01)
-    said = threading.Semaphore(0)
+def test_a_heartbeat_outlives_an_outage(caplog, monkeypatch):
+    monkeypatch.setattr(periodic, "HEARTBEAT_EVERY_S", 0.01)
+    calls = threading.Semaphore(0)
 
     class Away:
-        def here(self, *_, **__):
-            said.release()
-            raise RedisAway("nobody there")
+        def heartbeat(self, *_, **__):
+            calls.release()
+            raise RedisAway("connection refused")
 
-        gone = here
+        deregister = heartbeat
 
-    presence = process.Presence(Away(), "worker")
-    presence.start()
-    assert said.acquire(timeout=5)
-    assert said.acquire(timeout=5)
-    presence.end(wait_s=5)
-    assert "worker" in caplog.text
-    assert "can't say whether it lives: nobody there" in caplog.text
+    beating = heartbeat(Away(), "worker")
+    beating.start()
+    assert calls.acquire(timeout=30)
+    assert calls.acquire(timeout=30)
+    beating.stop(wait_s=30)
+    assert "heartbeat of worker" in caplog.text
+    assert "failed: connection refused" in caplog.text
 
 
 @pytest.mark.parametrize(("error", "traceback"), [(RedisAway("away"), False), (ZeroDivisionError("a bug"), True)])
 def test_the_sweeper_goes_on_whatever_happens(caplog, error, traceback):
     jobs = FakeJobs(error)
-    sweeper = Sweeper(jobs, every_s=0.01)
+    sweeper = Periodic("the sweeper's round", 0.01, jobs.tick)
     sweeper.start()
-    until = time.monotonic() + 5
-    while len(jobs.heard) < 3 and time.monotonic() < until:
-        time.sleep(0.01)
-    sweeper.end(wait_s=5)
-    assert len(jobs.heard) >= 3
+    until(lambda: len(jobs.calls) >= 3)
+    sweeper.stop(wait_s=30)
     assert f"the sweeper's round failed: {error}" in caplog.text
     assert ("Traceback" in caplog.text) == traceback
 
 
-def test_libraries_that_chatter_are_quiet():
+def test_verbose_libraries_log_warnings_only():
     process._quiet()
     assert logging.getLogger("LiteLLM").getEffectiveLevel() == logging.WARNING
 
 
-def test_children_hear_that_the_parent_stops_and_give_their_chunk_back_in_time(monkeypatch):
-    jobs, heard = FakeJobs(), threading.Event()
-
-    class Mine:
-        class settings:  # noqa: N801 - stands in for an attribute
-            shutdown_s = process.AHEAD_S
-
-    Mine.jobs = jobs
-    monkeypatch.setattr(jobs, "break_off", lambda *, stopping: heard.set() if stopping else None)
-    monkeypatch.setattr(process, "_mine", Mine)
+def test_children_learn_that_the_parent_stops_and_give_their_chunk_back_in_time(monkeypatch):
+    jobs, broken_off = FakeJobs(), threading.Event()
+    monkeypatch.setenv("RAGASSAY_SHUTDOWN_S", str(process.AHEAD_S))
+    monkeypatch.setattr(jobs, "break_off", lambda *, stopping: broken_off.set() if stopping else None)
+    monkeypatch.setattr(process, "jobs", lambda: jobs)
     monkeypatch.setattr(process, "_pipe", os.pipe())
-    monkeypatch.setattr(process, "_presence", None)
+    monkeypatch.setattr(process, "_heartbeat", None)
     reader, _ = process._pipe
-    threading.Thread(target=process._heed, args=(reader, os.getppid()), daemon=True).start()
-    assert not heard.wait(0.1)
+    threading.Thread(target=process._watch_parent, args=(reader, os.getppid()), daemon=True).start()
+    assert not broken_off.wait(0.1)
     called = []
-    process._tell_then(lambda *arguments: called.append(arguments), signal.SIGTERM, None)
-    assert heard.wait(5)
+    process._stop(lambda *arguments: called.append(arguments), signal.SIGTERM, None)
+    assert broken_off.wait(30)
     assert called == [(signal.SIGTERM, None)]
-    process._tell_then(signal.SIG_DFL, signal.SIGTERM, None)  # a second signal finds nothing left to close
+    process._stop(signal.SIG_DFL, signal.SIGTERM, None)  # a second signal finds nothing left to close
     os.close(reader)
 
 
 def test_the_pipe_is_made_before_the_fork_and_only_the_parent_keeps_its_end(monkeypatch):
     monkeypatch.setattr(process, "_pipe", None)
-    monkeypatch.setattr(process, "_mine", None)
+    monkeypatch.setenv("RAGASSAY_SHUTDOWN_S", "1")
     warmed = []
     monkeypatch.setattr(process.wiring, "warm_up", warmed.append)
-    process._after_fork()  # a pool that did not start as a worker does: nothing to heed
+    process._after_fork()  # a pool that did not start as a worker does: there is no pipe
     process._before_fork()
     assert len(warmed) == 1
     reader, writer = process._pipe
     before = set(threading.enumerate())
     process._after_fork()  # as in a child
     for thread in set(threading.enumerate()) - before:
-        thread.join(5)
-        assert not thread.is_alive(), "the pipe has ended and there is no chunk, so there is nothing to wait for"
+        thread.join(30)
+        assert not thread.is_alive(), "the pipe is closed and there is no chunk, so there is nothing to wait for"
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(writer)
     os.close(reader)
@@ -273,36 +264,32 @@ def test_a_child_whose_parent_died_ends(monkeypatch):
     reader, writer = os.pipe()
     os.close(writer)
     with pytest.raises(SystemExit):
-        process._heed(reader, parent=os.getppid() + 1)
+        process._watch_parent(reader, parent=os.getppid() + 1)
     os.close(reader)
     assert exits == [1]
 
 
-def test_a_worker_that_is_ready_is_present_and_heeds_signals_before_celery_does(monkeypatch):
-    monkeypatch.setattr(process, "_presence", None)
+def test_a_worker_that_is_ready_has_a_heartbeat_and_handles_signals_before_celery_does(monkeypatch):
+    monkeypatch.setattr(process, "_heartbeat", None)
     monkeypatch.setattr(process, "_pipe", None)
-    heard = []
-    before = {n: signal.signal(n, lambda *a: heard.append(a[0])) for n in (signal.SIGTERM, signal.SIGQUIT)}
+    handled = []
+    before = {n: signal.signal(n, lambda *a: handled.append(a[0])) for n in (signal.SIGTERM, signal.SIGQUIT)}
     try:
         with redis_server() as url:
             monkeypatch.setenv("RAGASSAY_STATE_URL", url)
-            process._ready()
-            until = time.monotonic() + 5
-            while not RedisStore(url).alive("worker") and time.monotonic() < until:
-                time.sleep(0.01)
-            assert RedisStore(url).alive("worker") == 1
+            process._ready(SimpleNamespace(controller=SimpleNamespace(concurrency=3)))
+            until(lambda: RedisStore(url).alive("worker") == 1)
+            assert RedisStore(url).processes() == 3
             os.kill(os.getpid(), signal.SIGTERM)
-            process._presence.end(wait_s=5)
+            process._heartbeat.stop(wait_s=30)
             assert RedisStore(url).alive("worker") == 0
-        assert heard == [signal.SIGTERM]
+        assert handled == [signal.SIGTERM]
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
 def test_a_child_that_ends_closes_what_it_opened(monkeypatch):
-    monkeypatch.setattr(process, "_mine", None)
-    process._child_ends()
     closed = []
     monkeypatch.setattr(process.jobs(), "close", lambda: closed.append(True))
     process._child_ends()
@@ -315,9 +302,7 @@ def test_beat_runs_the_clock_and_the_sweeper(monkeypatch):
             pass
 
         def run(self):
-            until = time.monotonic() + 5
-            while not (swept and RedisStore(url).alive("beat")) and time.monotonic() < until:
-                time.sleep(0.01)
+            until(lambda: swept and RedisStore(url).alive("beat"))
             seen.append(RedisStore(url).alive("beat"))
 
     swept, seen = [], []
@@ -333,4 +318,4 @@ def test_beat_runs_the_clock_and_the_sweeper(monkeypatch):
 
 def test_the_application_offers_two_tasks():
     app.loader.import_default_modules()
-    assert {name for name in app.tasks if name.startswith("ragassay.")} == {"ragassay.pump", "ragassay.finalize"}
+    assert {name for name in app.tasks if name.startswith("ragassay.")} == {"ragassay.work", "ragassay.finalize"}

@@ -1,4 +1,4 @@
-"""The Celery application. A message only says that there may be work, so nothing here has to be kept but the rhythm.
+"""The Celery application. A message only says that there may be work, so a lost one costs time and nothing else.
 
 Importing this reads no environment and opens no connection; the settings are read when Celery asks for its own.
 """
@@ -9,7 +9,7 @@ from typing import Any
 
 from celery import Celery
 
-from ragassay.doorbell import CHUNKS, TRANSPORT, broker_url
+from ragassay.queue import CHUNKS, TRANSPORT, broker_url
 from ragassay.settings import Settings
 
 SOFT_LIMIT_S, HARD_LIMIT_S = 840, 900
@@ -32,7 +32,7 @@ def configuration() -> dict[str, Any]:
         "task_retry_on_worker_lost": True,
         "task_soft_time_limit": SOFT_LIMIT_S,
         "task_time_limit": HARD_LIMIT_S,
-        "worker_prefetch_multiplier": 1,  # else a small job's doorbell waits behind those of a large one
+        "worker_prefetch_multiplier": 1,  # else a small job's queue waits behind those of a large one
         "worker_cancel_long_running_tasks_on_connection_loss": False,  # True loses tasks for good
         "worker_soft_shutdown_timeout": settings.shutdown_s,
         "worker_max_tasks_per_child": 500,

@@ -1,7 +1,7 @@
-"""What a worker's processes do besides tasks: import heavy things before they fork, say that they live, stop well.
+"""What a worker's processes do besides tasks: import heavy libraries before the fork, heartbeat, stop in time.
 
 Celery's parent starts, forks its children and waits; the children run tasks. A pipe made before the fork tells the
-children that the parent stops: all of them read its end, and only the parent holds the other.
+children that the parent stops: all of them read one end, and only the parent holds the other.
 """
 
 from __future__ import annotations
@@ -9,85 +9,45 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import socket
 import threading
-from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from types import FrameType
 from typing import Any
 
 from celery import signals
-from redis.exceptions import RedisError
 
 from ragassay import wiring
 from ragassay.jobs import Jobs
+from ragassay.render import one_line
 from ragassay.settings import Settings
 from ragassay.store.redis import RedisStore
+from ragassay_workers.periodic import Periodic, heartbeat
 
-ALIVE_FOR_S, SAY_EVERY_S = 30, 5
-CHATTY = ("LiteLLM", "httpx", "httpcore", "openai", "sentence_transformers", "transformers")
+VERBOSE_LIBRARIES = ("LiteLLM", "httpx", "httpcore", "openai", "sentence_transformers", "transformers")
 AHEAD_S = 2.0  # a child gives its chunk back this long before Celery would end it
 
-logger = logging.getLogger(__name__)
-
-
-class _Process:
-    """What this process keeps; made anew after a fork, because connections and event loops do not survive it."""
-
-    def __init__(self) -> None:
-        self.pid = os.getpid()
-        self.settings = Settings()
-        self.jobs = wiring.jobs_for(self.settings)
-
-
-_mine: _Process | None = None
 _pipe: tuple[int, int] | None = None
-_presence: Presence | None = None
+_heartbeat: Periodic | None = None
 
 
+@cache
 def jobs() -> Jobs:
-    """The use cases, with this process's own connections."""
-    global _mine
-    if _mine is None or _mine.pid != os.getpid():
-        _mine = _Process()
-    return _mine.jobs
+    """The use cases, with this process's own connections and event loop."""
+    return wiring.jobs_for(Settings())
 
 
-class Presence:
-    """A thread that says every few seconds that a worker or beat lives."""
-
-    def __init__(self, store: RedisStore, kind: str) -> None:
-        self.name = f"{socket.gethostname()}:{os.getpid()}"
-        self._store, self._kind = store, kind
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True, name="presence")
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def end(self, *, wait_s: float = 0.0) -> None:
-        """Say that it is over. The thread does that, so that a signal handler need not wait for Redis."""
-        self._ended.set()
-        self._thread.join(wait_s)
-
-    def _run(self) -> None:
-        while not self._ended.is_set():
-            self._say(partial(self._store.here, self._kind, self.name, for_s=ALIVE_FOR_S))
-            self._ended.wait(SAY_EVERY_S)
-        self._say(partial(self._store.gone, self._kind, self.name))
-
-    def _say(self, sign: Callable[[], None]) -> None:
-        try:
-            sign()
-        except RedisError as error:
-            logger.warning("%s %s can't say whether it lives: %s", self._kind, self.name, error)
+@signals.after_setup_logger.connect
+@signals.after_setup_task_logger.connect
+def _one_line(logger: logging.Logger, **_: Any) -> None:
+    """What workers log holds text from data, such as names of systems and slices."""
+    for handler in logger.handlers:
+        handler.addFilter(one_line)
 
 
 @signals.after_setup_logger.connect
 def _quiet(**_: Any) -> None:
-    """Libraries that tell of every call at level INFO are heard from WARNING on."""
-    for name in CHATTY:
+    """Of libraries that log every call at level INFO, log warnings only."""
+    for name in VERBOSE_LIBRARIES:
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
@@ -101,48 +61,45 @@ def _before_fork(**_: Any) -> None:
 
 @signals.worker_process_init.connect
 def _after_fork(**_: Any) -> None:
-    if _pipe is None:
-        return
-    end, parent = _pipe
-    os.close(parent)
-    threading.Thread(target=_heed, args=(end, os.getppid()), daemon=True, name="heed").start()
+    jobs.cache_clear()  # connections and event loops do not survive a fork
+    jobs()
+    if _pipe is not None:
+        reader, writer = _pipe
+        os.close(writer)
+        threading.Thread(target=_watch_parent, args=(reader, os.getppid()), daemon=True, name="parent").start()
 
 
-def _heed(end: int, parent: int) -> None:
-    """Wait until the parent closes the pipe: it stops, or it died."""
-    os.read(end, 1)
+def _watch_parent(reader: int, parent: int) -> None:
+    """Wait until the parent closes the pipe. Either it stops, and so do we a little earlier; or it died."""
+    os.read(reader, 1)
     if os.getppid() != parent:
         os._exit(1)
-    mine = _mine
-    if mine is not None:
-        threading.Event().wait(max(0.0, mine.settings.shutdown_s - AHEAD_S))
-        mine.jobs.break_off(stopping=True)
+    threading.Event().wait(max(0.0, Settings().shutdown_s - AHEAD_S))
+    jobs().break_off(stopping=True)
 
 
 @signals.worker_ready.connect
-def _ready(**_: Any) -> None:
-    global _presence
-    settings = Settings()
-    _presence = Presence(RedisStore(settings.state), "worker")
-    _presence.start()
+def _ready(sender: Any, **_: Any) -> None:
+    global _heartbeat
+    _heartbeat = heartbeat(RedisStore(Settings().state), "worker", sender.controller.concurrency)
+    _heartbeat.start()
     # Celery's own handlers first sleep for as long as chunks may still run, and only then send worker_shutting_down.
     for number in (signal.SIGTERM, signal.SIGQUIT):
-        signal.signal(number, partial(_tell_then, signal.getsignal(number)))
+        signal.signal(number, partial(_stop, signal.getsignal(number)))
 
 
-def _tell_then(celery: Any, number: int, frame: FrameType | None) -> None:
+def _stop(celerys_handler: Any, number: int, frame: FrameType | None) -> None:
     """Tell the children that the worker stops, and let Celery do the rest."""
     global _pipe
     if _pipe is not None:
         os.close(_pipe[1])
         _pipe = None
-    if _presence is not None:
-        _presence.end()
-    if callable(celery):
-        celery(number, frame)
+    if _heartbeat is not None:
+        _heartbeat.stop()
+    if callable(celerys_handler):
+        celerys_handler(number, frame)
 
 
 @signals.worker_process_shutdown.connect
 def _child_ends(**_: Any) -> None:
-    if _mine is not None and _mine.pid == os.getpid():
-        _mine.jobs.close()
+    jobs().close()

@@ -1,4 +1,4 @@
-"""The tasks: each one call into ``ragassay.jobs``. What Redis or a provider can't answer now is rung for again later."""
+"""The tasks: each one call into ``ragassay.jobs``. What fails because Redis or a provider is away is tried again later."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from ragassay_workers.app import app
 logger = logging.getLogger(__name__)
 
 
-@app.task(name="ragassay.pump", max_retries=5, default_retry_delay=5)
-def pump(job: str, bell: int, nonce: str) -> None:
+@app.task(name="ragassay.work", max_retries=5, default_retry_delay=5)
+def work(job: str, slot: int, nonce: str) -> None:
     """Run one chunk of a job. Delivered at least once, so it claims before it works."""
-    with _answered(job) as jobs:
-        jobs.pump(job, bell, nonce)
+    with _jobs(job) as jobs:
+        jobs.work(job, slot, nonce)
 
 
 @app.task(name="ragassay.finalize", max_retries=5, default_retry_delay=5)
 def finalize(job: str) -> None:
     """Make the report of a job whose chunks are all done."""
-    with _answered(job) as jobs:
+    with _jobs(job) as jobs:
         jobs.finalize(job)
 
 
 @contextmanager
-def _answered(job: str) -> Iterator[Jobs]:
-    """The use cases of this process; an outage is one line in the log, and the sweeper rings again.
+def _jobs(job: str) -> Iterator[Jobs]:
+    """The use cases of this process; an outage is one line in the log, and the sweeper sends the next wake-up.
 
-    Anything else that is raised is a bug: Celery logs it, and the chunk's lease sees to the rest.
+    Anything else that is raised is a bug: Celery logs it, and the chunk is tried again when its lease has run out.
     """
     jobs = process.jobs()
     # Celery's soft time limit would raise somewhere inside the event loop, where a library may swallow it. Set here,

@@ -1,8 +1,7 @@
-"""What a trial is made from: corpus, queries, judgments, runs. Each reader also gives the SHA-256 of the file's bytes."""
+"""What a trial is made from: corpus, queries, judgments, runs. Each reader also gives the SHA-256 of the file."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from hashlib import sha256
@@ -10,8 +9,12 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from ragassay.data.load import load_responses
+from ragassay.data.problems import ValueProblem
+from ragassay.data.qrels import run_line
 from ragassay.errors import AssayError, BadData, BadInput, NotFound
-from ragassay.strategies.retrieval import Corpus, RetrievalConfig, build
+from ragassay.strategies.corpus import Corpus
+from ragassay.strategies.options import RetrievalConfig
+from ragassay.strategies.retrieval import build
 
 LARGEST_GRADE = 100
 _GRADE = re.compile(r"[-+]?[0-9]+(\.[0-9]+)?")
@@ -91,9 +94,9 @@ def read_run(path: Path, queries: Mapping[str, str], documents: Container[str] |
     stay as they are.
     """
     rows, digest = _rows(path)
-    found = _responses(path) if path.suffix.lower() == ".jsonl" else _trec(rows)
+    listed = _responses(path) if path.suffix.lower() == ".jsonl" else _trec(rows)
     lists: dict[str, dict[str, Ranking]] = {}
-    for where, qid, doc, score in found:
+    for where, qid, doc, score in listed:
         _check(where, qid, doc, queries, documents)
         if lists.setdefault(qid, {}).setdefault(doc, ranking := Ranking(doc, score, {})) is not ranking:
             raise BadInput(f"document {doc!r} is listed twice for query {qid!r}", where=where)
@@ -103,21 +106,15 @@ def read_run(path: Path, queries: Mapping[str, str], documents: Container[str] |
 def retrieve(config: RetrievalConfig, corpus: Corpus, queries: Mapping[str, str], k: int) -> Lists:
     """{qid: the ``k`` best passages} of the retriever that ``config`` describes."""
     retriever = build(config, corpus)
-    return {qid: [Ranking(*hit) for hit in retriever.search(text, k)] for qid, text in queries.items()}
+    return {qid: [Ranking(*hit) for hit in retriever.search(text, k).hits] for qid, text in queries.items()}
 
 
 def _trec(rows: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str, str, float | None]]:
     for where, line in rows:
-        fields = line.split()
-        if len(fields) != 6:
-            raise BadInput("a line of a TREC run is: qid Q0 docid rank score tag", where=where)
         try:
-            score = float(fields[4])
-        except ValueError:
-            score = math.nan
-        if not math.isfinite(score):
-            raise BadInput(f"the score is {fields[4][:40]!r}, not a number", where=where)
-        yield where, fields[0], fields[2], score
+            yield where, *run_line(line.split())
+        except ValueProblem as error:
+            raise BadInput(error.what, where=where) from None
 
 
 def _responses(path: Path) -> Iterator[tuple[str, str, str, float | None]]:

@@ -10,37 +10,37 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError, model_validator
 
 from ragassay import config
-from ragassay.models import Noun
-from ragassay.strategies.retrieval import RetrievalConfig
+from ragassay.models import FrozenModel
+from ragassay.strategies.options import RetrievalConfig
 
 
-class Reported(Noun):
+class Reported(FrozenModel):
     """What of a run's performance may be reported."""
 
     report_memory: Annotated[bool, Field(description="traces need it")] = False
 
 
-class Perf(Noun):
+class Perf(FrozenModel):
     """Whether a run may be observed."""
 
     enabled: Annotated[bool, Field(description="traces need it")] = False
     metrics: Annotated[Reported, Field(description="what may be reported")] = Reported()
 
 
-class Quality(Noun):
+class Quality(FrozenModel):
     """Whether single queries may be looked at."""
 
     shadow: Annotated[bool, Field(description="beside the system in use; traces need this or `enabled`")] = False
     enabled: Annotated[bool, Field(description="in the system in use; traces need this or `shadow`")] = False
 
 
-class Tier2(Noun):
+class Tier2(FrozenModel):
     """The second tier of observation."""
 
     quality: Annotated[Quality, Field(description="quality of single queries")] = Quality()
 
 
-class Recipe(Noun):
+class Recipe(FrozenModel):
     """How to retrieve, or the file with what was retrieved; and whether it may be traced.
 
     Paths are relative to the folder of the configuration.

@@ -1,4 +1,4 @@
-"""B against A: each query's figures, their averages, their differences, and whether those are luck."""
+"""B against A: each query's figures, their averages, their differences, and whether those are chance."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from ragassay.errors import BadSettings
 from ragassay.metrics import Metric, parse
 from ragassay.metrics.base import LARGEST_K
 from ragassay.metrics.ranked import Ranked
-from ragassay.models import Noun
+from ragassay.models import FrozenModel
+from ragassay.render import listed
 from ragassay.stats import Interval
 
 METRICS = {"recall": "recall", "mrr": "mrr", "ndcg": "ndcg_exp"}
@@ -24,7 +25,7 @@ DIGITS = 12  # the last bits of a sum depend on the processor
 Name: TypeAlias = Literal["A", "B"]
 
 
-class Figures(Noun):
+class Figures(FrozenModel):
     """The metrics of one query, their averages, or their differences B - A; rounded to 12 decimals."""
 
     recall: float
@@ -41,7 +42,7 @@ class Scored(Figures):
     hits: tuple[str, ...]
 
 
-class Row(Noun):
+class Row(FrozenModel):
     """Both systems on one query."""
 
     qid: str
@@ -50,13 +51,13 @@ class Row(Noun):
     delta: Figures
 
 
-class Averages(Noun):
+class Averages(FrozenModel):
     """Means over all queries, each of which counts the same."""
 
     macro: Figures
 
 
-class System(Noun):
+class System(FrozenModel):
     """A configuration: its path as typed, the SHA-256 of its meaning, its averages."""
 
     config_path: str
@@ -64,8 +65,8 @@ class System(Noun):
     metrics: Averages
 
 
-class Tested(Noun):
-    """Whether the difference B - A of a metric is luck. ``p_corrected`` takes account of the other metrics."""
+class Tested(FrozenModel):
+    """Whether the difference B - A of a metric is chance. ``p_corrected`` takes account of the other metrics."""
 
     n: int
     difference: float | None
@@ -80,7 +81,7 @@ class Tested(Noun):
     reason: str | None
 
 
-class Significance(Noun):
+class SignificanceTests(FrozenModel):
     """Paired randomisation tests of the differences, and their intervals, which nothing corrects."""
 
     test: Literal["randomisation"] = "randomisation"
@@ -90,7 +91,7 @@ class Significance(Noun):
     metrics: dict[str, Tested]
 
 
-class Trial(Noun):
+class Trial(FrozenModel):
     """The document. Digests are SHA-256 in hex, null where there is no such file; rows are in the queries' order."""
 
     schema_version: Literal[1] = 1
@@ -102,13 +103,13 @@ class Trial(Noun):
     definitions: dict[str, str]
     systems: dict[Name, System]
     delta: Averages
-    significance: Significance
+    significance: SignificanceTests
     warnings: tuple[str, ...]
     per_query: tuple[Row, ...]
 
 
 @dataclass(frozen=True)
-class Side:
+class Arm:
     """One configuration and, for each query, the first k documents."""
 
     path: str
@@ -119,17 +120,17 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """The document, and what traces tell beyond it."""
+class TrialRun:
+    """The document, and what traces hold beyond it."""
 
     trial: Trial
-    sides: Mapping[Name, Side]
+    arms: Mapping[Name, Arm]
     judgments: Judgments
 
 
 def run(
     queries: Path, judgments: Path, config_a: str, config_b: str, *, k: int = 10, corpus: Path | None = None
-) -> Outcome:
+) -> TrialRun:
     """Rank documents for the queries as both configurations say, and compare B with A.
 
     Metrics are the registered ones at ``k``; relevant is a grade above 0. ``corpus`` goes before the one that the
@@ -143,7 +144,7 @@ def run(
     known = {passage.id for passage in passages.passages} if passages else None
     asked, queries_digest = read_queries(queries)
     graded, qrels_digest = read_judgments(judgments, asked, known)
-    sides: dict[Name, Side] = {}
+    arms: dict[Name, Arm] = {}
     for name, (typed, recipe, digest) in recipes.items():
         if recipe.run:
             lists, run_digest = read_run(recipe.run, asked, known)
@@ -151,8 +152,8 @@ def run(
             lists, run_digest = retrieve(recipe.retrieval, passages, asked, k), None
         else:
             raise BadSettings("there is no corpus to retrieve from", where=typed, hint="give --corpus FILE")
-        sides[name] = Side(typed, recipe, digest, run_digest, {qid: lists.get(qid, ())[:k] for qid in asked})
-    scored = {name: _scored(side.lists, graded, metrics, k) for name, side in sides.items()}
+        arms[name] = Arm(typed, recipe, digest, run_digest, {qid: lists.get(qid, ())[:k] for qid in asked})
+    scored = {name: _scored(arm.lists, graded, metrics, k) for name, arm in arms.items()}
     rows = tuple(Row(qid=q, A=a, B=b, delta=b - a) for q, a, b in zip(asked, scored["A"], scored["B"], strict=True))
     macro = {name: _means(figures) for name, figures in scored.items()}
     trial = Trial(
@@ -160,18 +161,18 @@ def run(
         corpus_digest=corpus_digest,
         queries_digest=queries_digest,
         qrels_digest=qrels_digest,
-        run_digests={name: side.run_digest for name, side in sides.items()},
+        run_digests={name: arm.run_digest for name, arm in arms.items()},
         definitions={name: f"{metric.name}: {metric.description}" for name, metric in metrics.items()},
         systems={
-            name: System(config_path=side.path, config_digest=side.digest, metrics=Averages(macro=macro[name]))
-            for name, side in sides.items()
+            name: System(config_path=arm.path, config_digest=arm.digest, metrics=Averages(macro=macro[name]))
+            for name, arm in arms.items()
         },
         delta=Averages(macro=macro["B"] - macro["A"]),
-        significance=Significance(metrics=_tested(rows)),
-        warnings=tuple(_warnings(graded, sides)),
+        significance=SignificanceTests(metrics=_tested(rows)),
+        warnings=tuple(_warnings(graded, arms)),
         per_query=rows,
     )
-    return Outcome(trial, sides, graded)
+    return TrialRun(trial, arms, graded)
 
 
 def _scored(lists: Lists, judgments: Judgments, metrics: Mapping[str, Metric], k: int) -> list[Scored]:
@@ -205,7 +206,7 @@ def _tested(rows: Sequence[Row]) -> dict[str, Tested]:
         name: Tested(
             n=test.n,
             difference=test.difference,
-            interval=test.interval if test.bootstrap.low is None else test.bootstrap,
+            interval=test.interval,
             p=test.randomisation.p,
             p_corrected=p,
             significant=None if p is None else p <= ALPHA,
@@ -219,16 +220,15 @@ def _tested(rows: Sequence[Row]) -> dict[str, Tested]:
     }
 
 
-def _warnings(judgments: Judgments, sides: Mapping[Name, Side]) -> Iterator[str]:
-    barren = [qid for qid, grades in judgments.items() if not any(grade > 0 for grade in grades.values())]
-    if barren:
-        yield f"no document is judged relevant for {_queries(barren)}"
-    for name, side in sides.items():
-        if empty := [qid for qid, ranked in side.lists.items() if not ranked]:
+def _warnings(judgments: Judgments, arms: Mapping[Name, Arm]) -> Iterator[str]:
+    unjudged = [qid for qid, grades in judgments.items() if not any(grade > 0 for grade in grades.values())]
+    if unjudged:
+        yield f"no document is judged relevant for {_queries(unjudged)}"
+    for name, arm in arms.items():
+        if empty := [qid for qid, ranked in arm.lists.items() if not ranked]:
             yield f"{name} has no document for {_queries(empty)}"
 
 
 def _queries(qids: Sequence[str]) -> str:
-    more = f" and {len(qids) - 5} more" if len(qids) > 5 else ""
     many = "query, which scores 0" if len(qids) == 1 else "queries, which score 0"
-    return f"{len(qids)} {many}: {', '.join(qids[:5])}{more}"
+    return f"{len(qids)} {many}: {listed(qids)}"

@@ -1,4 +1,4 @@
-"""The HTTP application: routes, the door around them, and the OpenAPI document."""
+"""The HTTP application: routes, middleware, and the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pydantic.json_schema import models_json_schema
 
 from ragassay.api import comparisons, examples, health, jobs, metrics, problems
 from ragassay.api.comparisons import NewComparison
-from ragassay.api.door import Door, bootstrap_key
+from ragassay.api.security import SecurityMiddleware, bootstrap_key
 from ragassay.api.submission import NewJob
-from ragassay.comparisons import Comparison
+from ragassay.compare.models import Comparison
 from ragassay.documents import Report
 from ragassay.gates import GateReport
 from ragassay.jobs import Jobs
@@ -24,7 +24,7 @@ AT_ONCE = 2  # submissions at a time, and comparisons: each may take seconds of 
 _ABOUT = """Judges RAG systems: retrieval, answer quality, latency and cost, and how far each number can be trusted.
 
 Every error is a problem document (RFC 9457). Lists are read page by page: `next` of a page is the `cursor` of the one
-after. Where the server has a key, `/v1` wants `Authorization: Bearer KEY`.
+after. Where the server has a key, `/v1` requires `Authorization: Bearer KEY`.
 """
 
 
@@ -45,7 +45,7 @@ class Api(FastAPI):
 
 
 def _correct(operation: dict[str, Any], *, key_needed: bool) -> None:
-    """Take out the framework's own errors, which we never send, show an example, and say whether a key is needed."""
+    """Remove the framework's own errors, which we never send; add an example, and whether a key is needed."""
     answers = operation["responses"]
     if "application/json" in answers.get("422", {}).get("content", {}):
         del answers["422"]
@@ -88,5 +88,5 @@ def create_app(service: Jobs, settings: Settings) -> FastAPI:
     for room in (jobs, comparisons, metrics, health):
         app.include_router(room.router)
     problems.install(app)
-    app.add_middleware(Door, loopback_only=key is None)
+    app.add_middleware(SecurityMiddleware, loopback_only=key is None)
     return app

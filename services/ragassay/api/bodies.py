@@ -12,21 +12,22 @@ from pydantic import ValidationError
 from starlette.requests import ClientDisconnect
 
 from ragassay.api.problems import Refused
-from ragassay.data.documents import NotJson, parse
-from ragassay.data.problems import Misfit, plain_words, shown
+from ragassay.data.json import NotJson, parse
+from ragassay.data.problems import ValueProblem
 from ragassay.errors import BadData, TooLarge, UnknownName
-from ragassay.models import Noun
+from ragassay.models import FrozenModel
 from ragassay.settings import Settings
+from ragassay.validation import is_text, problems, shown
 
 LONGEST_S = 60.0
 DEEPEST = 64
-_Body = TypeVar("_Body", bound=Noun)
+_Body = TypeVar("_Body", bound=FrozenModel)
 
 
 async def json_body(request: Request) -> bytes:
     """The body's bytes, as they are. Refuses what is not JSON by its headers, too large or too slow.
 
-    The limit holds while the body arrives, whatever Content-Length says.
+    The limit holds while the body arrives, whatever Content-Length announces.
     """
     _check_headers(request)
     settings: Settings = request.app.state.settings
@@ -37,7 +38,7 @@ async def json_body(request: Request) -> bytes:
         what = f"the body did not arrive within {LONGEST_S:.0f} s"
         raise Refused(408, "body_too_slow", what, hint="send it again") from None
     except ClientDisconnect:
-        raise Refused(400, "gone", "the client went away before the body was complete") from None
+        raise Refused(400, "gone", "the client disconnected before the body was complete") from None
 
 
 async def _read(request: Request, limit: int) -> bytes:
@@ -60,15 +61,15 @@ def _too_large(limit: int) -> TooLarge:
 
 
 def _check_headers(request: Request) -> None:
-    given = request.headers.get("content-type", "")
-    kind, _, parameters = given.partition(";")
+    content_type = request.headers.get("content-type", "")
+    kind, _, parameters = content_type.partition(";")
     charset = parameters.strip().lower().replace('"', "")
     if kind.strip().lower() != "application/json" or charset not in ("", "charset=utf-8"):
-        what = f"is {shown(given)}" if given else "says nothing of what it is"
+        what = f"its Content-Type is {shown(content_type)}" if content_type else "it has no Content-Type"
         raise Refused(
             415,
             "unsupported_media_type",
-            f"the body should be JSON in UTF-8, but it {what}",
+            f"the body should be JSON in UTF-8, but {what}",
             where="Content-Type",
             hint="send the header: Content-Type: application/json",
         )
@@ -90,7 +91,7 @@ def check_json(body: bytes) -> dict[str, Any]:
         raise _bad_json(f"body: is not UTF-8: byte 0x{body[error.start]:02x} at offset {error.start}") from None
     except NotJson as error:
         raise _bad_json(f"body: line {error.line}, column {error.column}: {error.what}") from None
-    except Misfit as error:
+    except ValueProblem as error:
         raise _bad_json(f"body: {error.what}") from None
     if not isinstance(document, dict):
         raise _bad_json(f"body: should be an object, is {shown(document)}")
@@ -99,14 +100,14 @@ def check_json(body: bytes) -> dict[str, Any]:
 
 
 def read_as(kind: type[_Body], document: dict[str, Any]) -> _Body:
-    """What a body says; raises UnknownName for a key that ``kind`` has not, BadData with a line for each bad value."""
+    """A body as ``kind``; raises UnknownName for a key that it has not, BadData with a line for each bad value."""
     for key in document:
         if key not in kind.model_fields:
             raise UnknownName("key", key[:100], kind.model_fields)
     try:
         return kind.model_validate_json(orjson.dumps(document), strict=True)
     except ValidationError as error:
-        raise BadData([f"{place}: {what}" for place, what in plain_words(error)]) from None
+        raise BadData([str(problem) for problem in problems(error, kind)]) from None
 
 
 def _check_values(document: dict[str, Any]) -> None:
@@ -117,7 +118,7 @@ def _check_values(document: dict[str, Any]) -> None:
         if depth > DEEPEST:
             raise _bad_json(f"body: is nested more than {DEEPEST} levels deep")
         is_object = isinstance(container, dict)
-        if is_object and (bad := next((key for key in container if not _is_text(key)), None)):
+        if is_object and (bad := next((key for key in container if not is_text(key)), None)):
             raise _bad_json(f"{at or 'body'}: the key {shown(bad)} holds half a surrogate pair, which is no text")
         for key, value in container.items() if is_object else enumerate(container):
             if isinstance(value, dict | list):
@@ -128,22 +129,12 @@ def _check_values(document: dict[str, Any]) -> None:
 
 def _misfit(value: object) -> str | None:
     if isinstance(value, str):
-        return None if _is_text(value) else f"holds half a surrogate pair, which is no text: {shown(value)}"
+        return None if is_text(value) else f"holds half a surrogate pair, which is no text: {shown(value)}"
     if isinstance(value, float) and not math.isfinite(value):
         return f"is {shown(value)}, which JSON does not have"
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         return "is a whole number of more than 64 bits; write it as text"
     return None
-
-
-def _is_text(value: str) -> bool:
-    if value.isascii():
-        return True
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _place(at: str, key: object) -> str:

@@ -9,19 +9,19 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import ConfigDict, Field
 
 from ragassay.api.bodies import check_json, read_as
-from ragassay.api.door import authorized
 from ragassay.api.examples import JOB
 from ragassay.api.jobs import Body, Parameters, Service
 from ragassay.api.problems import documented
-from ragassay.exporters.comparison import to_json
-from ragassay.models import Noun
+from ragassay.api.security import authorized
+from ragassay.compare.trends import Trend
+from ragassay.models import FrozenModel
+from ragassay.render import json_document
 from ragassay.stats import Correction
-from ragassay.trends import Trend
 
 router = APIRouter(prefix="/v1", tags=["comparisons"], dependencies=[Depends(authorized)])
 
 
-class NewComparison(Noun):
+class NewComparison(FrozenModel):
     """What is compared, and how: the options of ``ragassay compare``."""
 
     model_config = ConfigDict(
@@ -45,7 +45,8 @@ class NewComparison(Noun):
 
 class _TrendQuery(Parameters):
     metric: Annotated[
-        str, Field(max_length=200, description="a metric, cost_per_accurate_answer, or such as latency_ms.p95")
+        str,
+        Field(max_length=200, description="a metric, cost_per_accurate_answer, suspicious, or such as latency_ms.p95"),
     ]
     system: Annotated[str | None, Field(max_length=200, description="only this system")] = None
     dataset: Annotated[
@@ -83,7 +84,7 @@ async def compare(jobs: Service, request: Request, body: Body) -> Response:
     def work() -> bytes:
         asked = read_as(NewComparison, check_json(body))
         options = asked.model_dump(exclude={"jobs", "limit"})
-        return to_json(jobs.archive.compare(asked.jobs, **options, examples=asked.limit))
+        return json_document(jobs.reports.compare(asked.jobs, **options, examples=asked.limit))
 
     document = await to_thread.run_sync(work, limiter=request.app.state.analyses)
     return Response(document, media_type="application/json")
@@ -99,6 +100,6 @@ async def trend(jobs: Service, request: Request, query: Annotated[_TrendQuery, Q
     """The document that ``ragassay trend --json`` prints: a figure over finished jobs on one dataset, oldest first."""
 
     def work() -> Trend:
-        return jobs.archive.trend(**query.model_dump())
+        return jobs.reports.trend(**query.model_dump())
 
     return await to_thread.run_sync(work, limiter=request.app.state.analyses)

@@ -1,4 +1,4 @@
-"""``/healthz`` and ``/readyz``: does the process live, and would a job be worked on?"""
+"""``/healthz`` and ``/readyz``: is the server up, and would a job be processed?"""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pydantic import ConfigDict
 from ragassay.api.problems import documented
 from ragassay.errors import Unavailable
 from ragassay.jobs import Jobs
-from ragassay.models import Noun
+from ragassay.models import FrozenModel
 
 router = APIRouter(tags=["health"])
 
 
-class Health(Noun):
+class Health(FrozenModel):
     """The process answers."""
 
     model_config = ConfigDict(json_schema_extra={"example": {"status": "ok", "version": "0.1.0"}})
@@ -25,8 +25,8 @@ class Health(Noun):
     version: str
 
 
-class Readiness(Noun):
-    """Redis answers and somebody works. ``warnings`` says what of Redis's configuration could lose jobs."""
+class Readiness(FrozenModel):
+    """Redis answers and workers are running. ``warnings``: what in Redis's configuration could lose jobs."""
 
     model_config = ConfigDict(json_schema_extra={"example": {"status": "ready", "workers": 2, "warnings": []}})
 
@@ -35,19 +35,19 @@ class Readiness(Noun):
     warnings: tuple[str, ...]
 
 
-@router.get("/healthz", operation_id="health", summary="Does the server live?", responses=documented(421, 500))
+@router.get("/healthz", operation_id="health", summary="Is the server up?", responses=documented(421, 500))
 async def health() -> Health:
-    """Answers as long as the process does; asks nobody else."""
+    """Answers as long as the process does; depends on nothing else."""
     return Health(version=metadata.version("ragassay"))
 
 
-@router.get("/readyz", operation_id="readiness", summary="Are jobs worked on?", responses=documented(421, 500, 503))
+@router.get("/readyz", operation_id="readiness", summary="Are jobs processed?", responses=documented(421, 500, 503))
 def readiness(request: Request) -> Readiness:
-    """Redis answers and at least one worker lives."""
+    """Redis answers and at least one worker is running."""
     jobs: Jobs = request.app.state.jobs
     warnings = jobs.store.check()
     workers = jobs.store.alive("worker")
     if not workers:
         listed = f"; also: {'; '.join(warnings)}" if warnings else ""
-        raise Unavailable(f"no worker lives{listed}", hint="start one: ragassay worker")
+        raise Unavailable(f"no worker is running{listed}", hint="start one: ragassay worker")
     return Readiness(workers=workers, warnings=tuple(warnings))

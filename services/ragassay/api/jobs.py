@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Annotated, Any, Literal
 
 from anyio import to_thread
@@ -10,12 +11,12 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ragassay.api import submission
 from ragassay.api.bodies import json_body
-from ragassay.api.door import authorized
 from ragassay.api.examples import JOB
 from ragassay.api.problems import documented
+from ragassay.api.security import authorized
 from ragassay.documents import JOB_ID, Job, JobPage, JobStatus, ResultPage
 from ragassay.errors import NotFound, UnknownName
-from ragassay.gates import GateReport, files
+from ragassay.gates import GateReport, output
 from ragassay.jobs import MOST_ROWS_A_PAGE, Jobs
 from ragassay.models import Budget
 
@@ -23,8 +24,8 @@ router = APIRouter(prefix="/v1/jobs", tags=["jobs"], dependencies=[Depends(autho
 
 
 async def _jobs(request: Request) -> Jobs:
-    found: Jobs = request.app.state.jobs
-    return found
+    jobs: Jobs = request.app.state.jobs
+    return jobs
 
 
 Service = Annotated[Jobs, Depends(_jobs)]
@@ -51,7 +52,7 @@ IdempotencyKey = Annotated[
 
 
 class Parameters(BaseModel):
-    """What stands after the question mark; a parameter that nobody knows is an error."""
+    """Query parameters; an unknown one is an error."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -147,8 +148,9 @@ def report(
     job: JobId,
     if_none_match: Annotated[str | None, Header(alias="If-None-Match", description="An ETag you have.")] = None,
 ) -> Response:
-    """The report of a finished job. It never changes."""
-    document, tag = jobs.report(job), f'"{job}"'
+    """The report of a finished job, which never changes; of a paused or cancelled one, of the rows that are done."""
+    document = jobs.report(job)
+    tag = f'"{hashlib.sha256(document).hexdigest()[:32]}"'
     headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
     if if_none_match and (tag in if_none_match or if_none_match.strip() == "*"):
         return Response(status_code=304, headers=headers)
@@ -174,15 +176,15 @@ class _GatesQuery(Parameters):
 @router.get(
     "/{job}/gates",
     operation_id="getGates",
-    summary="Read what the gates say",
+    summary="Read the results of the gates",
     response_class=Response,
     responses=_GATES,
 )
 def gates(jobs: Service, job: JobId, query: Annotated[_GatesQuery, Query()]) -> Response:
-    """What ``ragassay gate`` says, of a finished job that was submitted with ``gates``. It never changes."""
-    document = jobs.archive.gates(job)
+    """The result of each gate of a finished job that was submitted with ``gates``. It never changes."""
+    document = jobs.reports.gates(job)
     if query.format != "json":
-        write = {"junit": files.junit, "markdown": files.markdown}[query.format]
+        write = {"junit": output.junit, "markdown": output.markdown}[query.format]
         document = write(GateReport.model_validate_json(document))
     return Response(document, media_type=_FORMS[query.format])
 
@@ -198,20 +200,19 @@ def results(jobs: Service, job: JobId, query: Annotated[_Page, Query()]) -> Resu
     return jobs.results(job, cursor=query.cursor, limit=query.limit)
 
 
-@router.post(
-    "/{job}/cancel",
-    operation_id="cancelJob",
-    summary="Cancel a job",
-    responses=documented(401, 404, 409, 421, 500, 503),
-)
+_CANCEL: dict[str, Any] = {"summary": "Cancel a job", "responses": documented(401, 404, 409, 421, 500, 503)}
+
+
+@router.delete("/{job}", operation_id="deleteJob", description="The same as ``cancel``.", **_CANCEL)
+@router.post("/{job}/cancel", operation_id="cancelJob", **_CANCEL)
 def cancel(jobs: Service, job: JobId) -> Job:
     """Stop a job: no new call is made for it. Its results so far stay; again for a cancelled job changes nothing."""
     return jobs.cancel(job)
 
 
-class _Resume(Parameters):
+class _ResumeQuery(Parameters):
     budget_usd: Annotated[
-        float | None, Field(gt=0, allow_inf_nan=False, description="most that judge calls may cost in all, in USD")
+        float | None, Field(gt=0, le=10**9, description="most that judge calls may cost in all, in USD")
     ] = None
     budget_tokens: Annotated[int | None, Field(gt=0, le=10**15, description="most tokens in all")] = None
 
@@ -222,17 +223,6 @@ class _Resume(Parameters):
     summary="Go on with a paused job",
     responses=documented(401, 404, 409, 421, 422, 500, 503),
 )
-def resume(jobs: Service, job: JobId, query: Annotated[_Resume, Query()]) -> Job:
+def resume(jobs: Service, job: JobId, query: Annotated[_ResumeQuery, Query()]) -> Job:
     """Go on with a job that paused because its budget was reached, under the budget given here; none: without a cap."""
     return jobs.resume(job, Budget(usd=query.budget_usd, tokens=query.budget_tokens))
-
-
-@router.delete(
-    "/{job}",
-    operation_id="deleteJob",
-    summary="Cancel a job",
-    responses=documented(401, 404, 409, 421, 500, 503),
-)
-def delete(jobs: Service, job: JobId) -> Job:
-    """The same as ``cancel``."""
-    return jobs.cancel(job)

@@ -7,11 +7,11 @@ from typing import Any, Literal
 from fastapi import APIRouter, Depends
 from pydantic import ConfigDict
 
-from ragassay.api.door import authorized
 from ragassay.api.problems import documented
+from ragassay.api.security import authorized
 from ragassay.metrics import METRICS
 from ragassay.metrics.base import Kind, Metric
-from ragassay.models import Noun
+from ragassay.models import FrozenModel
 
 router = APIRouter(prefix="/v1/metrics", tags=["metrics"], dependencies=[Depends(authorized)])
 
@@ -25,7 +25,7 @@ _EXAMPLE: dict[str, Any] = {
 }
 
 
-class MetricInfo(Noun):
+class MetricInfo(FrozenModel):
     """A metric as a job may name it. ``name`` shows its parameter; ``ndcg@k`` is asked for as ``ndcg@10``."""
 
     model_config = ConfigDict(json_schema_extra={"example": _EXAMPLE})
@@ -37,7 +37,7 @@ class MetricInfo(Noun):
     description: str
 
 
-class MetricList(Noun):
+class MetricList(FrozenModel):
     """All metrics, plug-ins included."""
 
     metrics: tuple[MetricInfo, ...]

@@ -13,16 +13,17 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import Field
 from starlette.exceptions import HTTPException
 
-from ragassay.data.problems import shortlist, wording
 from ragassay.errors import AssayError, BadData
-from ragassay.models import Noun
+from ragassay.models import FrozenModel
+from ragassay.render import printable, shortlist
+from ragassay.validation import wording
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 2.0
 _LONGEST = 2000
 
 
-class Problem(Noun):
+class Problem(FrozenModel):
     """What was wrong, where, and what to do next. ``code`` is stable; ``detail`` and ``hint`` are for people."""
 
     type: str = "about:blank"
@@ -100,13 +101,13 @@ async def _of_framework(request: Request, error: HTTPException) -> Response:
 def _methods(request: Request) -> str:
     """Those of all routes with this path; the framework would name those of the first."""
     paths: dict[str, dict[str, Any]] = request.app.openapi()["paths"]
-    found = [paths[path] for path in paths if re.fullmatch(re.sub(r"{\w+}", "[^/]+", path), request.url.path)]
-    return ", ".join(sorted(method.upper() for each in found for method in each)) or "GET, HEAD"
+    routes = [paths[path] for path in paths if re.fullmatch(re.sub(r"{\w+}", "[^/]+", path), request.url.path)]
+    return ", ".join(sorted(method.upper() for route in routes for method in route)) or "GET, HEAD"
 
 
 def _clean(text: str) -> str:
-    """What came from a caller may be long, or hold half a surrogate pair, which no answer can carry."""
-    text = text.encode("utf-8", "backslashreplace").decode()
+    """What came from a caller may be long, or hold what acts on a terminal or no answer can carry."""
+    text = printable(text)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
 
 
@@ -120,7 +121,7 @@ _EXAMPLES = {
     415: ("unsupported_media_type", "the body should be application/json, is 'text/plain'", None),
     421: ("misdirected", "this server has no key, so it answers on loopback names only", None),
     422: ("bad_data", "samples: row 2: query: is empty", None),
-    500: ("internal", "something broke that should not have; the log has it", None),
+    500: ("internal", "an unexpected error", None),
     503: ("unavailable", "Redis does not answer", None),
 }
 _RETRY_AFTER = {"Retry-After": {"description": "Seconds to wait before asking again", "schema": {"type": "integer"}}}

@@ -8,33 +8,31 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field
 
 from ragassay.api.bodies import check_json, read_as
-from ragassay.api.door import bootstrap_key
 from ragassay.api.examples import SUBMISSION
-from ragassay.archive import Gating
-from ragassay.config import Configuration
-from ragassay.config.document import SECTIONS
-from ragassay.data.inline import load_rows
+from ragassay.api.security import bootstrap_key
+from ragassay.config import Configuration, check_rules
+from ragassay.config.document import options, section_of
+from ragassay.data.load import load_rows
 from ragassay.documents import Source
 from ragassay.errors import BadSettings, UnknownName
-from ragassay.metrics import parse
-from ragassay.metrics.accuracy import AccuracyRule
+from ragassay.job_reports import Gating
 from ragassay.models import JobSpec, Sample
 from ragassay.settings import Settings
-from ragassay.stats import stop_rule
 
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
 _OPERATOR = "a job can't set this; the server's operator does"
+_SEE_SERVE = "see: ragassay serve --help"
 _ROWS = "the service reads no file of a caller's"
 _CODE = "the service runs no code of a caller's; its operator installs plug-ins"
 _SAMPLES = "put the rows, each with its response, into 'samples'"
 REFUSED = {
     **dict.fromkeys(
-        ("api_base", "api_key", "base_url", "key", "provider", "endpoint", "url", "embeddings", "callback"),
-        (_OPERATOR, "see: ragassay serve --help"),
+        ("api_key", "base_url", "key", "provider", "endpoint", "url", "embeddings", "callback"),
+        (_OPERATOR, _SEE_SERVE),
     ),
     **dict.fromkeys(("plugin", "plugins", "import", "callable", "module"), (_CODE, "see: GET /v1/metrics")),
-    **dict.fromkeys(("data", "corpus", "systems"), (_ROWS, _SAMPLES)),
-    **dict.fromkeys(("format", "map", "duplicates", "limit"), (f"{_ROWS}, so this says nothing", _SAMPLES)),
+    **{key: (_OPERATOR, _SEE_SERVE) for key, (_, option) in options().items() if option.set_by == "operator"},
+    **{key: (_ROWS, _SAMPLES) for key, (_, option) in options().items() if option.set_by == "files"},
     "output": ("the service writes no file for a caller", "fetch the report: GET /v1/jobs/ID/report"),
 }
 
@@ -77,28 +75,23 @@ def read(body: bytes, settings: Settings) -> tuple[JobSpec, Source, tuple[Sample
     job = read_as(NewJob, document)
     own = {**_limited(job, settings), "judge": _judge(job, settings)}
     spec = job.to_job_spec().model_copy(update=own)
-    for name in spec.metrics or ():
-        parse(name)
-    AccuracyRule.parse(spec.accurate)
-    if spec.stop_when is not None:
-        stop_rule(spec.stop_when)
+    check_rules(job)
     rows = load_rows(job.samples, name="samples")
     source = Source(name=job.dataset or job.name or "samples", digest=rows.digest, rows=len(rows.samples))
     return spec, source, rows.samples, Gating(gates=job.gates, baseline=job.baseline, statistics=job.statistics)
 
 
 def _check_keys(document: dict[str, Any]) -> None:
-    """Refuse what a body must not say. A whole ragassay.yaml may be sent: what says nothing is not refused."""
+    """Refuse keys that a body must not set. A whole ragassay.yaml may be sent: a default is not refused."""
     for key, value in document.items():
-        if key in REFUSED and (key not in Configuration.model_fields or value not in _silent(key)):
+        if key in REFUSED and (key not in Configuration.model_fields or value not in _defaults(key)):
             what, hint = REFUSED[key]
             raise BadSettings(what, where=key, hint=hint)
-        for section, model in SECTIONS.items():
-            if key in model.model_fields:
-                raise BadSettings(f"unknown key {key!r}", where=key, hint=f"it belongs in {section!r}")
+        if section := section_of(key):
+            raise BadSettings(f"unknown key {key!r}", where=key, hint=f"it belongs in {section!r}")
 
 
-def _silent(key: str) -> tuple[Any, ...]:
+def _defaults(key: str) -> tuple[Any, ...]:
     """How JSON writes the default of a key of the configuration."""
     return (Configuration().model_dump(mode="json")[key], None)
 
@@ -112,7 +105,7 @@ def _judge(job: NewJob, settings: Settings) -> str:
         return name
     if not _MODEL.fullmatch(model) or "//" in model:
         what = f"{name[:100]!r} is not the name of a model"
-        raise BadSettings(what, where="judge", hint="say 'local', or name a model as LiteLLM does")
+        raise BadSettings(what, where="judge", hint="write 'local', or name a model as LiteLLM does")
     if allowed is not None:
         raise UnknownName("judge", name, ["local", *allowed], where="judge")
     return name
@@ -128,11 +121,11 @@ def _allowed(settings: Settings) -> list[str] | None:
 
 def _limited(job: NewJob, settings: Settings) -> dict[str, Any]:
     """What the operator limits: as asked for, else the usual value or the limit, whichever is less."""
-    found = {}
+    limited = {}
     asked = job.performance
     for field, limit in (("concurrency", settings.max_concurrency), ("timeout_s", settings.max_timeout_s)):
         value = getattr(asked, field)
         if value > limit and field in asked.model_fields_set:
             raise BadSettings(f"should be at most {limit:g}, the operator's limit", where=f"performance.{field}")
-        found[field] = min(value, limit)
-    return found
+        limited[field] = min(value, limit)
+    return limited

@@ -8,10 +8,13 @@ __all__ = ["main"]
 
 def main() -> NoReturn:
     """Run the command line; ``trec`` by a door of its own, since a small file takes less time than the parser's import."""
-    if sys.argv[1:2] == ["trec"]:
-        from ragassay.cli.trec import main as trec
+    from ragassay.cli.terminal import printable_streams
 
-        trec(sys.argv[2:])
-    from ragassay.cli.app import main as run
+    with printable_streams():
+        if sys.argv[1:2] == ["trec"]:
+            from ragassay.cli.trec import main as trec
 
-    run()
+            trec(sys.argv[2:])
+        from ragassay.cli.app import main as run
+
+        run()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ragassay.ab import Trial
 
 Queries = Annotated[Path, typer.Option("--queries", metavar="TSV", help="Lines of: query id, tab, text. No header.")]
-Truth = Annotated[
+TruthFile = Annotated[
     Path, typer.Option("--truth", metavar="TSV", help="Lines of: query id, tab, document id, tab, grade. No header.")
 ]
 ConfigA = Annotated[str, typer.Option("--configA", metavar="YAML", help="How A retrieves, or its run.")]
@@ -32,7 +32,7 @@ Traces = Annotated[
 
 def ab(
     queries: Queries,
-    truth: Truth,
+    truth: TruthFile,
     config_a: ConfigA,
     config_b: ConfigB,
     out: Out,
@@ -44,52 +44,54 @@ def ab(
     """Compare two retrieval configurations on the same queries, offline; the same input gives the same bytes."""
     from ragassay import ab
     from ragassay.files import write_whole
+    from ragassay.render import json_document
 
     traces = out.with_name(f"{out.name.removesuffix('.json')}.traces.jsonl")
     outputs = [path for path in (out, csv, traces if emit_traces else None) if path]
     _check_places(outputs, [queries, truth, Path(config_a), Path(config_b), corpus])
-    outcome = ab.run(queries, truth, config_a, config_b, k=k, corpus=corpus)
-    recipes = [side.recipe for side in outcome.sides.values()]
+    run = ab.run(queries, truth, config_a, config_b, k=k, corpus=corpus)
+    recipes = [arm.recipe for arm in run.arms.values()]
     _check_places(outputs, [path for recipe in recipes for path in (recipe.run, recipe.corpus)])
-    written = {out: ab.to_json(outcome.trial)}
+    written = {out: json_document(run.trial)}
     if csv:
-        written[csv] = ab.to_csv(outcome.trial)
+        written[csv] = ab.to_csv(run.trial)
     if emit_traces:
-        for name, side in outcome.sides.items():
-            if lacks := side.recipe.trace_lacks():
-                typer.echo(f"no traces of {name}: {side.path} does not set {lacks}", err=True)
-        if content := ab.to_traces(outcome):
+        for name, arm in run.arms.items():
+            if lacks := arm.recipe.trace_lacks():
+                typer.echo(f"no traces of {name}: {arm.path} does not set {lacks}", err=True)
+        if content := ab.to_traces(run):
             written[traces] = content
     for path, content in written.items():
         write_whole(path, content)
-    _print(outcome.trial)
+    _print(run.trial)
     for path in written:
         typer.echo(f"written: {path}")
 
 
 def _check_places(outputs: list[Path], inputs: Sequence[Path | None]) -> None:
     """Outputs lie in folders that exist and replace no input, nor each other."""
+    from ragassay.render import check_output
+
     for n, path in enumerate(outputs):
-        if path.is_dir() or not path.parent.is_dir():
-            raise BadSettings(f"output {str(path)!r} is a folder, or lies in none", hint="name a file in a folder")
+        check_output(path)
         if path.resolve() in {other.resolve() for other in (*inputs, *outputs[:n]) if other}:
             raise BadSettings(f"output {str(path)!r} is another file of this command", hint="name a new file")
 
 
 def _print(trial: Trial) -> None:
-    from ragassay.conclusions import signed, span
+    from ragassay.render import interval, signed
 
     for warning in trial.warnings:
         typer.echo(f"warning: {warning}", err=True)
-    found = trial.significance
-    typer.echo(f"{len(trial.per_query)} queries, k = {trial.k}; p of {found.test}, corrected by {found.correction}\n")
+    tests = trial.significance
+    typer.echo(f"{len(trial.per_query)} queries, k = {trial.k}; p of {tests.test}, corrected by {tests.correction}\n")
     typer.echo(f"{'':12}{'A':>8}{'B':>8}{'B - A':>9}  {'95 %':<18}{'p':>8}  won/lost/tied")
     a, b = (trial.systems[name].metrics.macro for name in ("A", "B"))
-    for name, test in found.metrics.items():
+    for name, test in tests.metrics.items():
         p = "-" if test.p_corrected is None else f"{test.p_corrected:.3g}{'*' if test.significant else ''}"
         typer.echo(
             f"{trial.definitions[name].partition(':')[0]:12}{getattr(a, name):8.3f}{getattr(b, name):8.3f}"
-            f"{signed(getattr(trial.delta.macro, name)):>9}  {span(test.interval):<18}{p:>8}"
+            f"{signed(getattr(trial.delta.macro, name)):>9}  {interval(test.interval, signed):<18}{p:>8}"
             f"  {test.wins}/{test.losses}/{test.ties}"
         )
     typer.echo("")

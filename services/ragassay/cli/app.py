@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from typing import Annotated, NoReturn
 
 import typer
 
-from ragassay.cli import ab, client, compare, data, evaluate, gate, init, look, service, trend
-from ragassay.errors import AssayError, BadData
+from ragassay.cli import ab, client, compare, evaluate, gate, look, service, setup, trend
+from ragassay.errors import AssayError, BadData, reason_from
+
+logger = logging.getLogger("ragassay")
 
 app = typer.Typer(
     name="ragassay",
@@ -23,11 +26,12 @@ app.command("compare")(compare.compare)
 app.command("ab")(ab.ab)
 app.command("gate")(gate.gate)
 app.command("trend")(trend.trend)
-app.command("init")(init.init)
-app.add_typer(data.app, name="data")
+app.command("power")(compare.power)
+app.command("init")(setup.init)
+app.add_typer(look.data, name="data")
 app.command("metrics")(look.metrics)
 app.command("schema")(look.schema)
-app.command("doctor")(look.doctor)
+app.command("doctor")(setup.doctor)
 app.command("submit")(client.submit)
 app.command("status")(client.status)
 app.command("report")(client.report)
@@ -72,7 +76,7 @@ def _about(
 
 def _print_problems(error: BadData) -> None:
     """A line for each bad row; a long list is cut and the rest counted."""
-    from ragassay.data.problems import shortlist
+    from ragassay.render import shortlist
 
     *lines, last = shortlist(error.problems)
     for line in lines:
@@ -80,13 +84,32 @@ def _print_problems(error: BadData) -> None:
     typer.echo(f"error: {last}" + (f"; {error.hint}" if error.hint else ""), err=True)
 
 
+def _unforeseen(error: Exception) -> tuple[str, int]:
+    """What is said of an error that is none of ours, and the exit code."""
+    from ragassay.files import FULL
+
+    if hasattr(error, "format_message"):  # of the parser
+        return f"{error.format_message()}; see: ragassay --help", 2
+    if isinstance(error, OSError) and error.errno in FULL:
+        if error.filename is None:  # a write to stdout; what it still holds would fail again at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return f"{error.filename or 'stdout'}: no room is left on the disk ({error.strerror}); make room", 74
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}", 2
+    what = f"internal error: {type(error).__name__}: {reason_from(error)}"
+    return f"{what}; please report it; ragassay -v shows the traceback", 70
+
+
 def main() -> NoReturn:
     """Run the command line.
 
-    Exit codes: 0 ok, 1 gate missed, 2 bad input or usage, 3 unscored, 4 budget, 5 nothing to evaluate, 130 interrupted.
+    Exit codes: 0 ok, 1 gate missed, 2 bad input or usage, 3 unscored, 4 budget, 5 nothing to evaluate, 70 internal
+    error, 74 disk full, 130 interrupted.
     """
     try:
         code = app(standalone_mode=False)
+        if sys.stdout:
+            sys.stdout.flush()
     except BadData as error:
         _print_problems(error)
         sys.exit(error.exit_code)
@@ -99,8 +122,8 @@ def main() -> NoReturn:
         sys.stderr.close()
         sys.exit(0)
     except Exception as error:
-        if not hasattr(error, "format_message"):  # the parser's own errors have it; anything else is a bug to be seen
-            raise
-        typer.echo(f"error: {error.format_message()}; see: ragassay --help", err=True)
-        sys.exit(2)
+        what, code = _unforeseen(error)
+        logger.info(what, exc_info=True)
+        typer.echo(f"error: {what}", err=True)
+        sys.exit(code)
     sys.exit(code if isinstance(code, int) else 0)

@@ -5,29 +5,12 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragassay.cli.evaluate import (
-    Accurate,
-    Config,
-    Data,
-    DuplicatesOver,
-    FormatOver,
-    JudgeName,
-    Limit,
-    Mapping,
-    MaxMissing,
-    Metrics,
-    NoCache,
-    Outputs,
-    Seed,
-    names,
-    pairs,
-    progress,
-    show,
-)
+from ragassay.cli.configured import AsJson, configured, option, takes_options
+from ragassay.cli.evaluate import Config, Data, progress, show
 from ragassay.errors import BadInput, BadSettings, BudgetReached, GateFailed, NothingToEvaluate, Unavailable, Unscored
 
 if TYPE_CHECKING:
@@ -37,56 +20,29 @@ if TYPE_CHECKING:
 
 Server = Annotated[str | None, typer.Option("--server", metavar="URL", help="The service. [http://127.0.0.1:8400]")]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait for the report and print it.")]
-Name = Annotated[str | None, typer.Option("--name", metavar="NAME", help="A name for the job.")]
+Outputs = Annotated[list[Path] | None, option("output")]
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="The id that submit printed.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _POLL_S, _SLOWEST_POLL_S, _PATIENCE_S = 0.2, 2.0, 120.0
 
 
+@takes_options(without=("systems", "api_base"))
 def submit(
     data: Data = None,
     server: Server = None,
     wait: Wait = False,
-    name: Name = None,
-    metrics: Metrics = None,
-    judge: JudgeName = None,
-    output: Outputs = None,
     as_json: AsJson = False,
-    limit: Limit = None,
-    seed: Seed = None,
-    format: FormatOver = None,  # noqa: A002 - the option's name
-    mapping: Mapping = None,
-    duplicates: DuplicatesOver = None,
-    accurate: Accurate = None,
-    no_cache: NoCache = False,
-    max_missing: MaxMissing = None,
     config: Config = None,
+    **options: Any,
 ) -> None:
     """Have a service evaluate recorded responses; prints the job's id, or with --wait the report."""
-    from ragassay.cli.configured import configured
     from ragassay.cli.remote import remote
-    from ragassay.exporters import exporter_for
+    from ragassay.exporters import EXPORTERS
 
-    if output and not wait:
+    if options["output"] and not wait:
         raise BadSettings("-o needs a report", hint="add --wait, or fetch it later: ragassay report JOB -o FILE")
-    options = {
-        "data": data,
-        "format": format,
-        "map": pairs(mapping, "--map", "OURS=THEIRS"),
-        "duplicates": duplicates,
-        "limit": limit,
-        "output": output,
-        "name": name,
-        "metrics": names(metrics),
-        "judge": judge,
-        "seed": seed,
-        "accurate": accurate,
-        "max_missing": max_missing,
-        "cache": False if no_cache else None,
-    }
-    configuration = configured(config, options, remote=True)
+    configuration = configured(config, options, data=data, remote=True)
     for path in configuration.output:
-        exporter_for(path)
+        EXPORTERS.for_file(path)
     body = _body(configuration)
     with remote(server) as service:
         job = service.submit(body)
@@ -116,10 +72,10 @@ def status(job: JobArgument, server: Server = None, as_json: AsJson = False) -> 
 
 def report(job: JobArgument, server: Server = None, output: Outputs = None, as_json: AsJson = False) -> None:
     """Print a finished job's report."""
-    from ragassay.exporters import exporter_for
+    from ragassay.exporters import EXPORTERS
 
     for path in output or ():
-        exporter_for(path)
+        EXPORTERS.for_file(path)
     from ragassay.cli.remote import remote
 
     with remote(server) as service:
@@ -147,15 +103,14 @@ def _body(configuration: Configuration) -> bytes:
     """The request: the configuration, and the rows instead of its keys about files, which are read here."""
     import orjson
 
-    from ragassay.data.inline import load_rows
-    from ragassay.data.load import load
+    from ragassay.config.document import options
+    from ragassay.data.load import load, load_rows
 
     if configuration.data is None:
         raise BadSettings("DATA is missing", hint="name a file: ragassay submit DATA, or 'data:' in the configuration")
     if configuration.systems:
         what = "a job takes the responses that are in DATA, so 'systems' can't be sent"
         raise BadSettings(what, hint="use: ragassay evaluate")
-    reading = {"data", "corpus", "systems", "format", "map", "duplicates", "limit", "output"}
     dataset = load(
         configuration.data,
         format=configuration.format,
@@ -173,15 +128,16 @@ def _body(configuration: Configuration) -> bytes:
             where=where,
             hint="name the columns as we do (ragassay schema sample), or use: ragassay evaluate",
         )
-    said = configuration.model_dump(mode="json", exclude_unset=True, exclude=reading)
-    return orjson.dumps({**said, "dataset": dataset.name, "samples": rows})
+    read_here = {key for key, (_, option) in options().items() if option.set_by == "files"}
+    job = configuration.model_dump(mode="json", exclude_unset=True, exclude=read_here)
+    return orjson.dumps({**job, "dataset": dataset.name, "samples": rows})
 
 
 def _wait(remote: Remote, job: Job, *, quiet: bool) -> Job:
     """Ask until the job has ended, through restarts of the service too. Raises Unscored when it has no report."""
     from ragassay.documents import ENDED
 
-    seen, lost, pause = 0, 0.0, _POLL_S
+    seen, lost, pause, waiting = 0, 0.0, _POLL_S, None
     with progress(job.progress.rows, 0, quiet) as done:
         while job.status not in ENDED:
             if job.status == "paused":
@@ -196,6 +152,9 @@ def _wait(remote: Remote, job: Job, *, quiet: bool) -> Job:
                 if lost > _PATIENCE_S:
                     raise
                 continue
+            if job.waiting not in (None, waiting):
+                typer.echo(f"waiting: {job.waiting}", err=True)
+            waiting = job.waiting
             done(job.progress.done - seen)
             seen = job.progress.done
     if job.status != "finished":
@@ -224,6 +183,7 @@ def _print(job: Job, *, as_json: bool) -> None:
         "started": job.started_at,
         "ended": job.ended_at,
         "uncertain calls": f"{job.uncertain_calls} (may have been paid)" if job.uncertain_calls else None,
+        "waiting": job.waiting,
         "error": job.error,
     }
     for label, value in lines.items():

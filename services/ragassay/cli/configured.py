@@ -2,52 +2,146 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin
+
+import typer
+
+from ragassay.errors import BadSettings
+from ragassay.options import with_flags
 
 if TYPE_CHECKING:
-    from ragassay.config import Configuration
+    from ragassay.config import Configuration, Layer
 
-_LABELS = {
-    "data": "DATA",
-    "systems": "--system",
-    "cache": "--no-cache",
-    "usd": "--budget-usd",
-    "tokens": "--budget-tokens",
-}
+_Command = TypeVar("_Command", bound=Callable[..., None])
+DECLARED = with_flags()
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def configured(path: Path | None, options: Mapping[str, Any], *, remote: bool = False) -> Configuration:
-    """What holds for this command; options that are None or empty say nothing.
+def option(key: str, note: str = "") -> Any:
+    """What typer is told of a declared option; its help ends with ``note``."""
+    kind, _, option = DECLARED[key]
+    choices = f"<{'|'.join(map(str, get_args(kind)))}>" if get_origin(kind) is Literal else None
+    about = (option.usage or option.about).replace("`", "")
+    help_ = f"{about[:1].upper()}{about[1:]}.{note}"
+    return typer.Option(*option.flags, metavar=option.metavar or choices, help=help_)
 
-    Without ``path`` the folder's own configuration is read, but only where the options name no data: a command that
-    names its data means the same in every folder. ``remote``: a service does the work, so RAGASSAY_API_BASE is not its business.
-    Raises BadSettings, UnknownName, NotFound.
+
+def takes_options(*, without: Collection[str] = ()) -> Callable[[_Command], _Command]:
+    """A command whose ``**options`` are the declared ones, as typer reads a signature; None where one is not used."""
+
+    def decorate(command: _Command) -> _Command:
+        signature = inspect.signature(command, eval_str=True)
+        own = [p.replace(kind=p.KEYWORD_ONLY) for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        declared = [_parameter(key) for key in DECLARED if key not in without]
+        vars(command)["__signature__"] = signature.replace(parameters=[*declared, *own])
+        return command
+
+    return decorate
+
+
+def _parameter(key: str) -> inspect.Parameter:
+    """An option as text, which is read as a variable's is; a list where it may be repeated."""
+    kind, default, _ = DECLARED[key]
+    if kind is bool:  # the flag turns it off
+        typed: Any = bool
+    elif kind == tuple[Path, ...]:
+        typed = list[Path] | None
+    else:
+        typed = list[str] | None if get_origin(kind) is dict else str | None
+    note = "" if default in (None, (), {}) or kind is bool else f" [{default}]"
+    annotation = Annotated[typed, option(key, note)]
+    unused = False if kind is bool else None
+    return inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=unused, annotation=annotation)
+
+
+def _value(key: str, value: Any) -> Any:
+    """What an option that was used means, as a file would have it."""
+    from ragassay.config import parsed
+
+    kind, default, option = DECLARED[key]
+    if kind is bool:
+        return not default
+    if kind == tuple[Path, ...]:
+        return list(map(str, value))
+    return pairs(value, option.flags[-1], str(option.metavar)) if get_origin(kind) is dict else parsed(key, value)
+
+
+def used(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a command's options that were used."""
+    return {key: value for key, value in options.items() if value is not None and value is not False and value != []}
+
+
+def configured(
+    path: Path | None,
+    options: Mapping[str, Any],
+    *,
+    data: Path | None = None,
+    remote: bool = False,
+    evaluates: bool = True,
+) -> Configuration:
+    """What holds for this command; options that are None were not used.
+
+    Without ``path`` the folder's own configuration is read, but only where no ``data`` are named: a command that names
+    its data means the same in every folder. Where the command ``evaluates``, such a file may not set an address.
+    ``remote``: a service does the work, so RAGASSAY_API_BASE is not its business. Raises BadSettings, UnknownName,
+    NotFound.
     """
     from ragassay import config
-    from ragassay.config.document import SECTIONS
-    from ragassay.settings import JobSettings
 
-    given = {key: value for key, value in options.items() if value is not None and value != {}}
-    if path is None and "data" not in given:
-        path = config.find(Path())
-    values: dict[str, Any] = {}
-    places: dict[tuple[str | int, ...], str] = {}
-    for key, value in given.items():
-        section = next((name for name, model in SECTIONS.items() if key in model.model_fields), None)
-        into = values if section is None else values.setdefault(section, {})
-        into[key] = _json(value)
-        label = _LABELS.get(key, f"--{key.replace('_', '-')}")
-        places[(key,) if section is None else (section, key)] = label
-    said = JobSettings()
-    if path is None or remote:  # wiring reads this variable too; a report names it only where it beats a file's address
-        said = said.model_copy(update={"api_base": None})
-    layers = [config.environment(said), config.Layer(values, "command line", places)]
-    return config.resolve([config.read(path), *layers] if path else layers)
+    found = config.find(Path()) if path is None and data is None else None
+    path = path or found
+    # wiring reads RAGASSAY_API_BASE too; a report names it only where it beats a file's address
+    variables = config.environment(without=("api_base",) if path is None or remote else ())
+    layers = [variables, command_line(options, data)]
+    if path is None:
+        return config.resolve(layers)
+    file = config.read(path)
+    if found and evaluates and not remote:
+        _refuse_addresses(file, path, layers)
+    return config.resolve([file, *layers])
 
 
-def _json(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_json(item) for item in value]
-    return str(value) if isinstance(value, Path) else value
+def _refuse_addresses(file: Layer, path: Path, layers: Sequence[Layer]) -> None:
+    """Raise BadSettings where a file that was found, not named, says where requests and keys are sent."""
+    above = {key for layer in layers for key in layer.values}
+    places: list[tuple[str | int, ...]] = [("api_base",)] if file.values.get("api_base") is not None else []
+    systems = file.values.get("systems")
+    for name, system in systems.items() if isinstance(systems, dict) else ():
+        answer = system.get("answer") if isinstance(system, dict) else None
+        if isinstance(answer, dict) and answer.get("api_base") is not None:
+            places.append(("systems", name, "answer", "api_base"))
+    for place in places:
+        if place[0] not in above:
+            instead = ", or give --api-base or RAGASSAY_API_BASE" if len(place) == 1 else ""
+            raise BadSettings(
+                f"{place[-1]}: a configuration that was found may not say where requests and keys are sent",
+                where=file.where(place),
+                hint=f"where you trust it, name the file: evaluate --config {path}, or gate {path}{instead}",
+            )
+
+
+def command_line(options: Mapping[str, Any], data: Path | None = None) -> Layer:
+    """The options that were used as a layer of the configuration."""
+    from ragassay.config import Layer
+
+    flat = {key: _value(key, value) for key, value in used(options).items()}
+    places = {key: DECLARED[key].option.flags[-1] for key in flat}
+    if data is not None:
+        flat["data"], places["data"] = str(data), "DATA"
+    return Layer.of_options(flat, "command line", places)
+
+
+def pairs(texts: list[str] | None, flag: str, form: str) -> dict[str, str]:
+    """{name: value} of a repeatable option NAME=VALUE; raises BadSettings."""
+    pairs: dict[str, str] = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not (name.strip() and equals and value.strip()):
+            raise BadSettings(f"{flag} {text!r} is not of the form {form}")
+        if name.strip() in pairs:
+            raise BadSettings(f"{flag} names {name.strip()!r} twice")
+        pairs[name.strip()] = value.strip()
+    return pairs

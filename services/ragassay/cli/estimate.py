@@ -8,29 +8,24 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from ragassay.cli.evaluate import Recordings, Samples
-    from ragassay.documents import Source
     from ragassay.models import JobSpec
-    from ragassay.settings import Settings
+    from ragassay.runs import Inputs, Session
 
 
-def estimate(
-    settings: Settings, spec: JobSpec, dataset: Source, samples: Samples, systems: Recordings, *, err: bool = False
-) -> None:
-    """Say what an evaluation would take, and call nobody. Raises BadSettings for a cap on USD that can't be kept."""
+def estimate(session: Session, spec: JobSpec, inputs: Inputs, *, err: bool = False) -> None:
+    """Print what an evaluation would take, and call nobody. Raises BadSettings for a cap on USD that can't be kept."""
     from dataclasses import replace
 
-    from ragassay import benchmark, wiring
+    from ragassay import runs
     from ragassay.ledger import DryLedger, of_unknown_price
     from ragassay.models import Usage
 
-    keyless = settings.model_copy(update={"api_key": settings.api_key or "never sent"})
-    tools, answers = wiring.tools(spec, keyless, DryLedger()), DryLedger()
-    sources = {name: source for name, (source, _) in systems.items()}
-    built = wiring.built(sources, keyless, replace(tools, ledger=answers))
-    responses = {name: given for name, (_, given) in systems.items()}
-    calls = asyncio.run(benchmark.estimate(spec, responses, samples, tools, built))
-    typer.echo(f"{dataset.name}: {len(samples)} rows x {len(systems)} systems, judge {tools.judge.name}", err=err)
+    tools, answers = session.tools(spec, DryLedger()), DryLedger()
+    sources = {name: system.source for name, system in inputs.systems.items()}
+    built = session.systems(sources, replace(tools, ledger=answers))
+    calls = asyncio.run(runs.estimate(spec, inputs, tools, built))
+    name, rows, systems = inputs.dataset.name, len(inputs.samples), len(inputs.systems)
+    typer.echo(f"{name}: {rows} rows x {systems} systems, judge {tools.judge.name}", err=err)
     if spec.budget.usd is not None and any(one.cost_usd is None for one in (*calls, *answers.estimates)):
         raise of_unknown_price()
     if answers.estimates:

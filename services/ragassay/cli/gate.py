@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -38,38 +37,38 @@ def gate(
     as_json: AsJson = False,
 ) -> None:
     """Evaluate, or take a run, and check the gates of the configuration; exit code 1 when one is missed."""
-    from ragassay import comparison, gates
+    from ragassay import gates
     from ragassay.cli.configured import configured
     from ragassay.cli.evaluate import refuse_unscored
     from ragassay.cli.reports import open_report
-    from ragassay.gates import files
+    from ragassay.gates.output import EXPORTERS
+    from ragassay.render import json_document
     from ragassay.settings import Settings
 
     settings, outputs = Settings(), output or []
     for path in outputs:
-        files.writer_for(path)
-    configuration = configured(config, {"baseline": baseline})
+        EXPORTERS.for_file(path)
+    configuration = configured(config, {"baseline": baseline}, evaluates=run is None)
     if not configuration.gates:
         hint = "add some, such as gates: [{mrr: '>= 0.7'}]"
         raise BadSettings("the configuration has no gates", where=str(config) if config else None, hint=hint)
     earlier, system = _baseline(configuration)
     report = open_report(run) if run else _evaluate(settings, configuration, quiet=as_json)
-    for caution in comparison.cautions(report, earlier, system) if earlier else ():
-        typer.echo(f"warning: the baseline was not measured alike: {caution}", err=True)
     of_gates = configuration.statistics.of_gates
-    found = gates.check(report, configuration.gates, earlier, baseline_system=system, **of_gates)
+    results = gates.check(report, configuration.gates, earlier, baseline_system=system, **of_gates)
+    for caution in results.cautions:
+        typer.echo(f"warning: the baseline was not measured alike: {caution}", err=True)
     for path in outputs:
-        files.write(found, path)
+        EXPORTERS.write(results, path)
     if as_json:
-        sys.stdout.buffer.write(files.json(found))
-        sys.stdout.buffer.flush()
+        typer.echo(json_document(results), nl=False)
     else:
-        _print(found)
-    for result in found.missed:
+        _print(results)
+    for result in results.missed:
         typer.echo(f"error: {result.system}{f', {result.slice}' if result.slice else ''}: {result.reason}", err=True)
     refuse_unscored(report, configuration.max_missing)
-    if found.missed:
-        raise GateFailed(f"{len(found.missed)} of {len(found.results)} gates missed")
+    if results.missed:
+        raise GateFailed(f"{len(results.missed)} of {len(results.results)} gates missed")
 
 
 def _baseline(configuration: Configuration) -> tuple[Report | None, str | None]:
@@ -84,29 +83,31 @@ def _baseline(configuration: Configuration) -> tuple[Report | None, str | None]:
         raise BadSettings(without, hint="give --baseline RUN or FILE")
     report, system = chosen(configuration.baseline)
     if system and system not in report.systems:
-        what = f"{configuration.baseline.rpartition('#')[0]} has no system {system!r}"
+        what = f"{configuration.baseline.removesuffix(f'#{system}')} has no system {system!r}"
         raise NotFound(what, hint=f"it has: {', '.join(report.systems)}")
     return report, system
 
 
 def _evaluate(settings: Settings, configuration: Configuration, *, quiet: bool) -> Report:
-    from ragassay import exporters
     from ragassay.cli import evaluate
+    from ragassay.exporters import EXPORTERS
+    from ragassay.runs import foreground
 
     for path in configuration.output:
-        exporters.exporter_for(path)
-    run = evaluate.start(settings, configuration.to_job_spec(), *evaluate.read(configuration))
-    report = evaluate.work(run, settings, quiet=quiet)
+        EXPORTERS.for_file(path)
+    session = evaluate.session_of(settings)
+    run = foreground.start(session, settings, configuration.to_job_spec(), evaluate.read(configuration))
+    report = evaluate.complete(session, settings, run, quiet=quiet)
     for path in configuration.output:
-        exporters.export(report, path)
+        EXPORTERS.write(report, path)
     return report
 
 
-def _print(found: GateReport) -> None:
-    compared = f", baseline {found.baseline}" if found.baseline else ""
-    typer.echo(f"run {found.run} on {found.dataset}{compared}\n")
-    for result in found.results:
+def _print(report: GateReport) -> None:
+    compared = f", baseline {report.baseline}" if report.baseline else ""
+    typer.echo(f"run {report.run} on {report.dataset}{compared}\n")
+    for result in report.results:
         typer.echo(f"{'passed' if result.passed else 'MISSED'}  {result.name}\n        {result.reason}")
-    missed = len(found.missed)
-    total = len(found.results)
+    missed = len(report.missed)
+    total = len(report.results)
     typer.echo(f"\n{missed} of {total} gates missed" if missed else f"\nall {total} gates passed")

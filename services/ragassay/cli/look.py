@@ -1,48 +1,53 @@
-"""Commands that only look: which metrics there are, what documents look like, what this machine has."""
+"""Commands that only look: which metrics there are, what documents look like, what a dataset holds."""
 
 from __future__ import annotations
 
-import sys
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from ragassay.cli.configured import AsJson, option, pairs
 from ragassay.errors import UnknownName
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ragassay.data.describe import Description
+    from ragassay.metrics import Metric
 
 
 def metrics(as_json: AsJson = False) -> None:
-    """List the metrics: name, kind, what they need and what they say."""
+    """List the metrics: name, kind, what they need and what they measure."""
     from ragassay.metrics import METRICS
 
     if as_json:
-        import orjson
+        from ragassay.render import json_document
 
         rows = [
             {"name": _form(m), "kind": m.kind, "better": m.better, "needs": m.needs, "description": m.description}
             for m in METRICS
         ]
-        sys.stdout.buffer.write(orjson.dumps(rows, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+        typer.echo(json_document(rows), nl=False)
         return
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
+    from ragassay.cli.terminal import console
+
     table = Table(box=None, pad_edge=False)
-    for column in ("metric", "kind", "better", "what it says"):
-        table.add_column(column, no_wrap=column != "what it says")
-    for found in sorted(
+    for column in ("metric", "kind", "better", "what it measures"):
+        table.add_column(column, no_wrap=column != "what it measures")
+    for metric in sorted(
         METRICS, key=lambda m: (("retrieval", "quality", "performance", "cost").index(m.kind), m.family)
     ):
-        table.add_row(escape(_form(found)), found.kind, found.better, found.description)
-    Console(highlight=False).print(table)
+        table.add_row(escape(_form(metric)), metric.kind, metric.better, metric.description)
+    console(width=80).print(table)
 
 
-def _form(metric: object) -> str:
-    takes, optional = getattr(metric, "takes", None), getattr(metric, "optional", False)
-    suffix = f"[@{takes}]" if optional else f"@{takes}" if takes else ""
-    return f"{getattr(metric, 'family', '')}{suffix}"
+def _form(metric: Metric) -> str:
+    suffix = f"[@{metric.takes}]" if metric.optional else f"@{metric.takes}" if metric.takes else ""
+    return f"{metric.family}{suffix}"
 
 
 def schema(
@@ -51,17 +56,16 @@ def schema(
     ],
 ) -> None:
     """Print the JSON schema of a document."""
-    import orjson
-
     from ragassay.ab import Recipe, Trial
-    from ragassay.comparisons import Comparison
+    from ragassay.compare.models import Comparison
+    from ragassay.compare.trends import Trend
     from ragassay.config import Configuration
     from ragassay.documents import Report
     from ragassay.gates import GateReport
-    from ragassay.models import JobSpec, Noun, Response, Sample
-    from ragassay.trends import Trend
+    from ragassay.models import FrozenModel, JobSpec, Response, Sample
+    from ragassay.render import json_document
 
-    documents: dict[str, type[Noun]] = {
+    documents: dict[str, type[FrozenModel]] = {
         "report": Report,
         "comparison": Comparison,
         "gates": GateReport,
@@ -75,17 +79,92 @@ def schema(
     }
     if document not in documents:
         raise UnknownName("document", document, documents)
-    text = orjson.dumps(documents[document].model_json_schema(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-    sys.stdout.buffer.write(text)
+    typer.echo(json_document(documents[document].model_json_schema()), nl=False)
 
 
-def doctor(as_json: AsJson = False) -> None:
-    """Say what works on this machine, and how to get the rest."""
-    from ragassay.cli.doctor import examine
-    from ragassay.settings import Settings
+data = typer.Typer(help="Look into datasets.", rich_markup_mode=None)
 
-    for finding in examine(Settings()):
-        if as_json:
-            typer.echo(finding.model_dump_json())
-        else:
-            typer.echo(f"{'ok     ' if finding.ok else 'missing'} {finding.what}: {finding.detail}")
+
+@data.callback()
+def _data() -> None:
+    """Look into datasets."""
+
+
+@data.command("check")
+def check(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A dataset, with or without responses.")],
+    format: Annotated[str, option("format")] = "auto",  # noqa: A002 - the option's name
+    mapping: Annotated[list[str] | None, option("map")] = None,
+    duplicates: Annotated[Literal["error", "keep_first"], option("duplicates")] = "error",
+    as_json: AsJson = False,
+) -> None:
+    """Say what a file holds: what was mapped to what, counts, nulls, duplicates, and which metrics it allows."""
+    from ragassay.data.describe import describe
+    from ragassay.data.load import load
+    from ragassay.runs.plan import computable
+
+    columns = pairs(mapping, "--map", "OURS=THEIRS")
+    dataset = load(file, format=format, mapping=columns, duplicates=duplicates)
+    description = describe(dataset, computable())
+    if as_json:
+        typer.echo(description.model_dump_json(indent=2))
+    else:
+        _print_description(description)
+
+
+def _print_description(description: Description) -> None:
+    """What a dataset holds."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    from ragassay.cli.terminal import console
+
+    out = console()
+    counts = f"{description.rows} rows, {description.responses} with a response"
+    out.print(f"{escape(description.path)}: {counts}, digest {description.digest[:12]}")
+    fields = Table(box=None, pad_edge=False)
+    for column in ("field", "column", "rows", "null"):
+        fields.add_column(column, justify="right" if column in ("rows", "null") else "left")
+    for name, rows in description.fields.items():
+        fields.add_row(name, escape(description.mapped.get(name, "")), str(rows), str(description.rows - rows))
+    out.print(fields)
+    if description.kept_as_metadata:
+        out.print(f"kept as metadata: {escape(', '.join(description.kept_as_metadata))}")
+    for label, table in (("categories", description.categories), ("difficulties", description.difficulties)):
+        if table:
+            out.print(f"{label}: {escape(', '.join(f'{name} {rows}' for name, rows in table.items()))}")
+    spreads = {
+        "relevant documents": description.relevant_per_query,
+        "retrieved documents": description.retrieved_per_query,
+        "contexts": description.contexts_per_query,
+        **{f"words of {name}": spread for name, spread in description.words.items()},
+    }
+    for label, spread in spreads.items():
+        if spread:
+            out.print(f"{label}: {spread.mean:.1f} on average, {spread.min:g} to {spread.max:g}")
+    for repeated in description.repeated_queries:
+        out.print(f"asked more than once: {escape(repeated.query)} ({escape(', '.join(repeated.query_ids))})")
+    _print_computable(out, description)
+    for warning in description.warnings:
+        out.print(f"warning: {escape(warning)}")
+
+
+def _print_computable(out: Console, description: Description) -> None:
+    """Metrics by how many rows have their input; what the others lack is said once per reason."""
+    from rich.markup import escape
+
+    groups: dict[tuple[int, str], list[str]] = {}
+    for metric in description.metrics:
+        counted = (f"{reason} ({rows})" if metric.rows else reason for reason, rows in metric.lacking.items())
+        lacking = "; ".join(counted)
+        groups.setdefault((metric.rows, lacking), []).append(metric.metric)
+    out.print("\nmetrics that can be computed")
+    for (rows, lacking), names in sorted(groups.items(), key=lambda group: -group[0][0]):
+        if rows:
+            out.print(
+                f"  {rows} of {description.rows} rows: {', '.join(names)}"
+                + (f" - {escape(lacking)}" if lacking else "")
+            )
+    none = [f"{', '.join(names)} ({escape(lacking)})" for (rows, lacking), names in groups.items() if not rows]
+    if none:
+        out.print(f"  no row: {'; '.join(none)}")

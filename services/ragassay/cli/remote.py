@@ -1,4 +1,4 @@
-"""A ragassay service over HTTP, as the command line sees it: problem documents become the errors they stand for."""
+"""A ragassay service over HTTP, as the command line uses it: problem documents become the errors they stand for."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _TRIES = 4
 _PAGE = 200
 
 
-class Refused(AssayError):
-    """What the service said no to; ``code``, ``status`` and the exit code are those of the error it stands for."""
+class ServiceError(AssayError):
+    """A problem document of the service; ``code``, ``status`` and the exit code are those of the error it stands for."""
 
     def __init__(self, problem: Mapping[str, Any]) -> None:
         more = problem.get("problems") or ()
@@ -36,7 +36,7 @@ class Refused(AssayError):
 
 
 class Remote:
-    """A connection to a service; to be closed, or used in a ``with``. Raises Unavailable when nobody answers."""
+    """A connection to a service; to be closed, or used in a ``with``. Raises Unavailable when nothing answers."""
 
     def __init__(self, server: str, key: str | None = None) -> None:
         address = urlsplit(server)
@@ -53,24 +53,24 @@ class Remote:
         )
 
     def submit(self, body: bytes) -> Job:
-        """Queue a job. An answer that was lost is asked for again under the same idempotency key."""
+        """Queue a job. A lost response is requested again under the same idempotency key."""
         headers = {"Content-Type": "application/json", "Idempotency-Key": uuid.uuid4().hex}
-        asked_again = False
+        sent_again = False
         for attempt in range(_TRIES):
             try:
                 return Job.model_validate_json(self._call("POST", "/v1/jobs", content=body, headers=headers))
-            except _NobodyThere:
+            except _NoConnection:
                 raise
             except Unavailable as error:
                 if attempt == _TRIES - 1:
                     raise
                 time.sleep(min(error.retry_after or 1.0, 10.0))
-            except Refused as error:  # the first attempt may still be at work
-                if not (asked_again and error.status == 409) or attempt == _TRIES - 1:
+            except ServiceError as error:  # the first attempt may still be at work
+                if not (sent_again and error.status == 409) or attempt == _TRIES - 1:
                     raise
                 time.sleep(1)
-            asked_again = True
-        raise Unavailable("the service took no job")  # not reached
+            sent_again = True
+        raise Unavailable("the service accepted no job")  # not reached
 
     def job(self, job: str) -> Job:
         """The job as it stands."""
@@ -99,17 +99,17 @@ class Remote:
         import httpx
 
         try:
-            answer = self._http.request(method, path, content=content, headers=headers)
+            response = self._http.request(method, path, content=content, headers=headers)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            raise _NobodyThere(
+            raise _NoConnection(
                 f"no service answers at {self.server} ({error})",
                 hint="start one: ragassay up; or name it: --server URL",
             ) from None
         except httpx.TransportError as error:
-            raise Unavailable(f"the service at {self.server} broke off ({error or type(error).__name__})") from None
-        if answer.is_success:
-            return answer.content
-        raise _error(answer)
+            raise Unavailable(f"the connection to {self.server} was lost ({error or type(error).__name__})") from None
+        if response.is_success:
+            return response.content
+        raise _error(response)
 
     def close(self) -> None:
         """Close the connection."""
@@ -130,7 +130,7 @@ def remote(server: str | None) -> Remote:
     return Remote(server or settings.server, settings.server_key)
 
 
-class _NobodyThere(Unavailable):
+class _NoConnection(Unavailable):
     """Not even a connection; asking again at once is no use."""
 
 
@@ -138,17 +138,17 @@ def _path(job: str, *more: str) -> str:
     return "/".join(("/v1/jobs", quote(job, safe=""), *more))
 
 
-def _error(answer: httpx.Response) -> AssayError:
+def _error(response: httpx.Response) -> AssayError:
     try:
-        problem = orjson.loads(answer.content)
+        problem = orjson.loads(response.content)
     except orjson.JSONDecodeError:
         problem = None
     if not isinstance(problem, dict) or "code" not in problem:
-        what = f"{answer.request.url} answers {answer.status_code}, and not as a ragassay service does"
+        what = f"{response.request.url} responded {response.status_code}, but not as a ragassay service does"
         return Unavailable(what, hint="check the address: --server URL")
-    if answer.status_code not in (429, 503, 504):
-        return Refused(problem)
-    wait = answer.headers.get("Retry-After", "")
+    if response.status_code not in (429, 503, 504):
+        return ServiceError(problem)
+    wait = response.headers.get("Retry-After", "")
     after = float(wait) if wait.isdecimal() else None
     return Unavailable(str(problem.get("detail")), hint=problem.get("hint"), retry_after=after)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragassay.errors import BadData, BadSettings, NotFound, Unavailable
+from ragassay.errors import NotFound, Unavailable
 
 if TYPE_CHECKING:
     from ragassay.documents import Report
@@ -13,70 +13,47 @@ if TYPE_CHECKING:
 
 def chosen(reference: str, server: str | None = None) -> tuple[Report, str | None]:
     """The report that ``RUN`` or ``RUN#SYSTEM`` means, and the system where one is named."""
-    run, hash_, system = reference.rpartition("#")
-    if not hash_ or Path(reference).exists():
-        return open_report(reference, server), None
-    if not (run and system):
-        raise BadSettings(f"{reference!r} is not of the form RUN#SYSTEM", hint="write, for example, last#baseline")
+    from ragassay.documents import run_and_system
+
+    run, system = run_and_system(reference, Path())
     return open_report(run, server), system
 
 
 def open_report(reference: str, server: str | None = None) -> Report:
-    """The report in a file, of a run, or of a job; only what looks like a job's id is asked of the service.
+    """The report in a file, of a run, or of a job; only for what looks like a job's id is the service asked.
 
-    Raises NotFound where nobody knows it, BadData for a file that is no report.
+    Raises NotFound where there is none of that name, BadData for a file that is no report.
     """
     from ragassay.documents import JOB_ID
     from ragassay.settings import Settings
-    from ragassay.store.folder import FolderStore
+    from ragassay.store.folder import REPORT_FILE, FolderStore, read_report
 
     path, settings = Path(reference), Settings()
     if path.is_file():
-        return _read(path)
+        return read_report(path)
     if path.suffix == ".json":
         raise NotFound(f"{path}: there is no such file")
-    if path.joinpath("report.json").is_file() and not path.joinpath("run.json").is_file():
-        return _read(path / "report.json")
+    if path.joinpath(REPORT_FILE).is_file() and not path.joinpath("run.json").is_file():
+        return read_report(path / REPORT_FILE)
     try:
         run = FolderStore(settings.home).open(reference)
     except NotFound as error:
         if not JOB_ID.fullmatch(reference):
             raise
         return _of_job(reference, error.message, server)
-    if not (run.folder / "report.json").exists():
-        raise NotFound(f"run {run.folder.name} has no report yet", hint=f"ragassay evaluate --resume {run.folder.name}")
-    return _read(run.folder / "report.json")
+    return run.report()
 
 
-def _of_job(job: str, so_far: str, server: str | None) -> Report:
-    from ragassay.cli.remote import Refused, remote
+def _of_job(job: str, not_local: str, server: str | None) -> Report:
+    from ragassay.cli.remote import ServiceError, remote
     from ragassay.documents import Report
 
     with remote(server) as service:
         try:
             return Report.model_validate_json(service.report(job))
         except Unavailable as error:
-            raise NotFound(f"{so_far}, and {error.message}", hint=error.hint) from None
-        except Refused as error:
+            raise NotFound(f"{not_local}, and {error.message}", hint=error.hint) from None
+        except ServiceError as error:
             if error.status != NotFound.status:
                 raise
-            raise NotFound(f"{so_far}, and the service at {service.server} has no such job") from None
-
-
-def _read(path: Path) -> Report:
-    from pydantic import ValidationError
-
-    from ragassay.documents import Report
-
-    try:
-        return Report.model_validate_json(path.read_bytes())
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        what = f"{where}: {first['msg'].lower()}" if where else first["msg"].lower()
-        raise BadData(
-            [f"{path}: not a report of this version of ragassay ({what})"],
-            hint="ragassay evaluate DATA -o report.json writes one",
-        ) from None
-    except OSError as error:
-        raise BadData([f"{path}: can't be read ({error.strerror})"]) from None
+            raise NotFound(f"{not_local}, and the service at {service.server} has no such job") from None

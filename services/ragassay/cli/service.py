@@ -12,121 +12,117 @@ import typer
 
 from ragassay.errors import BadSettings, Unavailable
 
-API_STOPS_WITHIN_S = 3
+STALLED_AFTER_S = 60
 
 Host = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")]
 Port = Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port to listen on; 0: any free one.")]
 Workers = Annotated[
-    int | None, typer.Option("--workers", metavar="N", min=1, max=256, help="Worker processes. [CPUs, at most 4]")
+    int | None,
+    typer.Option("--workers", metavar="N", min=1, max=256, help="Worker processes. [one more than CPUs, at most 5]"),
 ]
 Processes = Annotated[
-    int | None, typer.Option("--concurrency", metavar="N", min=1, max=256, help="Processes. [CPUs, at most 4]")
+    int | None,
+    typer.Option("--concurrency", metavar="N", min=1, max=256, help="Processes. [one more than CPUs, at most 5]"),
 ]
 Data = Annotated[
     Path | None, typer.Option("--data", metavar="DIR", help="Folder of Redis's data and the logs. [.ragassay/service]")
 ]
 Fd = Annotated[int | None, typer.Option("--fd", hidden=True, help="A socket that listens already.")]
-Kind = Annotated[str, typer.Argument(metavar="worker|beat", help="What to look for.")]
+PartKind = Annotated[str, typer.Argument(metavar="worker|beat", help="What to look for.")]
 
 
 def up(host: Host = "127.0.0.1", port: Port = 8400, workers: Workers = None, data: Data = None) -> None:
     """Run the whole service on this machine: Redis, API, workers and the sweeper. Ctrl-C ends it."""
-    from ragassay.cli.up import Up
+    from ragassay.local.terminal import Terminal
+    from ragassay.local.up import Up
     from ragassay.settings import Settings
 
     settings = Settings()
     if host not in ("127.0.0.1", "localhost") or settings.bootstrap_key is not None:  # its import takes half a second
-        from ragassay.api.door import check_bind
+        from ragassay.api.security import check_bind
 
         check_bind(host, settings)
-    Up(
+    terminal = Terminal()
+    service = Up(
         settings,
         data or settings.home / "service",
         host=host,
         port=port,
         workers=workers or _processes(),
-        say=typer.echo,
-        tell=lambda line: typer.echo(line, err=True),
-    ).run()
+        info=terminal.info,
+        warn=terminal.warn,
+    )
+    try:
+        service.run()
+    finally:
+        terminal.close()
 
 
 def serve(host: Host = "127.0.0.1", port: Port = 8400, fd: Fd = None) -> None:
     """Run the API alone. Jobs are kept in the Redis of RAGASSAY_STATE_URL."""
-    import uvicorn
-
     from ragassay import wiring
     from ragassay.api.app import create_app
-    from ragassay.api.door import check_bind
+    from ragassay.api.security import check_bind
+    from ragassay.api.server import server
     from ragassay.settings import Settings
 
     settings = Settings()
     listeners = None if fd is None else [socket.socket(fileno=fd)]
     check_bind(listeners[0].getsockname()[0] if listeners else host, settings)
     app = create_app(wiring.jobs_for(settings, patient=False), settings)
-    uvicorn.Server(
-        uvicorn.Config(app, host=host, port=port, server_header=False, timeout_graceful_shutdown=API_STOPS_WITHIN_S)
-    ).run(sockets=listeners)
+    server(app, host=host, port=port).run(sockets=listeners)
 
 
 def worker(concurrency: Processes = None) -> None:
     """Run workers alone. Stopped, they go on with their chunks for up to RAGASSAY_SHUTDOWN_S seconds."""
-    from ragassay.doorbell import CHUNKS, REPORTS
+    from ragassay.queue import CHUNKS, REPORTS
 
-    options = [
-        "--queues",
-        f"{CHUNKS},{REPORTS}",
-        "--concurrency",
-        str(concurrency or _processes()),
-        "--hostname",
-        "ragassay@%h",
-    ]
-    quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
     # Without the signal's new meaning, Celery would wait for a chunk as long as it takes.
-    _become(
-        [
-            "-m",
-            "celery",
-            "-A",
-            "ragassay_workers.app:app",
-            "worker",
-            "--pool",
-            "prefork",
-            "--loglevel",
-            "INFO",
-            *options,
-            *quiet,
-        ],
-        {"REMAP_SIGTERM": "SIGQUIT"},
+    _exec(
+        f"-m celery -A ragassay_workers.app:app worker --pool prefork --loglevel INFO --queues {CHUNKS},{REPORTS} "
+        f"--concurrency {concurrency or _processes()} --hostname ragassay@%h "
+        "--without-gossip --without-mingle --without-heartbeat",
+        REMAP_SIGTERM="SIGQUIT",
     )
 
 
 def beat() -> None:
     """Run the sweeper and the clock of schedules alone. Several may run; one of them does the schedules."""
-    _become(["-m", "ragassay_workers.beat"], {})
+    _exec("-m ragassay_workers.beat")
 
 
-def alive(kind: Kind) -> None:
-    """Say whether a worker or beat lives on this host; for health checks of containers."""
+def alive(kind: PartKind) -> None:
+    """Tell whether a worker or beat runs on this host, and whether workers take the work that waits; for health checks."""
     from redis.exceptions import RedisError
 
     from ragassay.settings import Settings
+    from ragassay.store.liveness import stalled_jobs
     from ragassay.store.redis import RedisStore
 
     if kind not in ("worker", "beat"):
         raise BadSettings(f"{kind!r} is neither worker nor beat")
+    store = RedisStore(Settings().state, patient=False)
     try:
-        found = RedisStore(Settings().state).alive(kind, socket.gethostname())
+        running = store.alive(kind, socket.gethostname())
+        stalled = stalled_jobs(store, for_s=STALLED_AFTER_S) if kind == "worker" else []
     except RedisError as error:
         raise Unavailable(f"Redis does not answer ({error})", hint="check RAGASSAY_STATE_URL") from None
-    if not found:
-        raise Unavailable(f"no {kind} of this host has given a sign of life for half a minute")
-    typer.echo(f"{found} {kind} on this host")
+    if not running:
+        raise Unavailable(f"no {kind} on this host has sent a heartbeat for half a minute")
+    if stalled:
+        raise Unavailable(
+            f"chunks wait, and no worker has claimed one for {STALLED_AFTER_S} s (job {stalled[0]})",
+            hint="restart the workers, and see their logs",
+        )
+    typer.echo(f"{running} {kind} on this host")
 
 
-def _become(arguments: list[str], environment: dict[str, str]) -> NoReturn:
-    """Turn into another Python program, so that signals reach it and not a go-between. ``-P``: not from this folder."""
-    os.execve(sys.executable, [sys.executable, "-P", *arguments], {**os.environ, **environment})  # noqa: S606
+def _exec(arguments: str, **environment: str) -> NoReturn:
+    """Replace this process by another Python program, so that signals reach it. ``-P``: no import from this folder."""
+    command = [sys.executable, "-P", *arguments.split()]
+    os.execve(sys.executable, command, {**os.environ, **environment})  # noqa: S606 - our own program
 
 
 def _processes() -> int:
-    return min(4, os.cpu_count() or 1)
+    """One more than cores: a job whose provider hangs leaves one process to the other jobs."""
+    return min(4, os.cpu_count() or 1) + 1

@@ -15,11 +15,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ragassay.errors import AssayError, BadSettings, NothingToEvaluate
 
 if TYPE_CHECKING:
-    from ragassay.data.trec import Retrieved
-    from ragassay.metrics.base import Metric
     from ragassay.metrics.ranked import Array
+    from ragassay.trec.ranking import Retrieved
 
-CELLS = 1 << 17  # of a table of queries by ranks, so that a block's tables fit into a core's cache
 FLAGS = ("-q", "--json", "--help")
 HELP = """\
 Usage: ragassay trec QRELS RUN METRIC... [-q] [--json]
@@ -61,76 +59,37 @@ def trec(arguments: Sequence[str]) -> None:
     if "--help" in flags:
         sys.stdout.write(HELP)
         return
-    if strange := sorted(flags.difference(FLAGS)):
-        raise BadSettings(f"no such option: {strange[0]}", hint="see: ragassay trec --help")
+    if unknown := sorted(flags.difference(FLAGS)):
+        raise BadSettings(f"no such option: {unknown[0]}", hint="see: ragassay trec --help")
     qrels, run, *names = [*(argument for argument in arguments if argument not in flags), "", ""]
     names = " ".join(names).split()
     if not names:
         raise BadSettings("QRELS, RUN and at least one METRIC are needed", hint="see: ragassay trec --help")
-    by_query = "-q" in flags
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads cost more than they can win here
     started = time.perf_counter()
-    metrics = {name: _metric(name) for name in names}
+    from ragassay.trec.evaluation import evaluate_run, mean, retrieval_metric
+    from ragassay.trec.ranking import read_qrels, read_run
 
-    from ragassay.data.trec import read_qrels, read_run
-
-    found = read_run(run, read_qrels(qrels))
-    if not found.lengths.any():
+    metrics = {name: retrieval_metric(name) for name in names}
+    retrieved = read_run(run, read_qrels(qrels))
+    if not retrieved.lengths.any():
         raise NothingToEvaluate(f"no query of {run} is judged in {qrels}", hint="are both about the same queries?")
     loaded = time.perf_counter()
-    values = evaluate(metrics, found)
-    means = {name: _mean(column) for name, column in values.items()}
+    values = evaluate_run(retrieved, metrics)
+    means = {name: mean(column) for name, column in values.items()}
     seconds = {"load": loaded - started, "compute": time.perf_counter() - loaded}
-    _say_counts(found, values, run)
-    queries = [query.decode() for query in found.qrels.queries]
+    _print_counts(retrieved, values, run)
+    queries = [query.decode() for query in retrieved.qrels.queries] if "-q" in flags else None
     if "--json" in flags:
-        _print_json(queries if by_query else None, values, means, seconds)
+        _print_json(queries, values, means, seconds)
     else:
-        _print_lines(queries if by_query else None, values, means)
+        _print_lines(queries, values, means)
 
 
-def evaluate(metrics: dict[str, Metric], found: Retrieved) -> dict[str, Array]:
-    """For each metric its value for each judged query, NaN where it is undefined."""
-    import numpy as np
-
-    from ragassay.metrics.ranked import Ranked
-
-    cuts = [int(m.parameter) for m in metrics.values() if m.takes == "k" and m.parameter is not None]
-    depth = max(cuts) if len(cuts) == len(metrics) else None  # metrics with a cutoff look no further
-    widest = max(int(found.lengths.max(initial=1)), 1)
-    widest = max(widest if depth is None else min(depth, widest), int(np.diff(found.qrels.offsets).max()))
-    step = max(CELLS // widest, 1)
-    values: dict[str, Array] = {name: np.empty(len(found.lengths)) for name in metrics}
-    for begin in range(0, len(found.lengths), step):
-        end = min(begin + step, len(found.lengths))
-        batch = Ranked.of_grades(*found.tables(begin, end, depth))
-        for name, metric in metrics.items():
-            values[name][begin:end] = metric.values(batch)
-    return values
-
-
-def _metric(name: str) -> Metric:
-    import ragassay.metrics.retrieval  # noqa: F401 - registers its metrics
-    from ragassay.metrics.base import parse
-
-    metric = parse(name)
-    if metric.sees != "Ranked":
-        raise BadSettings(f"metric {name!r} needs more than qrels and a run", hint="see: ragassay evaluate --help")
-    return metric
-
-
-def _mean(column: Array) -> float | None:
-    """Mean over the queries where the metric is defined; None when there is none."""
-    import numpy as np
-
-    defined = column[~np.isnan(column)]
-    return float(defined.mean()) if len(defined) else None
-
-
-def _say_counts(found: Retrieved, values: dict[str, Array], run: str) -> None:
+def _print_counts(retrieved: Retrieved, values: dict[str, Array], run: str) -> None:
     counts = [
-        (found.unjudged, f"queries of {run} without judgments, left out"),
-        (int((found.lengths == 0).sum()), f"judged queries that {run} lacks, scored 0"),
+        (retrieved.unjudged, f"queries of {run} without judgments, left out"),
+        (int((retrieved.lengths == 0).sum()), f"judged queries that {run} lacks, scored 0"),
     ]
     for name, column in values.items():
         counts.append((int((column != column).sum()), f"queries left out of {name}, undefined there"))

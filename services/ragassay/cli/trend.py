@@ -2,53 +2,55 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ragassay.cli.configured import AsJson
 from ragassay.errors import AssayError, BadSettings
 
 if TYPE_CHECKING:
+    from ragassay.compare.trends import Trend
     from ragassay.documents import Report
     from ragassay.settings import Settings
-    from ragassay.trends import Trend
 
-Metric = Annotated[str, typer.Argument(help="A metric, cost_per_accurate_answer, or such as latency_ms.p95.")]
-System = Annotated[str | None, typer.Option("--system", metavar="NAME", help="Only this system.")]
-Dataset = Annotated[
+FigureName = Annotated[
+    str, typer.Argument(help="A metric, cost_per_accurate_answer, suspicious, or such as latency_ms.p95.")
+]
+SystemName = Annotated[str | None, typer.Option("--system", metavar="NAME", help="Only this system.")]
+DatasetName = Annotated[
     str | None, typer.Option("--dataset", metavar="NAME", help="Runs on this dataset. [that of the newest run]")
 ]
 Last = Annotated[int | None, typer.Option("--last", metavar="N", help="Only the newest N runs.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def trend(
-    metric: Metric, system: System = None, dataset: Dataset = None, last: Last = None, as_json: AsJson = False
+    metric: FigureName,
+    system: SystemName = None,
+    dataset: DatasetName = None,
+    last: Last = None,
+    as_json: AsJson = False,
 ) -> None:
     """Show a metric over the runs so far, and where its level changed."""
-    import orjson
-
-    from ragassay import trends
     from ragassay.cli.configured import configured
-    from ragassay.gates.figures import Figure
+    from ragassay.compare import trends
+    from ragassay.compare.figures import Figure
+    from ragassay.render import json_document
     from ragassay.settings import Settings
 
     if last is not None and last < 1:
         raise BadSettings(f"should be at least 1, is {last}", where="--last")
     Figure.parse(metric)
-    configuration = configured(None, {})
+    configuration = configured(None, {}, evaluates=False)
     alpha, seed = configuration.statistics.alpha, configuration.seed
-    found = trends.trend(
+    result = trends.trend(
         _reports(Settings()), metric, system=system, dataset=dataset, last=last, alpha=alpha, seed=seed
     )
     if as_json:
-        options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-        sys.stdout.buffer.write(orjson.dumps(found.model_dump(mode="json"), option=options))
-        sys.stdout.buffer.flush()
+        typer.echo(json_document(result), nl=False)
     else:
-        _print(found)
+        _print(result)
 
 
 def _reports(settings: Settings) -> Iterator[Report]:
@@ -58,18 +60,18 @@ def _reports(settings: Settings) -> Iterator[Report]:
     store = FolderStore(settings.home)
     for run in store.ids():
         try:
-            report = store.open(run).report
-        except (AssayError, ValueError):
+            report = store.open(run).report()
+        except AssayError:
             typer.echo(f"left out: {run} has no report that this version can read", err=True)
             continue
         yield report
 
 
-def _print(found: Trend) -> None:
-    from ragassay.gates.wording import number
+def _print(result: Trend) -> None:
+    from ragassay.render import interval, number
 
-    typer.echo(f"{found.metric} on {found.dataset} ({found.better} is better)")
-    for system, series in found.systems.items():
+    typer.echo(f"{result.metric} on {result.dataset} ({result.better} is better)")
+    for system, series in result.systems.items():
         typer.echo(f"\n{system}")
         steps = {series.known[change.index].run: change for change in series.changes}
         digest = series.points[0].dataset_digest
@@ -78,16 +80,14 @@ def _print(found: Trend) -> None:
                 typer.echo("  -- the dataset's content changed --")
                 digest = point.dataset_digest
             if change := steps.get(point.run):
-                said = f"{number(change.before, change.after)} to {number(change.after, change.before)}"
-                typer.echo(f"  -- the level changed from {said} (p={change.p:.3g}) --")
-            value = "none" if point.value is None else number(point.value)
-            interval = ""
-            if point.interval and point.interval.low is not None:
-                high = "unbounded" if point.interval.high is None else number(point.interval.high)
-                interval = f"{number(point.interval.low)}..{high}"
+                before = number(change.before, beside=change.after)
+                after = number(change.after, beside=change.before)
+                typer.echo(f"  -- the level changed from {before} to {after} (p={change.p:.3g}) --")
+            value, ends = number(point.value), point.interval
+            bounds = "" if ends is None or ends.low is None else interval(ends)
             why = f"  {point.reason}" if point.reason else ""
             typer.echo(
-                f"  {point.created_at[:16]}  {value:>9}  {interval:<20} n={point.n}/{point.rows}  {point.run}{why}"
+                f"  {point.created_at[:16]}  {value:>9}  {bounds:<20} n={point.n}/{point.rows}  {point.run}{why}"
             )
         if not series.changes:
             typer.echo(f"  no change of level found over {len(series.known)} runs")

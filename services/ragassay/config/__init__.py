@@ -1,10 +1,8 @@
-"""One document that says what is evaluated and how: ``ragassay.yaml``, or ``[tool.ragassay]`` of pyproject.toml."""
+"""One document on what is evaluated and how: ``ragassay.yaml``, or ``[tool.ragassay]`` of pyproject.toml."""
 
-from ragassay.config.document import Configuration, Performance, Statistics
-from ragassay.config.environment import environment
-from ragassay.config.layers import Layer, first_problem, resolve
+from ragassay.config.document import Configuration, Performance, Statistics, template
+from ragassay.config.layers import Layer, check_rules, environment, first_problem, names, parsed, resolve
 from ragassay.config.reading import FILE_NAME, find, parse, read
-from ragassay.config.template import template
 
 __all__ = [
     "FILE_NAME",
@@ -12,10 +10,13 @@ __all__ = [
     "Layer",
     "Performance",
     "Statistics",
+    "check_rules",
     "environment",
     "find",
     "first_problem",
+    "names",
     "parse",
+    "parsed",
     "read",
     "resolve",
     "template",

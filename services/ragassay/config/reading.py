@@ -6,8 +6,10 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ragassay.config.layers import Layer, Place
+from ragassay.config.layers import Layer
+from ragassay.documents import run_and_system
 from ragassay.errors import BadSettings, NotFound
+from ragassay.validation import Location, place_of
 
 if TYPE_CHECKING:
     import yaml
@@ -63,19 +65,19 @@ def _toml(text: str, path: Path) -> Layer:
     section = tool.get("ragassay") if isinstance(tool, dict) else None
     if not isinstance(section, dict):
         raise BadSettings("has no table [tool.ragassay]", where=str(path))
-    places: dict[Place, str] = {}
+    places: dict[Location, str] = {}
     name = f"{path}: [tool.ragassay]"
     return Layer({key: _plain(value, (key,), name) for key, value in section.items()}, name, places)
 
 
-def _plain(value: Any, place: Place, name: str) -> Any:
+def _plain(value: Any, place: Location, name: str) -> Any:
     """TOML's values as JSON has them; raises BadSettings for NaN and infinity."""
     if isinstance(value, dict):
         return {key: _plain(inner, (*place, key), name) for key, inner in value.items()}
     if isinstance(value, list):
         return [_plain(inner, (*place, n), name) for n, inner in enumerate(value)]
     if isinstance(value, float) and not math.isfinite(value):
-        raise BadSettings(f"{'.'.join(map(str, place))}: {value} is not a finite number", where=name)
+        raise BadSettings(f"{place_of(place)}: {value} is not a finite number", where=name)
     return value if isinstance(value, str | int | float) else str(value)
 
 
@@ -90,7 +92,7 @@ def _yaml(text: str, path: Path) -> Layer:
         raise BadSettings(f"is not YAML: {error.problem or error.context}", where=where) from None
     except yaml.YAMLError as error:
         raise BadSettings(f"is not YAML: {str(error).splitlines()[0]}", where=str(path)) from None
-    places: dict[Place, str] = {}
+    places: dict[Location, str] = {}
     values = {} if root is None else _value(root, (), places, path)
     if values is None:
         values = {}
@@ -129,7 +131,7 @@ def _loader() -> type[yaml.SafeLoader]:
     return Loader
 
 
-def _value(node: yaml.Node, place: Place, places: dict[Place, str], path: Path) -> Any:
+def _value(node: yaml.Node, place: Location, places: dict[Location, str], path: Path) -> Any:
     import yaml
 
     where = f"{path}:{node.start_mark.line + 1}"
@@ -137,17 +139,17 @@ def _value(node: yaml.Node, place: Place, places: dict[Place, str], path: Path) 
     if isinstance(node, yaml.SequenceNode):
         return [_value(inner, (*place, n), places, path) for n, inner in enumerate(node.value)]
     if isinstance(node, yaml.MappingNode):
-        found: dict[str, Any] = {}
+        mapping: dict[str, Any] = {}
         for key_node, inner in node.value:
             at = f"{path}:{key_node.start_mark.line + 1}"
             if not isinstance(key_node, yaml.ScalarNode):
                 raise BadSettings("a key should be a word", where=at)
             key = _scalar("str", str(key_node.value), at)
-            if key in found:
+            if key in mapping:
                 raise BadSettings(f"{key} is given twice", where=at, hint="keep one of the two")
             places[(*place, key)] = at
-            found[key] = _value(inner, (*place, key), places, path)
-        return found
+            mapping[key] = _value(inner, (*place, key), places, path)
+        return mapping
     return _scalar(str(node.tag).removeprefix(_TAG), str(node.value), where)
 
 
@@ -187,15 +189,15 @@ def _rebased(values: dict[str, Any], folder: Path) -> dict[str, Any]:
             ]
         return {**choice, **own}
 
-    found = dict(values)
+    rebased = dict(values)
     for key in ("data", "corpus"):
-        if key in found:
-            found[key] = rebase(found[key])
-    if isinstance(found.get("systems"), dict):
-        found["systems"] = {name: system(choice) for name, choice in found["systems"].items()}
-    if isinstance(found.get("output"), list):
-        found["output"] = [rebase(file) for file in found["output"]]
-    baseline = found.get("baseline")
-    if isinstance(baseline, str) and (folder / baseline.partition("#")[0]).exists():
-        found["baseline"] = rebase(baseline)
-    return found
+        if key in rebased:
+            rebased[key] = rebase(rebased[key])
+    if isinstance(rebased.get("systems"), dict):
+        rebased["systems"] = {name: system(choice) for name, choice in rebased["systems"].items()}
+    if isinstance(rebased.get("output"), list):
+        rebased["output"] = [rebase(file) for file in rebased["output"]]
+    baseline = rebased.get("baseline")
+    if isinstance(baseline, str) and (folder / run_and_system(baseline, folder)[0]).exists():
+        rebased["baseline"] = rebase(baseline)
+    return rebased

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from ragassay.models import Noun, Response, Sample
+from ragassay.models import FrozenModel, Response, Sample
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Dataset:
     """Samples of one file, in its order; ``response`` is set where the row carried any part of one.
 
     ``digest`` is the SHA-256 of the canonical rows, so the same rows as JSON or as CSV have the same one. ``mapped``
-    says which column each of our fields is read from, ``kept`` which columns nobody knows: their values are in
+    maps our fields to the columns they are read from, ``kept`` names the unknown columns: their values are in
     ``metadata``. ``beyond_limit`` holds {query_id: query} of the rows that ``limit`` left out. ``judged_only``: it lacks
     queries that nobody judged, so a system may well have answered more.
     """
@@ -68,7 +68,7 @@ def digest_of_responses(responses: Mapping[str, Response]) -> str:
     return _digest({"key": key, "response": canonical(responses[key])} for key in sorted(responses))
 
 
-def canonical(noun: Noun) -> dict[str, Any]:
+def canonical(noun: FrozenModel) -> dict[str, Any]:
     """The plain values of a noun, without those at their default."""
     return noun.model_dump(exclude_defaults=True)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 
-from ragassay.data.columns import RESPONSE_FIELDS, SAMPLE_FIELDS
 from ragassay.data.dataset import Dataset
-from ragassay.models import Noun, Sample
+from ragassay.data.mapping import RESPONSE_FIELDS, SAMPLE_FIELDS
+from ragassay.models import FrozenModel, Sample
+from ragassay.render import listed
 
 Lacks = Callable[[Sample], str | None]
 """Why a metric has no score for a sample, for want of input; None when it has all it needs."""
@@ -15,7 +16,7 @@ Lacks = Callable[[Sample], str | None]
 _UNSET = {name: field.default for name, field in Sample.model_fields.items()}
 
 
-class Spread(Noun):
+class Range(FrozenModel):
     """Mean and extremes over the ``n`` rows that have a value."""
 
     n: int
@@ -24,22 +25,22 @@ class Spread(Noun):
     max: float
 
     @classmethod
-    def of(cls, values: Iterable[float]) -> Spread | None:
+    def of(cls, values: Iterable[float]) -> Range | None:
         """None without a value."""
-        given = list(values)
-        if not given:
+        numbers = list(values)
+        if not numbers:
             return None
-        return cls(n=len(given), mean=sum(given) / len(given), min=min(given), max=max(given))
+        return cls(n=len(numbers), mean=sum(numbers) / len(numbers), min=min(numbers), max=max(numbers))
 
 
-class RepeatedQuery(Noun):
+class RepeatedQuery(FrozenModel):
     """A query that several rows ask, whatever its case and spacing."""
 
     query: str
     query_ids: tuple[str, ...]
 
 
-class Computable(Noun):
+class Computable(FrozenModel):
     """How many rows have what a metric needs, and what the others lack: {reason: rows}."""
 
     metric: str
@@ -47,7 +48,7 @@ class Computable(Noun):
     lacking: dict[str, int]
 
 
-class Description(Noun):
+class Description(FrozenModel):
     """A dataset in numbers. Lengths are in words; ``fields`` counts the rows in which a field has a value."""
 
     name: str
@@ -62,10 +63,10 @@ class Description(Noun):
     categories: dict[str, int]
     difficulties: dict[str, int]
     repeated_queries: tuple[RepeatedQuery, ...]
-    relevant_per_query: Spread | None
-    retrieved_per_query: Spread | None
-    contexts_per_query: Spread | None
-    words: dict[str, Spread]
+    relevant_per_query: Range | None
+    retrieved_per_query: Range | None
+    contexts_per_query: Range | None
+    words: dict[str, Range]
     metrics: tuple[Computable, ...]
     warnings: tuple[str, ...]
 
@@ -87,9 +88,9 @@ def describe(dataset: Dataset, metrics: Mapping[str, Lacks] | None = None) -> De
         categories=_table(s.category for s in samples),
         difficulties=_table(s.difficulty for s in samples),
         repeated_queries=_repeated(samples),
-        relevant_per_query=Spread.of(relevant),
-        retrieved_per_query=Spread.of(len(s.retrieved_doc_ids) for s in samples if s.retrieved_doc_ids is not None),
-        contexts_per_query=Spread.of(len(s.contexts) for s in samples if s.contexts is not None),
+        relevant_per_query=Range.of(relevant),
+        retrieved_per_query=Range.of(len(s.retrieved_doc_ids) for s in samples if s.retrieved_doc_ids is not None),
+        contexts_per_query=Range.of(len(s.contexts) for s in samples if s.contexts is not None),
         words=_words(samples),
         metrics=tuple(_computable(name, lacks, samples) for name, lacks in (metrics or {}).items()),
         warnings=(*dataset.warnings, *_doubts(samples)),
@@ -123,7 +124,7 @@ def _repeated(samples: Iterable[Sample]) -> tuple[RepeatedQuery, ...]:
     )
 
 
-def _words(samples: Iterable[Sample]) -> dict[str, Spread]:
+def _words(samples: Iterable[Sample]) -> dict[str, Range]:
     lengths: defaultdict[str, list[int]] = defaultdict(list)
     for sample in samples:
         lengths["query"].append(len(sample.query.split()))
@@ -131,7 +132,7 @@ def _words(samples: Iterable[Sample]) -> dict[str, Spread]:
         lengths["contexts"] += [len(text.split()) for text in sample.contexts or ()]
         if sample.answer is not None:
             lengths["answer"].append(len(sample.answer.split()))
-    return {name: spread for name, given in lengths.items() if (spread := Spread.of(given))}
+    return {name: words for name, counts in lengths.items() if (words := Range.of(counts))}
 
 
 def _computable(name: str, lacks: Lacks, samples: Iterable[Sample]) -> Computable:
@@ -144,7 +145,7 @@ def _doubts(samples: tuple[Sample, ...]) -> list[str]:
     """What can be read and is still not likely to be meant."""
     judged = [(s, s.judgments) for s in samples if s.judgments is not None]
     retrieved = [(s, set(s.retrieved_doc_ids), j) for s, j in judged if s.retrieved_doc_ids]
-    found = (
+    doubtful = (
         (
             [s for s, j in judged if not any(grade > 0 for grade in j.values())],
             "have judgments that name no relevant document; retrieval metrics are 0 there",
@@ -162,13 +163,13 @@ def _doubts(samples: tuple[Sample, ...]) -> list[str]:
             "have an empty answer",
         ),
     )
-    doubts = [f"{len(some)} of {len(samples)} rows {what}: {_ids(some)}" for some, what in found if some]
+    doubts = [
+        f"{len(some)} of {len(samples)} rows {what}: {listed(s.query_id for s in some)}"
+        for some, what in doubtful
+        if some
+    ]
     if retrieved and not any(ids & j.keys() for _, ids, j in retrieved):
         doubts.append(
             f"in none of {len(retrieved)} rows is a retrieved document a judged one; are they ids of the same kind?"
         )
     return doubts
-
-
-def _ids(samples: list[Sample], most: int = 3) -> str:
-    return ", ".join(s.query_id for s in samples[:most]) + (" ..." if len(samples) > most else "")

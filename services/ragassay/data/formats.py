@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragassay.data.documents import read_json, read_jsonl
+from ragassay.data.json import read_json, read_jsonl
 from ragassay.data.qrels import beir_folder, read_beir, read_trec
-from ragassay.data.source import Source
+from ragassay.data.raw import RawRows
 from ragassay.data.tables import read_csv, read_parquet, read_tsv
 from ragassay.errors import BadData, BadInput, NotFound, NothingToEvaluate, UnknownName
 
@@ -19,7 +19,7 @@ class Format:
 
     name: str
     extensions: tuple[str, ...]
-    read: Callable[[Path], Source]
+    read: Callable[[Path], RawRows]
     is_text: bool = True
 
 
@@ -45,7 +45,7 @@ _NOT_TEXT = (
 )
 
 
-def read(path: Path, name: str = "auto") -> Source:
+def read(path: Path, name: str = "auto") -> RawRows:
     """The rows of a file in the format of that name, or of a BEIR folder; ``auto`` goes by the extension.
 
     Raises NotFound, UnknownName (no such format), BadInput (a folder, an unknown extension, no permission),
@@ -57,17 +57,17 @@ def read(path: Path, name: str = "auto") -> Source:
     if path.is_dir() and folder is None:
         raise BadInput("is a folder, not a file", where=str(path), hint=f"supported are {_supported()}")
     try:
-        source = _read_file(path, name) if folder is None else read_beir(folder, path)
+        raw = _read_file(path, name) if folder is None else read_beir(folder, path)
     except FileNotFoundError:
         raise NotFound("there is no such file", where=str(path)) from None
     except OSError as error:
         raise BadInput(f"can't be read: {error.strerror or error}", where=str(path)) from None
-    if not source.rows and not source.findings:
+    if not raw.rows and not raw.refused:
         raise NothingToEvaluate("the file holds no rows", where=str(path))
-    return source
+    return raw
 
 
-def _read_file(path: Path, name: str) -> Source:
+def _read_file(path: Path, name: str) -> RawRows:
     chosen = FORMATS[name] if name != "auto" else _by_extension(path)
     with path.open("rb") as file:
         head = file.read(_HEAD)
@@ -86,7 +86,7 @@ def _by_extension(path: Path) -> Format:
     if not path.exists():
         raise NotFound("there is no such file", where=str(path))
     what = f"the extension {extension!r} names no supported format" if extension else "the file has no extension"
-    raise BadInput(what, where=str(path), hint=f"supported are {_supported()}; --format says which it is")
+    raise BadInput(what, where=str(path), hint=f"supported are {_supported()}; --format names the format")
 
 
 def _supported() -> str:

@@ -5,25 +5,25 @@ from __future__ import annotations
 import gc
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
-from ragassay.data.cells import plain
-from ragassay.data.columns import RESPONSE_FIELDS, SAMPLE_FIELDS
 from ragassay.data.dataset import Dataset, Responses, digest_of_responses, digest_of_samples
 from ragassay.data.formats import read
-from ragassay.data.plan import Plan
-from ragassay.data.planner import Planner, Wanted
-from ragassay.data.problems import Misfit, shown
-from ragassay.data.rows import Assembly, Duplicates, open_containers
-from ragassay.data.source import Source
-from ragassay.errors import BadData, BadSettings
+from ragassay.data.mapping import RESPONSE_FIELDS, SAMPLE_FIELDS, ColumnMapper, ColumnMapping, Wanted
+from ragassay.data.problems import ValueProblem
+from ragassay.data.raw import RawRows
+from ragassay.data.rows import Duplicates, RowBuilder
+from ragassay.data.values import open_cell, plain
+from ragassay.errors import BadData, BadSettings, TooLarge
 from ragassay.models import Response, Sample
+from ragassay.render import listed
+from ragassay.validation import shown
 
 logger = logging.getLogger("ragassay")
-_NAMED = 5
+_CONTAINERS = ("metadata", "inputs", "vars", "expectations")
 
 
 def load(
@@ -42,29 +42,53 @@ def load(
     """
     _check_options(duplicates, limit)
     samples: list[Sample] = []
-    beyond: dict[str, str] = {}
-    with _no_collections():
-        source, plan = _open(Path(path), format, mapping or {}, "dataset")
-        assembly = Assembly(source, plan, duplicates)
-        for index, (number, values) in enumerate(source.drain()):
+    beyond_limit: dict[str, str] = {}
+    with _loading(Path(path)):
+        raw, columns = _open(Path(path), format, mapping or {}, "dataset")
+        builder = RowBuilder(raw, columns, duplicates)
+        for index, (number, values) in enumerate(raw.drain()):
             if limit is not None and index >= limit:
-                beyond[assembly.query_id(index, values)] = str(plan.value("query", values) or "")
-            elif sample := assembly.sample(index, number, values):
+                beyond_limit[builder.query_id(index, values)] = str(columns.value("query", values) or "")
+            elif sample := builder.sample(index, number, values):
                 samples.append(sample)
-    metadata = _metadata(source)
-    _refuse(source)
+    metadata = _metadata(raw)
+    raw.check()
     return Dataset(
-        name=source.name or source.path.stem,
-        path=source.path,
+        name=raw.name or raw.path.stem,
+        path=raw.path,
         samples=tuple(samples),
         digest=digest_of_samples(samples),
-        mapped=plan.mapped,
-        kept=tuple(assembly.kept),
-        description=source.description,
+        mapped=columns.mapped,
+        kept=tuple(builder.kept),
+        description=raw.description,
         metadata=metadata,
-        warnings=(*source.warnings, *plan.warnings, *assembly.warnings()),
-        beyond_limit=beyond,
-        judged_only=source.judged_only,
+        warnings=(*raw.warnings, *columns.warnings, *builder.warnings()),
+        beyond_limit=beyond_limit,
+        judged_only=raw.judged_only,
+    )
+
+
+def load_rows(rows: Iterable[dict[str, Any]], *, name: str = "samples") -> Dataset:
+    """The dataset that a JSON file with these rows would be; ``name`` stands for the file in errors.
+
+    Raises BadData with a line for every bad row: ``samples: row 3: query: is empty``.
+    """
+    raw = RawRows(Path(name), list(enumerate(rows, 1)), counts_lines=False)
+    try:
+        columns = ColumnMapper(raw, {}, "dataset").map()
+    except BadData as error:  # its hint speaks of an option that a request has not
+        raise BadData(error.problems, hint="call the keys as we do: ragassay schema sample") from None
+    builder = RowBuilder(raw, columns, "error")
+    built = [builder.sample(index, number, values) for index, (number, values) in enumerate(raw.drain())]
+    raw.check()
+    samples = tuple(sample for sample in built if sample)
+    return Dataset(
+        name=name,
+        path=raw.path,
+        samples=samples,
+        digest=digest_of_samples(samples),
+        mapped=columns.mapped,
+        kept=tuple(builder.kept),
     )
 
 
@@ -80,23 +104,23 @@ def load_responses(
     A file without any query_id is keyed by the query's text, if it has that. Raises as ``load`` does.
     """
     _check_options(duplicates, None)
-    with _no_collections():
-        source, plan = _open(Path(path), format, mapping or {}, "responses")
-        key_field = _key_field(source, plan)
-        assembly = Assembly(source, plan, duplicates)
-        rows = [assembly.response(number, values, key_field) for number, values in source.drain()]
-    found: dict[str, Response] = dict(row for row in rows if row is not None)
-    _refuse(source)
-    used = (*RESPONSE_FIELDS, key_field)
+    with _loading(Path(path)):
+        raw, columns = _open(Path(path), format, mapping or {}, "responses")
+        key_field = _key_field(raw, columns)
+        builder = RowBuilder(raw, columns, duplicates)
+        built = [builder.response(number, values, key_field) for number, values in raw.drain()]
+    raw.check()
+    responses: dict[str, Response] = dict(row for row in built if row is not None)
+    used, mapped = (*RESPONSE_FIELDS, key_field), columns.mapped
     return Responses(
-        path=source.path,
-        by_id=found if key_field == "query_id" else {},
-        by_query=found if key_field == "query" else {},
-        digest=digest_of_responses(found),
-        mapped={ours: theirs for ours, theirs in plan.mapped.items() if ours in used},
-        kept=tuple(assembly.kept),
-        ignored=(*(plan.mapped[o] for o in SAMPLE_FIELDS if o in plan.mapped and o not in used), *assembly.ignored),
-        warnings=(*plan.warnings, *assembly.warnings()),
+        path=raw.path,
+        by_id=responses if key_field == "query_id" else {},
+        by_query=responses if key_field == "query" else {},
+        digest=digest_of_responses(responses),
+        mapped={ours: theirs for ours, theirs in mapped.items() if ours in used},
+        kept=tuple(builder.kept),
+        ignored=(*(mapped[ours] for ours in SAMPLE_FIELDS if ours in mapped and ours not in used), *builder.ignored),
+        warnings=(*columns.warnings, *builder.warnings()),
     )
 
 
@@ -131,8 +155,7 @@ def _join_on_text(dataset: Dataset, responses: Responses, system_name: str) -> t
 def _refuse_unknown(unknown: list[str], ours: str, dataset: Dataset, responses: Responses, system_name: str) -> None:
     if not unknown:
         return
-    more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
-    what = f"{', '.join(shown(key) for key in unknown[:_NAMED])}{more}: not in the dataset {dataset.path}"
+    what = f"{listed(map(shown, unknown))}: not in the dataset {dataset.path}"
     no_ids = ours == "query_id" and "query_id" not in dataset.mapped
     raise BadData(
         [f"{responses.path}: {ours}: system {system_name!r} answers {what}"],
@@ -147,48 +170,52 @@ def _check_options(duplicates: str, limit: int | None) -> None:
         raise BadSettings(f"should be at least 1, is {limit}", where="--limit")
 
 
-def _open(path: Path, name: str, mapping: Mapping[str, str], wanted: Wanted) -> tuple[Source, Plan]:
-    source = read(path, name)
-    if not source.rows:
-        _refuse(source)
-    open_containers(source)
+def _open(path: Path, name: str, mapping: Mapping[str, str], wanted: Wanted) -> tuple[RawRows, ColumnMapping]:
+    raw = read(path, name)
+    if not raw.rows:
+        raw.check()
+    for column in _CONTAINERS if raw.cells else ():
+        for _, values in raw.rows:
+            if column in values:
+                values[column] = open_cell(values[column])
     try:
-        return source, Planner(source, mapping, wanted).plan()
+        return raw, ColumnMapper(raw, mapping, wanted).map()
     except BadData as error:
-        raise BadData([*error.problems, *source.problems], hint=error.hint) from None
+        raise BadData([*error.problems, *raw.problems], hint=error.hint) from None
 
 
 @contextmanager
-def _no_collections() -> Iterator[None]:
-    """Rows are many objects and no garbage: looking for cycles among them all again and again took 4 of 14 seconds."""
+def _loading(path: Path) -> Iterator[None]:
+    """Rows are many objects and no garbage: looking for cycles among them all again and again took 4 of 14 seconds.
+
+    Raises TooLarge where memory does not suffice.
+    """
     was_on = gc.isenabled()
     gc.disable()
     try:
         yield
+    except MemoryError:
+        what = "does not fit into the memory of this process"
+        raise TooLarge(what, where=str(path), hint="evaluate it in parts") from None
     finally:
         if was_on:
             gc.enable()
 
 
-def _key_field(source: Source, plan: Plan) -> str:
+def _key_field(raw: RawRows, columns: ColumnMapping) -> str:
     """``query_id``, or ``query`` where no row has an id."""
     for name in ("query_id", "query"):
-        if any(plan.value(name, values) is not None for _, values in source.rows):
+        if any(columns.value(name, values) is not None for _, values in raw.rows):
             return name
     raise BadData(
-        [f"{source.path}: query_id: no column holds it, nor the query's text, so no response can be joined"],
+        [f"{raw.path}: query_id: no column holds it, nor the query's text, so no response can be joined"],
         hint="say which: --map query_id=COLUMN",
     )
 
 
-def _metadata(source: Source) -> dict[str, object]:
+def _metadata(raw: RawRows) -> dict[str, object]:
     try:
-        return {str(key): plain(value, f".{key}") for key, value in source.metadata.items()}
-    except Misfit as error:
-        source.refuse(0, f"metadata{error.at}: {error.what}")
+        return {str(key): plain(value, f".{key}") for key, value in raw.metadata.items()}
+    except ValueProblem as error:
+        raw.refuse(0, f"metadata{error.at}: {error.what}")
         return {}
-
-
-def _refuse(source: Source) -> None:
-    if source.findings:
-        raise BadData(source.problems, hint=source.hint)

@@ -3,55 +3,67 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ragassay.data.documents import read_jsonl
-from ragassay.data.problems import shown
-from ragassay.data.source import Source, lines
+from ragassay.data.json import read_jsonl
+from ragassay.data.problems import ValueProblem
+from ragassay.data.raw import RawRows, text_lines
 from ragassay.errors import BadData, BadInput, NotFound
+from ragassay.validation import shown
 
 QRELS, RUN = 4, 6
 _FORMS = "qrels have 4 columns (query, iteration, document, grade), runs 6 (query, Q0, document, rank, score, tag)"
-_HINT = f"TREC {_FORMS}; --format says what else the file is"
+_HINT = f"TREC {_FORMS}; --format names another format"
 
 
-def read_trec(path: Path) -> Source:
+def read_trec(path: Path) -> RawRows:
     """TREC qrels, as rows with judgments, or a run, as rows with what was retrieved; columns are parted by white space.
 
     Qrels hold no texts, so a query's id stands for its text. A run is ordered by score, equal scores by document id
     ascending; its ranks are not read, as by trec_eval.
     """
-    source = Source(path)
-    rows = ((number, line.split()) for number, line in lines(path) if not line.isspace())
-    wanted = 0
-    graded = _Graded()
+    raw = RawRows(path)
+    judgments = _GradesByQuery()
     ranked: dict[str, tuple[int, list[tuple[float, str]]]] = {}
-    for number, cells in rows:
-        wanted = wanted or len(cells)
-        if wanted not in (QRELS, RUN):
+    columns = 0
+    for number, line in text_lines(path):
+        cells = line.split()
+        if not cells:
+            continue
+        columns = columns or len(cells)
+        if columns not in (QRELS, RUN):
             raise BadData([f"{path}:{number}: has {_columns(cells)}"], hint=_HINT)
-        problem = None
-        if len(cells) != wanted:
-            problem = f"has {_columns(cells)}, the lines before it have {wanted}"
-        elif wanted == QRELS:
-            problem = graded.take(number, cells[0], cells[2], cells[3])
-        elif (score := _number(cells[4])) is None:
-            problem = f"score: should be a finite number, is {shown(cells[4])}"
-        else:
-            ranked.setdefault(cells[0], (number, []))[1].append((-score, cells[2]))
-        if problem:
-            source.refuse(number, problem)
-    for query, number in graded.first.items():
-        source.rows.append((number, {"query_id": query, "query": query, "relevance_scores": graded.grades[query]}))
-    for query, (number, found) in ranked.items():
-        found.sort()
-        ids, scores = [doc for _, doc in found], [-negative for negative, _ in found]
-        source.rows.append((number, {"query_id": query, "retrieved_doc_ids": ids, "retrieved_scores": scores}))
-    if graded.first:
-        source.judged_only = True
-        source.warnings.append("qrels hold no texts, so the id of a query stands for its text")
-    return source
+        if len(cells) != columns:
+            raw.refuse(number, f"has {_columns(cells)}, the lines before it have {columns}")
+            continue
+        try:
+            if columns == QRELS:
+                judgments.add(number, cells[0], cells[2], cells[3])
+            else:
+                query, document, score = run_line(cells)
+                ranked.setdefault(query, (number, []))[1].append((-score, document))
+        except ValueProblem as error:
+            raw.refuse(number, error.what)
+    for query, number in judgments.first_lines.items():
+        raw.rows.append((number, {"query_id": query, "query": query, "relevance_scores": judgments.grades[query]}))
+    for query, (number, documents) in ranked.items():
+        documents.sort()
+        ids, scores = [document for _, document in documents], [-negative for negative, _ in documents]
+        raw.rows.append((number, {"query_id": query, "retrieved_doc_ids": ids, "retrieved_scores": scores}))
+    if judgments.grades:
+        raw.judged_only = True
+        raw.warnings.append("qrels hold no texts, so the id of a query stands for its text")
+    return raw
+
+
+def run_line(cells: Sequence[str]) -> tuple[str, str, float]:
+    """Query, document and score of the columns of a TREC run's line. Raises ValueProblem."""
+    if len(cells) != RUN:
+        raise ValueProblem(f"has {_columns(cells)} where a TREC run has 6: qid Q0 docid rank score tag")
+    query, _, document, _, score, _ = cells
+    return query, document, _number(score, "score")
 
 
 def beir_folder(path: Path) -> Path | None:
@@ -62,59 +74,63 @@ def beir_folder(path: Path) -> Path | None:
     return folder if is_beir else None
 
 
-def read_beir(folder: Path, path: Path) -> Source:
+def read_beir(folder: Path, path: Path) -> RawRows:
     """The queries of a BEIR folder that one split judges: the one that ``path`` is, else ``test``, else the only one.
 
     Raises NotFound where there is no split, BadInput where none of several is called test.
     """
     qrels = path if path != folder else _split(folder)
-    graded = _Graded()
+    judgments = _GradesByQuery()
     problems = []
-    for number, line in lines(qrels):
+    for number, line in text_lines(qrels):
         cells = line.rstrip("\r\n").split("\t")
-        if not line.isspace() and not (number == 1 and len(cells) == 3 and _number(cells[2]) is None):
-            problem = graded.take(number, *cells) if len(cells) == 3 else f"has {_columns(cells)}, not 3"
-            problems += [f"{qrels}:{number}: {problem}"] if problem else []
+        if line.isspace() or (number == 1 and _is_header(cells)):
+            continue
+        if len(cells) != 3:
+            problems.append(f"{qrels}:{number}: has {_columns(cells)}, not 3")
+            continue
+        try:
+            judgments.add(number, *cells)
+        except ValueProblem as error:
+            problems.append(f"{qrels}:{number}: {error.what}")
     queries = read_jsonl(folder / "queries.jsonl")
-    source = Source(queries.path, name=folder.resolve().name, findings=queries.findings, judged_only=True)
+    raw = RawRows(queries.path, name=folder.resolve().name, refused=queries.refused, judged_only=True)
     for number, row in queries.rows:
         query = str(row.get("_id", ""))
-        if grades := graded.grades.pop(query, None):
-            source.rows.append((number, _row(query, row, grades, qrels.stem)))
+        if grades := judgments.grades.pop(query, None):
+            raw.rows.append((number, _row(query, row, grades, qrels.stem)))
     problems += [
-        f"{qrels}:{graded.first[query]}: query {shown(query)} is not in {queries.path}" for query in graded.grades
+        f"{qrels}:{judgments.first_lines[query]}: query {shown(query)} is not in {queries.path}"
+        for query in judgments.grades
     ]
-    source.findings += [(0, problem) for problem in problems]
-    if left := len(queries.rows) - len(source.rows):
-        source.warnings.append(f"{left} of {len(queries.rows)} queries are not judged in {qrels} and left out")
-    return source
+    raw.refused += [(0, problem) for problem in problems]
+    if left_out := len(queries.rows) - len(raw.rows):
+        raw.warnings.append(f"{left_out} of {len(queries.rows)} queries are not judged in {qrels} and left out")
+    return raw
 
 
-class _Graded:
+class _GradesByQuery:
     """Grades by query, and the line on which each query is first judged."""
 
     def __init__(self) -> None:
         self.grades: dict[str, dict[str, float]] = {}
-        self.first: dict[str, int] = {}
+        self.first_lines: dict[str, int] = {}
 
-    def take(self, number: int, query: str, doc: str, grade: str) -> str | None:
-        """Take a judgment in; what is wrong with it, if anything is."""
-        value = _number(grade)
-        if value is None:
-            return f"grade: should be a finite number, is {shown(grade)}"
-        if not (query and doc):
-            return "the id of the query or of the document is empty"
-        self.first.setdefault(query, number)
-        given = self.grades.setdefault(query, {})
-        if doc in given:
-            return f"document {shown(doc)} is judged twice for query {shown(query)}"
-        given[doc] = value
-        return None
+    def add(self, number: int, query: str, document: str, grade: str) -> None:
+        """Add the judgment of a line; raises ValueProblem."""
+        value = _number(grade, "grade")
+        if not (query and document):
+            raise ValueProblem("the id of the query or of the document is empty")
+        self.first_lines.setdefault(query, number)
+        grades = self.grades.setdefault(query, {})
+        if document in grades:
+            raise ValueProblem(f"document {shown(document)} is judged twice for query {shown(query)}")
+        grades[document] = value
 
 
 def _row(query: str, row: dict[str, Any], grades: dict[str, float], split: str) -> dict[str, Any]:
-    given = {"query_id": query, "query": row.get("text"), "relevance_scores": grades, "split": split}
-    return given | ({"metadata": row["metadata"]} if row.get("metadata") else {})
+    values = {"query_id": query, "query": row.get("text"), "relevance_scores": grades, "split": split}
+    return values | ({"metadata": row["metadata"]} if row.get("metadata") else {})
 
 
 def _split(folder: Path) -> Path:
@@ -127,13 +143,23 @@ def _split(folder: Path) -> Path:
     return named[0]
 
 
-def _number(text: str) -> float | None:
+def _is_header(cells: list[str]) -> bool:
+    try:
+        _number(cells[-1], "grade")
+    except ValueProblem:
+        return len(cells) == 3
+    return False
+
+
+def _number(text: str, what: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        return None
-    return value if math.isfinite(value) else None
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueProblem(f"{what}: should be a finite number, is {shown(text)}")
+    return value
 
 
-def _columns(cells: list[str]) -> str:
+def _columns(cells: Sequence[str]) -> str:
     return "1 column" if len(cells) == 1 else f"{len(cells)} columns"

@@ -1,155 +1,128 @@
-"""Makes samples and responses of a file's rows by a plan, and notes every row that can't be one."""
+"""Makes samples and responses of a file's rows, and notes every row that can't be one."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from ragassay.data.cells import open_cell, passes, plain, value_of
-from ragassay.data.columns import RESPONSE_FIELDS, SAMPLE_FIELDS, field_of, near
-from ragassay.data.plan import Plan
-from ragassay.data.problems import Misfit, field_of_place, plain_words, shown
-from ragassay.data.source import Source
+from ragassay.data.mapping import RESPONSE_FIELDS, SAMPLE_FIELDS, ColumnMapping, field_of_alias, near, value_at
+from ragassay.data.problems import ValueProblem, field_of_place, plain_words
+from ragassay.data.raw import RawRows
+from ragassay.data.values import plain, value_of
 from ragassay.models import Response, Sample
+from ragassay.validation import shown
 
 Duplicates = Literal["error", "keep_first"]
-
-_Reading = tuple[str, str | None, bool]  # field, its column where that is a plain one, handed on as it is
-
-_CONTAINERS = ("metadata", "inputs", "vars", "expectations")
 _TEXT_KEYS = ("text", "content", "page_content")
 
 
-def open_containers(source: Source) -> None:
-    """In CSV, columns that by name hold objects, such as ``inputs``, become the objects that their cells print."""
-    for name in _CONTAINERS:
-        if source.cells and name in source.columns:
-            for _, values in source.rows:
-                if name in values:
-                    values[name] = open_cell(values[name])
+class RowBuilder:
+    """Turns the rows of one file into samples or responses.
 
-
-class Assembly:
-    """Turns the rows of one source into nouns.
-
-    What is wrong with a row is refused at the source, so that nothing raises before all rows were seen. ``kept``
-    gathers the columns that nobody knows, ``ignored`` those of a file of responses that describe the query.
+    What is wrong with a row is noted, so that nothing raises before all rows were seen. ``kept`` gathers the columns
+    that are unknown, ``ignored`` those of a file of responses that describe the query.
     """
 
-    def __init__(self, source: Source, plan: Plan, duplicates: Duplicates) -> None:
-        self.source, self.plan, self.duplicates = source, plan, duplicates
+    def __init__(self, raw: RawRows, columns: ColumnMapping, duplicates: Duplicates) -> None:
+        self.raw, self.columns, self.duplicates = raw, columns, duplicates
         self.kept: dict[str, None] = {}
         self.ignored: dict[str, None] = {}
         self.dropped_ids = self.rows_with_drops = 0
-        self._seen: dict[str, int] = {}
-        self._unread: dict[str, None] = {}
-        self._sample_fields = self._readings(SAMPLE_FIELDS)
-        self._response_fields = self._readings(RESPONSE_FIELDS)
+        self._first_rows: dict[str, int] = {}
+        self._unread_keys: dict[str, None] = {}
+        self._sample_fields = [name for name in SAMPLE_FIELDS if columns.sources.get(name)]
+        self._response_fields = [name for name in RESPONSE_FIELDS if columns.sources.get(name)]
 
     def sample(self, index: int, number: int, values: dict[str, Any]) -> Sample | None:
         """The row as a sample; None, with its problems noted, when it can't be one. ``index`` counts from 0."""
         bad: dict[str, str] = {}
-        given = self._fields(self._sample_fields, values, bad)
+        fields = self._fields(self._sample_fields, values, bad)
         response = self._fields(self._response_fields, values, bad)
-        _pair_grades(given, bad)
-        given.setdefault("query_id", f"q_{index}")
-        of_row, of_response = self.plan.left_over(values)
+        _pair_grades(fields, bad)
+        fields.setdefault("query_id", f"q_{index}")
+        of_row, of_response = self.columns.left_over(values)
         self._keep((*of_row, *(f"response.{name}" for name in of_response)))
-        given["metadata"] = self._metadata(values, self.plan.metadata, of_row, bad)
+        fields["metadata"] = self._metadata(values, self.columns.metadata, of_row, bad)
         if response or self._has_nested(values, bad):
             self._drop_duplicates(response)
             response["metadata"] = self._metadata(values, "response.metadata", of_response, bad)
-            given["response"] = response
-        sample = self._valid(Sample, given, bad)
-        self._claim(given["query_id"], "query_id", number, bad)
-        self._report(number, bad)
+            fields["response"] = response
+        sample = self._valid(Sample, fields, bad)
+        self._check_unique(fields["query_id"], "query_id", number, bad)
+        self._refuse(number, bad)
         return None if bad else sample
 
     def response(self, number: int, values: dict[str, Any], key_field: str) -> tuple[str, Response] | None:
         """The row as (key, response), the key being the row's ``key_field``; None, with its problems noted."""
         bad: dict[str, str] = {}
-        given = self._fields(self._response_fields, values, bad)
+        fields = self._fields(self._response_fields, values, bad)
         key = self._key(key_field, values, bad)
-        of_row, of_response = self.plan.left_over(values)
-        base = "response.metadata" if self.plan.nested else self.plan.metadata
-        left = of_response if self.plan.nested else of_row
+        of_row, of_response = self.columns.left_over(values)
+        if self.columns.nested:
+            path, left = "response.metadata", of_response
+            self.ignored |= dict.fromkeys(of_row)
+        else:
+            path, left = self.columns.metadata, of_row
         self._keep(left)
-        self.ignored |= dict.fromkeys(of_row if self.plan.nested else ())
-        self._drop_duplicates(given)
+        self._drop_duplicates(fields)
         self._has_nested(values, bad)
-        given["metadata"] = self._metadata(values, base, left, bad)
-        response = self._valid(Response, given, bad)
+        fields["metadata"] = self._metadata(values, path, left, bad)
+        response = self._valid(Response, fields, bad)
         if key is not None:
-            self._claim(key, key_field, number, bad)
-        self._report(number, bad)
+            self._check_unique(key, key_field, number, bad)
+        self._refuse(number, bad)
         return (key, response) if response is not None and key is not None and not bad else None
 
     def query_id(self, index: int, values: dict[str, Any]) -> str:
         """The id of a row that is not read otherwise."""
-        raw = self.plan.value("query_id", values)
-        value = value_of("query_id", raw, cells=self.source.cells) if raw is not None else None
+        value = self._value("query_id", values)
         return f"q_{index}" if value is None else str(value)
 
     def warnings(self) -> list[str]:
         """What the user should know although every row could be read."""
-        said = []
+        warnings = []
         if self.dropped_ids:
-            said.append(
+            warnings.append(
                 f"repeated document ids dropped: {self.dropped_ids} in {self.rows_with_drops} rows; "
                 "the first of each stays, contexts stay all"
             )
-        if self._unread:
-            paths = self.plan.sources["contexts"]
-            said.append(
-                f"contexts are objects, of which only the text is read and not {', '.join(self._unread)}; "
+        if self._unread_keys:
+            paths = self.columns.sources["contexts"]
+            warnings.append(
+                f"contexts are objects, of which only the text is read and not {', '.join(self._unread_keys)}; "
                 f"--map retrieved_doc_ids={paths[0]}.KEY takes ids from there"
             )
-        if self.plan.nested and self.kept and not self._response_fields:
-            said.append("response is an object of which no entry is known; --map answer=response.KEY says which it is")
+        if self.columns.nested and self.kept and not self._response_fields:
+            warnings.append("response is an object of which no entry is known; --map answer=response.KEY names it")
         for name in self.kept:
-            alias, meant = field_of(name), near(name)
-            if alias and alias in self.plan.sources:
-                said.append(f"{name} is kept as metadata, since {alias} is read from {self.plan.mapped[alias]}")
-            elif meant and meant not in self.plan.sources:
-                said.append(f"{name} is kept as metadata; did you mean {meant}? --map {meant}={name}")
-        return said
+            alias, meant = field_of_alias(name), near(name)
+            if alias and alias in self.columns.sources:
+                warnings.append(f"{name} is kept as metadata, since {alias} is read from {self.columns.mapped[alias]}")
+            elif meant and meant not in self.columns.sources:
+                warnings.append(f"{name} is kept as metadata; did you mean {meant}? --map {meant}={name}")
+        return warnings
 
-    def _readings(self, names: Iterable[str]) -> list[_Reading]:
-        cells, found = self.source.cells, []
+    def _value(self, name: str, values: Mapping[str, Any]) -> Any:
+        """What a row has for a field, as pydantic takes it; None where it has nothing. Raises ValueProblem."""
+        given = self.columns.value(name, values)
+        return None if given is None else value_of(name, given, cells=self.raw.cells)
+
+    def _fields(self, names: Iterable[str], values: Mapping[str, Any], bad: dict[str, str]) -> dict[str, Any]:
+        fields = {}
         for name in names:
-            paths = self.plan.sources.get(name, ())
-            if paths:
-                plain_column = paths[0] if len(paths) == 1 and not re.search(r"[.\[]", paths[0]) else None
-                found.append((name, plain_column, passes(name, cells=cells)))
-        return found
-
-    def _fields(self, readings: list[_Reading], values: Mapping[str, Any], bad: dict[str, str]) -> dict[str, Any]:
-        given = {}
-        for name, column, as_it_is in readings:
-            raw = self.plan.value(name, values) if column is None else values.get(column)
-            if raw is None:
-                continue
-            if as_it_is:
-                given[name] = raw
-                continue
             try:
-                value = value_of(name, raw, cells=self.source.cells)
-            except Misfit as error:
+                value = self._value(name, values)
+            except ValueProblem as error:
                 bad[name + error.at] = error.what
                 continue
             if value is not None:
-                given[name] = _in_ms(value) if name in self.plan.in_seconds else value
-        if isinstance(given.get("contexts"), list):
-            self._note_unread(given["contexts"])
-        return given
-
-    def _note_unread(self, contexts: list[Any]) -> None:
-        for context in contexts:
-            if isinstance(context, dict):
-                self._unread |= {str(key): None for key in context if key not in _TEXT_KEYS}
+                fields[name] = _in_ms(value) if name in self.columns.in_seconds else value
+        if isinstance(contexts := fields.get("contexts"), list):
+            objects = (context for context in contexts if isinstance(context, dict))
+            self._unread_keys |= {str(key): None for each in objects for key in each if key not in _TEXT_KEYS}
+        return fields
 
     def _keep(self, left: Iterable[str]) -> None:
         for name in left:
@@ -158,20 +131,21 @@ class Assembly:
     def _metadata(
         self, values: Mapping[str, Any], path: str, left: Mapping[str, Any], bad: dict[str, str]
     ) -> dict[str, Any]:
-        """The row's own metadata, less what became a field of ours, and the columns that nobody knows."""
-        found: dict[str, Any] = {}
+        """The row's own metadata, less what became a field of ours, and the unknown columns."""
+        metadata: dict[str, Any] = {}
         try:
-            found = self.plan.metadata_of(values, path)
+            own = value_of("metadata", value_at(values, path), cells=True) or {}
+            metadata = {key: value for key, value in own.items() if f"{path}.{key}" not in self.columns.taken}
             for name, value in left.items():
                 entry = plain(value, f".{name}")
-                if found.setdefault(name, entry) != entry:
+                if metadata.setdefault(name, entry) != entry:
                     bad[f"metadata.{name}"] = "is a column and an entry of metadata, with different values"
-        except Misfit as error:
+        except ValueProblem as error:
             bad["metadata" + error.at] = error.what
-        return found
+        return metadata
 
     def _has_nested(self, values: Mapping[str, Any], bad: dict[str, str]) -> bool:
-        nested = values.get("response") if self.plan.nested else None
+        nested = values.get("response") if self.columns.nested else None
         if not isinstance(nested, Mapping | None):
             bad["response"] = f"should be an object, as in other rows, is {shown(nested)}"
         return nested is not None
@@ -192,17 +166,16 @@ class Assembly:
         self.dropped_ids += len(ids) - len(first)
         self.rows_with_drops += 1
 
-    def _valid(self, noun: type[Any], given: dict[str, Any], bad: dict[str, str]) -> Any:
+    def _valid(self, model: type[Any], fields: dict[str, Any], bad: dict[str, str]) -> Any:
         try:
-            return noun.model_validate(given)
+            return model.model_validate(fields)
         except ValidationError as error:
             misfits = {field_of_place(place) for place in bad}
             bad |= {place: what for place, what in plain_words(error) if field_of_place(place) not in misfits}
         return None
 
     def _key(self, field: str, values: Mapping[str, Any], bad: dict[str, str]) -> str | None:
-        raw = self.plan.value(field, values)
-        value = value_of(field, raw, cells=self.source.cells) if raw is not None else None
+        value = self._value(field, values)
         if isinstance(value, int) and not isinstance(value, bool) and field == "query_id":
             return str(value)
         if isinstance(value, str) and value:
@@ -210,33 +183,33 @@ class Assembly:
         bad[field] = "is missing" if value in (None, "") else f"should be text, is {shown(value)}"
         return None
 
-    def _claim(self, key: Any, field: str, number: int, bad: dict[str, str]) -> None:
+    def _check_unique(self, key: Any, field: str, number: int, bad: dict[str, str]) -> None:
         if field in bad:
             return
-        first = self._seen.setdefault(str(key), number)
+        first = self._first_rows.setdefault(str(key), number)
         if first != number:
-            bad[field] = f"{shown(str(key))} is used already in {self.source.place(first)}"
+            bad[field] = f"{shown(str(key))} is used already in {self.raw.place(first)}"
 
-    def _report(self, number: int, bad: Mapping[str, str]) -> None:
+    def _refuse(self, number: int, bad: Mapping[str, str]) -> None:
         for place, what in bad.items():
-            self.source.refuse(number, f"{self.plan.label(place)}: {what}")
+            self.raw.refuse(number, f"{self.columns.label(place)}: {what}")
 
 
 def _in_ms(seconds: Any) -> Any:
-    """What is no number is passed on: pydantic says so."""
+    """Anything but a number is passed on: pydantic refuses it."""
     try:
         return float(seconds) * 1000
     except (TypeError, ValueError, OverflowError):
         return seconds
 
 
-def _pair_grades(given: dict[str, Any], bad: dict[str, str]) -> None:
+def _pair_grades(fields: dict[str, Any], bad: dict[str, str]) -> None:
     """Grades may be a list beside ``relevant_doc_ids``; they become {id: grade}."""
-    grades = given.get("relevance_scores")
+    grades = fields.get("relevance_scores")
     if not isinstance(grades, list):
         return
-    del given["relevance_scores"]
-    ids = given.get("relevant_doc_ids")
+    del fields["relevance_scores"]
+    ids = fields.get("relevant_doc_ids")
     if "relevant_doc_ids" in bad:
         return
     if not isinstance(ids, list):
@@ -246,4 +219,4 @@ def _pair_grades(given: dict[str, Any], bad: dict[str, str]) -> None:
     elif len({str(each) for each in ids}) < len(ids):
         bad["relevant_doc_ids"] = "names a document twice, so its grade is not clear"
     else:
-        given["relevance_scores"] = {str(each): grade for each, grade in zip(ids, grades, strict=True)}
+        fields["relevance_scores"] = {str(each): grade for each, grade in zip(ids, grades, strict=True)}

@@ -10,20 +10,22 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from ragassay.data.problems import shown
-from ragassay.data.source import Source, lines
+from ragassay.data.raw import RawRows, text_lines
 from ragassay.errors import BadData
+from ragassay.files import LARGEST_UNPACKED, LONGEST_LINE, most_unpacked, too_large_unpacked
+from ragassay.validation import shown
 
-_LARGEST_CELL = 2**31 - 1
-_PARQUET_BATCH = 2048
-_CSV_SAYS = {
+_PARQUET_BATCH = 256  # rows
+_PARQUET_ROW = 100  # bytes that a row takes at least, whatever its columns hold
+_CSV_ERRORS = {
     "unexpected end of data": "a quoted cell that opens in this row never ends",
+    "field larger than": f"a cell is longer than {LONGEST_LINE:,} characters; is a quote in it never closed?",
     "expected after": "text follows a closing quote; a quote inside a quoted cell is written twice",
     "new-line character": "a lone carriage return; lines end with a line feed, or with both",
 }
 
 
-def read_csv(path: Path) -> Source:
+def read_csv(path: Path) -> RawRows:
     """Comma-separated, with a header; quoted cells may hold line breaks. An empty cell is an absent value.
 
     A row's number is the physical line on which it starts. Rows with too many or too few cells become problems.
@@ -31,33 +33,34 @@ def read_csv(path: Path) -> Source:
     return _separated(path, ",")
 
 
-def read_tsv(path: Path) -> Source:
+def read_tsv(path: Path) -> RawRows:
     """As CSV, separated by tabs."""
     return _separated(path, "\t")
 
 
-def _separated(path: Path, delimiter: str) -> Source:
-    source = Source(path, cells=True)
+def _separated(path: Path, delimiter: str) -> RawRows:
+    raw = RawRows(path, cells=True)
     records = _records(path, delimiter)
     at, header = next(records, (1, []))
+    raw.check_width(len(header))
     names = [name.strip() or f"column {n}" for n, name in enumerate(header, 1)]
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise BadData([f"{path}:{at}: {shown(name)}: the header names this column twice" for name in twice])
-    source.columns = tuple(names)
+    raw.columns = tuple(names)
     for number, record in records:
         if len(record) == len(names):
-            source.rows.append((number, {name: cell for name, cell in zip(names, record, strict=True) if cell}))
+            raw.rows.append((number, {name: cell for name, cell in zip(names, record, strict=True) if cell}))
         else:
             cells = "1 cell" if len(record) == 1 else f"{len(record)} cells"
-            source.refuse(number, f"has {cells}, the header has {len(names)}")
-    return source
+            raw.refuse(number, f"has {cells}, the header has {len(names)}")
+    return raw
 
 
 def _records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Records with the line each starts on; blank lines are passed over."""
-    limit = csv.field_size_limit(_LARGEST_CELL)  # process-wide in the csv module, so it is put back
-    reader = csv.reader((line for _, line in lines(path)), delimiter=delimiter, strict=True)
+    limit = csv.field_size_limit(LONGEST_LINE)  # process-wide in the csv module, so it is put back
+    reader = csv.reader((line for _, line in text_lines(path)), delimiter=delimiter, strict=True)
     start = 1
     try:
         for record in reader:
@@ -65,34 +68,49 @@ def _records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
                 yield start, record
             start = reader.line_num + 1
     except csv.Error as error:
-        what = next((plain for said, plain in _CSV_SAYS.items() if said in str(error)), str(error))
+        what = next((ours for theirs, ours in _CSV_ERRORS.items() if theirs in str(error)), str(error))
         raise BadData([f"{path}:{start}: is not valid CSV: {what}"]) from None
     finally:
         csv.field_size_limit(limit)
 
 
-def read_parquet(path: Path) -> Source:
-    """A Parquet file, in batches. Nulls are absent values; entries of a struct that are null are left out."""
+def read_parquet(path: Path) -> RawRows:
+    """A Parquet file, in batches. Nulls are absent values; entries of a struct that are null are left out.
+
+    Raises BadData for a file that is none, TooLarge where it unpacks into more than ``most_unpacked``: a value that
+    repeats is stored once, so that few bytes may stand for many.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    source = Source(path, counts_lines=False)
+    raw = RawRows(path, counts_lines=False)
+    limit, unpacked = most_unpacked(path.stat().st_size), 0
     try:
         with pq.ParquetFile(path) as file:
             names = file.schema_arrow.names
+            raw.check_width(len(names))
             twice = [name for name, count in Counter(names).items() if count > 1]
             if twice:
                 raise BadData([f"{path}: {shown(name)}: two columns have this name" for name in twice])
-            source.columns = tuple(names)
+            raw.columns = tuple(names)
             maps = {f.name for f in file.schema_arrow if pa.types.is_map(f.type)}
-            for batch in file.iter_batches(batch_size=_PARQUET_BATCH):
+            groups = [file.metadata.row_group(n).total_byte_size for n in range(file.num_row_groups)]
+            if sum(groups) > limit or file.metadata.num_rows * _PARQUET_ROW > limit:
+                raise too_large_unpacked(path, limit)
+            rows = max(1, min(_PARQUET_BATCH, LARGEST_UNPACKED // max(*groups, 1)))  # all may have the largest value
+            for batch in file.iter_batches(batch_size=rows):
+                unpacked += batch.nbytes
+                if unpacked > limit:
+                    raise too_large_unpacked(path, limit)
                 for row in batch.to_pylist():
                     values = {n: _plain(dict(v) if n in maps and v is not None else v) for n, v in row.items()}
-                    source.rows.append((len(source.rows) + 1, values))
+                    raw.rows.append((len(raw.rows) + 1, values))
+    except MemoryError:
+        raise too_large_unpacked(path, limit) from None
     except (pa.ArrowException, OSError, ValueError) as error:
-        said = " ".join(str(error).split())
-        raise BadData([f"{path}: is not a Parquet file that can be read: {said[:160]}"]) from None
-    return source
+        reason = " ".join(str(error).split())
+        raise BadData([f"{path}: is not a Parquet file that can be read: {reason[:160]}"]) from None
+    return raw
 
 
 def _plain(value: Any) -> Any:

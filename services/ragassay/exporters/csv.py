@@ -7,6 +7,7 @@ import io
 import re
 
 from ragassay.documents import Report
+from ragassay.metrics.base import OPERATIONAL
 from ragassay.models import Result
 
 FIELDS = (
@@ -22,15 +23,13 @@ def export(report: Report) -> bytes:
     metrics = report.provenance.metrics
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*FIELDS, *metrics, "missing"])
+    writer.writerow([*FIELDS, *metrics, "missing", "suspicious"])
     for name, system in report.systems.items():
         for row in ("mean", "n"):
             figures = [getattr(system.metrics[metric], row) for metric in metrics]
-            means = {
-                f: getattr(getattr(system, f), row) for f in ("latency_ms", "input_tokens", "output_tokens", "cost_usd")
-            }
+            means = {f: getattr(getattr(system, f), row) for f in OPERATIONAL if f in FIELDS}
             cells = {"row": row, "system": name, **means}
-            writer.writerow([*(cell(cells.get(field)) for field in FIELDS), *map(cell, figures), ""])
+            writer.writerow([*(cell(cells.get(field)) for field in FIELDS), *map(cell, figures), "", ""])
     for system in report.systems.values():
         for result in system.results:
             writer.writerow(_query_row(result, metrics))
@@ -46,7 +45,9 @@ def _query_row(result: Result, metrics: tuple[str, ...]) -> list[str]:
         "evaluation_cost_usd": result.evaluation.cost_usd,
     }
     missing = "; ".join(f"{m}: {result.scores[m].reason}" for m in metrics if result.scores[m].value is None)
-    return [*(cell(cells[f]) for f in FIELDS), *(cell(result.scores[m].value) for m in metrics), cell(missing)]
+    marked = " ".join(result.verdict.suspicious) if result.verdict else ""
+    scores = (cell(result.scores[m].value) for m in metrics)
+    return [*(cell(cells[f]) for f in FIELDS), *scores, cell(missing), cell(marked)]
 
 
 def cell(value: object) -> str:

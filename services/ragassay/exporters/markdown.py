@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ragassay.documents import Report
-from ragassay.exporters.summary import missing, sections, stopped
-
-_ESCAPED = str.maketrans({c: f"\\{c}" for c in "\\`*_{}[]<>|#"})
+from ragassay.exporters.summary import interrupted, missing, sections, stopped, suspicious
+from ragassay.render import markdown_code, markdown_row, markdown_text
 
 
 def export(report: Report) -> bytes:
@@ -16,7 +13,7 @@ def export(report: Report) -> bytes:
     lines = [
         f"# Evaluation of {markdown_text(source.dataset.name)}",
         "",
-        f"Run `{run.id}`, {run.status}, {source.dataset.rows} queries, judge `{source.judge['name']}`.",
+        f"Run `{run.id}`, {run.status}, {source.dataset.rows} queries, judge {markdown_code(source.judge['name'])}.",
     ]
     if early := stopped(report):
         lines += ["", f"{markdown_text(early)[:1].upper()}{markdown_text(early)[1:]}."]
@@ -24,6 +21,8 @@ def export(report: Report) -> bytes:
         lines += ["", f"## {section.title}", "", markdown_row(["", *map(markdown_text, report.systems)])]
         lines += [markdown_row(["---"] * (len(report.systems) + 1))]
         lines += [markdown_row([label, *cells]) for label, cells in section.rows]
+    if lost := interrupted(report):
+        lines += ["", f"{lost[:1].upper()}{lost[1:]}."]
     gaps = list(missing(report))
     lines += [
         "",
@@ -31,6 +30,8 @@ def export(report: Report) -> bytes:
         "",
         *([f"- {markdown_text(gap)}" for gap in gaps] or ["Nothing: every row has every score."]),
     ]
+    if marked := list(suspicious(report)):
+        lines += ["", "## Suspicious", "", *(f"- {markdown_text(line)}" for line in marked)]
     lines += [
         "",
         "## Where the numbers come from",
@@ -41,13 +42,3 @@ def export(report: Report) -> bytes:
         f"- embeddings: {markdown_text(source.embeddings or 'none')}",
     ]
     return ("\n".join(lines) + "\n").encode()
-
-
-def markdown_row(cells: Sequence[str]) -> str:
-    """A row of a table."""
-    return f"| {' | '.join(cells)} |"
-
-
-def markdown_text(value: str) -> str:
-    """Text that Markdown shows as it is."""
-    return " ".join(value.split()).translate(_ESCAPED)

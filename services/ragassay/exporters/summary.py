@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from ragassay.documents import Aggregate, CostPerAccurate, Distribution, Report, SystemReport
 from ragassay.models import Usage
+from ragassay.render import interval, listed, number
 from ragassay.stats import Interval
 
 NOT_REPORTED = "not reported"
 PERCENTAGES = frozenset(("gate_efficiency",))
+_end = partial(number, digits=2)
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ def sections(report: Report) -> list[Section]:
     """Retrieval, answer quality, time, money, and what the evaluation took."""
     systems = list(report.systems.values())
     names = report.provenance.metrics
-    found = []
+    made = []
     for title, kinds in (
         ("Retrieval", {"retrieval"}),
         ("Answer quality", {"quality"}),
@@ -35,14 +38,13 @@ def sections(report: Report) -> list[Section]:
         rows = tuple(
             (name, tuple(aggregate(s.metrics[name], percent=name in PERCENTAGES) for s in systems)) for name in chosen
         )
-        found.append(Section(title, rows))
+        made.append(Section(title, rows))
     figures = tuple(_row(label, figure, systems) for label, figure in _SYSTEM)
     reported = tuple(row for row in figures if set(row[1]) != {NOT_REPORTED})
-    found.append(Section("Time and cost of the system", reported))
-    found.append(
-        Section("Spent on the evaluation", tuple(_row(label, figure, systems) for label, figure in _EVALUATION))
-    )
-    return [section for section in found if section.rows]
+    made.append(Section("Time and cost of the system", reported))
+    spent = tuple(_row(label, figure, systems) for label, figure in _EVALUATION)
+    made.append(Section("Spent on the evaluation", spent))
+    return [section for section in made if section.rows]
 
 
 def stopped(report: Report) -> str | None:
@@ -50,11 +52,20 @@ def stopped(report: Report) -> str | None:
     if report.stopped is None:
         rule = report.provenance.configuration.stop_when
         return None if rule is None else f"not stopped early: {rule} was not reached before the last chunk"
-    found, all_rows = report.stopped, report.stopped.rows + report.stopped.rows_left
+    early = report.stopped
     return (
-        f"stopped early, {found.reason}: {found.rows:,} of {all_rows:,} rows evaluated, "
-        f"{found.calls_saved:,} judge calls saved"
+        f"stopped early, {early.reason}: {early.rows:,} of {early.rows + early.rows_left:,} rows evaluated, "
+        f"{early.calls_saved:,} judge calls saved"
     )
+
+
+def interrupted(report: Report) -> str | None:
+    """How many calls no row counts, since a process died while it waited for them; None where there is none."""
+    calls = report.interrupted.uncertain_calls
+    if not calls:
+        return None
+    were = "call was" if calls == 1 else "calls were"
+    return f"interrupted: {calls} {were} in flight when a process was killed; they may have been billed"
 
 
 def missing(report: Report) -> Iterator[str]:
@@ -70,83 +81,81 @@ def missing(report: Report) -> Iterator[str]:
         if silent := [label for label, figure in _SYSTEM if figure(system) == NOT_REPORTED]:
             yield f"{name}: {NOT_REPORTED}: {', '.join(silent)}"
         by_reason: dict[tuple[str, int], list[str]] = {}
-        for metric, found in system.metrics.items():
-            for reason, count in found.reasons.items():
-                by_reason.setdefault((reason, count), []).append(metric + _range(found))
+        for metric, mean in system.metrics.items():
+            for reason, count in mean.reasons.items():
+                by_reason.setdefault((reason, count), []).append(metric + _range(mean))
         for (reason, count), metrics in by_reason.items():
             yield f"{name}: {', '.join(metrics)}: {count} of {system.queries} without a score ({reason})"
 
 
-def _range(found: Aggregate) -> str:
+def suspicious(report: Report) -> Iterator[str]:
+    """A line for each system some of whose rows the judge's verdict marks as suspicious, with their labels."""
+    for name, system in report.systems.items():
+        marked = [row for row in system.results if row.verdict and row.verdict.suspicious]
+        if marked:
+            rows = listed(f"{row.query_id} ({listed(row.verdict.suspicious)})" for row in marked if row.verdict)
+            what = "hold text that addresses the judge or forges its form, or support that no context shows"
+            yield f"{name}: {len(marked)} of {system.queries} rows {what}: {rows}"
+
+
+def _range(mean: Aggregate) -> str:
     """What the mean would be if all that is missing were the worst, or the best."""
-    return f" (mean {found.bounds.worst:.3f} to {found.bounds.best:.3f})" if found.bounds and found.n else ""
+    return f" (mean {mean.bounds.worst:.3f} to {mean.bounds.best:.3f})" if mean.bounds and mean.n else ""
 
 
-def aggregate(found: Aggregate, *, percent: bool = False) -> str:
+def aggregate(metric: Aggregate, *, percent: bool = False) -> str:
     """``0.742 [0.65, 0.83] n=28/30``: mean, interval, and how many of the rows were scored. ``percent``: ``74.2%``."""
-    rows = found.n + found.missing
-    if found.mean is None:
-        return f"not scored n=0/{rows}"
-    if percent and found.interval.low is not None and found.interval.high is not None:
-        bounds = f"[{found.interval.low:.0%}, {found.interval.high:.0%}]"
-        return f"{found.mean:.1%} {bounds} {_count(found.n, found.missing)}"
-    return f"{_number(found.mean)} {interval(found.interval)} {_count(found.n, found.missing)}"
+    if metric.mean is None:
+        return f"not scored n=0/{metric.n + metric.missing}"
+    mean = f"{metric.mean:.1%}" if percent else number(metric.mean)
+    bounds = _bounds(metric.interval, "{:.0%}".format) if percent else _bounds(metric.interval)
+    return f"{mean} {bounds} {_count(metric.n, metric.missing)}"
 
 
-def interval(found: Interval) -> str:
-    """``[low, high]``; an infinite bound is ``unbounded``."""
-    if found.low is None:
-        return "[no interval]"
-    high = "unbounded" if found.unbounded or found.high is None else _number(found.high, 2)
-    return f"[{_number(found.low, 2)}, {high}]"
-
-
-def cost_per_accurate(found: CostPerAccurate) -> str:
+def cost_per_accurate(cost: CostPerAccurate) -> str:
     """USD per accurate answer with its interval, or why there is none."""
-    if found.value is None:
-        return f"undefined: {found.reason}"
-    return f"{_number(found.value)} {interval(found.interval)} {_count(found.n, found.missing)}"
+    if cost.value is None:
+        return f"undefined: {cost.reason}"
+    return f"{number(cost.value)} {_bounds(cost.interval)} {_count(cost.n, cost.missing)}"
 
 
 def _count(n: int, missing: int) -> str:
     return f"n={n}/{n + missing}" if missing else f"n={n}"
 
 
-def _number(value: float, digits: int = 3) -> str:
-    return f"{value:.{digits}f}" if abs(value) >= 0.01 or value == 0 else f"{value:.{digits}g}"
+def _bounds(ends: Interval, write: Callable[[float], str] = _end) -> str:
+    return "[no interval]" if ends.low is None else interval(ends, write, "[{}, {}]")
 
 
 def _row(label: str, figure: Callable[[SystemReport], str], systems: list[SystemReport]) -> tuple[str, tuple[str, ...]]:
     return label, tuple(figure(system) for system in systems)
 
 
-def _latency(found: Distribution) -> str:
-    if found.p50 is None or found.p95 is None or found.p99 is None:
+def _latency(spread: Distribution) -> str:
+    if spread.p50 is None or spread.p95 is None or spread.p99 is None:
         return NOT_REPORTED
-    digits = 0 if found.p50 >= 10 else 1
-    figures = " / ".join(f"{value:.{digits}f}" for value in (found.p50, found.p95, found.p99))
-    return f"{figures} ms {_count(found.n, found.missing)}"
+    digits = 0 if spread.p50 >= 10 else 1
+    figures = " / ".join(f"{value:.{digits}f}" for value in (spread.p50, spread.p95, spread.p99))
+    return f"{figures} ms {_count(spread.n, spread.missing)}"
 
 
-def _tokens(found: Distribution) -> str:
-    if found.mean is None or found.total is None:
+def _tokens(spread: Distribution) -> str:
+    if spread.mean is None or spread.total is None:
         return NOT_REPORTED
-    return f"{found.total:,.0f} ({found.mean:,.0f} a query) {_count(found.n, found.missing)}"
+    return f"{spread.total:,.0f} ({spread.mean:,.0f} a query) {_count(spread.n, spread.missing)}"
 
 
-def _money(found: Distribution) -> str:
-    if found.mean is None or found.total is None:
+def _money(spread: Distribution) -> str:
+    if spread.mean is None or spread.total is None:
         return NOT_REPORTED
-    return f"{_number(found.total)} ({_number(found.mean)} a query) {_count(found.n, found.missing)}"
+    return f"{number(spread.total)} ({number(spread.mean)} a query) {_count(spread.n, spread.missing)}"
 
 
 def _usage(used: Usage) -> str:
     if not (used.calls or used.cache_hits or used.retries or used.uncertain_calls):
         return "nothing"
-    tokens, cost = (
-        used.input_tokens + used.output_tokens,
-        "unknown" if used.cost_usd is None else _number(used.cost_usd),
-    )
+    tokens = used.input_tokens + used.output_tokens
+    cost = "unknown" if used.cost_usd is None else number(used.cost_usd)
     parts = [f"{used.calls} calls", f"{tokens:,} tokens", f"{cost} USD"]
     parts += [f"{used.cache_hits} from cache"] * bool(used.cache_hits)
     parts += [f"{used.uncertain_calls} perhaps paid"] * bool(used.uncertain_calls)

@@ -1,7 +1,7 @@
 """Gates: thresholds that a report has to clear, alone or against a baseline. Pure: reports in, results out."""
 
-from ragassay.gates.check import Cause, GateReport, GateResult, about_a_drop, check
-from ragassay.gates.comparison import TestName
-from ragassay.gates.rule import Condition, Gate, GateList
+from ragassay.gates.check import GateReport, GateResult, about_a_drop, check
+from ragassay.gates.drops import TestName
+from ragassay.gates.rules import ConditionName, Gate, GateList
 
-__all__ = ["Cause", "Condition", "Gate", "GateList", "GateReport", "GateResult", "TestName", "about_a_drop", "check"]
+__all__ = ["ConditionName", "Gate", "GateList", "GateReport", "GateResult", "TestName", "about_a_drop", "check"]

@@ -1,4 +1,4 @@
-"""Report [x baseline] -> what each gate says. A gate passes only on rows that were scored."""
+"""Report [x baseline] -> the result of each gate. A gate passes only on rows that were scored."""
 
 from __future__ import annotations
 
@@ -6,34 +6,35 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from ragassay.compare.comparison import cautions
+from ragassay.compare.figures import Figure, FigureValue
 from ragassay.documents import Report
 from ragassay.errors import BadSettings, NothingToEvaluate
-from ragassay.gates.comparison import Comparison, TestName, compare, too_few
-from ragassay.gates.figures import Figure, Measured
-from ragassay.gates.rule import DROPS, Condition, Gate
-from ragassay.gates.scope import Baseline, Scope, scopes
-from ragassay.gates.wording import name_of, number
-from ragassay.models import Noun
+from ragassay.gates.drops import Baseline, Drop, Scope, TestName, measure_drop, scopes
+from ragassay.gates.rules import DROPS, ConditionName, Gate, name_of
+from ragassay.models import FrozenModel
+from ragassay.render import number
 from ragassay.stats import Correction, Interval, correct
 
-Cause = Literal["met", "threshold", "coverage", "missing", "baseline", "undecided"]
+GateCause = Literal["met", "threshold", "coverage", "missing", "baseline", "undecided"]
 ROUNDING = 1e-9  # 0.80 - 0.78 is a little above 0.02 in binary
 
 
-class GateResult(Noun):
-    """What one threshold says about one system or slice.
+class GateResult(FrozenModel):
+    """One threshold, held against one system or slice.
 
-    ``value`` is the figure now; for a drop, on the ``n`` queries that are scored in both runs, with ``baseline`` and
-    ``drop`` beside it (positive is worse). ``coverage`` is the share of the rows (for a drop: of the baseline's) that
-    were scored. ``cause`` says why a gate was missed: the ``threshold``; too little ``coverage``; a figure, system or
-    slice that is ``missing``; nothing to compare with in the ``baseline``; or too few rows to decide (``undecided``).
+    ``value`` is the figure now; for a drop, on the ``n`` queries that are scored in both runs, with ``baseline``,
+    ``drop`` (positive is worse) and the ``interval`` of the drop beside it. ``coverage`` is the share of the rows (for
+    a drop: of the baseline's) that were scored. ``cause`` says why a gate was missed: the ``threshold``; too little
+    ``coverage``; a figure, system or slice that is ``missing``; nothing to compare with in the ``baseline``; or too few
+    rows to decide (``undecided``).
     """
 
     name: str
     metric: str
     system: str
     slice: str | None
-    condition: Condition
+    condition: ConditionName
     threshold: float | None
     value: float | None
     n: int
@@ -45,12 +46,15 @@ class GateResult(Noun):
     drop: float | None = None
     p: float | None = None
     passed: bool
-    cause: Cause
+    cause: GateCause
     reason: str
 
 
-class GateReport(Noun):
-    """All gates of a run. ``passed`` only where each of them did; ``p`` are corrected by ``correction``."""
+class GateReport(FrozenModel):
+    """All gates of a run. ``passed`` only where each of them did; ``p`` are corrected by ``correction``.
+
+    ``cautions`` are what was not the same when the baseline was evaluated, such as the judge.
+    """
 
     schema_version: Literal[1] = 1
     kind: Literal["gates"] = "gates"
@@ -61,6 +65,7 @@ class GateReport(Noun):
     alpha: float
     test: TestName
     correction: Correction
+    cautions: tuple[str, ...] = ()
     results: tuple[GateResult, ...]
 
     @property
@@ -83,8 +88,8 @@ class _Terms:
 class _Case:
     gate: Gate
     scope: Scope
-    measured: Measured
-    comparison: Comparison | None
+    figure: FigureValue
+    drop: Drop | None
 
 
 def about_a_drop(gates: Sequence[Gate]) -> str | None:
@@ -112,22 +117,23 @@ def check(
     if not gates:
         raise BadSettings("there is no gate to check", hint="add 'gates:' to the configuration")
     if not report.systems:
-        raise NothingToEvaluate(f"run {report.run.id} has no system to hold against the gates")
+        raise NothingToEvaluate(f"run {report.run.id} has no system to check")
     if baseline is None and (missed := about_a_drop(gates)):
         raise BadSettings(missed, hint="give --baseline RUN or FILE")
     earlier = None if baseline is None else Baseline(baseline, baseline_system)
     spec = report.provenance.configuration
+    seed = (baseline or report).provenance.configuration.seed  # a comparison draws with its baseline's too
     cases = [
         _Case(
             gate,
             scope,
             Figure.parse(gate.metric).measure(scope.rows, spec),
-            compare(gate, scope, spec, alpha=alpha, test=test) if gate.needs_baseline else None,
+            measure_drop(gate, scope, spec, alpha=alpha, test=test, seed=seed) if gate.needs_baseline else None,
         )
         for gate in gates
         for scope in scopes(gate, report, earlier)
     ]
-    raw = [case.comparison.p if case.comparison and case.gate.significant else None for case in cases]
+    raw = [case.drop.p if case.drop else None for case in cases]
     adjusted = correct(raw, correction)
     tests = 1 if correction == "none" else max(1, sum(p is not None for p in raw))
     terms = _Terms(alpha, test, tests, _incomplete(report))
@@ -144,6 +150,7 @@ def check(
         alpha=alpha,
         test=test,
         correction=correction,
+        cautions=cautions(baseline.provenance, report.provenance) if baseline else (),
         results=results,
     )
 
@@ -157,11 +164,11 @@ def _incomplete(report: Report) -> str | None:
     return "the run is incomplete" if report.run.status != "finished" else None
 
 
-def _result(case: _Case, condition: Condition, p: float | None, terms: _Terms) -> GateResult:
-    gate, scope, compared = case.gate, case.scope, case.comparison if condition in DROPS else None
+def _result(case: _Case, condition: ConditionName, p: float | None, terms: _Terms) -> GateResult:
+    gate, scope, drop = case.gate, case.scope, case.drop if condition in DROPS else None
     cause, reason = _judge(case, condition, p, terms)
     name = name_of(gate, condition, scope.system, scope.slice)
-    counted: Comparison | Measured = compared or case.measured
+    counted: Drop | FigureValue = drop or case.figure
     return GateResult(
         name=name,
         metric=gate.metric,
@@ -169,93 +176,107 @@ def _result(case: _Case, condition: Condition, p: float | None, terms: _Terms) -
         slice=scope.slice,
         condition=condition,
         threshold=None if condition == "significant" else getattr(gate, condition),
-        value=compared.now if compared else case.measured.value,
+        value=drop.now if drop else case.figure.value,
         n=counted.n,
         rows=counted.rows,
         coverage=counted.coverage,
         floor=gate.coverage,
         interval=counted.interval,
-        baseline=compared.before if compared else None,
-        drop=compared.drop if compared else None,
-        p=p if compared else None,
+        baseline=drop.before if drop else None,
+        drop=drop.drop if drop else None,
+        p=p if drop else None,
         passed=cause == "met",
         cause=cause,
         reason=reason,
     )
 
 
-def _judge(case: _Case, condition: Condition, p: float | None, terms: _Terms) -> tuple[Cause, str]:
+def _judge(case: _Case, condition: ConditionName, p: float | None, terms: _Terms) -> tuple[GateCause, str]:
     """Whether the condition is met, and a sentence about it."""
-    measured, gate = case.measured, case.gate
+    now, gate = case.figure, case.gate
     if terms.incomplete:
         return "coverage", terms.incomplete
-    if measured.value is None:
-        return "missing", f"{gate.metric} has no value: {measured.reason}"
-    if measured.coverage < gate.coverage:
-        return "coverage", _thin(gate, measured.n, measured.rows, "rows have a score")
-    if condition in DROPS and case.comparison is not None:
-        return _judge_drop(gate, case.comparison, condition, p, terms)
+    if now.value is None:
+        return "missing", f"{gate.metric} has no value: {now.reason}"
+    if now.coverage < gate.coverage:
+        return "coverage", _thin(gate, now.n, now.rows, "rows have a score")
+    if condition in DROPS and case.drop is not None:
+        return _judge_drop(gate, case.drop, condition, p, terms)
     bound = getattr(gate, condition)
-    value, what = measured.value, f"{gate.metric} is {{}}"
+    value, what = now.value, f"{gate.metric} is {{}}"
     if gate.on == "interval":
-        end = _end(measured.interval, "low" if condition == "min" else "high")
+        end = _end(now.interval, "low" if condition == "min" else "high")
         if end is None:
-            why = (
-                "it has no upper end" if measured.interval and measured.interval.unbounded else _why(measured.interval)
-            )
+            why = "it has no upper end" if now.interval and now.interval.unbounded else _why(now.interval)
             return "undecided", f"{gate.metric} has no interval to judge by: {why}"
         value, what = end, f"the {'lower' if condition == 'min' else 'upper'} bound of {gate.metric} is {{}}"
     met = value >= bound - _slack(bound) if condition == "min" else value <= bound + _slack(bound)
     sign = ">=" if condition == "min" else "<="
-    said = f"{what.format(number(value, bound))}, {'' if met else 'not '}{sign} {number(bound, value)} (n={measured.n})"
-    return ("met" if met else "threshold"), said
+    shown, limit = number(value, beside=bound), number(bound, beside=value)
+    reason = f"{what.format(shown)}, {'' if met else 'not '}{sign} {limit} (n={now.n})"
+    return ("met" if met else "threshold"), reason
 
 
 def _judge_drop(
-    gate: Gate, compared: Comparison, condition: Condition, p: float | None, terms: _Terms
-) -> tuple[Cause, str]:
-    if compared.coverage < gate.coverage and compared.n:
-        return "coverage", _thin(gate, compared.n, compared.rows, "queries of the baseline are scored in both runs")
-    if compared.drop is None or compared.before is None or compared.now is None:
-        return "baseline", f"{gate.metric} can't be compared: {compared.reason}"
-    drop, bound = compared.drop, _allowed(gate, compared, condition)
+    gate: Gate, drop: Drop, condition: ConditionName, p: float | None, terms: _Terms
+) -> tuple[GateCause, str]:
+    if drop.coverage < gate.coverage and drop.n:
+        return "coverage", _thin(gate, drop.n, drop.rows, "queries of the baseline are scored in both runs")
+    if drop.drop is None or drop.before is None or drop.now is None:
+        return "baseline", f"{gate.metric} can't be compared: {drop.reason}"
+    size, bound = drop.drop, _allowed(gate, drop.before, condition)
     if gate.on == "interval":
-        end = _end(compared.interval, "high")
+        end = _end(drop.interval, "high")
         if end is None:
-            return "undecided", f"the drop of {gate.metric} has no interval to judge by: {_why(compared.interval)}"
-        drop = end
-    within = drop <= bound + _slack(bound)
-    said = (
-        f"{gate.metric} went from {number(compared.before, compared.now)} to {number(compared.now, compared.before)} "
-        f"(n={compared.n}): {'worst case ' if gate.on == 'interval' else ''}"
-    )
-    if drop > 0:
-        said += f"worse by {number(drop, bound)}"
-        said += "" if condition == "significant" else f", {'' if within else 'not '}within {number(bound, drop)}"
+            return "undecided", f"the drop of {gate.metric} has no interval to judge by: {_why(drop.interval)}"
+        size = end
+    within = size <= bound + _slack(bound)
+    before, now = number(drop.before, beside=drop.now), number(drop.now, beside=drop.before)
+    reason = f"{gate.metric} went from {before} to {now} (n={drop.n}): {'worst case ' if gate.on == 'interval' else ''}"
+    if size > 0:
+        reason += f"worse by {number(size, beside=bound)}"
+        limit = number(bound, beside=size)
+        reason += "" if condition == "significant" else f", {'' if within else 'not '}within {limit}"
     else:
-        said += f"better by {number(-drop)}" if drop < 0 else "unchanged"
+        reason += f"better by {number(-size)}" if size < 0 else "unchanged"
     if within or not gate.significant:
-        return ("met" if within else "threshold"), said
+        return ("met" if within else "threshold"), reason
     if p is not None and p <= terms.alpha:
-        return "threshold", f"{said}; significant (p={p:.3g}, alpha {terms.alpha:g})"
-    if terms.test != "t" and too_few(compared.n, terms.tests, terms.alpha):
-        return "undecided", f"{said}; {compared.n} queries are too few to find a drop at alpha {terms.alpha:g}"
+        why = f"significant (p={p:.3g}, alpha {terms.alpha:g})"
+        return "threshold", f"{reason}; {why}{_contradiction(drop.interval, terms, significant=True)}"
+    if terms.test != "t" and _too_few(drop.n, terms.tests, terms.alpha):
+        return "undecided", f"{reason}; {drop.n} queries are too few to find a drop at alpha {terms.alpha:g}"
     if p is None:
-        return "undecided", f"{said}; the test gives no p value, so nothing clears it"
-    return "met", f"{said}; not significant (p={p:.3g}, alpha {terms.alpha:g})"
+        return "undecided", f"{reason}; the test gives no p value, so nothing clears it"
+    why = f"not significant (p={p:.3g}, alpha {terms.alpha:g})"
+    return "met", f"{reason}; {why}{_contradiction(drop.interval, terms, significant=False)}"
 
 
-def _allowed(gate: Gate, compared: Comparison, condition: Condition) -> float:
+def _contradiction(interval: Interval | None, terms: _Terms, *, significant: bool) -> str:
+    """A clause for an interval that leaves out 0 although the test finds nothing, or holds 0 although it does."""
+    if interval is None or interval.low is None or interval.contains(0.0) is not significant:
+        return ""
+    zero = "holds 0" if significant else "leaves out 0"
+    corrected = f", but is not corrected for {terms.tests} tests as p is" if terms.tests > 1 and not significant else ""
+    return f"; the {100 * interval.level:.3g} % interval of the drop, {interval}, {zero}{corrected}: the test decides"
+
+
+def _too_few(n: int, tests: int, alpha: float) -> bool:
+    """Could no drop on ``n`` queries be found, even one on every query? The least p of n signs is 2 / 2**n."""
+    return n < 60 and 2.0 ** (1 - n) * tests > alpha
+
+
+def _allowed(gate: Gate, before: float, condition: ConditionName) -> float:
     if condition == "max_drop" and gate.max_drop is not None:
         return gate.max_drop
-    if condition == "relative_drop" and gate.relative_drop is not None and compared.before is not None:
-        return gate.relative_drop * abs(compared.before)
+    if condition == "relative_drop" and gate.relative_drop is not None:
+        return gate.relative_drop * abs(before)
     return 0.0
 
 
 def _thin(gate: Gate, n: int, rows: int, what: str) -> str:
     return (
-        f"{gate.metric}: {n} of {rows} {what} ({n / rows if rows else 0.0:.1%}), the gate asks for {gate.coverage:.1%}"
+        f"{gate.metric}: {n} of {rows} {what} ({n / rows if rows else 0.0:.1%}), the gate requires {gate.coverage:.1%}"
     )
 
 

@@ -1,34 +1,27 @@
 """A language model as the judge: one call per sample about all its units, and one more for what it left out.
 
 What goes wrong with one sample is a reason in its judgement. Errors that every sample would meet are raised: no or a
-wrong key, an unknown model, a budget that is reached; and the last error when so many calls in a row failed that
-nobody seems to be there. What was answered until then is settled, and not paid again when the run is resumed.
+wrong key, an unknown model, a budget that is reached, a provider that is down. Replies until then are settled, and not
+paid again when the run is resumed.
 """
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal, TypeVar
 
-import orjson
-
-from ragassay.errors import BadInput, BadSettings, Unavailable
-from ragassay.judges.replies import SCHEMA, Reading, find_object, merge, read
-from ragassay.judges.sheet import Sheet, draw_up
-from ragassay.judges.suspicion import suspicious
-from ragassay.judges.verdict import Claims, Units, settle, units
-from ragassay.llm import Completes
+from ragassay.errors import BadInput, BadSettings, ProviderDown, Unavailable, reason_from
+from ragassay.judges.prompt import SamplePrompt, render_prompt, suspicious
+from ragassay.judges.reply import SCHEMA, ParsedReply, find_object, merge, parse_reply
+from ragassay.judges.verdict import RawVerdict, Units, check_verdict, number_units
+from ragassay.llm import ChatModel, together
 from ragassay.models import FactVerdict, Judgement, Sample, Usage, Verdict
 from ragassay.prompts import load
-from ragassay.seams import Call, Ledger, Reply
+from ragassay.protocols import Call, Ledger, Purpose, Reply, digest
 
-FAILED_IN_A_ROW = 20
 _TOKENS_AT_LEAST, _TOKENS_PER_UNIT = 600, 90
-_SCHEMA_NAME = "verdict"
 _UNREADABLE = "the judge's reply could not be read as a verdict, twice"
 _WHY_NOT = {
     "length": "the judge's reply was cut off at {limit} tokens",
@@ -36,7 +29,6 @@ _WHY_NOT = {
 }
 
 T = TypeVar("T")
-Purpose = Literal["judge", "repair"]
 
 
 class LLMJudge:
@@ -46,14 +38,13 @@ class LLMJudge:
     support, relevance and refusal. ``max_tokens`` limits a reply; by default it grows with the number of units.
     """
 
-    def __init__(self, llm: Completes, *, passes: Literal[1, 2] = 1, max_tokens: int | None = None) -> None:
+    def __init__(self, llm: ChatModel, *, passes: Literal[1, 2] = 1, max_tokens: int | None = None) -> None:
         if passes not in (1, 2):
             raise BadSettings(f"passes must be 1 or 2, not {passes}")
         if max_tokens is not None and max_tokens < 1:
             raise BadSettings(f"max_tokens must be above zero, not {max_tokens}")
         self._llm, self._passes, self._max_tokens = llm, passes, max_tokens
         self._prompt, self._repair, self._again = (load(f"judge/{name}") for name in ("verdict", "repair", "again"))
-        self._failed_in_a_row = 0
 
     @property
     def name(self) -> str:
@@ -67,7 +58,7 @@ class LLMJudge:
             "judge": "llm",
             **self._llm.settings,
             "prompts": {prompt.name: prompt.version for prompt in (self._prompt, self._repair, self._again)},
-            "schema": _digest(SCHEMA)[:12],
+            "schema": digest(SCHEMA)[:12],
             "passes": self._passes,
             "max_tokens": self._max_tokens,
         }
@@ -75,99 +66,98 @@ class LLMJudge:
     async def judge(self, samples: Sequence[Sample], ledger: Ledger) -> list[Judgement]:
         """One judgement for each sample, in order.
 
-        Raises BudgetReached, BadSettings (key, model) and, after 20 failed calls in a row, what the last one met.
-        Calls that are in flight by then are waited for, since they are paid.
+        Raises BudgetReached, BadSettings (key, model) and ProviderDown. Calls that are in flight by then are waited
+        for, since they are paid.
         """
-        return await _all(*(self._one(sample, ledger) for sample in samples))
+        return await together([self._one(sample, ledger) for sample in samples])
 
     async def _one(self, sample: Sample, ledger: Ledger) -> Judgement:
-        asked, tab = units(sample), _Tab(ledger)
+        units, booked = number_units(sample), _SampleLedger(ledger)
         if sample.response is None:
             return Judgement(reason="the system gave no response")
-        if not asked.answer and not (asked.facts and asked.contexts):
-            return Judgement(verdict=settle(_of_an_empty_answer(asked), asked, self.name))
+        if not units.answer and not (units.facts and units.contexts):
+            return Judgement(verdict=check_verdict(_empty_answer(units), units, self.name))
         try:
-            verdict = await self._verdict(sample, asked, tab)
-        except BadSettings:
+            verdict = await self._verdict(sample, units, booked)
+        except (BadSettings, ProviderDown):
             raise
         except (BadInput, Unavailable) as error:
-            self._failed_in_a_row += 1
-            if self._failed_in_a_row >= FAILED_IN_A_ROW:
-                raise
-            return Judgement(reason=f"the judge failed: {error}", usage=tab.usage, waste=tab.waste)
-        except _NoVerdict as nothing:
-            return Judgement(reason=str(nothing), usage=tab.usage, waste=tab.waste)
-        self._failed_in_a_row = 0
-        return Judgement(verdict=verdict, usage=tab.usage, waste=tab.waste)
+            return Judgement(reason=reason_from(f"the judge failed: {error}"), usage=booked.usage, waste=booked.waste)
+        except _NoVerdict as error:
+            return Judgement(reason=str(error), usage=booked.usage, waste=booked.waste)
+        return Judgement(verdict=verdict, usage=booked.usage, waste=booked.waste)
 
-    async def _verdict(self, sample: Sample, asked: Units, tab: _Tab) -> Verdict:
-        sheet = draw_up(sample, asked, self._prompt.version)
-        if self._passes == 2 and asked.answer and asked.has_truth:
-            blind = replace(asked, facts={}, has_truth=False)
-            without, informed = await _all(
-                self._reading(sample, blind, draw_up(sample, blind, self._prompt.version), tab),
-                self._reading(sample, asked, sheet, tab),
+    async def _verdict(self, sample: Sample, units: Units, ledger: _SampleLedger) -> Verdict:
+        prompt = render_prompt(sample, units, self._prompt.version)
+        if self._passes == 2 and units.answer and units.has_truth:
+            blind = replace(units, facts={}, has_truth=False)
+            without_truth, with_truth = await together(
+                [
+                    self._ask(sample, blind, render_prompt(sample, blind, self._prompt.version), ledger),
+                    self._ask(sample, units, prompt, ledger),
+                ]
             )
-            claims = _joined(without.claims, informed.claims)
+            raw = _combined(without_truth.raw, with_truth.raw)
         else:
-            claims = (await self._reading(sample, asked, sheet, tab)).claims
-        verdict = settle(claims, asked, self.name)
-        return verdict.model_copy(update={"suspicious": suspicious(verdict, asked, sheet.deceiving)})
+            raw = (await self._ask(sample, units, prompt, ledger)).raw
+        verdict = check_verdict(raw, units, self.name)
+        return verdict.model_copy(update={"suspicious": suspicious(verdict, units, prompt.texts)})
 
-    async def _reading(self, sample: Sample, asked: Units, sheet: Sheet, tab: _Tab) -> Reading:
-        """What the model says of the units: the first reply, and one more call for what that one left out."""
-        limit = self._max_tokens or _TOKENS_AT_LEAST + _TOKENS_PER_UNIT * len(asked.asked)
-        reading = read(await self._object(sample, sheet, limit, tab), asked)
-        silent = asked.answer and None in (reading.claims.relevance, reading.claims.refusal)
-        if not reading.missing and not silent:
-            return reading
-        wanted = self._repair.render(labels=", ".join(reading.missing) or "none")
+    async def _ask(self, sample: Sample, units: Units, prompt: SamplePrompt, ledger: _SampleLedger) -> ParsedReply:
+        """The model's verdict on the units: the first reply, and one more call for what that one left out."""
+        limit = self._max_tokens or _TOKENS_AT_LEAST + _TOKENS_PER_UNIT * len(units.ids)
+        first = parse_reply(await self._object(sample, prompt, limit, ledger), units)
+        is_complete = not units.answer or None not in (first.raw.relevance, first.raw.refusal)
+        if not first.missing and is_complete:
+            return first
+        wanted = self._repair.render(labels=", ".join(first.missing) or "none")
         try:
-            reply = await self._call(sample, f"{sheet.text}\n{wanted}", limit, "repair", tab)
-        except BadSettings:
+            reply = await self._call(sample, f"{prompt.text}\n{wanted}", limit, "repair", ledger)
+        except (BadSettings, ProviderDown):
             raise
         except (BadInput, Unavailable):
-            return reading  # what was said in the first place still holds
-        found = tab.book(reply, find_object(reply.text, sheet.text))
-        return reading if found is None else merge(reading, read(found, asked))
+            return first
+        value = ledger.book(reply, find_object(reply.text, prompt.text))
+        return first if value is None else merge(first, parse_reply(value, units))
 
-    async def _object(self, sample: Sample, sheet: Sheet, limit: int, tab: _Tab) -> Mapping[str, Any]:
+    async def _object(
+        self, sample: Sample, prompt: SamplePrompt, limit: int, ledger: _SampleLedger
+    ) -> Mapping[str, Any]:
         """The reply's JSON object; after one more try where the first was cut off or could not be read."""
-        reply = await self._call(sample, sheet.text, limit, "judge", tab)
-        found = tab.book(reply, find_object(reply.text, sheet.text))
-        if found is None and reply.finish_reason != "content_filter":
+        reply = await self._call(sample, prompt.text, limit, "judge", ledger)
+        value = ledger.book(reply, find_object(reply.text, prompt.text))
+        if value is None and reply.finish_reason != "content_filter":
             cut = reply.finish_reason == "length"
-            text, limit = (sheet.text, 2 * limit) if cut else (f"{sheet.text}\n{self._again.text}", limit)
-            reply = await self._call(sample, text, limit, "judge", tab)
-            found = tab.book(reply, find_object(reply.text, sheet.text))
-        if found is None:
+            text, limit = (prompt.text, 2 * limit) if cut else (f"{prompt.text}\n{self._again.text}", limit)
+            reply = await self._call(sample, text, limit, "judge", ledger)
+            value = ledger.book(reply, find_object(reply.text, prompt.text))
+        if value is None:
             raise _NoVerdict(_WHY_NOT.get(reply.finish_reason, _UNREADABLE).format(limit=limit))
-        return found
+        return value
 
-    async def _call(self, sample: Sample, text: str, limit: int, purpose: Purpose, tab: _Tab) -> Reply:
+    async def _call(self, sample: Sample, text: str, limit: int, purpose: Purpose, ledger: _SampleLedger) -> Reply:
         messages = [{"role": "system", "content": self._prompt.text}, {"role": "user", "content": text}]
-        content = _digest([self._stamp, messages, limit])
         return await self._llm.complete(
             messages,
             schema=SCHEMA,
-            schema_name=_SCHEMA_NAME,
+            schema_name="verdict",
             max_tokens=limit,
-            call=Call(id=_digest([sample.query_id, purpose, content]), content=content, purpose=purpose),
-            ledger=tab,
+            call=Call.about(sample.query_id, purpose, [self._stamp, messages, limit]),
+            ledger=ledger,
         )
 
     @cached_property
     def _stamp(self) -> list[object]:
         """What determines a reply beside its messages. The prompt's version stands for text and front matter."""
-        return [dict(self._llm.settings), self._prompt.version, _digest(SCHEMA)]
+        return [dict(self._llm.settings), self._prompt.version, digest(SCHEMA)]
 
 
 class _NoVerdict(Exception):
     """The model answered, but not with a verdict."""
 
 
-class _Tab:
-    """The ledger, and beside it what one sample's calls spent: on what was used, and for nothing."""
+class _SampleLedger:
+    """A ledger that also adds up what one sample's calls spent: on replies that were used, and on others."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -182,11 +172,11 @@ class _Tab:
     def waste(self) -> Usage:
         return Usage.total(self._wasted)
 
-    def book(self, reply: Reply, found: T) -> T:
-        """Book a reply as used, or as wasted where nothing was found in it."""
-        (self._wasted if found is None else self._used).append(reply.usage)
+    def book(self, reply: Reply, value: T) -> T:
+        """Count a reply as used, or as wasted where ``value``, read from it, is None. Gives ``value`` back."""
+        (self._wasted if value is None else self._used).append(reply.usage)
         self._wasted.append(reply.waste)
-        return found
+        return value
 
     async def reserve(self, call: Call, estimate: Usage) -> Reply | None:
         return await self._ledger.reserve(call, estimate)
@@ -194,38 +184,25 @@ class _Tab:
     async def settle(self, call: Call, reply: Reply) -> None:
         await self._ledger.settle(call, reply)
 
-    async def release(self, call: Call, spent: Usage) -> None:
+    async def release(self, call: Call, spent: Usage, *, answered: bool = False) -> None:
         self._wasted.append(spent)
-        await self._ledger.release(call, spent)
+        await self._ledger.release(call, spent, answered=answered)
 
 
-def _of_an_empty_answer(asked: Units) -> Claims:
+def _empty_answer(units: Units) -> RawVerdict:
     """Nothing has to be asked about an answer without a sentence where there is no context to search either."""
     why = "the answer is empty"
-    facts = {label: FactVerdict(id=label, text=text, covered="no", why=why) for label, text in asked.facts.items()}
-    return Claims(facts=facts, relevance="none", refusal=False, why=why)
+    facts = {label: FactVerdict(id=label, text=text, covered="no", why=why) for label, text in units.facts.items()}
+    return RawVerdict(facts=facts, relevance="none", refusal=False, why=why)
 
 
-def _joined(blind: Claims, informed: Claims) -> Claims:
-    """Support, relevance and refusal as said without the ground truth, the rest as said with it."""
-    sentences = dict(blind.sentences)
-    for label, said in informed.sentences.items():
-        mine = sentences.get(label)
-        if mine is None:
-            sentences[label] = said.model_copy(update={"support": None, "evidence": ()})
+def _combined(without_truth: RawVerdict, with_truth: RawVerdict) -> RawVerdict:
+    """Support, relevance and refusal as judged without the ground truth, the rest as judged with it."""
+    sentences = dict(without_truth.sentences)
+    for label, informed in with_truth.sentences.items():
+        blind = sentences.get(label)
+        if blind is None:
+            sentences[label] = informed.model_copy(update={"support": None, "evidence": ()})
         else:
-            sentences[label] = mine.model_copy(update={"truth": said.truth, "why": mine.why or said.why})
-    return replace(blind, sentences=sentences, facts=informed.facts)
-
-
-async def _all(*work: Coroutine[Any, Any, T]) -> list[T]:
-    """All results, in order; where some failed, the first error, once the others have ended."""
-    outcomes = await asyncio.gather(*work, return_exceptions=True)
-    for outcome in outcomes:
-        if isinstance(outcome, BaseException):
-            raise outcome
-    return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
-
-
-def _digest(value: object) -> str:
-    return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()
+            sentences[label] = blind.model_copy(update={"truth": informed.truth, "why": blind.why or informed.why})
+    return replace(without_truth, sentences=sentences, facts=with_truth.facts)

@@ -1,30 +1,59 @@
 """The local judge: no key, no network, deterministic. It fills the same form as a language model, by overlap.
 
-Words, numbers, names and negation are compared sentence by sentence, and, where an embedding model is given, likeness
+Words, numbers, names and negation are compared sentence by sentence, and, where an embedding model is given, similarity
 of meaning. It is a triage: good at telling grounded answers from invented ones, blind to subtle contradictions;
-``docs/judges.md`` says how well it agrees with people.
+``docs/judges.md`` says how well it agrees with people, and names the labelled sets on which its thresholds were chosen.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ragassay.errors import Unavailable
-from ragassay.judges import case, matching
-from ragassay.judges.case import Case, Vectors
-from ragassay.judges.verdict import settle, units
-from ragassay.models import Judgement, Sample
-from ragassay.seams import Embedder, Ledger
+from ragassay.embeddings import vectors_of
+from ragassay.errors import Unavailable, reason_from
+from ragassay.judges.matching import LEXICAL_WEIGHTS, WEIGHTS, Match, Pool, match, terms_of
+from ragassay.judges.text import LONGEST_WORD, content, is_lead_in, refuses, sentences, stem, words
+from ragassay.judges.verdict import RawVerdict, Units, check_verdict, number_units
+from ragassay.models import (
+    Covered,
+    FactVerdict,
+    Judgement,
+    RelevanceStep,
+    Sample,
+    SentenceVerdict,
+    Support,
+    Truth,
+)
+from ragassay.protocols import Embedder, Ledger
 
 VERSION = 1  # raise it with every change that can change a verdict
+SUPPORTED = 0.65
+PARTLY = 0.45
+COVERED = 0.65
+COVERED_PARTLY = 0.3
+AGREES = 0.5
+RELEVANCE_STEPS: tuple[tuple[float, RelevanceStep], ...] = (
+    (0.7, "full"),
+    (0.55, "mostly"),
+    (0.4, "partly"),
+    (0.2, "barely"),
+)
+RELEVANCE_SIMILARITY = 0.7  # weight of similarity of meaning; the rest is the share of the query's words
+SHORT_ANSWER = 3  # stems: too few to tell by words whether they address a query
+MOST_WORDS_NAMED = 4
+
+VectorsByText = Mapping[str, NDArray[np.float64]]
 
 
 class LocalJudge:
-    """Judges by overlap; with ``embedder`` also by likeness of meaning, without it by words alone."""
+    """Judges by overlap; with ``embedder`` also by similarity of meaning, without it by words alone."""
 
     def __init__(self, embedder: Embedder | None = None) -> None:
         self._embedder = embedder
@@ -42,43 +71,262 @@ class LocalJudge:
             "version": VERSION,
             "embeddings": self._embedder.name if self._embedder else None,
             "thresholds": {
-                "supported": case.SUPPORTED,
-                "partly": case.PARTLY,
-                "covered": case.COVERED,
-                "covered_partly": case.COVERED_PARTLY,
-                "agrees": case.AGREES,
-                "relevance": {step: bound for bound, step in case.RELEVANCE_STEPS},
+                "supported": SUPPORTED,
+                "partly": PARTLY,
+                "covered": COVERED,
+                "covered_partly": COVERED_PARTLY,
+                "agrees": AGREES,
+                "relevance": {step: bound for bound, step in RELEVANCE_STEPS},
             },
-            "weights": matching.WEIGHTS if self._embedder else matching.LEXICAL_WEIGHTS,
+            "weights": WEIGHTS if self._embedder else LEXICAL_WEIGHTS,
         }
 
     async def judge(self, samples: Sequence[Sample], ledger: Ledger) -> list[Judgement]:  # noqa: ARG002
-        """One judgement for each sample, in order; costs nothing. Where the embedding model is away, it says so."""
+        """One judgement for each sample, in order; costs nothing. Where embedding fails, the reason says so."""
         return await asyncio.to_thread(self._judge, samples)
 
-    def likeness(self, samples: Sequence[Sample]) -> list[list[float]]:
-        """For each sample, how far its contexts carry each sentence of its answer, 0 to 1; to measure and to fit on."""
-        cases = [Case(sample, units(sample)) for sample in samples]
-        vectors = self._vectors(text for one in cases for text in one.texts(all_matches=True))
-        return [[one.carried(label, vectors) for label in one.units.answer] for one in cases]
+    def similarity(self, samples: Sequence[Sample]) -> list[list[float]]:
+        """For each sample, how far its contexts support each sentence of its answer, 0 to 1; to measure and to fit on."""
+        matched = [SampleMatches(sample, number_units(sample)) for sample in samples]
+        vectors = self._vectors(text for one in matched for text in one.texts(all_matches=True))
+        return [[one.support_of(label, vectors) for label in one.units.answer] for one in matched]
 
     def _judge(self, samples: Sequence[Sample]) -> list[Judgement]:
-        cases = [Case(sample, units(sample)) if sample.response else None for sample in samples]
+        matched = [SampleMatches(sample, number_units(sample)) if sample.response else None for sample in samples]
         try:
-            vectors = self._vectors(text for one in cases if one for text in one.texts())
+            vectors = self._vectors(text for one in matched if one for text in one.texts())
         except Unavailable as error:
-            return [Judgement(reason=str(error)) for _ in samples]
+            return [Judgement(reason=reason_from(error)) for _ in samples]
         return [
-            Judgement(verdict=settle(one.claims(vectors), one.units, self.name))
+            Judgement(verdict=check_verdict(one.judge(vectors), one.units, self.name))
             if one
             else Judgement(reason="the system gave no response")
-            for one in cases
+            for one in matched
         ]
 
-    def _vectors(self, texts: Iterable[str]) -> Vectors | None:
-        """Vectors of the distinct texts, in one call and a fixed order."""
+    def _vectors(self, texts: Iterable[str]) -> VectorsByText | None:
         if self._embedder is None:
             return None
-        distinct = sorted(set(texts), key=lambda text: (len(text), text))
-        found = self._embedder.embed(distinct) if distinct else ()
-        return {text: np.asarray(v, dtype=np.float64) for text, v in zip(distinct, found, strict=True)}
+        return {text: np.asarray(v, dtype=np.float64) for text, v in vectors_of(self._embedder, texts).items()}
+
+
+@dataclass(frozen=True)
+class SampleMatches:
+    """One sample, its units matched by words; ``judge`` adds similarity of meaning and decides."""
+
+    sample: Sample
+    units: Units
+
+    @cached_property
+    def answer(self) -> Pool:
+        """The answer's sentences."""
+        return Pool.of(tuple(self.units.answer.values()))
+
+    @cached_property
+    def contexts(self) -> Pool:
+        """The sentences of all contexts."""
+        return Pool.of(tuple(self.units.contexts.values()))
+
+    @cached_property
+    def truth(self) -> Pool:
+        """The facts and every sentence of every ground truth."""
+        truths = (s for text in self.sample.ground_truth_answer for s in sentences(text))
+        return Pool.of(tuple(dict.fromkeys((*self.units.facts.values(), *truths))))
+
+    @cached_property
+    def query_stems(self) -> frozenset[str]:
+        """The query's stems: to repeat them is no achievement."""
+        return content(self.sample.query)
+
+    @cached_property
+    def support(self) -> dict[str, Match]:
+        """Each answer sentence against the contexts."""
+        return {i: match(terms_of(text), self.contexts) for i, text in self.units.answer.items()}
+
+    @cached_property
+    def agreement(self) -> dict[str, Match]:
+        """Each answer sentence against the ground truth."""
+        return {i: match(terms_of(text), self.truth, self.query_stems) for i, text in self.units.answer.items()}
+
+    @cached_property
+    def coverage(self) -> dict[str, Match]:
+        """Each fact against the answer."""
+        return {i: match(terms_of(text), self.answer, self.query_stems) for i, text in self.units.facts.items()}
+
+    @cached_property
+    def fact_support(self) -> dict[str, Match]:
+        """Each fact against the contexts."""
+        return {i: match(terms_of(text), self.contexts) for i, text in self.units.facts.items()}
+
+    @cached_property
+    def alternative(self) -> tuple[float, frozenset[int]]:
+        """Of the further ground truths, the one best covered: share of its sentences, and places of what covers them.
+
+        By words alone: there may be dozens of spellings, and each would have to be embedded.
+        """
+        best: tuple[float, frozenset[int]] = 0.0, frozenset()
+        if not self.sample.key_facts and self.units.answer:
+            for other in self.sample.ground_truth_answer:
+                pieces = [match(terms_of(s), self.answer, self.query_stems) for s in sentences(other)]
+                covering = [m.chosen[0] for m in pieces if m.denied_by is None and m.similarity() >= COVERED]
+                if pieces and len(covering) / len(pieces) > best[0]:
+                    best = len(covering) / len(pieces), frozenset(covering)
+        return best
+
+    def texts(self, *, all_matches: bool = False) -> Iterable[str]:
+        """All texts whose meaning is needed; of matches, only those whose class it can still change."""
+        yield self.sample.query
+        yield from self.units.answer.values()
+        if self.is_short:
+            yield from (self.contexts.sentences[i].text for one in self.support.values() for i in one.chosen)
+        for texts, matches, pool, bounds in (
+            (self.units.answer, self.support, self.contexts, (PARTLY, SUPPORTED)),
+            (self.units.answer, self.agreement, self.truth, (AGREES,)),
+            (self.units.facts, self.coverage, self.answer, (COVERED_PARTLY, COVERED)),
+            (self.units.facts, self.fact_support, self.contexts, (SUPPORTED,)),
+        ):
+            for label, one in matches.items():
+                if all_matches or any(one.similarity(0.0) < bound <= one.similarity(1.0) for bound in bounds):
+                    yield texts[label]
+                    yield from (pool.sentences[i].text for i in one.near)
+
+    @cached_property
+    def is_short(self) -> bool:
+        """Has the answer too few words to tell by itself whether it addresses the query?"""
+        return len(content(" ".join(self.units.answer.values()))) <= SHORT_ANSWER
+
+    def judge(self, vectors: VectorsByText | None) -> RawVerdict:
+        """The verdict on every unit."""
+        facts = {i: self._fact(i, text, vectors) for i, text in self.units.facts.items()}
+        self._allow_alternative(facts)
+        judged: dict[str, SentenceVerdict] = {}
+        following: SentenceVerdict | None = None
+        for label, text in reversed(list(self.units.answer.items())):
+            own = self._sentence(label, text, facts, vectors)
+            if following and own.support != "contradicted" and is_lead_in(text):
+                own = following.model_copy(update={"id": label, "text": text})
+            judged[label] = following = own
+        refusal = refuses(list(self.units.answer.values()))
+        step, why = self._relevance(judged, facts, refusal, vectors)
+        return RawVerdict(sentences=judged, facts=facts, relevance=step, refusal=refusal, why=why)
+
+    def support_of(self, label: str, vectors: VectorsByText | None) -> float:
+        """How far the contexts support a sentence of the answer, 0 to 1."""
+        matched = self.support[label]
+        return matched.similarity(_cosine(self.units.answer[label], matched, self.contexts, vectors))
+
+    def _sentence(
+        self, label: str, text: str, facts: Mapping[str, FactVerdict], vectors: VectorsByText | None
+    ) -> SentenceVerdict:
+        matched, similarity = self.support[label], self.support_of(label, vectors)
+        support: Support = "supported" if similarity >= SUPPORTED else "partly" if similarity >= PARTLY else "not_found"
+        evidence, why = self._labels(matched.chosen), ""
+        if matched.denied_by is not None:
+            support, evidence = "contradicted", self._labels([matched.denied_by])
+            why = f"contradicted by {evidence[0]}"
+        elif support == "partly":
+            why = f"not in the contexts: {_named(text, matched.lacking)}"
+        elif support == "not_found":
+            evidence, why = (), "no context supports it" if self.units.has_contexts else ""
+        return SentenceVerdict(
+            id=label,
+            text=text,
+            support=support,
+            evidence=evidence,
+            truth=self._truth(label, text, facts, vectors),
+            why=why,
+        )
+
+    def _truth(self, label: str, text: str, facts: Mapping[str, FactVerdict], vectors: VectorsByText | None) -> Truth:
+        matched = self.agreement[label]
+        if matched.denied_by is not None:
+            return "conflicts"
+        position = int(label[1:]) - 1
+        covers = position in self.alternative[1] or any(
+            facts[f].covered == "yes" and position in m.chosen[:1] for f, m in self.coverage.items()
+        )
+        similarity = matched.similarity(_cosine(text, matched, self.truth, vectors))
+        return "agrees" if covers or similarity >= AGREES else "absent"
+
+    def _fact(self, label: str, text: str, vectors: VectorsByText | None) -> FactVerdict:
+        cover, support = self.coverage[label], self.fact_support[label]
+        similarity = cover.similarity(_cosine(text, cover, self.answer, vectors))
+        covered: Covered = "yes" if similarity >= COVERED else "partly" if similarity >= COVERED_PARTLY else "no"
+        if cover.denied_by is not None:
+            covered = "no"
+        lacking = f"the answer lacks: {_named(text, cover.lacking)}" if self.units.answer else "the answer is empty"
+        in_contexts = support.similarity(_cosine(text, support, self.contexts, vectors)) >= SUPPORTED
+        return FactVerdict(
+            id=label,
+            text=text,
+            covered=covered,
+            evidence=self._labels(support.chosen) if in_contexts and support.denied_by is None else (),
+            why="" if covered == "yes" else "the answer contradicts it" if cover.denied_by is not None else lacking,
+        )
+
+    def _allow_alternative(self, facts: dict[str, FactVerdict]) -> None:
+        """Where another ground truth is covered better than the first, whose sentences are the facts, it counts."""
+        best, _ = self.alternative
+        better: Covered = "yes" if best == 1 else "partly"
+        for label, fact in facts.items():
+            if best >= 0.5 and (fact.covered == "no" or (fact.covered == "partly" and better == "yes")):
+                facts[label] = fact.model_copy(update={"covered": better, "why": ""})
+
+    def _relevance(
+        self,
+        sentences: Mapping[str, SentenceVerdict],
+        facts: Mapping[str, FactVerdict],
+        refusal: bool,
+        vectors: VectorsByText | None,
+    ) -> tuple[RelevanceStep, str]:
+        if not sentences:
+            return "none", "the answer is empty"
+        if refusal:
+            return "none", "the answer refuses"
+        covered = [fact.covered for fact in facts.values()]
+        if covered and all(c == "yes" for c in covered):
+            return "full", ""
+        answer = list(self.units.answer.values())
+        value = self._addressing(answer, vectors)
+        evidence = [self.units.contexts[e] for sentence in sentences.values() for e in sentence.evidence]
+        if self.is_short and evidence:
+            value = max(value, self._addressing([*answer, *evidence], vectors))
+        step: RelevanceStep = next((name for bound, name in RELEVANCE_STEPS if value >= bound), "none")
+        if step in ("none", "barely", "partly") and "yes" in covered:
+            return "mostly", ""
+        if step in ("none", "barely") and self.is_short and not evidence:
+            return "partly", "too short to tell"
+        return step, "" if step in ("mostly", "full") else "it shares little with the query"
+
+    def _addressing(self, texts: Sequence[str], vectors: VectorsByText | None) -> float:
+        """How far the texts together are about the query, 0 to 1."""
+        share = len(self.query_stems & content(" ".join(texts))) / len(self.query_stems) if self.query_stems else 0.0
+        if vectors is None:
+            return share
+        mean = np.mean([vectors[text] for text in texts], axis=0)
+        length = float(np.linalg.norm(mean))
+        cosine = round(float(vectors[self.sample.query] @ mean) / length, 6) if length else 0.0
+        return RELEVANCE_SIMILARITY * max(0.0, cosine) + (1 - RELEVANCE_SIMILARITY) * share
+
+    def _labels(self, indexes: Iterable[int]) -> tuple[str, ...]:
+        labels = list(self.units.contexts)
+        return tuple(labels[i] for i in indexes)
+
+
+def _cosine(text: str, matched: Match, pool: Pool, vectors: VectorsByText | None) -> float | None:
+    """Cosine to the nearest of the sentences worth comparing, to 6 digits; None where meanings are not known.
+
+    0 where these texts were not embedded: then the class of the match does not depend on it.
+    """
+    if vectors is None:
+        return None
+    if text not in vectors:
+        return 0.0
+    near = (pool.sentences[i].text for i in matched.near)
+    return max((round(float(vectors[text] @ vectors[other]), 6) for other in near if other in vectors), default=0.0)
+
+
+def _named(text: str, lacking: frozenset[str]) -> str:
+    """The first few words of ``text`` whose stems are lacking."""
+    named = [word[:LONGEST_WORD] for word in dict.fromkeys(words(text)) if stem(word) in lacking]
+    return ", ".join(named[:MOST_WORDS_NAMED]) or "its wording"

@@ -1,4 +1,4 @@
-"""Cuts a sample into numbered units and checks what a judge said of them.
+"""Cuts a sample into numbered units and checks a judge's reply about them.
 
 A judge is asked once about all units of a sample: answer sentences ``A1 A2 ...``, key facts of the ground truth
 ``G1 G2 ...`` and context sentences ``C1.1 C1.2 C2.1 ...`` (context, sentence; counted from 1). Because our code
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ragassay.judges.sentences import sentences
+from ragassay.judges.text import sentences
 from ragassay.models import FactVerdict, RelevanceStep, Sample, SentenceVerdict, Verdict
 
 
@@ -25,12 +25,12 @@ class Units:
     has_truth: bool
 
     @property
-    def asked(self) -> tuple[str, ...]:
+    def ids(self) -> tuple[str, ...]:
         """Ids that a judge must answer, each exactly once."""
         return (*self.answer, *self.facts)
 
 
-def units(sample: Sample) -> Units:
+def number_units(sample: Sample) -> Units:
     """Number the sample's units. Facts are ``key_facts``, else the sentences of the first ground truth that has any."""
     facts = [fact.strip() for fact in sample.key_facts if fact.strip()]
     if not facts:
@@ -55,8 +55,8 @@ def context_number(label: str) -> int:
 
 
 @dataclass(slots=True)
-class Claims:
-    """What a judge claimed, before it is checked against the units."""
+class RawVerdict:
+    """What a judge answered, before it is checked against the units."""
 
     sentences: dict[str, SentenceVerdict] = field(default_factory=dict)
     facts: dict[str, FactVerdict] = field(default_factory=dict)
@@ -64,48 +64,43 @@ class Claims:
     refusal: bool | None = None
     why: str = ""
 
-    def missing(self, asked: Units) -> list[str]:
-        """Ids that were asked and have no claim yet."""
-        return [i for i in asked.asked if i not in self.sentences and i not in self.facts]
 
-
-def settle(claims: Claims, asked: Units, judge: str, suspicious: Sequence[str] = ()) -> Verdict:
+def check_verdict(raw: RawVerdict, units: Units, judge: str) -> Verdict:
     """The verdict on all units: evidence that points nowhere is dropped, support without evidence is withdrawn."""
     dropped = withdrawn = 0
     kept_sentences, kept_facts = [], []
-    for label, text in asked.answer.items():
-        claim = claims.sentences.get(label) or SentenceVerdict(id=label, text=text)
-        evidence = _valid(claim.evidence, asked)
-        dropped += len(set(claim.evidence)) - len(evidence)
+    for label, text in units.answer.items():
+        sentence = raw.sentences.get(label) or SentenceVerdict(id=label, text=text)
+        evidence = _valid(sentence.evidence, units)
+        dropped += len(set(sentence.evidence)) - len(evidence)
         change: dict[str, object] = {"text": text, "evidence": evidence}
-        if not asked.has_truth:
+        if not units.has_truth:
             change["truth"] = None
-        if not asked.has_contexts:
+        if not units.has_contexts:
             change.update(support=None, evidence=())
-        elif claim.support in ("supported", "partly") and not evidence:
+        elif sentence.support in ("supported", "partly") and not evidence:
             withdrawn += 1
-            change.update(support="not_found", why=claim.why or "the judge named no sentence that supports it")
-        kept_sentences.append(claim.model_copy(update=change))
-    for label, text in asked.facts.items():
-        fact = claims.facts.get(label) or FactVerdict(id=label, text=text)
-        evidence = _valid(fact.evidence, asked)
+            change.update(support="not_found", why=sentence.why or "the judge named no sentence that supports it")
+        kept_sentences.append(sentence.model_copy(update=change))
+    for label, text in units.facts.items():
+        fact = raw.facts.get(label) or FactVerdict(id=label, text=text)
+        evidence = _valid(fact.evidence, units)
         dropped += len(set(fact.evidence)) - len(evidence)
         kept_facts.append(fact.model_copy(update={"text": text, "evidence": evidence}))
     return Verdict(
         judge=judge,
         sentences=tuple(kept_sentences),
         facts=tuple(kept_facts),
-        relevance=claims.relevance,
-        refusal=claims.refusal,
-        why=claims.why,
-        has_contexts=asked.has_contexts,
-        has_truth=asked.has_truth,
+        relevance=raw.relevance,
+        refusal=raw.refusal,
+        why=raw.why,
+        has_contexts=units.has_contexts,
+        has_truth=units.has_truth,
         evidence_dropped=dropped,
         support_withdrawn=withdrawn,
-        suspicious=tuple(suspicious),
     )
 
 
-def _valid(evidence: Sequence[str], asked: Units) -> tuple[str, ...]:
+def _valid(evidence: Sequence[str], units: Units) -> tuple[str, ...]:
     """The labels that exist, each once, in the order given."""
-    return tuple(label for label in dict.fromkeys(evidence) if label in asked.contexts)
+    return tuple(label for label in dict.fromkeys(evidence) if label in units.contexts)

@@ -1,7 +1,8 @@
 """The only way to a language model: calls, retries, usage and price; and a scripted model for tests beside it."""
 
 from ragassay.llm.fake import FakeLLM
-from ragassay.llm.library import warm_up
-from ragassay.llm.model import LLM, Completes, Messages
+from ragassay.llm.library import missing_keys, warm_up
+from ragassay.llm.model import LLM, ChatModel, Messages
+from ragassay.llm.pacing import together
 
-__all__ = ["LLM", "Completes", "FakeLLM", "Messages", "warm_up"]
+__all__ = ["LLM", "ChatModel", "FakeLLM", "Messages", "missing_keys", "together", "warm_up"]

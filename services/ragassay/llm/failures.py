@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ragassay.errors import AssayError, BadInput, BadSettings, RateLimited, TimedOut, TooLarge, Unavailable
+from ragassay.errors import (
+    AssayError,
+    BadInput,
+    BadSettings,
+    RateLimited,
+    TimedOut,
+    TooLarge,
+    Unavailable,
+    reason_from,
+)
 from ragassay.llm.pacing import retry_after
+from ragassay.settings import secrets
 
-_AGAIN = frozenset({408, 409, 429})
+_RETRYABLE = frozenset({408, 409, 429})
 _WHOLE_RUN = {
-    401: ("refused the key", "check the key"),
-    402: ("wants to be paid first", "add credit to the account behind the key"),
-    403: ("forbids it", "check what the key may do"),
-    404: ("knows no such model or address", "check the model's name and --api-base"),
+    401: ("rejected the key", "check the key"),
+    402: ("requires payment", "add credit to the account behind the key"),
+    403: ("denied access", "check what the key may do"),
+    404: ("does not have this model or address", "check the model's name and --api-base"),
 }
 _KEYLIKE = re.compile(r"\b(?:sk|pk|rk|gsk|xai|hf|nvapi|AIza)[-_]?[\w*.-]{8,}|\bBearer\s+\S+", re.IGNORECASE)
-_KEY_VARIABLE = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD)$")
 _LITELLM_HEAD = re.compile(r"^.{0,120}?\w+Exception - |^(?:(?:litellm\.)?\w*(?:Error|Timeout|Exception)\b:? ?)+")
 _FORMAT_WORDS = re.compile(r"response_format|json_schema|json_object|structured output|grammar|guided", re.IGNORECASE)
 
@@ -27,16 +35,15 @@ _FORMAT_WORDS = re.compile(r"response_format|json_schema|json_object|structured 
 class Failure:
     """One attempt's end. ``error`` is what is raised when no further attempt is made.
 
-    ``again``: worth another attempt. ``uncertain``: it may have been paid. ``limited``: the provider asked to slow
-    down. ``fatal``: every other call would fail the same way. ``of_format``: it is the answer's format that is refused.
+    ``retryable``: worth another attempt. ``uncertain``: it may have been paid. ``limited``: a rate limit was reached.
+    ``format_refused``: the provider does not take the format of the reply that was asked for.
     """
 
     error: AssayError
-    again: bool = False
+    retryable: bool = False
     uncertain: bool = False
     limited: bool = False
-    fatal: bool = False
-    of_format: bool = False
+    format_refused: bool = False
     wait: float | None = None
 
 
@@ -44,45 +51,43 @@ def diagnose(exception: BaseException, model: str, *, key: str | None, hint: str
     """Read an exception; ``hint`` is what to do about a missing or wrong ``key``, which no message ever shows."""
     headers = _headers(exception)
     status = getattr(exception, "status_code", None)
-    said = message(exception, key)
+    text = message(exception, key)
     if _timed_out(exception) and headers is None:
         late = TimedOut(f"no answer within {timeout_s:g} s", where=model, hint="raise the timeout or try later")
-        return Failure(late, again=True, uncertain=True)
+        return Failure(late, retryable=True, uncertain=True)
     if not isinstance(status, int) or (status >= 500 and headers is None):
-        silent = Unavailable(f"no usable answer: {said}", where=model, hint="is the address right and the server up?")
-        return Failure(silent, again=True, uncertain=not _never_sent(exception))
+        silent = Unavailable(f"no usable answer: {text}", where=model, hint="is the address right and the server up?")
+        return Failure(silent, retryable=True, uncertain=not _never_sent(exception))
     if status == 429 and _out_of_credit(exception):
-        return Failure(BadSettings(f"the account has no credit left: {said}", where=model), fatal=True)
-    if status in _AGAIN or status >= 500:
+        return Failure(BadSettings(f"the account has no credit left: {text}", where=model))
+    if status in _RETRYABLE or status >= 500:
         wait = retry_after(headers or {})
         if status == 429:
-            limited = RateLimited(f"the provider asks to slow down: {said}", where=model, retry_after=wait)
-            return Failure(limited, again=True, limited=True, wait=wait)
-        failed = Unavailable(f"the provider failed ({status}): {said}", where=model, retry_after=wait)
-        return Failure(failed, again=True, wait=wait)
+            limited = RateLimited(f"the provider limits the rate of calls: {text}", where=model, retry_after=wait)
+            return Failure(limited, retryable=True, limited=True, wait=wait)
+        failed = Unavailable(f"the provider failed ({status}): {text}", where=model, retry_after=wait)
+        return Failure(failed, retryable=True, wait=wait)
     if status in _WHOLE_RUN:
         what, todo = _WHOLE_RUN[status]
         return Failure(
-            BadSettings(f"the provider {what} ({status}): {said}", where=model, hint=hint if status == 401 else todo),
-            fatal=True,
+            BadSettings(f"the provider {what} ({status}): {text}", where=model, hint=hint if status == 401 else todo)
         )
     if "ContextWindowExceeded" in type(exception).__name__:
-        return Failure(TooLarge(f"the request is longer than the model reads: {said}", where=model))
-    error = BadInput(f"the provider refused the request ({status}): {said}", where=model)
-    return Failure(error, of_format=_FORMAT_WORDS.search(said) is not None)
+        return Failure(TooLarge(f"the request is longer than the model reads: {text}", where=model))
+    error = BadInput(f"the provider refused the request ({status}): {text}", where=model)
+    return Failure(error, format_refused=_FORMAT_WORDS.search(text) is not None)
 
 
 def message(exception: BaseException, key: str | None) -> str:
-    """What the other side said: one short line, without LiteLLM's preamble and without any key."""
-    text = _LITELLM_HEAD.sub("", " ".join(_raw(exception).split()))
-    return redact(text, key)[:300] or type(exception).__name__
+    """The provider's message: one short line, without LiteLLM's preamble, without any key and without paths."""
+    text = _LITELLM_HEAD.sub("", _raw(exception).strip())
+    return reason_from(redact(text, key)) if text else type(exception).__name__
 
 
 def redact(text: str, key: str | None) -> str:
     """``text`` without the given key, the keys of this process's environment, and what looks like one."""
     # Some providers send a wrong key back in full; the variables are theirs to name, so all that hold keys are covered.
-    secrets = [value for name, value in os.environ.items() if _KEY_VARIABLE.search(name)] + [key or ""]
-    for secret in sorted((s for s in secrets if len(s) >= 6), key=len, reverse=True):
+    for secret in sorted((s for s in (*secrets(), key or "") if len(s) >= 6), key=len, reverse=True):
         text = text.replace(secret, "***")
     return _KEYLIKE.sub("***", text)
 

@@ -11,7 +11,7 @@ import orjson
 from ragassay.errors import BadSettings
 from ragassay.llm.model import Messages
 from ragassay.models import Usage
-from ragassay.seams import Call, Ledger, Reply
+from ragassay.protocols import Call, Ledger, Reply
 
 Scripted = str | Mapping[str, Any] | Reply | Exception
 
@@ -64,13 +64,11 @@ class FakeLLM:
         if callable(self._replies):
             return self._replies(messages)
         if len(self.calls) > len(self._replies):
-            raise BadSettings(
-                f"the fake model was asked {len(self.calls)} times and knows {len(self._replies)} replies"
-            )
+            raise BadSettings(f"the fake model was asked {len(self.calls)} times and has {len(self._replies)} replies")
         return self._replies[len(self.calls) - 1]
 
 
 def _reply(scripted: str | Mapping[str, Any], messages: Messages, model: str) -> Reply:
     text = scripted if isinstance(scripted, str) else orjson.dumps(scripted).decode()
-    spent = sum(len(m["content"]) for m in messages) // 4
-    return Reply(text=text, model=model, usage=Usage(calls=1, input_tokens=spent, output_tokens=len(text) // 4))
+    input_tokens = sum(len(m["content"]) for m in messages) // 4
+    return Reply(text=text, model=model, usage=Usage(calls=1, input_tokens=input_tokens, output_tokens=len(text) // 4))

@@ -1,17 +1,25 @@
-"""The only importer of LiteLLM, on first use: it takes three seconds and 160 MB."""
+"""The only importer of LiteLLM, on first use: it takes three seconds and 160 MB.
+
+From a model's name to its provider here too: what LiteLLM calls it, which parameters it takes, and its key.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from ragassay.errors import BadSettings
+
+_PLACEHOLDER_KEY = "no-key-needed"
+_THINKING_TOKENS = 4096
 _LOADED_LATE = (
     "openai.resources.chat",
     "openai.resources.responses",
@@ -53,15 +61,6 @@ def provider_errors() -> tuple[type[Exception], ...]:
     return (OpenAIError, ArithmeticError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
 
 
-def takes(provider: str, model: str, name: str, value: object) -> bool:
-    """Does the provider take this parameter? LiteLLM drops what it knows the provider to refuse."""
-    from litellm.utils import get_optional_params
-
-    without = get_optional_params(model=model, custom_llm_provider=provider, drop_params=True)
-    given = get_optional_params(model=model, custom_llm_provider=provider, drop_params=True, **{name: value})
-    return bool(given != without)
-
-
 async def close_with_loop() -> None:
     """See to it that LiteLLM's connections of this loop are closed with it: a loop closes its open generators."""
     loop = asyncio.get_running_loop()
@@ -82,3 +81,62 @@ async def _connections() -> AsyncGenerator[None, None]:
             with suppress(OSError, RuntimeError):
                 await client.close()
         await asyncio.sleep(0)
+
+
+@dataclass(frozen=True)
+class ResolvedModel:
+    """How LiteLLM reaches a model. ``sent`` are the parameters that the provider takes, ``left_out`` the others.
+
+    ``key`` None leaves it to LiteLLM to read the provider's environment variable; ``key_hint`` says what to do about a
+    missing or wrong one. ``thinking_tokens`` are allowed on top of the reply's, where the model thinks at length.
+    """
+
+    name: str
+    sent: Mapping[str, Any]
+    left_out: tuple[str, ...]
+    key: str | None
+    key_hint: str
+    thinking_tokens: int
+
+
+def resolve_model(
+    model: str, api_base: str | None, api_key: str | None, parameters: Mapping[str, Any]
+) -> ResolvedModel:
+    """How to reach a model; raises BadSettings where the name has no provider, or the key is known to be missing."""
+    library = litellm()
+    own_server = api_base and model.partition("/")[0] not in library.provider_list
+    name = f"openai/{model}" if own_server else model
+    try:
+        bare, provider, _, _ = library.get_llm_provider(name, api_base=api_base)
+    except library.BadRequestError:
+        hint = "write provider/model, such as openai/gpt-4o-mini, or give --api-base"
+        raise BadSettings(f"unknown model {name!r}", hint=hint) from None
+    missing = missing_keys(name)
+    if provider == "openai" and missing and not api_key and not api_base:
+        # LiteLLM would report this one as a failure of the server.
+        raise BadSettings("there is no key for this model", where=name, hint=f"set {missing[0]}")
+    taken = [key for key, value in parameters.items() if _takes(provider, bare, key, value)]
+    thinks = library.supports_reasoning(model=bare, custom_llm_provider=provider) and "claude" not in bare
+    return ResolvedModel(
+        name=name,
+        sent={key: parameters[key] for key in taken},
+        left_out=tuple(key for key in parameters if key not in taken),
+        key=api_key or (_PLACEHOLDER_KEY if api_base and missing else None),
+        key_hint=f"set {missing[0]}" if missing and not api_key else "check the key",
+        thinking_tokens=_THINKING_TOKENS if thinks else 0,
+    )
+
+
+def missing_keys(model: str) -> list[str]:
+    """Environment variables for a key that the model's provider wants and that are not set; none for local servers."""
+    missing = litellm().validate_environment(model)["missing_keys"]
+    return [variable for variable in missing if variable.endswith(("_KEY", "_TOKEN"))]
+
+
+def _takes(provider: str, model: str, name: str, value: object) -> bool:
+    """Does the provider take this parameter? LiteLLM drops what it knows the provider to refuse."""
+    from litellm.utils import get_optional_params
+
+    without = get_optional_params(model=model, custom_llm_provider=provider, drop_params=True)
+    given = get_optional_params(model=model, custom_llm_provider=provider, drop_params=True, **{name: value})
+    return bool(given != without)

@@ -6,6 +6,9 @@ LiteLLM repeats paid calls by itself (three HTTP requests on a 5xx), so it is to
   calls of one ``LLM`` wait for it. A 429 uses up no attempt while other calls get through: that is no failure.
 * Refusals that concern every call (no key, wrong key, no credit, no such model) are BadSettings; for half a minute the
   same error is raised without asking again. Refusals of one request (too long, filtered) are BadInput.
+* Five failures in a row of three calls or more, or a ``Retry-After`` of more than a minute, are an outage of the
+  provider: ProviderDown, for all calls that were begun by then, and for some seconds without asking. Whoever runs the
+  evaluation waits and asks again.
 * What attempts may have cost although they came to nothing is ``waste``: ``retries`` counts attempts made again,
   ``uncertain_calls`` those that timed out or broke off once sent. Their price is unknown and not in ``cost_usd``.
 """
@@ -22,26 +25,29 @@ from typing import Any, Protocol
 
 import orjson
 
-from ragassay.errors import BadSettings
+from ragassay.errors import BadInput, BadSettings, BudgetReached, ProviderDown
+from ragassay.llm.estimator import Estimator, Tokens
 from ragassay.llm.failures import Failure, diagnose
-from ragassay.llm.library import close_with_loop, litellm, provider_errors
-from ragassay.llm.pacing import Pace, backoff
-from ragassay.llm.route import Route, cost, find_route
+from ragassay.llm.library import ResolvedModel, close_with_loop, litellm, provider_errors, resolve_model
+from ragassay.llm.pacing import LONGEST_WAIT_S, Pace, backoff
 from ragassay.models import Usage
 from ragassay.prices import Prices
-from ragassay.seams import Call, Ledger, Reply
+from ragassay.protocols import Call, Ledger, Reply
 
 Messages = Sequence[Mapping[str, str]]
 _FORMATS = ("json_schema", "json_object", "prompt")
-_OURS = frozenset(
+_RESERVED = frozenset(
     """model messages api_base base_url api_key timeout max_tokens max_completion_tokens max_retries num_retries n
     stream response_format fallbacks tools tool_choice functions mock_response cache client drop_params""".split()
 )
-_REFUSED_FOR_S = 30.0
+_REFUSED_FOR_S, _DOWN_FOR_S = 30.0, 4.0
+_DOWN_AFTER, _DOWN_CALLS = 5, 3
+_RESERVE_AGAIN_S = 0.05
+_MOST_TOKENS = 10**9  # of one call
 
 
-class Completes(Protocol):
-    """What a judge needs of a model; ``LLM`` and ``FakeLLM`` have it."""
+class ChatModel(Protocol):
+    """What judges and answerers need of a model; ``LLM`` and ``FakeLLM`` implement it."""
 
     @property
     def model(self) -> str:
@@ -65,37 +71,26 @@ class Completes(Protocol):
 
 
 @dataclass(frozen=True)
-class _Ask:
+class _Request:
     messages: Messages
     schema: Mapping[str, Any] | None
     schema_name: str
     max_tokens: int
 
 
-@dataclass
+@dataclass(eq=False)
 class _Bill:
-    """What a call has spent so far for nothing, and whether the ledger waits to hear of it."""
+    """What a call has spent so far for nothing. ``open``: a reservation stands; ``lost``: it may be spent already."""
 
     retries: int = 0
     uncertain: int = 0
     open: bool = False
     lost: bool = False
+    outages: int = 0
 
     @property
     def waste(self) -> Usage:
         return Usage(retries=self.retries, uncertain_calls=self.uncertain)
-
-
-@dataclass
-class _Tries:
-    """Attempts so far; being told to slow down is no failure while others are answered."""
-
-    all: int = 0
-    failures: int = 0
-
-    def count(self, outcome: Failure, *, replied: bool) -> None:
-        self.all += 1
-        self.failures += not (outcome.limited and replied)
 
 
 class LLM:
@@ -127,7 +122,7 @@ class LLM:
             raise BadSettings("the model has no name", hint="write, for example, gpt-4o-mini")
         if attempts < 1 or concurrency < 1 or not timeout_s > 0:
             raise BadSettings("attempts, concurrency and timeout must be above zero", where=model)
-        if reserved := _OURS & set(parameters or {}):
+        if reserved := _RESERVED & set(parameters or {}):
             raise BadSettings(f"parameters can't set {', '.join(sorted(reserved))}", where=model)
         self._model = model.strip()
         self._api_base, self._api_key = api_base or None, api_key or None
@@ -137,7 +132,10 @@ class LLM:
         self._pace = Pace(concurrency)
         self._format, self._format_proven = 0, False
         self._replies = 0
-        self._refused: tuple[float, BadSettings] | None = None
+        self._estimator = Estimator()
+        self._refused: tuple[float, BadSettings | ProviderDown] | None = None
+        self._failing: list[str] = []  # ids of the calls that failed since the last reply
+        self._outages = 0
 
     @property
     def model(self) -> str:
@@ -147,8 +145,8 @@ class LLM:
     @property
     def settings(self) -> Mapping[str, Any]:
         """The model, the parameters that are sent, and those that the provider doesn't take."""
-        route = self._route
-        return {"model": route.name, "parameters": dict(route.sent), "left_out": list(route.left_out)}
+        resolved = self._resolved
+        return {"model": resolved.name, "parameters": dict(resolved.sent), "left_out": list(resolved.left_out)}
 
     @property
     def response_format(self) -> str:
@@ -171,144 +169,181 @@ class LLM:
         """The reply; from the ledger where the call is settled, else from the provider and then settled.
 
         Raises BudgetReached, BadSettings or BadInput where the call is refused, and RateLimited, TimedOut or
-        Unavailable after the last attempt; the ledger then hears what was spent.
+        Unavailable after the last attempt; the ledger is then told what was spent.
         """
-        bill = _Bill()
+        bill = _Bill(outages=self._outages)
         try:
-            return await self._persist(_Ask(messages, schema, schema_name, max_tokens), call, ledger, bill)
-        except BaseException:
+            return await self._with_retries(_Request(messages, schema, schema_name, max_tokens), call, ledger, bill)
+        except BaseException as error:
             if bill.open:
-                await ledger.release(call, bill.waste)
+                await ledger.release(call, bill.waste, answered=isinstance(error, BadInput))
             raise
+        finally:
+            self._estimator.end(bill)
 
-    async def _persist(self, ask: _Ask, call: Call, ledger: Ledger, bill: _Bill) -> Reply:
-        tries, before = _Tries(), self._replies
+    async def _with_retries(self, request: _Request, call: Call, ledger: Ledger, bill: _Bill) -> Reply:
+        attempts, failures, before = 0, 0, self._replies
         while True:
             async with self._pace.slot():
-                while isinstance(outcome := await self._reserved(ask, call, ledger, bill), Failure):
-                    if outcome.of_format:
+                while isinstance(outcome := await self._reserved(request, call, ledger, bill), Failure):
+                    if outcome.format_refused:
                         continue
-                    tries.count(outcome, replied=self._replies > before)
-                    before = self._replies
-                    if not outcome.again or tries.failures >= self._attempts:
+                    failed = not (outcome.limited and self._replies > before)  # others are answered: that is no failure
+                    attempts, failures, before = attempts + 1, failures + failed, self._replies
+                    if outcome.retryable and failed:
+                        self._raise_if_down(call, outcome)
+                    if not outcome.retryable or failures >= self._attempts:
                         raise outcome.error
                     bill.retries += 1
                     if outcome.wait:
                         self._pace.hold(outcome.wait)
                     if not outcome.uncertain:
                         break
-                    # It keeps what it has reserved, and so its slot: who waits for the budget must not keep it from it.
+                    # It keeps its reservation and so its slot: calls that wait for the budget must not block it.
                     bill.lost = True
-                    await asyncio.sleep(backoff(tries.all))
+                    await asyncio.sleep(backoff(attempts))
                     await self._pace.opened()
                 else:
                     return outcome
             bill.open = False
-            await ledger.release(call, Usage())  # nothing was paid: reservation and slot are others' while it waits
-            await asyncio.sleep(backoff(tries.all))
+            await ledger.release(call, Usage())  # nothing was paid: others may use reservation and slot meanwhile
+            self._estimator.end(bill)
+            await asyncio.sleep(backoff(attempts))
 
-    async def _reserved(self, ask: _Ask, call: Call, ledger: Ledger, bill: _Bill) -> Reply | Failure:
+    async def _reserved(self, request: _Request, call: Call, ledger: Ledger, bill: _Bill) -> Reply | Failure:
         """The settled reply, else one attempt within what the ledger allows; a reply is settled."""
-        self._raise_if_refused()
         if not bill.open or bill.lost:  # what a lost attempt had reserved may be spent
-            if settled := await ledger.reserve(call, self._estimate(ask)):
+            if settled := await self._reserve(request, call, ledger, bill):
                 return settled
             bill.open, bill.lost = True, False
-        outcome = await self._attempt(ask, bill)
+        self._raise_if_refused(bill.outages)
+        outcome = await self._attempt(request, bill)
         if isinstance(outcome, Failure):
             return outcome
         bill.open = False
         reply = outcome.model_copy(update={"waste": bill.waste})
         # A paid reply is kept even if the task that asked for it is cancelled at this very moment.
-        await asyncio.shield(ledger.settle(call, reply))
+        await asyncio.shield(self._settle(call, reply, ledger, bill))
         return reply
 
-    async def _attempt(self, ask: _Ask, bill: _Bill) -> Reply | Failure:
+    async def _reserve(self, request: _Request, call: Call, ledger: Ledger, bill: _Bill) -> Reply | None:
+        """The settled reply; else None, and what the call may take is reserved. Raises BudgetReached."""
+        self._estimator.end(bill)
+        estimated = self._estimated(request)
+        while True:
+            tokens = self._estimator.to_reserve(estimated)
+            price = self._prices.cost(self._resolved.name, *tokens)
+            most = Usage(calls=1, input_tokens=tokens[0], output_tokens=tokens[1], cost_usd=price)
+            try:
+                settled = await ledger.reserve(call, most)
+            except BudgetReached:
+                if bill.lost or tokens == self._estimator.bound(estimated):
+                    raise
+                # It reserved for calls in flight as well; once they end, it needs less.
+                await asyncio.sleep(_RESERVE_AGAIN_S)
+                continue
+            if settled is None:
+                self._estimator.start(bill, estimated, tokens)
+            return settled
+
+    async def _settle(self, call: Call, reply: Reply, ledger: Ledger, bill: _Bill) -> None:
+        await ledger.settle(call, reply)
+        self._estimator.end(bill)
+
+    async def _attempt(self, request: _Request, bill: _Bill) -> Reply | Failure:
         """One HTTP request: a reply, or what went wrong with it."""
-        route, used = self._route, self._format
+        resolved, used = self._resolved, self._format
         await close_with_loop()
         began = time.perf_counter()
         try:
             async with asyncio.timeout(self._timeout_s):
                 response = await litellm().acompletion(
-                    **self._form(ask),
-                    **route.sent,
-                    model=route.name,
+                    **self._form(request),
+                    **resolved.sent,
+                    model=resolved.name,
                     api_base=self._api_base,
-                    api_key=route.key,
+                    api_key=resolved.key,
                     timeout=self._timeout_s,
                     max_retries=0,
-                    max_tokens=ask.max_tokens + route.thinking_tokens,
+                    max_tokens=request.max_tokens + resolved.thinking_tokens,
                 )
-            reply = self._read(response, ask, (time.perf_counter() - began) * 1000)
+            reply = self._read(response, request, (time.perf_counter() - began) * 1000)
         except asyncio.CancelledError:
             bill.uncertain += 1
             raise
         except provider_errors() as e:
-            failure = diagnose(e, self._model, key=self._api_key, hint=route.key_hint, timeout_s=self._timeout_s)
+            failure = diagnose(e, self._model, key=self._api_key, hint=resolved.key_hint, timeout_s=self._timeout_s)
             bill.uncertain += failure.uncertain
             if isinstance(failure.error, BadSettings):
                 self._refused = (time.monotonic() + _REFUSED_FOR_S, failure.error)
-            if failure.of_format and not self._format_proven and used + 1 < len(_FORMATS):
+            if failure.format_refused and not self._format_proven and used + 1 < len(_FORMATS):
                 self._format = max(self._format, used + 1)
                 return failure
-            return replace(failure, of_format=False)
+            return replace(failure, format_refused=False)
         self._replies += 1
-        self._format_proven |= ask.schema is not None
+        self._failing.clear()
+        self._format_proven |= request.schema is not None
         return reply
 
-    def _raise_if_refused(self) -> None:
-        if self._refused and time.monotonic() < self._refused[0]:
+    def _raise_if_refused(self, outages: int) -> None:
+        """``outages``: how many there had been when the call began."""
+        if self._refused and (time.monotonic() < self._refused[0] or outages < self._outages):
             raise copy(self._refused[1])
 
-    def _form(self, ask: _Ask) -> dict[str, Any]:
+    def _raise_if_down(self, call: Call, failure: Failure) -> None:
+        self._failing.append(call.id)
+        in_a_row = len(self._failing) >= _DOWN_AFTER and len(set(self._failing)) >= _DOWN_CALLS
+        if in_a_row or (failure.wait or 0.0) > LONGEST_WAIT_S:
+            error = failure.error
+            down = ProviderDown(error.message, where=error.where, hint=error.hint, retry_after=failure.wait)
+            self._refused = (time.monotonic() + _DOWN_FOR_S, down)
+            self._outages += 1
+            self._pace.open()
+            raise down
+
+    def _form(self, request: _Request) -> dict[str, Any]:
         """The messages, and the form of the reply in the way that this provider takes."""
-        if ask.schema is None:
-            return {"messages": list(ask.messages)}
+        if request.schema is None:
+            return {"messages": list(request.messages)}
         if self.response_format == "json_schema":
-            described = {"name": ask.schema_name, "strict": True, "schema": ask.schema}
+            described = {"name": request.schema_name, "strict": True, "schema": request.schema}
             return {
-                "messages": list(ask.messages),
+                "messages": list(request.messages),
                 "response_format": {"type": "json_schema", "json_schema": described},
             }
-        told = f"Reply with one JSON object of this JSON schema and nothing else:\n{orjson.dumps(ask.schema).decode()}"
-        first, *others = ask.messages
-        messages = [{**first, "content": f"{first['content']}\n\n{told}"}, *others]
+        instruction = (
+            f"Reply with one JSON object of this JSON schema and nothing else:\n{orjson.dumps(request.schema).decode()}"
+        )
+        first, *others = request.messages
+        messages = [{**first, "content": f"{first['content']}\n\n{instruction}"}, *others]
         if self.response_format == "prompt":
             return {"messages": messages}
         return {"messages": messages, "response_format": {"type": "json_object"}}
 
-    def _read(self, response: Any, ask: _Ask, took_ms: float) -> Reply:
+    def _read(self, response: Any, request: _Request, took_ms: float) -> Reply:
         choice, usage = response.choices[0], getattr(response, "usage", None)
         text = choice.message.content or ""
-        spent, made = getattr(usage, "prompt_tokens", 0) or 0, getattr(usage, "completion_tokens", 0) or 0
-        cached = getattr(getattr(usage, "prompt_tokens_details", None), "cached_tokens", 0) or 0
-        price = cost(self._prices, self._route.name, spent, made, cached) if spent else None
-        if not spent:  # the server counts no tokens: ours are an estimate, so their price stays unknown
-            spent, made = _about_tokens(_characters(ask)), _about_tokens(len(text))
+        tokens = getattr(usage, "prompt_tokens", 0) or 0, getattr(usage, "completion_tokens", 0) or 0
+        if tokens[0] > 0 and 0 <= min(tokens) <= max(tokens) <= _MOST_TOKENS:
+            cached = getattr(getattr(usage, "prompt_tokens_details", None), "cached_tokens", 0) or 0
+            price = self._prices.cost(self._resolved.name, *tokens, cached)
+            self._estimator.learn(self._estimated(request), tokens)
+        else:  # the server counts no tokens, or as no model can: ours are an estimate, so their price stays unknown
+            price, characters = None, sum(len(m["content"]) for m in request.messages)
+            tokens = -(-characters // 4), -(-len(text) // 4)
         return Reply(
             text=text,
             finish_reason=choice.finish_reason or "stop",
             model=response.model or "",
-            usage=Usage(calls=1, input_tokens=spent, output_tokens=made, cost_usd=price, latency_ms=took_ms),
+            usage=Usage(calls=1, input_tokens=tokens[0], output_tokens=tokens[1], cost_usd=price, latency_ms=took_ms),
         )
 
-    def _estimate(self, ask: _Ask) -> Usage:
-        """What the call costs at the most, or nearly: three bytes of text make less than a token."""
-        schema = len(orjson.dumps(ask.schema)) if ask.schema else 0
-        spent = (sum(len(m["content"].encode()) for m in ask.messages) + schema) // 3 + 50
-        made = ask.max_tokens + self._route.thinking_tokens
-        price = self._prices.cost(self._route.name, spent, made)
-        return Usage(calls=1, input_tokens=spent, output_tokens=made, cost_usd=price)
+    def _estimated(self, request: _Request) -> Tokens:
+        """What the call takes at the most, or nearly: three bytes of text make less than a token."""
+        schema = len(orjson.dumps(request.schema)) if request.schema else 0
+        text = sum(len(m["content"].encode()) for m in request.messages)
+        return (text + schema) // 3 + 50, request.max_tokens + self._resolved.thinking_tokens
 
     @cached_property
-    def _route(self) -> Route:
-        return find_route(self._model, self._api_base, self._api_key, self._wanted)
-
-
-def _characters(ask: _Ask) -> int:
-    return sum(len(m["content"]) for m in ask.messages)
-
-
-def _about_tokens(characters: int) -> int:
-    return -(-characters // 4)
+    def _resolved(self) -> ResolvedModel:
+        return resolve_model(self._model, self._api_base, self._api_key, self._wanted)

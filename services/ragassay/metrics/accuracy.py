@@ -1,4 +1,4 @@
-"""``accurate``: is an answer good enough, yes or no? Decided by a rule over other metrics, which a user may write."""
+"""The rule over other metrics, which a user may write, that decides whether an answer is good enough."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ragassay.errors import BadSettings
-from ragassay.metrics.base import Chunk, metric, parse
+from ragassay.metrics.base import parse
 from ragassay.models import Score
 
 DEFAULT_RULE = "correctness >= 0.5 else semantic_similarity >= 0.8"
@@ -53,7 +53,7 @@ class AccuracyRule:
     def parse(cls, text: str) -> AccuracyRule:
         """The rule that ``NAME SIGN NUMBER [and ...] [else ...]`` spells, as in the default rule.
 
-        Raises BadSettings that quotes the part that can't be read, UnknownName for a metric that nobody knows.
+        Raises BadSettings that quotes the part that can't be read, UnknownName for an unknown metric.
         """
         return cls(
             tuple(
@@ -102,10 +102,10 @@ def _value(scores: Mapping[str, Score], condition: Condition) -> float | None:
 
 
 def _condition(part: str, rule: str) -> Condition:
-    found = _CONDITION.fullmatch(part.strip())
-    if found is None:
+    match = _CONDITION.fullmatch(part.strip())
+    if match is None:
         raise BadSettings(f"accuracy rule {rule!r}: can't read {part.strip()!r}", hint=_EXAMPLE)
-    name, sign, bound = found.groups()
+    name, sign, bound = match.groups()
     if name.lower() == "accurate":
         raise BadSettings(f"accuracy rule {rule!r}: accurate can't depend on itself", hint=_EXAMPLE)
     try:
@@ -115,10 +115,3 @@ def _condition(part: str, rule: str) -> Condition:
     if not abs(number) < float("inf"):
         raise BadSettings(f"accuracy rule {rule!r}: {bound!r} is not a number", hint=_EXAMPLE)
     return Condition(parse(name).name, sign, number)
-
-
-@metric(better="higher", needs="answer", share=True)
-def accurate(chunk: Chunk) -> list[Score]:
-    """Is the answer accurate, by the rule of the run? Its mean is the share of accurate answers."""
-    rule = chunk.rule or AccuracyRule.parse(DEFAULT_RULE)
-    return [rule.decide({name: scores[n] for name, scores in chunk.scores.items()}) for n in range(len(chunk.samples))]

@@ -1,6 +1,6 @@
 """What a metric is, how its name is read, and what it is handed.
 
-A metric is a function; the type of its first parameter says what it sees:
+A metric is a function; the type of its first parameter decides what it is given:
 
 * ``Ranked``   the gains of a whole chunk, returns an array of shape (queries,), NaN where it is undefined
 * ``Chunk``    everything about a chunk, returns one Score per sample
@@ -14,37 +14,30 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from ragassay.errors import BadSettings, UnknownName
+from ragassay.errors import BadSettings, UnknownName, reason_from
 from ragassay.registry import Registry
 
 if TYPE_CHECKING:
-    from ragassay.metrics.accuracy import AccuracyRule
+    from ragassay.metrics.chunk import Chunk
     from ragassay.metrics.ranked import Array, Ranked
-    from ragassay.models import Judgement, Sample, Score
-    from ragassay.seams import Embedder
+    from ragassay.models import Sample, Score
 
 Kind = Literal["retrieval", "quality", "performance", "cost"]
 LARGEST_K = 1_000_000
+SEEN = ("Ranked", "Chunk", "Verdict", "Sample")
 F = TypeVar("F", bound=Callable[..., Any])
 
-NOTHING_RETRIEVED = "the system gave no response, which counts as nothing retrieved"
 BEFORE = "ranking_before_reranking"
-_OPERATIONAL = (
-    "latency_ms",
-    "retrieval_latency_ms",
-    "generation_latency_ms",
-    "input_tokens",
-    "output_tokens",
-    "cost_usd",
-    "route",
-    "clicks",
-    "dwell_ms",
+OPERATIONAL = (
+    *("latency_ms", "retrieval_latency_ms", "generation_latency_ms"),
+    *("input_tokens", "output_tokens", "cost_usd"),
 )
+"""What a response reports of time, tokens and cost."""
 LABELS: dict[str, tuple[tuple[str, ...], str]] = {
     "judgments": (("relevant_doc_ids", "relevance_scores"), "the query has no relevance judgments"),
     "subtopics": (("subtopics",), "the query has no subtopics"),
@@ -53,7 +46,7 @@ LABELS: dict[str, tuple[tuple[str, ...], str]] = {
     "best_route": (("best_route",), "the query has no best_route"),
     "retrieval_needed": (("retrieval_needed",), "the query does not say whether retrieval is needed"),
 }
-"""What people say of a query: the fields that hold it, and the reason where none of them does."""
+"""Labels of a query: the fields that hold it, and the reason where none of them does."""
 _OF_DOCUMENTS = frozenset(("judgments", "subtopics", "doc_timestamps", "primary_relevant"))
 LACKS: dict[str, tuple[Callable[[Sample], bool], str]] = {
     "answer": (lambda s: s.answer is None, "the response has no answer"),
@@ -72,7 +65,7 @@ LACKS: dict[str, tuple[Callable[[Sample], bool], str]] = {
     "cost": (lambda s: not _has_cost(s), "the response has no cost_usd, nor a model with both its tokens"),
     **{
         name: (partial(lambda field, s: getattr(s.response, field, None) is None, name), f"the response has no {name}")
-        for name in _OPERATIONAL
+        for name in (*OPERATIONAL, "route", "clicks", "dwell_ms")
     },
 }
 
@@ -83,43 +76,6 @@ def _has_cost(sample: Sample) -> bool:
     if response is None or response.cost_usd is not None:
         return response is not None
     return None not in (response.model, response.input_tokens, response.output_tokens)
-
-
-def _half_life_days() -> float:
-    from ragassay.models import HALF_LIFE_DAYS
-
-    return HALF_LIFE_DAYS
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """Up to a chunk of samples and what the stages before have found out about them; all sequences are parallel."""
-
-    samples: Sequence[Sample]
-    judgements: Sequence[Judgement | None] = ()
-    embedder: Embedder | None = None
-    no_embedder: str = "no embedding model is set up"
-    max_grade: float = 3.0
-    relevant_from: float | None = None
-    half_life_days: float = field(default_factory=_half_life_days)
-    rule: AccuracyRule | None = None
-    scores: dict[str, list[Score]] = field(default_factory=dict)
-
-    @cached_property
-    def ranked(self) -> Ranked:
-        """The chunk's ranked gains; built once, shared by all retrieval metrics."""
-        from ragassay.metrics.ranked import Ranked
-
-        return Ranked.of(self.samples, relevant_from=self.relevant_from, max_grade=self.max_grade)
-
-    def only(self, rows: Sequence[int]) -> Chunk:
-        """The chunk cut down to some of its rows."""
-        return replace(
-            self,
-            samples=[self.samples[n] for n in rows],
-            judgements=[self.judgements[n] for n in rows] if self.judgements else (),
-            scores={name: [scores[n] for n in rows] for name, scores in self.scores.items()},
-        )
 
 
 @dataclass(frozen=True)
@@ -160,7 +116,7 @@ class Metric:
         for need in self.needs:
             if need in LACKS and LACKS[need][0](sample):
                 error = sample.response.error if need in ("answer", "contexts") else None
-                return f"the system failed: {error}" if error else LACKS[need][1]
+                return f"the system failed: {reason_from(error)}" if error else LACKS[need][1]
         return None
 
     @property
@@ -182,18 +138,9 @@ class Metric:
 
     def score(self, chunk: Chunk) -> list[Score]:
         """One Score per sample, in order. A row without the input it needs is missing with that reason."""
-        from ragassay.models import Score
+        from ragassay.metrics.chunk import score  # not above: pydantic's import takes longer than a short TREC file
 
-        lacks = [self.lacks(sample) for sample in chunk.samples]
-        given = [n for n, reason in enumerate(lacks) if reason is None]
-        whole = self.sees == "Ranked" or len(given) == len(lacks)  # gains are shared, so they are built for all rows
-        scores = dict(enumerate(_ADAPTERS[self.sees](self, chunk))) if whole and given else {}
-        if given and not whole:
-            scores = dict(zip(given, _ADAPTERS[self.sees](self, chunk.only(given)), strict=True))
-        for n in given:
-            if chunk.samples[n].response is None and scores[n].value is not None:
-                scores[n] = scores[n].model_copy(update={"reason": NOTHING_RETRIEVED})
-        return [scores[n] if reason is None else Score.absent(reason, "no_input") for n, reason in enumerate(lacks)]
+        return score(self, chunk)
 
 
 METRICS: Registry[Metric] = Registry("metric")
@@ -284,30 +231,30 @@ def parse(text: str) -> Metric:
     key = SPELLINGS.get(key, key)
     if key not in METRICS:
         raise UnknownName("metric", text.strip(), [m.family for m in METRICS])
-    return bind(METRICS.get(key), parameter, text.strip())
+    return _bind(METRICS.get(key), parameter, text.strip())
 
 
-def bind(found: Metric, parameter: str, text: str) -> Metric:
-    """``found`` with the parameter of its name; ``text`` is what the user wrote."""
-    if found.takes is None:
+def _bind(metric: Metric, parameter: str, text: str) -> Metric:
+    """``metric`` with the parameter of its name; ``text`` is what the user wrote."""
+    if metric.takes is None:
         if parameter:
-            raise BadSettings(f"metric {text!r}: {found.family} takes no cutoff", hint=f"write {found.family}")
-        return found
+            raise BadSettings(f"metric {text!r}: {metric.family} takes no cutoff", hint=f"write {metric.family}")
+        return metric
     if not parameter:
-        if found.optional:
-            return found
-        example = f"{found.family}@{'10' if found.takes == 'k' else '0.8'}"
+        if metric.optional:
+            return metric
+        example = f"{metric.family}@{'10' if metric.takes == 'k' else '0.8'}"
         raise BadSettings(f"metric {text!r} needs a value after @", hint=f"write, for example, {example}")
     try:
         value = float(parameter)
     except ValueError:
         value = math.nan
-    if found.takes == "k" and not (1 <= value <= LARGEST_K and value == int(value)):
+    if metric.takes == "k" and not (1 <= value <= LARGEST_K and value == int(value)):
         what = f"the cutoff must be a whole number from 1 to {LARGEST_K:,}, not {parameter!r}"
         raise BadSettings(f"metric {text!r}: {what}")
-    if found.takes == "p" and not 0 < value < 1:
+    if metric.takes == "p" and not 0 < value < 1:
         raise BadSettings(f"metric {text!r}: the persistence must lie between 0 and 1, not {parameter!r}")
-    return replace(found, parameter=value)
+    return replace(metric, parameter=value)
 
 
 def _sees(function: Callable[..., Any]) -> str:
@@ -316,62 +263,6 @@ def _sees(function: Callable[..., Any]) -> str:
     annotation = first.annotation if first else None
     text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
     seen = text.rsplit(".", 1)[-1].strip("\"'")
-    if seen not in _ADAPTERS:
-        raise BadSettings(
-            f"metric {function.__name__!r}: the first parameter must be annotated with {', '.join(_ADAPTERS)}"
-        )
+    if seen not in SEEN:
+        raise BadSettings(f"metric {function.__name__!r}: the first parameter must be annotated with {', '.join(SEEN)}")
     return seen
-
-
-def _from_ranked(metric: Metric, chunk: Chunk) -> Sequence[Score]:
-    from ragassay.models import Score
-
-    values = metric.values(chunk.ranked)
-    details = chunk.ranked.details(metric.arguments.get("k"))
-    return [
-        Score(value=v, details=d) if math.isfinite(v) else Score.absent(f"{metric.name} is undefined here")
-        for v, d in zip(values.tolist(), details, strict=True)
-    ]
-
-
-def _from_chunk(metric: Metric, chunk: Chunk) -> Sequence[Score]:
-    scores: Sequence[Score] = metric.function(chunk, **metric.arguments)
-    return scores
-
-
-def _from_verdict(metric: Metric, chunk: Chunk) -> Sequence[Score]:
-    from ragassay.models import Score
-
-    scores = []
-    for judgement in chunk.judgements or [None] * len(chunk.samples):
-        if judgement is None:
-            scores.append(Score.absent("no judge was asked", "no_input"))
-        elif judgement.verdict is None:
-            scores.append(Score.absent(judgement.reason or "the judge failed", "failed"))
-        else:
-            scores.append(metric.function(judgement.verdict))
-    return scores
-
-
-def _from_sample(metric: Metric, chunk: Chunk) -> Sequence[Score]:
-    return [_as_score(metric, metric.function(sample, **metric.arguments)) for sample in chunk.samples]
-
-
-def _as_score(metric: Metric, value: Score | float | bool | None) -> Score:
-    from ragassay.models import Score
-
-    if isinstance(value, Score):
-        return value
-    if value is None:
-        return Score.absent(f"{metric.name} is undefined here")
-    if not math.isfinite(value):
-        return Score.absent(f"{metric.name} returned {value}", "failed")
-    return Score(value=float(value))
-
-
-_ADAPTERS: dict[str, Callable[[Metric, Chunk], Sequence[Score]]] = {
-    "Ranked": _from_ranked,
-    "Chunk": _from_chunk,
-    "Verdict": _from_verdict,
-    "Sample": _from_sample,
-}

@@ -1,13 +1,22 @@
-"""Decisions around retrieval: the route, whether to retrieve at all, the reranking, and what users made of the list."""
+"""Decisions: is the answer accurate, which route, whether to retrieve at all, the reranking, and what users clicked."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragassay.metrics.base import BEFORE, LARGEST_K, Chunk, metric
+from ragassay.metrics.accuracy import DEFAULT_RULE, AccuracyRule
+from ragassay.metrics.base import BEFORE, LARGEST_K, metric
+from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.ranked import Ranked
 from ragassay.metrics.retrieval import ndcg
 from ragassay.models import Sample, Score
+
+
+@metric(better="higher", needs="answer", share=True)
+def accurate(chunk: Chunk) -> list[Score]:
+    """Is the answer accurate, by the rule of the run? Its mean is the share of accurate answers."""
+    rule = chunk.rule or AccuracyRule.parse(DEFAULT_RULE)
+    return [rule.decide({name: scores[n] for name, scores in chunk.scores.items()}) for n in range(len(chunk.samples))]
 
 
 @metric(better="higher", needs=("best_route", "route"), kind="retrieval", share=True)

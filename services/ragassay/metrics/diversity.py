@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ragassay.errors import Unavailable
-from ragassay.metrics.base import Chunk, metric
+from ragassay.embeddings import vectors_of
+from ragassay.errors import Unavailable, reason_from
+from ragassay.metrics.base import metric
+from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.ranked import Ranked, discounts
 from ragassay.metrics.retrieval import ndcg
 from ragassay.models import Sample, Score, seconds
@@ -33,11 +35,10 @@ def intra_list_diversity(chunk: Chunk, k: int) -> list[Score]:
     if chunk.embedder is None:
         return [Score.absent(chunk.no_embedder, "no_input") for _ in chunk.samples]
     lists = [[text for text in (sample.contexts or ())[:k] if text.strip()] for sample in chunk.samples]
-    texts = sorted({text for contexts in lists if len(contexts) > 1 for text in contexts}, key=lambda t: (len(t), t))
     try:
-        vectors = dict(zip(texts, chunk.embedder.embed(texts), strict=True)) if texts else {}
+        vectors = vectors_of(chunk.embedder, (text for texts in lists if len(texts) > 1 for text in texts))
     except Unavailable as error:
-        return [Score.absent(str(error), "failed") for _ in chunk.samples]
+        return [Score.absent(reason_from(error), "failed") for _ in chunk.samples]
     return [_spread([vectors[text] for text in contexts] if len(contexts) > 1 else []) for contexts in lists]
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ragassay.judges.verdict import context_number
 from ragassay.metrics.base import metric
 from ragassay.models import FactVerdict, Score, SentenceVerdict, Verdict
+from ragassay.render import listed
 
 SUPPORT: Mapping[str, float] = {"supported": 1.0, "partly": 0.5, "contradicted": 0.0, "not_found": 0.0}
 COVERED: Mapping[str, float] = {"yes": 1.0, "partly": 0.5, "no": 0.0}
@@ -78,7 +79,8 @@ def correctness(verdict: Verdict) -> Score:
     if (left := _unanswered(truth)) is not None:
         return left
     precision = sum(t == "agrees" for t in truth.values()) / len(truth)
-    conflicting = (_note(s, "conflicts with the ground truth") for s in verdict.sentences if s.truth == "conflicts")
+    conflicts = (s for s in verdict.sentences if s.truth == "conflicts")
+    conflicting = ((s.id, s.why or "conflicts with the ground truth") for s in conflicts)
     return Score(
         value=2 * precision * recall.value / (precision + recall.value) if precision + recall.value else 0.0,
         reason=_reasons([*conflicting, *((f.id, f.why) for f in verdict.facts if f.covered != "yes")]),
@@ -130,7 +132,7 @@ def context_recall(verdict: Verdict) -> Score:
     lacking = [f.id for f in verdict.facts if not f.evidence]
     return Score(
         value=1 - len(lacking) / len(verdict.facts),
-        reason=f"not in the contexts: {_listed(lacking)}" if lacking else None,
+        reason=f"not in the contexts: {listed(lacking, MOST_REASONS)}" if lacking else None,
         details={"facts": len(verdict.facts), "found": len(verdict.facts) - len(lacking)},
     )
 
@@ -146,12 +148,12 @@ def _no_truth() -> Score:
 def _unanswered(answers: Mapping[str, str | None]) -> Score | None:
     """A missing score that names the units without an answer; None when all have one."""
     left = [unit for unit, answer in answers.items() if answer is None]
-    return Score.absent(f"the judge left {_listed(left)} unanswered", "failed") if left else None
+    return Score.absent(f"the judge left {listed(left, MOST_REASONS)} unanswered", "failed") if left else None
 
 
 def _mean(values: Iterable[float]) -> float:
-    listed = list(values)
-    return sum(listed) / len(listed)
+    numbers = list(values)
+    return sum(numbers) / len(numbers)
 
 
 def _counts(answers: Iterable[str | None], kinds: Iterable[str]) -> dict[str, int]:
@@ -159,17 +161,8 @@ def _counts(answers: Iterable[str | None], kinds: Iterable[str]) -> dict[str, in
     return {kind: counted[kind] for kind in kinds}
 
 
-def _note(sentence: SentenceVerdict, otherwise: str) -> tuple[str, str]:
-    return sentence.id, sentence.why or otherwise
-
-
 def _reasons(notes: Iterable[tuple[str, str]]) -> str | None:
     """The first few reasons, each after the id it belongs to; None when there is none."""
     given = [f"{unit}: {why}" for unit, why in notes if why]
     more = [f"and {len(given) - MOST_REASONS} more"] if len(given) > MOST_REASONS else []
     return "; ".join(given[:MOST_REASONS] + more) or None
-
-
-def _listed(units: Sequence[str]) -> str:
-    more = f" and {len(units) - MOST_REASONS} more" if len(units) > MOST_REASONS else ""
-    return ", ".join(units[:MOST_REASONS]) + more

@@ -111,14 +111,14 @@ class Ranked:
         return listed
 
     @cached_property
-    def found(self) -> Array:
+    def cumulative_hits(self) -> Array:
         """Relevant documents down to each rank, shape (queries, depth)."""
         return np.cumsum(self.relevant, axis=1, dtype=np.float64)
 
     def hits(self, k: int) -> Array:
         """Number of relevant documents among the first ``k``."""
         depth = self.gains.shape[1]
-        hits: Array = self.found[:, min(k, depth) - 1] if depth else np.zeros(len(self.lengths))
+        hits: Array = self.cumulative_hits[:, min(k, depth) - 1] if depth else np.zeros(len(self.lengths))
         return hits
 
     @cached_property

@@ -115,7 +115,7 @@ def q_measure(batch: Ranked, k: int | None = None) -> Array:
     ideal = np.zeros(gained.shape)
     width = min(batch.ideal.shape[1], gained.shape[1])
     ideal[:, :width] = batch.ideal[:, :width]
-    blended = (batch.found[:, :k] + gained) / (np.arange(1, gained.shape[1] + 1) + np.cumsum(ideal, axis=1))
+    blended = (batch.cumulative_hits[:, :k] + gained) / (np.arange(1, gained.shape[1] + 1) + np.cumsum(ideal, axis=1))
     reachable = batch.relevant_count if k is None else np.minimum(batch.relevant_count, k)
     return _ratio((relevant * blended).sum(axis=1), reachable)
 
@@ -200,8 +200,8 @@ def _defined(part: Array, whole: Array) -> Array:
 
 def _precisions(batch: Ranked, k: int | None) -> Array:
     """Sum of the precision at each relevant rank (within k)."""
-    found, relevant = batch.found[:, :k], batch.relevant[:, :k]
-    total: Array = (found * relevant) @ (1 / np.arange(1, found.shape[1] + 1))
+    hits, relevant = batch.cumulative_hits[:, :k], batch.relevant[:, :k]
+    total: Array = (hits * relevant) @ (1 / np.arange(1, hits.shape[1] + 1))
     return total
 
 

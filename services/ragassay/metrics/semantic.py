@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ragassay.embeddings import BUNDLED, BUNDLED_PACKAGE, EXTRA, bundled_model, quiet, verify
-from ragassay.errors import MissingExtra, Unavailable
-from ragassay.metrics.base import Chunk, metric
-from ragassay.metrics.text import EMPTY_ANSWER, EMPTY_TRUTH
+from ragassay.embeddings import BUNDLED, BUNDLED_PACKAGE, EXTRA, bundled_model, quiet, vectors_of, verify
+from ragassay.errors import MissingExtra, Unavailable, reason_from
+from ragassay.metrics.base import metric
+from ragassay.metrics.chunk import Chunk
+from ragassay.metrics.text import one_sided, truths_of
 from ragassay.models import Sample, Score
 
 DIGITS = 6
@@ -27,14 +28,13 @@ def semantic_similarity(chunk: Chunk) -> list[Score]:
     """Cosine of the embeddings of answer and ground truth, clipped to 0..1. Several ground truths: the best counts."""
     if chunk.embedder is None:
         return [Score.absent(chunk.no_embedder, "no_input") for _ in chunk.samples]
-    settled = [_settled(sample) for sample in chunk.samples]
-    open_rows = [s for s, score in zip(chunk.samples, settled, strict=True) if score is None]
-    texts = sorted({text for s in open_rows for text in (s.answer or "", *_truths(s))}, key=lambda t: (len(t), t))
+    decided = [one_sided(sample) for sample in chunk.samples]
+    open_rows = [s for s, score in zip(chunk.samples, decided, strict=True) if score is None]
     try:
-        vectors = dict(zip(texts, chunk.embedder.embed(texts), strict=True)) if texts else {}
+        vectors = vectors_of(chunk.embedder, (text for s in open_rows for text in (s.answer or "", *truths_of(s))))
     except Unavailable as error:
-        return [score or Score.absent(str(error), "failed") for score in settled]
-    return [score or _cosine(s, vectors) for s, score in zip(chunk.samples, settled, strict=True)]
+        return [score or Score.absent(reason_from(error), "failed") for score in decided]
+    return [score or _cosine(s, vectors) for s, score in zip(chunk.samples, decided, strict=True)]
 
 
 @metric(better="higher", needs=("answer", "ground_truth", "embeddings"))
@@ -43,7 +43,7 @@ def bertscore_f1(chunk: Chunk) -> list[Score]:
     missing = bertscore_missing()
     if missing:
         return [Score.absent(missing, "no_input") for _ in chunk.samples]
-    return [_settled(sample) or _bertscore(sample) for sample in chunk.samples]
+    return [one_sided(sample) or _bertscore(sample) for sample in chunk.samples]
 
 
 def bertscore_missing() -> str | None:
@@ -52,31 +52,17 @@ def bertscore_missing() -> str | None:
     return None if all(map(importlib.util.find_spec, needed)) else str(MissingExtra("bertscore_f1", EXTRA))
 
 
-def _truths(sample: Sample) -> list[str]:
-    return [truth for truth in sample.ground_truth_answer if truth.strip()]
-
-
-def _settled(sample: Sample) -> Score | None:
-    """The score of a row with nothing to embed on one side; None for all others."""
-    if not _truths(sample):
-        return Score.absent(EMPTY_TRUTH, "no_input")
-    if not (sample.answer or "").strip():
-        return Score(value=0.0, reason=EMPTY_ANSWER)
-    return None
-
-
 def _cosine(sample: Sample, vectors: dict[str, Any]) -> Score:
     answer = vectors[sample.answer or ""].astype(np.float64)
-    values = [round(float(answer @ vectors[truth].astype(np.float64)), DIGITS) for truth in _truths(sample)]
-    best = max(range(len(values)), key=lambda n: (values[n], -n))
-    return Score(value=min(1.0, max(0.0, values[best])), details={"truth": best} if len(values) > 1 else None)
+    values = [round(float(answer @ vectors[truth].astype(np.float64)), DIGITS) for truth in truths_of(sample)]
+    best = max(values)
+    return Score(value=min(1.0, max(0.0, best)), details={"truth": values.index(best)} if len(values) > 1 else None)
 
 
 def _bertscore(sample: Sample) -> Score:
     scorer = _scorer(bundled_model())
-    found = [scorer.score(sample.answer or "", truth) for truth in _truths(sample)]
-    best = max(range(len(found)), key=lambda n: (found[n][2], -n))
-    precision, recall, f1 = found[best]
+    scores = (scorer.score(sample.answer or "", truth) for truth in truths_of(sample))
+    precision, recall, f1 = max(scores, key=lambda score: score[2])
     details = {"model": BUNDLED, "layer": LAYER, "rescaled": False, "precision": precision, "recall": recall}
     return Score(value=min(1.0, max(0.0, f1)), details=details)
 

@@ -10,12 +10,10 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from ragassay.judges.words import UNSPACED, words
+from ragassay.judges.text import UNSPACED, words
 from ragassay.metrics.base import metric
 from ragassay.models import Sample, Score
 
-EMPTY_ANSWER = "the answer is empty"
-EMPTY_TRUTH = "the ground truth answer is empty"
 MOST_CELLS = 25_000_000
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _PUNCTUATION = frozenset(string.punctuation)
@@ -74,16 +72,25 @@ def _shared_f1(answer: list[str], truth: list[str]) -> float:
     return 2 * shared / (len(answer) + len(truth))
 
 
+def truths_of(sample: Sample) -> list[str]:
+    """The ground truths that are not blank."""
+    return [truth for truth in sample.ground_truth_answer if truth.strip()]
+
+
+def one_sided(sample: Sample) -> Score | None:
+    """The score of a row with nothing to compare on one side; None for all others."""
+    if not truths_of(sample):
+        return Score.absent("the ground truth answer is empty", "no_input")
+    return None if (sample.answer or "").strip() else Score(value=0.0, reason="the answer is empty")
+
+
 def _best(sample: Sample, compare: Callable[[str, str], float]) -> Score:
     """The best of ``compare(answer, truth)`` over the ground truths that are not blank."""
-    answer, truths = sample.answer or "", [truth for truth in sample.ground_truth_answer if truth.strip()]
-    if not truths:
-        return Score.absent(EMPTY_TRUTH, "no_input")
-    if not answer.strip():
-        return Score(value=0.0, reason=EMPTY_ANSWER)
-    values = [compare(answer, truth) for truth in truths]
-    best = max(range(len(values)), key=lambda n: (values[n], -n))
-    return Score(value=values[best], details={"truth": best} if len(truths) > 1 else None)
+    if score := one_sided(sample):
+        return score
+    values = [compare(sample.answer or "", truth) for truth in truths_of(sample)]
+    best = max(values)
+    return Score(value=best, details={"truth": values.index(best)} if len(values) > 1 else None)
 
 
 def _rouge(kind: str, sample: Sample) -> Score:
@@ -99,10 +106,10 @@ def _rouge(kind: str, sample: Sample) -> Score:
 def _scorer(kind: str) -> Any:
     from rouge_score.rouge_scorer import RougeScorer
 
-    return RougeScorer([kind], tokenizer=_Words())
+    return RougeScorer([kind], tokenizer=_RougeTokenizer())
 
 
-class _Words:
+class _RougeTokenizer:
     """rouge-score's own tokenizer drops all but a-z and 0-9, so every other script would score a silent 0."""
 
     def tokenize(self, text: str) -> list[str]:

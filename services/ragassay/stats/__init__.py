@@ -1,13 +1,14 @@
 """How far numbers can be trusted: intervals, tests, corrections, power, sequences and trends. Pure and seeded.
 
-Nothing here reads, writes or remembers; the same input and seed give the same result. docs/statistics.md says which
+Nothing here reads, writes or remembers; the same input and seed give the same result. docs/statistics.md: which
 question each function answers, and why this way.
 """
 
-from ragassay.stats.bootstrap import bootstrap_interval, ratio_interval
 from ragassay.stats.corrections import Correction, benjamini_hochberg, bonferroni, correct, holm, marks
 from ragassay.stats.costs import incremental_cost, pareto_front
-from ragassay.stats.findings import (
+from ragassay.stats.intervals import bootstrap_interval, mean_interval, ratio_interval, wilson_interval
+from ragassay.stats.power import minimum_detectable_effect, needed_n, power_of
+from ragassay.stats.results import (
     ChangePoint,
     Effect,
     IncrementalCost,
@@ -18,10 +19,8 @@ from ragassay.stats.findings import (
     Significance,
     UnpairedTest,
 )
-from ragassay.stats.intervals import mean_interval, share_interval, wilson_interval
-from ragassay.stats.power import minimum_detectable_effect, needed_n, power_of
 from ragassay.stats.sequences import ConfidenceSequence, StopRule, stop_rule
-from ragassay.stats.tests import non_inferiority, paired, welch
+from ragassay.stats.tests import difference_interval, non_inferiority, paired, welch
 from ragassay.stats.trends import change_points
 
 __all__ = [
@@ -42,6 +41,7 @@ __all__ = [
     "bootstrap_interval",
     "change_points",
     "correct",
+    "difference_interval",
     "holm",
     "incremental_cost",
     "marks",
@@ -53,7 +53,6 @@ __all__ = [
     "pareto_front",
     "power_of",
     "ratio_interval",
-    "share_interval",
     "stop_rule",
     "welch",
     "wilson_interval",

@@ -1,10 +1,10 @@
-"""What the statistics are handed: checked columns of numbers, and rows that belong together."""
+"""What the statistics are handed: checked columns of numbers."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +12,7 @@ import numpy.typing as npt
 from ragassay.errors import BadInput, BadSettings
 
 Floats: TypeAlias = npt.NDArray[np.float64]
-Codes: TypeAlias = npt.NDArray[np.intp]
 Values: TypeAlias = Sequence[float] | npt.NDArray[np.floating] | npt.NDArray[np.integer] | npt.NDArray[np.bool_]
-Groups: TypeAlias = Sequence[Hashable]
 Bounds: TypeAlias = tuple[float, float]
 
 LARGEST = 1e60  # fourth powers of larger numbers overflow
@@ -89,31 +87,9 @@ def generator(seed: int) -> np.random.Generator:
     return np.random.default_rng(count_of(seed, "seed", 0))
 
 
-def codes_of(groups: Groups | None, n: int) -> Codes | None:
-    """The number of each row's group, counted in order of appearance; None where every row stands for itself."""
-    if groups is None:
-        return None
-    if len(groups) != n:
-        raise BadInput(f"there are {len(groups)} groups for {n} rows", hint="give one group for each row")
-    seen: dict[Hashable, int] = {}
-    codes = np.fromiter((seen.setdefault(group, len(seen)) for group in _plain(groups)), dtype=np.intp, count=n)
-    return None if len(seen) == n else codes
-
-
-def _plain(groups: Groups) -> Iterable[Hashable]:
-    return groups.tolist() if isinstance(groups, np.ndarray) else groups
-
-
-def sums(column: Floats, codes: Codes | None) -> Floats:
-    """The sum of each group, shape (groups,); ``column`` itself where every row stands for itself."""
-    if codes is None:
-        return column
-    return np.bincount(codes, weights=column).astype(np.float64, copy=False)
-
-
-def unit_count(column: Floats, codes: Codes | None) -> int:
-    """How many independent units there are: groups, or else rows."""
-    return len(column) if codes is None else int(codes.max()) + 1
+def block_sums(column: Floats, blocks: npt.NDArray[np.intp]) -> Floats:
+    """The sum of ``column`` within each block; ``blocks`` numbers the block of each row. Shape: (blocks,)."""
+    return np.bincount(blocks, weights=column).astype(np.float64, copy=False)
 
 
 def is_constant(column: Floats, scale: float = 0.0) -> bool:
@@ -121,45 +97,18 @@ def is_constant(column: Floats, scale: float = 0.0) -> bool:
     return len(column) > 0 and bool(np.ptp(column) <= SAME * max(np.abs(column).max(), scale))
 
 
-def scale_of(a: Floats, b: Floats) -> float:
-    """The largest absolute value in either column."""
-    return float(max(np.abs(a).max(initial=0.0), np.abs(b).max(initial=0.0)))
+def differences(a: Floats, b: Floats) -> Floats:
+    """``b - a`` to 12 significant digits of the largest value, so that what is equal but for rounding ties.
 
-
-def without_noise(column: Floats, scale: float) -> Floats:
-    """``column`` to 12 significant digits of ``scale``, so that what is equal but for rounding ties."""
+    Swapping a and b flips each sign exactly.
+    """
+    scale = float(max(np.abs(a).max(initial=0.0), np.abs(b).max(initial=0.0)))
     if scale == 0.0:
-        return column
-    rounded: Floats = np.round(column, int(np.clip(12 - math.ceil(math.log10(scale)), -300, 300)))
+        return b - a
+    rounded: Floats = np.round(b - a, int(np.clip(12 - math.ceil(math.log10(scale)), -300, 300)))
     return rounded
 
 
-def differences(a: Floats, b: Floats) -> Floats:
-    """``b - a`` without rounding noise. Swapping a and b flips each sign exactly."""
-    return without_noise(b - a, scale_of(a, b))
-
-
-class Spread(NamedTuple):
-    """Mean, its standard error, and how many independent units (rows or groups) stand behind it."""
-
-    mean: float
-    error: float
-    units: int
-
-
-def spread(column: Floats, codes: Codes | None) -> Spread:
-    """Mean and standard error of two values or more, clustered where rows share a group.
-
-    The clustered error is the sandwich estimator of Liang and Zeger, "Longitudinal data analysis using generalized
-    linear models", Biometrika 73 (1986), for a mean, times G / (G - 1); with groups of one it is the usual s / sqrt(n).
-    It is 0 where all groups have the same mean but for rounding.
-    """
-    n, mean = len(column), float(column.mean())
-    if codes is None:
-        return Spread(mean, float(column.std(ddof=1)) / math.sqrt(n), n)
-    away = column - mean
-    pulls = sums(away, codes)
-    count = len(pulls)
-    if count == 1 or np.abs(pulls).max() <= 1e-10 * np.abs(away).sum():
-        return Spread(mean, 0.0, count)
-    return Spread(mean, math.sqrt(float((pulls**2).sum()) * count / (count - 1)) / n, count)
+def mean_error(column: Floats) -> tuple[float, float]:
+    """Mean and standard error, s / sqrt(n), of two values or more."""
+    return float(column.mean()), float(column.std(ddof=1)) / math.sqrt(len(column))

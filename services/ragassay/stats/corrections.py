@@ -13,8 +13,6 @@ from ragassay.stats.columns import Floats
 PValues: TypeAlias = Sequence[float | None]
 Correction: TypeAlias = Literal["none", "bonferroni", "holm", "benjamini_hochberg"]
 
-Rule: TypeAlias = Callable[[Floats], Floats]
-
 MARKS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
 
 
@@ -61,7 +59,7 @@ def marks(p: float | None) -> str:
     return next((mark for limit, mark in MARKS if p is not None and p <= limit), "")
 
 
-def _adjust(ps: PValues, rule: Rule) -> list[float | None]:
+def _adjust(ps: PValues, rule: Callable[[Floats], Floats]) -> list[float | None]:
     """``rule`` is given the known p values in ascending order."""
     known = [i for i, p in enumerate(ps) if p is not None]
     column = np.array([ps[i] for i in known], dtype=np.float64)

@@ -6,19 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from ragassay.errors import BadInput
-from ragassay.stats.bootstrap import difference_ratio_interval
-from ragassay.stats.columns import (
-    Groups,
-    Values,
-    check_lengths,
-    codes_of,
-    count_of,
-    differences,
-    numbers,
-    pair,
-    share_of,
-)
-from ragassay.stats.findings import IncrementalCost, Interval, ParetoFront
+from ragassay.stats.columns import Values, check_lengths, differences, is_constant, numbers, pair, share_of
+from ragassay.stats.intervals import resampled_ratio
+from ragassay.stats.results import IncrementalCost, Interval, ParetoFront
 
 Direction = Literal["higher", "lower"]
 
@@ -32,7 +22,6 @@ def incremental_cost(
     level: float = 0.95,
     resamples: int = 2000,
     seed: int = 0,
-    groups: Groups | None = None,
 ) -> IncrementalCost:
     """(total cost of B - of A) / (accurate answers of B - of A), on the same rows; each column has shape (n,).
 
@@ -42,19 +31,23 @@ def incremental_cost(
     Source: Briggs, Wonderling and Mooney, "Pulling cost-effectiveness analysis up by its bootstraps", Health Economics
     6 (1997).
     """
-    level, resamples = share_of(level, "level"), count_of(resamples, "resamples", 100)
     cost = differences(*pair(cost_a, cost_b, ("cost_a", "cost_b")))
     accurate = differences(*pair(accurate_a, accurate_b, ("accurate_a", "accurate_b")))
     check_lengths(cost, accurate, ("cost_a", "accurate_a"))
-    codes = codes_of(groups, len(cost))
-    extra, gained = float(cost.sum()), float(accurate.sum())
+    extra, gained, reason = float(cost.sum()), float(accurate.sum()), None
     if gained <= 0:
         reason = "B gives no more accurate answers than A" if len(cost) else "there are no rows"
-        absent = Interval.absent(reason, level, "bootstrap percentile, expanded")
-        return IncrementalCost(n=len(cost), extra_cost=extra, extra_accurate=gained, interval=absent, reason=reason)
-    interval = difference_ratio_interval(cost, accurate, level=level, resamples=resamples, seed=seed, codes=codes)
+        interval = Interval.absent(reason, share_of(level, "level"), "bootstrap percentile, expanded")
+    else:
+        constant = is_constant(cost) and is_constant(accurate)
+        interval = resampled_ratio(cost, accurate, constant, "percentile", level=level, resamples=resamples, seed=seed)
     return IncrementalCost(
-        n=len(cost), extra_cost=extra, extra_accurate=gained, value=extra / gained, interval=interval
+        n=len(cost),
+        extra_cost=extra,
+        extra_accurate=gained,
+        value=None if reason else extra / gained,
+        interval=interval,
+        reason=reason,
     )
 
 

@@ -16,7 +16,6 @@ def power_of(effect: float, n: int, sd: float, *, alpha: float = 0.05) -> float:
 
     ``sd`` is the standard deviation of the differences, in the unit of ``effect``. Exact for normal differences,
     through the noncentral t distribution, both tails. Raises BadSettings for n below 2 or an sd that is not positive.
-    Where rows share groups, multiply n by the design effect first.
     Source: Cohen, "Statistical power analysis for the behavioral sciences" (1988).
     """
     n, sd, alpha = count_of(n, "n", 2), positive(sd, "sd"), share_of(alpha, "alpha")

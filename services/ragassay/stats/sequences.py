@@ -1,4 +1,4 @@
-"""Intervals that may be looked at after every value, and rules that stop when they have said enough."""
+"""Intervals that may be looked at after every value, and rules that stop when they are narrow or decided enough."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Literal
 import numpy as np
 
 from ragassay.errors import BadInput, BadSettings
-from ragassay.models import Noun
+from ragassay.models import FrozenModel
 from ragassay.stats.columns import SAME, Bounds, Floats, Values, bounds_of, numbers, share_of
-from ragassay.stats.findings import Interval
+from ragassay.stats.results import Interval
 
 STEPS = 1000  # candidate means between the bounds
 CAP = 0.5  # largest share of the capital that one bet may lose
@@ -111,57 +111,52 @@ class ConfidenceSequence:
         bottom, top = (low + (high - low) * end for end in ends)
         return Interval(low=bottom, high=top, level=self.level, method=METHOD, reason=self._reason)
 
-    @property
-    def width(self) -> float:
-        """Upper minus lower end of the interval."""
-        width = self.interval.width
-        return self.bounds[1] - self.bounds[0] if width is None else width
 
-
-class StopRule(Noun):
+class StopRule(FrozenModel):
     """When judging may end early. Made by ``stop_rule``; asked with the sequences that ``watches`` names.
 
-    ``watches`` is "scores" (a sequence for each watched metric) or "differences" (a sequence of system - baseline for
-    each). Every one of them must satisfy the rule; each interval holds at its own level. ``metrics`` are the names that
-    the rule gives; none stands for all that the caller finds worth watching.
+    Every sequence must satisfy the rule; each interval holds at its own level. ``metrics`` are the names that the rule
+    gives; none stands for all that the caller finds worth watching. Without a ``width`` it is about 0 being left out.
     """
 
     text: str
-    watches: Literal["scores", "differences"]
     width: float | None = None
     metrics: tuple[str, ...] = ()
 
+    @property
+    def watches(self) -> Literal["scores", "differences"]:
+        """A sequence of scores for each metric, or of differences system - baseline."""
+        return "differences" if self.width is None else "scores"
+
     def why_stop(self, sequences: Mapping[str, ConfidenceSequence]) -> str | None:
         """Why judging may stop now; None while it must go on. Without sequences it goes on."""
-        if not sequences or not all(self._settled(sequence) for sequence in sequences.values()):
+        if not sequences or not all(self._satisfied_by(sequence.interval) for sequence in sequences.values()):
             return None
-        said = "; ".join(f"{name} {sequence.interval} after {sequence.n}" for name, sequence in sequences.items())
-        return f"{self.text}: {said}"
+        intervals = (f"{name} {sequence.interval} after {sequence.n}" for name, sequence in sequences.items())
+        return f"{self.text}: {'; '.join(intervals)}"
 
-    def _settled(self, sequence: ConfidenceSequence) -> bool:
-        if self.width is not None:
-            return sequence.width <= self.width
-        return not sequence.interval.contains(0.0)
+    def _satisfied_by(self, interval: Interval) -> bool:
+        if self.width is None:
+            return not interval.contains(0.0)
+        return interval.width is not None and interval.width <= self.width
 
 
 _RULE = re.compile(r"(?:(?P<names>[^<>]+?) )?(?:width ?<= ?(?P<width>\d+(?:\.\d+)?|\.\d+)|decided against baseline)")
 
 
 def stop_rule(text: str) -> StopRule:
-    """The rule that ``text`` says: ``width <= 0.1`` or ``decided against baseline``, after the metrics it is about, if any.
+    """The rule written in ``text``: ``width <= 0.1`` or ``decided against baseline``, after the metrics it is about, if any.
 
     ``correctness, relevance width <= 0.1`` watches two metrics. Raises BadSettings, naming both forms, for anything else.
     """
     words = " ".join(text.lower().split())
-    found = _RULE.fullmatch(words)
-    names = tuple(name.strip() for name in found["names"].split(",")) if found and found["names"] else ()
-    if found and all(names) and found["width"] is None:
-        said = "decided against baseline"
-        return StopRule(text=" ".join([", ".join(names), said]).strip(), watches="differences", metrics=names)
-    if found and all(names) and float(found["width"]) > 0:
-        width = float(found["width"])
-        text = " ".join([", ".join(names), f"width <= {width:g}"]).strip()
-        return StopRule(text=text, watches="scores", width=width, metrics=names)
+    rule = _RULE.fullmatch(words)
+    names = tuple(name.strip() for name in rule["names"].split(",")) if rule and rule["names"] else ()
+    width = float(rule["width"]) if rule and rule["width"] else None
+    if rule and all(names) and width != 0:
+        condition = "decided against baseline" if width is None else f"width <= {width:g}"
+        text = " ".join([", ".join(names), condition]).strip()
+        return StopRule(text=text, width=width, metrics=names)
     raise BadSettings(
         f"no stop rule {text!r}",
         hint="write 'width <= 0.1' or 'decided against baseline', after the metrics it is about, if not all judged ones",

@@ -9,32 +9,29 @@ from typing import Literal
 import numpy as np
 
 from ragassay.errors import BadSettings
-from ragassay.stats.bootstrap import bootstrap_interval
 from ragassay.stats.columns import (
     Bounds,
-    Codes,
     Floats,
-    Groups,
     Values,
+    block_sums,
     bounds_of,
-    codes_of,
     count_of,
     differences,
+    generator,
     is_constant,
+    mean_error,
     numbers,
     pair,
     positive,
-    scale_of,
     share_of,
-    spread,
-    sums,
-    unit_count,
-    without_noise,
 )
-from ragassay.stats.distributions import never_zero, t_above, t_quantile
-from ragassay.stats.findings import Effect, Interval, NonInferiority, PairedTest, Significance, UnpairedTest
-from ragassay.stats.intervals import mean_interval
-from ragassay.stats.signs import randomisation, signed_ranks, wilcoxon
+from ragassay.stats.distributions import never_zero, normal_below, t_above, t_quantile
+from ragassay.stats.intervals import bootstrap_interval, mean_interval
+from ragassay.stats.results import Effect, Interval, NonInferiority, PairedTest, Significance, UnpairedTest
+
+MOST_EXACT_RANKS = 50
+MOST_EXACT_FLIPS = 20
+MOST_SIGNS = 4096
 
 
 def paired(
@@ -43,7 +40,6 @@ def paired(
     *,
     alpha: float = 0.05,
     seed: int = 0,
-    groups: Groups | None = None,
     bounds: Bounds | None = None,
     resamples: int = 2000,
     flips: int = 9999,
@@ -56,47 +52,52 @@ def paired(
     The t test asks about the mean difference and trusts the central limit theorem; the randomisation test asks the same
     and trusts nothing but the pairing; Wilcoxon asks about ranks, so that a few large differences can't decide.
     Cohen's d is given by the standard deviation of the differences (d_z) and by the pooled one of A and B (d_pooled);
-    rank_biserial is (rank sum above - rank sum below) / both. Intervals are at level 1 - ``alpha``; ``bounds`` are
-    those of the scores, and clip the t interval of the difference.
-
-    With ``groups`` t is clustered, signs are flipped and rows resampled by whole groups, and Wilcoxon sees the mean
-    difference of each group.
+    rank_biserial is (rank sum above - rank sum below) / both. Intervals are at level 1 - ``alpha``; ``interval`` is
+    that of ``difference_interval``.
 
     Small n: with no pair all is None. With one, or where all differences are equal, there is nothing to estimate a
     spread from: t and effect sizes are None with the reason, the other two tests stay defined. Fewer than six pairs
     that differ can't reach 0.05 in them; their ``reason`` says so. The bootstrap begins at eight.
 
     Sources: Student (1908); Cohen, "Statistical power analysis for the behavioral sciences" (1988); Kerby, "The simple
-    difference formula", Comprehensive Psychology 3 (2014); for the rest see ``wilcoxon``, ``randomisation`` and
-    ``spread``.
+    difference formula", Comprehensive Psychology 3 (2014); for the rest see ``wilcoxon`` and ``randomisation``.
     """
     first, second = pair(a, b, ("a", "b"))
     alpha, bounds = share_of(alpha, "alpha"), bounds_of(bounds)
     flips = count_of(flips, "flips", 99)
     d, n = differences(first, second), len(first)
-    codes = codes_of(groups, n)
-    totals = sums(d, codes)
-    means = without_noise(totals / sums(np.ones(n), codes), scale_of(first, second))
-    span = None if bounds is None else (bounds[0] - bounds[1], bounds[1] - bounds[0])
     return PairedTest(
         n=n,
-        units=len(totals),
+        units=n,
         alpha=alpha,
         mean_a=_mean(first),
         mean_b=_mean(second),
         difference=_mean(d),
+        sd=float(d.std(ddof=1)) if n > 1 else None,
         wins=int((d > 0).sum()),
         losses=int((d < 0).sum()),
         ties=int((d == 0).sum()),
-        t=_one_sample_t(d, codes, alpha),
-        wilcoxon=wilcoxon(means, alpha),
-        randomisation=randomisation(totals, n, alpha=alpha, seed=seed, flips=flips),
+        t=_one_sample_t(d, alpha),
+        wilcoxon=wilcoxon(d, alpha),
+        randomisation=randomisation(d, alpha=alpha, seed=seed, flips=flips),
         d_z=_effect("d_z", d, lambda: float(d.std(ddof=1))),
         d_pooled=_effect("d_pooled", d, lambda: math.sqrt((first.var(ddof=1) + second.var(ddof=1)) / 2)),
-        rank_biserial=_rank_biserial(means),
-        interval=mean_interval(d, level=1 - alpha, bounds=span, groups=groups),
-        bootstrap=bootstrap_interval(d, level=1 - alpha, resamples=resamples, seed=seed, groups=groups),
+        rank_biserial=_rank_biserial(d),
+        interval=difference_interval(first, second, level=1 - alpha, bounds=bounds),
+        bootstrap=bootstrap_interval(d, level=1 - alpha, resamples=resamples, seed=seed),
     )
+
+
+def difference_interval(a: Values, b: Values, *, level: float = 0.95, bounds: Bounds | None = None) -> Interval:
+    """Interval of the mean of b - a on the same rows: Student's t. It is the only one that ragassay shows or tests.
+
+    ``a`` and ``b`` have shape (n,). ``bounds`` are those of the scores; differences are clipped to what they leave
+    possible. Swapping a and b mirrors it exactly. Small n and equal differences: as in ``mean_interval``.
+    """
+    first, second = pair(a, b, ("a", "b"))
+    bounds = bounds_of(bounds)
+    span = None if bounds is None else (bounds[0] - bounds[1], bounds[1] - bounds[0])
+    return mean_interval(differences(first, second), level=level, bounds=span)
 
 
 def welch(a: Values, b: Values, *, alpha: float = 0.05, bounds: Bounds | None = None) -> UnpairedTest:
@@ -159,7 +160,6 @@ def non_inferiority(
     alpha: float = 0.025,
     better: Literal["higher", "lower"] = "higher",
     bounds: Bounds | None = None,
-    groups: Groups | None = None,
 ) -> NonInferiority:
     """Is B worse than A by less than ``margin``, on the same rows? A one-sided paired t test against -margin.
 
@@ -170,19 +170,19 @@ def non_inferiority(
     Source: Piaggio et al., "Reporting of noninferiority and equivalence randomized trials", JAMA 308 (2012).
     """
     first, second = pair(a, b, ("a", "b"))
-    margin, alpha, bounds = positive(margin, "margin"), share_of(alpha, "alpha"), bounds_of(bounds)
+    margin, alpha = positive(margin, "margin"), share_of(alpha, "alpha")
     if better not in ("higher", "lower"):
         raise BadSettings(f"better is {better!r}", hint="use 'higher' or 'lower'")
-    gains = differences(first, second) if better == "higher" else differences(second, first)
-    span = None if bounds is None else (bounds[0] - bounds[1], bounds[1] - bounds[0])
+    worse, best = (first, second) if better == "higher" else (second, first)
+    gains = differences(worse, best)
     still = is_constant(gains)
     # a t interval errs on both sides, one from constant values on one only
     level = 1 - alpha if still else 1 - 2 * alpha
-    interval = mean_interval(gains, level=level, bounds=span, groups=groups)
+    interval = difference_interval(worse, best, level=level, bounds=bounds)
     p = None
     if interval.low is not None and not still:
-        mean, error, units = spread(gains, codes_of(groups, len(gains)))
-        p = never_zero(t_above((mean + margin) / error, units - 1))
+        mean, error = mean_error(gains)
+        p = never_zero(t_above((mean + margin) / error, len(gains) - 1))
     return NonInferiority(
         n=len(gains),
         margin=margin,
@@ -195,18 +195,128 @@ def non_inferiority(
     )
 
 
-def _one_sample_t(d: Floats, codes: Codes | None, alpha: float) -> Significance:
-    units = unit_count(d, codes)
-    reason = None
-    if units < 2:
-        reason = f"a t test needs two {'pairs' if codes is None else 'groups'}, there are {units}"
+def signed_ranks(differences: Floats) -> tuple[float, float, Floats]:
+    """Rank sums of the positive and of the negative differences, and the ranks of all that are not 0."""
+    moved = differences[differences != 0.0]
+    _, place, ties = np.unique(np.abs(moved), return_inverse=True, return_counts=True)
+    ranks: Floats = (np.cumsum(ties) - (ties - 1) / 2)[place] if len(moved) else moved
+    return float(ranks[moved > 0].sum()), float(ranks[moved < 0].sum()), ranks
+
+
+def wilcoxon(differences: Floats, alpha: float) -> Significance:
+    """Wilcoxon's signed-rank test of ``differences``, shape (n,), of which zeros are left out.
+
+    Up to 50 differences p is exact, also where ranks are tied, given those ranks; beyond, it is the normal
+    approximation with the correction for ties and none for continuity. The statistic is the smaller rank sum.
+    All differences 0: p is 1. None at all: None.
+    Source: Wilcoxon, "Individual comparisons by ranking methods", Biometrics Bulletin 1 (1945).
+    """
+    if not len(differences):
+        return Significance(name="wilcoxon", method="exact", alpha=alpha, reason="there are no pairs")
+    above, below, ranks = signed_ranks(differences)
+    statistic, n = min(above, below), len(ranks)
+    exact = n <= MOST_EXACT_RANKS
+    p = _exact_rank_p(ranks, statistic) if exact else _normal_rank_p(ranks, statistic)
+    return Significance(
+        name="wilcoxon",
+        method="exact" if exact else "normal approximation",
+        statistic=statistic,
+        p=never_zero(p),
+        alpha=alpha,
+        smallest_p=_smallest(n) if exact else None,
+        reason=_hopeless(n, alpha),
+    )
+
+
+def _exact_rank_p(ranks: Floats, statistic: float) -> float:
+    """Counts, over all signs, the rank sums up to ``statistic``; tied ranks are halves, so sums are counted doubled."""
+    doubled = np.rint(2 * ranks).astype(np.intp)
+    ways = np.zeros(int(doubled.sum()) + 1)
+    ways[0] = 1.0
+    for rank in doubled:
+        ways[rank:] += ways[:-rank].copy()
+    return float(2 * ways[: round(2 * statistic) + 1].sum() / 2.0 ** len(ranks))
+
+
+def _normal_rank_p(ranks: Floats, statistic: float) -> float:
+    n = len(ranks)
+    ties = np.unique(ranks, return_counts=True)[1].astype(np.float64)
+    variance = n * (n + 1) * (2 * n + 1) / 24 - float((ties**3 - ties).sum()) / 48
+    return 2 * normal_below((statistic - n * (n + 1) / 4) / math.sqrt(variance))
+
+
+def randomisation(differences: Floats, *, alpha: float, seed: int, flips: int) -> Significance:
+    """Sign-flip test of the mean of ``differences``, shape (n,). The statistic is that mean.
+
+    Up to 20 differences that are not 0 every combination of signs is counted; beyond, ``flips`` random ones, and p is
+    (1 + those at least as extreme) / (1 + flips), so that it is never 0. Beyond 4,096 differences they are dealt at
+    random into as many blocks that turn as one, which is as valid.
+
+    Sources: Fisher, "The design of experiments" (1935); Phipson and Smyth, "Permutation p-values should never be zero",
+    Statistical Applications in Genetics and Molecular Biology 9 (2010); Hemerik and Goeman, "Exact testing with random
+    permutations", TEST 27 (2018) for turning blocks; for retrieval Smucker, Allan and Carterette, "A comparison of
+    statistical significance tests for information retrieval evaluation", CIKM (2007).
+    """
+    if not len(differences):
+        return Significance(name="randomisation", method="exact", alpha=alpha, reason="there are no pairs")
+    moved = differences[differences != 0.0]
+    n, total = len(moved), float(moved.sum())
+    least = abs(total) - 1e-12 * float(np.abs(moved).sum())  # sums in another order differ by rounding
+    exact = n <= MOST_EXACT_FLIPS
+    if exact:
+        p = float((np.abs(_all_flips(moved)) >= least).mean())
+    else:
+        p = (1 + int((np.abs(_random_flips(moved, seed, flips)) >= least).sum())) / (1 + flips)
+    return Significance(
+        name="randomisation",
+        method="exact" if exact else f"{flips} random flips",
+        statistic=total / len(differences),
+        p=p,
+        alpha=alpha,
+        smallest_p=_smallest(n) if exact else 1 / (1 + flips),
+        reason=_hopeless(n, alpha),
+    )
+
+
+def _all_flips(moved: Floats) -> Floats:
+    """Every sum with the first sign held; the other half are the same with all signs turned, and as extreme."""
+    totals = moved[:1] if len(moved) else np.zeros(1)
+    for value in moved[1:]:
+        totals = np.concatenate([totals + value, totals - value])
+    return totals
+
+
+def _random_flips(moved: Floats, seed: int, flips: int) -> Floats:
+    """Sums under random signs, eight differences at a time: a random byte picks one of the 256 sums of their signs."""
+    rng = generator(seed)
+    if len(moved) > MOST_SIGNS:
+        moved = block_sums(moved, rng.permutation(len(moved)) % MOST_SIGNS)
+    bits = (np.arange(256)[:, None] >> np.arange(8)) & 1
+    signs = (2.0 * bits - 1.0).T
+    eights = np.pad(moved, (0, -len(moved) % 8)).reshape(-1, 8)
+    totals = np.zeros(flips)
+    for eight in eights:
+        totals += (eight @ signs)[rng.integers(0, 256, size=flips, dtype=np.uint8)]
+    return totals
+
+
+def _smallest(n: int) -> float:
+    return min(1.0, 2.0 ** (1 - n))
+
+
+def _hopeless(n: int, alpha: float) -> str | None:
+    least = _smallest(n)
+    return f"{n} differences are not 0: p can't be below {least:.3g}" if least > alpha else None
+
+
+def _one_sample_t(d: Floats, alpha: float) -> Significance:
+    if len(d) < 2:
+        reason = f"a t test needs two pairs, there are {len(d)}"
     elif is_constant(d):
         reason = f"all {len(d)} differences are {d[0]:.4g}: there is no spread to test against"
     else:
-        mean, error, units = spread(d, codes)
-        if error > 0.0:
-            return _significance("t", mean / error, units - 1, alpha)
-        reason = "all groups have the same mean difference: there is no spread to test against"
+        mean, error = mean_error(d)
+        return _significance("t", mean / error, len(d) - 1, alpha)
     return Significance(name="t", method="t", alpha=alpha, reason=reason)
 
 
@@ -224,8 +334,8 @@ def _effect(name: str, d: Floats, unit: Callable[[], float]) -> Effect:
     return Effect(name=name, value=float(d.mean()) / scale) if scale > 0 else Effect(name=name, reason="no spread")
 
 
-def _rank_biserial(units: Floats) -> Effect:
-    above, below, ranks = signed_ranks(units)
+def _rank_biserial(d: Floats) -> Effect:
+    above, below, ranks = signed_ranks(d)
     if not len(ranks):
         return Effect(name="rank_biserial", reason="no pair differs")
     return Effect(name="rank_biserial", value=(above - below) / (above + below))

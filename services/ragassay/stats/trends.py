@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ragassay.stats.columns import Floats, Values, count_of, generator, is_constant, numbers, share_of
-from ragassay.stats.findings import ChangePoint
+from ragassay.stats.results import ChangePoint
 
 MOST_CELLS = 2_000_000  # numbers held in memory at once
 
@@ -30,7 +30,7 @@ def change_points(
     column, alpha = numbers(values), share_of(alpha, "alpha")
     permutations, shortest = count_of(permutations, "permutations", 99), count_of(shortest, "shortest", 1)
     seed = count_of(seed, "seed", 0)
-    found: list[ChangePoint] = []
+    steps: list[ChangePoint] = []
     parts = [(0, len(column))]
     while parts:
         start, stop = parts.pop()
@@ -40,9 +40,9 @@ def change_points(
         cut, p = _largest_step(part, shortest, permutations, seed)
         if p <= alpha:
             before, after = float(part[:cut].mean()), float(part[cut:].mean())
-            found.append(ChangePoint(index=start + cut, before=before, after=after, p=p))
+            steps.append(ChangePoint(index=start + cut, before=before, after=after, p=p))
             parts += [(start, start + cut), (start + cut, stop)]
-    return tuple(sorted(found, key=lambda point: point.index))
+    return tuple(sorted(steps, key=lambda point: point.index))
 
 
 def _largest_step(part: Floats, shortest: int, permutations: int, seed: int) -> tuple[int, float]:

@@ -3,7 +3,8 @@
 run.json                 what is evaluated: data, systems, configuration
 samples.jsonl            the dataset's rows
 responses/<system>.jsonl the recorded responses
-results/<system>/<n>.jsonl  results of chunk n, present only when the whole chunk is done
+results/<system>/<n>.jsonl  results of chunk n, present only when the whole chunk is done; <n>.given-up.jsonl when the
+                         provider failed for too long: a resume works on that chunk again
 calls.jsonl              every finished call to the judge
 report.json              written last
 """
@@ -11,124 +12,158 @@ report.json              written last
 from __future__ import annotations
 
 import fcntl
+import os
 import re
 import secrets
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import orjson
+from pydantic import ValidationError
 
-from ragassay.documents import Report, Source
+from ragassay.documents import Report
 from ragassay.errors import BadData, Conflict, NotFound
-from ragassay.files import read_lines, to_lines, write_whole
-from ragassay.models import CHUNK_SIZE, JobSpec, Noun, Response, Result, Sample
-from ragassay.stopping import order, sorted_back
+from ragassay.files import open_private, read_lines, to_lines, write_errors, write_whole
+from ragassay.models import FrozenModel, Response, Result, Sample
+from ragassay.store.protocol import ChunkId, Outcome, RunRecord
+from ragassay.validation import problems
+
+REPORT_FILE = "report.json"
+M = TypeVar("M", bound=FrozenModel)
 
 
-class Manifest(Noun):
-    """What a run evaluates. ``judge`` and ``embeddings`` are kept to notice that they changed before a resume."""
-
-    schema_version: int = 1
-    id: str
-    created_at: str
-    spec: JobSpec
-    metrics: tuple[str, ...]
-    dataset: Source
-    systems: dict[str, Source]
-    judge: dict[str, Any]
-    embeddings: str | None
-    code_digest: str
-    chunk_size: int = CHUNK_SIZE
+class _RecordedResponse(FrozenModel):
+    query_id: str
+    response: Response
 
 
-class Run:
+class FolderRun:
     """One run's folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     @cached_property
-    def manifest(self) -> Manifest:
-        """What the run evaluates."""
-        return Manifest.model_validate_json((self.folder / "run.json").read_bytes())
+    def record(self) -> RunRecord:
+        """What the run evaluates; raises BadData that names a field of run.json that can't be."""
+        path = self.folder / "run.json"
+        try:
+            return RunRecord.model_validate_json(path.read_bytes(), strict=True)
+        except ValidationError as error:
+            raise BadData([f"{path}: not a run of this version of ragassay ({problems(error)[0]})"]) from None
 
-    @cached_property
-    def samples(self) -> tuple[Sample, ...]:
-        """The dataset's rows, without responses."""
-        return tuple(Sample.model_validate(row) for row in read_lines(self.folder / "samples.jsonl"))
+    def check(self) -> None:
+        """Raise BadData where a file of the run leads out of its folder, or run.json and the rows do not agree."""
+        for path in self.folder.rglob("*"):
+            if path.is_symlink():
+                raise BadData([f"{path}: is a symbolic link"], hint="a run that is resumed keeps its own files")
+        if len(self._rows) != self.record.dataset.rows:
+            rows = f"dataset.rows: is {self.record.dataset.rows}, but samples.jsonl has {len(self._rows)} rows"
+            raise BadData([f"{self.folder / 'run.json'}: {rows}"], hint="the run's folder is damaged")
 
-    def responses(self, system: str) -> dict[str, Response]:
-        """The recorded responses of a system by query id."""
-        rows = read_lines(self.folder / "responses" / f"{system}.jsonl")
-        return {row["query_id"]: Response.model_validate(row["response"]) for row in rows}
-
-    def chunks(self) -> list[tuple[str, int]]:
-        """All chunks as (system, number), in the order in which they are evaluated."""
-        size = self.manifest.chunk_size
-        return [(system, n) for system in self.manifest.systems for n in range(-(-len(self.samples) // size))]
-
-    def pending(self) -> list[tuple[str, int]]:
+    def pending(self) -> list[ChunkId]:
         """The chunks without results."""
-        return [chunk for chunk in self.chunks() if not self._file(*chunk).exists()]
+        return list(self._pending)
 
-    def chunk(self, number: int) -> tuple[Sample, ...]:
-        """The samples of a chunk."""
-        size = self.manifest.chunk_size
-        return tuple(self.samples[place] for place in self._order[number * size : (number + 1) * size])
+    def samples(self, chunk: ChunkId) -> list[Sample]:
+        """The rows of a chunk, in the order of evaluation, with the responses that are recorded."""
+        size, responses = self.record.chunk_size, self._responses(chunk.system)
+        rows = [self._rows[place] for place in self._order[chunk.number * size : (chunk.number + 1) * size]]
+        return [row.model_copy(update={"response": responses.get(row.query_id)}) for row in rows]
 
-    @cached_property
-    def _order(self) -> list[int]:
-        return order(self.manifest.spec, len(self.samples))
+    def commit(self, chunk: ChunkId, results: Sequence[Result], *, given_up: bool = False) -> Outcome:
+        """Write a chunk's results in one step; when ``given_up``, under a name that a resume passes over."""
+        file, other = self._results_file(chunk), self._given_up_file(chunk)
+        file, other = (other, file) if given_up else (file, other)
+        write_whole(file, to_lines(result.model_dump(mode="json") for result in results), private=True)
+        other.unlink(missing_ok=True)
+        self._pending.pop(chunk, None)
+        return "kept" if self._pending else "last"
 
-    def commit(self, system: str, number: int, results: Sequence[Result]) -> None:
-        """Store a chunk's results at once."""
-        write_whole(self._file(system, number), to_lines(result.model_dump(mode="json") for result in results))
+    def stop_early(self) -> None:
+        """Nothing has to be told to anybody: the report is made by the process that works."""
 
-    def results(self, system: str, *, chunks: int | None = None) -> list[Result]:
-        """The results of a system, of the first ``chunks`` if given, in the dataset's order."""
-        numbers = [number for name, number in self.chunks() if name == system][:chunks]
-        found = [result for number in numbers for result in self.chunk_results(system, number) or ()]
-        return sorted_back(self.manifest.spec, len(self.samples), found)
+    def results(self, chunk: ChunkId) -> list[Result] | None:
+        """The results of a chunk in the order of evaluation; None when it has none yet."""
+        file = self._results_file(chunk)
+        if not file.exists():
+            file = self._given_up_file(chunk)
+        if not file.exists():
+            return None
+        results = _read(file, Result)
+        for number, result in enumerate(results, 1):
+            if missing := sorted(set(self.record.metrics) - result.scores.keys()):
+                raise BadData([f"{file}:{number}: scores.{missing[0]}: is missing"], hint="the run's folder is damaged")
+        return results
 
-    def chunk_results(self, system: str, number: int) -> list[Result] | None:
-        """The results of a chunk, in the order of evaluation; None when it has none yet."""
-        file = self._file(system, number)
-        return [Result.model_validate(row) for row in read_lines(file)] if file.exists() else None
+    def given_up(self) -> list[ChunkId]:
+        """The chunks whose rows were given up because a provider failed for too long."""
+        return [chunk for chunk in self.record.chunks() if self._given_up_file(chunk).exists()]
 
-    def save(self, report: Report) -> Path:
-        """Write the report; returns its path."""
-        path = self.folder / "report.json"
-        write_whole(path, orjson.dumps(report.model_dump(mode="json"), option=orjson.OPT_APPEND_NEWLINE))
-        return path
+    def save_report(self, report: Report) -> None:
+        """Write report.json."""
+        content = orjson.dumps(report.model_dump(mode="json"), option=orjson.OPT_APPEND_NEWLINE)
+        write_whole(self.report_file, content, private=True)
+
+    def report(self) -> Report:
+        """The run's report; raises NotFound while there is none, BadData for one that can't be read."""
+        if not self.report_file.exists():
+            name = self.folder.name
+            raise NotFound(f"run {name} has no report yet", hint=f"ragassay evaluate --resume {name}")
+        return read_report(self.report_file)
 
     @property
-    def report(self) -> Report:
-        """The run's report; raises NotFound while there is none."""
-        path = self.folder / "report.json"
-        if not path.exists():
-            raise NotFound(
-                f"run {self.folder.name} has no report yet", hint=f"ragassay evaluate --resume {self.folder.name}"
-            )
-        return Report.model_validate_json(path.read_bytes())
+    def report_file(self) -> Path:
+        """Where the report is written."""
+        return self.folder / REPORT_FILE
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Nobody else may work on the run meanwhile; raises Conflict when somebody does. A kill frees it."""
-        with (self.folder / "lock").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise Conflict(
-                    f"run {self.folder.name} is being worked on", hint="wait for the other process"
-                ) from None
+        path = self.folder / "lock"
+        with write_errors(path):
+            file = open_private(path, os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.__dict__.pop("_pending", None)  # somebody else may have worked on it until now
             yield
+        except BlockingIOError:
+            raise Conflict(f"run {self.folder.name} is being worked on", hint="wait for the other process") from None
+        finally:
+            os.close(file)
 
-    def _file(self, system: str, number: int) -> Path:
-        return self.folder / "results" / system / f"{number:05d}.jsonl"
+    @cached_property
+    def _pending(self) -> dict[ChunkId, None]:
+        return {chunk: None for chunk in self.record.chunks() if not self._results_file(chunk).exists()}
+
+    @cached_property
+    def _rows(self) -> list[Sample]:
+        return _read(self.folder / "samples.jsonl", Sample)
+
+    @cached_property
+    def _order(self) -> list[int]:
+        return self.record.evaluation_order()
+
+    def _responses(self, system: str) -> dict[str, Response]:
+        if system not in self._responses_read:
+            rows = _read(self.folder / "responses" / f"{system}.jsonl", _RecordedResponse)
+            self._responses_read[system] = {row.query_id: row.response for row in rows}
+        return self._responses_read[system]
+
+    @cached_property
+    def _responses_read(self) -> dict[str, dict[str, Response]]:
+        return {}
+
+    def _results_file(self, chunk: ChunkId) -> Path:
+        return self.folder / "results" / chunk.system / f"{chunk.number:05d}.jsonl"
+
+    def _given_up_file(self, chunk: ChunkId) -> Path:
+        return self._results_file(chunk).with_suffix(".given-up.jsonl")
 
 
 class FolderStore:
@@ -138,53 +173,77 @@ class FolderStore:
         self.root = root
 
     def create(
-        self, manifest: Manifest, samples: Sequence[Sample], systems: Mapping[str, Mapping[str, Response]]
-    ) -> Run:
-        """A new run with its inputs; run.json is written last, so a folder with it is whole."""
-        folder = self.root / "runs" / manifest.id
-        folder.mkdir(parents=True)
-        without = (sample.model_copy(update={"response": None}) for sample in samples)
-        write_whole(
-            folder / "samples.jsonl", to_lines(s.model_dump(mode="json", exclude_defaults=True) for s in without)
-        )
-        for name, responses in systems.items():
-            rows = (
-                {"query_id": i, "response": r.model_dump(mode="json", exclude_defaults=True)}
-                for i, r in responses.items()
-            )
-            write_whole(folder / "responses" / f"{name}.jsonl", to_lines(rows))
-        write_whole(folder / "run.json", orjson.dumps(manifest.model_dump(mode="json"), option=orjson.OPT_INDENT_2))
-        return Run(folder)
+        self, record: RunRecord, samples: Sequence[Sample], responses: Mapping[str, Mapping[str, Response]]
+    ) -> FolderRun:
+        """A new run with its inputs; run.json is written last, so a folder with it is whole. Raises DiskFull."""
+        folder = self.root / "runs" / record.id
+        try:
+            with write_errors(folder):
+                folder.mkdir(parents=True)
+            rows = (sample.model_copy(update={"response": None}) for sample in samples)
+            content = to_lines(row.model_dump(mode="json", exclude_defaults=True) for row in rows)
+            write_whole(folder / "samples.jsonl", content, private=True)
+            for system, by_query in responses.items():
+                lines = (
+                    {"query_id": query, "response": response.model_dump(mode="json", exclude_defaults=True)}
+                    for query, response in by_query.items()
+                )
+                write_whole(folder / "responses" / f"{system}.jsonl", to_lines(lines), private=True)
+            document = orjson.dumps(record.model_dump(mode="json"), option=orjson.OPT_INDENT_2)
+            write_whole(folder / "run.json", document, private=True)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        return FolderRun(folder)
 
-    def open(self, reference: str) -> Run:
+    def open(self, reference: str) -> FolderRun:
         """The run of that id, unique beginning of an id, path, or ``last``; raises NotFound."""
         if (path := Path(reference)).joinpath("run.json").is_file():
-            return _checked(Run(path))
+            return _checked(FolderRun(path))
         ids = self.ids()
         if reference == "last" and ids:
-            return _checked(Run(self.root / "runs" / ids[-1]))
-        found = [i for i in ids if i == reference] or [i for i in ids if i.startswith(reference)]
-        if len(found) != 1:
-            what = (
-                f"run {reference!r} is not unique"
-                if found
-                else f"there is no run {reference!r} in {self.root / 'runs'}"
-            )
-            raise NotFound(what, hint=f"known: {', '.join((found or ids)[-5:]) or 'none'}")
-        return _checked(Run(self.root / "runs" / found[0]))
+            return _checked(FolderRun(self.root / "runs" / ids[-1]))
+        matching = [i for i in ids if i == reference] or [i for i in ids if i.startswith(reference)]
+        if len(matching) != 1:
+            runs = self.root / "runs"
+            what = f"run {reference!r} is not unique" if matching else f"there is no run {reference!r} in {runs}"
+            raise NotFound(what, hint=f"known: {', '.join((matching or ids)[-5:]) or 'none'}")
+        return _checked(FolderRun(self.root / "runs" / matching[0]))
 
     def ids(self) -> list[str]:
         """Ids of the runs, oldest first."""
-        manifests = sorted((self.root / "runs").glob("*/run.json"), key=lambda path: path.stat().st_mtime_ns)
-        return [path.parent.name for path in manifests]
+        records = sorted((self.root / "runs").glob("*/run.json"), key=lambda path: path.stat().st_mtime_ns)
+        return [path.parent.name for path in records]
 
 
-def _checked(run: Run) -> Run:
-    try:
-        _ = run.manifest
-    except ValueError:
-        raise BadData([f"{run.folder / 'run.json'}: not a run of this version of ragassay"]) from None
+def _checked(run: FolderRun) -> FolderRun:
+    _ = run.record
     return run
+
+
+def _read(path: Path, model: type[M]) -> list[M]:
+    """The rows of a run's file; raises BadData that names file, line and field, NotFound where there is no file."""
+    rows: list[M] = []
+    try:
+        rows.extend(model.model_validate(row) for row in read_lines(path))
+    except ValidationError as error:
+        raise BadData([f"{path}:{len(rows) + 1}: {problems(error)[0]}"], hint="the run's folder is damaged") from None
+    except FileNotFoundError:
+        raise NotFound(f"{path}: there is no such file", hint="the run's folder is damaged") from None
+    return rows
+
+
+def read_report(path: Path) -> Report:
+    """The report in a file; raises BadData for one that is no report of this version."""
+    try:
+        return Report.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise BadData(
+            [f"{path}: not a report of this version of ragassay ({problems(error)[0]})"],
+            hint="ragassay evaluate DATA -o report.json writes one",
+        ) from None
+    except OSError as error:
+        raise BadData([f"{path}: can't be read ({error.strerror})"]) from None
 
 
 def new_run_id(name: str) -> str:

@@ -2,117 +2,192 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-import orjson
+from pydantic import ValidationError
 
-from ragassay.files import read_lines
-from ragassay.ledger import paid
-from ragassay.models import Usage
-from ragassay.seams import Call, Reply
+from ragassay.errors import BadData, DiskFull
+from ragassay.files import LineLog
+from ragassay.ledger import BudgetLedger, MemoryLedger, paid
+from ragassay.models import Budget, Usage
+from ragassay.protocols import Call, Ledger, Reply
+
+logger = logging.getLogger("ragassay")
 
 
 class CallCache:
-    """Replies of finished calls by what was asked: model, parameters, prompt version and text. SQLite, one file."""
+    """Replies of finished calls by what was asked: model, parameters, prompt version and text. SQLite, one file.
 
-    def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._db = sqlite3.connect(path, timeout=30, isolation_level=None)
-        self._db.execute("PRAGMA journal_mode=WAL")
-        self._db.execute("PRAGMA synchronous=NORMAL")
-        self._db.execute(
+    Where the file can't be used - the disk is full, say - ``warn`` is told once, and nothing is taken or kept any more.
+    """
+
+    def __init__(self, path: Path, warn: Callable[[str], object] = logger.warning) -> None:
+        self._path, self._warn = path, warn
+        self._db: sqlite3.Connection | None = None
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch(mode=0o600)
+            self._db = sqlite3.connect(path, timeout=30, isolation_level=None)
+        except (OSError, sqlite3.Error) as error:
+            self._give_up(error)
+        self._run("PRAGMA journal_mode=WAL")
+        self._run("PRAGMA synchronous=NORMAL")
+        self._run(
             "CREATE TABLE IF NOT EXISTS replies (content TEXT, run TEXT, kept REAL, reply BLOB, PRIMARY KEY (content, run))"
         )
 
     def get(self, content: str, *, not_from: str) -> Reply | None:
         """An earlier run's reply to the same question; a run's own replies are in its ledger."""
-        row = self._db.execute(
-            "SELECT reply FROM replies WHERE content = ? AND run != ? ORDER BY kept LIMIT 1", (content, not_from)
-        ).fetchone()
-        return Reply.model_validate_json(row[0]) if row else None
+        sql = "SELECT reply FROM replies WHERE content = ? AND run != ? ORDER BY kept LIMIT 1"
+        rows = self._run(sql, (content, not_from))
+        return Reply.model_validate_json(rows[0][0]) if rows else None
 
     def put(self, content: str, reply: Reply, *, run: str) -> None:
         """Keep a reply for later runs."""
-        self._db.execute(
-            "INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)",
-            (content, run, time.time(), reply.model_dump_json().encode()),
-        )
+        row = (content, run, time.time(), reply.model_dump_json().encode())
+        self._run("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)", row)
 
     def close(self) -> None:
         """Close the file."""
-        self._db.close()
+        if self._db:
+            with suppress(sqlite3.Error):
+                self._db.close()
+            self._db = None
+
+    def _run(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+        if self._db is None:
+            return []
+        try:
+            return self._db.execute(sql, values).fetchall()
+        except sqlite3.Error as error:
+            self._give_up(error)
+            return []
+
+    def _give_up(self, error: Exception) -> None:
+        self.close()
+        self._warn(f"calls are neither taken from the cache nor kept in it: {self._path}: {error}")
 
 
 class FolderLedger:
-    """The finished calls of one run as JSON Lines, appended to as they end; survives a kill of the process.
+    """The calls of one run as JSON Lines, appended to as they begin and end; survives a kill of the process.
 
-    A reply from the cache is written down too, so that a resumed run counts it as the first attempt did.
+    A call begins only within ``budget``, beside what the run has spent before. A reply from the cache is written down
+    too, so that a resumed run counts it as the first attempt did. A call that began and has no end was in flight when
+    the process died: it may have been paid, so it counts as uncertain and its estimate as spent. Raises BadData for a
+    damaged file.
     """
 
-    def __init__(self, path: Path, *, run: str, cache: CallCache | None = None) -> None:
+    def __init__(self, path: Path, *, run: str, cache: CallCache | None = None, budget: Budget = Budget()) -> None:  # noqa: B008 - frozen
         self._run, self._cache = run, cache
         self._settled: dict[str, Reply] = {}
         self._estimates: dict[str, Usage] = {}
+        self._full: DiskFull | None = None
         self.lost = Usage()
+        self.interrupted = Usage()  # calls in flight when a process died; no row counts them
+        self.held = Usage()  # what they are held to have spent
         self.spent = Usage()  # by this run, so that a budget holds when it is resumed: what came from the cache is not
-        if path.exists():
-            _drop_torn_line(path)
-            for row in read_lines(path):
-                self.spent += Usage.model_validate(row.get("held", {}))
-                if "lost" in row:
-                    self.lost += Usage.model_validate(row["lost"])
-                else:
-                    self._settled[row["id"]] = Reply.model_validate(row["reply"])
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("ab", buffering=0)
+        self._log = LineLog(path)
+        begun: dict[str, list[Usage]] = {}  # attempts of calls that have no end yet
+        for number, row in enumerate(self._log.rows(), 1):
+            try:
+                self._read(row, begun)
+            except (AttributeError, KeyError, TypeError, ValidationError):
+                what = f"{path}:{number}: not a call of this version of ragassay"
+                raise BadData([what], hint="the run's folder is damaged") from None
+        for call, estimates in begun.items():
+            lost, held = Usage(uncertain_calls=len(estimates)), Usage.total(estimates)
+            row = {"id": call, "interrupted": lost.model_dump(), "held": held.model_dump()}
+            self._log.append(row)
+            self._read(row, {})
+        unlimited = budget == Budget()
+        self._budget: Ledger = MemoryLedger() if unlimited else BudgetLedger(MemoryLedger(), budget, self.spent)
+
+    def _read(self, row: Any, begun: dict[str, list[Usage]]) -> None:
+        if "began" in row:
+            begun.setdefault(row["id"], []).append(Usage.model_validate(row["began"]))
+            return
+        held, lost = Usage.model_validate(row.get("held", {})), Usage.model_validate(row.get("lost", {}))
+        attempts = begun.pop(row["id"], [])
+        if (
+            "lost" in row and lost == Usage() and attempts[1:]
+        ):  # an attempt that cost nothing, after others that may have
+            begun[row["id"]] = attempts[:-1]
+        self.spent += held
+        self.lost += lost
+        if "lost" in row:
+            return
+        if "interrupted" in row:
+            self.interrupted += Usage.model_validate(row["interrupted"])
+            self.held += held
+        else:
+            self._settled[row["id"]] = Reply.model_validate(row["reply"])
 
     async def reserve(self, call: Call, estimate: Usage) -> Reply | None:
-        """The reply of this run, else of an earlier run as a cache hit, else None.
+        """The reply of this run, else of an earlier run as a cache hit, else None once it is written that the call begins.
 
         A cache hit costs nothing. An answer's keeps its bill: that is what the answer takes of the system under test.
+        Raises BudgetReached, and DiskFull: once a row could not be written, no call is let through any more.
         """
         if settled := self._settled.get(call.id):
             return settled
-        self._estimates[call.id] = estimate
+        if self._full:
+            raise self._full
         if self._cache and (cached := self._cache.get(call.content, not_from=self._run)):
             bill = cached.usage if call.purpose == "answer" else Usage()
             usage = bill.model_copy(update={"calls": 0, "cache_hits": 1})
             hit = cached.model_copy(update={"usage": usage, "waste": Usage()})
             self._keep(call, hit, Usage())
             return hit
+        await self._budget.reserve(call, estimate)
+        try:
+            if self._full:  # while it waited for the budget
+                raise self._full
+            self._append({"id": call.id, "began": estimate.model_dump(exclude_defaults=True)})
+        except DiskFull:
+            await self._budget.release(call, Usage())
+            raise
+        self._estimates[call.id] = estimate
         return None
 
     async def settle(self, call: Call, reply: Reply) -> None:
-        """Write the reply down; one write, so that a kill leaves it whole or absent."""
-        self._keep(call, reply, paid(reply, self._estimates.pop(call.id, Usage())))
+        """Write the reply down, whole; raises DiskFull."""
+        try:
+            self._keep(call, reply, paid(reply, self._estimates.pop(call.id, Usage())))
+        finally:
+            await self._budget.settle(call, reply)
         if self._cache:
             self._cache.put(call.content, reply, run=self._run)
 
-    async def release(self, call: Call, spent: Usage) -> None:
-        """The call came to nothing: remember what it may have cost."""
-        if spent != Usage():
-            held = paid(Reply(text="", waste=spent), self._estimates.pop(call.id, Usage()))
-            row = {"id": call.id, "lost": spent.model_dump(), "held": held.model_dump()}
-            self._file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
+    async def release(self, call: Call, spent: Usage, *, answered: bool = False) -> None:  # noqa: ARG002 - it is paid or not, whoever refused
+        """The call came to nothing: write down what it may have cost."""
+        estimate = self._estimates.pop(call.id, None)
+        if estimate is None and spent == Usage():
+            return
+        try:
+            held = Usage() if spent == Usage() else paid(Reply(text="", waste=spent), estimate or Usage())
+            self._append({"id": call.id, "lost": spent.model_dump(), "held": held.model_dump()})
             self.lost += spent
+        finally:
+            await self._budget.release(call, spent)
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        self._log.close()
 
     def _keep(self, call: Call, reply: Reply, held: Usage) -> None:
         row = {"id": call.id, "content": call.content, "purpose": call.purpose, "reply": reply.model_dump()}
-        row["held"] = held.model_dump()
-        self._file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
+        self._append({**row, "held": held.model_dump()})
         self._settled[call.id] = reply
 
-
-def _drop_torn_line(path: Path) -> None:
-    """Cut off what a kill left after the last complete line; that call was not settled."""
-    content = path.read_bytes()
-    whole = content.rfind(b"\n") + 1
-    if whole < len(content):
-        with path.open("r+b") as file:
-            file.truncate(whole)
+    def _append(self, row: Any) -> None:
+        try:
+            self._log.append(row)
+        except DiskFull as full:
+            self._full = full
+            raise

@@ -1,38 +1,35 @@
 """The truth about jobs, in Redis, changed by Lua scripts only; a Celery message merely says that there may be work.
 
-One hash tag per job, so that a job's keys share a slot: ``ra:{job}:meta todo lease owner dead done bells in:<n>
-calls:<n> out:<n> report gates``. Times are milliseconds of the Redis server's own clock.
+One hash tag per job, so that a job's keys share a slot: ``ra:{job}:meta todo lease owner dead done slots in:<chunk>
+calls:<chunk> out:<chunk> report gates``. Times are milliseconds of the Redis server's own clock.
 """
 
 from __future__ import annotations
 
+import math
+import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 import zstandard
 
+from ragassay.documents import JobStatus
 from ragassay.errors import BadInput, Conflict, NotFound, Unavailable
-from ragassay.models import Budget, Result, Sample
+from ragassay.models import Budget, Response, Result, Sample
+from ragassay.store.job_state import Claim, JobState, no_job
+from ragassay.store.protocol import ChunkId, Outcome, RunRecord
 
 MOST_DEATHS = 5
+LOOK_EVERY_S, NO_LIMIT = 5.0, 10**9
 _LUA = Path(__file__).parent / "lua"
 _DAY_S = 86_400
 REPORT_KEPT_S, RESULTS_KEPT_S = 400 * _DAY_S, 30 * _DAY_S
-IDEMPOTENCY_S, MAKING_S = _DAY_S, 60
-
-
-@dataclass(frozen=True)
-class Claim:
-    """The right to work on one chunk of a job, until the lease runs out."""
-
-    job: str
-    chunk: str
-    token: str
+IDEMPOTENCY_S = _DAY_S
 
 
 class RedisStore:
@@ -40,68 +37,70 @@ class RedisStore:
 
     def __init__(self, url: str, *, lease_s: float = 60.0, patient: bool = True) -> None:
         self.url, self.lease_ms, self._patient = url, int(lease_s * 1000), patient
+        self._most = (-math.inf, NO_LIMIT)
 
     @cached_property
     def redis(self) -> Any:  # its stubs mix sync and async answers
-        """The connection; while Redis is away it tries for about ten seconds, or, if not ``patient``, for one.
+        """The connection. A call waits about ten seconds for a Redis that restarts, and some more for one that hangs.
 
-        A worker had better wait, but who asks over HTTP should hear soon that there is nobody.
+        Not ``patient``, one second each: who asks over HTTP should soon get the answer that Redis is away.
         """
         from redis import Redis
         from redis.backoff import EqualJitterBackoff
         from redis.exceptions import BusyLoadingError, ConnectionError, TimeoutError  # noqa: A004 - redis's names
         from redis.retry import Retry
 
+        passing = (ConnectionError, BusyLoadingError, *([TimeoutError] if self._patient else []))
         return Redis.from_url(
             self.url,
-            socket_timeout=10 if self._patient else 3,
+            socket_timeout=3 if self._patient else 1,
             socket_connect_timeout=3 if self._patient else 1,
             health_check_interval=15,
-            retry=Retry(EqualJitterBackoff(cap=2, base=0.05), 9 if self._patient else 3),
-            retry_on_error=[ConnectionError, TimeoutError, BusyLoadingError],
+            retry=Retry(EqualJitterBackoff(cap=2, base=0.05), 9 if self._patient else 3, passing),
         )
 
     # --- jobs -------------------------------------------------------------------------------------------------
 
     def create(
         self,
-        job: str,
-        document: bytes,
-        chunks: Mapping[str, Sequence[Sample]],
+        record: RunRecord,
+        samples: Sequence[Sample],
+        responses: Mapping[str, Mapping[str, Response]],
         *,
-        created_ms: int,
+        gating: dict[str, Any] | None = None,
         idempotency: tuple[str, str] | None = None,
-        one_by_one: bool = False,
-        budget: Budget | None = None,
     ) -> None:
         """Save a job with its input; it is visible only when all of it is there.
-
-        ``one_by_one``: a chunk is given out only when none is being worked on.
 
         ``idempotency``, the key and the digest of its body, is kept with the job or not at all: a client that repeats
         itself after a crash finds the job.
         """
+        job, chunks = record.id, record.chunks()
+        size, order = record.chunk_size, record.evaluation_order()
+        created_ms = int(datetime.fromisoformat(record.created_at).timestamp() * 1000)
         pipe = self.redis.pipeline(transaction=True)
-        for chunk, samples in chunks.items():
-            pipe.set(
-                self.key(job, f"in:{chunk}"),
-                _pack([s.model_dump(mode="json", exclude_defaults=True) for s in samples]),
-            )
-        rows = sum(map(len, chunks.values()))
+        for chunk in chunks:
+            rows = [samples[place] for place in order[chunk.number * size : (chunk.number + 1) * size]]
+            given = [row.model_copy(update={"response": responses[chunk.system].get(row.query_id)}) for row in rows]
+            packed = _pack([row.model_dump(mode="json", exclude_defaults=True) for row in given])
+            pipe.set(self.key(job, f"in:{chunk}"), packed)
         pipe.delete(self.key(job, "todo"))  # this pipeline may be sent again after a lost answer
-        pipe.rpush(self.key(job, "todo"), *chunks)
+        pipe.rpush(self.key(job, "todo"), *map(str, chunks))
         pipe.hset(
             self.key(job, "meta"),
             mapping={
                 "status": "queued",
-                "document": document,
+                "record": record.model_dump_json(),
+                "gating": orjson.dumps(gating or {}),
                 "chunks": len(chunks),
-                "rows": rows,
+                "rows": len(samples) * len(record.systems),
                 "rows_done": 0,
                 "rows_failed": 0,
                 "created_ms": created_ms,
-                "one_by_one": int(one_by_one),
-                **_caps(budget or Budget()),
+                # Under a stop rule a chunk is given out only when none is being worked on.
+                "one_by_one": int(record.spec.stop_when is not None),
+                "provider": int(record.spec.judge != "local"),
+                **_caps(record.spec.budget),
             },
         )
         pipe.zadd("ra:jobs", {job: created_ms})
@@ -111,12 +110,20 @@ class RedisStore:
             pipe.set(f"ra:idem:{key}", orjson.dumps([digest, job]), ex=IDEMPOTENCY_S)
         pipe.execute()
 
-    def meta(self, job: str) -> dict[str, bytes]:
-        """The job's record; raises NotFound."""
-        found = self.redis.hgetall(self.key(job, "meta"))
-        if not found:
-            raise NotFound(f"there is no job {job!r}", hint="list them: GET /v1/jobs")
-        return {name.decode(): value for name, value in found.items()}
+    def state(self, job: str) -> JobState:
+        """The job as it stands; raises NotFound."""
+        meta = {name.decode(): value for name, value in self.redis.hgetall(self.key(job, "meta")).items()}
+        if "status" not in meta:
+            raise no_job(job)
+        return JobState.of(job, meta)
+
+    def status(self, job: str) -> JobStatus:
+        """The job's status alone; raises NotFound."""
+        status = self.redis.hget(self.key(job, "meta"), "status")
+        if status is None:
+            raise no_job(job)
+        known: JobStatus = status.decode()
+        return known
 
     def jobs(self, *, before: str | None, limit: int) -> list[str]:
         """Ids, newest first, of the jobs that come after the job ``before`` in that order."""
@@ -132,18 +139,18 @@ class RedisStore:
         """Jobs that are neither finished nor failed nor cancelled."""
         return sorted(job.decode() for job in self.redis.smembers("ra:active"))
 
-    def turn(self, job: str, to: str, *allowed: str) -> str:
+    def transition_status(self, job: str, to: str, *allowed: str) -> str:
         """Change the status where it is one of ``allowed``; returns the one before. Raises NotFound."""
-        before = self.run("turn", [self.key(job, "meta")], [to, *allowed])
+        before = self.run("transition_status", [self.key(job, "meta")], [to, *allowed])
         if before is None:
-            raise NotFound(f"there is no job {job!r}", hint="list them: GET /v1/jobs")
+            raise no_job(job)
         return str(before.decode())
 
-    def close(self, job: str, chunks: Sequence[str]) -> None:
-        """A job that has ended needs no sweeping; its input, calls and results are kept for a while, then let go."""
+    def close(self, job: str, chunks: Iterable[ChunkId] = ()) -> None:
+        """A job that has ended needs no sweeping; its input, calls and results are kept for the retention time."""
         pipe = self.redis.pipeline(transaction=True)
         pipe.srem("ra:active", job)
-        pipe.delete(*(self.key(job, name) for name in ("todo", "lease", "owner", "dead", "bells")))
+        pipe.delete(*(self.key(job, name) for name in ("todo", "lease", "owner", "dead", "slots")))
         for kind in ("in", "calls", "out"):
             for chunk in chunks:
                 pipe.expire(self.key(job, f"{kind}:{chunk}"), RESULTS_KEPT_S)
@@ -154,22 +161,18 @@ class RedisStore:
     def fail(self, job: str, error: str) -> None:
         """End a job that can't go on, and say why."""
         self.redis.hset(self.key(job, "meta"), "error", error)
-        self.turn(job, "failed", "queued", "running", "paused", "finalizing")
+        self.transition_status(job, "failed", "queued", "running", "paused", "finalizing")
 
     def pause(self, job: str, why: str, resumes: int) -> None:
         """No chunk is given out any more, until ``resume``; nothing where it came after the caller's claim."""
         self.run("pause", [self.key(job, "meta")], [why, resumes])
-
-    def resumes(self, job: str) -> int:
-        """How often the job was resumed."""
-        return int(self.redis.hget(self.key(job, "meta"), "resumes") or 0)
 
     def resume(self, job: str, budget: Budget) -> str:
         """Go on with a paused job under a new budget; returns the status before. Raises NotFound."""
         caps = ["" if most is None else most for most in (budget.usd, budget.tokens)]
         before = self.run("resume", [self.key(job, "meta")], caps)
         if before is None:
-            raise NotFound(f"there is no job {job!r}", hint="list them: GET /v1/jobs")
+            raise no_job(job)
         return str(before.decode())
 
     # --- chunks -----------------------------------------------------------------------------------------------
@@ -178,8 +181,17 @@ class RedisStore:
         """The next chunk, or None when there is none to be had."""
         token = uuid.uuid4().hex
         keys = [self.key(job, name) for name in ("meta", "todo", "lease", "owner")]
-        chunk = self.run("claim", keys, [token, self.lease_ms])
-        return Claim(job, chunk.decode(), token) if chunk else None
+        chunk = self.run("claim", keys, [token, self.lease_ms, self._most_of_a_provider()])
+        return Claim.of(job, chunk, token) if chunk else None
+
+    def _most_of_a_provider(self) -> int:
+        """How many chunks of a job that asks a provider may be worked on at once; looked up every few seconds."""
+        looked_up, most = self._most
+        if time.monotonic() - looked_up > LOOK_EVERY_S:
+            processes = self.processes()
+            most = max(1, processes - 1) if processes else NO_LIMIT  # none where nobody sends a heartbeat
+            self._most = time.monotonic(), most
+        return most
 
     def renew(self, claim: Claim) -> bool:
         """Keep the lease for longer; False when the chunk is no longer ours or the job no longer wanted.
@@ -190,69 +202,107 @@ class RedisStore:
 
         keys = [self.key(claim.job, name) for name in ("meta", "lease", "owner")]
         try:
-            return bool(self.run("renew", keys, [claim.chunk, claim.token, self.lease_ms]))
+            return bool(self.run("renew", keys, [str(claim), claim.token, self.lease_ms]))
         except RedisError:
             return True
 
-    def commit(self, claim: Claim, results: Sequence[Result]) -> str:
+    def commit(self, claim: Claim, results: Sequence[Result]) -> Outcome:
         """Store the results once: ``kept``, ``last`` when the job is complete now, ``stale`` when the claim was lost."""
-        names = ("meta", "lease", "owner", "done", f"out:{claim.chunk}")
+        names = ("meta", "lease", "owner", "done", f"out:{claim}")
         failed = sum(any(score.missing == "failed" for score in result.scores.values()) for result in results)
         blob = _pack([result.model_dump(mode="json", exclude_defaults=True) for result in results])
-        arguments = [claim.chunk, claim.token, blob, len(results), failed]
-        return str(self.run("commit", [self.key(claim.job, n) for n in names], arguments).decode())
+        arguments = [str(claim), claim.token, blob, len(results), failed]
+        outcome: Outcome = self.run("commit", [self.key(claim.job, n) for n in names], arguments).decode()
+        return outcome
 
-    def give_back(self, claim: Claim, *, died: bool) -> None:
-        """Return a chunk that could not be finished; ``died`` counts against it."""
+    def give_back(self, claim: Claim, *, why: str = "") -> None:
+        """Return a chunk that could not be finished; with ``why`` it counts as a death, and too many end its retries."""
         keys = [self.key(claim.job, name) for name in ("meta", "todo", "lease", "owner", "dead")]
-        self.run("give_back", keys, [claim.chunk, claim.token, int(died)])
+        self.run("give_back", keys, [str(claim), claim.token, why, MOST_DEATHS])
+
+    def wait_for_provider(self, claim: Claim, why: str, *, wait_s: float, give_up_s: float) -> str:
+        """Return a chunk because its provider fails: ``waiting``; ``given up`` when it has failed for too long.
+
+        Nothing else is given out of the job until the next probe is due. ``stale`` when the claim was lost.
+        """
+        keys = [self.key(claim.job, name) for name in ("meta", "todo", "lease", "owner")]
+        arguments = [str(claim), claim.token, why, int(wait_s * 1000), int(give_up_s * 1000)]
+        return str(self.run("wait", keys, arguments).decode())
+
+    def end_wait(self, job: str) -> None:
+        """The provider answers again."""
+        self.redis.hdel(self.key(job, "meta"), "waiting", "waiting_since_ms", "probes", "next_ms", "next_set_ms")
+
+    def why_dead(self, claim: Claim) -> str | None:
+        """The error with which a chunk failed the last time; None when its worker died without a word."""
+        why = self.redis.hget(self.key(claim.job, "dead"), f"why:{claim}")
+        return None if why is None else str(why.decode())
+
+    def count_finalize(self, job: str, what: Literal["begun", "failed"]) -> int:
+        """How often the report was begun, or failed, this time included."""
+        return int(self.redis.hincrby(self.key(job, "meta"), f"finalize_{what}", 1))
 
     def sweep(self, job: str) -> list[Claim]:
         """Take back chunks whose lease ran out; returns those that died too often, claimed for the caller."""
         token = uuid.uuid4().hex
         keys = [self.key(job, name) for name in ("meta", "todo", "lease", "owner", "dead")]
-        hopeless = self.run("sweep", keys, [MOST_DEATHS, token, self.lease_ms])
-        return [Claim(job, chunk.decode(), token) for chunk in hopeless]
+        poisoned = self.run("sweep", keys, [MOST_DEATHS, token, self.lease_ms])
+        return [Claim.of(job, chunk, token) for chunk in poisoned]
 
-    def samples(self, job: str, chunk: str) -> list[Sample]:
-        """The input of a chunk."""
-        return [Sample.model_validate(row) for row in _unpack(self.redis.get(self.key(job, f"in:{chunk}")), job, chunk)]
+    def pending(self, job: str) -> set[ChunkId]:
+        """The chunks that wait to be claimed."""
+        return {ChunkId.parse(chunk.decode()) for chunk in self.redis.lrange(self.key(job, "todo"), 0, -1)}
 
-    def results(self, job: str, chunks: Sequence[str]) -> Iterator[Result]:
-        """The committed results of the chunks, in order; a chunk without results is passed over."""
-        for chunk in chunks:
-            blob = self.redis.get(self.key(job, f"out:{chunk}"))
-            if blob is not None:
-                yield from map(Result.model_validate, _unpack(blob, job, chunk))
+    def samples(self, job: str, chunk: ChunkId) -> list[Sample]:
+        """The input of a chunk, with its system's responses."""
+        blob = self.redis.get(self.key(job, f"in:{chunk}"))
+        if blob is None:
+            why = "its retention has passed, or keys were evicted"
+            raise NotFound(f"chunk {chunk} of job {job} is gone from Redis", hint=why)
+        return [Sample.model_validate(row) for row in _unpack(blob)]
 
-    # --- doorbells --------------------------------------------------------------------------------------------
+    def results(self, job: str, chunk: ChunkId) -> list[Result] | None:
+        """The committed results of a chunk, in the order of evaluation; None when it has none."""
+        blob = self.redis.get(self.key(job, f"out:{chunk}"))
+        return None if blob is None else [Result.model_validate(row) for row in _unpack(blob)]
 
-    def due_bells(self, job: str, *, bells: int, patience_ms: int) -> list[tuple[int, str]]:
-        """Doorbells to ring now, each with the nonce that its message must carry; they are marked as rung."""
+    # --- wake-ups --------------------------------------------------------------------------------------------
+
+    def due_slots(self, job: str, *, slots: int, patience_ms: int) -> list[tuple[int, str]]:
+        """Slots whose wake-up has to be sent now, each with the nonce that its message must carry; they are marked as sent."""
         nonce = uuid.uuid4().hex
-        keys = [self.key(job, name) for name in ("meta", "todo", "bells")]
-        return [(int(bell), nonce) for bell in self.run("ring", keys, [bells, patience_ms, nonce])]
+        keys = [self.key(job, name) for name in ("meta", "todo", "slots")]
+        return [(int(slot), nonce) for slot in self.run("enqueue", keys, [slots, patience_ms, nonce])]
 
-    def is_current(self, job: str, bell: int, nonce: str) -> bool:
-        """Is this the latest ringing of the doorbell? An older message may work, but rings no more."""
-        rung = self.redis.hget(self.key(job, "bells"), str(bell))
-        return rung is not None and rung.decode().partition(":")[2] == nonce
+    def is_current(self, job: str, slot: int, nonce: str) -> bool:
+        """Is this the slot's latest wake-up? An older message may work, but sends no further one."""
+        sent = self.redis.hget(self.key(job, "slots"), str(slot))
+        return sent is not None and sent.decode().partition(":")[2] == nonce
 
-    def hush(self, job: str, bell: int) -> None:
-        """Forget that a doorbell was rung, so that it may be rung again at once."""
-        self.redis.hdel(self.key(job, "bells"), str(bell))
+    def clear_slot(self, job: str, slot: int) -> None:
+        """Forget that the slot's wake-up was sent, so that the next one may be sent at once."""
+        self.redis.hdel(self.key(job, "slots"), str(slot))
 
     # --- reports ----------------------------------------------------------------------------------------------
 
-    def save_report(self, job: str, report: bytes) -> None:
-        """Keep the finished report. The first one stays: a finalize that was overtaken must not change what was read."""
-        self.redis.set(self.key(job, "report"), zstandard.compress(report), ex=REPORT_KEPT_S, nx=True)
+    def save_report(self, job: str, report: bytes, *, partial: bool = False) -> None:
+        """Keep the finished report. The first one stays: a finalize that was overtaken must not change what was read.
+
+        ``partial``: of the rows that a paused or cancelled job has done so far; the next one takes its place.
+        """
+        name = "partial" if partial else "report"
+        self.redis.set(self.key(job, name), zstandard.compress(report), ex=REPORT_KEPT_S, nx=not partial)
 
     def report(self, job: str) -> bytes:
-        """The report's JSON; raises Conflict while there is none."""
+        """The report's JSON, else that of the rows done when the job was paused or cancelled.
+
+        Raises NotFound for an unknown job, Conflict while there is no report.
+        """
         blob = self.redis.get(self.key(job, "report"))
+        if blob is None and self.status(job) in ("paused", "cancelled"):
+            blob = self.redis.get(self.key(job, "partial"))
         if blob is None:
-            status = self.meta(job)["status"].decode()
+            status = self.status(job)
             raise Conflict(f"job {job} is {status} and has no report", hint="follow it: GET /v1/jobs/" + job)
         return zstandard.decompress(blob)
 
@@ -265,47 +315,38 @@ class RedisStore:
 
     def gates(self, job: str) -> bytes | None:
         """What the gates of a job say, as JSON; empty where they could not be checked."""
-        found: bytes | None = self.redis.get(self.key(job, "gates"))
-        return found
-
-    # --- submitting twice -------------------------------------------------------------------------------------
-
-    def remember(self, key: str, body_digest: str) -> str | None:
-        """Take an idempotency key: None when it is new, else the job that it made.
-
-        Raises BadInput (422) when that job had another body, Conflict (409) while it is being made.
-        """
-        name = f"ra:idem:{key}"
-        mine = orjson.dumps([body_digest, None, uuid.uuid4().hex])
-        if self.redis.set(name, mine, nx=True, ex=MAKING_S):
-            return None
-        known = self.redis.get(name)
-        if known == mine:  # taken by our first attempt, whose answer was lost
-            return None
-        digest, job = orjson.loads(known)[:2] if known else (body_digest, None)
-        if digest != body_digest:
-            raise BadInput("this Idempotency-Key was used with another body", hint="use a new key for a new job")
-        if job is None:
-            raise Conflict("a job with this Idempotency-Key is being made", hint="ask again in a second")
-        return str(job)
-
-    def forget(self, key: str) -> None:
-        """The job could not be made; the key is free again."""
-        self.redis.delete(f"ra:idem:{key}")
+        document: bytes | None = self.redis.get(self.key(job, "gates"))
+        return document
 
     # --- who is there -----------------------------------------------------------------------------------------
 
-    def here(self, kind: str, name: str, *, for_s: int) -> None:
-        """A worker or sweeper says that it lives."""
-        self.redis.set(f"ra:alive:{kind}:{name}", "1", ex=for_s)
+    def heartbeat(self, kind: str, name: str, *, for_s: int) -> None:
+        """Count ``name`` (``host:pid:processes``) as running for so many seconds by the clock of Redis."""
+        now, pipe = self._now_s(), self.redis.pipeline(transaction=True)
+        pipe.zremrangebyscore(f"ra:alive:{kind}", "-inf", now)
+        pipe.zadd(f"ra:alive:{kind}", {name: now + for_s})
+        pipe.expire(f"ra:alive:{kind}", for_s)
+        pipe.execute()
 
-    def gone(self, kind: str, name: str) -> None:
-        """It says that it ends."""
-        self.redis.delete(f"ra:alive:{kind}:{name}")
+    def deregister(self, kind: str, name: str) -> None:
+        """Stop counting a process that ends."""
+        self.redis.zrem(f"ra:alive:{kind}", name)
 
-    def alive(self, kind: str, host: str = "*") -> int:
-        """How many of a kind live, everywhere or on one host."""
-        return sum(1 for _ in self.redis.scan_iter(match=f"ra:alive:{kind}:{host}:*", count=1000))
+    def alive(self, kind: str, host: str | None = None) -> int:
+        """How many of a kind run, everywhere or on one host."""
+        return sum(host in (None, name.rsplit(":", 2)[0]) for name in self._running(kind))
+
+    def processes(self) -> int:
+        """How many processes all workers together have for chunks."""
+        return sum(int(name.rsplit(":", 1)[1]) for name in self._running("worker"))
+
+    def _running(self, kind: str) -> list[str]:
+        names = self.redis.zrangebyscore(f"ra:alive:{kind}", f"({self._now_s()}", "+inf")
+        return [name.decode() for name in names]
+
+    def _now_s(self) -> float:
+        seconds, micros = self.redis.time()
+        return float(seconds + micros / 1e6)
 
     def check(self) -> list[str]:
         """What of Redis's configuration would lose jobs; raises Unavailable when it does not answer."""
@@ -320,6 +361,8 @@ class RedisStore:
             troubles.append(f"Redis evicts keys (maxmemory-policy {memory['maxmemory_policy']}): jobs can vanish")
         if not persistence.get("aof_enabled"):
             troubles.append("Redis keeps no append-only file: a restart loses jobs")
+        if persistence.get("aof_last_write_status", "ok") != "ok":
+            troubles.append("Redis can't write its append-only file: is its disk full?")
         limit = memory.get("maxmemory", 0)
         if limit and memory["used_memory"] > 0.7 * limit:
             troubles.append("Redis uses more than 70 % of its memory")
@@ -347,10 +390,6 @@ def _pack(rows: Sequence[Any]) -> bytes:
     return zstandard.compress(orjson.dumps(rows))
 
 
-def _unpack(blob: bytes | None, job: str, chunk: str) -> list[Any]:
-    if blob is None:
-        raise NotFound(
-            f"chunk {chunk} of job {job} is gone from Redis", hint="its retention has passed, or keys were evicted"
-        )
+def _unpack(blob: bytes) -> list[Any]:
     rows: list[Any] = orjson.loads(zstandard.decompress(blob))
     return rows

@@ -11,8 +11,9 @@ import zstandard
 from ragassay.errors import BudgetReached
 from ragassay.ledger import RAISE_IT, of_unknown_price, paid
 from ragassay.models import Budget, Usage
-from ragassay.seams import Call, Reply
-from ragassay.store.redis import Claim, RedisStore
+from ragassay.protocols import Call, Reply
+from ragassay.store.job_state import Claim
+from ragassay.store.redis import RedisStore
 
 CACHE_KEPT_S = 30 * 86_400
 
@@ -26,7 +27,7 @@ class RedisLedger:
 
     def __init__(self, store: RedisStore, claim: Claim, *, cache: bool) -> None:
         self._store, self._claim, self._cache = store, claim, cache
-        self._calls = store.key(claim.job, f"calls:{claim.chunk}")
+        self._calls = store.key(claim.job, f"calls:{claim}")
         self._meta = store.key(claim.job, "meta")
         self._open: dict[str, Usage] = {}
         self._lost: Counter[str] = Counter()  # attempts of a call that may have been paid
@@ -39,21 +40,21 @@ class RedisLedger:
         or its chunk given to somebody else: no further call is made. Raises BudgetReached.
         """
         self._lost[call.id] += call.id in self._open
-        said = self._ask(call, estimate)
-        if said is None:
+        answer = self._ask(call, estimate)
+        if answer is None:
             self._open[call.id] = estimate
-        elif said not in _NO:
-            return _reply(said)
-        if said != b"!" and not self._lost[call.id] and (hit := self._cached(call)):
+        elif answer not in _NO:
+            return _reply(answer)
+        if answer != b"!" and not self._lost[call.id] and (hit := self._cached(call)):
             await self.settle(call, hit)
             return hit
-        if said == b"~":
-            said = await self._wait(call, estimate)
-        if said == b"!":
+        if answer == b"~":
+            answer = await self._wait(call, estimate)
+        if answer == b"!":
             raise asyncio.CancelledError
-        if said == b"u":
+        if answer == b"u":
             raise BudgetReached(of_unknown_price().message, hint="resume with a budget in tokens")
-        if said is not None:
+        if answer is not None:
             raise BudgetReached(self._reached(estimate), hint=RAISE_IT)
         self._open[call.id] = estimate
         return None
@@ -62,24 +63,24 @@ class RedisLedger:
         keys = [self._calls, self._meta, self._store.key(self._claim.job, "owner")]
         usd, tokens = _amounts(estimate)
         wanted = ["" if estimate.cost_usd is None else usd, tokens]
-        arguments = [call.id, self._claim.token, self._claim.chunk, self._lost[call.id], *wanted]
-        said: bytes | None = self._store.run("reserve", keys, arguments)
-        return said
+        arguments = [call.id, self._claim.token, str(self._claim), self._lost[call.id], *wanted]
+        answer: bytes | None = self._store.run("reserve", keys, arguments)
+        return answer
 
     async def _wait(self, call: Call, estimate: Usage) -> bytes | None:
         """Ask until calls in flight have left what they don't need; as long as calls of a worker that died may stand."""
         patience_s = 3 * self._store.lease_ms / 1000
         if time.monotonic() > self._until:
             self._until = time.monotonic() + patience_s  # one patience for all that wait at the same time
-        said: bytes | None = b"~"
-        while said == b"~" and time.monotonic() < self._until:
+        answer: bytes | None = b"~"
+        while answer == b"~" and time.monotonic() < self._until:
             await asyncio.sleep(0.1)
-            said = self._ask(call, estimate)
-        return said
+            answer = self._ask(call, estimate)
+        return answer
 
     def _cached(self, call: Call) -> Reply | None:
-        found = self._store.redis.get(f"ra:cache:{call.content}") if self._cache else None
-        job, _, blob = found.partition(b"\0") if found else (b"", b"", b"")
+        cached = self._store.redis.get(f"ra:cache:{call.content}") if self._cache else None
+        job, _, blob = cached.partition(b"\0") if cached else (b"", b"", b"")
         if not blob or job.decode() == self._claim.job:
             return None
         return _reply(blob).model_copy(update={"usage": Usage(cache_hits=1), "waste": Usage()})
@@ -100,7 +101,7 @@ class RedisLedger:
                 f"ra:cache:{call.content}", self._claim.job.encode() + b"\0" + blob, nx=True, ex=CACHE_KEPT_S
             )
 
-    async def release(self, call: Call, spent: Usage) -> None:
+    async def release(self, call: Call, spent: Usage, *, answered: bool = False) -> None:  # noqa: ARG002 - it is paid or not, whoever refused
         """The call came to nothing; the mark that it is open goes, what it may have cost is counted."""
         self._close(call, Reply(text="", waste=spent), b"")
 

@@ -1,22 +1,18 @@
-"""Who answers from the passages: sentences taken from them, or a language model behind ``ragassay.llm``."""
+"""Answerers: they answer from passages, with sentences taken from them or with a language model."""
 
 from __future__ import annotations
 
-import hashlib
 import math
 import time
 from collections import Counter
 from collections.abc import Sequence
 
-import orjson
-
 from ragassay.errors import BadInput
-from ragassay.judges.sentences import sentences
-from ragassay.judges.words import content
-from ragassay.llm import Completes
+from ragassay.judges.text import content, sentences
+from ragassay.llm import ChatModel
 from ragassay.models import Sample
 from ragassay.prompts import load
-from ragassay.seams import Call, Ledger
+from ragassay.protocols import Call, Ledger
 from ragassay.strategies.builtin import Answer
 
 SENTENCES = 2  # of an extracted answer
@@ -52,8 +48,8 @@ def extract(query: str, contexts: Sequence[str]) -> str:
     pool = [(rank, text) for rank, context in enumerate(contexts) for text in dict.fromkeys(sentences(context))]
     stems = [content(text) for _, text in pool]
     wanted = content(query)
-    found = Counter(stem for one in stems for stem in one & wanted)
-    weight = {stem: math.log1p(len(pool) / n) for stem, n in found.items()}
+    frequency = Counter(stem for one in stems for stem in one & wanted)
+    weight = {stem: math.log1p(len(pool) / n) for stem, n in frequency.items()}
     total, covered, chosen = sum(weight[stem] for stem in sorted(weight)), set[str](), list[int]()
     while len(chosen) < min(SENTENCES, len(pool)):
         gains = [
@@ -71,7 +67,7 @@ def extract(query: str, contexts: Sequence[str]) -> str:
 class Generative:
     """Answers with a language model. What it spends is the system's own money: never mixed with the judge's."""
 
-    def __init__(self, llm: Completes, ledger: Ledger, max_tokens: int) -> None:
+    def __init__(self, llm: ChatModel, ledger: Ledger, max_tokens: int) -> None:
         self._llm, self._ledger, self._max_tokens = llm, ledger, max_tokens
         self._prompt = load("answer/grounded")
 
@@ -87,13 +83,13 @@ class Generative:
             {"role": "system", "content": self._prompt.text},
             {"role": "user", "content": f"Passages:\n\n{passages}\n\nQuestion: {sample.query}"},
         ]
-        content = _digest([dict(self._llm.settings), self._prompt.version, messages, self._max_tokens])
+        asked = [dict(self._llm.settings), self._prompt.version, messages, self._max_tokens]
         reply = await self._llm.complete(
             messages,
             schema=None,
             schema_name="answer",
             max_tokens=self._max_tokens,
-            call=Call(id=_digest([sample.query_id, "answer", content]), content=content, purpose="answer"),
+            call=Call.about(sample.query_id, "answer", asked),
             ledger=self._ledger,
         )
         text = reply.text.strip()
@@ -108,7 +104,3 @@ class Generative:
             output_tokens=spent.output_tokens,
             cost_usd=spent.cost_usd,
         )
-
-
-def _digest(value: object) -> str:
-    return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-import orjson
-
 from ragassay.documents import Built, Source
-from ragassay.errors import BadInput, BadSettings, Unavailable
+from ragassay.errors import BadInput, BadSettings, ProviderDown, Unavailable, reason_from
 from ragassay.models import Response, Sample
+from ragassay.protocols import digest
 from ragassay.strategies.corpus import Corpus
 from ragassay.strategies.options import SystemConfig
-from ragassay.strategies.retrieval import Found, Pipeline
+from ragassay.strategies.retrieval import Pipeline, SearchResult
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What an answerer says, and what it took. Cost in USD, time in ms; None is unknown."""
+    """An answer, and what it took. Cost in USD, time in ms; None is unknown."""
 
     text: str
     latency_ms: float | None = None
@@ -43,7 +41,7 @@ class Answerer(Protocol):
         """Raises BadInput and Unavailable where this query can't be answered, BadSettings where none can."""
 
 
-def to_be_built(name: str, config: SystemConfig, corpus: Path | None, rows: int) -> Source:
+def planned_source(name: str, config: SystemConfig, corpus: Path | None, rows: int) -> Source:
     """Where the responses of a built-in system are going to come from; see ``Built`` for what is known later.
 
     Raises BadSettings without a corpus, NotFound and BadData on one that can't be read.
@@ -54,14 +52,13 @@ def to_be_built(name: str, config: SystemConfig, corpus: Path | None, rows: int)
         )
     passages = Corpus.read(corpus)
     configuration = config.model_dump(mode="json")
-    said = orjson.dumps([configuration, passages.digest], option=orjson.OPT_SORT_KEYS)
     built = Built(
         configuration=configuration,
         corpus=str(corpus),
         corpus_digest=passages.digest,
         passages=len(passages.passages),
     )
-    return Source(name=name, digest=hashlib.sha256(said).hexdigest(), rows=rows, built=built)
+    return Source(name=name, digest=digest([configuration, passages.digest]), rows=rows, built=built)
 
 
 class BuiltIn:
@@ -89,26 +86,26 @@ class BuiltIn:
             async with self._retrieving:
                 try:
                     async with asyncio.timeout(self.config.timeout_s):
-                        found, took_ms = await asyncio.to_thread(self._find, sample.query)
+                        retrieved, took_ms = await asyncio.to_thread(self._find, sample.query)
                 except TimeoutError:
                     return Response(retrieved_doc_ids=(), error=self._late("nothing was retrieved"))
-            return await self._answered(sample, self._retrieved(found, took_ms))
+            return await self._answered(sample, self._response(retrieved, took_ms))
 
-    def _find(self, query: str) -> tuple[Found, float]:
+    def _find(self, query: str) -> tuple[SearchResult, float]:
         began = time.perf_counter()
-        found = self.retriever.find(query, self.config.k)
-        return found, (time.perf_counter() - began) * 1000
+        retrieved = self.retriever.search(query, self.config.k)
+        return retrieved, (time.perf_counter() - began) * 1000
 
-    def _retrieved(self, found: Found, took_ms: float) -> Response:
-        ids = tuple(hit.id for hit in found.hits)
+    def _response(self, retrieved: SearchResult, took_ms: float) -> Response:
+        ids = tuple(hit.id for hit in retrieved.hits)
         return Response(
             contexts=tuple(self._texts[i] for i in ids[: self.config.contexts]),
             retrieved_doc_ids=ids,
-            retrieved_scores=tuple(hit.score for hit in found.hits),
+            retrieved_scores=tuple(hit.score for hit in retrieved.hits),
             retrieval_latency_ms=took_ms,
             latency_ms=took_ms,
-            route=found.route,
-            metadata={} if found.before is None else {"ranking_before_reranking": list(found.before)},
+            route=retrieved.route,
+            metadata={} if retrieved.before is None else {"ranking_before_reranking": list(retrieved.before)},
         )
 
     async def _answered(self, sample: Sample, response: Response) -> Response:
@@ -117,22 +114,22 @@ class BuiltIn:
         left_s = self.config.timeout_s - (response.latency_ms or 0.0) / 1000
         try:
             async with asyncio.timeout(left_s):
-                said = await self._answerer.answer(sample, response.contexts or ())
+                answer = await self._answerer.answer(sample, response.contexts or ())
         except TimeoutError:
             return response.model_copy(update={"latency_ms": None, "error": self._late("nothing was answered")})
-        except BadSettings:
+        except (BadSettings, ProviderDown):
             raise
         except (BadInput, Unavailable) as error:
-            return response.model_copy(update={"latency_ms": None, "error": str(error)})
-        whole = None if said.latency_ms is None else (response.latency_ms or 0.0) + said.latency_ms
+            return response.model_copy(update={"latency_ms": None, "error": reason_from(error)})
+        whole = None if answer.latency_ms is None else (response.latency_ms or 0.0) + answer.latency_ms
         return response.model_copy(
             update={
-                "answer": said.text,
-                "model": said.model,
-                "input_tokens": said.input_tokens,
-                "output_tokens": said.output_tokens,
-                "cost_usd": said.cost_usd,
-                "generation_latency_ms": said.latency_ms,
+                "answer": answer.text,
+                "model": answer.model,
+                "input_tokens": answer.input_tokens,
+                "output_tokens": answer.output_tokens,
+                "cost_usd": answer.cost_usd,
+                "generation_latency_ms": answer.latency_ms,
                 "latency_ms": whole,
             }
         )

@@ -13,12 +13,14 @@ import orjson
 from pydantic import ValidationError
 
 from ragassay.errors import BadData, NotFound
-from ragassay.models import Id, Noun
+from ragassay.files import read_jsonl
+from ragassay.models import FrozenModel, Id
+from ragassay.validation import problems
 
 _SHAPE = '{"id": "...", "text": "...", "title": "..."}'
 
 
-class Passage(Noun):
+class Passage(FrozenModel):
     """One unit of retrieval."""
 
     id: Id
@@ -60,32 +62,29 @@ class Corpus:
         """
         if not path.is_file():
             raise NotFound(f"{path}: there is no such corpus")
-        found: list[Passage] = []
+        passages: list[Passage] = []
         problems: list[str] = []
-        lines: dict[str, int] = {}
-        with path.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                if not line.strip():
-                    continue
-                try:
-                    found.append(_passage(line))
-                except ValueError as error:
-                    problems.append(f"{path}:{number}: {error}")
-                    continue
-                first = lines.setdefault(found[-1].id, number)
-                if first != number:
-                    problems.append(f"{path}:{number}: passage id {found[-1].id!r} stands in line {first} already")
+        first_lines: dict[str, int] = {}
+
+        def refuse(number: int, error: ValueError) -> None:
+            problems.append(f"{path}:{number}: {error}")
+
+        for number, passage in read_jsonl(path, _passage, refuse):
+            first = first_lines.setdefault(passage.id, number)
+            if first != number:
+                problems.append(f"{path}:{number}: passage id {passage.id!r} stands in line {first} already")
+            passages.append(passage)
         if problems:
             raise BadData(problems, hint=f"a line should be {_SHAPE}")
-        if not found:
+        if not passages:
             raise BadData([f"{path}: holds no passage"], hint=f"a line should be {_SHAPE}")
-        return cls.of(found)
+        return cls.of(passages)
 
 
 def _passage(line: bytes) -> Passage:
-    """A line as a passage; raises ValueError that says in a few words what is wrong."""
+    """A line as a passage; raises ValueError with a short description."""
     try:
-        row: Any = orjson.loads(line.removeprefix(b"\xef\xbb\xbf"))
+        row: Any = orjson.loads(line)
     except orjson.JSONDecodeError as error:
         raise ValueError(f"not JSON ({error})") from None
     if not isinstance(row, dict):
@@ -96,5 +95,4 @@ def _passage(line: bytes) -> Passage:
     try:
         return Passage(**values)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise ValueError(f"{first['loc'][0]}: {first['msg'].lower()}") from None
+        raise ValueError(str(problems(error)[0])) from None

@@ -17,10 +17,10 @@ from pydantic import (
     model_validator,
 )
 
-from ragassay.judges.words import words
-from ragassay.models import Noun
+from ragassay.judges.text import words
+from ragassay.models import FrozenModel
 
-Kind = Literal["bm25", "dense", "hybrid"]
+RetrieverKind = Literal["bm25", "dense", "hybrid"]
 Positive = Annotated[float, Field(gt=0, le=1000)]
 
 # In pydantic's path to a wrong key; of no use to a reader of an error, so the configuration leaves them out.
@@ -43,17 +43,17 @@ _FEEDBACK = {"feedback_weight", "feedback_terms"}
 _READS: dict[str, set[str]] = {"bm25": _WORDS, "dense": _MEANING, "hybrid": _WORDS | _MEANING | _FUSION}
 
 
-class Weights(Noun):
+class Weights(FrozenModel):
     """How much each ranking counts in the fusion."""
 
     bm25: Positive = 1.0
     dense: Positive = 1.0
 
 
-class RetrievalConfig(Noun):
+class RetrievalConfig(FrozenModel):
     """A retriever: how candidates are found, then reranked, then made diverse; and which queries go elsewhere."""
 
-    kind: Annotated[Kind, Field(description="how candidates are found")]
+    kind: Annotated[RetrieverKind, Field(description="how candidates are found")]
     aliases: dict[str, Expansions] = Field(
         default_factory=dict, description="for a term in the query, the expansions that are added to the query"
     )
@@ -147,10 +147,10 @@ class RetrievalConfig(Noun):
         return self
 
 
-class Route(Noun):
+class Route(FrozenModel):
     """Queries that a rule matches, and what becomes of them."""
 
-    name: Annotated[str, Field(min_length=1, description="as a response's `route` says it")]
+    name: Annotated[str, Field(min_length=1, description="its name in a response's `route`")]
     when: Annotated[str, Field(min_length=1, description="regular expression, looked for in the query in any case")]
     use: Annotated[
         Annotated[RetrievalConfig, Tag(KEYS)] | Annotated[Literal["nothing"], Tag(WORD)],
@@ -175,10 +175,10 @@ class Route(Noun):
         return use
 
 
-class AnswerModel(Noun):
+class AnswerModel(FrozenModel):
     """A language model that answers from the passages that were retrieved."""
 
-    model: Annotated[str, Field(min_length=1, description="a model that LiteLLM knows")]
+    model: Annotated[str, Field(min_length=1, description="a model that LiteLLM supports")]
     api_base: Annotated[str | None, Field(description="address of an OpenAI-compatible provider")] = None
     max_tokens: Annotated[int, Field(ge=1, le=100_000, description="longest answer")] = 400
     parameters: dict[str, str | float | bool] = Field(

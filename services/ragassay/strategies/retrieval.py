@@ -1,40 +1,23 @@
-"""Built-in retrievers: a configuration and a corpus to a ranked list. Byte for byte the same in every process.
-
-The names that others use stand here; corpus, options and the words of a text have files of their own.
-"""
+"""Built-in retrievers: a configuration and a corpus to a ranked list. Byte for byte the same in every process."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragassay.embeddings import CrossEncoder, LocalEmbedder
 from ragassay.errors import BadInput
-from ragassay.seams import Embedder
-from ragassay.strategies.corpus import Corpus, Passage
-from ragassay.strategies.options import RetrievalConfig, Route, Weights
-from ragassay.strategies.stages import DIGITS, Dense, Fed, LateInteraction, Lexical, Stage, text_of
-from ragassay.strategies.wording import expand
-
-__all__ = [
-    "Corpus",
-    "Found",
-    "Hit",
-    "Passage",
-    "Pipeline",
-    "RetrievalConfig",
-    "Retriever",
-    "Route",
-    "Weights",
-    "build",
-]
+from ragassay.protocols import Embedder
+from ragassay.strategies.corpus import Corpus
+from ragassay.strategies.options import RetrievalConfig
+from ragassay.strategies.scorers import BM25, DIGITS, Dense, Feedback, LateInteraction, Scorer, Tokenizer, text_of
 
 
 class Hit(NamedTuple):
@@ -45,24 +28,16 @@ class Hit(NamedTuple):
     stages: dict[str, float]
 
 
-class Retriever(Protocol):
-    """Finds passages for a query."""
-
-    def search(self, query: str, k: int) -> list[Hit]:
-        """The ``k`` best, best first; equal scores by id ascending."""
-
-
 @dataclass(frozen=True)
-class Found:
-    """What a query was answered with.
+class SearchResult:
+    """What was retrieved for a query.
 
-    ``route``: the chosen route, where there are routes; ``skipped``: the rule said that no retrieval is needed;
-    ``before``: ids in the order that the reranker was given, best first, where there is one.
+    ``route``: the chosen route, where there are routes; ``before``: ids in the order that the reranker was given, best
+    first, where there is one.
     """
 
     hits: tuple[Hit, ...] = ()
     route: str | None = None
-    skipped: bool = False
     before: tuple[str, ...] | None = None
 
 
@@ -73,13 +48,13 @@ class Pipeline:
         self,
         config: RetrievalConfig,
         corpus: Corpus,
-        stages: Mapping[str, Stage],
+        scorers: Mapping[str, Scorer],
         reranker: LateInteraction | CrossEncoder | None,
-        likeness: Dense | None,
+        similarity: Dense | None,
         routes: Mapping[str, Pipeline | None],
     ) -> None:
         self.config, self.corpus = config, corpus
-        self._stages, self._reranker, self._likeness, self._routes = stages, reranker, likeness, routes
+        self._scorers, self._reranker, self._similarity, self._routes = scorers, reranker, similarity, routes
 
     @property
     def index_bytes(self) -> int:
@@ -89,66 +64,62 @@ class Pipeline:
     @property
     def models(self) -> tuple[str, ...]:
         """Names of the models that rank, with the digest of their weights where they are in a folder."""
-        own = {part.model for part in (*self._stages.values(), self._likeness) if isinstance(part, Dense)}
+        own = {part.model for part in (*self._scorers.values(), self._similarity) if isinstance(part, Dense)}
         if self._reranker is not None:
             own.add(self._reranker.model if isinstance(self._reranker, LateInteraction) else self._reranker.name)
         return tuple(sorted(own.union(*(route.models for route in self._routes.values() if route))))
 
     def _arrays(self) -> dict[int, NDArray[Any]]:
-        parts = [*self._stages.values(), self._reranker, self._likeness]
-        found = {id(one): one for part in parts for one in getattr(part, "arrays", {}).values()}
+        parts = [*self._scorers.values(), self._reranker, self._similarity]
+        arrays = {id(one): one for part in parts for one in getattr(part, "arrays", {}).values()}
         for route in self._routes.values():
-            found |= route._arrays() if route else {}
-        return found
+            arrays |= route._arrays() if route else {}
+        return arrays
 
-    def search(self, query: str, k: int) -> list[Hit]:
+    def search(self, query: str, k: int) -> SearchResult:
         """The ``k`` best passages, best first; equal scores by id ascending. Raises BadInput: ``k`` < 1, blank query."""
-        return list(self.find(query, k).hits)
-
-    def find(self, query: str, k: int) -> Found:
-        """As ``search``, with the route and the ranking before reranking."""
         if k < 1:
             raise BadInput(f"k should be at least 1, not {k}")
         if not query.strip():
             raise BadInput("the query is blank")
         for route in self.config.routes:
             if re.search(route.when, query, re.IGNORECASE):
-                there = self._routes[route.name]
-                return replace(there.find(query, k), route=route.name) if there else Found((), route.name, skipped=True)
+                target = self._routes[route.name]
+                return replace(target.search(query, k) if target else SearchResult(), route=route.name)
         query = expand(query, self.config.aliases)
         ranked, stages = self._candidates(query, max(self.config.depth, k))
         if first := ranked[: self.config.feedback]:
-            fed = Fed(first, self.config.feedback_weight, self.config.feedback_terms)
-            ranked, stages = self._candidates(query, max(self.config.depth, k), fed)
+            feedback = Feedback(first, self.config.feedback_weight, self.config.feedback_terms)
+            ranked, stages = self._candidates(query, max(self.config.depth, k), feedback)
         before = None
         if self._reranker is not None:
             ranked = ranked[: max(self.config.rerank_depth, k)]
             before = tuple(self._id(n) for n in ranked)
             ranked = self._reranked(query, ranked, stages)
-        if self._likeness is not None and self.config.mmr is not None:
-            ranked = self._diverse(self._likeness, self.config.mmr, ranked, stages, k)
+        if self._similarity is not None and self.config.mmr is not None:
+            ranked = self._diverse(self._similarity, self.config.mmr, ranked, stages, k)
         hits = tuple(Hit(self._id(n), [*stages[n].values()][-1], stages[n]) for n in ranked[:k])
-        return Found(hits, self.config.default_route if self.config.routes else None, before=before)
+        return SearchResult(hits, self.config.default_route if self.config.routes else None, before=before)
 
-    def _id(self, place: int) -> str:
-        return self.corpus.passages[place].id
+    def _id(self, index: int) -> str:
+        return self.corpus.passages[index].id
 
     def _candidates(
-        self, query: str, depth: int, fed: Fed | None = None
+        self, query: str, depth: int, feedback: Feedback | None = None
     ) -> tuple[list[int], dict[int, dict[str, float]]]:
-        """Places of the best candidates, best first, and the scores of each in each stage."""
+        """Indexes of the best candidates, best first, and the scores of each in each stage."""
         stages: dict[int, dict[str, float]] = {}
         fused: dict[int, float] = {}
         ranked: list[int] = []
-        for name, stage in self._stages.items():
-            scores = stage.scores(query, fed)
+        for name, scorer in self._scorers.items():
+            scores = scorer.scores(query, feedback)
             # The corpus is in the order of ids, so a stable sort leaves equal scores in that order.
             ranked = [int(n) for n in np.argsort(-scores, kind="stable")[:depth] if np.isfinite(scores[n])]
             weight = getattr(self.config.weights, name)
             for rank, n in enumerate(ranked, 1):
                 stages.setdefault(n, {})[name] = float(scores[n])
                 fused[n] = fused.get(n, 0.0) + weight / (self.config.rrf_k + rank)
-        if len(self._stages) == 1:
+        if len(self._scorers) == 1:
             return ranked, stages
         for n, score in fused.items():
             stages[n]["rrf"] = score
@@ -165,11 +136,11 @@ class Pipeline:
         return sorted(ranked, key=lambda n: (-stages[n]["rerank"], n))
 
     def _diverse(
-        self, likeness: Dense, weight: float, ranked: list[int], stages: dict[int, dict[str, float]], k: int
+        self, similarity: Dense, weight: float, ranked: list[int], stages: dict[int, dict[str, float]], k: int
     ) -> list[int]:
         """Maximal marginal relevance (Carbonell and Goldstein, 1998) over the candidates.
 
-        Relevance is the score so far, scaled to 0..1 over the candidates; likeness is the largest cosine with a passage
+        Relevance is the score so far, scaled to 0..1 over the candidates; similarity is the largest cosine with a passage
         that was chosen already, 0 at the least.
         """
         last = np.array([[*stages[n].values()][-1] for n in ranked])
@@ -183,8 +154,25 @@ class Pipeline:
             stages[ranked[best]]["mmr"] = values[best]
             chosen.append(ranked[best])
             left.remove(best)
-            nearest = np.maximum(nearest, likeness.alike(ranked[best], ranked))
+            nearest = np.maximum(nearest, similarity.similarity(ranked[best], ranked))
         return chosen
+
+
+def expand(query: str, aliases: Mapping[str, Sequence[str]]) -> str:
+    """The query, followed by the expansions of every term that stands in it as whole words, in any case.
+
+    An expansion that the query holds already is not added. Expansions are not expanded in turn.
+    """
+    tokenizer = Tokenizer()
+    inside = f" {' '.join(tokenizer.plain(query))} "
+    added = [
+        text
+        for term, expansions in aliases.items()
+        if f" {' '.join(tokenizer.plain(term))} " in inside
+        for text in expansions
+        if f" {' '.join(tokenizer.plain(text))} " not in inside
+    ]
+    return " ".join([query, *dict.fromkeys(added)])
 
 
 def build(
@@ -195,46 +183,45 @@ def build(
     Indexes are taken from the folder ``cache``, or made and kept there. ``embedder`` stands in where the configuration
     names no model; default: the bundled one. Raises MissingExtra and BadSettings where a model can't be loaded.
     """
-    share = _Parts(corpus, cache, embedder)
-    return share.pipeline(config)
+    return _Builder(corpus, cache, embedder).pipeline(config)
 
 
-class _Parts:
-    """Makes the parts of one retriever and of its routes; equal ones are made once."""
+class _Builder:
+    """Builds one retriever and its routes; equal parts are built once."""
 
     def __init__(self, corpus: Corpus, cache: Path | None, embedder: Embedder | None) -> None:
-        self._corpus, self._cache, self._given = corpus, cache, embedder
-        self._made: dict[Any, Any] = {}
+        self._corpus, self._cache, self._embedder = corpus, cache, embedder
+        self._built: dict[Any, Any] = {}
 
     def pipeline(self, config: RetrievalConfig) -> Pipeline:
-        stages: dict[str, Stage] = {}
+        scorers: dict[str, Scorer] = {}
         if config.kind in ("bm25", "hybrid"):
             fields = {"k1", "b", "title_weight", "fold_accents", "hyphens", "stem", "drop_stop_words"}
             key = ("bm25", config.model_dump_json(include=fields))
-            stages["bm25"] = self._once(key, partial(Lexical, config, self._corpus, self._cache))
+            scorers["bm25"] = self._once(key, partial(BM25, config, self._corpus, self._cache))
         if config.kind in ("dense", "hybrid"):
-            stages["dense"] = self._with_model(Dense, config, config.model)
-        likeness = None if config.mmr is None else self._with_model(Dense, config, config.model)
+            scorers["dense"] = self._with_model(Dense, config, config.model)
+        similarity = None if config.mmr is None else self._with_model(Dense, config, config.model)
         routes = {r.name: None if r.use == "nothing" else self.pipeline(r.use) for r in config.routes}
-        return Pipeline(config, self._corpus, stages, self._reranker(config), likeness, routes)
+        return Pipeline(config, self._corpus, scorers, self._reranker(config), similarity, routes)
 
     def _reranker(self, config: RetrievalConfig) -> LateInteraction | CrossEncoder | None:
         if config.rerank == "cross_encoder":
             return _cross_encoder(str(config.rerank_model))
         if config.rerank == "late_interaction":
-            found: LateInteraction = self._with_model(LateInteraction, config, config.rerank_model)
-            return found
+            reranker: LateInteraction = self._with_model(LateInteraction, config, config.rerank_model)
+            return reranker
         return None
 
     def _with_model(self, part: Any, config: RetrievalConfig, model: str | None) -> Any:
-        embedder = _embedder(model) if model or self._given is None else self._given
+        embedder = _embedder(model) if model or self._embedder is None else self._embedder
         key = (part, embedder.name, config.title_prefix)
         return self._once(key, partial(part, config, self._corpus, embedder, self._cache))
 
-    def _once(self, key: Any, make: Any) -> Any:
-        if key not in self._made:
-            self._made[key] = make()
-        return self._made[key]
+    def _once(self, key: Any, build: Any) -> Any:
+        if key not in self._built:
+            self._built[key] = build()
+        return self._built[key]
 
 
 @cache

@@ -1,19 +1,23 @@
--- Take chunks back whose lease ran out. A chunk that died too often is handed out as hopeless, not tried again.
--- KEYS meta todo lease owner dead   ARGV most_deaths token lease_ms   -> {hopeless chunks}
+-- Take chunks back whose lease ran out. A lease that ends later than any can is of a clock that was set back since. A chunk that died too often is handed out as poisoned, not tried again.
+-- KEYS meta todo lease owner dead   ARGV most_deaths token lease_ms   -> {poisoned chunks}
 local status = redis.call('HGET', KEYS[1], 'status')
-local hopeless = {}
-if status ~= 'running' and status ~= 'paused' then return hopeless end
+local poisoned = {}
+if status ~= 'running' and status ~= 'paused' then return poisoned end
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
+local latest = now + ARGV[3]
+for _, chunk in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '(' .. string.format('%.0f', latest + 1000), '+inf')) do
+  redis.call('ZADD', KEYS[3], latest, chunk)
+end
 for _, chunk in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now)) do
   redis.call('ZREM', KEYS[3], chunk)
   redis.call('HDEL', KEYS[4], chunk)
   if redis.call('HINCRBY', KEYS[5], chunk, 1) >= tonumber(ARGV[1]) then
     redis.call('HSET', KEYS[4], chunk, ARGV[2])
     redis.call('ZADD', KEYS[3], now + ARGV[3], chunk)
-    table.insert(hopeless, chunk)
+    table.insert(poisoned, chunk)
   else
     redis.call('LPUSH', KEYS[2], chunk)
   end
 end
-return hopeless
+return poisoned

@@ -1,0 +1,141 @@
+"""Why is an answer not accurate? One cause for each row, the first that holds in the order below.
+
+The order follows the road of a query: first what should not have been answered, then retrieval, then the answer.
+
+missed_refusal   the query can't be answered from the documents, and the system answered
+retrieval_miss   there are relevant documents and none was retrieved; without judgments: no fact is in the contexts
+wrong_refusal    the system declined to answer, though the contexts hold facts, as far as that is known
+gold_suspect     sentences that the contexts support conflict with the ground truth: one of the two is wrong
+ranking_miss     the first relevant document stands too low, or the contexts lack facts although one was retrieved
+off_topic        the answer hardly addresses the query
+unfaithful       too little of the answer is supported by the contexts
+contexts_unused  the contexts hold the facts and the answer covers few of them
+incomplete       the answer leaves facts out
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import get_args
+
+from ragassay.compare.models import Attribution, Cause, CauseCount, FailureExample, Failures
+from ragassay.metrics.judged import completeness, context_recall, faithfulness, relevance
+from ragassay.models import Result, Score, Verdict
+
+LOWEST_GOOD_RANK = 3  # a first relevant document below this rank is a ranking miss
+OFF_TOPIC_UP_TO = 0.25  # relevance "none" or "barely"
+FAITHFUL_FROM = 0.8  # below it too little of the answer is supported
+CONTEXTS_HOLD_FROM = 0.8  # context recall from which the contexts count as holding the facts
+USED_FROM = 0.5  # completeness below which contexts that hold the facts count as unused
+COMPLETE_FROM = 1.0  # completeness below which an answer is incomplete
+
+
+def attribute(row: Result) -> Attribution | None:
+    """The primary cause of a row's failure; None for a row that is accurate or whose accuracy is unknown."""
+    accurate = row.scores.get("accurate")
+    if accurate is None or accurate.value is None or accurate.value > 0:
+        return None
+    verdict = row.verdict
+    if row.answerable is False and verdict and verdict.refusal is not None:
+        if verdict.refusal:
+            return Attribution(cause=None, why="it rightly refused, and the accuracy rule does not count that")
+        return Attribution(cause="missed_refusal", why="the documents don't answer the query, and the system did")
+    rank, held = _first_rank(row), _value(row, "context_recall", context_recall)
+    return _retrieval_miss(row, rank, held) or _in_answer(row, rank, held) or _unknown(row)
+
+
+def failures(rows: Sequence[Result], *, examples: int = 3) -> Failures:
+    """The failures of one system by cause, with up to ``examples`` rows each."""
+    inaccurate = [(row, attribution) for row in rows if (attribution := attribute(row))]
+    unknown = Counter(reason for row in rows if (reason := _why_unknown(row)) is not None)
+    by_cause: dict[Cause | None, list[FailureExample]] = {}
+    for row, attribution in inaccurate:
+        example = FailureExample(query_id=row.query_id, query=row.query, why=attribution.why)
+        by_cause.setdefault(attribution.cause, []).append(example)
+    unattributed = Counter(example.why for example in by_cause.get(None, ()))
+    return Failures(
+        rows=len(rows),
+        accurate=len(rows) - len(inaccurate) - unknown.total(),
+        inaccurate=len(inaccurate),
+        unknown=unknown.total(),
+        causes={
+            cause: CauseCount(n=len(listed), examples=tuple(listed[:examples]))
+            for cause in get_args(Cause)
+            if (listed := by_cause.get(cause))
+        },
+        unattributed=dict(sorted(unattributed.items())),
+        unknown_reasons=dict(sorted(unknown.items())),
+    )
+
+
+def _why_unknown(row: Result) -> str | None:
+    """Why a row has no accuracy; None when it has one."""
+    accurate = row.scores.get("accurate")
+    if accurate is None:
+        return "accurate was not computed"
+    return accurate.reason if accurate.value is None else None
+
+
+def _retrieval_miss(row: Result, rank: int | None, held: float | None) -> Attribution | None:
+    if rank == 0:
+        return Attribution(cause="retrieval_miss", why=f"none of {row.relevant} relevant documents was retrieved")
+    if rank is None and held == 0:
+        return Attribution(cause="retrieval_miss", why="no fact of the ground truth is in the contexts")
+    return None
+
+
+def _in_answer(row: Result, rank: int | None, held: float | None) -> Attribution | None:
+    """The first cause that holds once something relevant, as far as is known, was retrieved."""
+    verdict = row.verdict
+    if verdict and verdict.refusal and held != 0:
+        known = f"a relevant document is at rank {rank}" if rank else "the query can be answered, as far as is known"
+        why = known if held is None else f"the contexts hold {held:.0%} of the facts"
+        return Attribution(cause="wrong_refusal", why=f"the system refused, though {why}")
+    if verdict and (
+        suspects := [s.id for s in verdict.sentences if s.support == "supported" and s.truth == "conflicts"]
+    ):
+        why = f"the contexts support {', '.join(suspects)}, which the ground truth contradicts"
+        return Attribution(cause="gold_suspect", why=why)
+    if rank and rank > LOWEST_GOOD_RANK:
+        return Attribution(cause="ranking_miss", why=f"the first relevant document is at rank {rank}")
+    if rank and held is not None and held < 1:
+        why = f"the contexts hold {held:.0%} of the facts, though a relevant document is at rank {rank}"
+        return Attribution(cause="ranking_miss", why=why)
+    addressed = _value(row, "relevance", relevance)
+    if addressed is not None and addressed <= OFF_TOPIC_UP_TO:
+        return Attribution(cause="off_topic", why=f"relevance is {addressed:.3g}")
+    supported = _value(row, "faithfulness", faithfulness)
+    if supported is not None and supported < FAITHFUL_FROM:
+        return Attribution(cause="unfaithful", why=f"faithfulness is {supported:.3g}")
+    covered = _value(row, "completeness", completeness)
+    if covered is None or covered >= COMPLETE_FROM:
+        return None
+    if held is not None and held >= CONTEXTS_HOLD_FROM and covered < USED_FROM:
+        why = f"the contexts hold {held:.0%} of the facts, the answer covers {covered:.0%}"
+        return Attribution(cause="contexts_unused", why=why)
+    return Attribution(cause="incomplete", why=f"the answer covers {covered:.0%} of the facts")
+
+
+def _unknown(row: Result) -> Attribution:
+    if row.verdict is None:
+        return Attribution(cause=None, why="there is no verdict on the answer")
+    return Attribution(cause=None, why="every part that was checked is fine, only the accuracy rule is not met")
+
+
+def _first_rank(row: Result) -> int | None:
+    """Rank of the first relevant document retrieved, 0 where none was; None where there was nothing to score."""
+    if not row.relevant:
+        return None
+    for score in row.scores.values():
+        if score.details and "first_relevant_rank" in score.details:
+            rank = score.details["first_relevant_rank"]
+            return rank if isinstance(rank, int) else 0
+    return None
+
+
+def _value(row: Result, name: str, of: Callable[[Verdict], Score]) -> float | None:
+    """A judged score, worked out from the verdict where the run did not ask for it."""
+    if (score := row.scores.get(name)) is not None:
+        return score.value
+    return of(row.verdict).value if row.verdict else None

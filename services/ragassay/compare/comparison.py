@@ -1,0 +1,252 @@
+"""Reports -> Comparison: any number of systems, of one run or of several, against a baseline. Pure and seeded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+
+from ragassay import stats
+from ragassay.compare.attribution import failures
+from ragassay.compare.models import ComparedSystem, Comparison, Delta, Pair, Pareto
+from ragassay.compare.pairing import PairedSystems
+from ragassay.compare.summary import overall, verdict
+from ragassay.documents import Provenance, Report, SystemReport
+from ragassay.errors import BadInput, BadSettings, UnknownName
+from ragassay.metrics import parse
+from ragassay.stats import Correction
+
+# What a verdict speaks of, in this order, where nobody chose metrics; cutoffs and near duplicates stay in the table.
+HEADLINES = ("accurate", "correctness", "completeness", "faithfulness", "relevance", "ndcg@10", "recall@10")
+EXAMPLES = 3
+AXES = (("accuracy", "higher"), ("cost_usd", "lower"), ("latency_p50_ms", "lower"))
+SETTINGS = {
+    "accurate": "accuracy rule",
+    "relevant_from": "least relevant grade",
+    "max_grade": "greatest grade",
+    "half_life_days": "half-life of documents",
+}
+
+
+@dataclass(frozen=True)
+class LabelledSystem:
+    """One system of one report, under the name it has in the comparison."""
+
+    label: str
+    report: Report
+    system: str
+
+    @property
+    def part(self) -> SystemReport:
+        """The system's part of the report."""
+        return self.report.systems[self.system]
+
+
+def _labelled(chosen: Sequence[tuple[Report, str | None]]) -> tuple[LabelledSystem, ...]:
+    """The systems of all reports, or the named one of each; a name that two runs share gets its run in front."""
+    picked: list[tuple[Report, str]] = []
+    for report, system in chosen:
+        if system is not None and system not in report.systems:
+            raise UnknownName("system", system, report.systems, where=f"run {report.run.id}")
+        picked += [(report, name) for name in ([system] if system is not None else report.systems)]
+    ids = Counter((report.run.id, name) for report, name in picked)
+    if twice := next((f"{run}#{name}" for (run, name), n in ids.items() if n > 1), None):
+        raise BadInput(f"{twice} is chosen twice", hint="name different systems: RUN#SYSTEM")
+    names = Counter(name for _, name in picked)
+    return tuple(
+        LabelledSystem(name if names[name] == 1 else f"{report.run.id}#{name}", report, name) for report, name in picked
+    )
+
+
+def compare(
+    chosen: Sequence[tuple[Report, str | None]],
+    *,
+    baseline: str | None = None,
+    metrics: Sequence[str] | None = None,
+    alpha: float = 0.05,
+    correction: Correction = "holm",
+    examples: int = EXAMPLES,
+) -> Comparison:
+    """Every other system against the baseline, the first one unless named.
+
+    ``chosen`` holds reports, each with the name of one of its systems or None for all of them. ``metrics`` None stands
+    for all that every system has. The randomisation test of each metric and system, Welch's where no query is shared,
+    goes into one ``correction``. ``examples`` limits the rows listed per metric and cause.
+    Raises BadInput where there are fewer than two systems, one is chosen twice, or no metric is common; UnknownName for
+    a system, baseline or metric that is not there; BadSettings for an alpha outside 0..1.
+    """
+    if not 0 < alpha < 1:
+        raise BadSettings(f"alpha must lie between 0 and 1, not {alpha:g}", hint="0.05 is usual")
+    systems = _labelled(chosen)
+    if len(systems) < 2:
+        have = f"there is only {systems[0].label!r}" if systems else "there is none"
+        raise BadInput(f"a comparison needs two systems, {have}", hint="name another run: ragassay compare A B")
+    first = _baseline(systems, baseline)
+    others = [one for one in systems if one is not first]
+    names = _metrics(systems, metrics)
+    seed = first.report.provenance.configuration.seed
+    paired = [PairedSystems(first.part, other.part, alpha, seed) for other in others]
+    deltas, family = _corrected(paired, [{name: two.delta(name) for name in names} for two in paired], correction)
+    primary = tuple(names) if metrics is not None else tuple(n for n in HEADLINES if n in names) or tuple(names[:5])
+    warnings = tuple(_warnings(first, others))
+    pairs = []
+    for other, two, by_metric in zip(others, paired, deltas, strict=True):
+        pair = _pair(first, other, two, by_metric, primary, examples)
+        differs = cautions(first.report.provenance, other.report.provenance)
+        pairs.append(pair.model_copy(update={"verdict": verdict(pair, primary, alpha, correction, differs)}))
+    sides = {one.label: _system(one, examples) for one in systems}
+    return Comparison(
+        ragassay=metadata.version("ragassay"),
+        baseline=first.label,
+        sides=sides,
+        metrics=tuple(names),
+        primary=primary,
+        alpha=alpha,
+        correction=correction,
+        family=family,
+        seed=seed,
+        warnings=warnings,
+        pairs=tuple(pairs),
+        pareto=(front := _pareto(sides)),
+        verdict=overall(pairs, front),
+    )
+
+
+def _baseline(systems: Sequence[LabelledSystem], name: str | None) -> LabelledSystem:
+    if name is None:
+        return systems[0]
+    known = {form: one for one in systems for form in (one.label, f"{one.report.run.id}#{one.system}")}
+    if name not in known:
+        raise UnknownName("baseline", name, [one.label for one in systems])
+    return known[name]
+
+
+def _metrics(systems: Sequence[LabelledSystem], asked: Sequence[str] | None) -> list[str]:
+    """Canonical names of the metrics to compare."""
+    common = [n for n in systems[0].part.metrics if all(n in one.part.metrics for one in systems)]
+    if asked is None:
+        if not common:
+            raise BadInput("the systems have no metric in common", hint="evaluate both with the same --metrics")
+        return common
+    known = {name.lower(): name for name in common}
+    names = []
+    for text in asked:
+        name = known.get(text.strip().lower()) or parse(text).name
+        if name not in common:
+            lacking = next(one.label for one in systems if name not in one.part.metrics)
+            raise BadInput(f"{lacking} has no {name}", hint=f"both have: {', '.join(common) or 'nothing'}")
+        names.append(name)
+    if not names:
+        raise BadSettings("no metric is asked for", hint="leave metrics out for all of them")
+    return list(dict.fromkeys(names))
+
+
+def _corrected(
+    paired: Sequence[PairedSystems], deltas: Sequence[dict[str, Delta]], correction: Correction
+) -> tuple[list[dict[str, Delta]], int]:
+    """The deltas with p values corrected over all of them, and how many there were."""
+    places = [(n, name) for n, by_metric in enumerate(deltas) for name in by_metric]
+    ps = [deltas[n][name].p for n, name in places]
+    family = sum(p is not None for p in ps)
+    tests = 1 if correction == "none" else max(1, family)
+    corrected: list[dict[str, Delta]] = [{} for _ in deltas]
+    for (n, name), p in zip(places, stats.correct(ps, correction), strict=True):
+        corrected[n][name] = paired[n].corrected(name, deltas[n][name], p, tests)
+    return corrected, family
+
+
+def _pair(
+    first: LabelledSystem,
+    other: LabelledSystem,
+    two: PairedSystems,
+    deltas: dict[str, Delta],
+    primary: Sequence[str],
+    examples: int,
+) -> Pair:
+    digests = {one.report.provenance.dataset.digest for one in (first, other)}
+    return Pair(
+        a=first.label,
+        b=other.label,
+        matching=two.matching(same_dataset=len(digests) == 1),
+        metrics=deltas,
+        measured=two.operational(),
+        incremental_cost=two.incremental_cost(),
+        slices=two.slices(list(deltas)),
+        regressions={name: rows for name in primary if (rows := two.regressions(name, examples))},
+        verdict=(),
+    )
+
+
+def _system(one: LabelledSystem, examples: int) -> ComparedSystem:
+    part, source = one.part, one.report.provenance
+    return ComparedSystem(
+        run=one.report.run.id,
+        system=one.system,
+        dataset=source.dataset,
+        responses=source.systems.get(one.system),
+        judge=_judge(source),
+        queries=part.queries,
+        accuracy=part.metrics["accurate"].mean if "accurate" in part.metrics else None,
+        cost_usd=part.cost_usd.mean,
+        latency_p50_ms=part.latency_ms.p50,
+        cost_per_accurate_answer=part.cost_per_accurate_answer,
+        failures=failures(part.results, examples=examples),
+    )
+
+
+def _pareto(sides: dict[str, ComparedSystem]) -> Pareto:
+    axes = [(axis, way) for axis, way in AXES if any(getattr(side, axis) is not None for side in sides.values())]
+    points = {label: [getattr(side, axis) for axis, _ in axes] for label, side in sides.items()}
+    front = stats.pareto_front(points, ["higher" if way == "higher" else "lower" for _, way in axes])
+    unplaced = {
+        label: ", ".join(f"{axis} is unknown" for (axis, _), at in zip(axes, points[label], strict=True) if at is None)
+        for label in front.unplaced
+    }
+    return Pareto(axes=tuple(axis for axis, _ in axes), systems=front.model_copy(update={"unplaced": unplaced}))
+
+
+def _judge(source: Provenance) -> str:
+    return str(source.judge.get("name", "unknown"))
+
+
+def _warnings(first: LabelledSystem, others: Sequence[LabelledSystem]) -> Iterator[str]:
+    """What keeps the numbers from being comparable, or what was left out."""
+    for other in others:
+        for difference in cautions(first.report.provenance, other.report.provenance):
+            yield f"{first.label} and {other.label}: {difference}"
+    for one in (first, *others):
+        if one.report.run.status != "finished":
+            yield f"{one.label}: run {one.report.run.id} is incomplete"
+        if one.report.stopped:
+            yield f"{one.label}: judging stopped early ({one.report.stopped.rule}); tests here take its rows as planned"
+        if marked := one.part.evaluation.suspicious:
+            yield f"{one.label}: {marked} of {one.part.queries} rows are suspicious: their scores may be steered"
+    for name in dict.fromkeys(name for one in (first, *others) for name in one.part.metrics):
+        without = [one.label for one in (first, *others) if name not in one.part.metrics]
+        if without:
+            yield f"{name} is not compared: {', '.join(without)} did not compute it"
+
+
+def cautions(a: Provenance, b: Provenance) -> tuple[str, ...]:
+    """What was not the same when two runs were evaluated: judge, embeddings, settings, code, dataset."""
+    return tuple(_cautions(a, b))
+
+
+def _cautions(a: Provenance, b: Provenance) -> Iterator[str]:
+    if a.judge != b.judge:
+        if _judge(a) != _judge(b):
+            yield f"not the same judge: {_judge(a)} and {_judge(b)}"
+        else:
+            parts = [key for key in sorted({*a.judge, *b.judge}) if a.judge.get(key) != b.judge.get(key)]
+            yield f"not the same judge: {_judge(a)} with other settings ({', '.join(parts)})"
+    if a.embeddings != b.embeddings:
+        yield f"not the same embeddings: {a.embeddings or 'none'} and {b.embeddings or 'none'}"
+    for field, what in SETTINGS.items():
+        left, right = (getattr(source.configuration, field) for source in (a, b))
+        if left != right:
+            yield f"not the same {what}: {left} and {right}"
+    if a.code_digest != b.code_digest:
+        yield f"not the same code: ragassay {a.ragassay} and {b.ragassay}, digests differ"
+    if a.dataset.digest != b.dataset.digest:
+        yield f"not the same dataset: {a.dataset.name} and {b.dataset.name} (queries, labels, or responses beside them)"

@@ -1,0 +1,214 @@
+"""The comparison document: two or more systems, what differs between them, and what the data can't tell.
+
+Everywhere ``a`` is the baseline and ``b`` the other system, and a delta is b - a. ``ragassay schema comparison`` prints
+the JSON schema. A figure that is unknown is null, and a reason stands beside it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ragassay.documents import CostPerAccurate, Distribution, Source
+from ragassay.models import FrozenModel
+from ragassay.stats import Correction, IncrementalCost, Interval, NonInferiority, PairedTest, ParetoFront, UnpairedTest
+
+DeltaOutcome = Literal["better", "worse", "no difference shown", "can't tell"]
+Cause = Literal[
+    "missed_refusal",
+    "retrieval_miss",
+    "wrong_refusal",
+    "gold_suspect",
+    "ranking_miss",
+    "off_topic",
+    "unfaithful",
+    "contexts_unused",
+    "incomplete",
+]
+
+
+class Attribution(FrozenModel):
+    """Why one answer is not accurate. ``cause`` is null where that could not be found out; ``why`` says it in words."""
+
+    cause: Cause | None
+    why: str
+
+
+class FailureExample(FrozenModel):
+    """One row that failed, and why."""
+
+    query_id: str
+    query: str
+    why: str
+
+
+class CauseCount(FrozenModel):
+    """How many rows failed for one cause, and the first few of them in the dataset's order."""
+
+    n: int
+    examples: tuple[FailureExample, ...]
+
+
+class Failures(FrozenModel):
+    """The rows of one system that are not accurate, by cause.
+
+    ``rows`` = ``accurate`` + ``inaccurate`` + ``unknown``. ``causes`` and ``unattributed`` (rows by the reason why no
+    cause was found) add up to ``inaccurate``; ``unknown_reasons`` to ``unknown``: the rows without an accuracy.
+    """
+
+    rows: int
+    accurate: int
+    inaccurate: int
+    unknown: int
+    causes: dict[Cause, CauseCount]
+    unattributed: dict[str, int]
+    unknown_reasons: dict[str, int]
+
+
+class ComparedSystem(FrozenModel):
+    """One system of one run, under its name in this comparison."""
+
+    run: str
+    system: str
+    dataset: Source
+    responses: Source | None
+    judge: str
+    queries: int
+    accuracy: float | None
+    cost_usd: float | None
+    latency_p50_ms: float | None
+    cost_per_accurate_answer: CostPerAccurate
+    failures: Failures
+
+
+class Matching(FrozenModel):
+    """How many rows of the two systems are about the same query; ``pairing.match`` defines that.
+
+    ``only_a`` and ``only_b`` rows have no partner. ``different_text`` ids ask something else on the other side.
+    ``different_truth`` matched rows have another ground truth or number of relevant documents.
+    """
+
+    method: Literal["paired", "unpaired"]
+    same_dataset: bool
+    rows_a: int
+    rows_b: int
+    paired: int
+    only_a: int
+    only_b: int
+    different_text: int
+    different_truth: int
+
+
+class Delta(FrozenModel):
+    """One metric of b against a.
+
+    ``n`` rows were scored on both sides (0 where no query is shared), ``n_a`` and ``n_b`` on each; ``missing_a`` and
+    ``missing_b`` count the others by reason. Paired figures cover the matched rows only. ``interval`` is that of the
+    delta, at level 1 - alpha, not corrected; a gate on this difference tests the same one. ``p`` is that of the
+    randomisation test, of Welch's where unpaired; ``p_corrected`` takes all metrics and systems of the comparison into
+    account and decides ``outcome`` and ``mark``. ``wins`` are rows on which b is better, whichever direction is good.
+    ``detectable`` is the least true difference that as many rows show with a chance of 80 % at that many tests;
+    ``not_worse`` asks whether b is at most a margin worse.
+    """
+
+    kind: str
+    better: Literal["higher", "lower"]
+    n: int
+    n_a: int
+    n_b: int
+    missing_a: dict[str, int]
+    missing_b: dict[str, int]
+    mean_a: float | None
+    mean_b: float | None
+    delta: float | None
+    interval: Interval
+    p: float | None
+    p_corrected: float | None
+    mark: Literal["", "*", "**", "***"]
+    outcome: DeltaOutcome
+    reason: str | None = None
+    wins: int | None = None
+    losses: int | None = None
+    ties: int | None = None
+    detectable: float | None = None
+    not_worse: NonInferiority | None = None
+    paired: PairedTest | None = None
+    unpaired: UnpairedTest | None = None
+
+
+class SliceDelta(FrozenModel):
+    """One metric within one slice: exploratory, because nothing corrects for the number of slices looked at."""
+
+    n: int
+    mean_a: float | None
+    mean_b: float | None
+    delta: float | None
+    interval: Interval
+    exploratory: Literal[True] = True
+
+
+class RowDelta(FrozenModel):
+    """One query on which b scores worse than a, and the reasons given with either score."""
+
+    query_id: str
+    query: str
+    a: float
+    b: float
+    delta: float
+    reason_a: str | None = None
+    reason_b: str | None = None
+
+
+class OperationalDelta(FrozenModel):
+    """Latency, tokens or cost. ``a`` and ``b`` are over all rows of a system, the rest over ``n`` pairs that report it.
+
+    Where the systems share no query ``n`` is 0, and the rest is over all rows. ``ratio`` is mean b / mean a.
+    """
+
+    a: Distribution
+    b: Distribution
+    n: int
+    delta: float | None
+    ratio: float | None
+    interval: Interval
+    percentiles: dict[str, float]
+
+
+class Pair(FrozenModel):
+    """The baseline ``a`` against one other system ``b``."""
+
+    a: str
+    b: str
+    matching: Matching
+    metrics: dict[str, Delta]
+    measured: dict[str, OperationalDelta]
+    incremental_cost: IncrementalCost
+    slices: dict[str, dict[str, dict[str, SliceDelta]]]
+    regressions: dict[str, tuple[RowDelta, ...]]
+    verdict: tuple[str, ...]
+
+
+class Pareto(FrozenModel):
+    """Which systems are Pareto-optimal on ``axes``; an axis that no system reports is left out."""
+
+    axes: tuple[str, ...]
+    systems: ParetoFront
+
+
+class Comparison(FrozenModel):
+    """Systems compared with a baseline. ``family`` p values were corrected together."""
+
+    schema_version: Literal[1] = 1
+    kind: Literal["comparison"] = "comparison"
+    ragassay: str
+    baseline: str
+    sides: dict[str, ComparedSystem]
+    metrics: tuple[str, ...]
+    primary: tuple[str, ...]
+    alpha: float
+    correction: Correction
+    family: int
+    seed: int
+    warnings: tuple[str, ...]
+    pairs: tuple[Pair, ...]
+    pareto: Pareto
+    verdict: tuple[str, ...]

@@ -1,0 +1,341 @@
+"""Which rows of two systems are about the same query, and how their scores differ there.
+
+Everything that compares uses ``match``: comparisons, gates and stop rules have one meaning of "the same query".
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from functools import cached_property
+from heapq import nsmallest
+from typing import Any, NamedTuple
+
+from ragassay import stats
+from ragassay.compare.models import Delta, DeltaOutcome, Matching, OperationalDelta, RowDelta, SliceDelta
+from ragassay.documents import Aggregate, Distribution, SystemReport
+from ragassay.errors import BadSettings, UnknownName
+from ragassay.metrics import parse
+from ragassay.metrics.base import OPERATIONAL
+from ragassay.models import Result, Score
+from ragassay.reports import cost_and_accuracy, slice_value
+
+NOT_WORSE_MARGIN = 0.05  # "no worse" means by less than this share of a metric's range
+POWER = 0.8
+NOISE = 1e-9  # scores that differ by less are alike
+NUMBERED = re.compile(r"q_\d+")  # the id that a row gets from its place in a dataset without ids
+NOT_SCORED = Score.absent("was not computed", "no_input")
+
+
+def match(a: Sequence[Result], b: Sequence[Result]) -> list[tuple[Result, Result]]:
+    """(row of ``a``, row of ``b``) for each query that both have, in the order of ``a``.
+
+    The same query is the same id and, white space aside, the same text. An id that only numbers the row tells nothing
+    in another file: rows with such an id that are left match on text alone, where one row on either side has it.
+    """
+    by_id = {row.query_id: row for row in b}
+    partners = {
+        row.query_id: other
+        for row in a
+        if (other := by_id.get(row.query_id)) is not None and _text(row) == _text(other)
+    }
+    left_a = _by_text(row for row in a if row.query_id not in partners)
+    left_b = _by_text(row for row in b if row.query_id not in partners)
+    for text, rows in left_a.items():
+        candidates = left_b.get(text, [])
+        if len(rows) == len(candidates) == 1 and any(
+            NUMBERED.fullmatch(row.query_id) for row in (rows[0], candidates[0])
+        ):
+            partners[rows[0].query_id] = candidates[0]
+    return [(row, partners[row.query_id]) for row in a if row.query_id in partners]
+
+
+class MatchingIndex:
+    """Rows of a baseline, to be matched with a few rows at a time."""
+
+    def __init__(self, rows: Sequence[Result]) -> None:
+        self._by_id = {row.query_id: row for row in rows}
+        self._by_text = _by_text(rows)
+
+    def match(self, rows: Sequence[Result]) -> list[tuple[Result, Result]]:
+        """(row, row of the baseline), as ``match`` finds them."""
+        candidates = {
+            other.query_id: other
+            for row in rows
+            for other in (self._by_id.get(row.query_id), *self._by_text.get(_text(row), ()))
+            if other is not None
+        }
+        return match(rows, list(candidates.values()))
+
+
+class PairedScores(NamedTuple):
+    """Scores of both systems on the matched rows that have both; ``places`` are indexes of those rows."""
+
+    places: list[int]
+    a: list[float]
+    b: list[float]
+
+    @property
+    def differences(self) -> list[float]:
+        """b - a, row by row."""
+        return [y - x for x, y in zip(self.a, self.b, strict=True)]
+
+    def only(self, places: AbstractSet[int]) -> PairedScores:
+        """Those of some of the matched rows."""
+        kept = [n for n, place in enumerate(self.places) if place in places]
+        return PairedScores([self.places[n] for n in kept], [self.a[n] for n in kept], [self.b[n] for n in kept])
+
+
+@dataclass(frozen=True)
+class PairedSystems:
+    """The baseline's report ``a`` beside another system's ``b``."""
+
+    a: SystemReport
+    b: SystemReport
+    alpha: float = 0.05
+    seed: int = 0
+    _scores: dict[str, PairedScores] = field(default_factory=dict, repr=False, compare=False)
+
+    @cached_property
+    def rows(self) -> list[tuple[Result, Result]]:
+        """The matched rows, in the order of ``a``."""
+        return match(self.a.results, self.b.results)
+
+    def scores(self, name: str) -> PairedScores:
+        """The matched rows that have a score on both sides; looked up once for each metric."""
+        if name not in self._scores:
+            pairs = (
+                (n, _score(one, name).value, _score(other, name).value) for n, (one, other) in enumerate(self.rows)
+            )
+            scored = [(n, x, y) for n, x, y in pairs if x is not None and y is not None]
+            self._scores[name] = PairedScores(
+                [n for n, _, _ in scored], [x for _, x, _ in scored], [y for _, _, y in scored]
+            )
+        return self._scores[name]
+
+    def matching(self, *, same_dataset: bool) -> Matching:
+        """How many rows belong together, and why the others don't."""
+        a, b = self.a.results, self.b.results
+        left_a = {row.query_id for row in a} - {row.query_id for row, _ in self.rows}
+        left_b = {row.query_id for row in b} - {other.query_id for _, other in self.rows}
+        different_text = sum(not NUMBERED.fullmatch(query_id) for query_id in left_a & left_b)
+        return Matching(
+            method="paired" if self.rows else "unpaired",
+            same_dataset=same_dataset,
+            rows_a=len(a),
+            rows_b=len(b),
+            paired=len(self.rows),
+            only_a=len(left_a) - different_text,
+            only_b=len(left_b) - different_text,
+            different_text=different_text,
+            different_truth=sum(
+                (row.ground_truth_answer, row.relevant) != (other.ground_truth_answer, other.relevant)
+                for row, other in self.rows
+            ),
+        )
+
+    def delta(self, name: str) -> Delta:
+        """One metric before any correction: ``p_corrected`` is null and the outcome open until ``corrected``."""
+        aggregate = self.a.metrics[name]
+        return self._paired_delta(name, aggregate) if self.rows else self._unpaired_delta(name, aggregate)
+
+    def _paired_delta(self, name: str, aggregate: Aggregate) -> Delta:
+        both = self.scores(name)
+        test = stats.paired(both.a, both.b, alpha=self.alpha, seed=self.seed, bounds=_bounds(name))
+        higher = aggregate.better == "higher"
+        return Delta(
+            kind=aggregate.kind,
+            better=aggregate.better,
+            n=test.n,
+            **_coverage([row for row, _ in self.rows], [row for _, row in self.rows], name),
+            mean_a=test.mean_a,
+            mean_b=test.mean_b,
+            delta=test.difference,
+            interval=test.interval,
+            p=test.randomisation.p,
+            p_corrected=None,
+            mark="",
+            outcome="can't tell",
+            reason=_too_few(test.n, self.alpha),
+            wins=test.wins if higher else test.losses,
+            losses=test.losses if higher else test.wins,
+            ties=test.ties,
+            paired=test,
+        )
+
+    def _unpaired_delta(self, name: str, aggregate: Aggregate) -> Delta:
+        a, b = (
+            [value for row in system.results if (value := _score(row, name).value) is not None]
+            for system in (self.a, self.b)
+        )
+        test = stats.welch(a, b, alpha=self.alpha, bounds=_bounds(name))
+        return Delta(
+            kind=aggregate.kind,
+            better=aggregate.better,
+            n=0,
+            **_coverage(self.a.results, self.b.results, name),
+            mean_a=test.mean_a,
+            mean_b=test.mean_b,
+            delta=test.difference,
+            interval=test.interval,
+            p=test.welch.p,
+            p_corrected=None,
+            mark="",
+            outcome="can't tell",
+            reason=test.welch.reason,
+            unpaired=test,
+        )
+
+    def corrected(self, name: str, delta: Delta, p: float | None, tests: int) -> Delta:
+        """The delta with its corrected ``p``, one of so many ``tests``, and what follows from it."""
+        alpha = self.alpha / tests
+        more = {
+            "p_corrected": p,
+            "mark": stats.marks(p),
+            "outcome": _outcome(delta, p, self.alpha),
+            "detectable": _detectable(delta, alpha),
+            "not_worse": self._not_worse(name, alpha, delta),
+        }
+        return delta.model_copy(update=more)
+
+    def _not_worse(self, name: str, alpha: float, delta: Delta) -> stats.NonInferiority | None:
+        bounds, both = _bounds(name), self.scores(name)
+        if bounds is None or not both.a:
+            return None
+        margin = NOT_WORSE_MARGIN * (bounds[1] - bounds[0])
+        return stats.non_inferiority(both.a, both.b, margin, alpha=alpha / 2, better=delta.better, bounds=bounds)
+
+    def slices(self, names: Sequence[str]) -> dict[str, dict[str, dict[str, SliceDelta]]]:
+        """Deltas for each field that groups the baseline's rows, each of its values and each metric."""
+        slices: dict[str, dict[str, dict[str, SliceDelta]]] = {}
+        for group in self.a.slices if self.rows else ():
+            places: dict[str, set[int]] = {}
+            for n, (row, _) in enumerate(self.rows):
+                if (value := slice_value(row, group)) is not None:
+                    places.setdefault(value, set()).add(n)
+            slices[group] = {
+                value: {name: self._slice(self.scores(name).only(where), name) for name in names}
+                for value, where in sorted(places.items())
+            }
+        return slices
+
+    def _slice(self, both: PairedScores, name: str) -> SliceDelta:
+        return SliceDelta(
+            n=len(both.a),
+            mean_a=statistics.fmean(both.a) if both.a else None,
+            mean_b=statistics.fmean(both.b) if both.b else None,
+            delta=statistics.fmean(both.differences) if both.a else None,
+            interval=stats.difference_interval(both.a, both.b, level=1 - self.alpha, bounds=_bounds(name)),
+        )
+
+    def regressions(self, name: str, limit: int) -> tuple[RowDelta, ...]:
+        """The rows on which b is worse, the worst first, in the dataset's order where they are alike."""
+        sign, both = 1 if self.a.metrics[name].better == "higher" else -1, self.scores(name)
+        losses = [(sign * d, n) for d, n in zip(both.differences, both.places, strict=True) if sign * d < -NOISE]
+        return tuple(_row_delta(*self.rows[n], name) for _, n in nsmallest(limit, losses))
+
+    def operational(self) -> dict[str, OperationalDelta]:
+        """Latency, tokens and cost, as far as both systems report them."""
+        reported = {name: (getattr(self.a, name), getattr(self.b, name)) for name in OPERATIONAL}
+        return {name: self._operational(name, *both) for name, both in reported.items() if both[0].n and both[1].n}
+
+    def _operational(self, name: str, a: Distribution, b: Distribution) -> OperationalDelta:
+        pairs = [(getattr(row, name), getattr(other, name)) for row, other in self.rows]
+        pairs = [(x, y) for x, y in pairs if x is not None and y is not None]
+        delta, mean_a, mean_b = None, None, None
+        if self.rows:
+            values_a, values_b = [x for x, _ in pairs], [y for _, y in pairs]
+            if pairs:
+                mean_a, mean_b = statistics.fmean(values_a), statistics.fmean(values_b)
+                delta = statistics.fmean(y - x for x, y in pairs)
+            interval = stats.difference_interval(values_a, values_b, level=1 - self.alpha)
+        else:
+            test = stats.welch(_reported(self.a, name), _reported(self.b, name), alpha=self.alpha)
+            mean_a, mean_b, delta, interval = test.mean_a, test.mean_b, test.difference, test.interval
+        points = {p: (getattr(a, p), getattr(b, p)) for p in ("p50", "p90", "p95", "p99")}
+        return OperationalDelta(
+            a=a,
+            b=b,
+            n=len(pairs),
+            delta=delta,
+            ratio=mean_b / mean_a if mean_a and mean_b is not None else None,
+            interval=interval,
+            percentiles={p: y - x for p, (x, y) in points.items()},
+        )
+
+    def incremental_cost(self) -> stats.IncrementalCost:
+        """What one more accurate answer costs, over the pairs whose cost and accuracy are known on both sides."""
+        known = ((cost_and_accuracy(row), cost_and_accuracy(other)) for row, other in self.rows)
+        columns = list(zip(*((*a, *b) for a, b in known if a and b), strict=True)) or [(), (), (), ()]
+        return stats.incremental_cost(*map(list, columns), level=1 - self.alpha, seed=self.seed)
+
+
+def _text(row: Result) -> str:
+    return " ".join(row.query.split())
+
+
+def _by_text(rows: Iterable[Result]) -> dict[str, list[Result]]:
+    grouped: dict[str, list[Result]] = {}
+    for row in rows:
+        grouped.setdefault(_text(row), []).append(row)
+    return grouped
+
+
+def _score(row: Result, name: str) -> Score:
+    return row.scores.get(name, NOT_SCORED)
+
+
+def _row_delta(row: Result, other: Result, name: str) -> RowDelta:
+    x, y = _score(row, name), _score(other, name)
+    a, b = x.value or 0.0, y.value or 0.0
+    return RowDelta(query_id=row.query_id, query=row.query, a=a, b=b, delta=b - a, reason_a=x.reason, reason_b=y.reason)
+
+
+def _detectable(delta: Delta, alpha: float) -> float | None:
+    sd = delta.paired.sd if delta.paired else None
+    if not sd or alpha >= POWER:
+        return None
+    return stats.minimum_detectable_effect(delta.n, sd, alpha=alpha, power=POWER)
+
+
+def _coverage(a: Sequence[Result], b: Sequence[Result], name: str) -> dict[str, Any]:
+    """Of each system, how many rows are scored, and how many are not by reason."""
+    missing = [Counter(score.reason for row in rows if (score := _score(row, name)).value is None) for rows in (a, b)]
+    return {
+        "n_a": len(a) - missing[0].total(),
+        "n_b": len(b) - missing[1].total(),
+        "missing_a": dict(missing[0]),
+        "missing_b": dict(missing[1]),
+    }
+
+
+def _reported(system: SystemReport, name: str) -> list[float]:
+    return [value for row in system.results if (value := getattr(row, name)) is not None]
+
+
+def _bounds(name: str) -> tuple[float, float] | None:
+    """Least and greatest value of a metric; None for one without, or that is not registered here."""
+    try:
+        return parse(name).bounds
+    except (UnknownName, BadSettings):
+        return None
+
+
+def _too_few(n: int, alpha: float) -> str | None:
+    """Why so few pairs can't show anything: even if all differed in one direction, p would be 2 / 2^n."""
+    if n < 2:
+        return f"{n} pairs: nothing to compare" if n == 0 else "1 pair shows no spread"
+    least = 2.0 ** (1 - n)
+    return f"{n} pairs: p can't be below {least:.3g}" if least > alpha else None
+
+
+def _outcome(delta: Delta, p: float | None, alpha: float) -> DeltaOutcome:
+    if delta.reason or p is None or delta.delta is None:
+        return "can't tell"
+    if p > alpha:
+        return "no difference shown"
+    return "better" if (delta.delta > 0) is (delta.better == "higher") else "worse"

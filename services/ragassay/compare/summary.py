@@ -1,0 +1,121 @@
+"""A comparison in one to four sentences, made by rules, that claim no more than the corrected tests carry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from ragassay.compare.models import Delta, DeltaOutcome, Pair, Pareto
+from ragassay.render import interval, listed, percent, quantity, signed
+from ragassay.stats import Correction
+
+MOST_PAIRS = 3  # pairs that a verdict over many systems speaks of
+CORRECTIONS = {"holm": "Holm", "bonferroni": "Bonferroni", "benjamini_hochberg": "Benjamini-Hochberg", "none": "no"}
+
+
+def verdict(
+    pair: Pair, primary: Sequence[str], alpha: float, correction: Correction, differs: Sequence[str]
+) -> tuple[str, ...]:
+    """What is shown, what the rows can't show, what it costs, and what keeps the numbers from being comparable."""
+    deltas = {name: pair.metrics[name] for name in primary}
+    sentences = [_finding(pair, deltas, alpha, correction), _limits(deltas), _price(pair, alpha)]
+    if differs:
+        sentences.append(f"Read this with care: {'; '.join(differs)}.")
+    return tuple(sentence for sentence in sentences if sentence)
+
+
+def overall(pairs: Sequence[Pair], front: Pareto) -> tuple[str, ...]:
+    """The verdict of the only pair, or the first sentence of each, and which systems are Pareto-optimal."""
+    if len(pairs) == 1:
+        return pairs[0].verdict
+    lines = [pair.verdict[0] for pair in pairs[:MOST_PAIRS]]
+    if len(pairs) > MOST_PAIRS:
+        lines[-1] += f" {len(pairs) - MOST_PAIRS} more systems have a verdict of their own."
+    return tuple(line for line in (*lines, frontier(front)) if line)
+
+
+def frontier(front: Pareto) -> str:
+    """Which systems are Pareto-optimal, and which one dominates each of the others."""
+    if not front.axes:
+        return ""
+    axes, best = listed([axis.replace("_", " ") for axis in front.axes]), front.systems.front
+    parts = [f"Pareto-optimal by {axes}: {listed(best)}"] if best else []
+    parts += [f"{name} is dominated by {winner}" for name, winner in front.systems.dominated.items()]
+    parts += [f"{name} can't be placed ({why})" for name, why in front.systems.unplaced.items()]
+    return f"{'; '.join(parts)}."
+
+
+def times(ratio: float) -> str:
+    """``4.7x``."""
+    return f"{quantity(ratio, 2)}x"
+
+
+def _finding(pair: Pair, deltas: dict[str, Delta], alpha: float, correction: Correction) -> str:
+    better, worse = _of(deltas, "better"), _of(deltas, "worse")
+    level = percent(1 - alpha)
+    parts = []
+    if better:
+        parts.append(f"{pair.b} is better than {pair.a} on {listed(_figures(pair, better, level))}")
+    if worse:
+        subject = "it is worse" if better else f"{pair.b} is worse than {pair.a}"
+        parts.append(f"{subject} on {listed(_figures(pair, worse, level))}")
+    if not parts and _of(deltas, "no difference shown"):
+        parts.append(f"No difference between {pair.b} and {pair.a} is shown")
+    if not parts:
+        parts.append(f"The data can't tell {pair.b} and {pair.a} apart")
+    if pair.matching.method == "unpaired":
+        parts.append("they share no query, so the rows count as two independent groups")
+    return f"{'; '.join(parts)} ({CORRECTIONS[correction]} correction, alpha {alpha:g})."
+
+
+def _limits(deltas: dict[str, Delta]) -> str:
+    """What the rows leave open, and how large a difference would have had to be to be shown."""
+    parts = []
+    safe = [name for name in _of(deltas, "no difference shown") if (m := deltas[name].not_worse) and m.non_inferior]
+    if safe:
+        margins = sorted({m.margin for name in safe if (m := deltas[name].not_worse)})
+        parts.append(f"It is no worse on {listed(safe)} (not by more than {margins[-1]:g})")
+    if left := [name for name in _of(deltas, "no difference shown") if name not in safe]:
+        parts.append(f"{'no' if parts else 'No'} difference is shown on {listed(_resolution(deltas, left))}")
+    if blind := _of(deltas, "can't tell"):
+        reasons = dict.fromkeys(deltas[name].reason or "p is unknown" for name in blind)
+        parts.append(f"{'the' if parts else 'The'} rows can't tell on {listed(blind)} ({'; '.join(reasons)})")
+    return f"{'; '.join(parts)}." if parts else ""
+
+
+def _resolution(deltas: dict[str, Delta], names: Sequence[str]) -> list[str]:
+    return [
+        name
+        if (least := deltas[name].detectable) is None
+        else f"{name} ({deltas[name].n} pairs show about {quantity(least, 2)} or more)"
+        for name in names
+    ]
+
+
+def _price(pair: Pair, alpha: float) -> str:
+    cost, latency = pair.measured.get("cost_usd"), pair.measured.get("latency_ms")
+    parts = [f"costs {times(cost.ratio)} per query"] if cost and cost.ratio is not None else []
+    parts += [f"takes {times(latency.ratio)} as long"] if latency and latency.ratio is not None else []
+    if not parts:
+        return ""
+    text = f"{pair.b} {' and '.join(parts)}"
+    more = pair.incremental_cost
+    if more.value is not None:
+        bounds = interval(more.interval, partial(quantity, digits=2))
+        extra = f"one more accurate answer costs {quantity(more.value, 2)} USD ({percent(1 - alpha)}: {bounds})"
+        text += f"; {extra}" if more.value >= 0 else "; it answers more accurately for less"
+    return f"{text}."
+
+
+def _of(deltas: dict[str, Delta], outcome: DeltaOutcome) -> list[str]:
+    return [name for name, delta in deltas.items() if delta.outcome == outcome]
+
+
+def _figures(pair: Pair, names: Sequence[str], level: str) -> list[str]:
+    """Each metric with its delta and interval, and with its coverage where some pair has no score."""
+    figures = []
+    for name in names:
+        delta, rows = pair.metrics[name], pair.matching.paired
+        few = f", {delta.n} of {rows} pairs" if delta.n < rows else ""
+        figures.append(f"{name} ({signed(delta.delta or 0.0)}, {level} {interval(delta.interval, signed)}{few})")
+    return figures

@@ -1,0 +1,128 @@
+"""What the judge is shown of a sample: numbered lines between delimiters that text of the sample can't forge.
+
+Each unit stands on one line behind its label, so nothing inside it can begin a line. Labels and delimiters inside the
+text are disarmed, and characters that hide or reorder text are taken out. What tries to sway the judge all the same is
+marked for a person to look at; the verdict on it stays as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ragassay.judges.text import content, is_lead_in
+from ragassay.judges.verdict import Units
+from ragassay.models import Sample, Verdict
+
+_JOINERS = "\u200c\u200d"  # some scripts need them, so they stay, and a label is recognised through them
+_DECEIVING = "\u200b\u202a-\u202e\u2060-\u2064\u2066-\u206f\U000e0000-\U000e007f"
+_INVISIBLE = "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200e\u200f\ufeff\ud800-\udfff\x00-\x08\x0e-\x1b\x7f"
+_PLAIN = re.compile(r"[ -;=-Z\\-~]*")  # printable ASCII without < and [
+_TAKEN_OUT = re.compile(f"[{_DECEIVING}{_INVISIBLE}]")
+_HIDING = re.compile(f"[{_DECEIVING}]")  # characters that are meant to hide or reorder text
+_GAP = rf"[\s{_JOINERS}]*"
+_LABEL = re.compile(rf"[\[［【〔⟦](?={_GAP}[ACGOQＡＣＧＯＱ]{_GAP}[\d\]］】〕⟧])", re.IGNORECASE)
+_DELIMITER = re.compile(rf"[<＜‹〈](?={_GAP}[/／]?{_GAP}sample\b)", re.IGNORECASE)
+LEAST_OVERLAP = 0.1  # of the stems of a sentence that is said to be supported, in the contexts
+_FEW_WORDS = 3
+_JUDGE = r"(?:judges?|graders?|evaluators?|assessors?)"
+_LABELLED = r"(?:correct|true|accurate|covered|(?:fully )?supported|grounded|relevant)"
+_TO_THE_JUDGE = re.compile(
+    r"\b(?:ignore|disregard|forget|override)\b.{0,30}\b(?:instructions?|rules|prompts?|guidelines)\b"
+    rf"|\byou are (?:now )?(?:an? |the )?(?:\w+ )?{_JUDGE}\b"
+    rf"|\b(?:dear|attention|(?:notes?|messages?|instructions?) (?:to|for))[ ,:]+(?:the |all |any )?(?:\w+ )?{_JUDGE}\b"
+    rf"|\bas (?:an?|the) (?:\w+ )?{_JUDGE},? (?:you|please)\b"
+    r"|\b(?:rate|score|grade|mark|judge) (?:it|this|the|my|every|each|all|everything)\b"
+    rf".{{0,40}}\b(?:full|highest|maximum|{_LABELLED})\b"
+    r"|\b(?:give|award|assign) (?:it|this|the|my|every|each|all)\b.{0,30}"
+    r"\b(?:(?:full|highest|maximum|top|perfect) (?:score|marks?|grade|rating|points)|10/10|5/5)"
+    rf"|\b(?:all|every|each) (?:of the )?(?:sentences?|statements?|claims?|facts?|units?) (?:must|should|has to|have to) be"
+    rf" (?:\w+ )?(?:as )?{_LABELLED}\b"
+    rf"|\b(?:answer|reply|respond|output)\b.{{0,20}}\b(?:only|just)\b.{{0,20}}[\"'`]?\b{_LABELLED}\b"
+    r"|\bsystem (?:prompt|override)\b|^\W*thought process\W*:|^\W*let'?s solve this (?:problem )?step by step"
+    r"|[\"']?\b(?:support|covered|refusal|relevance|truth)\b\\?[\"']\s*:|<\|\w+\|>|\[/?INST\]|<</?SYS>>",
+    re.IGNORECASE,
+)
+_OUR_LABEL = re.compile(r"[\[【〔⟦][\s\u200c\u200d]*[ACGO][\s\u200c\u200d]*\d", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class SamplePrompt:
+    """One sample as the judge sees it, and ``texts``: what stands behind each label, as it was before disarming."""
+
+    text: str
+    texts: Mapping[str, str]
+
+
+def render_prompt(sample: Sample, units: Units, prompt_version: str) -> SamplePrompt:
+    """The prompt of a sample. Its marker is the same for the same sample, and can't be guessed from inside it."""
+    others = sample.ground_truth_answer[1:] if units.facts and not sample.key_facts else ()
+    accepted = {f"O{n}": text for n, text in enumerate(others, 1)}
+    sections: tuple[tuple[str, Mapping[str, str]], ...] = (
+        ("Question", {"Q": sample.query}),
+        ("Contexts", units.contexts),
+        ("Answer", units.answer),
+        ("Facts", units.facts),
+        ("Other accepted answers", accepted),
+    )
+    lines = [
+        line
+        for title, texts in sections
+        for line in ((f"{title}:", *(f"[{label}] {disarm(text)}" for label, text in texts.items())) if texts else ())
+    ]
+    body = "\n".join(lines)
+    marker = hashlib.sha256(f"{prompt_version}\n{body}".encode()).hexdigest()[:16]
+    return SamplePrompt(
+        text=f"<sample {marker}>\n{body}\n</sample {marker}>\n{_request(units, accepted)}",
+        texts={label: text for _, texts in sections for label, text in texts.items()},
+    )
+
+
+def _visible(text: str) -> str:
+    """``text`` on one line, without hidden characters."""
+    return " ".join(_TAKEN_OUT.sub("", text).split())
+
+
+def disarm(text: str) -> str:
+    """``text`` on one line, without hidden characters, in which nothing looks like a label or delimiter of ours."""
+    if _PLAIN.fullmatch(text):  # nearly all text; what follows costs twenty times as much
+        return " ".join(text.split())
+    return _DELIMITER.sub("(", _LABEL.sub("(", _visible(text)))
+
+
+def _request(units: Units, accepted: Mapping[str, str]) -> str:
+    listed = [list(ids) for ids in (units.answer, units.facts) if ids]
+    parts = [f"{ids[0]} to {ids[-1]}" if len(ids) > 1 else ids[0] for ids in listed]
+    text = f"Give one entry for each of {' and '.join(parts)}."
+    if not units.contexts:
+        text += " There are no contexts."
+    if accepted:
+        text += " An answer that says what an O says covers and agrees with the G as well."
+    return text
+
+
+def suspicious(verdict: Verdict, units: Units, texts: Mapping[str, str]) -> tuple[str, ...]:
+    """Labels of texts that address the judge, hide characters or imitate our labels; and of sentences called supported
+    that share no word with the contexts. ``texts``: all that the judge was shown, by label.
+    """
+    marked = dict.fromkeys(label for label, text in texts.items() if _manipulates(text))
+    contexts = content(" ".join(units.contexts.values()))
+    for sentence in () if verdict.refusal else verdict.sentences:
+        if sentence.support in ("supported", "partly") and not is_lead_in(sentence.text):
+            stems = content(sentence.text)
+            if len(stems) >= _FEW_WORDS and len(stems & contexts) < LEAST_OVERLAP * len(stems):
+                marked.setdefault(sentence.id)
+    return tuple(marked)
+
+
+def _manipulates(text: str) -> bool:
+    if text.isascii():
+        shown = text
+    elif _HIDING.search(text):
+        return True
+    else:
+        shown = unicodedata.normalize("NFKC", _visible(text))
+    return any(pattern.search(shown) for pattern in (_TO_THE_JUDGE, _OUR_LABEL, _DELIMITER))

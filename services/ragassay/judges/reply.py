@@ -1,0 +1,195 @@
+"""Reads a judge's reply: finds the JSON object in it, and takes from it what was asked. Trusts nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, get_args
+
+import orjson
+
+from ragassay.judges.verdict import RawVerdict, Units
+from ragassay.models import Covered, FactVerdict, RelevanceStep, SentenceVerdict, Support, Truth
+
+Value = TypeVar("Value", bound=str)
+SUPPORTS: tuple[Support, ...] = get_args(Support)
+TRUTHS: tuple[Truth, ...] = get_args(Truth)
+COVERS: tuple[Covered, ...] = get_args(Covered)
+STEPS: tuple[RelevanceStep, ...] = get_args(RelevanceStep)
+_KEYS = frozenset(("answer", "facts"))
+_THOUGHTS = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL)
+_OBJECT = re.compile(r'\{\s*"')
+_LONGEST, _MOST_OBJECTS, _LONGEST_WHY = 500_000, 50, 300
+
+
+def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _one_of(values: Sequence[str]) -> dict[str, Any]:
+    return {"type": "string", "enum": list(values)}
+
+
+_TEXT = {"type": "string"}
+_LABELS = {"type": "array", "items": _TEXT}
+# The same for every sample, so that providers compile it once. Literals only: bounds on numbers are not taken by all.
+SCHEMA: Mapping[str, Any] = _object(
+    {
+        "answer": {
+            "type": "array",
+            "items": _object(
+                {"id": _TEXT, "support": _one_of(SUPPORTS), "evidence": _LABELS, "truth": _one_of(TRUTHS), "why": _TEXT}
+            ),
+        },
+        "facts": {
+            "type": "array",
+            "items": _object({"id": _TEXT, "covered": _one_of(COVERS), "evidence": _LABELS, "why": _TEXT}),
+        },
+        "relevance": _one_of(STEPS),
+        "refusal": {"type": "boolean"},
+        "why": _TEXT,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedReply:
+    """The verdict in a reply, and the ids for which it is incomplete."""
+
+    raw: RawVerdict
+    missing: list[str]
+
+
+def find_object(text: str, sample: str) -> dict[str, Any] | None:
+    """The one object of the agreed form in a reply, bare, fenced or with words around it; else None.
+
+    Two such objects are one too many, and an object that stands in the sample is the sample's, not the judge's.
+    """
+    text = _THOUGHTS.sub("", text).strip()
+    if len(text) > _LONGEST:
+        return None
+    candidates = [(value, raw) for value, raw in _objects(text) if isinstance(value, dict) and _KEYS & value.keys()]
+    if len(candidates) != 1:
+        return None
+    value, raw = candidates[0]
+    return None if _without_spaces(raw) in _without_spaces(sample) else value
+
+
+def parse_reply(reply: Mapping[str, Any], units: Units) -> ParsedReply:
+    """The verdict on the units that were asked; ids that were not asked are ignored.
+
+    An id that comes twice with different values counts as missing, as does one with a value outside the schema; its
+    other values are kept.
+    """
+    raw = RawVerdict(relevance=_value(reply.get("relevance"), STEPS), why=_why(reply))
+    refusal = reply.get("refusal")
+    raw.refusal = refusal if isinstance(refusal, bool) else None
+    for label, entries in _by_id(reply.get("answer"), units.answer).items():
+        raw.sentences[label] = SentenceVerdict(
+            id=label,
+            text=units.answer[label],
+            support=_agreed(entries, "support", SUPPORTS),
+            evidence=_labels(entries[0].get("evidence")),
+            truth=_agreed(entries, "truth", TRUTHS),
+            why=_why(entries[0]),
+        )
+    for label, entries in _by_id(reply.get("facts"), units.facts).items():
+        raw.facts[label] = FactVerdict(
+            id=label,
+            text=units.facts[label],
+            covered=_agreed(entries, "covered", COVERS),
+            evidence=_labels(entries[0].get("evidence")),
+            why=_why(entries[0]),
+        )
+    return ParsedReply(raw, [label for label in units.ids if _is_incomplete(label, raw, units)])
+
+
+def merge(first: ParsedReply, second: ParsedReply) -> ParsedReply:
+    """The first reply, with what it lacked taken from the second; nothing that it had is changed."""
+    raw, others, missing = first.raw, second.raw, []
+    for label in first.missing:
+        sentence, fact = others.sentences.get(label), others.facts.get(label)
+        complete = label not in second.missing
+        if sentence and (complete or label not in raw.sentences):
+            raw.sentences[label] = sentence
+        if fact and (complete or label not in raw.facts):
+            raw.facts[label] = fact
+        if not complete:
+            missing.append(label)
+    if raw.relevance is None:
+        raw.relevance, raw.why = others.relevance, others.why
+    if raw.refusal is None:
+        raw.refusal = others.refusal
+    return ParsedReply(raw, missing)
+
+
+def _objects(text: str) -> Iterator[tuple[Any, str]]:
+    """Every JSON object in a text that is not inside another, with the characters that it was read from."""
+    try:
+        yield orjson.loads(text), text
+    except orjson.JSONDecodeError:
+        decoder, start, tried = json.JSONDecoder(), 0, 0
+        while (opening := _OBJECT.search(text, start)) and tried < _MOST_OBJECTS:
+            tried += 1
+            try:
+                value, end = decoder.raw_decode(text, opening.start())
+            except (ValueError, RecursionError):
+                start = opening.end()
+                continue
+            yield value, text[opening.start() : end]
+            start = end
+
+
+def _without_spaces(text: str) -> str:
+    return "".join(text.split())
+
+
+def _by_id(entries: object, known: Mapping[str, str]) -> dict[str, list[Mapping[str, Any]]]:
+    """The entries of each known id, in the order of the units."""
+    by_id: dict[str, list[Mapping[str, Any]]] = {}
+    for entry in entries if isinstance(entries, list) else ():
+        if isinstance(entry, dict) and (label := _label(entry.get("id"))) in known:
+            by_id.setdefault(label, []).append(entry)
+    return {label: by_id[label] for label in known if label in by_id}
+
+
+def _agreed(entries: Sequence[Mapping[str, Any]], key: str, allowed: Sequence[Value]) -> Value | None:
+    """The value that all entries of one id have; None where they differ or it is not one of ``allowed``."""
+    values = {_value(entry.get(key), allowed) for entry in entries}
+    return values.pop() if len(values) == 1 else None
+
+
+def _value(given: object, allowed: Sequence[Value]) -> Value | None:
+    text = "_".join(given.lower().split()) if isinstance(given, str) else ""
+    return next((value for value in allowed if value == text), None)
+
+
+def _label(value: object) -> str:
+    return value.strip(" []().:").upper() if isinstance(value, str) else ""
+
+
+def _labels(value: object) -> tuple[str, ...]:
+    named = re.split(r"[,;\s]+", value) if isinstance(value, str) else value if isinstance(value, list) else []
+    return tuple(label for label in map(_label, named) if label)
+
+
+def _why(entry: Mapping[str, Any]) -> str:
+    why = entry.get("why")
+    return " ".join(why.split())[:_LONGEST_WHY] if isinstance(why, str) else ""
+
+
+def _is_incomplete(label: str, raw: RawVerdict, units: Units) -> bool:
+    """Is anything that was asked about this unit unanswered?"""
+    if label in units.facts:
+        return label not in raw.facts or raw.facts[label].covered is None
+    sentence = raw.sentences.get(label)
+    if sentence is None:
+        return True
+    return (units.has_contexts and sentence.support is None) or (units.has_truth and sentence.truth is None)

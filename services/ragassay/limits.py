@@ -1,0 +1,4 @@
+"""Numbers beyond which arithmetic would not stay a number. Imports nothing: `ragassay trec` starts with it."""
+
+SMALLEST = 1e-60  # of what is divided by
+LARGEST_GRADE = 1000  # 2^grade must stay a number

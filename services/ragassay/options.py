@@ -1,0 +1,276 @@
+"""The options of an evaluation, each declared once: type, bounds, default, what it does, and who may set it.
+
+The configuration document, a run's specification, the command line, the variables ``RAGASSAY_*``, the JSON schemas,
+``ragassay init`` and the pages take them from here. Without pydantic, so that ``ragassay --help`` stays fast: the
+models inherit these classes, and pydantic takes their annotations and defaults as its own.
+"""
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_type_hints
+
+from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
+
+from ragassay.limits import LARGEST_GRADE, SMALLEST
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel as Declarations  # what they are once a model inherits them
+else:
+    Declarations = object
+
+HALF_LIFE_DAYS = 365.0
+
+
+@dataclass(frozen=True)
+class Option:
+    """What is known of an option beside its type, bounds and default.
+
+    ``flags``: its names on the command line, the long one last. ``usage`` is its help there where ``about`` does not
+    fit. ``variable``: ``RAGASSAY_<KEY>`` sets it. ``set_by``: a ``job`` may bring it in its body; what is about
+    ``files`` stays on the machine that reads them; the ``operator`` of a service decides the rest.
+    ``resumable``: ``--resume`` takes it. ``example``: a line, or lines, of a configuration.
+    """
+
+    about: str
+    _: KW_ONLY
+    flags: tuple[str, ...] = ()
+    metavar: str | None = None
+    usage: str | None = None
+    variable: bool = False
+    set_by: Literal["job", "files", "operator"] = "job"
+    resumable: bool = False
+    example: str | None = None
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        return {**handler(schema), "description": self.about}
+
+
+SYSTEMS = Option(
+    "by its name, a file of responses or a built-in system; without any, the responses in the data",
+    flags=("--system",),
+    metavar="NAME=FILE",
+    usage="responses of a system; repeatable",
+    set_by="files",
+    example="systems: {ours: responses/ours.jsonl, bm25: {kind: bm25, answer: extractive}}",
+)
+
+
+class FileOptions(Declarations):
+    """What is read and written."""
+
+    data: Annotated[
+        Path | None, Option("queries, with or without responses", set_by="files", example="data: queries.jsonl")
+    ] = None
+    corpus: Annotated[
+        Path | None,
+        Option("passages that built-in systems search, as JSON lines", set_by="files", example="corpus: corpus.jsonl"),
+    ] = None
+    systems: Annotated[dict[str, Any], SYSTEMS]  # Configuration declares what a system is, and its default
+    format: Annotated[
+        Literal["auto", "json", "jsonl", "csv", "tsv", "parquet", "trec"],
+        Option("format of the files", flags=("--format",), set_by="files"),
+    ] = "auto"
+    map: Annotated[
+        dict[str, str],
+        Option(
+            "their column for each of our fields that isn't recognized",
+            flags=("--map",),
+            metavar="OURS=THEIRS",
+            usage="column of a field that isn't recognized; repeatable",
+            set_by="files",
+            example="map: {answer: reply}",
+        ),
+    ] = {}  # noqa: RUF012 - a default of a model
+    duplicates: Annotated[
+        Literal["error", "keep_first"],
+        Option("what becomes of a document that a response lists twice", flags=("--duplicates",), set_by="files"),
+    ] = "error"
+    limit: Annotated[
+        int | None,
+        Ge(1),
+        Le(10**12),
+        Option(
+            "only the first so many rows; default: all", flags=("--limit",), metavar="N", variable=True, set_by="files"
+        ),
+    ] = None
+    output: Annotated[
+        tuple[Path, ...],
+        Option(
+            "report files; the extension picks the format",
+            flags=("-o", "--output"),
+            metavar="FILE",
+            set_by="files",
+            resumable=True,
+            example="output: [report.json, report.md]",
+        ),
+    ] = ()
+
+
+class JobOptions(Declarations):
+    """What determines the numbers of an evaluation, apart from the data."""
+
+    name: Annotated[
+        str | None,
+        MinLen(1),
+        MaxLen(200),
+        Option("name of the runs; default: that of the data", flags=("--name",), metavar="NAME"),
+    ] = None
+    metrics: Annotated[
+        tuple[str, ...] | None,
+        MaxLen(200),
+        Option(
+            "what to compute; default: every usual metric that the rows have the input for",
+            flags=("--metrics",),
+            metavar="A,B",
+            usage="metrics to compute; see: ragassay metrics; default: every usual one that the rows have the input for",
+            variable=True,
+            example="metrics: [ndcg@10, mrr, faithfulness, correctness, accurate]",
+        ),
+    ] = None
+    judge: Annotated[
+        str,
+        MinLen(1),
+        Option(
+            "judge: `local`, or a model that LiteLLM supports", flags=("--judge",), metavar="local|MODEL", variable=True
+        ),
+    ] = "local"
+    api_base: Annotated[
+        str | None,
+        Option(
+            "address of an OpenAI-compatible provider",
+            flags=("--api-base",),
+            metavar="URL",
+            variable=True,
+            set_by="operator",
+            resumable=True,
+        ),
+    ] = None
+    passes: Annotated[Literal[1, 2], Option("how often the judge is asked about each row", variable=True)] = 1
+    seed: Annotated[
+        int,
+        Ge(0),
+        Lt(2**32),
+        Option("seed of the judge and of every random draw", flags=("--seed",), metavar="N", variable=True),
+    ] = 0
+    accurate: Annotated[
+        str,
+        MaxLen(1000),
+        Option("the rule by which an answer counts as accurate", flags=("--accurate",), metavar="RULE", variable=True),
+    ] = "correctness >= 0.5 else semantic_similarity >= 0.8"
+    relevant_from: Annotated[
+        float | None,
+        Ge(SMALLEST),
+        Le(LARGEST_GRADE),
+        Option("grade from which a document is relevant; default: any above 0"),
+    ] = None
+    max_grade: Annotated[float, Ge(SMALLEST), Le(LARGEST_GRADE), Option("the highest grade that there is")] = 3.0
+    graded: Annotated[bool, Option("use grades of relevance; false: what is relevant counts 1")] = True
+    stop_when: Annotated[
+        str | None,
+        Option(
+            "ends judging early: `width <= 0.1` or `decided against baseline`, metric names may stand before",
+            flags=("--stop-when",),
+            metavar="RULE",
+            example="stop_when: correctness width <= 0.1",
+        ),
+    ] = None
+    half_life_days: Annotated[
+        float, Ge(0.001), Le(1_000_000), Option("days after which time_decayed_ndcg counts a document half")
+    ] = HALF_LIFE_DAYS
+    max_missing: Annotated[
+        float,
+        Ge(0),
+        Le(1),
+        Option(
+            "largest share of rows per metric that may fail; beyond it: exit code 3",
+            flags=("--max-missing",),
+            metavar="X",
+            variable=True,
+        ),
+    ] = 0.05
+    baseline: Annotated[
+        str | None,
+        Option(
+            "run, RUN#SYSTEM or report file that gates compare with; `stop_when` takes a system's name too",
+            flags=("--baseline",),
+            metavar="SYSTEM|RUN",
+            usage="what --stop-when decides against: a system, a run, RUN#SYSTEM or a report file",
+            variable=True,
+            example="baseline: last-release.json",
+        ),
+    ] = None
+
+
+class IntervalOptions(Declarations):
+    """How wide intervals are."""
+
+    confidence: Annotated[float, Gt(0.5), Le(0.9999), Option("level of the intervals", variable=True)] = 0.95
+
+
+class PerformanceOptions(Declarations):
+    """How fast it goes. Nothing here changes a number."""
+
+    concurrency: Annotated[
+        int, Ge(1), Le(256), Option("judge calls at once", flags=("-j", "--concurrency"), metavar="N", variable=True)
+    ] = 8
+    timeout_s: Annotated[float, Gt(0), Le(3600), Option("seconds that a judge call may take", variable=True)] = 60.0
+    attempts: Annotated[
+        int, Ge(1), Le(20), Option("how often a judge call is tried in all when its provider fails", variable=True)
+    ] = 5
+    give_up_s: Annotated[
+        float,
+        Gt(0),
+        Le(86_400),
+        Option(
+            "seconds that a provider may fail before the rows left are given up",
+            flags=("--give-up-s",),
+            metavar="S",
+            variable=True,
+            resumable=True,
+        ),
+    ] = 600.0
+    cache: Annotated[
+        bool,
+        Option(
+            "take finished judge calls from earlier runs",
+            flags=("--no-cache",),
+            usage="ask the judge again, also what earlier runs have cached",
+            variable=True,
+        ),
+    ] = True
+
+
+class BudgetOptions(Declarations):
+    """The most that calls may spend. None: no cap."""
+
+    usd: Annotated[
+        float | None,
+        Gt(0),
+        Le(1_000_000_000),
+        Option("most that judge calls may cost, in USD", flags=("--budget-usd",), metavar="USD", resumable=True),
+    ] = None
+    tokens: Annotated[
+        int | None,
+        Gt(0),
+        Le(10**15),
+        Option("most tokens, input and output together", flags=("--budget-tokens",), metavar="N", resumable=True),
+    ] = None
+
+
+class Declaration(NamedTuple):
+    """An option with its type and default."""
+
+    type: Any
+    default: Any
+    option: Option
+
+
+def with_flags() -> dict[str, Declaration]:
+    """The options that the command line has, by their keys."""
+    declared = {
+        key: Declaration(hint.__origin__, getattr(group, key, None), hint.__metadata__[-1])
+        for group in (FileOptions, JobOptions, PerformanceOptions, BudgetOptions)
+        for key, hint in get_type_hints(group, include_extras=True).items()
+    }
+    return {key: declaration for key, declaration in declared.items() if declaration.option.flags}

@@ -1,0 +1,99 @@
+"""What rooms are handed and don't make: judges, embedders, systems under test, and the ledger that calls go through."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+import orjson
+
+from ragassay.models import FrozenModel, Judgement, Response, Sample, Usage
+
+Purpose: TypeAlias = Literal["judge", "repair", "answer", "synthesis"]
+
+
+def digest(value: object) -> str:
+    """SHA-256 of what JSON has types for, whatever the order of its keys."""
+    return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+class Call(FrozenModel):
+    """Names one call to a provider. ``id`` is its place in a job; ``content`` is what it asks, wherever it stands."""
+
+    id: str
+    content: str
+    purpose: Purpose
+
+    @classmethod
+    def about(cls, query_id: str, purpose: Purpose, asked: object) -> Call:
+        """The call about a query; ``asked`` is all that determines the reply: model, parameters, prompt, messages."""
+        content = digest(asked)
+        return cls(id=digest([query_id, purpose, content]), content=content, purpose=purpose)
+
+
+class Reply(FrozenModel):
+    """What a provider answered, and its bill. ``waste`` are earlier attempts that were paid and came to nothing."""
+
+    text: str
+    finish_reason: str = "stop"
+    model: str = ""
+    usage: Usage = Usage()
+    waste: Usage = Usage()
+
+
+@runtime_checkable
+class Ledger(Protocol):
+    """Remembers calls, so that a finished one is never paid again. Every method may be called by many tasks at once."""
+
+    async def reserve(self, call: Call, estimate: Usage) -> Reply | None:
+        """The settled reply where there is one, else None and the right to make the call; may raise BudgetReached."""
+
+    async def settle(self, call: Call, reply: Reply) -> None:
+        """Keep the reply; from now on ``reserve`` returns it."""
+
+    async def release(self, call: Call, spent: Usage, *, answered: bool = False) -> None:
+        """The call came to nothing; ``spent`` says what it may have cost all the same.
+
+        ``answered``: the provider replied, and refused this one request.
+        """
+
+
+@runtime_checkable
+class Judge(Protocol):
+    """Gives one verdict per sample."""
+
+    @property
+    def name(self) -> str:
+        """As a report prints it: ``local`` or ``llm:<model>``."""
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """All that determines a verdict: model, parameters, prompt versions. JSON-ready; kept in the report."""
+
+    async def judge(self, samples: Sequence[Sample], ledger: Ledger) -> list[Judgement]:
+        """One judgement for each sample, in order. Failures are data, not exceptions; BudgetReached passes through."""
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Texts to unit vectors."""
+
+    @property
+    def name(self) -> str:
+        """Model name and digest, as a report prints it."""
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        """Unit vectors, float32, shape (len(texts), dimensions). Each distinct text is encoded once."""
+
+
+@runtime_checkable
+class Strategy(Protocol):
+    """A system under test."""
+
+    @property
+    def name(self) -> str:
+        """The system's name in reports."""
+
+    async def respond(self, sample: Sample) -> Response | None:
+        """The system's response to the query; None when it has none."""

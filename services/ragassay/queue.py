@@ -1,0 +1,77 @@
+"""The only importer of Celery on the sending side. A message means that there may be work; Redis holds what work."""
+
+from __future__ import annotations
+
+import logging
+from functools import cached_property
+from typing import Any, Protocol
+
+# Workers take from the queues in turn, so that a report does not wait behind the chunks of other jobs.
+CHUNKS, REPORTS = "ragassay.chunks", "ragassay.reports"
+logger = logging.getLogger(__name__)
+
+
+class Queue(Protocol):
+    """Sends a job's wake-ups to the workers."""
+
+    def enqueue(self, job: str, slot: int, nonce: str) -> None:
+        """There may be a chunk to work on."""
+
+    def finalize(self, job: str) -> None:
+        """All chunks are done; the report can be made."""
+
+
+class CeleryQueue:
+    """Sends through a Celery broker. ``url`` as redis-py writes it; ``unix://`` is turned into Celery's form."""
+
+    def __init__(self, url: str) -> None:
+        self._url = broker_url(url)
+
+    def enqueue(self, job: str, slot: int, nonce: str) -> None:
+        """Send a message to the workers' queue. Where the broker does not take it, the sweeper sends it again."""
+        self._send(CHUNKS, "ragassay.work", job, slot, nonce)
+
+    def finalize(self, job: str) -> None:
+        """Send the message for the report. Where the broker does not take it, the sweeper sends it again."""
+        self._send(REPORTS, "ragassay.finalize", job)
+
+    def _send(self, queue: str, task: str, job: str, *arguments: object) -> None:
+        from kombu.exceptions import OperationalError
+
+        try:
+            self._celery.send_task(task, (job, *arguments), queue=queue, ignore_result=True)
+        except OperationalError as error:
+            logger.warning("the broker does not take %s for job %s: %s", task, job, error)
+
+    @cached_property
+    def _celery(self) -> Any:
+        from celery import Celery
+
+        app = Celery("ragassay", broker=self._url, set_as_current=False)
+        app.conf.update(
+            task_serializer="json",
+            task_ignore_result=True,
+            broker_transport_options={**TRANSPORT, "socket_timeout": 1, "socket_connect_timeout": 1},
+            broker_connection_retry_on_startup=True,
+            task_publish_retry_policy={"max_retries": 1, "interval_start": 0.3},  # else the sweeper sends it again
+        )
+        return app
+
+
+TRANSPORT = {
+    "visibility_timeout": 2000,
+    "unacked_restore_interval": 5,
+    "unacked_restore_throttle": 1,
+    "socket_timeout": 10,
+    "socket_connect_timeout": 3,
+    "health_check_interval": 15,
+}
+
+
+def broker_url(url: str) -> str:
+    """Celery's spelling of a Redis address: it names the database of a socket differently."""
+    if not url.startswith("unix://"):
+        return url
+    return "redis+socket://" + url.removeprefix("unix://").replace("?db=", "?virtual_host=").replace(
+        "&db=", "&virtual_host="
+    )

@@ -1,0 +1,152 @@
+"""How numbers, intervals, lists, documents and foreign text are written, wherever ragassay shows them.
+
+Imports little: every command line, `ragassay trec` too, passes through ``printable``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ragassay.errors import BadSettings, UnknownName
+from ragassay.registry import Registry
+
+if TYPE_CHECKING:
+    from logging import LogRecord
+    from pathlib import Path
+
+    from pydantic import BaseModel
+
+    from ragassay.stats import Interval
+
+MOST_LISTED = 4
+MOST_LINES = 20
+_ACTS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_NOT_XML = re.compile("[\ufffe\uffff]")
+_MARKDOWN = str.maketrans({character: f"\\{character}" for character in "\\`*_{}[]<>|#~"})
+_Document = TypeVar("_Document")
+
+
+def printable(text: str) -> str:
+    r"""Text that no terminal acts on: control characters become ``\u001b``, so JSON stays the same document.
+
+    That is C0 without newline and tab, DEL, C1, what overrides the direction of text, and half surrogate pairs.
+    """
+    return _ACTS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def one_line(record: LogRecord) -> bool:
+    """A filter of log handlers: text from data stays on its line and acts on no terminal."""
+    record.msg, record.args = printable(record.getMessage()).replace("\n", "\\n"), ()
+    return True
+
+
+def number(value: float | None, digits: int = 3, *, sign: str = "", beside: float | None = None) -> str:
+    """``digits`` decimals; as many significant digits below 0.01; ``none``.
+
+    ``sign``: ``+`` shows it also where it is positive. ``beside``: more digits where they are needed to tell the
+    number from this one.
+    """
+    if value is None:
+        return "none"
+    text = f"{value:{sign}.{digits}f}" if abs(value) >= 0.01 or value == 0 else f"{value:{sign}.{digits}g}"
+    if beside is not None and value != beside and text == number(beside, digits, sign=sign):
+        return f"{value:{sign}.6g}"
+    return text
+
+
+def signed(value: float) -> str:
+    """A difference of scores: ``+0.24``, ``-0.0057``."""
+    return number(value, 2, sign="+")
+
+
+def quantity(value: float, digits: int = 3, *, sign: str = "") -> str:
+    """A measurement in its own unit: ``digits`` significant digits, and never fewer than stand before the point."""
+    return f"{value:{sign}.0f}" if abs(value) >= 100 else f"{value:{sign}.{digits}g}"
+
+
+def interval(ends: Interval, write: Callable[[float], str] = number, form: str = "{}..{}") -> str:
+    """``0.110..0.360``, ``unbounded`` above where it is, or why there is none. ``form``: such as ``[{}, {}]``."""
+    if ends.low is None:
+        return f"no interval: {ends.reason}"
+    return form.format(write(ends.low), "unbounded" if ends.high is None else write(ends.high))
+
+
+def percent(share: float) -> str:
+    """``95 %``."""
+    return f"{100 * share:.3g} %"
+
+
+def listed(names: Iterable[str], most: int = MOST_LISTED) -> str:
+    """``a, b and c``; a list that is longer than ``most`` by two or more is cut and the rest counted."""
+    every = list(names)
+    if len(every) > most + 1:
+        every = [*every[:most], f"{len(every) - most} more"]
+    return " and ".join([", ".join(every[:-1]), every[-1]] if len(every) > 1 else every)
+
+
+def shortlist(lines: Sequence[str]) -> list[str]:
+    """The first ``MOST_LINES`` and, where there are more, a line that counts the rest."""
+    more = len(lines) - MOST_LINES
+    return [*lines[:MOST_LINES], *([f"... and {more} more"] if more > 0 else [])]
+
+
+def json_document(document: object) -> bytes:
+    """A model, or what JSON has types for, as indented JSON; text in it that a terminal would act on is escaped."""
+    import orjson
+
+    options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+    return printable(orjson.dumps(document, default=_plain, option=options).decode()).encode()
+
+
+def _plain(model: BaseModel) -> dict[str, Any]:
+    return model.model_dump(mode="json")
+
+
+def xml_text(text: str) -> str:
+    """Text without the characters that XML forbids."""
+    return _NOT_XML.sub("\ufffd", printable(text))
+
+
+def markdown_text(text: str) -> str:
+    """Text that Markdown shows as it is, on one line."""
+    return printable(" ".join(text.split())).translate(_MARKDOWN)
+
+
+def markdown_code(text: str) -> str:
+    """Text as code within a line of Markdown."""
+    return f"`{printable(' '.join(text.split())).replace('`', chr(39))}`"
+
+
+def markdown_row(cells: Sequence[str]) -> str:
+    """A row of a table."""
+    return f"| {' | '.join(cells)} |"
+
+
+def check_output(path: Path) -> None:
+    """Raise BadSettings where no file can be written: at a folder, or in one that does not exist."""
+    if path.is_dir():
+        raise BadSettings(f"output {str(path)!r} is a folder", hint="name a file")
+    if not path.parent.is_dir():
+        raise BadSettings(f"output {str(path)!r}: there is no folder {str(path.parent)!r}", hint="make it first")
+
+
+class Exporters(Registry[Callable[[_Document], bytes]]):
+    """What writes one kind of document, by the extension of the file."""
+
+    def for_file(self, path: Path) -> Callable[[_Document], bytes]:
+        """What writes files of this extension; raises UnknownName, and BadSettings where no file can be written."""
+        extension = path.suffix.removeprefix(".")
+        if not extension:
+            raise BadSettings(f"output {str(path)!r} has no extension", hint=f"one of: {', '.join(self.names())}")
+        check_output(path)
+        if extension not in self:
+            raise UnknownName(self.kind, extension, self.names(), where=f"output {str(path)!r}")
+        return self.get(extension)
+
+    def write(self, document: _Document, path: Path) -> None:
+        """Write the document to a file; it is whole or absent."""
+        from ragassay.files import write_whole
+
+        write_whole(path, self.for_file(path)(document))

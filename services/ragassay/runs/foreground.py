@@ -1,0 +1,141 @@
+"""A run in a folder that one process works on from beginning to end: started, or resumed after an interruption."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from ragassay.documents import Report
+from ragassay.errors import BadData, BadInput, BadSettings, BudgetReached, DiskFull
+from ragassay.ledger import MemoryLedger
+from ragassay.metrics import parse
+from ragassay.metrics.accuracy import AccuracyRule
+from ragassay.models import Budget, JobSpec
+from ragassay.runs.plan import Inputs
+from ragassay.runs.runner import check_unchanged, describe, finish, prepare, work_through
+from ragassay.runs.session import Session
+from ragassay.settings import Settings
+from ragassay.stats import stop_rule
+from ragassay.store.folder import FolderRun, FolderStore, new_run_id
+from ragassay.store.ledger import CallCache, FolderLedger
+from ragassay.store.protocol import RunRecord
+from ragassay.strategies.options import SystemConfig
+from ragassay.validation import problems
+
+
+def start(session: Session, settings: Settings, spec: JobSpec, inputs: Inputs) -> FolderRun:
+    """A new run, written down and not begun; raises what ``prepare`` raises, and DiskFull."""
+    record = prepare(session, spec, inputs, new_run_id(spec.name or inputs.dataset.name))
+    record = describe(session, record, MemoryLedger())
+    return FolderStore(settings.home).create(record, inputs.samples, inputs.responses())
+
+
+def resume(settings: Settings, reference: str, *, api_base: str | None = None) -> FolderRun:
+    """An earlier run, its files checked as strictly as what comes in.
+
+    Where rows are left, requests go to RAGASSAY_API_BASE and to ``api_base`` only: an address in run.json has to be one
+    of the two, since a key is sent there. Raises NotFound, BadData and BadSettings.
+    """
+    run = FolderStore(settings.home).open(reference)
+    run.check()
+    where = run.folder / "run.json"
+    _check_rules(run.record, where)
+    addresses = _addresses(run)
+    if api_base is not None and api_base.rstrip("/") not in addresses:
+        known = ", ".join(addresses) or "no address of its own"
+        raise BadSettings(f"the run has {known}, not {api_base}", where="--api-base", hint="leave it out")
+    trusted = {address.rstrip("/") for address in (api_base, settings.api_base) if address}
+    if run.pending() and (others := [address for address in addresses if address not in trusted]):
+        raise BadSettings(
+            f"{where}: the run would send its requests, and a key, to {others[0]}",
+            hint="where you trust that address, repeat it: --resume RUN --api-base URL",
+        )
+    return run
+
+
+def resume_command(run: FolderRun, settings: Settings) -> str:
+    """What goes on with the run on the command line."""
+    own = (settings.api_base or "").rstrip("/")
+    repeated = [f" --api-base {shlex.quote(address)}" for address in _addresses(run) if address != own]
+    return f"ragassay evaluate --resume {run.record.id}{''.join(repeated[:1])}"
+
+
+def complete(
+    session: Session,
+    settings: Settings,
+    run: FolderRun,
+    *,
+    budget: Budget | None = None,
+    give_up_s: float | None = None,
+    done: Callable[[int], object] = int,
+    notice: Callable[[str], object] = str,
+) -> Report:
+    """Do what is left of a run, and keep its report. ``budget`` and ``give_up_s`` take the place of the run's own.
+
+    ``done`` is told how many rows each finished chunk had; ``notice``, in a line each, what the user should know
+    meanwhile. Raises Conflict while another process works on it, BudgetReached, DiskFull, and what ``work_through`` raises.
+    """
+    record = run.record
+    with ExitStack() as opened:
+        opened.enter_context(run.locked())
+        cache = None
+        if record.spec.cache:
+            cache = CallCache(settings.home / "cache" / "calls.sqlite", lambda why: notice(f"warning: {why}"))
+            opened.callback(cache.close)
+        try:
+            log, most = run.folder / "calls.jsonl", budget or record.spec.budget
+            ledger = FolderLedger(log, run=run.folder.name, cache=cache, budget=most)
+            opened.callback(ledger.close)
+            if run.pending():
+                check_unchanged(session, record, ledger)
+            waiting = work_through(session, run, ledger, done, lambda why: notice(f"waiting: {why}"), give_up_s)
+            asyncio.run(waiting)
+            return finish(session, run, ledger.interrupted)
+        except BudgetReached as reached:
+            option = "--budget-usd" if " USD " in reached.message else "--budget-tokens"
+            if killed := ledger.interrupted.uncertain_calls:
+                tokens = ledger.held.input_tokens + ledger.held.output_tokens
+                held = f"{ledger.held.cost_usd or 0:.4f} USD" if option == "--budget-usd" else f"{tokens:,}"
+                calls = "call that was" if killed == 1 else "calls that were"
+                reached.message += f", {held} of it held for {killed} {calls} in flight when a process was killed"
+            reached.hint = f"what is finished is kept: {resume_command(run, settings)} {option} MORE"
+            raise
+        except DiskFull as full:
+            full.hint = f"what is finished is kept; make room, then: {resume_command(run, settings)}"
+            raise
+
+
+def _check_rules(record: RunRecord, where: Path) -> None:
+    """Raise BadData for a metric or a rule that can't be read."""
+    rules: list[tuple[str, Callable[[str], object], str | None]] = [
+        *((f"metrics[{n}]", parse, name) for n, name in enumerate(record.metrics)),
+        ("spec.accurate", AccuracyRule.parse, record.spec.accurate),
+        ("spec.stop_when", stop_rule, record.spec.stop_when),
+    ]
+    for place, read, text in rules:
+        try:
+            if text is not None:
+                read(text)
+        except BadInput as error:
+            raise BadData([f"{where}: {place}: {error.message}"], hint=error.hint) from None
+
+
+def _addresses(run: FolderRun) -> list[str]:
+    """The addresses of its own that a run sends requests to, its judge's first; raises BadData for a record that can't be."""
+    record, where = run.record, run.folder / "run.json"
+    addresses = [record.spec.api_base] if record.spec.judge != "local" else []
+    for name, source in record.systems.items():
+        if source.built is not None:
+            try:
+                answer = SystemConfig.model_validate(source.built.configuration).answer
+            except ValidationError as error:
+                place = f"systems.{name}.built.configuration"
+                raise BadData([f"{where}: {place}.{problems(error)[0]}"], hint="the run's folder is damaged") from None
+            if answer is not None and answer != "extractive":
+                addresses.append(answer.api_base)
+    return list(dict.fromkeys(address.rstrip("/") for address in addresses if address))

@@ -1,0 +1,172 @@
+"""What a run needs before it can begin: its inputs, its metrics, and what its judge calls would take."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from ragassay.data.load import join, load_responses
+from ragassay.data.load import load as load_dataset
+from ragassay.documents import Source
+from ragassay.engine import Plan, Tools, rows_to_judge
+from ragassay.errors import BadSettings, NothingToEvaluate
+from ragassay.ledger import DryLedger
+from ragassay.metrics import METRICS, Metric, parse
+from ragassay.metrics.accuracy import AccuracyRule
+from ragassay.models import JobSpec, Response, Sample, Usage
+from ragassay.store.protocol import system_name
+from ragassay.strategies.answering import extract
+from ragassay.strategies.builtin import BuiltIn, planned_source
+from ragassay.strategies.options import SystemConfig
+
+DEFAULT_METRICS = (
+    *("hit@1", "hit@3", "hit@5", "hit@10", "ndcg@5", "ndcg@10", "mrr", "map@10", "precision@5", "recall@10"),
+    *("semantic_similarity", "faithfulness", "completeness", "relevance", "correctness"),
+    *("context_precision", "context_recall", "accurate"),
+)
+
+
+@dataclass(frozen=True)
+class SystemInput:
+    """A system under test: where its responses come from, and those that are recorded, by query id."""
+
+    source: Source
+    responses: Mapping[str, Response]
+
+    def join(self, samples: Sequence[Sample]) -> list[Sample]:
+        """The samples with their responses; for a built-in system, with the fields that its responses will have."""
+        if self.source.built:
+            expected = Response(
+                answer="?" if self.source.built.configuration["answer"] else None,
+                contexts=("?",),
+                retrieved_doc_ids=("?",),
+                retrieval_latency_ms=0.0,
+                latency_ms=0.0,
+            )
+            return [sample.model_copy(update={"response": expected}) for sample in samples]
+        return [sample.model_copy(update={"response": self.responses.get(sample.query_id)}) for sample in samples]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What is to be evaluated: the dataset's rows, and the systems by name."""
+
+    dataset: Source
+    samples: Sequence[Sample]
+    systems: Mapping[str, SystemInput]
+
+    def joined(self) -> dict[str, list[Sample]]:
+        """For each system, the samples with their responses."""
+        return {name: system.join(self.samples) for name, system in self.systems.items()}
+
+    def responses(self) -> dict[str, Mapping[str, Response]]:
+        """For each system, its recorded responses by query id."""
+        return {name: system.responses for name, system in self.systems.items()}
+
+
+def recorded(dataset: Source, samples: Sequence[Sample]) -> Inputs:
+    """The responses that stand in the samples, as the system ``default``."""
+    responses = {sample.query_id: sample.response for sample in samples if sample.response}
+    source = dataset.model_copy(update={"name": "default", "rows": len(responses)})
+    return Inputs(dataset, samples, {"default": SystemInput(source, responses)})
+
+
+def load(
+    data: Path,
+    systems: Mapping[str, Path | SystemConfig],
+    *,
+    corpus: Path | None = None,
+    format: str = "auto",  # noqa: A002 - as the option is called
+    mapping: Mapping[str, str] | None = None,
+    duplicates: Literal["error", "keep_first"] = "error",
+    limit: int | None = None,
+    name: str | None = None,
+) -> Inputs:
+    """The dataset and each system's responses; without ``systems`` those in ``data``, as ``default``.
+
+    A system is a file of responses, or a built-in one: that has no responses yet, and searches ``corpus``.
+    """
+    for system in systems:
+        try:
+            system_name(system)
+        except ValueError as error:
+            raise BadSettings(str(error)) from None
+    dataset = load_dataset(data, format=format, mapping=mapping, duplicates=duplicates, limit=limit)
+    source = Source(name=name or dataset.name, digest=dataset.digest, rows=len(dataset.samples))
+    if not systems:
+        return recorded(source, dataset.samples)
+    inputs: dict[str, SystemInput] = {}
+    for system, choice in systems.items():
+        if isinstance(choice, SystemConfig):
+            inputs[system] = SystemInput(planned_source(system, choice, corpus, len(dataset.samples)), {})
+            continue
+        file = load_responses(choice, format=format, mapping=mapping, duplicates=duplicates)
+        responses = {s.query_id: s.response for s in join(dataset, file, system) if s.response}
+        inputs[system] = SystemInput(Source(name=system, digest=file.digest, rows=len(responses)), responses)
+    return Inputs(source, dataset.samples, inputs)
+
+
+def computable() -> dict[str, Callable[[Sample], str | None]]:
+    """For each metric family, what a sample lacks for it; None when nothing."""
+    return {metric.family: metric.lacks for metric in METRICS}
+
+
+def choose_metrics(spec: JobSpec, systems: Mapping[str, Sequence[Sample]]) -> tuple[Metric, ...]:
+    """The metrics to report: those asked for, else the default ones whose inputs some answered row has.
+
+    Raises BadSettings where none is asked for, NothingToEvaluate where none has its input.
+    """
+    answered = [sample for samples in systems.values() for sample in samples if sample.response]
+    if spec.metrics is not None:
+        chosen = {metric.name: metric for metric in map(parse, spec.metrics)}
+        if not chosen:
+            raise BadSettings("no metric is asked for", hint="leave metrics out for the default ones")
+        lacks = [metric.lacks(sample) for metric in chosen.values() for sample in answered]
+        if lacks and all(lacks):
+            raise NothingToEvaluate(
+                f"no row has the input of a requested metric: {lacks[0]}", hint="see: ragassay data check FILE"
+            )
+        return tuple(chosen.values())
+    usable = [m for m in map(parse, DEFAULT_METRICS) if any(m.lacks(sample) is None for sample in answered)]
+    reads = {parse(name).name for name in AccuracyRule.parse(spec.accurate).metrics}
+    scorable = reads & {metric.name for metric in usable}
+    metrics = tuple(metric for metric in usable if metric.family != "accurate" or scorable)
+    if answered and not metrics:
+        raise NothingToEvaluate("no default metric has the input it needs", hint="see: ragassay data check FILE")
+    return metrics
+
+
+def plan(spec: JobSpec, metrics: Sequence[Metric]) -> Plan:
+    """What to compute for every sample."""
+    rule = AccuracyRule.parse(spec.accurate)
+    return Plan(tuple(metrics), rule, spec.relevant_from, spec.max_grade, spec.half_life_days, spec.graded)
+
+
+async def estimate(spec: JobSpec, inputs: Inputs, tools: Tools, built: Mapping[str, BuiltIn]) -> list[Usage]:
+    """What each judge call of an evaluation would take, made by the code that makes the calls; none is made.
+
+    ``tools`` must hold a DryLedger. ``built`` systems retrieve; with a DryLedger of their own they call no model, and
+    sentences of the passages stand in for its answers.
+    """
+    if not isinstance(tools.ledger, DryLedger):
+        raise BadSettings("an estimate needs a ledger that lets no call through")
+    joined = inputs.joined()
+    for name, system in built.items():
+        responses = await asyncio.gather(*(system.respond(sample) for sample in inputs.samples))
+        joined[name] = [
+            sample.model_copy(update={"response": _with_answer(sample, response, system)})
+            for sample, response in zip(inputs.samples, responses, strict=True)
+        ]
+    planned = plan(spec, choose_metrics(spec, joined))
+    for rows in joined.values():
+        await tools.judge.judge([rows[n] for n in rows_to_judge(rows, planned)], tools.ledger)
+    return tools.ledger.estimates
+
+
+def _with_answer(sample: Sample, response: Response, system: BuiltIn) -> Response:
+    if system.config.answer is None or response.answer is not None:
+        return response
+    return response.model_copy(update={"answer": extract(sample.query, response.contexts or ())})

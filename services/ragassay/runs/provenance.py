@@ -1,0 +1,68 @@
+"""What has to be the same for the numbers to be the same: versions and digests of code, packages, data and judge."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+import orjson
+
+from ragassay.documents import Provenance
+from ragassay.engine import Tools
+from ragassay.store.protocol import RunRecord
+
+_RECORDED_PACKAGES = (
+    *("bm25s", "litellm", "numpy", "pydantic", "rouge-score", "bert-score", "sentence-transformers", "torch"),
+)
+
+
+def with_tools(record: RunRecord, tools: Tools) -> RunRecord:
+    """The record with what judges here and now."""
+    return record.model_copy(
+        update={
+            "judge": {"name": tools.judge.name, **tools.judge.settings},
+            "embeddings": tools.embedder.name if tools.embedder else None,
+            "code_digest": code_digest(),
+        }
+    )
+
+
+def provenance(record: RunRecord) -> Provenance:
+    """The part of the report that says where its numbers come from. The record must say what judges."""
+    configuration = record.spec.model_dump_json().encode()
+    return Provenance(
+        ragassay=metadata.version("ragassay"),
+        code_digest=record.code_digest or code_digest(),
+        python=platform.python_version(),
+        packages=_packages(),
+        dataset=record.dataset,
+        systems=record.systems,
+        judge=record.judge or {},
+        embeddings=record.embeddings,
+        metrics=record.metrics,
+        configuration=record.spec,
+        configuration_digest=hashlib.sha256(configuration).hexdigest(),
+    )
+
+
+def _packages() -> dict[str, str]:
+    versions = {}
+    for name in _RECORDED_PACKAGES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+@cache
+def code_digest() -> str:
+    """SHA-256 over the package's source files, names included."""
+    digest = hashlib.sha256()
+    root = Path(__file__).parent.parent
+    for path in sorted(root.rglob("*.py")):
+        digest.update(orjson.dumps([path.relative_to(root).as_posix(), path.read_text()]))
+    return digest.hexdigest()

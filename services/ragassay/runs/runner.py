@@ -1,0 +1,246 @@
+"""The one run driver: prepare, work, finish. The command line, Python and the workers call the same three functions.
+
+``prepare`` resolves every name and chooses the metrics; its record is written down by the store that keeps the run.
+``work`` evaluates one chunk and commits it. ``finish`` recounts everything from the results.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from datetime import UTC, datetime
+
+from ragassay import reports
+from ragassay.documents import Report, Source, Stopped
+from ragassay.engine import evaluate, rows_to_judge
+from ragassay.errors import BadSettings, BudgetReached, DiskFull, NothingToEvaluate, ProviderDown
+from ragassay.ledger import GivenUpLedger, ProbingLedger
+from ragassay.metrics import parse
+from ragassay.models import JobSpec, Result, Sample, Usage
+from ragassay.protocols import Ledger, Strategy
+from ragassay.runs.outage import Outage, given_up_text, waiting_text
+from ragassay.runs.plan import Inputs, SystemInput, choose_metrics, plan
+from ragassay.runs.provenance import provenance, with_tools
+from ragassay.runs.session import Session
+from ragassay.runs.stopping import StopMonitor
+from ragassay.store.protocol import ChunkId, Outcome, RunRecord, RunStore
+from ragassay.strategies.recorded import Recorded
+
+logger = logging.getLogger("ragassay")
+
+
+def prepare(session: Session, spec: JobSpec, inputs: Inputs, run_id: str) -> RunRecord:
+    """What a new run evaluates; builds nothing, so that a light process can accept a run for others to work on.
+
+    Raises NothingToEvaluate when no system has a response or no metric its input, UnknownName, and BadSettings for a
+    stop rule that can't be followed.
+    """
+    joined = inputs.joined()
+    if not any(sample.response for rows in joined.values() for sample in rows):
+        raise NothingToEvaluate(
+            "no row has a response", where=inputs.dataset.name, hint="name a system's responses: --system NAME=FILE"
+        )
+    metrics = choose_metrics(spec, joined)
+    plan(spec, metrics)
+    record = RunRecord(
+        id=run_id,
+        created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        spec=spec,
+        metrics=tuple(metric.name for metric in metrics),
+        dataset=inputs.dataset,
+        systems={name: system.source for name, system in inputs.systems.items()},
+    )
+    if spec.stop_when is not None:
+        session.new_monitor(record)
+    return record
+
+
+def describe(session: Session, record: RunRecord, ledger: Ledger) -> RunRecord:
+    """The record with what judges and answers here: the judge's settings, and the models of built-in systems."""
+    tools = session.tools(record.spec, ledger)
+    systems = dict(record.systems)
+    for name, system in session.systems(systems, tools).items():
+        source = systems[name]
+        if source.built is not None:
+            known = {"models": system.models, "index_bytes": system.retriever.index_bytes}
+            systems[name] = source.model_copy(update={"built": source.built.model_copy(update=known)})
+    return with_tools(record.model_copy(update={"systems": systems}), tools)
+
+
+def check_unchanged(session: Session, record: RunRecord, ledger: Ledger) -> None:
+    """Raise BadSettings when what judges or answers now is not what did before the interruption."""
+    now = describe(session, record, ledger)
+    for name, source in now.systems.items():
+        if source != record.systems[name]:
+            raise BadSettings(
+                f"run {record.id} can't be resumed: the models or the index of {name!r} changed since it began",
+                hint="start a new run",
+            )
+    changed = [key for key in ("judge", "embeddings", "code_digest") if getattr(now, key) != getattr(record, key)]
+    if changed:
+        raise BadSettings(
+            f"run {record.id} can't be resumed: its {' and '.join(changed)} changed since it began",
+            hint="numbers of both would be mixed; start a new run (finished calls are taken from the cache)",
+        )
+
+
+async def work(
+    session: Session, run: RunStore, chunk: ChunkId, ledger: Ledger, systems: Mapping[str, Strategy] | None = None
+) -> Outcome:
+    """Evaluate one chunk of one system and commit it; ``last`` when the run needs no further chunk.
+
+    ``systems``: those that answer now; any other has its responses recorded in the run. Raises BudgetReached, and
+    errors of configuration that every sample would meet.
+    """
+    record = run.record
+    samples = run.samples(chunk)
+    strategy = (systems or {}).get(chunk.system) or Recorded(
+        chunk.system, {sample.query_id: sample.response for sample in samples if sample.response}
+    )
+    tools = session.tools(record.spec, ledger)
+    planned = plan(record.spec, [parse(name) for name in record.metrics])
+    results = await evaluate(samples, strategy, planned, tools)
+    outcome = run.commit(chunk, results, given_up=isinstance(ledger, GivenUpLedger))
+    if outcome == "kept" and record.spec.stop_when is not None and session.monitor(record).follow(run):
+        run.stop_early()
+        return "last"
+    return outcome
+
+
+async def work_through(
+    session: Session,
+    run: RunStore,
+    ledger: Ledger,
+    done: Callable[[int], object] = int,
+    waiting: Callable[[str], object] = str,
+    give_up_s: float | None = None,
+) -> None:
+    """Work on all chunks that have no results, many at once; ``done`` is told how many rows each had.
+
+    While a provider fails it waits, which ``waiting`` is told, and asks with one call now and then; after
+    ``give_up_s``, else that of the specification, the rows left get the provider's error as their reason.
+    """
+    log_start(run.record, list(run.record.systems))
+    give_up_s, outage, used = give_up_s or run.record.spec.give_up_s, None, ledger
+    while True:
+        try:
+            return await _work_on_pending(session, run, used, done)
+        except ProviderDown as down:
+            if isinstance(used, GivenUpLedger):
+                raise
+            if outage is None or (isinstance(used, ProbingLedger) and used.proved):
+                outage = Outage(str(down))
+            wait_s = outage.next_wait_s(give_up_s, down.retry_after)
+            if wait_s is None:
+                used = GivenUpLedger(ledger, given_up_text(str(down), give_up_s))
+                continue
+            waiting(f"{waiting_text(outage.why, outage.since)}; asked again in {wait_s:.0f} s")
+            await asyncio.sleep(wait_s)
+            used = ProbingLedger(ledger, outage.why)
+
+
+async def _work_on_pending(session: Session, run: RunStore, ledger: Ledger, done: Callable[[int], object]) -> None:
+    """Work on the chunks without results; under a stop rule one number after the other, until it is satisfied."""
+    record, pending = run.record, run.pending()
+    systems = session.systems(record.systems, session.tools(record.spec, ledger)) if pending else {}
+    # Beside the judging of another chunk, a system would be measured as slower than it is.
+    at_once = asyncio.Semaphore(1 if systems else 2 + record.spec.concurrency // max(record.chunk_size // 2, 1))
+
+    disk_is_full = False
+
+    async def one(chunk: ChunkId) -> None:
+        nonlocal disk_is_full
+        async with at_once:
+            if disk_is_full:
+                return
+            try:
+                await work(session, run, chunk, ledger, systems)
+            except DiskFull:
+                disk_is_full = True
+                raise
+            done(record.rows_in(chunk))
+
+    if record.spec.stop_when is None:
+        await _all_or_cancel_the_rest([one(chunk) for chunk in pending])
+        return
+    for number in sorted({chunk.number for chunk in pending}):
+        if session.monitor(record).follow(run):
+            return
+        await _all_or_cancel_the_rest([one(chunk) for chunk in pending if chunk.number == number])
+
+
+async def _all_or_cancel_the_rest(coroutines: Sequence[Coroutine[None, None, None]]) -> None:
+    """Run all to the end; when one fails, the others are cancelled and its error is raised."""
+    tasks = [asyncio.create_task(one) for one in coroutines]
+    try:
+        await asyncio.gather(*tasks)
+    except (BudgetReached, DiskFull, ProviderDown):
+        await asyncio.gather(*tasks, return_exceptions=True)  # their calls in flight are paid already
+        raise
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def finish(session: Session, run: RunStore, interrupted: Usage = Usage()) -> Report:  # noqa: B008 - frozen
+    """Recount everything from the results, and keep the report. The record must say what judges.
+
+    ``interrupted``: calls that were in flight when a process died.
+    """
+    record, stopped = run.record, None
+    chunks = record.chunks()
+    if record.spec.stop_when is not None:
+        monitor = session.monitor(record)
+        if monitor.follow(run) and (left := [chunk for chunk in chunks if chunk.number >= monitor.chunks]):
+            chunks = [chunk for chunk in chunks if chunk.number < monitor.chunks]
+            stopped = _stopped_early(monitor, run, left)
+    results: dict[str, list[Result]] = {name: [] for name in record.systems}
+    for chunk in chunks:
+        results[chunk.system] += run.results(chunk) or []
+    report = reports.build(
+        record.id,
+        record.created_at,
+        provenance(record),
+        {name: record.in_dataset_order(rows) for name, rows in results.items()},
+        expected=record.dataset.rows,
+        stopped=stopped,
+        interrupted=interrupted,
+    )
+    run.save_report(report)
+    reports.log_end(report)
+    return report
+
+
+def _stopped_early(monitor: StopMonitor, run: RunStore, left: Sequence[ChunkId]) -> Stopped:
+    """What the report says of a run whose rule was satisfied while the chunks ``left`` were still to come."""
+    record = run.record
+    planned = plan(record.spec, [parse(name) for name in record.metrics])
+    calls = 0 if record.spec.judge == "local" else record.spec.passes
+    rows_left: dict[str, int] = dict.fromkeys(record.systems, 0)
+    to_judge = 0
+    for chunk in left:
+        samples = _joined(run.samples(chunk), record.systems[chunk.system])
+        rows_left[chunk.system] += len(samples)
+        to_judge += len(rows_to_judge(samples, planned))
+    most_left = max(rows_left.values())
+    return Stopped(
+        rule=monitor.rule.text,
+        reason=monitor.why or "",
+        of=monitor.rule.watches,
+        rows=record.dataset.rows - most_left,
+        rows_left=most_left,
+        calls_saved=calls * to_judge,
+        intervals=monitor.intervals,
+    )
+
+
+def _joined(samples: list[Sample], source: Source) -> list[Sample]:
+    return SystemInput(source, {}).join(samples) if source.built else samples
+
+
+def log_start(record: RunRecord, systems: Sequence[str]) -> None:
+    """Log that an evaluation begins."""
+    queries, names = record.dataset.rows, ", ".join(systems)
+    logger.info("evaluation of %d queries starts: %s, systems %s", queries, record.id, names)

@@ -1,0 +1,83 @@
+"""What is dear and used again - judges, embedding model, indexes, stop rules - made once in a process."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Protocol, TypeVar
+
+from ragassay.documents import Source
+from ragassay.engine import Tools
+from ragassay.models import JobSpec, Result
+from ragassay.protocols import Ledger
+from ragassay.runs.stopping import StopMonitor
+from ragassay.store.protocol import RunRecord
+from ragassay.strategies.builtin import BuiltIn
+from ragassay.strategies.retrieval import Pipeline
+
+K = TypeVar("K")
+V = TypeVar("V")
+_TOOLS_FIELDS = {"judge", "api_base", "passes", "concurrency", "timeout_s", "attempts", "seed", "prices"}
+_MOST_KEPT = 16  # of each kind: judges of different jobs, indexes, stop rules
+
+
+class Factory(Protocol):
+    """Makes the real things; see ``wiring``."""
+
+    def tools(self, spec: JobSpec, ledger: Ledger) -> Tools:
+        """Judge, prices and embedding model for a specification."""
+
+    def retriever(self, source: Source, tools: Tools) -> Pipeline:
+        """The retriever of a built-in system, with its index."""
+
+    def built_in(self, name: str, source: Source, retriever: Pipeline, tools: Tools) -> BuiltIn:
+        """The built-in system around its retriever."""
+
+
+class Session:
+    """Hands out tools, built-in systems and stop monitors; whatever takes long to make is made once and kept.
+
+    ``baseline``: the rows of a stored run, or of one of its systems, by its reference.
+    """
+
+    def __init__(self, factory: Factory, baseline: Callable[[str], Sequence[Result]]) -> None:
+        self._factory, self._baseline = factory, baseline
+        self._tools: OrderedDict[str, Tools] = OrderedDict()
+        self._retrievers: OrderedDict[str, Pipeline] = OrderedDict()
+        self._monitors: OrderedDict[str, StopMonitor] = OrderedDict()
+
+    def tools(self, spec: JobSpec, ledger: Ledger) -> Tools:
+        """Judge, prices and embedding model for a specification, with its own ledger."""
+        key = spec.model_dump_json(include=_TOOLS_FIELDS)
+        return replace(_kept(self._tools, key, lambda: self._factory.tools(spec, ledger)), ledger=ledger)
+
+    def systems(self, sources: Mapping[str, Source], tools: Tools) -> dict[str, BuiltIn]:
+        """The systems among these that ragassay runs itself.
+
+        Raises NotFound and BadData on a corpus that can't be read, BadSettings on one that changed.
+        """
+        built = {}
+        for name, source in sources.items():
+            if source.built is not None:
+                retriever = _kept(self._retrievers, source.digest, partial(self._factory.retriever, source, tools))
+                built[name] = self._factory.built_in(name, source, retriever, tools)
+        return built
+
+    def monitor(self, record: RunRecord) -> StopMonitor:
+        """The stop rule of a run, which remembers the chunks that it has seen. Raises what StopMonitor raises."""
+        return _kept(self._monitors, record.id, lambda: self.new_monitor(record))
+
+    def new_monitor(self, record: RunRecord) -> StopMonitor:
+        """The stop rule of a run that has seen no chunk; raises BadSettings and NotFound where it can't be followed."""
+        spec = record.spec
+        stored = spec.stop_when is not None and spec.baseline is not None and spec.baseline not in record.systems
+        return StopMonitor(record, self._baseline(spec.baseline or "") if stored else None)
+
+
+def _kept(kept: OrderedDict[K, V], key: K, make: Callable[[], V]) -> V:
+    thing = kept[key] = kept.pop(key) if key in kept else make()
+    if len(kept) > _MOST_KEPT:
+        kept.popitem(last=False)
+    return thing

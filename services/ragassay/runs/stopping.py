@@ -1,0 +1,127 @@
+"""Judging that ends when the question is decided: rows come in random order, under intervals that may be looked at at will."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ragassay.compare.pairing import MatchingIndex, match
+from ragassay.documents import Report
+from ragassay.errors import BadSettings, NotFound
+from ragassay.metrics import Metric, parse
+from ragassay.models import Result
+from ragassay.stats import ConfidenceSequence, Interval, stop_rule
+from ragassay.store.protocol import ChunkId, RunRecord, RunStore
+
+
+class StopMonitor:
+    """Follows the scores of a run, chunk by chunk in the order of evaluation, until its rule is satisfied.
+
+    The same chunks give the same answer, whoever asks and however often: what is stopped follows from the results.
+    ``baseline`` has the rows of a baseline that is no system of the run. Raises BadSettings when the rule can't be
+    followed: no metric to watch, or nothing to decide against; NotFound for an unknown baseline.
+    """
+
+    def __init__(self, record: RunRecord, baseline: Sequence[Result] | None = None) -> None:
+        spec, systems = record.spec, list(record.systems)
+        self.rule = stop_rule(spec.stop_when or "")
+        self.chunks = 0
+        self.why: str | None = None
+        self._systems = systems
+        self._most_chunks = len(record.chunks()) // max(len(systems), 1)
+        self._against = spec.baseline
+        self._baseline = MatchingIndex(baseline or ())
+        self._stored = baseline is not None
+        self._metrics = _watched(self.rule.metrics, [parse(name) for name in record.metrics])
+        compared = [name for name in systems if name != spec.baseline]
+        if self.rule.watches == "differences":
+            self._check(systems, compared)
+        self._sequences = {
+            (system, metric.name): ConfidenceSequence(spec.confidence, self._bounds(metric))
+            for system in (compared if self.rule.watches == "differences" else systems)
+            for metric in self._metrics
+        }
+
+    def follow(self, run: RunStore) -> str | None:
+        """Take in the chunks that were committed since, each read once; why judging may stop, None while it must go on."""
+        while self.why is None and self.chunks < self._most_chunks:
+            chunk = {system: run.results(ChunkId(system, self.chunks)) for system in self._systems}
+            if None in chunk.values():
+                break
+            self.update({system: results or [] for system, results in chunk.items()})
+        return self.why
+
+    def _check(self, systems: Sequence[str], compared: Sequence[str]) -> None:
+        if self._against is None:
+            raise BadSettings(
+                f"stop_when: {self.rule.text}: there is no baseline",
+                hint="name one: baseline: SYSTEM, RUN or RUN#SYSTEM",
+            )
+        if not compared:
+            raise BadSettings(f"stop_when: {self.rule.text}: the baseline {self._against} is the only system")
+        if self._against not in systems and not self._stored:
+            raise NotFound(f"stop_when: there is no baseline {self._against!r}", hint=f"systems: {', '.join(systems)}")
+
+    def _bounds(self, metric: Metric) -> tuple[float, float]:
+        low, high = metric.bounds or (0.0, 1.0)
+        return (low - high, high - low) if self.rule.watches == "differences" else (low, high)
+
+    def update(self, chunk: Mapping[str, Sequence[Result]]) -> str | None:
+        """Take in one chunk's results, by system; why judging may stop now, None while it must go on."""
+        if self.why is None:
+            self.chunks += 1
+            for (system, metric), sequence in self._sequences.items():
+                sequence.update(self._values(chunk, system, metric))
+            self.why = self.rule.why_stop({self._label(*key): one for key, one in self._sequences.items()})
+        return self.why
+
+    def _values(self, chunk: Mapping[str, Sequence[Result]], system: str, metric: str) -> list[float]:
+        """Scores, or differences from the baseline's score of the same query, where they are known."""
+        if self.rule.watches == "scores":
+            return [value for row in chunk[system] if (value := _score(row, metric)) is not None]
+        if self._against is not None and self._against in chunk:
+            pairs = match(chunk[system], chunk[self._against])
+        else:
+            pairs = self._baseline.match(chunk[system])
+        scored = [(_score(row, metric), _score(other, metric)) for row, other in pairs]
+        return [own - other for own, other in scored if own is not None and other is not None]
+
+    def _label(self, system: str, metric: str) -> str:
+        only = len({name for name, _ in self._sequences}) == 1 and self.rule.watches == "scores"
+        against = f" - {self._against}" if self.rule.watches == "differences" else ""
+        return metric if only else f"{metric} of {system}{against}"
+
+    @property
+    def intervals(self) -> dict[str, dict[str, Interval]]:
+        """By system and metric: the interval now, of the mean or of the difference, which holds although one stopped."""
+        intervals: dict[str, dict[str, Interval]] = {}
+        for (system, metric), sequence in self._sequences.items():
+            intervals.setdefault(system, {})[metric] = sequence.interval
+        return intervals
+
+
+def _watched(names: Sequence[str], metrics: Sequence[Metric]) -> list[Metric]:
+    """The metrics that the rule names; without names, all those that the judge's verdict gives."""
+    computed = {metric.name: metric for metric in metrics}
+    watched = [parse(name) for name in names] or [metric for metric in metrics if metric.sees == "Verdict"]
+    if not watched:
+        raise BadSettings("stop_when: no judged metric is computed, so nothing would be saved")
+    for metric in watched:
+        if metric.name not in computed:
+            raise BadSettings(f"stop_when: {metric.name} is not computed", hint=f"computed: {', '.join(computed)}")
+        if metric.bounds is None:
+            raise BadSettings(f"stop_when: {metric.name} has no least and greatest value, so it can't be watched")
+    return watched
+
+
+def _score(row: Result, metric: str) -> float | None:
+    return row.scores[metric].value if metric in row.scores else None
+
+
+def baseline_rows(report: Report, system: str | None) -> Sequence[Result]:
+    """The rows of a stored report's system, or of its only one; raises NotFound, and BadSettings when it has several."""
+    if system is None and len(report.systems) > 1:
+        names = ", ".join(report.systems)
+        raise BadSettings(f"run {report.run.id} has several systems", hint=f"name one, such as RUN#SYSTEM: {names}")
+    if system is not None and system not in report.systems:
+        raise NotFound(f"{report.run.id} has no system {system!r}", hint=f"it has: {', '.join(report.systems)}")
+    return report.systems[system or next(iter(report.systems))].results

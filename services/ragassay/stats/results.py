@@ -1,0 +1,189 @@
+"""What the statistics give: frozen results that a report can hold and whose JSON schema comes for free."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field, model_validator
+
+from ragassay.models import FrozenModel
+
+Probability = Annotated[float, Field(ge=0, le=1)]
+
+
+class Interval(FrozenModel):
+    """A confidence interval, or None on both sides and the reason why.
+
+    ``level`` is nominal (0.95), ``method`` names how it was made. ``unbounded`` says that there is no upper end:
+    ``high`` is None then, because infinity has no place in JSON. A ``reason`` beside bounds is a caveat on them.
+    """
+
+    low: float | None = None
+    high: float | None = None
+    level: Probability
+    method: str
+    unbounded: bool = False
+    reason: str | None = None
+
+    @model_validator(mode="after")
+    def _ends_fit(self) -> Interval:
+        if self.low is None and self.high is None and self.reason and not self.unbounded:
+            return self
+        if self.low is None or (self.high is None) is not self.unbounded:
+            raise ValueError("an interval has two ends, or a lower one and 'unbounded', or none and a reason")
+        if self.high is not None and self.low > self.high:
+            raise ValueError(f"the lower end {self.low} lies above the upper end {self.high}")
+        return self
+
+    @classmethod
+    def absent(cls, reason: str, level: float, method: str) -> Interval:
+        """No interval, and why."""
+        return cls(level=level, method=method, reason=reason)
+
+    @property
+    def width(self) -> float | None:
+        """``high - low``; None where either end is missing."""
+        return None if self.low is None or self.high is None else self.high - self.low
+
+    def contains(self, value: float) -> bool:
+        """Whether the data leave ``value`` possible. An absent interval rules nothing out."""
+        if self.low is None:
+            return True
+        return self.low <= value and (self.high is None or value <= self.high)
+
+    def __str__(self) -> str:
+        if self.low is None:
+            return f"no interval ({self.reason})"
+        return f"{self.low:.4g}..{'unbounded' if self.high is None else f'{self.high:.4g}'}"
+
+
+class Effect(FrozenModel):
+    """An effect size; positive where the second system (B) is above the first (A)."""
+
+    name: str
+    value: float | None = None
+    reason: str | None = None
+
+    @model_validator(mode="after")
+    def _missing_has_a_reason(self) -> Effect:
+        if self.value is None and not self.reason:
+            raise ValueError("a missing effect size needs a reason")
+        return self
+
+
+class Significance(FrozenModel):
+    """What one two-sided test says. ``p`` is never 0; where it is undefined it is None with a ``reason``.
+
+    ``significant`` follows from the rest: p <= alpha, None where p is undefined.
+
+    ``smallest_p`` is the least p that the test could have given on this many rows, where that is known: a test whose
+    ``smallest_p`` is above ``alpha`` can't find anything, and then no finding means nothing.
+    """
+
+    name: str
+    method: str
+    statistic: float | None = None
+    df: float | None = None
+    p: Annotated[float, Field(gt=0, le=1)] | None = None
+    alpha: Probability
+    significant: bool | None = None
+    smallest_p: Probability | None = None
+    reason: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _decide(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("p") is not None and "alpha" in given:
+            return {**given, "significant": given["p"] <= given["alpha"]}
+        return given
+
+    @model_validator(mode="after")
+    def _missing_has_a_reason(self) -> Significance:
+        if self.p is None and not self.reason:
+            raise ValueError("a missing p value needs a reason")
+        return self
+
+
+class PairedTest(FrozenModel):
+    """Two systems on the same rows. ``difference`` is B - A; a win is a row where B is above A.
+
+    ``interval`` is that of the difference, wherever one is shown or tested; ``bootstrap`` is a second opinion on it.
+    ``sd`` is the standard deviation of the differences, None below two pairs. ``units`` equals ``n``.
+    """
+
+    n: int
+    units: int
+    alpha: Probability
+    mean_a: float | None
+    mean_b: float | None
+    difference: float | None
+    sd: float | None
+    wins: int
+    losses: int
+    ties: int
+    t: Significance
+    wilcoxon: Significance
+    randomisation: Significance
+    d_z: Effect
+    d_pooled: Effect
+    rank_biserial: Effect
+    interval: Interval
+    bootstrap: Interval
+
+
+class UnpairedTest(FrozenModel):
+    """Two systems on different rows. ``difference`` is B - A."""
+
+    n_a: int
+    n_b: int
+    alpha: Probability
+    mean_a: float | None
+    mean_b: float | None
+    difference: float | None
+    welch: Significance
+    d_pooled: Effect
+    interval: Interval
+
+
+class NonInferiority(FrozenModel):
+    """Whether B is worse than A by less than ``margin``. ``lower`` is the one-sided bound of the gain of B over A."""
+
+    n: int
+    margin: float
+    alpha: Probability
+    gain: float | None = None
+    lower: float | None = None
+    p: Annotated[float, Field(gt=0, le=1)] | None = None
+    non_inferior: bool | None = None
+    reason: str | None = None
+
+
+class ChangePoint(FrozenModel):
+    """A lasting step in a series: ``index`` is the first value of the new level."""
+
+    index: int
+    before: float
+    after: float
+    p: Probability
+
+
+class IncrementalCost(FrozenModel):
+    """What one more accurate answer costs when B takes the place of A; USD where the costs are USD.
+
+    A negative ``value`` means that B answers more and costs less.
+    """
+
+    n: int
+    extra_cost: float
+    extra_accurate: float
+    value: float | None = None
+    interval: Interval
+    reason: str | None = None
+
+
+class ParetoFront(FrozenModel):
+    """Which systems nobody beats on every axis. ``dominated`` names who beats each of the others; ``unplaced`` why."""
+
+    front: tuple[str, ...]
+    dominated: dict[str, str]
+    unplaced: dict[str, str]

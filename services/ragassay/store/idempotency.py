@@ -1,0 +1,37 @@
+"""Idempotency keys of submitted jobs: the same body gives the same job, another body is refused."""
+
+from __future__ import annotations
+
+import uuid
+
+import orjson
+
+from ragassay.errors import BadInput, Conflict
+from ragassay.store.redis import RedisStore
+
+MAKING_S = 60  # how long a key is taken while its job is being made
+
+
+def take_key(store: RedisStore, key: str, body_digest: str) -> str | None:
+    """Take an idempotency key: None when it is new, else the job that it made.
+
+    Raises BadInput (422) when that job had another body, Conflict (409) while it is being made.
+    """
+    name = f"ra:idem:{key}"
+    mine = orjson.dumps([body_digest, None, uuid.uuid4().hex])
+    if store.redis.set(name, mine, nx=True, ex=MAKING_S):
+        return None
+    known = store.redis.get(name)
+    if known == mine:  # taken by our first attempt, whose answer was lost
+        return None
+    digest, job = orjson.loads(known)[:2] if known else (body_digest, None)
+    if digest != body_digest:
+        raise BadInput("this Idempotency-Key was used with another body", hint="use a new key for a new job")
+    if job is None:
+        raise Conflict("a job with this Idempotency-Key is being made", hint="ask again in a second")
+    return str(job)
+
+
+def free_key(store: RedisStore, key: str) -> None:
+    """The job could not be made; the key may be used again."""
+    store.redis.delete(f"ra:idem:{key}")

@@ -1,0 +1,56 @@
+"""A job's run in Redis as the run driver sees it: the same protocol that a folder keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import orjson
+
+from ragassay.documents import Report
+from ragassay.models import Result, Sample
+from ragassay.store.job_state import Claim
+from ragassay.store.protocol import ChunkId, Outcome, RunRecord
+from ragassay.store.redis import RedisStore
+
+
+class JobRun:
+    """One job's run, as the run driver sees it."""
+
+    def __init__(self, store: RedisStore, job: str, *, partial: bool = False) -> None:
+        self._store, self._job, self._partial = store, job, partial
+
+    @cached_property
+    def record(self) -> RunRecord:
+        """What the job evaluates."""
+        return self._store.state(self._job).record
+
+    def pending(self) -> list[ChunkId]:
+        """The chunks that wait to be claimed."""
+        waiting = self._store.pending(self._job)
+        return [chunk for chunk in self.record.chunks() if chunk in waiting]
+
+    def samples(self, chunk: ChunkId) -> list[Sample]:
+        """The rows of a chunk with their recorded responses."""
+        return self._store.samples(self._job, chunk)
+
+    def commit(self, chunk: ChunkId, results: Sequence[Result], *, given_up: bool = False) -> Outcome:  # noqa: ARG002 - a job that ended stays so
+        """Keep a chunk's results; ``chunk`` must be a claim, and ``stale`` says that it was lost."""
+        return self._store.commit(chunk, results) if isinstance(chunk, Claim) else "stale"
+
+    def stop_early(self) -> None:
+        """No further chunk is given out; the report comes next."""
+        self._store.transition_status(self._job, "finalizing", "running")
+
+    def results(self, chunk: ChunkId) -> list[Result] | None:
+        """The committed results of a chunk; None when it has none."""
+        return self._store.results(self._job, chunk)
+
+    def save_report(self, report: Report) -> None:
+        """Keep the report, unless one is kept already; a partial one takes the place of the one before."""
+        content = orjson.dumps(report.model_dump(mode="json"), option=orjson.OPT_APPEND_NEWLINE)
+        self._store.save_report(self._job, content, partial=self._partial)
+
+    def report(self) -> Report:
+        """The report; raises NotFound, or Conflict while there is none."""
+        return Report.model_validate_json(self._store.report(self._job))

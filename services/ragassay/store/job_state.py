@@ -1,0 +1,95 @@
+"""A job's state in Redis as typed records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from pydantic import Field, ValidationError
+
+from ragassay.documents import ENDED, JobStatus
+from ragassay.errors import Conflict, NotFound
+from ragassay.models import FrozenModel
+from ragassay.store.protocol import ChunkId, RunRecord
+from ragassay.validation import problems
+
+_TEXTS = {"status", "error", "waiting", "given_up"}
+_COUNTS = {
+    *("chunks", "rows", "rows_done", "rows_failed", "uncertain_calls", "resumes"),
+    *("started_ms", "waiting_since_ms", "probes"),
+}
+
+
+@dataclass(frozen=True)
+class Claim(ChunkId):
+    """The right to work on one chunk of a job, until the lease runs out."""
+
+    job: str
+    token: str
+
+    @classmethod
+    def of(cls, job: str, chunk: bytes, token: str) -> Claim:
+        """The claim on a chunk as Redis names it."""
+        known = ChunkId.parse(chunk.decode())
+        return cls(known.system, known.number, job, token)
+
+
+class JobState(FrozenModel):
+    """All that is known of a job beside its rows. Times are milliseconds since 1970; ``gating`` and ``alerts`` as JSON."""
+
+    record: RunRecord
+    gating: dict[str, Any] = Field(default_factory=dict)
+    status: JobStatus
+    chunks: int
+    rows: int
+    rows_done: int = 0
+    rows_failed: int = 0
+    uncertain_calls: int = 0
+    resumes: int = 0
+    started_ms: int | None = None
+    changed_ms: int | None = None
+    waiting: str | None = None
+    waiting_since_ms: int | None = None
+    probes: int = 0
+    given_up: str | None = None
+    alerts: tuple[dict[str, Any], ...] = ()
+    error: str | None = None
+
+    @classmethod
+    def of(cls, job: str, meta: Mapping[str, bytes]) -> JobState:
+        """The state that a job's hash holds; raises Conflict where another version of ragassay wrote it."""
+        try:
+            return cls._of(job, meta)
+        except ValidationError as error:
+            what = problems(error)[0]
+            hint = "another version of ragassay wrote it; start that one, or submit the job again"
+            raise Conflict(f"the record of job {job} can't be read: {what}", hint=hint) from None
+
+    @classmethod
+    def _of(cls, job: str, meta: Mapping[str, bytes]) -> JobState:
+        texts = {name: meta[name].decode() for name in _TEXTS & meta.keys()}
+        counts = {name: int(meta[name]) for name in _COUNTS & meta.keys()}
+        record, gating = meta.get("record"), orjson.loads(meta.get("gating", b"{}"))
+        if record is None:  # written before runs had one record
+            document = orjson.loads(meta["document"])
+            gating, record = document.pop("gating", {}), orjson.dumps({"id": job, **document})
+        return cls(
+            record=RunRecord.model_validate_json(record),
+            gating=gating,
+            alerts=orjson.loads(meta.get("alerts", b"[]")),
+            changed_ms=int(meta["turned_ms"]) if "turned_ms" in meta else None,
+            **texts,
+            **counts,
+        )
+
+    @property
+    def ended(self) -> bool:
+        """Has the job finished, failed or been cancelled?"""
+        return self.status in ENDED
+
+
+def no_job(job: str) -> NotFound:
+    """The error for an unknown job."""
+    return NotFound(f"there is no job {job[:40]!r}", hint="list them: GET /v1/jobs")

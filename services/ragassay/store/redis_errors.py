@@ -1,0 +1,25 @@
+"""Tells an outage of Redis, which passes, from a bug, which does not."""
+
+from __future__ import annotations
+
+from ragassay.errors import Unavailable
+
+_PASSES = ("OOM ", "MISCONF ", "READONLY ", "BUSY ", "MASTERDOWN ", "CLUSTERDOWN ", "NOREPLICAS ", "TRYAGAIN ")
+
+
+def unavailable(error: BaseException) -> Unavailable | None:
+    """The error for callers when Redis could not do its work now; None for any other error.
+
+    Errors inside a script carry Redis's own words further back, so they are looked for anywhere in the message.
+    """
+    from redis import exceptions
+
+    if isinstance(error, exceptions.AuthenticationError | exceptions.NoPermissionError):
+        return Unavailable(f"Redis rejected our credentials ({error})", hint="check the password in RAGASSAY_STATE_URL")
+    if isinstance(error, exceptions.ConnectionError | exceptions.TimeoutError):
+        return Unavailable(f"Redis does not answer ({error})", hint="check RAGASSAY_STATE_URL, then ask again")
+    text = str(error)
+    refuses = isinstance(error, exceptions.ResponseError) and any(word in f"{text} " for word in _PASSES)
+    if refuses or isinstance(error, exceptions.OutOfMemoryError | exceptions.ReadOnlyError):
+        return Unavailable(f"Redis refuses writes now ({text[:200]})", hint="see what it lacks: GET /readyz")
+    return None

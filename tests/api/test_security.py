@@ -1,0 +1,206 @@
+"""Who may come in, what nobody may see, and what the API's process does not load."""
+
+import asyncio
+import logging
+import resource
+import subprocess
+import sys
+
+import httpx
+import pytest
+
+from api_server import problem, rows, serving
+from ragassay.api.app import create_app
+from ragassay.api.security import SecurityMiddleware, check_bind
+from ragassay.errors import BadSettings
+from ragassay.settings import Settings
+
+KEY = "0123456789abcdef-a-key-of-the-tests"
+V1 = [
+    ("GET", "/v1/jobs"),
+    ("POST", "/v1/jobs"),
+    ("GET", "/v1/jobs/" + "0" * 32),
+    ("DELETE", "/v1/jobs/" + "0" * 32),
+    ("GET", "/v1/jobs/" + "0" * 32 + "/report"),
+    ("GET", "/v1/jobs/" + "0" * 32 + "/results"),
+    ("POST", "/v1/jobs/" + "0" * 32 + "/cancel"),
+    ("POST", "/v1/jobs/" + "0" * 32 + "/resume"),
+    ("GET", "/v1/jobs/" + "0" * 32 + "/gates"),
+    ("POST", "/v1/comparisons"),
+    ("GET", "/v1/trends"),
+    ("GET", "/v1/metrics"),
+]
+
+
+@pytest.fixture(scope="module")
+def locked(redis):
+    with serving(redis.url, Settings.model_construct(bootstrap_key=KEY)) as served:
+        yield served
+
+
+@pytest.mark.parametrize(("method", "path"), V1)
+@pytest.mark.parametrize(
+    "sent", [None, "", "Bearer", f"Basic {KEY}", f"Bearer {KEY}x", f"Bearer {KEY[:-1]}", "Bearer schlüssel"]
+)
+def test_with_a_key_nothing_of_v1_opens_without_it(locked, method, path, sent):
+    headers = {} if sent is None else {"Authorization": sent.encode()}
+    with httpx.Client(base_url=locked.url, trust_env=False) as stranger:
+        answer = stranger.request(method, path, headers=headers)
+    document = problem(answer, 401)
+    assert answer.headers["www-authenticate"] == 'Bearer realm="ragassay"'
+    assert (document["where"], document["code"]) == ("Authorization", "unauthorized")
+    assert KEY not in answer.text
+
+
+def test_every_route_of_v1_is_among_those(locked):
+    paths = locked.http.get("/openapi.json").json()["paths"]
+    documented = {(method.upper(), path) for path in paths for method in paths[path] if path.startswith("/v1")}
+    assert documented == {(method, path.replace("0" * 32, "{job}")) for method, path in V1}
+
+
+def test_with_the_key_all_opens_and_health_needs_none(locked):
+    locked.submit(rows(1))
+    assert locked.http.get("/v1/jobs").status_code == 200
+    for path in ("/healthz", "/openapi.json"):
+        assert httpx.get(locked.url + path, trust_env=False).status_code == 200
+    problem(httpx.get(locked.url + "/readyz", trust_env=False), 503)
+
+
+def test_with_a_key_the_server_answers_on_any_name(locked):
+    assert locked.http.get("/v1/jobs", headers={"Host": "rag.example:8400"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("evil.example", "evil.example:8400", "127.0.0.1.evil.example", "10.0.0.1", "[::2]:80"),
+        *(
+            "[::1].evil.example",
+            "[::1]evil.example:8400",
+            "localhost:evil.example",
+            "127.0.0.1]",
+            "[localhost]",
+            "[::1",
+        ),
+    ],
+)
+def test_without_a_key_a_web_page_can_not_reach_it_by_another_name(served, host):
+    document = problem(served.http.get("/v1/jobs", headers={"Host": host}), 421)
+    assert document["where"] == "Host"
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8400", "127.0.0.1", "127.1.2.3:80", "[::1]", "[::1]:8400"])
+def test_without_a_key_it_answers_on_every_name_of_loopback(served, host):
+    assert served.http.get("/v1/jobs", headers={"Host": host}).status_code == 200
+
+
+def test_no_page_of_another_origin_may_read_an_answer(served):
+    for headers in ({"Origin": "https://evil.example"}, {"Origin": served.url}):
+        answer = served.http.get("/v1/jobs", headers=headers)
+        assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "[::1]", "localhost", "LocalHost"])
+def test_loopback_needs_no_key(host):
+    check_bind(host, Settings())
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.5", "example.org", "", "localhost.example.org"])
+def test_any_other_address_needs_a_key(host):
+    with pytest.raises(BadSettings, match="RAGASSAY_BOOTSTRAP_KEY"):
+        check_bind(host, Settings())
+    check_bind(host, Settings(bootstrap_key=KEY))
+
+
+@pytest.mark.parametrize(
+    "key", ["short", "fifteen-letters", "with a blank inside it", "schlüssel-der-lang-ist", "new\nline" * 4]
+)
+def test_a_key_that_is_no_good_is_refused_at_the_start(key):
+    with pytest.raises(BadSettings, match="RAGASSAY_BOOTSTRAP_KEY"):
+        create_app(None, Settings(bootstrap_key=key))
+
+
+def test_a_blank_key_is_none():
+    check_bind("127.0.0.1", Settings(bootstrap_key="  "))
+    with pytest.raises(BadSettings):
+        check_bind("0.0.0.0", Settings(bootstrap_key="  "))
+
+
+def test_a_key_is_never_printed():
+    settings = Settings(bootstrap_key=KEY, server_key=KEY)
+    assert KEY not in repr(settings)
+    assert KEY not in str(settings)
+
+
+def test_a_bug_is_a_500_that_names_the_entry_in_the_log_and_nothing_else(served, caplog, monkeypatch):
+    monkeypatch.setattr(served.jobs, "get", lambda job: {}["a secret of ours"])
+    with caplog.at_level(logging.ERROR, "ragassay.api"):
+        answer = served.http.get("/v1/jobs/" + "0" * 32)
+    document = problem(answer, 500)
+    assert "secret" not in answer.text
+    assert "KeyError" not in answer.text
+    (entry,) = caplog.records
+    assert document["instance"] in entry.getMessage()
+    assert document["instance"] in document["hint"]
+    assert entry.exc_info[0] is KeyError
+    assert served.http.get("/healthz").status_code == 200
+
+
+def test_no_answer_is_sniffed_or_kept(served):
+    job = served.submit(rows(1), metrics=["mrr"])["id"]
+    served.work()
+    for path in ("/healthz", "/openapi.json", "/v1/jobs", f"/v1/jobs/{job}", f"/v1/jobs/{job}/report", "/nothing"):
+        answer = served.http.get(path)
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["cache-control"] == ("private, no-cache" if path.endswith("report") else "no-store")
+
+
+def test_it_is_ready_when_redis_answers_and_a_worker_lives(served):
+    assert served.http.get("/healthz").json()["status"] == "ok"
+    assert "no worker is running" in problem(served.http.get("/readyz"), 503)["detail"]
+    served.jobs.store.heartbeat("worker", "host:1", for_s=60)
+    served.jobs.store.heartbeat("worker", "host:2", for_s=60)
+    assert served.http.get("/readyz").json() == {"status": "ready", "workers": 2, "warnings": []}
+    served.jobs.store.redis.config_set("maxmemory-policy", "allkeys-lru")
+    try:
+        (warning,) = served.http.get("/readyz").json()["warnings"]
+    finally:
+        served.jobs.store.redis.config_set("maxmemory-policy", "noeviction")
+    assert "allkeys-lru" in warning
+
+
+def test_the_api_loads_nothing_heavy():
+    code = (
+        "import sys, ragassay.api.app, ragassay.api.security;"
+        "from ragassay.settings import Settings;"
+        "ragassay.api.app.create_app(None, Settings()).openapi();"
+        "heavy = {'litellm', 'torch', 'sentence_transformers', 'transformers', 'scipy', 'pyarrow', 'pandas', 'rouge_score',"
+        " 'bert_score', 'celery', 'rich', 'typer'};"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_application_is_up_within_three_seconds():
+    """Of CPU, so that a busy machine is not mistaken for a slow program."""
+    code = "import ragassay.api.app as a; from ragassay.settings import Settings; a.create_app(None, Settings())"
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-c", code], check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 3
+
+
+def test_an_answer_that_breaks_off_half_way_is_left_to_the_server():
+    async def breaks(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise KeyError("half way")
+
+    async def send(message):
+        sent.append(message["type"])
+
+    sent = []
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": []}
+    with pytest.raises(KeyError):
+        asyncio.run(SecurityMiddleware(breaks, loopback_only=False)(scope, None, send))
+    assert sent == ["http.response.start"]

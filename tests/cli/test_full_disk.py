@@ -1,0 +1,212 @@
+"""A disk that fills up ends a run with one line, and everything that was paid before is there when it goes on."""
+
+import asyncio
+import json
+import os
+import resource
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import orjson
+import pytest
+
+from offline_runs import GOOD, new_run, sample, without_times, write_jsonl
+from provider import Provider
+from ragassay.errors import BadSettings, DiskFull
+from ragassay.files import LineLog, write_whole
+from ragassay.models import Budget, Usage
+from ragassay.protocols import Call, Reply
+from ragassay.store.folder import FolderStore
+from ragassay.store.ledger import CallCache, FolderLedger
+
+ROWS = 60
+
+
+def ragassay(folder, *arguments, largest_file=None, stdout=subprocess.PIPE):
+    """The command in a process of its own, in which no file may grow beyond ``largest_file`` bytes."""
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
+
+    # The file of measured coverage would be too large as well.
+    untraced = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
+    return subprocess.run(
+        [sys.executable, "-m", "ragassay.cli", *map(str, arguments)],
+        cwd=folder,
+        env={**untraced, "RAGASSAY_HOME": str(folder / "home")},
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=120,
+        preexec_fn=limit if largest_file else None,
+    )
+
+
+@pytest.fixture
+def data(tmp_path):
+    return write_jsonl(
+        tmp_path / "d.jsonl", [{**GOOD, "query_id": f"q{n}", "query": f"Which is it, {n}?"} for n in range(ROWS)]
+    )
+
+
+def judged_by(provider, data):
+    return (data, "--judge", "gpt-4o-mini", "--api-base", provider.url, "--metrics", "faithfulness,mrr")
+
+
+def settled(folder):
+    """How many calls the run's ledger has replies of."""
+    run = FolderStore(folder / "home").open("last")
+    return sum("reply" in orjson.loads(row) for row in (run.folder / "calls.jsonl").read_bytes().splitlines())
+
+
+def test_a_run_on_a_full_disk_is_resumed_without_repeating_a_settled_call(data, tmp_path):
+    with Provider(latency_s=0.02) as provider:
+        # calls.jsonl reaches this first; then so does SQLite's file
+        full = ragassay(tmp_path, "evaluate", *judged_by(provider, data), largest_file=50_000)
+        kept, paid = settled(tmp_path), len(provider.log)
+        assert (full.returncode, full.stdout) == (74, ""), full.stderr
+        *notices, error = full.stderr.splitlines()
+        assert error.startswith("error: ")
+        assert "calls.jsonl: no room is left on the disk" in error
+        assert all(line.startswith("warning: calls are neither taken from the cache") for line in notices)
+        assert 10 < kept <= paid <= kept + 8  # those in flight at that moment are the only ones that were lost
+
+        command = error.partition("make room, then: ragassay ")[2]
+        resumed = ragassay(tmp_path, *shlex.split(command), "--json")
+        assert (resumed.returncode, resumed.stderr) == (0, "")
+        assert len(provider.log) - paid == ROWS - kept
+        report = json.loads(resumed.stdout)
+        assert report["interrupted"]["uncertain_calls"] == paid - kept
+
+        calm = json.loads(ragassay(tmp_path, "evaluate", *judged_by(provider, data), "--no-cache", "--json").stdout)
+    for one in (report, calm):
+        for key in ("configuration", "configuration_digest"):
+            one["provenance"].pop(key)  # of --no-cache
+    assert without_times({**report, "interrupted": calm["interrupted"]}) == without_times(calm)
+
+
+def test_a_disk_that_is_full_at_once_leaves_nothing_half_made(data, tmp_path):
+    full = ragassay(tmp_path, "evaluate", data, "--metrics", "mrr", largest_file=2_000)
+    assert full.returncode == 74
+    assert full.stderr.count("\n") == 1
+    assert "samples.jsonl: no room is left on the disk" in full.stderr
+    assert list((tmp_path / "home" / "runs").iterdir()) == []
+
+
+def test_results_and_files_that_find_no_room_are_written_by_a_resume(data, tmp_path):
+    full = ragassay(tmp_path, "evaluate", data, "--metrics", "mrr,hit@1,exact_match", largest_file=20_000)
+    assert full.returncode == 74
+    assert "results/default/00000.jsonl: no room is left" in full.stderr
+    assert "make room, then: ragassay evaluate --resume " in full.stderr
+    assert ragassay(tmp_path, "evaluate", "--resume", "last", "--json").returncode == 0
+
+    full = ragassay(tmp_path, "evaluate", "--resume", "last", "-o", "r.json", largest_file=100_000)
+    assert full.returncode == 74
+    assert "r.json: no room is left on the disk" in full.stderr
+    assert "the report is kept; make room, then: ragassay evaluate --resume " in full.stderr
+    assert FolderStore(tmp_path / "home").open("last").report().run.status == "finished"  # the earlier one
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["d.jsonl", "home"]
+
+
+def test_a_full_disk_behind_stdout_is_one_line(data, tmp_path):
+    with Path("/dev/full").open("w") as full:
+        done = ragassay(tmp_path, "evaluate", data, "--metrics", "mrr", "--json", stdout=full)
+    assert done.returncode == 74
+    assert done.stderr == "error: stdout: no room is left on the disk (No space left on device); make room\n"
+
+
+def no_room(*_):
+    raise OSError(28, "No space left on device")
+
+
+def test_a_line_is_whole_or_not_there(tmp_path, monkeypatch):
+    log = LineLog(tmp_path / "log")
+    log.append({"n": 1})
+    real, written = os.write, []
+
+    def half(file, content):
+        if written:
+            no_room()
+        written.append(real(file, content[:3]))
+        return written[0]
+
+    monkeypatch.setattr(os, "write", half)
+    with pytest.raises(DiskFull, match="log: no room is left on the disk"):
+        log.append({"n": 2})
+    monkeypatch.undo()
+    log.append({"n": 3})
+    assert list(log.rows()) == [{"n": 1}, {"n": 3}]
+    log.close()
+
+
+def test_a_file_that_may_not_be_written_is_one_clear_error(tmp_path, monkeypatch):
+    def refused(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("ragassay.files.os.fsync", refused)
+    with pytest.raises(BadSettings, match=r"r\.json: can't be written \(Permission denied\)"):
+        write_whole(tmp_path / "r.json", b"x")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_cache_that_fails_is_left_alone_with_one_warning(tmp_path):
+    (tmp_path / "calls.sqlite").write_text("this is no database" * 1000)
+    warnings = []
+    cache = CallCache(tmp_path / "calls.sqlite", warnings.append)
+    assert cache.get("content", not_from="run") is None
+    cache.close()
+    assert len(warnings) == 1
+    assert "neither taken from the cache nor kept in it" in warnings[0]
+
+
+def test_a_cache_without_room_stops_at_the_first_reply(tmp_path):
+
+    warnings = []
+    cache = CallCache(tmp_path / "calls.sqlite", warnings.append)
+    cache.put("a", Reply(text="x"), run="r")
+    cache._run("PRAGMA max_page_count=1")
+    for n in range(50):
+        cache.put(f"b{n}", Reply(text="x" * 1000), run="r")
+    cache.close()
+    [warning] = warnings
+    assert warning.endswith("calls.sqlite: database or disk is full")
+
+
+def test_no_more_calls_are_made_once_one_could_not_be_written_down(tmp_path):
+
+    most = Usage(calls=1, input_tokens=50)
+
+    def call(n):
+        return Call(id=f"c{n}", content=f"c{n}", purpose="judge")
+
+    async def work():
+        ledger = FolderLedger(tmp_path / "calls.jsonl", run="r", budget=Budget(tokens=110))
+        for n in range(2):
+            await ledger.reserve(call(n), most)
+        waits = asyncio.create_task(ledger.reserve(call(2), most))  # for the budget
+        await asyncio.sleep(0.01)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("ragassay.files.os.write", no_room)
+            with pytest.raises(DiskFull):
+                await ledger.settle(call(0), Reply(text="paid", usage=Usage(calls=1, input_tokens=9)))
+        with pytest.raises(DiskFull):  # although there is room again
+            await asyncio.wait_for(waits, 5)
+        await ledger.settle(call(1), Reply(text="paid", usage=Usage(calls=1, input_tokens=9)))
+        ledger.close()
+        again = FolderLedger(tmp_path / "calls.jsonl", run="r")
+        assert (await again.reserve(call(1), most)).text == "paid"
+        assert again.interrupted.uncertain_calls == 1
+        assert again.spent.input_tokens == 50 + 9
+        again.close()
+
+    asyncio.run(work())
+
+
+def test_a_run_that_can_not_be_written_down_leaves_no_folder(tmp_path, monkeypatch):
+
+    monkeypatch.setattr("ragassay.files.os.fsync", no_room)
+    with pytest.raises(DiskFull):
+        new_run(tmp_path, [sample(1)])
+    assert list((tmp_path / "runs").iterdir()) == []

@@ -1,0 +1,31 @@
+"""Commands that change nothing: what is printed, and what is kept back."""
+
+import json
+
+import pytest
+
+from ragassay.settings import secrets
+
+
+def test_doctor_names_the_keys_that_are_set_and_prints_none_of_them(cli, monkeypatch):
+    monkeypatch.setenv("MY_PROVIDER_API_KEY", "sk-very-secret")
+    monkeypatch.setenv("EMPTY_API_KEY", "")
+    code, out, _ = cli("doctor", "--json")
+    keys = next(finding for finding in map(json.loads, out.splitlines()) if finding["what"] == "provider keys")
+    assert (code, keys["ok"]) == (0, True)
+    assert "MY_PROVIDER_API_KEY" in keys["detail"]
+    assert "EMPTY_API_KEY" not in keys["detail"]
+    assert "sk-very-secret" not in out
+
+
+def test_doctor_says_that_no_key_is_set(cli, monkeypatch):
+    monkeypatch.setattr("ragassay.settings.provider_keys", list)
+    assert "missing provider keys: none set" in cli("doctor")[1]
+
+
+@pytest.mark.parametrize("name", ["X_API_KEY", "X_TOKEN", "X_SECRET", "X_PASSWORD"])
+def test_values_of_variables_named_like_a_key_are_secrets(name, monkeypatch):
+    monkeypatch.setenv(name, "hush-hush")
+    monkeypatch.setenv("X_KEYBOARD", "qwertz-layout")
+    assert "hush-hush" in secrets()
+    assert "qwertz-layout" not in secrets()

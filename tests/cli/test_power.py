@@ -1,0 +1,82 @@
+"""``ragassay power`` as a user types it."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from offline_runs import write_jsonl
+from ragassay.stats import needed_n, power_of
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def run(cli, tmp_path):
+    """A run of two systems: b has the document first for 6 of 8 queries, a for none."""
+    queries = [{"query_id": f"q{n}", "query": f"Question {n}?", "relevant_doc_ids": ["d1"]} for n in range(8)]
+    write_jsonl(tmp_path / "data.jsonl", queries)
+    for name, first in (("a", 0), ("b", 6), ("c", 0)):
+        ranks = [["d1", "d2"] if n < first else ["d2", "d1"] for n in range(8)]
+        answers = [{"query_id": f"q{n}", "retrieved_doc_ids": rank} for n, rank in enumerate(ranks)]
+        write_jsonl(tmp_path / f"{name}.jsonl", answers)
+    systems = [part for name in "abc" for part in ("--system", f"{name}={name}.jsonl")]
+    code, out, err = cli("evaluate", "data.jsonl", *systems, "--metrics", "mrr", "--json")
+    assert code == 0, err
+    return json.loads(out)["run"]["id"]
+
+
+def test_a_spread_is_enough_to_plan_with(cli):
+    assert cli("power", "--difference", 0.05, "--sd", 0.2413) == (
+        0, "185 queries show a difference of 0.05 with a chance of 80%\n", "",
+    )  # fmt: skip
+    _, out, _ = cli("power", "--difference", 0.05, "--sd", 0.2413, "--power", 0.9, "--alpha", 0.01, "--tests", 5)
+    assert out.startswith(f"{needed_n(0.05, 0.2413, alpha=0.002, power=0.9)} queries")
+
+
+def test_the_spread_is_that_of_the_systems_of_a_run(cli, run):
+    code, out, err = cli("power", run, "--difference", 0.1)
+    # differences of 0.5 six times and 0 twice: mean 0.375, sd sqrt((6 * 0.125 ** 2 + 2 * 0.375 ** 2) / 7) = 0.2315
+    sd = (0.375 / 7) ** 0.5
+    assert (code, err) == (0, "")
+    head, _, _, first, _, other, _, _, second = out.splitlines()
+    assert head == "b against a: to show a difference of 0.1 with a chance of 80%"
+    chance = f"{power_of(0.1, 8, sd):.0%}"
+    assert first.split() == ["mrr", f"{sd:.3g}", "8", chance, str(needed_n(0.1, sd))]
+    assert other.startswith("c against a")
+    assert second.split(maxsplit=1) == ["mrr", "its differences have no spread"]
+
+
+BAD = {
+    "no run and no spread": (["--difference", 0.1], "give a run with two systems, or --sd"),
+    "both": (["last", "--difference", 0.1, "--sd", 1], "give a run with two systems, or --sd"),
+    "no difference": (["last", "--difference", 0], "effect is 0"),
+    "no spread": (["--sd", 0, "--difference", 0.1], "sd is 0"),
+    "tests": (["--sd", 1, "--difference", 0.1, "--tests", 0], "--tests must be at least 1, not 0"),
+    "power": (["--sd", 1, "--difference", 0.1, "--power", 0.01], "power 0.01 is not above alpha 0.05"),
+    "one system": (["last#a", "--difference", 0.1], "needs two systems"),
+}
+
+
+def test_bad_input_gives_one_clear_line(cli, run):
+    for case, (arguments, message) in BAD.items():
+        code, out, err = cli("power", *arguments)
+        assert (code, out, err.count("\n")) == (2, "", 1), case
+        assert message in err, case
+
+
+def test_the_page_shows_what_the_command_prints(cli, tmp_path):
+    page = (ROOT / "docs" / "statistics.md").read_text()
+    shutil.copytree(ROOT / "datasets" / "quickstart", tmp_path / "quickstart")
+    systems = [f"{name}=quickstart/responses/{name}.jsonl" for name in ("baseline", "candidate")]
+    evaluated = cli(
+        "evaluate", "quickstart/queries.jsonl", "--system", systems[0], "--system", systems[1], "--metrics", "mrr,recall@10"
+    )  # fmt: skip
+    assert evaluated[0] == 0
+    (console,) = re.findall(r"```console\n(.*?)```", page, re.DOTALL)
+    for shown in console.removeprefix("$ ragassay ").split("\n$ ragassay "):
+        command, _, output = shown.partition("\n")
+        code, out, err = cli(*command.split())
+        assert (code, out.strip(), err) == (0, output.strip(), "")

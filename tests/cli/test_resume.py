@@ -1,0 +1,294 @@
+"""``--resume``: what a run's folder holds is checked as strictly as what comes in, and a key goes to no address of its own."""
+
+import contextlib
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+
+import orjson
+import pytest
+
+from offline_runs import GOOD, write_jsonl
+from provider import Provider, good, status
+from ragassay.runs import outage
+from ragassay.store.folder import FolderStore
+
+
+@pytest.fixture
+def data(tmp_path):
+    return write_jsonl(
+        tmp_path / "d.jsonl", [{**GOOD, "query_id": f"q{n}", "query": f"Which one, {n}?"} for n in range(3)]
+    )
+
+
+@pytest.fixture
+def begun(cli, data, tmp_path):
+    """The folder of a run that asks nobody, with its only chunk still to do."""
+    assert cli("evaluate", data, "--metrics", "mrr", "--name", "r")[0] == 0
+    run = FolderStore(tmp_path / "home").open("last")
+    (run.folder / "results" / "default" / "00000.jsonl").unlink()
+    return run.folder
+
+
+def change(folder, **changes):
+    """Change values of run.json by their places, such as ``spec__judge``."""
+    record = orjson.loads((folder / "run.json").read_bytes())
+    for place, value in changes.items():
+        *around, key = place.split("__")
+        inner = record
+        for name in around:
+            inner = inner[name]
+        inner[key] = value
+    (folder / "run.json").write_bytes(orjson.dumps(record))
+
+
+SOURCE = {"name": "x", "digest": "0", "rows": 3}
+BUILT = {"configuration": {"kind": "bm25", "k": -1}, "corpus": "c", "corpus_digest": "0", "passages": 1}
+BROKEN = {
+    "id": ({"id": "../elsewhere"}, "id: "),
+    "created_at": ({"created_at": "yesterday"}, "created_at: "),
+    "created_at without a zone": ({"created_at": "2026-01-01"}, "created_at: "),
+    "chunk size 0": ({"chunk_size": 0}, "chunk_size: should be at least 1, is the number 0"),
+    "chunk size": ({"chunk_size": 10**9}, "chunk_size: should be at most 10000"),
+    "chunk size as text": ({"chunk_size": "50"}, "chunk_size: should be a whole number, is '50'"),
+    "rows": ({"dataset__rows": -1}, "dataset: rows should be at least 0"),
+    "more rows": ({"dataset__rows": 10**12}, "dataset.rows: is 1000000000000, but samples.jsonl has 3 rows"),
+    "system": ({"systems": {"../../pwned": SOURCE}}, "system name '../../pwned' must be letters"),
+    "built-in system": (
+        {"systems": {"a": {**SOURCE, "built": BUILT}}},
+        "systems.a.built.configuration.k: should be at least 1",
+    ),
+    "no metric": ({"metrics": []}, "metrics: is empty"),
+    "unknown metric": ({"metrics": ["mmr"]}, "metrics[0]: unknown metric 'mmr'; did you mean mrr"),
+    "accuracy rule": ({"spec__accurate": "good"}, "spec.accurate: "),
+    "stop rule": ({"spec__stop_when": "now"}, "spec.stop_when: "),
+    "concurrency": ({"spec__concurrency": 0}, "spec.concurrency: should be at least 1"),
+    "unknown key": ({"more": 1}, "more"),
+    "judge": ({"spec__judge": None}, "spec.judge: should be text"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_record_that_can_not_be_is_one_line_that_names_the_field(case, cli, begun):
+    changes, says = BROKEN[case]
+    change(begun, **changes)
+    before = sorted(begun.parents[2].rglob("*"))
+    code, out, err = cli("evaluate", "--resume", "last")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "run.json: " in err
+    assert says in err
+    assert sorted(begun.parents[2].rglob("*")) == before
+
+
+@pytest.mark.parametrize("name", ["results", "results/default", "responses", "lock", "calls.jsonl", "samples.jsonl"])
+def test_a_run_whose_files_lead_elsewhere_is_refused(name, cli, begun, tmp_path):
+    outside = tmp_path / "outside"
+    (begun / name).rename(outside)
+    (begun / name).symlink_to(outside)
+    content = outside.read_bytes() if outside.is_file() else None
+    code, _, err = cli("evaluate", "--resume", "last")
+    assert (code, err.count("\n")) == (2, 1)
+    assert f"{begun / name}: is a symbolic link" in err
+    assert (outside.read_bytes() if outside.is_file() else None) == content
+
+
+DAMAGED = {
+    "samples.jsonl": ('{"query_id": "q1"}\n', "samples.jsonl:1: query: is missing"),
+    "responses/default.jsonl": (
+        '{"query_id": "q1", "response": {"cost_usd": -1}}\n',
+        "default.jsonl:1: response.cost_usd",
+    ),
+    "calls.jsonl": ('{"id": "1", "reply": 5}\n', "calls.jsonl:1: not a call of this version"),
+    "results/default/00000.jsonl": ('{"query_id": "q1"}\n', "00000.jsonl:1: "),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_file_of_a_run_is_one_line_that_names_it(name, cli, begun):
+    content, says = DAMAGED[name]
+    (begun / name).write_text(content)
+    code, _, err = cli("evaluate", "--resume", "last")
+    assert (code, err.count("\n")) == (2, 1)
+    assert says in err
+
+
+@pytest.fixture
+def waiting(cli, data, tmp_path, monkeypatch):
+    """A run with an address of its own that was given up; returns its folder and the provider."""
+    monkeypatch.setattr(outage, "FIRST_WAIT_S", 0.1)
+    monkeypatch.setenv("RAGASSAY_API_KEY", "the-key")
+    with Provider(then=status(500)) as provider:
+        asked = ("--judge", "gpt-4o-mini", "--api-base", provider.url, "--metrics", "faithfulness,mrr")
+        cli("evaluate", data, *asked, "--give-up-s", "0.3")
+        provider.then = good
+        provider.log.clear()
+        yield FolderStore(tmp_path / "home").open("last").folder, provider
+
+
+def test_a_changed_address_gets_neither_a_request_nor_the_key(waiting, cli):
+    folder, provider = waiting
+    change(folder, spec__api_base=provider.url.replace("127.0.0.1", "localhost"))
+    for options in ((), ("--api-base", provider.url)):
+        code, out, err = cli("evaluate", "--resume", "last", *options)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert "http://localhost:" in err
+    assert provider.log == []
+
+
+@pytest.mark.parametrize("how", ["option", "variable"])
+def test_an_address_that_is_repeated_is_asked_again(waiting, cli, monkeypatch, how):
+    _, provider = waiting
+    code, _, err = cli("evaluate", "--resume", "last")
+    assert (code, provider.log) == (2, [])
+    assert f"would send its requests, and a key, to {provider.url}; where you trust that address, repeat it" in err
+    if how == "variable":
+        monkeypatch.setenv("RAGASSAY_API_BASE", provider.url)
+    repeated = ("--api-base", f"{provider.url}/") if how == "option" else ()
+    code, out, err = cli("evaluate", "--resume", "last", *repeated, "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["systems"]["default"]["metrics"]["faithfulness"]["n"] == 3
+    assert {seen.auth for seen in provider.log} == {"Bearer the-key"}
+    code, _, _ = cli("evaluate", "--resume", "last")  # nothing is asked any more
+    assert code == 0
+
+
+def test_an_address_is_only_repeated_never_changed(begun, cli):
+    code, _, err = cli("evaluate", "--resume", "last", "--api-base", "http://127.0.0.1:9/v1")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "--api-base: the run has no address of its own, not http://127.0.0.1:9/v1" in err
+
+
+FOUND = {
+    "api_base": ("judge: gpt-4o-mini\napi_base: URL\n", "ragassay.yaml:3: api_base: "),
+    "of a system": (
+        "corpus: corpus.jsonl\nsystems: {a: {kind: bm25, answer: {model: openai/m, api_base: URL}}}\n",
+        "ragassay.yaml:3: api_base: ",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FOUND)
+@pytest.mark.parametrize("command", ["evaluate", "gate"])
+def test_a_configuration_that_was_only_found_may_not_say_where_a_key_goes(
+    case, command, cli, data, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("RAGASSAY_API_KEY", "the-key")
+    text, says = FOUND[case]
+    write_jsonl(tmp_path / "corpus.jsonl", [{"id": "d1", "text": "Paris."}])
+    with Provider() as provider:
+        text = f"data: d.jsonl\n{text.replace('URL', provider.url)}metrics: [token_f1]\ngates: [{{token_f1: '>= 0'}}]\n"
+        (tmp_path / "ragassay.yaml").write_text(text)
+        code, out, err = cli(command)
+        assert (code, out, err.count("\n"), provider.log) == (2, "", 1, [])
+        assert says in err
+        assert "name the file: evaluate --config ragassay.yaml, or gate ragassay.yaml" in err
+        named = ("--config", "ragassay.yaml") if command == "evaluate" else ("ragassay.yaml",)
+        assert cli(command, *named)[0] == 0
+        assert cli("gate", "--run", "last")[0] == 0  # asks nobody
+    if case == "api_base" and command == "evaluate":
+        assert cli("evaluate", "--api-base", "http://127.0.0.1:9/v1")[0] == 0  # the file's is not used
+
+
+def ragassay(folder, *arguments, stderr=subprocess.PIPE, **environment):
+    command = [sys.executable, "-m", "ragassay.cli", *map(str, arguments)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": stderr, "text": True}
+    environment = {**os.environ, "RAGASSAY_HOME": str(folder / "home"), **environment}
+    hears = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731 - a background shell's children ignore it
+    return subprocess.Popen(command, env=environment, preexec_fn=hears, **pipes)
+
+
+def test_a_provider_that_is_down_costs_the_judged_scores_and_a_resume_gets_them(data, tmp_path):
+    with Provider(then=status(500)) as provider:
+        address = ("--api-base", provider.url)
+        asked = ("evaluate", data, "--judge", "gpt-4o-mini", *address, "--metrics", "faithfulness,mrr")
+        run = ragassay(tmp_path, *asked, "--give-up-s", "3")
+        waits = run.stderr.readline()
+        out, err = run.communicate(timeout=60)
+        assert waits.startswith("waiting: ")
+        assert run.returncode == 3
+        assert "1.000" in out
+        assert "not scored n=0/3" in out
+        *_, hint, error = err.splitlines()
+        assert hint.startswith("the provider failed for too long for 3 rows; to work on them again: ragassay evaluate")
+        assert hint.endswith(f"--api-base {provider.url}")
+        assert error == (
+            "error: rows without a score because something failed: faithfulness 100%; allowed: 5% (--max-missing)"
+        )
+
+        again = ragassay(tmp_path, "evaluate", "--resume", "last", *address, "--give-up-s", "1", "--json")
+        out, err = again.communicate(timeout=60)
+        assert again.returncode == 3
+        assert "given up after 1 s" in out
+        assert json.loads(out)["systems"]["default"]["metrics"]["mrr"]["n"] == 3
+
+        stopped = ragassay(tmp_path, "evaluate", "--resume", "last", *address, "--json")
+        assert stopped.stderr.readline().startswith("waiting: ")
+        stopped.send_signal(signal.SIGINT)
+        out, err = stopped.communicate(timeout=30)
+        assert (stopped.returncode, out) == (130, "")
+        assert err.startswith("interrupted; go on with: ragassay evaluate --resume ")
+
+        provider.then = good
+        code = ragassay(tmp_path, "evaluate", "--resume", "last", *address, "--json")
+        out, err = code.communicate(timeout=60)
+    assert (code.returncode, err) == (0, "")
+    assert json.loads(out)["systems"]["default"]["metrics"]["faithfulness"]["n"] == 3
+
+
+def test_a_terminal_shows_the_bar_and_above_it_what_is_waited_for(data, tmp_path):
+    terminal, end = pty.openpty()
+    with Provider(then=status(500)) as provider:
+        command = ("evaluate", data, "--judge", "gpt-4o-mini", "--api-base", provider.url, "--give-up-s", "1")
+        run = ragassay(tmp_path, *command, "--metrics", "faithfulness", stderr=end, TERM="xterm")
+        os.close(end)
+        shown = b""
+        with contextlib.suppress(OSError):  # what the end of a terminal is on Linux
+            while part := os.read(terminal, 4096):
+                shown += part
+        os.close(terminal)
+        run.communicate(timeout=30)
+    text = shown.decode()
+    assert "\x1b[2Kevaluating" in text  # a bar, redrawn in its place
+    assert "\\u001b" not in text
+    assert "\x1b[2Kwaiting: gpt-4o-mini: the provider failed (500): no; since" in text.replace("\r", "")
+
+
+def test_a_gate_waits_for_its_provider_gives_up_and_says_how_to_go_on(data, tmp_path, cli, monkeypatch):
+    monkeypatch.setattr(outage, "FIRST_WAIT_S", 0.1)
+    with Provider(then=status(500)) as provider:
+        (tmp_path / "c.yaml").write_text(
+            f"data: d.jsonl\nmetrics: [faithfulness, mrr]\njudge: gpt-4o-mini\napi_base: {provider.url}\n"
+            "performance: {give_up_s: 0.5}\ngates: [{mrr: '>= 0.5'}]\n"
+        )
+        code, out, err = cli("gate", "c.yaml", "--json")
+    assert code == 3
+    assert json.loads(out)["passed"] is True
+    assert err.startswith("waiting: ")
+    assert "to work on them again: ragassay evaluate --resume " in err
+
+
+def test_only_the_owner_reads_what_was_asked_and_answered(waiting, cli, tmp_path):
+    _, provider = waiting
+    os.umask(before := os.umask(0o022))
+    assert cli("evaluate", "--resume", "last", "--api-base", provider.url, "-o", "r.json")[0] == 0
+    files = [path for path in (tmp_path / "home").rglob("*") if path.is_file()]
+    assert {path.name for path in files} >= {"run.json", "samples.jsonl", "calls.jsonl", "report.json", "calls.sqlite"}
+    assert [path for path in files if path.stat().st_mode & 0o077] == []
+    assert (tmp_path / "r.json").stat().st_mode & 0o777 == 0o666 & ~before
+
+
+@pytest.mark.parametrize(("options", "traced"), [((), False), (("-v",), True)])
+def test_an_unforeseen_error_is_one_line_and_exit_code_70(options, traced, cli, data, monkeypatch, caplog):
+    def broken(*_, **__):
+        raise TypeError("unsupported operand\nin two write_jsonl, seen in /a/secret/place.py")
+
+    monkeypatch.setattr("ragassay.reports.build", broken)
+    code, out, err = cli(*options, "evaluate", data, "--metrics", "mrr")
+    assert (code, out) == (70, "")
+    message = "internal error: TypeError: unsupported operand in two write_jsonl, seen in .../place.py"
+    assert f"error: {message}; please report it; ragassay -v shows the traceback\n" in err
+    assert ("Traceback" in err + caplog.text) == traced
+    assert traced or err.count("\n") == 1

@@ -1,0 +1,111 @@
+"""Text from data that would act on a terminal: shown, never sent."""
+
+import json
+import re
+
+import pytest
+
+from ragassay.cli import terminal
+
+HOSTILE = "a\x1b]52;c;aGk=\x07\x1b[2J\x1b[31mb\rc\x08\x7f\x9b0m\x9d\u202ed\u2066"
+ACTS = re.compile("[^\n\t -~\u00a0-\u2029\u202f-\u2065\u206a-\U0010ffff]")
+
+
+def printed(out, err):
+    """What a command printed, after a look at every character of it."""
+    assert ACTS.findall(out + err) == []
+    return out, err
+
+
+@pytest.fixture
+def data(tmp_path):
+    """A dataset and the responses of two systems, with hostile text wherever text may stand."""
+    queries = [
+        {
+            "query_id": f"q{n}{HOSTILE}",
+            "query": f"Which {n}? {HOSTILE if n < 2 else n}",
+            "category": HOSTILE,
+            "relevant_doc_ids": [f"d1{HOSTILE}"],
+            "metadata": {HOSTILE: HOSTILE},
+            HOSTILE: HOSTILE,
+        }
+        for n in range(12)
+    ]
+    answers = [
+        {"query_id": q["query_id"], "answer": HOSTILE, "retrieved_doc_ids": [f"d{n % 2}{HOSTILE}"], "error": None}
+        for n, q in enumerate(queries)
+    ]
+    (tmp_path / "data.json").write_text(json.dumps({"name": HOSTILE, "queries": queries}))
+    (tmp_path / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in answers))
+    (tmp_path / "gates.yaml").write_text(f"gates: [{{metric: mrr, min: 0.9, system: {json.dumps(HOSTILE)}}}]\n")
+    return ["data.json", "--system", "mine=answers.jsonl", "--system", "other=answers.jsonl", "--metrics", "mrr"]
+
+
+def rename_system(tmp_path):
+    """Such a name is refused when a run begins, but a report may come from anywhere."""
+    path = tmp_path / "report.json"
+    path.write_text(path.read_text().replace('"mine"', json.dumps(HOSTILE)))
+
+
+def test_no_command_sends_control_characters_of_the_data_to_the_terminal(cli, data, tmp_path):
+    code, *streams = cli("evaluate", *data, "-o", "report.json", "-o", "report.md")
+    out, _ = printed(*streams)
+    assert (code, "a\\u001b]52;c;aGk=\\u0007" in out) == (0, True)
+    rename_system(tmp_path)
+    commands = [
+        ("evaluate", *data, "--json"),
+        ("data", "check", "data.json"),
+        ("data", "check", "data.json", "--json"),
+        ("compare", "report.json"),
+        ("compare", "report.json", "--json"),
+        ("gate", "gates.yaml", "--run", "report.json", "-o", "g.md", "-o", "g.xml"),
+        ("gate", "gates.yaml", "--run", "report.json", "--json"),
+        ("trend", "mrr"),
+        ("trend", "mrr", "--json"),
+        ("evaluate", f"no{HOSTILE}.json"),
+        ("evaluate", "data.json", "--metrics", f"mrr{HOSTILE}"),
+        ("evaluate", "data.json", f"--{HOSTILE}"),
+        ("compare", f"report.json#{HOSTILE}x"),
+    ]
+    for command in commands:
+        code, *streams = cli(*command)
+        out, err = printed(*streams)
+        assert re.search(r"a\\(u00|x)1b", out + err), command
+
+
+def test_json_on_stdout_and_in_files_is_the_same_document(cli, data, tmp_path):
+    _, out, _ = cli("evaluate", *data, "--json", "-o", "report.json")
+    written = (tmp_path / "report.json").read_text()
+    for document in (out, written):
+        assert json.loads(document)["provenance"]["dataset"]["name"] == HOSTILE
+        assert ACTS.findall(document) == []
+
+
+def test_files_for_readers_show_control_characters(cli, data, tmp_path):
+    cli("evaluate", *data, "-o", "report.json", "-o", "report.md")
+    rename_system(tmp_path)
+    cli("compare", "report.json", "-o", "comparison.md")
+    cli("gate", "gates.yaml", "--run", "report.json", "-o", "gates.md", "-o", "gates.xml")
+    for name in ("report.md", "comparison.md", "gates.md", "gates.xml"):
+        assert ACTS.findall((tmp_path / name).read_text()) == [], name
+
+
+def test_trec_shows_them_too(cli, tmp_path):
+    name = "q\u202e"  # what is below it is refused
+    (tmp_path / "qrels").write_text(f"{name} 0 d1 1\n")
+    (tmp_path / "run").write_text(f"{name} Q0 d1 1 1.0 tag\n")
+    code, *streams = cli("trec", "qrels", "run", "RR", "-q")
+    out, _ = printed(*streams)
+    assert (code, out.splitlines()[0]) == (0, "q\\u202e\tRR\t1.0000")
+
+
+def test_half_a_surrogate_pair_is_shown_and_no_crash(cli):
+    code, _, err = cli("compare", "no\udcff.json")
+    assert (code, "no\\udcff.json" in err) == (2, True)
+
+
+def test_bold_type_of_our_own_still_reaches_the_terminal(capsys, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with terminal.printable_streams():
+        terminal.console().print("[bold]Missing[/bold]", "x\x1b[2J")
+    assert capsys.readouterr().out == "\x1b[1mMissing\x1b[0m x\\u001b[2J\n"

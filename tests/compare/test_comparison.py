@@ -1,0 +1,375 @@
+"""From reports to a comparison, with the arithmetic beside it."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragassay import reports, stats
+from ragassay.compare.comparison import compare
+from ragassay.compare.models import Comparison
+from ragassay.documents import Provenance, Source
+from ragassay.errors import BadInput, BadSettings, UnknownName
+from ragassay.exporters.comparison import tables, to_markdown
+from ragassay.models import JobSpec, Result, Score
+from ragassay.render import json_document
+
+A = [0.1, 0.4, 0.5, 0.2, 0.9, 0.3, 0.6, 0.7, 0.2, 0.5]
+B = [0.6, 0.8, 0.7, 0.7, 1.0, 0.9, 0.8, 0.9, 0.1, 0.9]
+
+
+def rows(system, scores, *, name="mrr", ids=None, also=(), **more):
+    """One row per score; None is a row without one. Further columns are lists or values for all rows."""
+    results = []
+    for n, value in enumerate(scores):
+        score = Score.absent("the response has no answer", "no_input") if value is None else Score(value=value)
+        fields = {key: column[n] if isinstance(column, list) else column for key, column in more.items()}
+        by_name = {name: score, **dict(also)}
+        query = fields.pop("query", f"question {ids[n] if ids else n}")
+        row = Result(query_id=ids[n] if ids else f"q{n}", system=system, query=query, scores=by_name, **fields)
+        results.append(row)
+    return results
+
+
+def report(*, run="run-1", metrics=("mrr",), digest="0" * 64, judge=None, expected=None, spec=None, **systems):
+    """A report on systems given as lists of rows."""
+    source = Source(name="data", digest=digest, rows=0)
+    provenance = Provenance(
+        ragassay="0", code_digest="c", python="3", packages={}, dataset=source,
+        systems={name: source.model_copy(update={"name": name}) for name in systems},
+        judge=judge or {"name": "local"}, embeddings=None, metrics=metrics, configuration=spec or JobSpec(),
+        configuration_digest="d",
+    )  # fmt: skip
+    longest = max(map(len, systems.values())) if expected is None else expected
+    return reports.build(run, "2026-01-01T00:00:00+00:00", provenance, systems, expected=longest)
+
+
+def compared(*given, **options):
+    return compare([(one, None) for one in given], **options)
+
+
+def test_p_values_and_effects_are_those_of_stats_on_the_same_vectors():
+    delta = compared(report(a=rows("a", A), b=rows("b", B))).pairs[0].metrics["mrr"]
+    oracle = stats.paired(A, B, bounds=(0.0, 1.0))
+    assert delta.paired == oracle
+    assert (delta.p, delta.interval) == (oracle.randomisation.p, oracle.interval)
+    # 4.4 / 10 and 7.4 / 10
+    assert (delta.mean_a, delta.mean_b, delta.delta) == pytest.approx((0.44, 0.74, 0.3))
+    assert (delta.n, delta.wins, delta.losses, delta.ties) == (10, 9, 1, 0)
+    # gains of 3.1 and a loss of 0.1. As far from 0 are three of the 2 ** 10 signs on either side: as it is, with the
+    # loss turned (3.2), and with the gain of 0.1 turned too (3.0)
+    assert delta.p_corrected == delta.p == 6 / 1024
+    assert (delta.outcome, delta.mark) == ("better", "**")
+
+
+def test_the_correction_counts_all_metrics_and_all_systems():
+    more = {"also": {"map@10": Score(value=0.5)}}
+    given = report(metrics=("mrr", "map@10"), a=rows("a", A, **more), b=rows("b", B, **more), c=rows("c", A, **more))
+    comparison = compared(given)
+    deltas = [pair.metrics[name] for pair in comparison.pairs for name in comparison.metrics]
+    assert comparison.family == 4
+    assert [d.p_corrected for d in deltas] == stats.holm([d.p for d in deltas])
+    bonferroni = compared(given, correction="bonferroni")
+    # b against a on mrr, the only p below 1: four times as large
+    assert bonferroni.pairs[0].metrics["mrr"].p_corrected == pytest.approx(4 * deltas[0].p)
+    assert compared(given, correction="none").pairs[0].metrics["mrr"].p_corrected == deltas[0].p
+
+
+def test_where_less_is_better_more_is_worse():
+    slow = report(metrics=("latency_ms",), a=rows("a", A, name="latency_ms"), b=rows("b", B, name="latency_ms"))
+    delta = compared(slow).pairs[0].metrics["latency_ms"]
+    assert (delta.better, delta.outcome, delta.wins, delta.losses) == ("lower", "worse", 1, 9)
+    worst = compared(slow, metrics=["latency_ms"], examples=2).pairs[0].regressions["latency_ms"]
+    # 0.9 - 0.3 = 0.6 and 0.6 - 0.1 = 0.5 more
+    assert [(r.query_id, r.delta) for r in worst] == [("q5", pytest.approx(0.6)), ("q0", pytest.approx(0.5))]
+
+
+def test_rows_without_a_score_are_counted_with_their_reasons():
+    given = report(a=rows("a", [None, *A[1:]]), b=rows("b", [None, None, *B[2:]]))
+    delta = compared(given).pairs[0].metrics["mrr"]
+    assert (delta.n, delta.n_a, delta.n_b) == (8, 9, 8)
+    assert (delta.missing_a, delta.missing_b) == ({"the response has no answer": 1}, {"the response has no answer": 2})
+
+
+@pytest.mark.parametrize(
+    ("n", "outcome", "says"),
+    [
+        (1, "can't tell", "1 pair shows no spread"),
+        (5, "can't tell", "5 pairs: p can't be below 0.0625"),  # 2 / 2 ** 5
+        (6, "better", None),  # 2 / 2 ** 6 = 0.03
+    ],
+)
+def test_too_few_pairs_can_not_tell(n, outcome, says):
+    delta = compared(report(a=rows("a", [0.0] * n), b=rows("b", [1.0] * n))).pairs[0].metrics["mrr"]
+    assert (delta.outcome, delta.reason) == (outcome, says)
+
+
+def test_no_pair_scored_on_both_sides_can_not_tell():
+    comparison = compared(report(a=rows("a", [0.5, None]), b=rows("b", [None, 0.5])))
+    delta = comparison.pairs[0].metrics["mrr"]
+    assert (delta.outcome, delta.n, delta.p, delta.reason) == ("can't tell", 0, None, "0 pairs: nothing to compare")
+    assert comparison.verdict[0].startswith("The data can't tell b and a apart")
+    assert "mrr (0 pairs: nothing to compare)" in comparison.verdict[1]
+
+
+def test_equal_systems_show_no_difference_and_no_worse():
+    comparison = compared(report(a=rows("a", A), b=rows("b", A)), metrics=["mrr"])
+    delta = comparison.pairs[0].metrics["mrr"]
+    assert (delta.outcome, delta.p, delta.mark, delta.ties, delta.detectable) == (
+        "no difference shown",
+        1.0,
+        "",
+        10,
+        None,
+    )
+    assert comparison.verdict[0].startswith("No difference between b and a is shown")
+
+
+def test_runs_are_matched_on_id_and_text_and_the_rest_is_counted():
+    a = rows("a", A, ids=[f"q{n}" for n in range(10)])
+    b = rows(
+        "b",
+        B,
+        ids=[f"q{n}" for n in range(2, 12)],
+        query=["other" if n == 9 else f"question q{n + 2}" for n in range(10)],
+    )
+    b[0] = b[0].model_copy(update={"query": "something else"})
+    b[1] = b[1].model_copy(update={"query": " question\nq3 ", "ground_truth_answer": ("new",)})
+    comparison = compared(report(a=a), report(run="run-2", digest="1" * 64, b=b))
+    matching = comparison.pairs[0].matching
+    # q2..q9 on both sides, q2 with another text; q0, q1 here only, q10, q11 there only
+    assert (matching.method, matching.same_dataset, matching.paired) == ("paired", False, 7)
+    assert (matching.only_a, matching.only_b, matching.different_text, matching.different_truth) == (2, 2, 1, 1)
+    assert comparison.pairs[0].metrics["mrr"].paired == stats.paired(A[3:], B[1:8], bounds=(0.0, 1.0))
+    assert any("not the same dataset" in warning for warning in comparison.warnings)
+
+
+def test_without_a_common_query_the_rows_are_two_groups():
+    a, b = (
+        report(a=rows("a", A, cost_usd=0.1)),
+        report(run="run-2", b=rows("b", B, ids=list("klmnopqrst"), cost_usd=0.3)),
+    )
+    comparison = compared(a, b)
+    delta = comparison.pairs[0].metrics["mrr"]
+    oracle = stats.welch(A, B, bounds=(0.0, 1.0))
+    assert (delta.unpaired, delta.p, delta.paired, delta.wins) == (oracle, oracle.welch.p, None, None)
+    assert (delta.n, delta.n_a, delta.n_b, delta.outcome) == (0, 10, 10, "better")
+    assert "they share no query" in comparison.verdict[0]
+    assert comparison.pairs[0].slices == {}
+    assert comparison.pairs[0].measured["cost_usd"].delta == pytest.approx(0.2)
+    assert comparison.pairs[0].incremental_cost.reason == "there are no rows"
+    few = compared(report(a=rows("a", [0.5])), report(run="run-2", b=rows("b", [0.7], ids=["x"])))
+    assert few.pairs[0].metrics["mrr"].reason == "each side needs two rows, there are 1 and 1"
+    assert "Welch" in next(tables(comparison)).note
+
+
+def test_what_was_not_measured_alike_is_a_warning_and_in_the_verdict():
+    first = report(a=rows("a", A))
+    for second, says in (
+        (report(run="r2", judge={"name": "llm:x"}, b=rows("b", B)), "not the same judge: local and llm:x"),
+        (
+            report(run="r2", judge={"name": "local", "version": 2}, b=rows("b", B)),
+            "local with other settings (version)",
+        ),
+        (report(run="r2", spec=JobSpec(accurate="mrr > 0"), b=rows("b", B)), "not the same accuracy rule"),
+        (report(run="r2", spec=JobSpec(max_grade=2), b=rows("b", B)), "not the same greatest grade: 3.0 and 2.0"),
+    ):
+        comparison = compared(first, second)
+        assert says in comparison.warnings[0]
+        assert says in comparison.verdict[-1]
+    assert compared(report(a=rows("a", A), b=rows("b", B))).warnings == ()
+    changed = first.provenance.model_copy(update={"embeddings": "e5", "code_digest": "x"})
+    comparison = compared(first, report(run="r2", b=rows("b", B)).model_copy(update={"provenance": changed}))
+    assert "not the same embeddings: none and e5" in comparison.warnings[0]
+    assert "not the same code" in comparison.warnings[1]
+
+
+def test_incomplete_runs_and_metrics_of_one_side_are_said():
+    second = report(run="r2", metrics=("mrr", "map@10"), expected=12, b=rows("b", B, also={"map@10": Score(value=0.5)}))
+    comparison = compared(report(a=rows("a", A)), second)
+    assert comparison.metrics == ("mrr",)
+    assert set(comparison.warnings) == {"b: run r2 is incomplete", "map@10 is not compared: a did not compute it"}
+
+
+def test_slices_are_exploratory_and_carry_their_n():
+    given = report(
+        a=rows("a", A, category=["x", "y"] * 5, metadata=[{"t": n < 5} for n in range(10)]),
+        b=rows("b", B, category=["x", "y"] * 5, metadata=[{"t": n < 5} for n in range(10)]),
+    )
+    slices = compared(given).pairs[0].slices
+    assert set(slices) == {"category", "metadata.t"}
+    part = slices["category"]["x"]["mrr"]
+    # (0.5 + 0.2 + 0.1 + 0.2 - 0.1) / 5
+    assert (part.n, part.delta, part.exploratory) == (5, pytest.approx(0.18), True)
+    assert {value: metrics["mrr"].n for value, metrics in slices["metadata.t"].items()} == {"True": 5, "False": 5}
+    assert "Exploratory" in to_markdown(compared(given)).decode()
+
+
+def accurate(system, values, cost, latency):
+    return rows(system, values, name="accurate", cost_usd=cost, latency_ms=latency)
+
+
+def test_cost_latency_and_the_price_of_one_more_accurate_answer():
+    a, b = [0.0] * 6 + [1.0] * 4, [1.0] * 10
+    given = report(metrics=("accurate",), a=accurate("a", a, 0.01, 100.0), b=accurate("b", b, 0.03, 250.0))
+    pair = compared(given).pairs[0]
+    # 10 * 0.02 more for 6 more accurate answers
+    assert pair.incremental_cost.value == pytest.approx(0.2 / 6)
+    assert pair.measured["cost_usd"].ratio == pytest.approx(3.0)
+    assert pair.measured["latency_ms"].percentiles == {"p50": 150.0, "p90": 150.0, "p95": 150.0, "p99": 150.0}
+    assert "b costs 3x per query and takes 2.5x as long; one more accurate answer costs 0.033 USD" in pair.verdict[1]
+    assert set(pair.measured) == {"cost_usd", "latency_ms"}
+
+
+def test_fewer_accurate_answers_have_no_price_and_cheaper_ones_save():
+    some, all_ = [0.0] * 5 + [1.0] * 5, [1.0] * 10
+    dear, cheap = accurate("a", some, 0.02, 1.0), accurate("b", all_, 0.01, 1.0)
+    comparison = compared(report(metrics=("accurate",), a=dear, b=cheap))
+    assert "it answers more accurately for less" in " ".join(comparison.verdict)
+    back = compared(report(metrics=("accurate",), a=dear, b=cheap), baseline="b")
+    assert back.pairs[0].incremental_cost.value is None
+    assert "more accurate" not in " ".join(back.verdict)
+
+
+def test_the_pareto_front_names_who_beats_whom_and_who_can_not_be_placed():
+    good, bad = [1.0] * 8 + [0.0] * 2, [1.0] * 4 + [0.0] * 6
+    given = report(
+        metrics=("accurate",), a=accurate("a", bad, 0.02, 100.0), b=accurate("b", good, 0.01, 90.0),
+        c=accurate("c", good, None, 90.0),
+    )  # fmt: skip
+    comparison = compared(given)
+    assert comparison.pareto.axes == ("accuracy", "cost_usd", "latency_p50_ms")
+    assert (comparison.pareto.systems.front, comparison.pareto.systems.dominated) == (("b",), {"a": "b"})
+    assert comparison.pareto.systems.unplaced == {"c": "cost_usd is unknown"}
+    assert comparison.verdict[-1] == (
+        "Pareto-optimal by accuracy, cost usd and latency p50 ms: b; a is dominated by b; "
+        "c can't be placed (cost_usd is unknown)."
+    )
+
+
+def test_many_systems_have_a_short_verdict():
+    comparison = compared(report(a=rows("a", A), **{name: rows(name, B) for name in "bcdef"}))
+    assert len(comparison.pairs) == 5
+    assert "2 more systems have a verdict of their own" in comparison.verdict[-1]
+    assert comparison.pareto.axes == ()
+
+
+def test_the_verdict_says_how_large_a_difference_the_rows_could_have_shown():
+    near = [x + (0.02 if n % 2 else -0.01) for n, x in enumerate(A)]
+    comparison = compared(report(a=rows("a", A), b=rows("b", near)), metrics=["mrr"])
+    delta = comparison.pairs[0].metrics["mrr"]
+    assert delta.outcome == "no difference shown"
+    # differences of -0.01 and 0.02 in turn: their sd is 0.015 * sqrt(10 / 9)
+    expected = stats.minimum_detectable_effect(10, 0.015 * (10 / 9) ** 0.5)
+    assert delta.detectable == pytest.approx(expected)
+    assert delta.not_worse.non_inferior
+    assert comparison.verdict[1] == "It is no worse on mrr (not by more than 0.05)."
+    mixed = compared(report(a=rows("a", A), b=rows("b", A[::-1])), metrics=["mrr"])
+    assert "No difference is shown on mrr (10 pairs show about " in mixed.verdict[1]
+
+
+def test_a_name_that_two_runs_share_gets_its_run_in_front():
+    first, second = report(a=rows("a", A)), report(run="run-2", a=rows("a", B))
+    comparison = compared(first, second)
+    assert (comparison.baseline, list(comparison.sides)) == ("run-1#a", ["run-1#a", "run-2#a"])
+    assert compared(first, second, baseline="run-2#a").pairs[0].b == "run-1#a"
+
+
+def test_one_system_of_a_report_can_be_chosen():
+    comparison = compare([(report(a=rows("a", A), b=rows("b", B)), "b"), (report(run="r2", c=rows("c", A)), None)])
+    assert (comparison.baseline, [pair.b for pair in comparison.pairs]) == ("b", ["c"])
+
+
+def test_what_can_not_be_compared_is_refused():
+    two = report(a=rows("a", A), b=rows("b", B))
+    with pytest.raises(BadInput, match="needs two systems, there is only 'a'"):
+        compared(report(a=rows("a", A)))
+    with pytest.raises(BadInput, match="there is none"):
+        compare(())
+    with pytest.raises(BadInput, match="run-1#a is chosen twice"):
+        compared(two, two)
+    with pytest.raises(UnknownName, match="unknown system 'z'"):
+        compare([(two, "z")])
+    with pytest.raises(UnknownName, match="unknown baseline 'z'"):
+        compared(two, baseline="z")
+    with pytest.raises(BadInput, match=r"a has no ndcg@10"):
+        compared(two, metrics=["nDCG@10"])
+    with pytest.raises(UnknownName, match="unknown metric"):
+        compared(two, metrics=["nonsense"])
+    with pytest.raises(BadSettings, match="no metric is asked for"):
+        compared(two, metrics=[])
+    with pytest.raises(BadSettings, match="alpha"):
+        compared(two, alpha=1.0)
+    with pytest.raises(BadSettings, match="unknown correction"):
+        compared(two, correction="luck")
+    other = report(run="r2", metrics=("map@10",), c=rows("c", A, name="map@10"))
+    with pytest.raises(BadInput, match="no metric in common"):
+        compared(two, other)
+
+
+def test_the_document_reads_back_and_does_not_depend_on_the_hour():
+    one = compared(report(a=rows("a", A), b=rows("b", B)))
+    assert Comparison.model_validate_json(json_document(one)) == one
+    assert json_document(one) == json_document(compared(report(a=rows("a", A), b=rows("b", B))))
+
+
+def test_markdown_says_what_did_not_match_and_shows_text_as_it_is():
+    a = rows("a_1", A, ids=[f"q{n}" for n in range(10)], query="a | b")
+    b = rows("b", B, ids=[f"q{n}" for n in range(1, 11)], query=["a | b"] * 8 + ["other"] * 2)
+    comparison = compared(report(a_1=a), report(run="r2", judge={"name": "llm:x"}, b=b))
+    text = to_markdown(comparison).decode()
+    assert "## Warnings\n\n- a\\_1 and b: not the same judge: local and llm:x" in text
+    # q1..q8 on both sides; q9 asks "other" there; q0 here, q10 there
+    assert "8 of 10 queries matched, 1 only in a\\_1, 1 only in b, 1 with another text" in text
+    assert "| a \\| b |" in text
+    assert "- b: run `r2`, judge llm:x, dataset `000000000000`, responses `000000000000`" in text
+
+
+def test_a_price_without_an_upper_end_is_unbounded():
+    a, b = [0.0] * 5 + [1.0] * 5, [1.0, 1.0, *[0.0] * 3, *[1.0] * 4, 0.0]
+    given = report(metrics=("accurate",), a=accurate("a", a, 0.01, 1.0), b=accurate("b", b, 0.03, 1.0))
+    comparison = compared(given)
+    # 10 * 0.02 more for 6 - 5 = 1 more
+    assert comparison.pairs[0].incremental_cost.value == pytest.approx(0.2)
+    assert "..unbounded)" in comparison.verdict[-1]
+    text = to_markdown(comparison).decode()
+    assert "One more accurate answer costs 0.200 USD" in text
+    assert "..unbounded, n=10" in text
+
+
+SCORES = st.lists(
+    st.tuples(
+        *[st.none() | st.sampled_from([0.0, 0.25, 0.5, 1.0])] * 2, *[st.none() | st.sampled_from([0.01, 0.02])] * 2
+    ),
+    min_size=1,
+    max_size=14,
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(SCORES, st.sampled_from(["mrr", "latency_ms", "accurate"]))
+def test_swapping_the_systems_flips_every_sign(table, name):
+    a = rows("a", [t[0] for t in table], name=name, cost_usd=[t[2] for t in table], category="x")
+    b = rows("b", [t[1] for t in table], name=name, cost_usd=[t[3] for t in table], category="x")
+    given = report(metrics=(name,), a=a, b=b)
+    there, back = compared(given).pairs[0], compared(given, baseline="b").pairs[0]
+    one, other = there.metrics[name], back.metrics[name]
+    turned = {"better": "worse", "worse": "better"}
+    assert other.outcome == turned.get(one.outcome, one.outcome)
+    assert (other.p, other.p_corrected, other.mark, other.detectable) == (
+        one.p,
+        one.p_corrected,
+        one.mark,
+        one.detectable,
+    )
+    assert (other.wins, other.losses, other.ties) == (one.losses, one.wins, one.ties)
+    assert (other.mean_a, other.mean_b) == (one.mean_b, one.mean_a)
+    pairs = [(one.delta, other.delta), (one.interval.low, other.interval.high), (one.interval.high, other.interval.low)]
+    pairs += [(there.measured[m].delta, back.measured[m].delta) for m in there.measured]
+    if there.slices:
+        pairs += [(side.slices["category"]["x"][name].delta for side in (there, back))]
+    for left, right in pairs:
+        assert left is right is None or left == pytest.approx(-right, abs=1e-12)
+    lost = [
+        (r.query_id, r.a, r.b) for r in compared(given, metrics=[name], examples=99).pairs[0].regressions.get(name, ())
+    ]
+    assert len(lost) == one.losses

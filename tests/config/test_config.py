@@ -1,0 +1,391 @@
+"""The configuration: what it may say, who beats whom, and how it is refused."""
+
+import contextlib
+import json
+import re
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragassay import config
+from ragassay.config import Configuration, Layer
+from ragassay.config.document import SECTIONS, options
+from ragassay.errors import AssayError, BadSettings, NotFound
+from ragassay.gates import Gate
+from ragassay.models import JobSpec
+from ragassay.strategies.options import SystemConfig
+
+DOCS = Path(__file__).parents[2] / "docs"
+WHOLE = """
+name: nightly
+data: queries.jsonl
+corpus: passages.jsonl
+systems: {hybrid: responses/hybrid.jsonl, dense: /elsewhere/dense.jsonl, bm25: {kind: bm25, k1: 2}}
+format: jsonl
+map: {answer: reply}
+duplicates: keep_first
+limit: 100
+output: [report.json, report.md]
+metrics: [nDCG@10, faithfulness]
+judge: gpt-4o-mini
+api_base: http://127.0.0.1:9
+passes: 2
+graded: false
+budget: {usd: 1.5, tokens: 2000}
+stop_when: faithfulness width <= 0.1
+seed: 7
+accurate: correctness > 0.7
+relevant_from: 2
+max_grade: 4
+half_life_days: 30
+max_missing: 0.1
+prices: {mine: {input_per_1m: 0.1, output_per_1m: 1}}
+statistics: {confidence: 0.9, alpha: 1e-2, test: t, correction: none}
+performance: {concurrency: 2, timeout_s: 5, cache: false}
+baseline: last
+gates:
+  - mrr: ">= 0.70"
+  - metric: faithfulness
+    min: 0.8
+    coverage: 0.9
+    on: interval
+"""
+
+
+def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
+    configuration = load(WHOLE)
+    assert configuration.data == tmp_path / "queries.jsonl"
+    assert configuration.corpus == tmp_path / "passages.jsonl"
+    assert configuration.systems == {
+        "hybrid": tmp_path / "responses/hybrid.jsonl",
+        "dense": Path("/elsewhere/dense.jsonl"),
+        "bm25": SystemConfig(kind="bm25", k1=2.0),
+    }
+    assert configuration.output == (tmp_path / "report.json", tmp_path / "report.md")
+    assert configuration.to_job_spec() == JobSpec(
+        name="nightly",
+        graded=False,
+        budget={"usd": 1.5, "tokens": 2000},
+        stop_when="faithfulness width <= 0.1",
+        baseline="last",
+        metrics=("nDCG@10", "faithfulness"),
+        judge="gpt-4o-mini",
+        api_base="http://127.0.0.1:9",
+        passes=2,
+        concurrency=2,
+        timeout_s=5.0,
+        seed=7,
+        confidence=0.9,
+        accurate="correctness > 0.7",
+        relevant_from=2.0,
+        max_grade=4.0,
+        half_life_days=30.0,
+        max_missing=0.1,
+        prices={"mine": {"input_per_1m": 0.1, "output_per_1m": 1.0}},
+        cache=False,
+    )
+    assert (configuration.statistics.alpha, configuration.statistics.test, configuration.statistics.correction) == (
+        0.01,
+        "t",
+        "none",
+    )
+    assert configuration.gates == (
+        Gate(metric="mrr", min=0.7),
+        Gate(metric="faithfulness", min=0.8, coverage=0.9, on="interval"),
+    )
+    defaults = Configuration()
+    assert [
+        name for name in Configuration.model_fields if getattr(configuration, name) == getattr(defaults, name)
+    ] == []
+
+
+def test_a_systems_model_is_a_folder_beside_the_file_or_a_name(load, tmp_path):
+    (tmp_path / "ours").mkdir()
+    systems = load("systems: {a: {kind: dense, model: ours}, b: {kind: dense, model: theirs/model}}").systems
+    assert [system.model for system in systems.values()] == [str(tmp_path / "ours"), "theirs/model"]
+
+
+def test_a_baseline_is_a_file_beside_the_configuration_even_with_a_hash_in_its_name(load, tmp_path):
+    (tmp_path / "run#1.json").touch()
+    for baseline, path in (
+        ("run#1.json", tmp_path / "run#1.json"),
+        ("run#1.json#bm25", tmp_path / "run#1.json#bm25"),
+        ("last#bm25", "last#bm25"),
+    ):
+        assert load(f"baseline: {baseline}").baseline == str(path)
+    with pytest.raises(BadSettings, match="RUN#SYSTEM"):
+        load("baseline: 'last#'")
+
+
+def test_the_defaults_are_those_of_a_job():
+    assert Configuration().to_job_spec() == JobSpec()
+
+
+def test_every_field_of_a_job_can_be_set():
+    flat = {*Configuration.model_fields, *(name for model in SECTIONS.values() for name in model.model_fields)}
+    assert set(JobSpec.model_fields) <= flat
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "judge:\nstatistics:\n", "---\n", "{}", "\ufeffjudge: local"])
+def test_what_is_left_out_or_empty_is_the_default(load, text):
+    assert load(text) == Configuration()
+
+
+def test_the_file_that_init_writes_loads_as_the_defaults(load):
+    text = config.template()
+    assert load(text) == Configuration()
+    assert yaml.safe_load(text).keys() == Configuration.model_fields.keys()
+
+
+def test_the_examples_in_that_file_are_valid_and_take_effect(load):
+    examples = [line[4:] for line in config.template().splitlines() if re.match(r"#   \S|#     ", line)]
+    keys = [line.partition(":")[0] for line in examples if line[0].isalpha()]
+    configuration = load("\n".join(examples))
+    assert keys == ["data", "corpus", "systems", "map", "output", "metrics", "stop_when", "baseline", "prices", "gates"]
+    assert [key for key in keys if getattr(configuration, key) == getattr(Configuration(), key)] == []
+
+
+def test_pyproject_says_the_same_in_its_own_table(load, tmp_path):
+    text = '[project]\nname = "x"\n[tool.ragassay]\njudge = "m"\n[tool.ragassay.statistics]\nalpha = 0.01\n'
+    configuration = load(text + '[[tool.ragassay.gates]]\nmetric = "mrr"\nmin = 0.5\n', "pyproject.toml")
+    assert (configuration.judge, configuration.statistics.alpha, configuration.gates) == (
+        "m",
+        0.01,
+        (Gate(metric="mrr", min=0.5),),
+    )
+    assert config.find(tmp_path) == tmp_path / "pyproject.toml"
+    (tmp_path / "ragassay.yaml").write_text("")
+    assert config.find(tmp_path) == tmp_path / "ragassay.yaml"
+
+
+def test_a_project_without_a_configuration_has_none(tmp_path):
+    assert config.find(tmp_path) is None
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "x"\n')
+    assert config.find(tmp_path) is None
+
+
+BROKEN = {
+    "unknown key": ("judge: local\nmetrcis: [mrr]", 2, "unknown key metrcis; did you mean metrics?"),
+    "unknown key in a section": ("statistics:\n  alpah: 0.1", 2, "did you mean alpha?"),
+    "unknown key in a gate": (
+        "gates:\n  - metric: mrr\n    mim: 0.5",
+        3,
+        "unknown key gates[0].mim; did you mean min?",
+    ),
+    "unknown key in a price": ("prices:\n  m:\n    input: 1\n    output_per_1m: 1", None, "input"),
+    "unknown key of a system": (
+        "systems:\n  a:\n    kind: hybrid\n    rrfk: 9",
+        4,
+        "systems.a.rrfk; did you mean rrf_k?",
+    ),
+    "unknown key of a route": (
+        "systems: {a: {kind: bm25, routes: [{name: x, whn: x, use: nothing}]}}",
+        1,
+        "whn (and 1 more); did you mean when?",
+    ),
+    "unknown key of an answer": ("systems: {a: {kind: bm25, answer: {modell: x}}}", 1, "did you mean model?"),
+    "unknown key of a route's retriever": (
+        "systems: {a: {kind: bm25, routes: [{name: x, when: x, use: {kind: bm25, steem: true}}]}}",
+        1,
+        "did you mean stem?",
+    ),
+    "system without a kind": ("systems: {a: {}}", 1, "systems.a.kind: is missing"),
+    "system that is a number": ("systems: {a: 3}", 1, "systems.a: should be text"),
+    "option that does nothing": ("systems: {a: {kind: dense, k1: 1}}", 1, "systems.a: k1: not read by kind dense"),
+    "answer that is no word we know": ("systems: {a: {kind: bm25, answer: abstractive}}", 1, "'extractive'"),
+    "key in the wrong place": ("alpha: 0.05", 1, "it belongs in statistics"),
+    "far from any key": ("zzz: 1", 1, "known: accurate"),
+    "batch size": ("batch_size: 10", 1, "chunks of 50"),
+    "budget": ("budget_usd: 1", 1, "budget: {usd: 5}"),
+    "schedule": ("schedule: daily", 1, "cron"),
+    "key twice": ("seed: 1\njudge: local\nseed: 2", 3, "seed is given twice"),
+    "key twice in a gate": ("gates:\n  - metric: mrr\n    min: 1\n    min: 2", 4, "min is given twice"),
+    "nan": ("max_grade: .nan", 1, ".nan is not a finite number"),
+    "infinity": ("max_grade: -.inf", 1, "-.inf is not a finite number"),
+    "too large a number": ("max_grade: 1e999", 1, "not a finite number"),
+    "very long number": (f"seed: {'9' * 5000}", 1, "not a finite number"),
+    "not yaml": ("judge: [local", 1, "is not YAML"),
+    "tab": ("statistics:\n\talpha: 1", 2, "is not YAML"),
+    "two documents": ("judge: local\n---\njudge: local", 2, "is not YAML"),
+    "list": ("- judge", 1, "keys with values"),
+    "text": ("judge", 1, "keys with values"),
+    "key that is a list": ("[a, b]: 1", 1, "a key should be a word"),
+    "alias": ("judge: &a local\nname: *a", 2, "aliases"),
+    "tag": ("judge: !!binary aGk=", 1, "is not read"),
+    "object": ("judge: !!python/object/apply:os.system ['true']", 1, "judge: should be text"),
+    "nested deeply": ("[" * 20000, None, "nested too deeply"),
+    "not utf-8": (b"judge: \xff", None, "UTF-8"),
+    "control character": ("judge: a\x00b", None, "is not YAML"),
+    "huge": ("#" * 1_000_001, None, "larger than"),
+    "half a character": ('judge: "\\ud800"', 1, "half a character"),
+    "number as text": ('seed: "7"', 1, "seed: should be a whole number, is '7'"),
+    "true as number": ("seed: true", 1, "seed: should be a whole number, is true"),
+    "word as number": ("limit: ten", 1, "limit: should be a whole number, is 'ten'"),
+    "word as bool": ("performance: {cache: off}", 1, "performance.cache: should be true or false, is 'off'"),
+    "number as name": ("judge: 5", 1, "judge: should be text, is the number 5"),
+    "number as path": ("data: 5", 1, "data: should be text, is the number 5"),
+    "text as list": ("metrics: mrr", 1, "metrics: should be a list, is 'mrr'"),
+    "list as section": ("statistics: [alpha]", 1, "statistics: should be an object, is a list of 1"),
+    "list as systems": ("systems: [a]", 1, "systems: should be an object, is a list of 1"),
+    "limit zero": ("limit: 0", 1, "limit: should be at least 1, is the number 0"),
+    "confidence": (
+        "statistics:\n  confidence: 95",
+        2,
+        "statistics.confidence: should be at most 0.9999, is the number 95",
+    ),
+    "passes": ("passes: 3", 1, "passes: should be 1 or 2, is the number 3"),
+    "test": ("statistics: {test: welch}", 1, "'randomisation', 't' or 'wilcoxon'"),
+    "unknown metric": ("metrics:\n  - mrr\n  - ngcd@10", 3, "did you mean ndcg"),
+    "metric without cutoff": ("metrics: [precision]", 1, "precision@10"),
+    "accuracy rule": ("accurate: good", 1, "can't read 'good'"),
+    "stop rule": ("seed: 1\nstop_when: soon", 2, "no stop rule 'soon'"),
+    "gate without metric": ("gates:\n  - min: 0.5\n    max: 1", 2, "gates[0].metric: is missing"),
+    "gate without threshold": ("gates:\n  - metric: mrr", 2, "has no threshold"),
+    "gate with unknown metric": ("gates:\n  - metric: mmr\n    min: 1", 2, "did you mean"),
+    "short gate": ("gates:\n\n  - mrr: 0.7", 3, "can't read 0.7"),
+    "gates as keys": ('gates:\n  mrr: ">= 0.7"', 1, "gates: should be a list"),
+    "two problems": ("seed: -1\nlimit: 0", None, "(and 1 more)"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN, ids=lambda name: name.replace(" ", "-"))
+def test_a_broken_configuration_gives_one_clear_line(case, load, tmp_path):
+    text, line, says = BROKEN[case]
+    with pytest.raises(BadSettings if case != "unknown metric" else AssayError) as refused:
+        load(text)
+    said = str(refused.value)
+    assert said.startswith(f"{tmp_path / 'ragassay.yaml'}{f':{line}: ' if line else ''}")
+    assert says in said
+    assert "\n" not in said
+    assert refused.value.exit_code == 2
+
+
+BROKEN_TOML = {
+    "no table": ("[tool.other]\na = 1", "has no table [tool.ragassay]"),
+    "no tools": ("tool = 1", "has no table [tool.ragassay]"),
+    "not toml": ("[tool.ragassay", "is not TOML"),
+    "key twice": ("[tool.ragassay]\nseed = 1\nseed = 2", "is not TOML"),
+    "nan": ("[tool.ragassay.statistics]\nalpha = nan", "statistics.alpha: nan is not a finite number"),
+    "infinity in a list": ("[tool.ragassay]\nmetrics = [inf]", "metrics[0]: inf"),
+    "date": ("[tool.ragassay]\nlimit = 2026-01-31", "limit: should be a whole number, is '2026-01-31'"),
+    "unknown key": ("[tool.ragassay]\njugde = 'x'", "[tool.ragassay]: unknown key jugde; did you mean judge?"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN_TOML, ids=lambda name: name.replace(" ", "-"))
+def test_a_broken_pyproject_gives_one_clear_line(case, load):
+    text, says = BROKEN_TOML[case]
+    with pytest.raises(BadSettings) as refused:
+        load(text, "pyproject.toml")
+    assert says in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_missing_file_is_said_to_be_missing(tmp_path):
+    with pytest.raises(NotFound, match="ragassay init"):
+        config.read(tmp_path / "nope.yaml")
+
+
+@given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
+def test_any_bytes_give_a_configuration_or_an_error_of_ours(tmp_path_factory, content):
+    path = tmp_path_factory.mktemp("any") / "ragassay.yaml"
+    path.write_bytes(content)
+    with contextlib.suppress(BadSettings):  # any other error is a bug
+        assert isinstance(config.resolve([config.read(path)]), Configuration)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(JSON)
+def test_json_reads_the_same_as_json(tmp_path_factory, value):
+    from ragassay.config.reading import _yaml
+
+    read = _yaml(json.dumps({"key": value}), Path("c.yaml")).values["key"]
+    assert read == value
+    assert json.dumps(read) == json.dumps(value)
+
+
+def cli(**values):
+    return Layer(values, "command line", {(key,): f"--{key}" for key in values})
+
+
+def test_command_line_beats_variable_beats_dotenv_beats_file(load, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+
+    def seeds(*layers):
+        return load("seed: 1\nstatistics: {confidence: 0.8, alpha: 0.2}", "ragassay.yaml", *layers).seed
+
+    assert seeds() == 1
+    (tmp_path / ".env").write_text("RAGASSAY_SEED=2\n")
+    assert seeds(config.environment()) == 2
+    monkeypatch.setenv("RAGASSAY_SEED", "3")
+    assert seeds(config.environment()) == 3
+    assert seeds(config.environment(), cli(seed=4)) == 4
+
+
+def test_a_section_is_merged_key_by_key(load, monkeypatch):
+    monkeypatch.setenv("RAGASSAY_ALPHA", "0.01")
+    configuration = load("statistics: {confidence: 0.8, alpha: 0.2}", "ragassay.yaml", config.environment())
+    assert (configuration.statistics.confidence, configuration.statistics.alpha) == (0.8, 0.01)
+
+
+VARIABLES = {
+    "judge": "my/model",
+    "api_base": "http://127.0.0.1:1",
+    "metrics": "mrr, nDCG@10",
+    "passes": "2",
+    "seed": "5",
+    "accurate": "correctness > 0.9",
+    "max_missing": "0.5",
+    "limit": "9",
+    "confidence": "0.9",
+    "alpha": "1e-3",
+    "concurrency": "3",
+    "timeout_s": "1.5",
+    "attempts": "2",
+    "give_up_s": "30",
+    "cache": "False",
+    "baseline": "last",
+}
+
+
+@pytest.mark.parametrize("key", [key for key, (_, option) in options().items() if option.variable])
+def test_every_variable_reaches_its_key(key, load, monkeypatch):
+    monkeypatch.setenv(f"RAGASSAY_{key.upper()}", VARIABLES[key])
+    configuration = load("", "ragassay.yaml", config.environment())
+    changed = configuration.model_dump(exclude_defaults=True)
+    section = next((name for name, model in SECTIONS.items() if key in model.model_fields), None)
+    assert list(changed) == [section or key]
+    assert list(changed[section] if section else changed) == [key]
+
+
+@pytest.mark.parametrize("text", ["x", "0", "1.5", "nan", "1e999", "[1]", "true"])
+def test_a_variable_that_does_not_fit_is_named(text, load, monkeypatch):
+    monkeypatch.setenv("RAGASSAY_LIMIT", text)
+    with pytest.raises(BadSettings, match=r"^RAGASSAY_LIMIT: limit: should be") as refused:
+        load("", "ragassay.yaml", config.environment())
+    assert "\n" not in str(refused.value)
+
+
+def test_an_empty_variable_says_nothing(load, monkeypatch):
+    monkeypatch.setenv("RAGASSAY_JUDGE", "")
+    assert load("judge: m", "ragassay.yaml", config.environment()).judge == "m"
+
+
+def test_the_schema_takes_what_the_reader_takes_and_refuses_what_it_refuses():
+    schema = Configuration.model_json_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    plain = yaml.safe_load(WHOLE.replace("1e-2", "0.01").replace("on: interval", '"on": interval'))
+    jsonschema.validate(plain, schema)
+    for text in ("metrcis: [mrr]", "limit: 0", "passes: 3", "statistics: {alpah: 1}", "gates: [{metric: mrr, mim: 1}]"):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(yaml.safe_load(text), schema)

@@ -1,0 +1,60 @@
+"""Reports made by hand for tests of gates and trends: a score for each query, nothing else."""
+
+from ragassay import reports
+from ragassay.documents import Provenance, Report, Source
+from ragassay.metrics import parse
+from ragassay.models import JobSpec, Result, Score
+
+CREATED = "2026-01-31T14:05:09.000+00:00"
+
+
+def row(number, system="default", *, query=None, category=None, metadata=None, cost=None, latency=None, **scores):
+    """One result; a score of None is missing because something failed."""
+    return Result(
+        query_id=f"q{number}",
+        system=system,
+        query=query or f"question {number}",
+        category=category,
+        metadata=metadata or {},
+        cost_usd=cost,
+        latency_ms=latency,
+        scores={
+            name: Score.absent("the judge failed", "failed") if value is None else Score(value=value)
+            for name, value in scores.items()
+        },
+    )
+
+
+def rows(values, metric="mrr", system="default", **more):
+    """A row for each value, q1, q2 ..."""
+    return [row(n, system, **{metric: value}, **more) for n, value in enumerate(values, 1)]
+
+
+def make_report(systems, *, expected=None, run="run-1", created=CREATED, dataset="france", digest="0" * 64, **spec):
+    """The report on rows by system, or on a plain list of rows as ``default``."""
+    if isinstance(systems, list):
+        systems = {"default": systems}
+    expected = max(map(len, systems.values())) if expected is None else expected
+    names = tuple(dict.fromkeys(name for found in systems.values() for one in found for name in one.scores))
+    provenance = Provenance(
+        ragassay="0",
+        code_digest="",
+        python="3",
+        packages={},
+        dataset=Source(name=dataset, digest=digest, rows=expected),
+        systems={},
+        judge={"name": "local"},
+        embeddings=None,
+        metrics=tuple(parse(name).name for name in names),
+        configuration=JobSpec(**spec),
+        configuration_digest="",
+    )
+    return reports.build(run, created, provenance, systems, expected=expected)
+
+
+def mrr_report(values, **more):
+    """A report of one system on ``mrr``."""
+    return make_report(rows(values), **more)
+
+
+__all__ = ["Report", "make_report", "mrr_report", "row", "rows"]

@@ -1,0 +1,125 @@
+"""Jobs in a real Redis and what works on them without Celery: messages are remembered, and delivered by the test."""
+
+import asyncio
+import threading
+
+from offline_runs import ScriptedJudge, sample, source_of
+from ragassay.models import JobSpec, Usage
+from ragassay.protocols import Call, Reply
+
+CALL = Call(id="c", content="x", purpose="judge")
+
+
+class RecordingQueue:
+    """A queue that remembers."""
+
+    def __init__(self):
+        self.sent, self.finalized = [], []
+
+    def enqueue(self, job, slot, nonce):
+        self.sent.append((job, slot, nonce))
+
+    def finalize(self, job):
+        self.finalized.append(job)
+
+
+class SlowJudge(ScriptedJudge):
+    """Waits in every chunk until it is let go, or cancelled."""
+
+    def __init__(self):
+        super().__init__()
+        self.began, self.go = threading.Event(), threading.Event()
+
+    async def judge(self, samples, ledger):
+        self.began.set()
+        while not self.go.is_set():
+            await asyncio.sleep(0.005)
+        return await super().judge(samples, ledger)
+
+
+class PayingJudge(ScriptedJudge):
+    """Makes one call of 60 tokens for each sample, which may have taken 100; counts those it made."""
+
+    def __init__(self):
+        super().__init__()
+        self.made = 0
+
+    async def judge(self, samples, ledger):
+        for each in samples:
+            call = Call(id=each.query_id, content=f"x{each.query_id}", purpose="judge")
+            most = Usage(calls=1, input_tokens=50, output_tokens=50, cost_usd=0.002)
+            if await ledger.reserve(call, most) is None:
+                self.made += 1
+                bill = Usage(calls=1, input_tokens=30, output_tokens=30, cost_usd=0.001)
+                await ledger.settle(call, Reply(text="{}", usage=bill))
+        return await super().judge(samples, ledger)
+
+
+def submit(jobs, count=60, **spec):
+    """Submit a job over so many samples; returns its id."""
+    rows = [sample(n) for n in range(count)]
+    job, _ = jobs.submit(JobSpec(**{"metrics": ("faithfulness", "mrr"), **spec}), source_of(rows), rows)
+    return job.id
+
+
+def submit_with_budget(jobs, **budget):
+    return submit(jobs, 150, metrics=("faithfulness",), judge="a-model", budget=budget, cache=False)
+
+
+def deliver(jobs, queue):
+    """Deliver the oldest message."""
+    jobs.work(*queue.sent.pop(0))
+
+
+def deliver_all(jobs, queue):
+    """Deliver messages until none is left."""
+    while queue.sent:
+        deliver(jobs, queue)
+
+
+def in_a_thread(work):
+    """Work in a thread, as the main thread of a worker's child would; returns what waits for its end.
+
+    An error of the work is raised there.
+    """
+    outcome = []
+
+    def run():
+        try:
+            outcome.append(work())
+        except BaseException as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+
+    def end():
+        thread.join(60)
+        assert not thread.is_alive()
+        if isinstance(outcome[0], BaseException):
+            raise outcome[0]
+
+    return end
+
+
+def expire_leases(store, job):
+    """What the time does to a chunk whose worker died: its lease runs out."""
+    leases = store.key(job, "lease")
+    store.redis.zadd(leases, dict.fromkeys(store.redis.zrange(leases, 0, -1), 1), xx=True)
+
+
+def meta(store, job):
+    """The job's own record in Redis."""
+    return {name.decode(): value for name, value in store.redis.hgetall(store.key(job, "meta")).items()}
+
+
+def deaths(store, job):
+    """How often each chunk died."""
+    died = store.redis.hgetall(store.key(job, "dead"))
+    return {name.decode(): int(count) for name, count in died.items() if not name.startswith(b"why:")}
+
+
+def money(store, job):
+    """Tokens spent and reserved, and calls in flight."""
+    books = meta(store, job)
+    return tuple(float(books.get(name, 0)) for name in ("spent_tokens", "open_tokens", "in_flight"))

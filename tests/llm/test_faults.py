@@ -1,0 +1,314 @@
+import asyncio
+import logging
+import re
+import socket
+import time
+import traceback
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+
+import provider as play
+from llm_calls import HELLO, ask, llm, reply_of
+from provider import Answer, Provider
+from ragassay.errors import BadInput, BadSettings, RateLimited, TimedOut, TooLarge, Unavailable
+from ragassay.ledger import MemoryLedger
+from ragassay.llm import LLM, model, pacing
+from ragassay.llm.failures import redact
+from ragassay.llm.pacing import Pace, backoff, retry_after
+from ragassay.models import Usage
+
+KEY = "sk-this-is-a-very-secret-key-0123456789"
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch):
+    """Retries come at once, unless a test says otherwise."""
+    monkeypatch.setattr(model, "backoff", lambda tries: 0.0)
+
+
+FAULTS = {
+    "408": (play.status(408), 0),
+    "409": (play.status(409), 0),
+    "429": (play.status(429), 0),
+    "500": (play.status(500), 0),
+    "502": (play.status(502), 0),
+    "503": (play.status(503), 0),
+    "529 in the body": (play.raw(error={"message": "overloaded", "code": 529}), 1),
+    "lost connection": (play.reset, 1),
+    "empty body": (play.empty, 1),
+    "html": (lambda seen: Answer(raw=b"<html>Bad gateway</html>"), 1),
+    "no choices": (play.raw(choices=[]), 1),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_passing_fault_costs_exactly_one_more_request(fault):
+    behaviour, uncertain = FAULTS[fault]
+    ledger = MemoryLedger()
+    with Provider([behaviour], then=HELLO) as provider:
+        reply = reply_of(llm(provider), ledger=ledger)
+
+    assert reply.text == "hello"
+    assert len(provider.log) == 2
+    assert reply.waste == Usage(retries=1, uncertain_calls=uncertain)
+    assert ledger.settled == {"c1": reply}
+    assert ledger.lost == Usage()
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "error", "uncertain"),
+    [
+        (play.status(500, message="out of order"), Unavailable, 0),
+        (play.status(429, message="too fast"), RateLimited, 0),
+        (play.reset, Unavailable, 1),
+    ],
+)
+def test_after_the_last_attempt_the_ledger_hears_what_was_spent(behaviour, error, uncertain):
+    ledger = MemoryLedger()
+    with Provider(then=behaviour) as provider, pytest.raises(error, match=r"^gpt-4o-mini: ") as raised:
+        reply_of(llm(provider, attempts=3), ledger=ledger)
+
+    assert type(raised.value) is error
+    assert len(provider.log) == 3
+    assert ledger.lost == Usage(retries=2, uncertain_calls=3 * uncertain)
+    assert ledger.settled == {}
+
+
+def test_a_hang_ends_with_the_timeout_and_may_have_been_paid():
+    ledger = MemoryLedger()
+    began = time.monotonic()
+    with Provider(then=play.hang) as provider, pytest.raises(TimedOut, match=r"no answer within 0\.3 s"):
+        reply_of(llm(provider, timeout_s=0.3, attempts=2), ledger=ledger)
+
+    assert len(provider.log) == 2
+    assert ledger.lost == Usage(retries=1, uncertain_calls=2)
+    assert time.monotonic() - began < 5
+
+
+def test_where_nobody_listens_nothing_can_have_been_paid():
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}/v1"
+        ledger = MemoryLedger()
+        with pytest.raises(Unavailable, match="is the address right and the server up"):
+            reply_of(LLM("some-model", api_base=url, attempts=2), ledger=ledger)
+
+    assert ledger.lost == Usage(retries=1)
+
+
+REFUSALS = [
+    (play.status(400, message="bad"), BadInput, "refused the request (400): bad"),
+    (play.status(422, message="bad"), BadInput, "refused the request (422): bad"),
+    (
+        play.status(400, message="This model's maximum context length is 8192 tokens."),
+        TooLarge,
+        "longer than the model reads",
+    ),
+    (play.status(401), BadSettings, "rejected the key (401)"),
+    (play.status(402), BadSettings, "requires payment (402)"),
+    (play.status(403), BadSettings, "denied access (403)"),
+    (
+        play.status(404, message="no such model"),
+        BadSettings,
+        "does not have this model or address (404): no such model",
+    ),
+    (play.status(429, message="You exceeded", kind="insufficient_quota"), BadSettings, "has no credit left"),
+]
+
+
+@pytest.mark.parametrize(("behaviour", "error", "text"), REFUSALS)
+def test_a_refusal_is_not_tried_again(behaviour, error, text):
+    ledger = MemoryLedger()
+    with Provider(then=behaviour) as provider, pytest.raises(error, match=re.escape(text)) as raised:
+        reply_of(llm(provider), ledger=ledger)
+
+    assert type(raised.value) is error
+    assert len(provider.log) == 1
+    assert ledger.lost == Usage()
+
+
+def test_a_refused_key_is_not_tried_again_by_later_calls_for_a_while(monkeypatch):
+    with Provider(then=play.status(401)) as provider:
+        judge = llm(provider)
+        for n in range(3):
+            with pytest.raises(BadSettings, match="rejected the key"):
+                reply_of(judge, name=f"c{n}")
+        assert len(provider.log) == 1
+
+        monkeypatch.setattr(model, "_REFUSED_FOR_S", -1.0)
+        with pytest.raises(BadSettings):
+            reply_of(llm(provider), name="another object")
+        assert len(provider.log) == 2
+
+
+def test_a_missing_key_is_named_by_its_variable_and_nothing_is_sent():
+    with pytest.raises(BadSettings, match="there is no key for this model; set OPENAI_API_KEY"):
+        reply_of(LLM("gpt-4o-mini"))
+    with pytest.raises(BadSettings, match="set ANTHROPIC_API_KEY"):
+        reply_of(LLM("anthropic/claude-sonnet-4-5"))
+
+
+def test_an_own_server_that_wants_a_key_says_where_to_put_it(monkeypatch):
+    with Provider(then=play.status(401)) as provider:
+        with pytest.raises(BadSettings, match="set OPENAI_API_KEY"):
+            reply_of(llm(provider))
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        with pytest.raises(BadSettings, match="check the key"):
+            reply_of(llm(provider))
+        assert provider.log[1].auth == f"Bearer {KEY}"
+
+
+@pytest.mark.parametrize("given", ["argument", "environment"])
+@pytest.mark.parametrize("code", [400, 401, 404, 429, 500])
+def test_a_key_never_shows_in_an_error_a_log_or_a_traceback(given, code, monkeypatch, caplog, capfd):
+    caplog.set_level(logging.DEBUG)
+    if given == "environment":
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    told = f"Incorrect API key provided: {KEY}. Authorization: Bearer {KEY}"
+    with Provider(then=play.status(code, message=told)) as provider:
+        judge = llm(provider, attempts=1, api_key=KEY if given == "argument" else None)
+        with pytest.raises((BadInput, Unavailable)) as raised:
+            reply_of(judge)
+    assert provider.log[0].auth == f"Bearer {KEY}"
+
+    shown = "".join(traceback.format_exception(raised.value)) + repr(judge) + str(judge.settings)
+    shown += caplog.text + "".join(capfd.readouterr())
+    assert "Incorrect API key provided: ***" in str(raised.value)
+    assert KEY not in shown
+    assert "Give Feedback" not in shown
+
+
+@pytest.mark.parametrize("secret", ["correct horse battery staple", "0123456789abcdef"])
+def test_a_key_of_any_form_is_taken_out_of_what_a_provider_says(secret, monkeypatch):
+    assert redact(f"bad key {secret}!", secret) == "bad key ***!"
+    monkeypatch.setenv("OF_SOME_PROVIDER_API_KEY", secret)
+    assert redact(f"bad key {secret}!", None) == "bad key ***!"
+
+
+@pytest.mark.parametrize("text", ["sk-proj-abcdefgh1234", "AIzaSyA1234567890", "Bearer abc.def", "hf_abcdefghij"])
+def test_what_looks_like_a_key_is_taken_out_even_if_nobody_knows_it(text):
+    assert redact(f"bad key {text}, sorry", None).startswith("bad key ***")
+
+
+def test_retry_after_is_obeyed_and_shared_by_all_calls():
+    with Provider([play.status(429, {"Retry-After": "1"})], then=HELLO) as provider:
+        judge = llm(provider, concurrency=1)
+
+        async def several():
+            return await asyncio.gather(*(ask(judge, name=f"c{n}") for n in range(4)))
+
+        replies = asyncio.run(several())
+
+    assert [reply.text for reply in replies] == ["hello"] * 4
+    refused, *others = provider.log
+    assert len(others) == 4
+    assert min(seen.t for seen in others) - refused.done >= 0.99
+
+
+def test_a_429_uses_up_no_attempt_while_other_calls_get_through(monkeypatch):
+    monkeypatch.setattr(model, "backoff", lambda tries: 0.05)
+
+    def behave(seen):
+        slow = sum("slow" in earlier.user for earlier in provider.log)
+        return Answer(status=429) if "slow" in seen.user and slow < 5 else Answer("hello")
+
+    with Provider(then=behave) as provider:
+        judge = llm(provider, attempts=2, concurrency=2)
+
+        async def both():
+            slow = asyncio.create_task(ask(judge, "slow", name="slow"))
+            while not slow.done():
+                await ask(judge, "quick", name=f"c{len(provider.log)}")
+            return await slow
+
+        slow = asyncio.run(both())
+
+    assert slow.text == "hello"
+    assert slow.waste == Usage(retries=4)
+
+
+def test_no_more_calls_are_in_flight_or_reserved_than_there_are_slots():
+    reserved = []
+
+    class Watching(MemoryLedger):
+        async def reserve(self, call, estimate):
+            reserved.append(len(reserved) + 1 - len(self.settled))
+            return await super().reserve(call, estimate)
+
+    ledger = Watching()
+    with Provider(then=HELLO, latency_s=0.02) as provider:
+        judge = llm(provider, concurrency=3)
+
+        async def several():
+            await asyncio.gather(*(ask(judge, name=f"c{n}", ledger=ledger) for n in range(12)))
+
+        asyncio.run(several())
+
+    assert provider.peak == 3
+    assert max(reserved) == 3
+    assert len(provider.log) == 12
+
+
+def test_a_call_that_waits_to_try_again_leaves_its_slot_to_others(monkeypatch):
+    monkeypatch.setattr(model, "backoff", lambda tries: 0.5)
+    with Provider([play.status(500)], then=HELLO) as provider:
+        judge = llm(provider, concurrency=1)
+
+        async def several():
+            await asyncio.gather(ask(judge, "first", name="a"), ask(judge, "second", name="b"))
+
+        asyncio.run(several())
+
+    assert [seen.user for seen in provider.log] == ["first", "second", "first"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": "1.5"}, 1.5),
+        ({"retry-after": "7", "retry-after-ms": "250"}, 0.25),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00"}, 0.0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after-ms": "inf"}, None),
+        ({"retry-after-ms": "-5"}, 0.0),
+        ({}, None),
+    ],
+)
+def test_retry_after_is_read_in_all_its_forms(headers, seconds):
+    assert retry_after(headers) == seconds
+
+
+def test_retry_after_may_be_a_date_to_come():
+    date = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
+    assert 28 < retry_after({"retry-after": date}) <= 30
+
+
+def test_the_wait_is_a_minute_at_the_most_and_never_shortened(monkeypatch):
+    monkeypatch.setattr(pacing.time, "monotonic", lambda: 1000.0)
+    pace = Pace(1)
+    pace.hold(3600.0)
+    assert pace._opens == 1060.0
+    pace.hold(1.0)
+    assert pace._opens == 1060.0
+
+
+def test_a_gate_that_is_opened_early_is_noticed():
+    async def wait():
+        pace = Pace(1)
+        pace.hold(3600.0)
+        waiting = asyncio.create_task(pace.opened())
+        await asyncio.sleep(0)
+        pace.open()
+        await asyncio.wait_for(waiting, 2)
+
+    asyncio.run(wait())
+
+
+def test_backoff_is_spread_over_a_growing_span():
+    first, late = [backoff(1) for _ in range(300)], [backoff(50) for _ in range(300)]
+    assert 0 <= min(first) < 0.2 < 0.8 < max(first) <= 1.0  # 0.5 s doubled once
+    assert 0 <= min(late) < 5 < 25 < max(late) <= 30.0

@@ -1,0 +1,271 @@
+import asyncio
+import gc
+import json
+import subprocess
+import sys
+
+import pytest
+
+import provider as play
+from llm_calls import HELLO, SCHEMA, ask, llm, reply_of
+from polling import until
+from provider import Answer, Provider
+from ragassay.errors import BadInput, BadSettings, BudgetReached, RateLimited
+from ragassay.ledger import MemoryLedger
+from ragassay.llm import LLM, FakeLLM, model, warm_up
+from ragassay.models import Price, Usage
+from ragassay.prices import Prices
+from ragassay.protocols import Ledger, Reply
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch):
+    """Retries come at once, unless a test says otherwise."""
+    monkeypatch.setattr(model, "backoff", lambda tries: 0.0)
+
+
+def test_a_call_is_one_request_at_temperature_0_with_a_seed_and_a_strict_schema():
+    with Provider(then=HELLO) as provider:
+        reply = reply_of(llm(provider, seed=7), schema=SCHEMA)
+
+    (seen,) = provider.log
+    assert (reply.text, reply.finish_reason, reply.model) == ("hello", "stop", "gpt-4o-mini")
+    assert (seen.body["temperature"], seen.body["seed"], seen.body["max_tokens"]) == (0, 7, 50)
+    described = {"name": "reply", "strict": True, "schema": SCHEMA}
+    assert seen.body["response_format"] == {"type": "json_schema", "json_schema": described}
+    assert seen.auth == "Bearer no-key-needed"
+
+
+def test_the_price_of_a_known_model_is_tokens_times_its_listed_price():
+    with Provider(then=HELLO) as provider:
+        reply = reply_of(llm(provider), "x" * 392)
+
+    # "be brief" (8) + 392 characters = 100 tokens at 0.15 USD a million; "hello" = 2 tokens at 0.60 USD a million
+    assert (reply.usage.input_tokens, reply.usage.output_tokens) == (100, 2)
+    assert reply.usage.cost_usd == pytest.approx(100 * 0.15e-6 + 2 * 0.60e-6, rel=1e-12)
+    assert reply.usage.calls == 1
+    assert reply.usage.latency_ms > 0
+    assert reply.waste == Usage()
+
+
+def test_a_configured_price_wins_over_the_table_and_an_unknown_price_is_unknown():
+    prices = Prices({"gpt-4o-mini": Price(input_per_1m=2.0, output_per_1m=10.0)})
+    with Provider(then=HELLO) as provider:
+        own = reply_of(llm(provider, prices=prices), "x" * 392)
+        unknown = reply_of(llm(provider, "llama-of-our-own"))
+
+    assert own.usage.cost_usd == pytest.approx(100 * 2e-6 + 2 * 10e-6, rel=1e-12)
+    assert unknown.usage.cost_usd is None
+    assert unknown.usage.input_tokens > 0
+
+
+@pytest.mark.parametrize(
+    ("prices", "cost"),
+    [
+        (None, 60 * 0.15e-6 + 40 * 0.075e-6 + 2 * 0.60e-6),  # 40 of the 100 tokens at half the price
+        (Prices({"gpt-4o-mini": Price(input_per_1m=1.0, output_per_1m=0.0)}), 100 * 1e-6),
+    ],
+)
+def test_tokens_from_the_providers_prompt_cache_have_their_own_listed_price(prices, cost):
+    with Provider(then=play.raw(usage=play.usage(100, 2, prompt_tokens_details={"cached_tokens": 40}))) as provider:
+        reply = reply_of(llm(provider, prices=prices))
+
+    assert reply.usage.cost_usd == pytest.approx(cost, rel=1e-12)
+
+
+def test_a_server_that_counts_no_tokens_gets_an_estimate_and_no_price():
+    with Provider(then=play.raw(usage=None)) as provider:
+        reply = reply_of(llm(provider), "x" * 392)
+
+    assert (reply.usage.input_tokens, reply.usage.output_tokens) == (100, 1)  # characters / 4, rounded up
+    assert reply.usage.cost_usd is None
+
+
+def test_a_settled_call_is_not_sent_again():
+    ledger = MemoryLedger()
+    with Provider(then=HELLO) as provider:
+        judge = llm(provider)
+        first, again = reply_of(judge, ledger=ledger), reply_of(judge, ledger=ledger)
+
+    assert first == again
+    assert len(provider.log) == 1
+
+
+def test_a_reached_budget_passes_through_and_nothing_is_sent():
+    class Broke(MemoryLedger):
+        async def reserve(self, call, estimate):
+            raise BudgetReached(f"{estimate.cost_usd:.6f} USD")
+
+        async def release(self, call, spent, *, answered=False):
+            raise AssertionError("nothing was reserved")
+
+    # (8 + 2 bytes of text) // 3 + 50 = 53 tokens at 0.15 and 1,000 at 0.60 USD a million
+    with Provider() as provider, pytest.raises(BudgetReached, match=f"{53 * 0.15e-6 + 1000 * 0.60e-6:.6f} USD"):
+        reply_of(llm(provider), max_tokens=1000, ledger=Broke())
+    assert provider.log == []
+
+
+def test_a_cancelled_call_may_have_been_paid_and_the_ledger_hears_so():
+    ledger = MemoryLedger()
+
+    async def cancel():
+        task = asyncio.create_task(ask(llm(provider), ledger=ledger))
+        while not provider.log:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    with Provider(then=play.hang) as provider:
+        asyncio.run(cancel())
+    assert ledger.lost == Usage(uncertain_calls=1)
+
+
+def test_a_provider_without_schemas_is_asked_in_the_plainest_way_that_it_takes():
+    def behave(seen):
+        form = seen.body.get("response_format", {}).get("type")
+        return Answer(status=400, message=f"response_format {form} is not supported") if form else Answer("{}")
+
+    with Provider(then=behave) as provider:
+        judge = llm(provider)
+        reply = reply_of(judge, schema=SCHEMA)
+        reply_of(judge, name="c2", schema=SCHEMA)
+
+    forms = [seen.body.get("response_format", {}).get("type") for seen in provider.log]
+    assert forms == ["json_schema", "json_object", None, None]
+    assert '"additionalProperties":false' in provider.log[2].system
+    assert provider.log[0].system == "be brief"
+    assert judge.response_format == "prompt"
+    assert reply.waste == Usage()
+
+
+def test_a_provider_that_took_the_schema_once_is_believed(monkeypatch):
+    refuses = play.status(400, message="json_schema: this text can't be answered")
+    with Provider([HELLO, refuses], then=HELLO) as provider:
+        judge = llm(provider)
+        reply_of(judge, schema=SCHEMA)
+        with pytest.raises(BadInput, match="can't be answered"):
+            reply_of(judge, name="c2", schema=SCHEMA)
+
+    assert len(provider.log) == 2
+    assert judge.response_format == "json_schema"
+
+
+def test_parameters_that_a_provider_does_not_take_are_left_out_and_listed():
+    with Provider(then=HELLO) as provider:
+        judge = llm(provider, "openai/o3-mini", parameters={"reasoning_effort": "low"}, seed=3)
+        reply_of(judge)
+
+    assert judge.settings == {
+        "model": "openai/o3-mini",
+        "parameters": {"seed": 3, "reasoning_effort": "low"},
+        "left_out": ["temperature"],
+    }
+    body = provider.log[0].body
+    assert "temperature" not in body
+    assert (body["seed"], body["reasoning_effort"]) == (3, "low")
+    assert body["max_completion_tokens"] == 50 + 4096  # room to think, on top of the reply's own tokens
+
+
+def test_a_name_that_is_no_providers_belongs_to_the_own_server():
+    with Provider(then=HELLO) as provider:
+        judge = llm(provider, "meta-llama/Llama-3-8B")
+        reply_of(judge)
+
+    assert provider.log[0].body["model"] == "meta-llama/Llama-3-8B"
+    assert judge.settings["model"] == "openai/meta-llama/Llama-3-8B"
+    assert judge.model == "meta-llama/Llama-3-8B"
+
+
+def test_an_unknown_model_is_an_error_before_anything_is_sent():
+    with pytest.raises(BadSettings, match=r"unknown model 'gpt-of-nobody'; write provider/model"):
+        reply_of(LLM("gpt-of-nobody"))
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"model": " "}, "the model has no name"),
+        ({"model": "m", "attempts": 0}, "must be above zero"),
+        ({"model": "m", "concurrency": 0}, "must be above zero"),
+        ({"model": "m", "timeout_s": 0}, "must be above zero"),
+        ({"model": "m", "timeout_s": float("nan")}, "must be above zero"),
+        ({"model": "m", "parameters": {"max_retries": 3, "api_key": "x"}}, "can't set api_key, max_retries"),
+    ],
+)
+def test_bad_options_are_bad_settings(options, text):
+    with pytest.raises(BadSettings, match=text):
+        LLM(**options)
+
+
+def test_one_object_serves_several_event_loops_and_leaves_no_connection_open():
+    with Provider(then=HELLO) as provider:
+        judge = llm(provider)
+        for n in range(3):
+            assert reply_of(judge, name=f"c{n}").text == "hello"
+        gc.collect()  # an open connection would warn here, and warnings are errors
+
+
+def test_a_model_that_says_nothing_says_an_empty_text():
+    message = {"role": "assistant", "content": None, "refusal": "no"}
+    with Provider(then=play.raw(choices=[{"index": 0, "message": message, "finish_reason": None}])) as provider:
+        reply = reply_of(llm(provider))
+
+    assert (reply.text, reply.finish_reason) == ("", "stop")
+
+
+def test_importing_the_package_does_not_import_litellm():
+    code = (
+        "import sys, ragassay.llm, ragassay.judges.llm; sys.exit('litellm' in sys.modules or 'openai' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_warming_up_loads_what_the_first_call_needs():
+    warm_up()
+    assert {"litellm", "openai.resources.chat"} <= set(sys.modules)
+    assert gc.get_freeze_count() > 0
+    gc.unfreeze()
+
+
+def test_the_provider_runs_as_a_process_of_its_own_and_logs_each_request_as_it_comes(tmp_path):
+    port, log = tmp_path / "port", tmp_path / "log.jsonl"
+    command = [sys.executable, play.__file__, "--port-file", port, "--log", log, "--latency-ms", "50"]
+    with subprocess.Popen(command) as process:
+        try:
+            until(lambda: port.exists() and port.read_text())
+            judge = LLM("m", api_base=f"http://127.0.0.1:{port.read_text()}/v1")
+            reply = reply_of(judge, "[C1.1] Yes.\n[A1] So [A2] it is.", schema=SCHEMA)
+        finally:
+            process.kill()
+
+    (line,) = map(json.loads, log.read_text().splitlines())
+    assert (line["n"], line["labels"], line["status"], line["authorized"]) == (1, ["C1.1", "A1"], 200, True)
+    assert [entry["id"] for entry in json.loads(reply.text)["answer"]] == ["A1"]
+    assert reply.usage.latency_ms >= 50
+
+
+def test_the_fake_plays_its_script_through_a_ledger():
+    fake = FakeLLM(["one", {"two": 2}, Reply(text="three"), RateLimited("slow down")])
+    ledger = MemoryLedger()
+
+    assert reply_of(fake, name="a", ledger=ledger).text == "one"
+    assert reply_of(fake, name="a", ledger=ledger).text == "one"
+    assert reply_of(fake, name="b", ledger=ledger).text == '{"two":2}'
+    assert reply_of(fake, name="c", ledger=ledger).text == "three"
+    with pytest.raises(RateLimited):
+        reply_of(fake, name="d", ledger=ledger)
+    with pytest.raises(BadSettings, match="was asked 5 times and has 4 replies"):
+        reply_of(fake, name="e", ledger=ledger)
+    assert [asked.call.id for asked in fake.calls] == ["a", "b", "c", "d", "e"]
+
+
+def test_the_fake_may_answer_by_a_function_of_the_messages():
+    fake = FakeLLM(lambda messages: messages[-1]["content"].upper(), model="echo")
+
+    assert reply_of(fake, "hi").text == "HI"
+    assert fake.settings["model"] == "echo"
+
+
+def test_the_ledger_in_memory_is_a_ledger():
+    assert isinstance(MemoryLedger(), Ledger)

@@ -1,0 +1,78 @@
+"""RAGASSAY_API_KEY belongs to an address: which calls carry it."""
+
+import asyncio
+
+import pytest
+
+import provider as play
+from llm_calls import ask
+from provider import Provider
+from ragassay import wiring
+from ragassay.errors import BadSettings
+from ragassay.models import JobSpec
+from ragassay.settings import Settings
+from ragassay.strategies.options import SystemConfig
+
+KEY = "the-key-of-one-address"
+OURS, OTHER = "http://ours.example/v1", "http://other.example/v1"
+
+
+@pytest.mark.parametrize(
+    ("model", "configured", "address", "sent"),
+    [
+        ("m", OURS, OURS, True),
+        ("m", OURS, f"{OURS}/", True),
+        ("m", OURS, OTHER, False),  # --api-base, or the api_base of a system, beside RAGASSAY_API_BASE
+        ("m", None, OTHER, True),  # the address of the command line or the configuration is the only one
+        ("gpt-4o-mini", None, None, True),
+        ("groq/llama-3.1-8b-instant", None, None, True),
+        ("gpt-4o-mini", "", None, True),
+        ("llamafile/m", None, None, False),
+        ("docker_model_runner/m", None, None, False),
+        ("lm_studio/m", None, None, False),
+        ("ollama/m", None, None, False),
+        ("hosted_vllm/m", None, None, False),
+        ("llamafile/m", "", "", False),
+        ("llamafile/m", OURS, OURS, True),
+    ],
+)
+def test_the_key_goes_to_its_own_address_or_to_a_hosted_provider(model, configured, address, sent):
+    settings = Settings(api_base=configured, api_key=KEY)
+    assert wiring.api_key(model, address, settings) == (KEY if sent else None)
+
+
+def test_a_providers_own_variable_wins_where_no_address_is_named(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "the provider's own")
+    assert wiring.api_key("gpt-4o-mini", None, Settings(api_key=KEY)) is None
+
+
+def test_a_server_that_litellm_finds_by_itself_gets_no_key(monkeypatch):
+    with Provider(then=play.says("hello")) as provider:
+        monkeypatch.setenv("LLAMAFILE_API_BASE", provider.url)
+        judge = wiring.judge(JobSpec(judge="llamafile/m", metrics=("relevance",)), Settings(api_key=KEY), None)
+        asyncio.run(ask(judge._llm))
+    assert KEY not in provider.log[0].auth
+
+
+def test_a_system_with_an_address_of_its_own_does_not_get_the_key_of_another(monkeypatch):
+    with Provider(then=play.says("hello")) as provider:
+        settings = Settings(api_base=OURS, api_key=KEY)
+        config = SystemConfig(kind="bm25", answer={"model": "m", "api_base": provider.url})
+        tools = wiring.Wiring(settings).tools(JobSpec(judge="local", metrics=("mrr",)), None)
+        answerer = wiring._answerer("asked", config, settings, tools)
+        asyncio.run(ask(answerer._llm))
+    assert provider.log[0].auth == "Bearer no-key-needed"
+
+
+def test_a_key_of_the_environment_does_not_go_to_the_address_of_a_file_that_was_found(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_text(f"RAGASSAY_API_BASE={OTHER}\n")
+    monkeypatch.setenv("RAGASSAY_API_KEY", KEY)
+    with pytest.raises(BadSettings, match=r"would go to http://other\.example/v1, which \.env names"):
+        wiring.api_key("m", OTHER, Settings())
+    monkeypatch.setenv("RAGASSAY_API_BASE", OTHER)
+    assert wiring.api_key("m", OTHER, Settings()) == KEY
+    monkeypatch.delenv("RAGASSAY_API_BASE")
+    monkeypatch.delenv("RAGASSAY_API_KEY")
+    (tmp_path / ".env").write_text(f"RAGASSAY_API_BASE={OTHER}\nRAGASSAY_API_KEY={KEY}\n")
+    assert wiring.api_key("m", OTHER, Settings()) == KEY

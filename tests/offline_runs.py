@@ -1,0 +1,143 @@
+"""Samples, a judge and a run for tests that need them."""
+
+import asyncio
+
+import orjson
+
+from ragassay import runs
+from ragassay.documents import Source
+from ragassay.embeddings import FakeEmbedder
+from ragassay.engine import Tools
+from ragassay.judges.verdict import RawVerdict, check_verdict, number_units
+from ragassay.ledger import MemoryLedger
+from ragassay.models import FactVerdict, JobSpec, Judgement, Response, Sample, SentenceVerdict, Usage
+from ragassay.prices import Prices
+from ragassay.store.folder import FolderStore, new_run_id
+
+GOOD = {
+    "query_id": "q1",
+    "query": "What is the capital of France?",
+    "answer": "Paris is the capital of France.",
+    "contexts": ["Paris is the capital of France."],
+    "ground_truth_answer": "Paris.",
+    "relevant_doc_ids": ["d1"],
+    "retrieved_doc_ids": ["d1", "d2"],
+}
+
+
+def sample(number=1, *, answer="Paris is the capital. It lies on the Seine.", **more):
+    """A query about France with a response; ``more`` overrides fields of either."""
+    response = {
+        "answer": answer,
+        "contexts": ["Paris is the capital of France. It has two million people."],
+        "retrieved_doc_ids": ["paris", "lyon"],
+        "model": "gpt-4o-mini",
+        "input_tokens": 1000,
+        "output_tokens": 100,
+        "latency_ms": 100.0 * number,
+    }
+    fields = {
+        "query_id": f"q{number}",
+        "query": "What is the capital of France?",
+        "ground_truth_answer": "Paris.",
+        "relevant_doc_ids": ["paris"],
+        "category": "factual" if number % 2 else "conceptual",
+        "difficulty": "easy",
+    }
+    response |= {k: v for k, v in more.items() if k in Response.model_fields and k not in ("metadata",)}
+    fields |= {k: v for k, v in more.items() if k in Sample.model_fields}
+    return Sample(**{**fields, "response": more.get("response", Response(**response))})
+
+
+class ScriptedJudge:
+    """Says that every unit is fine, in one call a sample, unless told otherwise for a query."""
+
+    name = "scripted"
+    settings = {"version": 1}
+
+    def __init__(self, **judgements):
+        self.judgements, self.asked = judgements, []
+
+    async def judge(self, samples, ledger):
+        return [self._one(sample) for sample in samples]
+
+    def _one(self, sample):
+        self.asked.append(sample.query_id)
+        if sample.query_id in self.judgements:
+            return self.judgements[sample.query_id]
+        units = number_units(sample)
+        evidence = tuple(units.contexts)[:1]
+        raw = RawVerdict(
+            sentences={
+                i: SentenceVerdict(id=i, text="", support="supported", evidence=evidence, truth="agrees")
+                for i in units.answer
+            },
+            facts={i: FactVerdict(id=i, text="", covered="yes", evidence=evidence) for i in units.facts},
+            relevance="full",
+            refusal=False,
+        )
+        usage = Usage(calls=1, input_tokens=10, output_tokens=5, cost_usd=0.001)
+        return Judgement(verdict=check_verdict(raw, units, self.name), usage=usage)
+
+
+def fake_tools(judge=None, ledger=None):
+    """Everything an evaluation needs, without a model or a network."""
+    return Tools(judge or ScriptedJudge(), ledger or MemoryLedger(), Prices(), FakeEmbedder())
+
+
+class FakeFactory:
+    """Makes ``fake_tools`` for every specification, or raises."""
+
+    def __init__(self, judge=None, error=None):
+        self.judge, self.error = judge, error
+
+    def tools(self, spec, ledger):
+        if self.error:
+            raise self.error
+        return fake_tools(self.judge, ledger)
+
+
+def scripted_session(judge=None, baseline=None):
+    """A session whose judge is scripted; ``baseline`` has the rows of every stored run."""
+    return runs.Session(FakeFactory(judge), lambda reference: baseline)
+
+
+def new_run(root, samples, spec=None, *, systems=("default",), dataset=None, judge=None, baseline=None):
+    """A run in a folder, written down and not begun; all systems give the samples' responses."""
+    responses = {s.query_id: s.response for s in samples if s.response}
+    given = {name: runs.SystemInput(source_of(responses, name), responses) for name in systems}
+    inputs = runs.Inputs(dataset or source_of(samples), samples, given)
+    used, spec = scripted_session(judge, baseline), spec or JobSpec()
+    record = runs.describe(used, runs.prepare(used, spec, inputs, new_run_id(inputs.dataset.name)), MemoryLedger())
+    return FolderStore(root).create(record, samples, inputs.responses())
+
+
+def evaluated(run, judge=None, baseline=None):
+    """The report of a run, after its pending chunks are worked on."""
+    used = scripted_session(judge, baseline)
+    asyncio.run(runs.work_through(used, run, MemoryLedger()))
+    return runs.finish(used, run)
+
+
+def source_of(samples, name="france"):
+    """Provenance of samples made up in a test."""
+    return Source(name=name, digest="0" * 64, rows=len(samples))
+
+
+def write_jsonl(path, rows):
+    """Write rows as JSON Lines; returns the path."""
+    path.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    return path
+
+
+def without_times(report):
+    """A report's document without ids, timestamps and measured evaluation durations."""
+    document = {name: value for name, value in report.items() if name != "run"}
+    for system in document["systems"].values():
+        bills = [system["evaluation"]["usage"], system["evaluation"]["waste"]]
+        for result in system["results"]:
+            result["duration_ms"] = 0
+            bills += [result["evaluation"], result["waste"]]
+        for bill in bills:
+            bill["latency_ms"] = 0
+    return document

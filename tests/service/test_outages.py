@@ -1,0 +1,159 @@
+"""A provider that fails, however it does it, costs a job time, and neither rows nor hundreds of requests.
+
+The waits are the product's own. OUTAGE_S is the length of an outage: 8 s here, two minutes in ``make chaos``.
+"""
+
+import json
+import os
+import signal
+import time
+
+import pytest
+
+from provider import Answer, Provider, empty, good, hang, reset, status, verdicts
+from service.running import Service, rows, until
+
+OUTAGE_S, GIVE_UP_S = float(os.environ.get("OUTAGE_S", "8")), 8
+SWEEP_S, CALL_S = 0.5, 2
+ROWS = 50
+MOST_REQUESTS = 40  # of a job while its provider is down
+FAULTS = {
+    "500": status(500),
+    "502": status(502),
+    "html": lambda seen: Answer(raw=b"<html>busy</html>"),
+    "empty": empty,
+    "reset": reset,
+    "hang": hang,
+    "429-for-an-hour": status(429, {"Retry-After": "3600"}),
+}
+
+
+@pytest.fixture(scope="module")
+def judges():
+    """How the provider answers a model, by the model's name; well, where nothing stands here."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def provider(judges):
+    with Provider(then=lambda seen: judges.get(seen.body["model"], good)(seen)) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def service(provider):
+    key = {"OPENAI_API_KEY": "key"}
+    with Service(api_base=provider.url, env=key, sweep_s=SWEEP_S, traced=False) as running:
+        running.ready()
+        running.finished(running.submit(rows(2)))  # workers import their libraries with the first job
+        yield running
+
+
+def until_then(moment, fault):
+    """``fault`` until the moment, then good replies."""
+    return lambda seen: fault(seen) if time.monotonic() < moment else good(seen)
+
+
+def submit(service, judge, **performance):
+    performance = {"cache": False, "timeout_s": CALL_S, **performance}
+    return service.submit(rows(ROWS, judge), judge=judge, performance=performance)
+
+
+def followed(service, jobs, within_s):
+    """Wait for the end of jobs; the time that each took, and what each said that it waited for."""
+    began, took, waits = time.monotonic(), {}, {name: {} for name in jobs}
+
+    def ended():
+        for name in jobs.keys() - took.keys():
+            job = service.job(jobs[name])
+            if job["waiting"]:
+                waits[name][job["waiting"]] = None
+            if job["ended_at"]:
+                assert job["status"] == "finished", job
+                took[name] = time.monotonic() - began
+        return len(took) == len(jobs)
+
+    try:
+        until(ended, within_s, "the end")
+    except AssertionError as error:
+        left = [service.job(job) for name, job in jobs.items() if name not in took]
+        raise AssertionError(f"{error} of {left}\n{service.logs()}") from None
+    return took, {name: list(lines) for name, lines in waits.items()}
+
+
+def requests(provider, judge, before=float("inf")):
+    return sum(seen.body["model"] == judge and seen.t < before for seen in provider.log)
+
+
+def metrics(service, job):
+    return service.report(job)["systems"]["default"]["metrics"]
+
+
+def test_after_an_outage_every_row_is_scored_and_few_requests_were_made_meanwhile(service, provider, judges, capsys):
+    end = time.monotonic() + OUTAGE_S
+    jobs = {}
+    for name, fault in FAULTS.items():
+        judges[f"{name}-for-a-while"] = until_then(end, fault)
+        # who asks for an hour is asked again when the time to give up has come
+        more = {"give_up_s": OUTAGE_S + 2} if "hour" in name else {}
+        jobs[name] = submit(service, f"{name}-for-a-while", **more)
+    took, waits = followed(service, jobs, within_s=2 * OUTAGE_S + 120)
+    for name, job in jobs.items():
+        made = requests(provider, f"{name}-for-a-while", before=end)
+        with capsys.disabled():
+            print(
+                f"\n{name} for {OUTAGE_S:g} s: finished {took[name] - OUTAGE_S:.1f} s after it; {made} requests meanwhile"
+            )
+        scored = metrics(service, job)
+        assert {scored[metric]["n"] for metric in ("faithfulness", "accurate", "mrr")} == {ROWS}
+        assert service.job(job)["progress"] == {"rows": ROWS, "done": ROWS, "failed": 0}
+        assert made <= MOST_REQUESTS
+        assert waits[name], "it did not say what it waited for"
+        assert all("; since 2" in line for line in waits[name])
+
+
+def test_a_provider_that_never_recovers_costs_the_judged_scores_and_the_job_ends_in_time(
+    service, provider, judges, capsys
+):
+    jobs = {}
+    for name, fault in FAULTS.items():
+        judges[f"{name}-for-ever"] = fault
+        jobs[name] = submit(service, f"{name}-for-ever", give_up_s=GIVE_UP_S)
+    took, _ = followed(service, jobs, within_s=GIVE_UP_S + 120)
+    for name, job in jobs.items():
+        made = requests(provider, f"{name}-for-ever")
+        with capsys.disabled():
+            print(f"\n{name} for ever: ended after {took[name]:.1f} s, given up after {GIVE_UP_S} s; {made} requests")
+        scored = metrics(service, job)
+        assert scored["mrr"]["n"] == scored["ndcg@10"]["n"] == ROWS
+        assert (scored["faithfulness"]["n"], scored["faithfulness"]["failed"]) == (0, ROWS)
+        [reason] = scored["faithfulness"]["reasons"]
+        assert reason.startswith(f"the judge failed: given up after {GIVE_UP_S} s: ")
+        assert made <= MOST_REQUESTS
+        assert service.job(job)["error"].startswith("rows were given up: ")
+        # two workers take turns with seven jobs
+        assert took[name] < GIVE_UP_S + SWEEP_S + 15 or os.getloadavg()[0] > os.cpu_count()
+
+
+def test_a_kill_after_an_outage_costs_no_row(service, provider, judges, capsys):
+    judge, end = "slow-after-an-outage", time.monotonic() + OUTAGE_S / 2
+
+    def slow(seen):
+        if time.monotonic() < end:
+            return Answer(status=500)
+        time.sleep(0.05)  # one call after the other, so that there is time for the kill
+        return Answer(json.dumps(verdicts(seen)))
+
+    judges[judge] = slow
+    job = submit(service, judge, concurrency=1)
+    until(lambda: service.job(job)["waiting"], 60, "the outage")
+    until(lambda: len(service.settled(job)) > 5, OUTAGE_S + 120, "calls after the outage")
+    assert service.redis.exists(f"ra:{{{job}}}:dead") == 0, "the outage was held against the chunk"
+    for child in service.part("celery").children():
+        os.kill(child.pid, signal.SIGKILL)
+    killed = time.monotonic()
+    assert len(service.finished(job, within_s=120)["systems"]["default"]["results"]) == ROWS
+    with capsys.disabled():
+        print(f"\na kill after an outage: finished {time.monotonic() - killed:.1f} s after it")
+    assert service.job(job)["progress"] == {"rows": ROWS, "done": ROWS, "failed": 0}
+    assert metrics(service, job)["faithfulness"]["n"] == ROWS

@@ -1,0 +1,277 @@
+"""Every number has bounds where it comes in, and whatever is within them is evaluated, reported and compared."""
+
+import asyncio
+import json
+import math
+from itertools import product
+
+import pytest
+from pydantic import ValidationError
+
+from handmade_reports import make_report
+from offline_runs import fake_tools, sample
+from ragassay import gates
+from ragassay.api.submission import NewJob, read
+from ragassay.compare.comparison import compare
+from ragassay.compare.trends import trend
+from ragassay.config import Configuration, Statistics
+from ragassay.data.load import load
+from ragassay.engine import Plan, evaluate
+from ragassay.errors import BadData
+from ragassay.exporters import EXPORTERS
+from ragassay.exporters.comparison import EXPORTERS as COMPARISON_EXPORTERS
+from ragassay.gates import Gate
+from ragassay.metrics import METRICS, Chunk, metric, parse
+from ragassay.metrics.accuracy import AccuracyRule
+from ragassay.models import Budget, JobSpec, Price, Response, Result, Sample
+from ragassay.prices import Prices
+from ragassay.settings import Settings
+from ragassay.strategies.recorded import Recorded
+from ragassay.validation import problems
+
+MODELS = (Sample, Response, JobSpec, Configuration, NewJob, Gate, Statistics, Price, Budget)
+CHECKED_IN_CODE = {"doc_timestamps", "parameters"}
+MEASURED = ("latency_ms", "retrieval_latency_ms", "generation_latency_ms", "dwell_ms")
+TINY = 1e-60
+
+
+def numeric(schema, path=()):
+    """(path, schema) of every number in a JSON schema."""
+    if isinstance(schema, dict):
+        if schema.get("type") in ("number", "integer"):
+            yield path, schema
+        for key, part in schema.items():
+            yield from numeric(part, (*path, key))
+    elif isinstance(schema, list):
+        for part in schema:
+            yield from numeric(part, path)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+def test_every_number_has_a_least_and_a_largest_value(model):
+    open_ended = [
+        "/".join(path)
+        for path, schema in numeric(model.model_json_schema())
+        if not CHECKED_IN_CODE & set(path)
+        and not (
+            schema.keys() & {"minimum", "exclusiveMinimum", "const", "enum"}
+            and schema.keys() & {"maximum", "exclusiveMaximum", "const", "enum"}
+        )
+    ]
+    assert open_ended == []
+
+
+def limits(model, name):
+    [(_, schema)] = list(numeric(model.model_json_schema()["properties"][name]))
+    return schema.get("minimum", schema.get("exclusiveMinimum")), schema.get("maximum", schema.get("exclusiveMaximum"))
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "given"),
+    [
+        *((Response, name, {}) for name in (*MEASURED, "input_tokens", "output_tokens", "cost_usd")),
+        (JobSpec, "max_grade", {}),
+        (JobSpec, "relevant_from", {}),
+        (JobSpec, "half_life_days", {}),
+        (JobSpec, "confidence", {}),
+        (Statistics, "alpha", {}),
+        (Price, "input_per_1m", {"output_per_1m": 1}),
+        (Budget, "usd", {}),
+        (Budget, "tokens", {}),
+        (Gate, "min", {"metric": "mrr"}),
+        (Gate, "max_drop", {"metric": "mrr"}),
+        (Gate, "relative_drop", {"metric": "mrr"}),
+    ],
+    ids=lambda part: getattr(part, "__name__", None),
+)
+def test_beyond_its_limit_a_number_is_refused_with_field_value_and_limit(model, name, given):
+    _, largest = limits(model, name)
+    for beyond in (largest * 1.001 if isinstance(largest, float) else largest + 1, 1e308):
+        with pytest.raises(ValidationError) as refused:
+            model(**given, **{name: beyond})
+        [problem] = problems(refused.value)
+        if beyond == int(beyond):
+            assert problem.place == name
+        assert f"{name}: should be" in str(problem)
+    if name != "alpha":
+        model(**given, **{name: largest})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("relevance_scores", {"a": 1e308}),
+        ("relevance_scores", {"a": -1e308}),
+        ("doc_timestamps", {"a": 1e308}),
+        ("doc_timestamps", {"a": 1_700_000_000_000}),
+        ("doc_timestamps", {"a": 10**400}),
+        ("key_facts", ["fact"] * 1001),
+        ("ground_truth_answer", ["answer"] * 1001),
+        ("reference_contexts", ["context"] * 2001),
+        ("subtopics", {str(n): ["s"] for n in range(10_001)}),
+        ("response", {"retrieved_doc_ids": ["a"], "retrieved_scores": [1e308]}),
+        ("response", {"contexts": ["context"] * 2001}),
+        ("response", {"latency_ms": 10**400}),
+        ("response", {"latency_ms": 5e-324}),
+        ("response", {"cost_usd": 5e-324}),
+        ("relevance_scores", {"a": 5e-324}),
+    ],
+)
+def test_what_no_metric_could_take_is_refused(name, value):
+    with pytest.raises(ValidationError, match=name):
+        Sample(query_id="q1", query="?", **{name: value})
+
+
+ORDINARY = {
+    **dict.fromkeys(MEASURED, 120.0),
+    "input_tokens": 100,
+    "output_tokens": 10,
+    "cost_usd": 0.01,
+    "retrieved_scores": [0.9, 0.1],
+    "grade": 1.0,
+    "time": 1_700_000_000.0,
+}
+EXTREMES = {
+    "largest": {
+        **{name: limits(Response, name)[1] for name in (*MEASURED, "input_tokens", "output_tokens", "cost_usd")},
+        "retrieved_scores": [1e40, -1e40],
+        "grade": 1000.0,
+        "time": 253_402_300_800.0,
+    },
+    "tiny": {
+        **dict.fromkeys((*MEASURED, "cost_usd"), TINY),
+        "input_tokens": 0,
+        "output_tokens": 0,
+        "retrieved_scores": [TINY, 0.0],
+        "grade": TINY,
+        "time": -62_135_596_800.0,
+    },
+    "zero": {
+        **dict.fromkeys((*MEASURED, "cost_usd"), 0.0),
+        "input_tokens": 0,
+        "output_tokens": 0,
+        "retrieved_scores": [0.0, 0.0],
+        "grade": 0.0,
+        "time": 0.0,
+    },
+}
+CASES = {"ordinary": [ORDINARY], **{name: [extreme] for name, extreme in EXTREMES.items()}}
+CASES["mixed"] = [ORDINARY, *EXTREMES.values()]
+
+
+PLANS = {name: {"max_grade": 1000.0, "half_life_days": 0.001} for name in CASES}
+PLANS["tiny"] = {"max_grade": TINY, "relevant_from": TINY, "half_life_days": 1e6}
+
+
+def evaluated(case, *, spec, **plan):
+    samples = []
+    for n in range(12):
+        values = dict(case[n % len(case)])
+        grade, time = values.pop("grade"), values.pop("time")
+        response = Response(
+            answer="Paris is the capital of France.",
+            contexts=("Paris is the capital of France.", "Rome is old."),
+            retrieved_doc_ids=("paris", "rome"),
+            clicks=("paris",),
+            model="priced",
+            metadata={"ranking_before_reranking": ["rome", "paris"]},
+            **values,
+        )
+        samples.append(
+            sample(
+                n,
+                response=response,
+                relevance_scores={"paris": grade, "rome": TINY if n % 2 else -grade, "lyon": grade},
+                relevant_doc_ids=None,
+                doc_timestamps={"paris": time, "rome": 0.0, "lyon": -62_135_596_800},
+                subtopics={"paris": ("a",), "rome": ("b",)},
+            )
+        )
+    parameters = {"k": "@10", "p": "@0.8", None: ""}
+    names = [f"{m.family}{parameters[m.takes]}" for m in METRICS if m.kind != "quality"]
+    names += ["correctness", "accurate", "exact_match"]
+    engine_plan = Plan(tuple(map(parse, names)), AccuracyRule.parse("correctness >= 0.5"), **plan)
+    strategy = Recorded("default", {s.query_id: s.response for s in samples})
+    results = asyncio.run(evaluate(samples, strategy, engine_plan, fake_tools()))
+    return make_report({"default": results}, **spec)
+
+
+def check_finite(document):
+    if isinstance(document, float):
+        assert math.isfinite(document)
+    elif isinstance(document, dict):
+        for part in document.values():
+            check_finite(part)
+    elif isinstance(document, list):
+        for part in document:
+            check_finite(part)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_within_bounds_is_evaluated_reported_compared_and_gated(case):
+    spec = {"max_grade": 1000, "confidence": 0.9999, "half_life_days": 0.001}
+    ordinary, extreme = (evaluated(CASES[name], spec=spec, **PLANS[name]) for name in ("ordinary", case))
+    assert extreme.systems["default"].queries == 12
+    for one in (extreme, ordinary):
+        for exporter in EXPORTERS:
+            assert exporter(one)
+    check_finite(json.loads(EXPORTERS.get("json")(extreme)))
+    extreme = extreme.model_copy(update={"run": extreme.run.model_copy(update={"id": "run-2"})})
+    for chosen, alpha in product(([ordinary, extreme], [extreme, ordinary], [extreme, extreme]), (0.05, 0.0001)):
+        chosen = [(one, None) for one in chosen]
+        if chosen[0] is chosen[1] or chosen[0][0] is chosen[1][0]:
+            continue
+        comparison = compare(chosen, alpha=alpha)
+        check_finite(comparison.model_dump())
+        for exporter in COMPARISON_EXPORTERS:
+            assert exporter(comparison)
+    rules = [
+        Gate(metric="latency_ms.p95", max=1e15),
+        Gate(metric="latency_ms", max_drop=1e15),
+        Gate(metric="cost_usd.total", relative_drop=1e6),
+        Gate(metric="cost_usd", significant=True),
+        Gate(metric="cost_per_accurate_answer", min=-1e15),
+    ]
+    check_finite(gates.check(extreme, rules, ordinary, alpha=0.0001).model_dump())
+    for figure in ("latency_ms.p95", "cost_usd.total", "cost_usd", "cost_per_accurate_answer"):
+        check_finite(trend([ordinary, extreme] * 6, figure).model_dump())
+
+
+def test_a_price_at_its_limit_gives_a_finite_cost():
+    largest = Price(input_per_1m=1e6, output_per_1m=1e6)
+    cost = Prices({"m": largest}).cost("m", 10**12, 10**12)
+    assert cost == 2e12
+    assert Result(query_id="q", system="s", query="?", cost_usd=cost).cost_usd == cost
+
+
+def test_a_metric_whose_value_no_sum_could_take_is_a_failed_score():
+    def huge(sample: Sample) -> float:
+        return 1e308
+
+    metric(better="higher", bounds=None)(huge)
+    try:
+        [score] = parse("huge").score(Chunk([sample()]))
+    finally:
+        METRICS._things.pop("huge")
+    assert (score.missing, score.reason) == ("failed", "huge returned 1e+308")
+
+
+@pytest.mark.parametrize(
+    ("row", "place"),
+    [
+        ({"latency_ms": 1e308}, "latency_ms: should be at most 1000000000, is the number 1e+308"),
+        ({"cost_usd": 1e308}, "cost_usd: should be at most 1000000, is the number 1e+308"),
+        ({"relevance_scores": {"d": 1e308}}, "relevance_scores.d: should be at most 1000, is the number 1e+308"),
+    ],
+)
+def test_files_and_jobs_refuse_the_row_with_one_line(tmp_path, row, place):
+    row = {"query": "?", "answer": "yes", **row}
+    file = tmp_path / "rows.jsonl"
+    file.write_text(json.dumps(row) + "\n")
+    with pytest.raises(BadData) as refused:
+        load(file)
+    assert refused.value.problems == (f"{file}:1: {place}",)
+    with pytest.raises(BadData) as refused:
+        read(json.dumps({"samples": [row]}).encode(), Settings())
+    assert refused.value.problems == (f"samples: row 1: {place}",)
+    assert refused.value.status == 422

@@ -1,0 +1,127 @@
+"""Files are whole or absent, lines too, and what a run writes is its owner's."""
+
+import errno
+import os
+import stat
+import subprocess
+import sys
+
+import pytest
+
+from ragassay.errors import BadData, DiskFull
+from ragassay.files import LineLog, read_lines, write_whole
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "folder" / "lines.jsonl"
+
+
+@pytest.fixture
+def log(path):
+    log = LineLog(path)
+    yield log
+    log.close()
+
+
+def fill_disk_after(monkeypatch, count):
+    """From now on the disk takes so many bytes more."""
+    room, write = [count], os.write
+
+    def write_what_fits(file, content):
+        if not room[0]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        written = write(file, bytes(content)[: room[0]])
+        room[0] -= written
+        return written
+
+    monkeypatch.setattr("os.write", write_what_fits)
+
+
+def permissions(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_beside_it(tmp_path, monkeypatch):
+    path = tmp_path / "report.json"
+    write_whole(path, b"old")
+    monkeypatch.setattr("os.fsync", lambda fd: (_ for _ in ()).throw(OSError(errno.EIO, "broken")))
+    with pytest.raises(OSError, match="broken"):
+        write_whole(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["report.json"]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_a_file_for_which_there_is_no_room_is_an_error_that_names_it(tmp_path, monkeypatch, number):
+    monkeypatch.setattr("os.fsync", lambda fd: (_ for _ in ()).throw(OSError(number, os.strerror(number))))
+    with pytest.raises(DiskFull) as full:
+        write_whole(tmp_path / "report.json", b"new")
+    assert full.value.where == str(tmp_path / "report.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("room", [0, 1, 7])
+def test_a_line_for_which_there_is_no_room_leaves_nothing_behind(log, path, monkeypatch, room):
+    log.append({"n": 1})
+    with monkeypatch.context() as full:
+        fill_disk_after(full, room)
+        with pytest.raises(DiskFull):
+            log.append({"n": 2})
+    assert path.read_bytes() == b'{"n":1}\n'
+    log.append({"n": 3})  # there is room again
+    assert list(read_lines(path)) == [{"n": 1}, {"n": 3}]
+
+
+def test_a_line_that_the_system_takes_in_pieces_is_whole(log, path, monkeypatch):
+    write = os.write
+    monkeypatch.setattr("os.write", lambda file, content: write(file, bytes(content)[:3]))
+    log.append({"n": 1, "text": "a longer line"})
+    assert list(read_lines(path)) == [{"n": 1, "text": "a longer line"}]
+
+
+def test_a_limit_on_the_size_of_files_tears_no_line(path):
+    """The real thing: the system itself takes the first half of the line and refuses the rest."""
+    code = f"""
+import resource
+from ragassay.errors import DiskFull
+from ragassay.files import LineLog
+from pathlib import Path
+resource.setrlimit(resource.RLIMIT_FSIZE, (30, 30))
+log = LineLog(Path({str(path)!r}))
+log.append({{"n": 1}})
+try:
+    log.append({{"n": 2, "text": "x" * 50}})
+except DiskFull:
+    log.append({{"n": 3}})
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert path.read_bytes() == b'{"n":1}\n{"n":3}\n'
+
+
+def test_what_a_kill_left_of_a_line_is_cut_off(log, path, caplog):
+    log.append({"n": 1})
+    with path.open("ab") as file:
+        file.write(b'{"n": 2, "te')
+    assert list(log.rows()) == [{"n": 1}]
+    log.append({"n": 3})
+    assert list(log.rows()) == [{"n": 1}, {"n": 3}]
+    assert len(caplog.records) == 1
+
+
+def test_a_line_that_was_damaged_by_hand_is_an_error_that_names_it(log, path):
+    path.write_text('{"n": 1}\n{"n": \n{"n": 3}\n')
+    with pytest.raises(BadData) as damaged:
+        list(log.rows())
+    assert f"{path}:2" in str(damaged.value)
+
+
+def test_lines_and_private_files_are_readable_by_their_owner_alone(log, path, tmp_path):
+    before = os.umask(0)
+    try:
+        write_whole(tmp_path / "private.json", b"{}", private=True)
+        write_whole(tmp_path / "public.json", b"{}")
+    finally:
+        os.umask(before)
+    assert [permissions(p) for p in (path, tmp_path / "private.json")] == [0o600, 0o600]
+    assert permissions(tmp_path / "public.json") == 0o666

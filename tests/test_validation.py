@@ -1,0 +1,80 @@
+"""pydantic's errors in our sentences, whoever prints them."""
+
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import BaseModel, Field, ValidationError
+
+from ragassay.config import Configuration
+from ragassay.models import FrozenModel
+from ragassay.validation import place_of, problems, shown
+
+
+class Inner(FrozenModel):
+    size: int = 1
+    mode: Literal["fast", "slow"] = "fast"
+
+
+class Outer(FrozenModel):
+    name: str | float = ""
+    parts: tuple[Inner, ...] = ()
+    by_name: dict[str, Inner] = {}
+    share: Annotated[float, Field(ge=0, lt=1)] = 0
+
+
+def listed(value, model=Outer) -> list[str]:
+    with pytest.raises(ValidationError) as refused:
+        model.model_validate(value)
+    return [str(problem) for problem in problems(refused.value, model)]
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        ({"nmae": ""}, "unknown key nmae; did you mean name?"),
+        ({"zzz": ""}, "unknown key zzz; known: by_name, name, parts, share"),
+        ({"parts": [{}, {"sise": 1}]}, "unknown key parts[1].sise; did you mean size?"),
+        ({"by_name": {"a": {"moed": 1}}}, "unknown key by_name.a.moed; did you mean mode?"),
+        ({"by_name": {"parts": {"moed": 1}}}, "unknown key by_name.parts.moed; did you mean mode?"),
+        ({"by_name": {"a b": {"size": "x"}}}, "by_name['a b'].size: should be a whole number, is 'x'"),
+        ({"parts": [{"mode": "Fast"}]}, "parts[0].mode: should be 'fast' or 'slow', is 'Fast'"),
+        ({"parts": 3}, "parts: should be a list, is the number 3"),
+        ({"parts": ["a"]}, "parts[0]: should be an object, is 'a'"),
+        ({"name": []}, "name: should be text or a number, is a list of 0"),
+        ({"share": 1}, "share: should be less than 1, is the number 1"),
+        ({"share": -1}, "share: should be at least 0, is the number -1"),
+        ({"share": float("nan")}, "share: should be a finite number, is NaN"),
+    ],
+)
+def test_an_error_says_where_what_and_which_key_was_meant(value, sentence):
+    assert listed(value) == [sentence]
+
+
+def test_a_whole_document_has_no_place():
+    with pytest.raises(ValidationError) as refused:
+        Outer.model_validate_json("[]")
+    assert [str(problem) for problem in problems(refused.value)] == ["should be an object, is a list of 0"]
+
+
+def test_every_place_has_one_line():
+    assert len(listed({"share": "a", "parts": [{"size": "b"}, {"size": "c"}], "x": 1})) == 4
+
+
+def test_a_key_of_a_built_in_system_is_looked_for_where_it_stands():
+    value = {"systems": {"weights": {"kind": "hybrid", "weights": {"bn25": 1}}}}
+    assert listed(value, Configuration) == ["unknown key systems.weights.weights.bn25; did you mean bm25?"]
+
+
+def test_a_value_is_shown_short_and_on_one_line():
+    assert shown("x" * 100) == f"'{'x' * 35}...'"
+    assert shown("a\nb\x1b\ud800") == r"'a\nb\x1b\ud800'"
+    assert shown({"a": 1, "b": 2, "c": 3, "d": 4}) == "an object with the keys 'a', 'b', 'c', ..."
+    assert shown(10**50) == "a number of more than 40 digits"
+    assert place_of(()) == ""
+
+
+def test_a_model_of_ones_own_needs_no_more_than_its_class():
+    class Own(BaseModel):
+        n: int
+
+    assert listed({}, Own) == ["n: is missing"]

@@ -1,0 +1,254 @@
+"""TREC files against trec_eval's own code (pytrec-eval) and ir_measures, tidy or not; broken ones by file and line."""
+
+import gzip
+import random
+import re
+from unittest.mock import patch
+
+import ir_measures
+import pytest
+import pytrec_eval
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragassay.errors import AssayError, BadData, BadInput
+from ragassay.trec import ranking, reader
+from ragassay.trec.evaluation import evaluate_run, retrieval_metric
+
+THEIRS = {
+    "P@3": "P_3",
+    "R@5": "recall_5",
+    "Success@1": "success_1",
+    "RR": "recip_rank",
+    "AP": "map",
+    "MAP@4": "map_cut_4",
+    "nDCG@5": "ndcg_cut_5",
+    "Rprec": "Rprec",
+    "bpref": "bpref",
+}
+IDS = (
+    st.text("ab1é", min_size=1, max_size=3)
+    | st.text("ab", min_size=7, max_size=9)
+    | st.text("ab", min_size=15, max_size=26)
+)
+SCORES = st.integers(-64 * 40, 64 * 40).map(lambda n: n / 64)  # exact as float32 too, which trec_eval compares
+SPELLED = st.sampled_from(["{:.6f}", "{}", "{:e}", "{:+.7f}"])
+
+
+def values(qrels, run, names):
+    """Per-query values of the two files."""
+    retrieved = ranking.read_run(str(run), ranking.read_qrels(str(qrels)))
+    columns = evaluate_run(retrieved, {name: retrieval_metric(name) for name in names})
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return {
+        query.decode(): dict(zip(names, row, strict=True))
+        for query, row in zip(retrieved.qrels.queries, rows, strict=True)
+    }
+
+
+@st.composite
+def collections(draw):
+    """Judgments, a run, and how their files are written."""
+    queries = draw(st.lists(IDS, min_size=1, max_size=6, unique=True))
+    documents = draw(st.lists(IDS, min_size=1, max_size=12, unique=True))
+    some = st.sampled_from(documents)
+    qrels = {
+        query: draw(
+            st.dictionaries(some, st.integers(-2, 4), min_size=1).filter(lambda g: max(g.values()) >= 0)
+        )  # else it crashes
+        for query in draw(st.lists(st.sampled_from(queries), min_size=1, unique=True))
+    }
+    run = {
+        query: draw(st.dictionaries(some, SCORES, min_size=1))
+        for query in draw(st.lists(st.sampled_from(queries), min_size=1, unique=True))
+    }
+    return qrels, run, draw(st.randoms(use_true_random=False))
+
+
+@st.composite
+def files(draw):
+    """Lines of the two files, in any order, and their text."""
+    qrels, run, rng = draw(collections())
+    judged = [f"{q} 0 {d} {g}" for q, grades in qrels.items() for d, g in grades.items()]
+    spelled = draw(SPELLED)
+    ranked = [f"{q} Q0 {d} 1 {spelled.format(s)} tag" for q, scores in run.items() for d, s in scores.items()]
+    for text in (judged, ranked):
+        if draw(st.booleans()):
+            rng.shuffle(text)
+    if draw(st.booleans()):
+        ranked.sort(key=lambda line: (line.split()[0], -float(line.split()[4])))
+    ending = draw(st.sampled_from(["\n", "\r\n", "\n\n", " \n"]))
+    blanks = draw(st.sampled_from([" ", "\t", "  ", None]))
+    last = draw(st.sampled_from(["", ending]))
+
+    def text(rows):
+        parted = [re.sub(" ", lambda _: blanks or rng.choice([" ", "\t", " \t "]), row) for row in rows]
+        return (ending.join(parted) + last).encode()
+
+    return qrels, run, text(judged), text(ranked)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("trec")
+
+
+@settings(max_examples=300, deadline=None)
+@given(files(), st.sampled_from([64, 256, 1 << 18]), st.sampled_from([50, 300, 1 << 23]), st.booleans())
+def test_values_equal_those_of_trec_eval_for_any_order_and_any_blanks(folder, written, block, piece, compressed):
+    qrels, run, judged, ranked = written
+    (folder / "qrels").write_bytes(gzip.compress(judged) if compressed else judged)
+    (folder / "run").write_bytes(gzip.compress(ranked) if compressed else ranked)
+    with patch.object(reader, "BLOCK", block), patch.object(ranking, "PIECE", piece):
+        ours = values(folder / "qrels", folder / "run", list(THEIRS))
+    theirs = pytrec_eval.RelevanceEvaluator(qrels, set(THEIRS.values())).evaluate(run)
+    assert set(ours) == set(qrels)
+    for query in qrels:
+        expected = {name: theirs[query][key] if query in theirs else 0.0 for name, key in THEIRS.items()}
+        assert ours[query] == pytest.approx(expected, abs=1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(files())
+def test_values_equal_those_of_ir_measures_where_no_grade_is_negative(folder, written):
+    qrels, run, _, ranked = written
+    qrels = {query: {doc: max(grade, 0) for doc, grade in grades.items()} for query, grades in qrels.items()}
+    (folder / "qrels").write_text("".join(f"{q} 0 {d} {g}\n" for q, grades in qrels.items() for d, g in grades.items()))
+    (folder / "run").write_bytes(ranked)
+    measures = {name: ir_measures.parse_measure(name) for name in ("nDCG@5", "P@2", "Success@3", "AP@4", "RR")}
+    ours = values(folder / "qrels", folder / "run", list(measures))
+    theirs = {(m.query_id, m.measure): m.value for m in ir_measures.iter_calc(list(measures.values()), qrels, run)}
+    for query in qrels:
+        expected = {name: theirs.get((query, measure), 0.0) for name, measure in measures.items()}
+        assert ours[query] == pytest.approx(expected, abs=1e-9)
+
+
+def write(folder, judged="q1 0 a 1\n", ranked="q1 Q0 a 1 2.0 t\n"):
+    for name, text in (("qrels", judged), ("run", ranked)):
+        (folder / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    return folder / "qrels", folder / "run"
+
+
+def test_scores_that_are_equal_only_as_float32_are_not_a_tie(tmp_path):
+    # as float32 both are 1.0, and the tie would put b, the higher id, first
+    paths = write(tmp_path, "q1 0 a 1\n", "q1 Q0 b 1 1.00000000001 t\nq1 Q0 a 2 1.00000000002 t\n")
+    assert values(*paths, ["RR"]) == {"q1": {"RR": 1.0}}
+
+
+def test_the_rank_field_is_not_believed(tmp_path):
+    assert values(*write(tmp_path, ranked="q1 Q0 b 1 0.5 t\nq1 Q0 a 2 0.9 t\n"), ["RR"]) == {"q1": {"RR": 1.0}}
+
+
+def test_ties_go_to_the_higher_id_in_the_order_of_bytes(tmp_path):
+    # by bytes: "é" (0xc3 0xa9) > "b" > "ab" > "a"; a relevant "ab" comes third
+    ranked = "".join(f"q1 Q0 {doc} 1 7 t\n" for doc in ("a", "é", "ab", "b"))
+    assert values(*write(tmp_path, "q1 0 ab 1\n", ranked), ["RR"]) == {"q1": {"RR": 1 / 3}}
+
+
+def test_a_long_file_gives_the_same_tidy_or_not(tmp_path):
+    rng = random.Random(7)
+    rows = [
+        (f"q{q:03}", f"doc-{rng.randrange(10**9):x}-{d}", f"{rng.gauss(0, 9):.{rng.randrange(3, 19)}f}")
+        for q in range(300)
+        for d in range(rng.randrange(1, 60))
+    ]
+    judged = "".join(f"{q} 0 {d} {rng.randrange(4)}\n" for q, d, _ in rows if rng.random() < 0.2)
+    tidy = [f"{q} Q0 {d} 1 {s} t\n" for q, d, s in rows]
+    names = ["nDCG@10", "AP", "RR", "bpref"]
+    with patch.object(reader, "BLOCK", 4096), patch.object(ranking, "PIECE", 100_000):
+        expected = values(*write(tmp_path, judged, "".join(tidy)), names)
+        shuffled = rng.sample(tidy, len(tidy))
+        for untidy in (
+            "".join(line.replace(" ", "  ") for line in tidy),
+            "".join(line.replace("\n", "\r\n") for line in shuffled),
+            "\n".join(shuffled).replace(" ", "\t"),
+            "".join(sorted(tidy)),
+        ):
+            assert values(*write(tmp_path, judged, untidy), names) == expected
+    run = {}
+    for query, document, score in rows:
+        run.setdefault(query, {})[document] = float(score)
+    qrels = {}
+    for line in judged.splitlines():
+        query, _, document, grade = line.split()
+        qrels.setdefault(query, {})[document] = int(grade)
+    theirs = pytrec_eval.RelevanceEvaluator(qrels, {"ndcg_cut_10", "map", "recip_rank", "bpref"}).evaluate(run)
+    keys = {"nDCG@10": "ndcg_cut_10", "AP": "map", "RR": "recip_rank", "bpref": "bpref"}
+    for query, row in expected.items():
+        assert row == pytest.approx({name: theirs[query][key] for name, key in keys.items()}, abs=1e-9)
+
+
+def test_ids_that_meet_in_every_slot_are_still_told_apart(tmp_path):
+    with patch.object(ranking, "_mixed", lambda rows, ids: rows.astype("uint64") * 0):
+        ranked = "".join(f"q1 Q0 d{n} 1 {90 - n} t\n" for n in range(40))
+        assert values(*write(tmp_path, "q1 0 d30 1\nq1 0 d31 0\n", ranked), ["RR"]) == {"q1": {"RR": 1 / 31}}
+        with pytest.raises(BadData, match=r"run:41: document 'd7' of query 'q1' is there twice \(first on line 8\)"):
+            values(*write(tmp_path, ranked=ranked + "q1 Q0 d7 1 0 t\n"), ["RR"])
+
+
+@pytest.mark.parametrize(
+    ("judged", "ranked", "what"),
+    [
+        ("q1 0 a 1\nq1 0 b\n", "", r"qrels:2: 3 fields where 4 are expected \(qid iter docid rel\)"),
+        ("q1 0 a one\n", "", "qrels:1: the grade 'one' is not a whole number from -1000 to 1000"),
+        ("\nq1 0 a 1\n\nq1 0 b 0.5\n", "", "qrels:4: the grade '0.5' is not a whole"),
+        ("q1 0 a 2000\n", "", "qrels:1: the grade '2000' is not a whole"),
+        ("q1 0 a 1\nq2 0 a 1\nq1 0 a 2\n", "", r"qrels:3: document 'a' of query 'q1' is judged twice.*line 1"),
+        ("", "", "qrels: the qrels file is empty"),
+        ("\n \n", "", "qrels: no line in the qrels file"),
+        ("q1 0 a 1\n", "", "run: the run file is empty"),
+        ("q1 0 a 1\n", "\n\n", "run: no line in the run file"),
+        ("q1 0 a 1\n", "q1 Q0 a 1 2.0 t\nq1 Q0 b 2 1.0\n", "run:2: 5 fields where 6 are expected"),
+        ("q1 0 a 1\n", "q1 Q0 a 1 2.0 t\n\nq1 Q0 b 2 1.0 t x\n", "run:3: 7 fields where 6 are expected"),
+        ("q1 0 a 1\n", "q1 Q0 a 1 2.0 t\n q1 Q0 b 2 nan t\n", "run:2: the score 'nan' is not a finite number"),
+        ("q1 0 a 1\n", "q1 Q0 a 1 1e999 t\n", "run:1: the score '1e999' is not a finite number"),
+        ("q1 0 a 1\n", "q1 Q0 a 1 1_0 t\n", "run:1: the score '1_0' is not a finite number"),
+        ("q1 0 a 1\n", "q1 Q0 a 1 . t\n", r"run:1: the score '\.' is not a finite number"),
+        ("q1 0 a 1\n", "q1 Q0 a\x01 1 2 t\n", "run:1: a control character"),
+        ("q1 0 a 1\n", "q1 Q0 " + "a" * 1025 + " 1 2 t\n", "run:1: an id of more than 1024 bytes"),
+        ("q1 0 a 1\n", b"q\xff Q0 a 1 2 t\n", "run:1: the query id is not UTF-8"),
+        (
+            "q1 0 a 1\n",
+            "q1 Q0 a 1 2 t\nq1 Q0 b 2 1 t\nq1 Q0 a 3 0 t\n",
+            r"run:3: document 'a' .* twice \(first on line 1",
+        ),
+        (
+            "q1 0 a 1\n",
+            "q1 Q0 a 1 2 t\nq2 Q0 b 2 1 t\nq1 Q0 a 3 0 t\n",
+            r"run:3: document 'a' .* twice \(first on line 1",
+        ),
+        ("q1 0 a 1\n", "q1 Q0 a 1 2 t\nq2 Q0 b 2 1 t\nq1 Q0 c 3 ? t\nq2 Q0 c 1 1\n", r"run:3: the score '\?' is not"),
+        ("q1 0 a 1\n", "q2 Q0 a 1 2 t\nq1 Q0 b 2 1 t\nq2 Q0 a 3 0 t\n", r"run:3: document 'a' of query 'q2' is there"),
+    ],
+)
+def test_a_broken_file_is_refused_with_file_and_line(tmp_path, judged, ranked, what):
+    with pytest.raises(AssayError) as refused:
+        values(*write(tmp_path, judged, ranked), ["RR"])
+    assert re.match(re.escape(str(tmp_path)) + "/" + what, str(refused.value))
+    assert refused.value.exit_code == 2
+
+
+@pytest.mark.parametrize("before", [[], ["q86 Q0 x 1 9 t\n"]], ids=["together", "scattered"])
+def test_a_bad_line_far_into_a_file_is_found_by_its_number(tmp_path, before):
+    good = [f"q{n // 50} Q0 d{n} 1 {1000 - n % 50} t\n" for n in range(5000)]
+    good[4321] = "q86 Q0 d4321 1 high t\n"
+    paths, bad = (
+        write(tmp_path, ranked="q86 Q0 x 1 9 t\n" + "".join(good)),
+        "run:4323: the score 'high' is not a finite number",
+    )
+    with patch.object(reader, "BLOCK", 2048), patch.object(ranking, "PIECE", 20_000), pytest.raises(BadData, match=bad):
+        values(*paths, ["RR"])
+
+
+def test_a_file_that_is_not_there_or_cut_short_is_bad_input(tmp_path):
+    with pytest.raises(BadInput, match="nothing: the qrels file can't be read: No such file or directory"):
+        ranking.read_qrels(str(tmp_path / "nothing"))
+    (tmp_path / "cut.gz").write_bytes(gzip.compress(b"q1 0 a 1\n" * 99)[:-12])
+    with pytest.raises(BadInput, match=r"cut\.gz: the qrels file can't be read: Compressed file ended"):
+        ranking.read_qrels(str(tmp_path / "cut.gz"))
+
+
+def test_the_same_judgment_twice_counts_once_and_a_byte_order_mark_is_no_part_of_an_id(tmp_path):
+    # two relevant documents, one found: recall 1/2
+    paths = write(tmp_path, b"\xef\xbb\xbfq1 0 a 1\nq1 0 b 1\nq1 0 a 1\n", b"\xef\xbb\xbfq1 Q0 a 1 2 t\n")
+    assert values(*paths, ["R@5"]) == {"q1": {"R@5": 0.5}}

@@ -1,0 +1,117 @@
+"""A job's budget holds over all workers, and a resume goes on under a new one."""
+
+import asyncio
+
+import pytest
+
+from job_workers import CALL, PayingJudge, deliver_all, expire_leases, in_a_thread, meta, money, submit_with_budget
+from ragassay.errors import BudgetReached, Conflict, NotFound
+from ragassay.models import Budget, Usage
+from ragassay.protocols import Call, Reply
+from ragassay.store.redis_ledger import RedisLedger
+
+
+def test_a_budget_holds_over_all_workers_and_a_higher_one_goes_on(make_jobs, queue):
+    judge = PayingJudge()
+    first, second = make_jobs(judge), make_jobs(judge)
+    job = submit_with_budget(first, tokens=6000)
+    ends = [
+        in_a_thread(lambda jobs=jobs, slot=slot: jobs.work(*slot))
+        for jobs, slot in zip((first, second), queue.sent[:2], strict=True)
+    ]
+    for end in ends:
+        end()
+    del queue.sent[:2]
+    deliver_all(first, queue)
+    paused = first.get(job)
+    # 99 calls of 60 tokens are 5,940; after 98 (5,880) one of at most 100 fits, after 99 it does not
+    assert (paused.status, judge.made) == ("paused", 99)
+    assert "the budget of 6,000 tokens is reached: 5,940 are spent" in paused.error
+    first.tick()
+    assert queue.sent == []
+    assert first.resume(job, Budget(tokens=100_000)).status == "running"
+    deliver_all(second, queue)
+    second.finalize(job)
+    assert (second.get(job).status, second.get(job).error, judge.made) == ("finished", None, 150)
+    with pytest.raises(Conflict, match="is finished, not paused"):
+        second.resume(job, Budget())
+
+
+def test_a_cap_on_usd_names_what_is_spent(make_jobs, queue):
+    judge = PayingJudge()
+    jobs = make_jobs(judge)
+    job = submit_with_budget(jobs, usd=0.0505)
+    deliver_all(jobs, queue)
+    # after 49 calls of 0.001, one of at most 0.002 would pass 0.0505 only from 0.0495 on: the 49th leaves 0.049
+    assert (jobs.get(job).status, judge.made) == ("paused", 49)
+    assert "0.0490 USD are spent" in jobs.get(job).error
+
+
+def test_a_worker_that_died_in_a_call_has_spent_what_it_reserved(make_jobs, queue, store):
+    jobs = make_jobs(PayingJudge())
+    job = submit_with_budget(jobs, tokens=1_000_000)
+    claim = store.claim(job)
+    most = Usage(input_tokens=50, output_tokens=50)
+    dead = RedisLedger(store, claim, cache=False)
+    assert asyncio.run(dead.reserve(Call(id="default/q0", content="x", purpose="judge"), most)) is None
+    expire_leases(store, job)
+    jobs.tick()
+    deliver_all(jobs, queue)
+    books = meta(store, job)
+    assert float(books["spent_tokens"]) == 150 * 60 + 100
+    assert (float(books["open_tokens"]), books["in_flight"], books["uncertain_calls"]) == (0, b"0", b"1")
+
+
+def test_a_call_waits_for_those_in_flight_and_is_refused_when_they_leave_nothing(make_jobs, queue, store):
+    jobs = make_jobs(PayingJudge())
+    most = Usage(input_tokens=50, output_tokens=50)
+    calls = [Call(id=name, content=name, purpose="judge") for name in "ab"]
+
+    async def in_turn(spent):
+        job = submit_with_budget(jobs, tokens=150)
+        mine, other = (RedisLedger(store, store.claim(job), cache=False) for _ in range(2))
+        assert await mine.reserve(calls[0], most) is None
+        waiting = asyncio.create_task(other.reserve(calls[1], most))
+        await asyncio.sleep(0.2)
+        assert not waiting.done()
+        await mine.settle(calls[0], Reply(text="{}", usage=Usage(calls=1, input_tokens=spent)))
+        return await waiting
+
+    assert asyncio.run(in_turn(50)) is None
+    with pytest.raises(BudgetReached):
+        asyncio.run(in_turn(51))
+
+
+def test_a_model_without_a_price_can_not_have_a_budget_in_usd(make_jobs, queue, store):
+    job = submit_with_budget(make_jobs(PayingJudge()), usd=1)
+    ledger = RedisLedger(store, store.claim(job), cache=False)
+    with pytest.raises(BudgetReached, match="has no price"):
+        asyncio.run(ledger.reserve(CALL, Usage(calls=1, cost_usd=None)))
+    assert "in_flight" not in meta(store, job)
+
+
+def test_a_hit_of_the_cache_at_the_cap_leaves_the_books_alone(make_jobs, store):
+    job = submit_with_budget(make_jobs(PayingJudge()), tokens=50)
+    reply = Reply(text="{}", usage=Usage(calls=1, input_tokens=60))
+    earlier = RedisLedger(store, store.claim(submit_with_budget(make_jobs(PayingJudge()))), cache=True)
+    asyncio.run(earlier.reserve(CALL, Usage(input_tokens=100)))
+    asyncio.run(earlier.settle(CALL, reply))
+    ledger = RedisLedger(store, store.claim(job), cache=True)
+    hit = asyncio.run(ledger.reserve(CALL, Usage(input_tokens=100)))
+    assert (hit.text, hit.usage.cache_hits) == ("{}", 1)
+    assert money(store, job) == (0, 0, 0)
+
+
+def test_a_worker_that_was_refused_before_a_resume_does_not_pause_the_job_again(make_jobs, queue, store):
+    jobs = make_jobs(PayingJudge())
+    job = submit_with_budget(jobs, tokens=600)
+    deliver_all(jobs, queue)
+    assert jobs.get(job).status == "paused"
+    jobs.resume(job, Budget(tokens=10_000))
+    store.pause(job, "the budget of 600 tokens is reached", 0)
+    assert (jobs.get(job).status, jobs.get(job).error) == ("running", None)
+    jobs.cancel(job)
+    store.pause(job, "the budget of 600 tokens is reached", 1)
+    assert (jobs.get(job).status, jobs.get(job).error) == ("cancelled", None)
+    with pytest.raises(NotFound):
+        store.resume("f" * 32, Budget())

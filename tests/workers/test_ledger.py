@@ -1,0 +1,72 @@
+"""A job's calls are paid once, whoever works on it and however often."""
+
+import asyncio
+
+import pytest
+
+from job_workers import CALL, PayingJudge, expire_leases, money, submit, submit_with_budget
+from ragassay.models import Usage
+from ragassay.protocols import Call, Reply
+from ragassay.store.job_state import Claim
+from ragassay.store.redis_ledger import RedisLedger
+
+
+def reserve(store, claim):
+    return asyncio.run(RedisLedger(store, claim, cache=False).reserve(CALL, Usage()))
+
+
+def test_a_settled_call_is_returned_and_not_made_again(make_jobs, store):
+    job = submit(make_jobs(), 10)
+    first = store.claim(job)
+    ledger = RedisLedger(store, first, cache=False)
+    assert asyncio.run(ledger.reserve(CALL, Usage())) is None
+    asyncio.run(ledger.settle(CALL, Reply(text="said")))
+    expire_leases(store, job)
+    store.sweep(job)
+    assert reserve(store, store.claim(job)).text == "said"
+    assert make_jobs().get(job).uncertain_calls == 0
+
+
+def test_a_call_that_a_dead_worker_left_open_is_counted_once_as_uncertain(make_jobs, store):
+    job = submit(make_jobs(), 10)
+    first = store.claim(job)
+    assert reserve(store, first) is None
+    assert reserve(store, first) is None  # asked again by the same claim, as after a lost answer of Redis
+    assert make_jobs().get(job).uncertain_calls == 0
+    expire_leases(store, job)
+    store.sweep(job)
+    assert reserve(store, store.claim(job)) is None
+    assert make_jobs().get(job).uncertain_calls == 1
+
+
+@pytest.mark.parametrize("how", ["cancelled", "given to somebody else"])
+def test_no_further_call_is_made_for_work_that_is_not_wanted(make_jobs, store, how):
+    jobs = make_jobs()
+    job = submit(jobs, 10)
+    claim = store.claim(job)
+    if how == "cancelled":
+        jobs.cancel(job)
+    else:
+        expire_leases(store, job)
+        store.sweep(job)
+        store.claim(job)
+    with pytest.raises(asyncio.CancelledError):
+        reserve(store, claim)
+
+
+def test_a_settlement_that_is_sent_again_or_comes_late_changes_no_bill(make_jobs, store):
+    job = submit_with_budget(make_jobs(PayingJudge()), tokens=1000)
+    claim = store.claim(job)
+    ledger, call = RedisLedger(store, claim, cache=False), Call(id="c", content="c", purpose="judge")
+    most, answer = Usage(input_tokens=100), Reply(text="{}", usage=Usage(calls=1, input_tokens=60))
+    assert asyncio.run(ledger.reserve(call, most)) is None
+    sent = []
+    run = store.run
+    store.run = lambda *given: sent.append(given) or run(*given)
+    asyncio.run(ledger.settle(call, answer))
+    assert money(store, job) == (60, 0, 0)
+    run(*sent[0])  # as redis-py does when the answer was lost
+    late = RedisLedger(store, Claim(claim.system, claim.number, job, "lost its lease"), cache=False)
+    asyncio.run(late.release(call, Usage(uncertain_calls=1)))
+    assert money(store, job) == (60, 0, 0)
+    assert asyncio.run(ledger.reserve(call, most)) == answer

@@ -1,0 +1,263 @@
+"""What becomes of a job while its provider fails: it waits, asks with one chunk now and then, and gives up in the end."""
+
+import pytest
+
+from job_workers import deaths, deliver, deliver_all, expire_leases, meta, submit
+from offline_runs import ScriptedJudge
+from ragassay.errors import ProviderDown, Unavailable
+from ragassay.models import Judgement, Usage
+from ragassay.protocols import Call, Reply
+
+DOWN = "the provider failed (503): overloaded"
+BILL = Usage(calls=1, input_tokens=30, output_tokens=30)
+
+
+class RemoteJudge(ScriptedJudge):
+    """Makes one call for each sample; ``outage`` is the error with which its provider fails now."""
+
+    def __init__(self, outage=None):
+        super().__init__()
+        self.outage, self.asked_for = outage, []
+
+    async def judge(self, samples, ledger):
+        return [await self._ask(sample, ledger) for sample in samples]
+
+    async def _ask(self, sample, ledger):
+        call = Call(id=sample.query_id, content=sample.query_id, purpose="judge")
+        try:
+            reply = await ledger.reserve(call, BILL)
+        except ProviderDown:
+            raise
+        except Unavailable as error:  # as the judges do: an error of one sample is the reason of its row
+            return Judgement(reason=f"the judge failed: {error}")
+        if reply is None:
+            self.asked_for.append(sample.query_id)
+            if self.outage:
+                await ledger.release(call, Usage())
+                raise self.outage
+            await ledger.settle(call, Reply(text="{}", usage=BILL))
+        return self._one(sample)
+
+
+def down(**more):
+    return ProviderDown(DOWN, **more)
+
+
+@pytest.fixture
+def judge():
+    return RemoteJudge(down())
+
+
+@pytest.fixture
+def jobs(make_jobs, judge):
+    return make_jobs(judge)
+
+
+@pytest.fixture
+def probe_due(store):
+    """Makes the time of a job's next probe come at once."""
+    return lambda job: store.redis.hset(store.key(job, "meta"), "next_ms", 1)
+
+
+@pytest.fixture
+def give_up_due(store):
+    """Makes a job's provider have failed for longer than ``give_up_s``."""
+    return lambda job: store.redis.hset(store.key(job, "meta"), "waiting_since_ms", 1)
+
+
+@pytest.mark.parametrize("error", [down(), Unavailable(DOWN)], ids=["the judge's", "any other"])
+def test_a_provider_that_is_down_makes_the_job_wait_and_is_no_death(make_jobs, queue, store, error):
+    jobs = make_jobs(RemoteJudge(error))
+    job = submit(jobs, 10)
+    deliver(jobs, queue)
+    assert jobs.get(job).status == "running"
+    assert jobs.get(job).waiting.startswith(f"{DOWN}; since ")
+    assert (deaths(store, job), jobs.get(job).progress.done) == ({}, 0)
+    assert store.redis.lrange(store.key(job, "todo"), 0, -1) == [b"default:0"]
+    assert queue.sent == []
+
+
+def test_nothing_is_given_out_before_the_next_probe_is_due(jobs, queue, store, probe_due):
+    job = submit(jobs, 150)
+    deliver(jobs, queue)
+    deliver_all(jobs, queue)  # messages that were under way: they find nothing
+    jobs.tick()
+    assert (queue.sent, store.claim(job)) == ([], None)
+    probe_due(job)
+    jobs.tick()
+    assert len(queue.sent) == 1
+    assert store.claim(job) is not None
+
+
+def test_until_a_call_is_answered_one_chunk_is_worked_on_at_a_time(jobs, queue, store, judge, probe_due):
+    job = submit(jobs, 150)
+    deliver_all(jobs, queue)
+    probe_due(job)
+    probe = store.claim(job)
+    assert store.claim(job) is None
+    store.give_back(probe)
+    judge.outage = None
+    jobs.tick()
+    deliver(jobs, queue)
+    assert jobs.get(job).waiting is None
+    assert None not in (store.claim(job), store.claim(job))
+
+
+def test_a_probe_is_one_call_and_the_next_one_is_later(jobs, queue, store, judge, probe_due):
+    job, waits = submit(jobs, 10), []
+    for _ in range(3):
+        jobs.tick()
+        deliver(jobs, queue)
+        now_ms = store._now_s() * 1000
+        waits.append(int(meta(store, job)["next_ms"]) - now_ms)
+        probe_due(job)
+    assert judge.asked_for == ["q0"] * 3
+    assert waits == pytest.approx([5000, 10_000, 20_000], abs=3000)
+
+
+def test_a_provider_that_asks_for_a_longer_wait_gets_it(jobs, queue, store, judge):
+    judge.outage = down(retry_after=300)
+    job = submit(jobs, 10)
+    deliver(jobs, queue)
+    assert int(meta(store, job)["next_ms"]) > (store._now_s() + 200) * 1000
+
+
+def test_after_the_outage_every_row_is_scored_and_settled_calls_are_not_made_again(jobs, queue, judge, probe_due):
+    job = submit(jobs, 10)
+    judge.outage = None
+    ask = judge._ask
+
+    async def fails_at_q5(sample, ledger):
+        if sample.query_id == "q5" and "q5" not in judge.asked_for:
+            judge.outage = down()
+        return await ask(sample, ledger)
+
+    judge._ask = fails_at_q5
+    deliver(jobs, queue)
+    assert jobs.get(job).waiting
+    judge.outage = None
+    probe_due(job)
+    jobs.tick()
+    deliver_all(jobs, queue)
+    jobs.finalize(job)
+    assert jobs.get(job).status == "finished"
+    scores = [result.scores["faithfulness"].value for result in jobs.results(job, cursor=None, limit=200).results]
+    assert scores == [1.0] * 10
+    assert judge.asked_for == ["q0", "q1", "q2", "q3", "q4", "q5", "q5", "q6", "q7", "q8", "q9"]
+
+
+def test_a_provider_that_failed_for_too_long_costs_the_judged_scores_alone(jobs, queue, probe_due, give_up_due):
+    job = submit(jobs, 120, give_up_s=600)
+    deliver_all(jobs, queue)
+    probe_due(job)
+    give_up_due(job)
+    jobs.tick()
+    deliver_all(jobs, queue)
+    jobs.finalize(job)
+    ended = jobs.get(job)
+    assert (ended.status, ended.waiting) == ("finished", None)
+    assert DOWN in ended.error
+    rows = jobs.results(job, cursor=None, limit=200).results
+    assert [row.scores["mrr"].value for row in rows] == [1.0] * 120
+    judged = [row.scores["faithfulness"] for row in rows]
+    assert {(score.value, score.missing) for score in judged} == {(None, "failed")}
+    assert all(score.reason.startswith("the judge failed: ") and DOWN in score.reason for score in judged)
+
+
+def test_rows_that_were_given_up_have_one_reason(jobs, queue, probe_due, give_up_due):
+    job = submit(jobs, 120, give_up_s=600)
+    deliver_all(jobs, queue)
+    probe_due(job)
+    give_up_due(job)
+    jobs.tick()
+    deliver_all(jobs, queue)
+    rows = jobs.results(job, cursor=None, limit=200).results
+    assert {row.scores["faithfulness"].reason for row in rows} == {f"the judge failed: given up after 600 s: {DOWN}"}
+
+
+def test_a_worker_that_meets_the_outage_after_the_job_gave_up_gives_up_too(jobs, store, give_up_due):
+    job = submit(jobs, 100, give_up_s=600)
+    first, second = store.claim(job), store.claim(job)
+    store.wait_for_provider(first, DOWN, wait_s=5, give_up_s=600)
+    give_up_due(job)
+    store.redis.hset(store.key(job, "meta"), "next_ms", 1)
+    assert store.wait_for_provider(second, DOWN, wait_s=5, give_up_s=600) == "given up"
+    third = store.claim(job)
+    assert store.wait_for_provider(third, DOWN, wait_s=5, give_up_s=600) == "given up"
+    assert jobs.get(job).waiting is None
+
+
+def test_a_worker_that_lost_its_chunk_does_not_make_the_job_wait(jobs, store):
+    job = submit(jobs, 10)
+    lost = store.claim(job)
+    expire_leases(store, job)
+    jobs.tick()
+    assert store.wait_for_provider(lost, DOWN, wait_s=5, give_up_s=600) == "stale"
+    assert jobs.get(job).waiting is None
+    assert store.claim(job) is not None
+
+
+def test_a_second_outage_has_its_own_time(jobs, queue, store, judge, probe_due):
+    job = submit(jobs, 100)
+    deliver_all(jobs, queue)
+    judge.outage = None
+    probe_due(job)
+    jobs.tick()
+    deliver(jobs, queue)
+    assert "waiting_since_ms" not in meta(store, job)
+    judge.outage = down()
+    deliver_all(jobs, queue)
+    assert int(meta(store, job)["waiting_since_ms"]) > (store._now_s() - 60) * 1000
+    assert meta(store, job)["probes"] == b"1"
+
+
+# --- a clock that was set back ------------------------------------------------------------------------------------
+
+DAY_MS = 86_400_000
+
+
+@pytest.fixture
+def next_year_ms(store):
+    return int(store._now_s() * 1000) + 365 * DAY_MS
+
+
+def test_an_outage_that_began_in_the_future_lasts_no_longer(jobs, queue, store, next_year_ms, probe_due):
+    job = submit(jobs, 10)
+    deliver(jobs, queue)
+    store.redis.hset(store.key(job, "meta"), "waiting_since_ms", next_year_ms)
+    probe_due(job)
+    jobs.tick()
+    deliver(jobs, queue)
+    latest_ms = (store._now_s() + 60) * 1000
+    assert int(meta(store, job)["waiting_since_ms"]) < latest_ms
+    assert int(meta(store, job)["next_ms"]) < latest_ms
+
+
+def test_a_probe_that_is_due_in_a_year_is_made_now(jobs, queue, store, next_year_ms):
+    job = submit(jobs, 10)
+    deliver(jobs, queue)
+    store.redis.hset(store.key(job, "meta"), mapping={"next_ms": next_year_ms + 5000, "next_set_ms": next_year_ms})
+    jobs.tick()
+    assert len(queue.sent) == 1
+    assert store.claim(job) is not None
+
+
+def test_a_lease_that_ends_in_a_year_ends_with_its_length(jobs, store, next_year_ms):
+    job = submit(jobs, 10)
+    dead = store.claim(job)
+    lease = store.key(job, "lease")
+    store.redis.zadd(lease, {str(dead): next_year_ms})
+    jobs.tick()
+    assert store.redis.zscore(lease, str(dead)) <= store._now_s() * 1000 + store.lease_ms
+    expire_leases(store, job)
+    jobs.tick()
+    assert store.claim(job).number == dead.number
+
+
+def test_a_message_that_was_sent_in_the_future_is_sent_again(jobs, queue, store, next_year_ms):
+    job = submit(jobs, 10)
+    [(_, slot, nonce)] = queue.sent
+    queue.sent.clear()
+    store.redis.hset(store.key(job, "slots"), slot, f"{next_year_ms}:{nonce}")
+    jobs.tick()
+    assert len(queue.sent) == 1

@@ -1,0 +1,41 @@
+"""A job whose provider hangs never has all workers."""
+
+import pytest
+
+from job_workers import submit
+from ragassay.store import redis as store_module
+from ragassay.store.redis import RedisStore
+
+
+@pytest.fixture
+def given_out(make_jobs, store):
+    """How many of ten chunks of a job are given out at once, to workers of so many processes."""
+
+    def count(judge, workers):
+        for name, processes in workers.items():
+            store.heartbeat("worker", f"{name}:1:{processes}", for_s=60)
+        job = submit(make_jobs(), 500, judge=judge)
+        return sum(store.claim(job) is not None for _ in range(11))
+
+    return count
+
+
+@pytest.mark.parametrize(
+    ("judge", "workers", "chunks"),
+    [
+        ("a-model", {"a": 3}, 2),
+        ("a-model", {"a": 3, "b": 4}, 6),
+        ("a-model", {"a": 1}, 1),
+        ("a-model", {}, 10),  # nobody sends a heartbeat: no limit is known
+        ("local", {"a": 3}, 10),
+    ],
+)
+def test_a_job_that_asks_a_provider_leaves_one_process_to_the_others(given_out, judge, workers, chunks):
+    assert given_out(judge, workers) == chunks
+
+
+def test_the_number_of_processes_is_looked_up_now_and_then_and_not_for_every_claim(given_out, monkeypatch):
+    monkeypatch.setattr(store_module, "LOOK_EVERY_S", 1000)
+    lookups = []
+    monkeypatch.setattr(RedisStore, "processes", lambda self: lookups.append(1) or 3)
+    assert (given_out("a-model", {}), len(lookups)) == (2, 1)

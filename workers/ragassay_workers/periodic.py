@@ -1,0 +1,61 @@
+"""What a process does every few seconds beside its work: a heartbeat, a sweep."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable
+
+from redis.exceptions import RedisError
+
+from ragassay.store.redis import RedisStore
+
+HEARTBEAT_EVERY_S, HEARTBEAT_LASTS_S = 5, 30
+
+logger = logging.getLogger(__name__)
+
+
+class Periodic:
+    """A thread that calls ``action`` at once and then every ``every_s`` seconds, and ``at_end`` when it is stopped."""
+
+    def __init__(
+        self, name: str, every_s: float, action: Callable[[], object], at_end: Callable[[], object] | None = None
+    ) -> None:
+        self._name, self._every_s, self._action, self._at_end = name, every_s, action, at_end
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True, name=name)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self, *, wait_s: float = 0.0) -> None:
+        """Begin no further call. ``at_end`` runs in the thread: a signal handler need not wait for it."""
+        self._stopped.set()
+        self._thread.join(wait_s)
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            self._call(self._action)
+            self._stopped.wait(self._every_s)
+        if self._at_end is not None:
+            self._call(self._at_end)
+
+    def _call(self, action: Callable[[], object]) -> None:
+        try:
+            action()
+        except Exception as error:  # an outer door: Redis may be away, and a bug must not end the rounds
+            logger.warning("%s failed: %s", self._name, error, exc_info=not isinstance(error, RedisError))
+
+
+def heartbeat(store: RedisStore, kind: str, processes: int = 1) -> Periodic:
+    """Tells Redis every few seconds that this worker or beat runs, with so many processes, and when it stops."""
+    name = f"{socket.gethostname()}:{os.getpid()}:{processes}"
+    return Periodic(
+        f"heartbeat of {kind} {name}",
+        HEARTBEAT_EVERY_S,
+        lambda: store.heartbeat(kind, name, for_s=HEARTBEAT_LASTS_S),
+        at_end=lambda: store.deregister(kind, name),
+    )
