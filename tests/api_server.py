@@ -25,9 +25,11 @@ class RecordingQueue:
 
     def enqueue(self, job, slot, nonce):
         self.sent.append(("work", (job, slot, nonce)))
+        return True
 
     def finalize(self, job):
         self.sent.append(("finalize", (job,)))
+        return True
 
     def answer(self, jobs, *, most=10_000):
         while self.sent and most:

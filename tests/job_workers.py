@@ -18,9 +18,11 @@ class RecordingQueue:
 
     def enqueue(self, job, slot, nonce):
         self.sent.append((job, slot, nonce))
+        return True
 
     def finalize(self, job):
         self.finalized.append(job)
+        return True
 
 
 class SlowJudge(ScriptedJudge):

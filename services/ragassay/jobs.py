@@ -347,11 +347,17 @@ class Jobs:
 
     def _enqueue(self, job: str) -> None:
         finalizing = self.store.status(job) == "finalizing"
-        for slot, nonce in self.store.due_slots(job, slots=SLOTS, patience_ms=self.store.lease_ms):
-            if finalizing:
-                self._queue.finalize(job)
-            else:
-                self._queue.enqueue(job, slot, nonce)
+        due = self.store.due_slots(job, slots=SLOTS, patience_ms=self.store.lease_ms)
+        try:
+            while due:
+                slot, nonce = due[0]
+                sent = self._queue.finalize(job) if finalizing else self._queue.enqueue(job, slot, nonce)
+                if not sent:
+                    break
+                due.pop(0)
+        finally:  # a process that ends in the middle must not leave a wake-up marked as sent for as long as a lease
+            for slot, _ in due:
+                self.store.clear_slot(job, slot)
 
     def _fail(self, job: str, error: str) -> None:
         self.store.fail(job, error)

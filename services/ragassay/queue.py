@@ -14,11 +14,11 @@ logger = logging.getLogger(__name__)
 class Queue(Protocol):
     """Sends a job's wake-ups to the workers."""
 
-    def enqueue(self, job: str, slot: int, nonce: str) -> None:
-        """There may be a chunk to work on."""
+    def enqueue(self, job: str, slot: int, nonce: str) -> bool:
+        """There may be a chunk to work on. False when the message could not be sent."""
 
-    def finalize(self, job: str) -> None:
-        """All chunks are done; the report can be made."""
+    def finalize(self, job: str) -> bool:
+        """All chunks are done; the report can be made. False when the message could not be sent."""
 
 
 class CeleryQueue:
@@ -27,21 +27,23 @@ class CeleryQueue:
     def __init__(self, url: str) -> None:
         self._url = broker_url(url)
 
-    def enqueue(self, job: str, slot: int, nonce: str) -> None:
+    def enqueue(self, job: str, slot: int, nonce: str) -> bool:
         """Send a message to the workers' queue. Where the broker does not take it, the sweeper sends it again."""
-        self._send(CHUNKS, "ragassay.work", job, slot, nonce)
+        return self._send(CHUNKS, "ragassay.work", job, slot, nonce)
 
-    def finalize(self, job: str) -> None:
+    def finalize(self, job: str) -> bool:
         """Send the message for the report. Where the broker does not take it, the sweeper sends it again."""
-        self._send(REPORTS, "ragassay.finalize", job)
+        return self._send(REPORTS, "ragassay.finalize", job)
 
-    def _send(self, queue: str, task: str, job: str, *arguments: object) -> None:
+    def _send(self, queue: str, task: str, job: str, *arguments: object) -> bool:
         from kombu.exceptions import OperationalError
 
         try:
             self._celery.send_task(task, (job, *arguments), queue=queue, ignore_result=True)
         except OperationalError as error:
             logger.warning("the broker does not take %s for job %s: %s", task, job, error)
+            return False
+        return True
 
     @cached_property
     def _celery(self) -> Any:

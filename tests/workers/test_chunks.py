@@ -1,5 +1,7 @@
 """What happens to a chunk when its worker dies, stops, hangs or loses it; with real Redis and no Celery."""
 
+from contextlib import suppress
+
 import orjson
 import pytest
 from redis.exceptions import ConnectionError as RedisAway
@@ -258,6 +260,20 @@ def test_a_finalize_that_was_lost_is_sent_again(make_jobs, queue, store):
     store.redis.hset(store.key(job, "slots"), 0, "1:lost")  # the message's time of sending, far in the past
     jobs.tick()
     assert queue.finalized == [job]
+
+
+@pytest.mark.parametrize("sends", [lambda *_: False, lambda *_: {}["the interpreter ends"]], ids=["refused", "dying"])
+def test_a_wake_up_that_could_not_be_sent_is_sent_in_the_next_round_not_after_a_lease(make_jobs, queue, store, sends):
+    jobs = make_jobs()
+    enqueue, queue.enqueue = queue.enqueue, sends
+    with suppress(KeyError):
+        submit(jobs)
+    [job] = store.active()
+    queue.enqueue = enqueue
+    jobs.tick()
+    assert [(each, slot) for each, slot, _ in queue.sent] == [(job, 0), (job, 1)]
+    jobs.tick()
+    assert len(queue.sent) == 2
 
 
 def test_a_lease_is_not_given_up_while_redis_is_away(store, monkeypatch):

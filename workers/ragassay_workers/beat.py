@@ -22,7 +22,7 @@ def main() -> None:
         app.Beat(app=app, loglevel=logging.INFO).run()
     finally:
         for thread in threads:
-            thread.stop(wait_s=1)
+            thread.stop(wait_s=3)  # a round that is under way ends, so that no wake-up is lost
 
 
 if __name__ == "__main__":
