@@ -322,8 +322,15 @@ def parse(text: str) -> Metric:
             key, parameter = head, tail
     key = SPELLINGS.get(key, key)
     if key not in METRICS:
-        raise UnknownName("metric", text.strip(), [m.family for m in METRICS])
+        raise unknown(text)
     return _bind(METRICS.get(key), parameter, text.strip())
+
+
+def unknown(text: str, *others: str) -> UnknownName:
+    """The error on a name that is neither a metric's nor one of the ``others``."""
+    error = UnknownName("metric", text.strip(), [*others, *(m.family for m in METRICS)])
+    error.hint = f"{error.hint}; one of your own has to be imported: --import, or plugins of the configuration"
+    return error
 
 
 def _bind(metric: Metric, parameter: str, text: str) -> Metric:
