@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from ragassay.data.mapping import RESPONSE_FIELDS, SAMPLE_FIELDS, ColumnMapping, field_of_alias, near, value_at
+from ragassay.data.columns import value_at
+from ragassay.data.mapping import RESPONSE_FIELDS, SAMPLE_FIELDS, ColumnMapping, field_of_alias, near
 from ragassay.data.problems import ValueProblem, field_of_place, plain_words
 from ragassay.data.raw import RawRows
 from ragassay.data.values import plain, value_of
@@ -152,6 +153,9 @@ class RowBuilder:
 
     def _drop_duplicates(self, response: dict[str, Any]) -> None:
         """Keep the first of each document id, and the scores that go with those."""
+        before = response.get("doc_ids_before_reranking")
+        if self.duplicates == "keep_first" and isinstance(before, list):
+            response["doc_ids_before_reranking"] = list(dict.fromkeys(map(str, before)))
         ids, scores = response.get("retrieved_doc_ids"), response.get("retrieved_scores")
         if self.duplicates == "error" or not isinstance(ids, list):
             return

@@ -35,7 +35,6 @@ SEEN = ("Ranked", "Chunk", "Verdict", "Sample")
 T = TypeVar("T")
 UNIT = (0.0, 1.0)
 
-BEFORE = "ranking_before_reranking"
 OPERATIONAL = (
     *("latency_ms", "retrieval_latency_ms", "generation_latency_ms"),
     *("input_tokens", "output_tokens", "cost_usd"),
@@ -61,14 +60,10 @@ LACKS: dict[str, tuple[Callable[[Sample], bool], str]] = {
         lambda s: s.retrieved_doc_ids is None and s.contexts is None,
         "the response has neither retrieved_doc_ids nor contexts, so whether it retrieved is not known",
     ),
-    BEFORE: (
-        lambda s: s.response is None or s.response.metadata.get(BEFORE) is None,
-        f"the response's metadata has no {BEFORE}",
-    ),
     "cost": (lambda s: not _has_cost(s), "the response has no cost_usd, nor a model with both its tokens"),
     **{
         name: (partial(lambda field, s: getattr(s.response, field, None) is None, name), f"the response has no {name}")
-        for name in (*OPERATIONAL, "route", "clicks", "dwell_ms")
+        for name in (*OPERATIONAL, "route", "clicks", "dwell_ms", "doc_ids_before_reranking")
     },
 }
 
