@@ -146,13 +146,15 @@ class Built(FrozenModel):
 class Source(FrozenModel):
     """Where data came from: a name, a digest of its content, wherever it lay, and its number of rows.
 
-    ``built``: for a system that ragassay ran itself; the digest is that of its configuration and corpus.
+    ``built``: for a system that ragassay ran itself; the digest is that of its configuration and corpus. ``warnings``:
+    what may be wrong although every row could be read, such as a column that is perhaps a misspelt field.
     """
 
     name: str
     digest: str
     rows: int
     built: Built | None = None
+    warnings: tuple[str, ...] = ()
 
 
 class Provenance(FrozenModel):
@@ -242,7 +244,8 @@ class Job(FrozenModel):
     """A submitted evaluation. Times are UTC, ISO 8601; ``uncertain_calls`` may have been paid and were lost.
 
     ``alerts`` come with the report: one for each gate that was missed. ``waiting``: what a running job waits for, and
-    since when, while its provider fails. ``error``: why it failed or paused, or what kept rows from being scored.
+    since when, while its provider fails. ``warnings``: what may be wrong with its rows. ``error``: why it failed or
+    paused, or what kept rows from being scored.
     """
 
     id: str
@@ -257,6 +260,7 @@ class Job(FrozenModel):
     uncertain_calls: int = 0
     waiting: str | None = None
     alerts: tuple[Alert, ...] = ()
+    warnings: tuple[str, ...] = ()
     error: str | None = None
 
 

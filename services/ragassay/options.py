@@ -176,7 +176,12 @@ class JobOptions(Declarations):
         Le(LARGEST_GRADE),
         Option("grade from which a document is relevant; default: any above 0"),
     ] = None
-    max_grade: Annotated[float, Ge(SMALLEST), Le(LARGEST_GRADE), Option("the highest grade that there is")] = 3.0
+    max_grade: Annotated[
+        float,
+        Ge(SMALLEST),
+        Le(LARGEST_GRADE),
+        Option("the highest grade that there is", flags=("--max-grade",), metavar="X"),
+    ] = 3.0
     graded: Annotated[bool, Option("use grades of relevance; false: what is relevant counts 1")] = True
     stop_when: Annotated[
         str | None,

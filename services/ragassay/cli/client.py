@@ -117,7 +117,10 @@ def _body(configuration: Configuration) -> bytes:
         mapping=configuration.map,
         duplicates=configuration.duplicates,
         limit=configuration.limit,
+        max_grade=configuration.highest_grade,
     )
+    for warning in dataset.warnings:
+        typer.echo(f"warning: {warning}", err=True)
     where = str(configuration.data)
     if not dataset.has_responses:
         raise NothingToEvaluate("no row has a response", where=where, hint="submit takes recorded responses")

@@ -124,7 +124,7 @@ def read(configuration: Configuration) -> Inputs:
         raise BadSettings(
             "DATA is missing", hint="name a file: ragassay evaluate DATA, or 'data:' in the configuration"
         )
-    return runs.load(
+    inputs = runs.load(
         configuration.data,
         configuration.systems,
         corpus=configuration.corpus,
@@ -132,7 +132,12 @@ def read(configuration: Configuration) -> Inputs:
         mapping=configuration.map,
         duplicates=configuration.duplicates,
         limit=configuration.limit,
+        max_grade=configuration.highest_grade,
     )
+    for source in (inputs.dataset, *(system.source for system in inputs.systems.values())):
+        for warning in source.warnings:
+            typer.echo(f"warning: {source.name}: {warning}", err=True)
+    return inputs
 
 
 def _limits(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -58,12 +58,13 @@ def schema(
 ) -> None:
     """Print the JSON schema of a document."""
     from ragassay.ab import Recipe, Trial
+    from ragassay.api.submission import NewJob
     from ragassay.compare.models import Comparison
     from ragassay.compare.trends import Trend
     from ragassay.config import Configuration
     from ragassay.documents import Report
     from ragassay.gates import GateReport
-    from ragassay.models import FrozenModel, JobSpec, Response, Sample
+    from ragassay.models import FrozenModel, Response, Sample
     from ragassay.render import json_document
 
     documents: dict[str, type[FrozenModel]] = {
@@ -76,7 +77,7 @@ def schema(
         "config": Configuration,
         "sample": Sample,
         "response": Response,
-        "job": JobSpec,
+        "job": NewJob,
     }
     if document not in documents:
         raise UnknownName("document", document, documents)

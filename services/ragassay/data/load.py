@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from ragassay.render import listed
 from ragassay.validation import shown
 
 logger = logging.getLogger("ragassay")
+_RENAMING = re.compile(r"--map (\S+)=(\S+)")  # a request has no options
 _CONTAINERS = ("metadata", "inputs", "vars", "expectations")
 
 
@@ -33,8 +35,11 @@ def load(
     mapping: Mapping[str, str] | None = None,
     duplicates: Duplicates = "error",
     limit: int | None = None,
+    max_grade: float | None = None,
 ) -> Dataset:
     """The dataset in a file. All rows decide what its columns are; ``limit`` keeps, and checks, the first so many.
+
+    A row with a grade above ``max_grade`` is a bad row.
 
     ``mapping`` is {our field: their column}; dots reach into objects. ``duplicates`` says what becomes of a document
     id that a response lists twice: a bad row, or dropped with its score and counted in ``warnings``.
@@ -45,7 +50,7 @@ def load(
     beyond_limit: dict[str, str] = {}
     with _loading(Path(path)):
         raw, columns = _open(Path(path), format, mapping or {}, "dataset")
-        builder = RowBuilder(raw, columns, duplicates)
+        builder = RowBuilder(raw, columns, duplicates, max_grade)
         for index, (number, values) in enumerate(raw.drain()):
             if limit is not None and index >= limit:
                 beyond_limit[builder.query_id(index, values)] = str(columns.value("query", values) or "")
@@ -68,7 +73,7 @@ def load(
     )
 
 
-def load_rows(rows: Iterable[dict[str, Any]], *, name: str = "samples") -> Dataset:
+def load_rows(rows: Iterable[dict[str, Any]], *, name: str = "samples", max_grade: float | None = None) -> Dataset:
     """The dataset that a JSON file with these rows would be; ``name`` stands for the file in errors.
 
     Raises BadData with a line for every bad row: ``samples: row 3: query: is empty``.
@@ -78,7 +83,7 @@ def load_rows(rows: Iterable[dict[str, Any]], *, name: str = "samples") -> Datas
         columns = ColumnMapper(raw, {}, "dataset").map()
     except BadData as error:  # its hint speaks of an option that a request has not
         raise BadData(error.problems, hint="call the keys as we do: ragassay schema sample") from None
-    builder = RowBuilder(raw, columns, "error")
+    builder = RowBuilder(raw, columns, "error", max_grade)
     built = [builder.sample(index, number, values) for index, (number, values) in enumerate(raw.drain())]
     raw.check()
     samples = tuple(sample for sample in built if sample)
@@ -89,6 +94,7 @@ def load_rows(rows: Iterable[dict[str, Any]], *, name: str = "samples") -> Datas
         digest=digest_of_samples(samples),
         mapped=columns.mapped,
         kept=tuple(builder.kept),
+        warnings=tuple(_RENAMING.sub(r"rename \2 to \1", each) for each in (*columns.warnings, *builder.warnings())),
     )
 
 

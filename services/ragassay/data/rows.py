@@ -26,8 +26,10 @@ class RowBuilder:
     that are unknown, ``ignored`` those of a file of responses that describe the query.
     """
 
-    def __init__(self, raw: RawRows, columns: ColumnMapping, duplicates: Duplicates) -> None:
-        self.raw, self.columns, self.duplicates = raw, columns, duplicates
+    def __init__(
+        self, raw: RawRows, columns: ColumnMapping, duplicates: Duplicates, max_grade: float | None = None
+    ) -> None:
+        self.raw, self.columns, self.duplicates, self.max_grade = raw, columns, duplicates, max_grade
         self.kept: dict[str, None] = {}
         self.ignored: dict[str, None] = {}
         self.dropped_ids = self.rows_with_drops = 0
@@ -51,6 +53,13 @@ class RowBuilder:
             response["metadata"] = self._metadata(values, "response.metadata", of_response, bad)
             fields["response"] = response
         sample = self._valid(Sample, fields, bad)
+        for document, grade in ((sample and sample.relevance_scores) or {}).items() if self.max_grade else ():
+            if self.max_grade and grade > self.max_grade:
+                what = (
+                    f"is {grade:g}, above max_grade, which is {self.max_grade:g}; where grades go further: --max-grade"
+                )
+                bad[f"relevance_scores.{document}"] = what
+                break
         self._check_unique(fields["query_id"], "query_id", number, bad)
         self._refuse(number, bad)
         return None if bad else sample

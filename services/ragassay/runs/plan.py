@@ -70,7 +70,7 @@ class Inputs:
 def recorded(dataset: Source, samples: Sequence[Sample]) -> Inputs:
     """The responses that stand in the samples, as the system ``default``."""
     responses = {sample.query_id: sample.response for sample in samples if sample.response}
-    source = dataset.model_copy(update={"name": "default", "rows": len(responses)})
+    source = dataset.model_copy(update={"name": "default", "rows": len(responses), "warnings": ()})
     return Inputs(dataset, samples, {"default": SystemInput(source, responses)})
 
 
@@ -83,6 +83,7 @@ def load(
     mapping: Mapping[str, str] | None = None,
     duplicates: Literal["error", "keep_first"] = "error",
     limit: int | None = None,
+    max_grade: float | None = None,
     name: str | None = None,
 ) -> Inputs:
     """The dataset and each system's responses; without ``systems`` those in ``data``, as ``default``.
@@ -94,8 +95,11 @@ def load(
             system_name(system)
         except ValueError as error:
             raise BadSettings(str(error)) from None
-    dataset = load_dataset(data, format=format, mapping=mapping, duplicates=duplicates, limit=limit)
-    source = Source(name=name or dataset.name, digest=dataset.digest, rows=len(dataset.samples))
+    dataset = load_dataset(
+        data, format=format, mapping=mapping, duplicates=duplicates, limit=limit, max_grade=max_grade
+    )
+    rows = len(dataset.samples)
+    source = Source(name=name or dataset.name, digest=dataset.digest, rows=rows, warnings=dataset.warnings)
     if not systems:
         return recorded(source, dataset.samples)
     inputs: dict[str, SystemInput] = {}
@@ -105,7 +109,8 @@ def load(
             continue
         file = load_responses(choice, format=format, mapping=mapping, duplicates=duplicates)
         responses = {s.query_id: s.response for s in join(dataset, file, system) if s.response}
-        inputs[system] = SystemInput(Source(name=system, digest=file.digest, rows=len(responses)), responses)
+        given = Source(name=system, digest=file.digest, rows=len(responses), warnings=file.warnings)
+        inputs[system] = SystemInput(given, responses)
     return Inputs(source, dataset.samples, inputs)
 
 
