@@ -299,7 +299,12 @@ def parse(text: str) -> Metric:
 
 def _words(name: str) -> str:
     """``answer_relevancy`` of a class's name such as ``AnswerRelevancyMetric``."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower().removesuffix("_metric").replace("-", "_")
+    return (
+        re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
+        .lower()
+        .removesuffix("_metric")
+        .replace("-", "_")
+    )
 
 
 def unknown(text: str, *others: str) -> UnknownName:
