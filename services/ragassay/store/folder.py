@@ -29,7 +29,7 @@ from pydantic import ValidationError
 
 from ragassay.documents import Report
 from ragassay.errors import BadData, Conflict, NotFound
-from ragassay.files import open_private, read_lines, to_lines, write_errors, write_whole
+from ragassay.files import open_private, private_folder, read_lines, to_lines, write_errors, write_whole
 from ragassay.models import FrozenModel, Response, Result, Sample
 from ragassay.store.protocol import ChunkId, Outcome, RunRecord
 from ragassay.validation import problems
@@ -200,7 +200,8 @@ class FolderStore:
         folder = self.root / "runs" / record.id
         try:
             with write_errors(folder):
-                folder.mkdir(parents=True)
+                private_folder(folder.parent)
+                folder.mkdir(mode=0o700)
             rows = (sample.model_copy(update={"response": None}) for sample in samples)
             content = to_lines(row.model_dump(mode="json", exclude_defaults=True) for row in rows)
             write_whole(folder / "samples.jsonl", content, private=True)
