@@ -12,7 +12,7 @@ from ragassay.compare.models import Cause, Failures
 from ragassay.documents import Aggregate, Report, Slice, SystemReport
 from ragassay.exporters.summary import Section, aggregate
 from ragassay.models import FactVerdict, Result, SentenceVerdict
-from ragassay.render import MOST_LISTED, cut, percent
+from ragassay.render import MOST_LISTED, cut, number, percent
 from ragassay.reports import slice_value
 
 JUDGED = ("correctness", "completeness", "faithfulness", "relevance")
@@ -101,13 +101,15 @@ def worst_rows(report: Report) -> list[WorstRow]:
     for name, system in report.systems.items():
         names = _judging(system.metrics)
         bad = [row for row in worst_first(system)[:most] if attribute(row) or _mean(row, names) < 1]
-        shown += [WorstRow(name, row.query_id, cut(row.query, _LONGEST_TEXT), _texts(row)) for row in bad]
+        shown += [WorstRow(name, row.query_id, cut(row.query, _LONGEST_TEXT), _texts(row, names)) for row in bad]
     return shown
 
 
-def _texts(row: Result) -> tuple[tuple[str, str], ...]:
+def _texts(row: Result, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    scores = {name: value for name in names if (value := row.scores[name].value) is not None and value < 1}
     answered = row.answer or row.error or ("(empty)" if row.responded else "(no response)")
-    texts = (("answer", answered), ("expected", " | ".join(row.ground_truth_answer)), ("why", why(row)))
+    said = why(row) or ", ".join(f"{name} {number(value)}" for name, value in scores.items())
+    texts = (("answer", answered), ("expected", " | ".join(row.ground_truth_answer)), ("why", said))
     return tuple((label, cut(text, _LONGEST_TEXT)) for label, text in texts if text)
 
 
