@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from ragassay.compare.models import ComparedSystem, Comparison, Delta, OperationalDelta, Pair
+from ragassay.compare.models import ComparedSystem, Comparison, Delta, Failures, OperationalDelta, Pair
 from ragassay.compare.summary import frontier, times
 from ragassay.exporters.failing import causes
-from ragassay.exporters.summary import NOT_REPORTED, PER_ACCURATE, cost_per_accurate
+from ragassay.exporters.summary import NOT_REPORTED, cost_per_accurate
 from ragassay.render import (
     Exporters,
     interval,
@@ -87,9 +87,7 @@ def tables(comparison: Comparison) -> Iterator[Table]:
             heads = ("metric", "query id", "query", pair.a, pair.b)
             yield Table(f"Worst regressions: {pair.b} against {pair.a}", heads, worst)
     yield _standing(comparison)
-    failed = causes({name: side.failures for name, side in comparison.sides.items()})
-    rows = tuple((label, *cells) for label, cells in failed.rows)
-    yield Table(failed.title, ("", *comparison.sides), rows, failed.note)
+    yield _failures({name: side.failures for name, side in comparison.sides.items()})
 
 
 def slice_tables(comparison: Comparison) -> Iterator[Table]:
@@ -120,7 +118,7 @@ def _standing(comparison: Comparison) -> Table:
         "accuracy": lambda side: _score(side.accuracy),
         "USD a query": lambda side: _reported(side.cost_usd),
         "latency p50 in ms": lambda side: _reported(side.latency_p50_ms),
-        PER_ACCURATE: lambda side: cost_per_accurate(side.cost_per_accurate_answer),
+        "USD per accurate answer": lambda side: cost_per_accurate(side.cost_per_accurate_answer),
     }
     rows = tuple((label, *map(figure, comparison.sides.values())) for label, figure in figures.items())
     return Table("Accuracy, cost and latency", ("", *comparison.sides), rows, frontier(comparison.pareto))
@@ -174,3 +172,8 @@ def _regressions(pair: Pair) -> Iterator[tuple[str, ...]]:
     for name, rows in pair.regressions.items():
         for row in rows:
             yield name, row.query_id, row.query, _score(row.a), _score(row.b)
+
+
+def _failures(sides: dict[str, Failures]) -> Table:
+    counted = causes(sides)
+    return Table(counted.title, ("", *sides), tuple((label, *cells) for label, cells in counted.rows), counted.note)
