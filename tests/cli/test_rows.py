@@ -164,6 +164,14 @@ def test_report_and_results_take_a_run_its_folder_and_a_file(run, home, tmp_path
     assert len(run("results", "last")[1].splitlines()) == 50  # what is there of the unfinished one
 
 
+def test_text_of_a_report_from_elsewhere_is_shown_as_it_is_and_not_as_markup(run, home, tmp_path):
+    document = (home / "runs" / run.finished / "report.json").read_text()
+    (tmp_path / "r.json").write_text(document.replace('"C1.1"', '"[bold]C1.1"').replace('"A1"', '"[red]A1"'))
+    out = run("show", "r.json", "--query", "q2")[1]
+    assert "[red]A1" in out
+    assert "[bold]C1.1" in out
+
+
 def test_failed_rows_of_a_run_without_accuracy_are_those_that_broke(run, home, tmp_path):
     samples = [sample(1), sample(2)]
     judge = ScriptedJudge(q2=Judgement(reason="the provider said no"))

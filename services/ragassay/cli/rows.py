@@ -59,7 +59,7 @@ def runs(last: Last = 20, as_json: AsJson = False) -> None:
     if not ids:
         typer.echo(f"no run in {store.root / 'runs'}; make one: ragassay evaluate DATA, or ragassay demo", err=True)
     for run in listed:
-        typer.echo(_line(run))
+        typer.echo(" ".join(_line(run).split("\n")))
         for system, said in run.get("headline", {}).items():
             typer.echo(f"  {system}: {said}")
     if len(ids) > last:

@@ -138,7 +138,7 @@ def print_fields(out: Console, fields: Iterable[tuple[str, str]]) -> None:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for label, text in fields:
-        table.add_row(f"    {label}", escape(text))
+        table.add_row(f"    {escape(label)}", escape(text))
     out.print(table)
 
 
