@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import get_args
 
-from ragassay.compare.models import Cause, ComparedSystem, Comparison, Delta, Failures, OperationalDelta, Pair
+from ragassay.compare.models import ComparedSystem, Comparison, Delta, Failures, OperationalDelta, Pair
 from ragassay.compare.summary import frontier, times
+from ragassay.exporters.failing import causes
 from ragassay.exporters.summary import NOT_REPORTED, cost_per_accurate
 from ragassay.render import (
     Exporters,
@@ -175,25 +175,5 @@ def _regressions(pair: Pair) -> Iterator[tuple[str, ...]]:
 
 
 def _failures(sides: dict[str, Failures]) -> Table:
-    rows: list[tuple[str, ...]] = [
-        ("accurate", *(f"{one.accurate}/{one.rows}" for one in sides.values())),
-        ("not accurate", *(str(one.inaccurate) for one in sides.values())),
-    ]
-    for cause in get_args(Cause):
-        counts = [one.causes[cause].n if cause in one.causes else 0 for one in sides.values()]
-        if any(counts):
-            rows.append((f"  {cause.replace('_', ' ')}", *map(str, counts)))
-    for kind, fields in (("  not attributed: ", "unattributed"), ("accuracy unknown: ", "unknown_reasons")):
-        for reason in dict.fromkeys(reason for one in sides.values() for reason in getattr(one, fields)):
-            counts = [getattr(one, fields).get(reason, 0) for one in sides.values()]
-            rows.append((f"{kind}{reason}", *map(str, counts)))
-    return Table("Why answers are not accurate", ("", *sides), tuple(rows), _examples(sides))
-
-
-def _examples(sides: dict[str, Failures]) -> str:
-    listed: Sequence[str] = [
-        f"{name}: {cause.replace('_', ' ')} {', '.join(example.query_id for example in counted.examples)}"
-        for name, one in sides.items()
-        for cause, counted in one.causes.items()
-    ]
-    return f"For example: {'; '.join(listed)}." if listed else ""
+    counted = causes(sides)
+    return Table(counted.title, ("", *sides), tuple((label, *cells) for label, cells in counted.rows), counted.note)
