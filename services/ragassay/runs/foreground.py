@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -65,7 +66,12 @@ def resume_command(run: FolderRun, settings: Settings) -> str:
     return f"ragassay evaluate --resume {run.record.id}{''.join(repeated[:1])}"
 
 
-def complete(
+def complete(session: Session, settings: Settings, run: FolderRun, **options: Any) -> Report:
+    """``acomplete`` for who has no event loop; with the same options."""
+    return asyncio.run(acomplete(session, settings, run, **options))
+
+
+async def acomplete(
     session: Session,
     settings: Settings,
     run: FolderRun,
@@ -93,8 +99,7 @@ def complete(
             opened.callback(ledger.close)
             if run.pending():
                 check_unchanged(session, record, ledger)
-            waiting = work_through(session, run, ledger, done, lambda why: notice(f"waiting: {why}"), give_up_s)
-            asyncio.run(waiting)
+            await work_through(session, run, ledger, done, lambda why: notice(f"waiting: {why}"), give_up_s)
             return finish(session, run, ledger.interrupted)
         except BudgetReached as reached:
             option = "--budget-usd" if " USD " in reached.message else "--budget-tokens"
