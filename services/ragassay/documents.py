@@ -203,7 +203,8 @@ class Report(FrozenModel):
     """A combined report: retrieval, answer quality, latency and cost of every system, and how sure each number is.
 
     Everything outside ``run`` and the measured evaluation durations is the same for the same inputs. ``interrupted``:
-    calls in flight when a process was killed; they may have been paid, and belong to no row.
+    calls in flight when a process was killed; they may have been paid, and belong to no row. ``cautions``: what is known
+    to limit the scores, such as how far the judge agrees with people.
     """
 
     schema_version: Literal[1] = 1
@@ -212,6 +213,7 @@ class Report(FrozenModel):
     provenance: Provenance
     stopped: Stopped | None = None
     interrupted: Usage = Usage()
+    cautions: tuple[str, ...] = ()
     systems: dict[str, SystemReport]
 
 

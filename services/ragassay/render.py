@@ -86,6 +86,12 @@ def listed(names: Iterable[str], most: int = MOST_LISTED) -> str:
     return " and ".join([", ".join(every[:-1]), every[-1]] if len(every) > 1 else every)
 
 
+def cut(text: str, most: int) -> str:
+    """Text on one line, of ``most`` characters at the most: a longer one ends in ``...``."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 3].rstrip()}..."
+
+
 def shortlist(lines: Sequence[str]) -> list[str]:
     """The first ``MOST_LINES`` and, where there are more, a line that counts the rest."""
     more = len(lines) - MOST_LINES

@@ -23,12 +23,13 @@ from ragassay.documents import (
     Stopped,
     SystemReport,
 )
+from ragassay.judges.local import AGREEMENT
 from ragassay.metrics import Metric, parse
 from ragassay.models import JobSpec, Result, Score, Usage
 from ragassay.stats import mean_interval, ratio_interval, wilson_interval
 
 logger = logging.getLogger("ragassay")
-MOST_SLICES = 20  # a metadata field with more distinct values than this is an identifier, not a group
+MOST_SLICES = 20  # a field with more distinct values than this is an identifier, not a group
 
 
 def build(
@@ -61,8 +62,19 @@ def build(
         provenance=provenance,
         stopped=stopped,
         interrupted=interrupted,
+        cautions=_cautions(provenance, results),
         systems={name: _watched(one, stopped, name) for name, one in systems.items()},
     )
+
+
+def _cautions(provenance: Provenance, results: Mapping[str, Sequence[Result]]) -> tuple[str, ...]:
+    """How far the local judge agrees with people, where it judged a row; of other judges nothing is known here."""
+    name = str(provenance.judge["name"])
+    if name not in AGREEMENT or not any(row.verdict for rows in results.values() for row in rows):
+        return ()
+    support, correctness = AGREEMENT[name]
+    agreed = f"kappa {support[0]:.2f} to {support[1]:.2f} on support and {correctness:.2f} on correctness"
+    return (f"judge {name} is a triage; its agreement with people on public sets: {agreed} (docs/judges.md)",)
 
 
 def _watched(report: SystemReport, stopped: Stopped | None, name: str) -> SystemReport:
@@ -198,7 +210,10 @@ def cost_per_accurate(rows: Sequence[Result], spec: JobSpec) -> CostPerAccurate:
 
 
 def slices(rows: Sequence[Result], metrics: Sequence[Metric], spec: JobSpec) -> dict[str, dict[str, Slice]]:
-    """The rows grouped by category, difficulty and every metadata field that groups them."""
+    """The rows grouped by category, difficulty and every metadata field that groups them.
+
+    A field of more than ``MOST_SLICES`` values has no slices, nor a metadata field that differs in most rows.
+    """
     keys = dict.fromkeys(key for row in rows for key in row.metadata)
     groupings = {}
     for field in ("category", "difficulty", *(f"metadata.{key}" for key in keys)):
@@ -206,7 +221,8 @@ def slices(rows: Sequence[Result], metrics: Sequence[Metric], spec: JobSpec) -> 
         for row in rows:
             if (value := slice_value(row, field)) is not None:
                 groups.setdefault(value, []).append(row)
-        if groups and len(groups) <= min(MOST_SLICES, max(1, len(rows) // 2)):
+        most = min(MOST_SLICES, max(1, len(rows) // 2)) if field.startswith("metadata.") else MOST_SLICES
+        if groups and len(groups) <= most:
             groupings[field] = {value: _slice(group, metrics, spec) for value, group in sorted(groups.items())}
     return groupings
 

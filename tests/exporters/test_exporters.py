@@ -13,8 +13,9 @@ from ragassay.compare.trends import trend
 from ragassay.documents import Report
 from ragassay.errors import BadSettings, UnknownName
 from ragassay.exporters import EXPORTERS
+from ragassay.exporters.rows import flat_rows
 from ragassay.gates import Gate, check
-from ragassay.models import Response
+from ragassay.models import JobSpec, Response
 
 
 @pytest.fixture
@@ -37,21 +38,44 @@ def test_json_is_the_document_and_fits_its_published_schema(report, tmp_path):
     assert Report.model_validate(document) == report
 
 
-def test_csv_has_the_summary_and_a_row_per_query(report, tmp_path):
+def table(report, tmp_path):
+    """The rows of the report's CSV, by column."""
     EXPORTERS.write(report, tmp_path / "r.csv")
-    rows = list(csv.DictReader(io.StringIO((tmp_path / "r.csv").read_text())))
-    assert [row["row"] for row in rows] == ["mean", "n", "query", "query", "query"]
-    found = report.systems["=sum"]
-    assert float(rows[0]["mrr"]) == found.metrics["mrr"].mean
-    assert rows[1]["mrr"] == "2"
-    assert (rows[3]["mrr"], "no retrieved_doc_ids" in rows[3]["missing"]) == ("", True)
+    return list(csv.DictReader(io.StringIO((tmp_path / "r.csv").read_text())))
+
+
+def test_csv_has_one_header_and_a_line_for_each_query_with_the_reason_of_a_missing_score(report, tmp_path):
+    rows = table(report, tmp_path)
+    assert [row["query_id"] for row in rows] == ["q1", "q2", "q3"]
+    assert (rows[0]["mrr"], rows[0]["mrr_reason"], rows[0]["accurate"]) == ("1.0", "", "1.0")
+    assert (rows[1]["mrr"], rows[1]["mrr_reason"]) == ("", "the response has no retrieved_doc_ids")
+    assert (rows[0]["ground_truth_answer"], rows[0]["input_tokens"]) == ("Paris.", "1000")
+
+
+def test_csv_has_the_users_own_fields_and_they_hide_no_column_of_ours(tmp_path):
+    samples = [sample(1, metadata={"tier": "free", "query": "mine"}), sample(2, metadata={"tags": ["a", "=b"]})]
+    rows = table(evaluated(new_run(tmp_path, samples)), tmp_path)
+    assert [row["metadata.tier"] for row in rows] == ["free", ""]
+    assert (rows[0]["query"], rows[0]["metadata.query"]) == ("What is the capital of France?", "mine")
+    assert rows[1]["metadata.tags"] == '["a","=b"]'
+
+
+def test_a_row_that_failed_says_its_cause_and_values_keep_their_types(tmp_path):
+    samples = [sample(1, relevant_doc_ids=["rome"]), sample(2)]
+    spec = JobSpec(accurate="mrr > 0.5", metrics=("mrr", "accurate"))
+    failed, fine = flat_rows(evaluated(new_run(tmp_path, samples, spec)))
+    assert (failed["cause"], failed["why"]) == ("retrieval_miss", "none of 1 relevant documents was retrieved")
+    assert (fine["cause"], fine["why"], fine["accurate"], fine["accurate_reason"]) == (None, None, 1.0, None)
+    assert (fine["responded"], fine["input_tokens"], fine["latency_ms"]) == (True, 1000, 200.0)
+    assert list(failed) == list(fine)
+    assert "mrr_reason" not in fine
 
 
 def test_csv_cells_that_a_spreadsheet_would_run_get_a_quote_unless_they_are_numbers(report, tmp_path):
-    EXPORTERS.write(report, tmp_path / "r.csv")
-    rows = list(csv.DictReader(io.StringIO((tmp_path / "r.csv").read_text())))[2:]
+    rows = table(report, tmp_path)
     assert (rows[0]["answer"], rows[0]["query"], rows[0]["system"]) == ("'=HYPERLINK(1)", "'-1+1", "'=sum")
     assert rows[1]["answer"] == "-4.5"
+    assert flat_rows(report)[0]["answer"] == "=HYPERLINK(1)"
 
 
 def test_markdown_shows_names_as_text_and_says_what_is_missing(report, tmp_path):
@@ -100,9 +124,7 @@ def test_suspicious_rows_are_counted_and_named_only_where_there_are_some(report,
 
 
 def test_the_labels_of_suspicious_texts_are_a_column_of_the_csv(marked, tmp_path):
-    EXPORTERS.write(marked, tmp_path / "r.csv")
-    rows = list(csv.DictReader(io.StringIO((tmp_path / "r.csv").read_text())))
-    assert [row["suspicious"] for row in rows if row["row"] == "query"] == ["A1 C1.3", "", ""]
+    assert [row["suspicious"] for row in table(marked, tmp_path)] == ["A1 C1.3", "", ""]
 
 
 def test_gates_and_trends_know_the_number_of_suspicious_rows(report, marked):

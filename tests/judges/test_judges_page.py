@@ -29,6 +29,16 @@ def test_the_page_names_every_answer_and_its_worth():
     assert f"`{DEFAULT_RULE}`" in PAGE
 
 
+def test_the_agreement_that_reports_quote_is_that_of_the_page():
+    rows = [
+        line.strip("| ").split(" | ") for line in PAGE.splitlines() if re.search(r"\| (local|words alone) \|", line)
+    ]
+    assert len(rows) == 10
+    for name, of in (("local", "local"), ("local (lexical)", "words alone")):
+        *support, correctness = [float(cells[-1]) for cells in rows if of in cells]
+        assert local.AGREEMENT[name] == ((min(support), max(support)), correctness)
+
+
 def test_the_page_gives_the_thresholds_and_weights_of_the_local_judge():
     weights = matching.WEIGHTS
     assert f"{weights['best']} x share of its word stems in the best context sentence" in PAGE

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ragassay.documents import Report
+    from ragassay.exporters.summary import Section
 
 
 class _Printable:
@@ -57,10 +58,10 @@ def console(width: int = 100) -> Console:
 
 
 def print_report(report: Report, place: str, outputs: Sequence[Path]) -> None:
-    """Systems side by side, what is missing, and where the report lies."""
+    """Systems side by side, what is missing, which rows failed and why, and last the headline and where it all lies."""
     from rich.markup import escape
-    from rich.table import Table
 
+    from ragassay.exporters.failing import failure_causes, headline
     from ragassay.exporters.summary import interrupted, missing, sections, stopped, suspicious
 
     out = console()
@@ -72,24 +73,84 @@ def print_report(report: Report, place: str, outputs: Sequence[Path]) -> None:
     if early := stopped(report):
         out.print(escape(early))
     for section in sections(report):
-        table = Table(title=section.title, title_justify="left", title_style="bold", box=None, pad_edge=False)
-        table.add_column("")
-        for name in report.systems:
-            table.add_column(escape(name))
-        for label, cells in section.rows:
-            table.add_row(label, *map(escape, cells))
-        out.print()
-        out.print(table)
+        _print_section(out, section, report)
     if lost := interrupted(report):
         out.print(f"\n{lost}")
-    out.print("\n[bold]Missing[/bold]")
-    gaps = list(missing(report))
-    for gap in gaps or ["nothing: every row has every score"]:
-        out.print(f"  {escape(gap)}")
-    if marked := list(suspicious(report)):
-        out.print("\n[bold]Suspicious[/bold]")
-        for line in marked:
-            out.print(f"  {escape(line)}")
+    for title, lines in (("Missing", missing(report)), ("Suspicious", suspicious(report))):
+        if shown := list(lines):
+            out.print(f"\n[bold]{title}[/bold]")
+            for line in shown:
+                out.print(f"  {escape(line)}")
+    if failed := failure_causes(report):
+        _print_section(out, failed, report)
+    _print_worst(out, report)
+    _print_slices(out, report)
+    out.print()
+    for name, system in report.systems.items():
+        out.print(f"[bold]{escape(name)}[/bold]: {escape(headline(system))}")
+    for caution in report.cautions:
+        out.print(f"caution: {escape(caution)}")
     out.print(f"\nreport: {escape(place)}")
     for output in outputs:
         out.print(f"also: {escape(str(output))}")
+    out.print(f"rows: ragassay show {escape(report.run.id)} --failed (or --worst 10, --query ID, --category NAME)")
+
+
+def _print_section(out: Console, section: Section, report: Report) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    out.print()
+    if not section.rows:
+        out.print(f"[bold]{escape(section.title)}[/bold]: {escape(section.note)}")
+        return
+    out.print(f"[bold]{escape(section.title)}[/bold]")
+    table = Table(box=None, pad_edge=False)
+    table.add_column("")
+    for name in report.systems:
+        table.add_column(escape(name))
+    for label, cells in section.rows:
+        table.add_row(escape(label), *map(escape, cells))
+    out.print(table)
+    if section.note:
+        out.print(escape(section.note))
+
+
+def _print_worst(out: Console, report: Report) -> None:
+    from rich.markup import escape
+
+    from ragassay.exporters.failing import worst_rows
+
+    if rows := worst_rows(report):
+        out.print("\n[bold]Worst rows[/bold]")
+    for row in rows:
+        out.print(f"  {escape(row.system)} {escape(row.query_id)}: {escape(row.query)}")
+        print_fields(out, row.texts)
+
+
+def print_fields(out: Console, fields: Iterable[tuple[str, str]]) -> None:
+    """A line for each label and text, indented; a text that is longer than the terminal is wide stays in its column."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, text in fields:
+        table.add_row(f"    {label}", escape(text))
+    out.print(table)
+
+
+def _print_slices(out: Console, report: Report) -> None:
+    """By category and difficulty; of the other fields only their names."""
+    from rich.markup import escape
+
+    from ragassay.exporters.failing import MOST_SLICES_SHOWN, slice_fields, slice_section
+    from ragassay.render import listed
+
+    ours, own = (fields := slice_fields(report))[:2], fields[2:]
+    for field in ours:
+        if section := slice_section(report, field, MOST_SLICES_SHOWN):
+            _print_section(out, section, report)
+    if own:
+        out.print(f"\nalso by {escape(listed(own))}: -o FILE.md has them")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import get_args
 
-from ragassay.compare.models import Cause, ComparedSystem, Comparison, Delta, Failures, OperationalDelta, Pair
+from ragassay.compare.models import ComparedSystem, Comparison, Delta, OperationalDelta, Pair
 from ragassay.compare.summary import frontier, times
-from ragassay.exporters.summary import NOT_REPORTED, cost_per_accurate
+from ragassay.exporters.failing import causes
+from ragassay.exporters.summary import NOT_REPORTED, PER_ACCURATE, cost_per_accurate
 from ragassay.render import (
     Exporters,
     interval,
@@ -87,7 +87,9 @@ def tables(comparison: Comparison) -> Iterator[Table]:
             heads = ("metric", "query id", "query", pair.a, pair.b)
             yield Table(f"Worst regressions: {pair.b} against {pair.a}", heads, worst)
     yield _standing(comparison)
-    yield _failures({name: side.failures for name, side in comparison.sides.items()})
+    failed = causes({name: side.failures for name, side in comparison.sides.items()})
+    rows = tuple((label, *cells) for label, cells in failed.rows)
+    yield Table(failed.title, ("", *comparison.sides), rows, failed.note)
 
 
 def slice_tables(comparison: Comparison) -> Iterator[Table]:
@@ -118,7 +120,7 @@ def _standing(comparison: Comparison) -> Table:
         "accuracy": lambda side: _score(side.accuracy),
         "USD a query": lambda side: _reported(side.cost_usd),
         "latency p50 in ms": lambda side: _reported(side.latency_p50_ms),
-        "USD per accurate answer": lambda side: cost_per_accurate(side.cost_per_accurate_answer),
+        PER_ACCURATE: lambda side: cost_per_accurate(side.cost_per_accurate_answer),
     }
     rows = tuple((label, *map(figure, comparison.sides.values())) for label, figure in figures.items())
     return Table("Accuracy, cost and latency", ("", *comparison.sides), rows, frontier(comparison.pareto))
@@ -172,28 +174,3 @@ def _regressions(pair: Pair) -> Iterator[tuple[str, ...]]:
     for name, rows in pair.regressions.items():
         for row in rows:
             yield name, row.query_id, row.query, _score(row.a), _score(row.b)
-
-
-def _failures(sides: dict[str, Failures]) -> Table:
-    rows: list[tuple[str, ...]] = [
-        ("accurate", *(f"{one.accurate}/{one.rows}" for one in sides.values())),
-        ("not accurate", *(str(one.inaccurate) for one in sides.values())),
-    ]
-    for cause in get_args(Cause):
-        counts = [one.causes[cause].n if cause in one.causes else 0 for one in sides.values()]
-        if any(counts):
-            rows.append((f"  {cause.replace('_', ' ')}", *map(str, counts)))
-    for kind, fields in (("  not attributed: ", "unattributed"), ("accuracy unknown: ", "unknown_reasons")):
-        for reason in dict.fromkeys(reason for one in sides.values() for reason in getattr(one, fields)):
-            counts = [getattr(one, fields).get(reason, 0) for one in sides.values()]
-            rows.append((f"{kind}{reason}", *map(str, counts)))
-    return Table("Why answers are not accurate", ("", *sides), tuple(rows), _examples(sides))
-
-
-def _examples(sides: dict[str, Failures]) -> str:
-    listed: Sequence[str] = [
-        f"{name}: {cause.replace('_', ' ')} {', '.join(example.query_id for example in counted.examples)}"
-        for name, one in sides.items()
-        for cause, counted in one.causes.items()
-    ]
-    return f"For example: {'; '.join(listed)}." if listed else ""

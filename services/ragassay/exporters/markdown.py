@@ -3,35 +3,42 @@
 from __future__ import annotations
 
 from ragassay.documents import Report
-from ragassay.exporters.summary import interrupted, missing, sections, stopped, suspicious
+from ragassay.exporters.failing import failure_causes, headline, slice_fields, slice_section, worst_rows
+from ragassay.exporters.summary import Section, interrupted, missing, sections, stopped, suspicious
 from ragassay.render import markdown_code, markdown_row, markdown_text
 
 
 def export(report: Report) -> bytes:
-    """A heading, a table per section, what is missing, and where the numbers come from."""
+    """The headline, a table per section, what is missing, which rows failed and why, slices, and the sources."""
     source, run = report.provenance, report.run
     lines = [
         f"# Evaluation of {markdown_text(source.dataset.name)}",
         "",
         f"Run `{run.id}`, {run.status}, {source.dataset.rows} queries, judge {markdown_code(source.judge['name'])}.",
+        "",
+        *(f"- **{markdown_text(name)}**: {markdown_text(headline(one))}" for name, one in report.systems.items()),
     ]
+    lines += [line for caution in report.cautions for line in ("", f"Caution: {markdown_text(caution)}.")]
     if early := stopped(report):
         lines += ["", f"{markdown_text(early)[:1].upper()}{markdown_text(early)[1:]}."]
     for section in sections(report):
-        lines += ["", f"## {section.title}", "", markdown_row(["", *map(markdown_text, report.systems)])]
-        lines += [markdown_row(["---"] * (len(report.systems) + 1))]
-        lines += [markdown_row([label, *cells]) for label, cells in section.rows]
+        lines += _table(section, report)
     if lost := interrupted(report):
         lines += ["", f"{lost[:1].upper()}{lost[1:]}."]
-    gaps = list(missing(report))
-    lines += [
-        "",
-        "## Missing",
-        "",
-        *([f"- {markdown_text(gap)}" for gap in gaps] or ["Nothing: every row has every score."]),
-    ]
+    if gaps := list(missing(report)):
+        lines += ["", "## Missing", "", *(f"- {markdown_text(gap)}" for gap in gaps)]
     if marked := list(suspicious(report)):
         lines += ["", "## Suspicious", "", *(f"- {markdown_text(line)}" for line in marked)]
+    if failed := failure_causes(report, examples=3):
+        lines += _table(failed, report)
+    if worst := worst_rows(report):
+        lines += ["", "## Worst rows"]
+    for row in worst:
+        lines += ["", f"**{markdown_text(row.system)} {markdown_text(row.query_id)}**: {markdown_text(row.query)}", ""]
+        lines += [f"- {label}: {markdown_text(text)}" for label, text in row.texts]
+    for field in slice_fields(report):
+        if part := slice_section(report, field):
+            lines += _table(part, report)
     lines += [
         "",
         "## Where the numbers come from",
@@ -42,3 +49,13 @@ def export(report: Report) -> bytes:
         f"- embeddings: {markdown_text(source.embeddings or 'none')}",
     ]
     return ("\n".join(lines) + "\n").encode()
+
+
+def _table(section: Section, report: Report) -> list[str]:
+    """A heading, a table with a column per system, and the note below it."""
+    lines = ["", f"## {markdown_text(section.title)}"]
+    if section.rows:
+        lines += ["", markdown_row(["", *map(markdown_text, report.systems)])]
+        lines += [markdown_row(["---"] * (len(report.systems) + 1))]
+        lines += [markdown_row([markdown_text(label), *cells]) for label, cells in section.rows]
+    return [*lines, *(["", markdown_text(section.note)] if section.note else [])]

@@ -12,16 +12,19 @@ from ragassay.render import interval, listed, number
 from ragassay.stats import Interval
 
 NOT_REPORTED = "not reported"
+NOTHING = "nothing"
+PER_ACCURATE = "USD per accurate answer"
 PERCENTAGES = frozenset(("gate_efficiency",))
 _end = partial(number, digits=2)
 
 
 @dataclass(frozen=True)
 class Section:
-    """A titled table: for each row a label and one cell per system."""
+    """A titled table: for each row a label and one cell per system; and a line below it."""
 
     title: str
     rows: tuple[tuple[str, tuple[str, ...]], ...]
+    note: str = ""
 
 
 def sections(report: Report) -> list[Section]:
@@ -39,11 +42,11 @@ def sections(report: Report) -> list[Section]:
             (name, tuple(aggregate(s.metrics[name], percent=name in PERCENTAGES) for s in systems)) for name in chosen
         )
         made.append(Section(title, rows))
-    figures = tuple(_row(label, figure, systems) for label, figure in _SYSTEM)
-    reported = tuple(row for row in figures if set(row[1]) != {NOT_REPORTED})
+    figures = [(label, figure) for label, figure in _SYSTEM if label != PER_ACCURATE or "accurate" in names]
+    reported = tuple(row for row in (_row(*one, systems) for one in figures) if set(row[1]) != {NOT_REPORTED})
     made.append(Section("Time and cost of the system", reported))
-    spent = tuple(_row(label, figure, systems) for label, figure in _EVALUATION)
-    made.append(Section("Spent on the evaluation", spent))
+    spent = [_row(label, figure, systems) for label, figure in _EVALUATION]
+    made.append(Section("Spent on the evaluation", tuple(row for row in spent if set(row[1]) != {NOTHING})))
     return [section for section in made if section.rows]
 
 
@@ -153,7 +156,7 @@ def _money(spread: Distribution) -> str:
 
 def _usage(used: Usage) -> str:
     if not (used.calls or used.cache_hits or used.retries or used.uncertain_calls):
-        return "nothing"
+        return NOTHING
     tokens = used.input_tokens + used.output_tokens
     cost = "unknown" if used.cost_usd is None else number(used.cost_usd)
     parts = [f"{used.calls} calls", f"{tokens:,} tokens", f"{cost} USD"]
@@ -174,7 +177,7 @@ _SYSTEM: tuple[tuple[str, Callable[[SystemReport], str]], ...] = (
     ("input tokens", lambda s: _tokens(s.input_tokens)),
     ("output tokens", lambda s: _tokens(s.output_tokens)),
     ("cost in USD", lambda s: _money(s.cost_usd)),
-    ("USD per accurate answer", lambda s: cost_per_accurate(s.cost_per_accurate_answer)),
+    (PER_ACCURATE, lambda s: cost_per_accurate(s.cost_per_accurate_answer)),
 )
 _EVALUATION: tuple[tuple[str, Callable[[SystemReport], str]], ...] = (
     ("judge, used", lambda s: _usage(s.evaluation.usage)),

@@ -49,6 +49,10 @@ RELEVANCE_SIMILARITY = 0.7  # weight of similarity of meaning; the rest is the s
 SHORT_ANSWER = 3  # stems: too few to tell by words whether they address a query
 MOST_WORDS_NAMED = 4
 
+AGREEMENT = {"local": ((0.39, 0.74), 0.70), "local (lexical)": ((0.37, 0.76), 0.70)}
+"""Cohen's kappa with people's labels on the sets of docs/judges.md, by the judge's name: least and greatest on support
+of sentences and claims, and on correctness of answers."""
+
 VectorsByText = Mapping[str, NDArray[np.float64]]
 
 
