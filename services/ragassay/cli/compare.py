@@ -65,10 +65,10 @@ def compare(
     server: Server = None,
 ) -> None:
     """Compare the systems of a run, or of several runs and jobs, with the first one."""
-    from ragassay.cli.reports import chosen
     from ragassay.compare import comparison
     from ragassay.config import names
     from ragassay.exporters.comparison import EXPORTERS
+    from ragassay.python.stored import chosen
     from ragassay.render import json_document
 
     for path in output or ():
@@ -155,9 +155,9 @@ def power(
         needed = needed_n(difference, sd, alpha=alpha / tests, power=power)
         typer.echo(f"{needed} queries show a difference of {difference:g} with a chance of {power:.0%}")
         return
-    from ragassay.cli.reports import chosen
     from ragassay.compare import comparison
     from ragassay.config import names
+    from ragassay.python.stored import chosen
 
     result = comparison.compare(
         [chosen(run) for run in runs or ()],

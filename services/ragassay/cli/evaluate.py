@@ -14,6 +14,7 @@ import typer
 
 from ragassay.cli.configured import DECLARED, command_line, configured, takes_options, used
 from ragassay.errors import BadSettings, DiskFull, Unscored
+from ragassay.python.stored import session_of
 
 if TYPE_CHECKING:
     from ragassay.config import Configuration
@@ -112,33 +113,15 @@ def demo() -> None:
     )
 
 
-def session_of(settings: Settings) -> Session:
-    """The session of one command: what it evaluates with, made once."""
-    from ragassay.cli.reports import chosen
-    from ragassay.runs import Session
-    from ragassay.runs.stopping import baseline_rows
-    from ragassay.wiring import Wiring
-
-    return Session(Wiring(settings), lambda reference: baseline_rows(*chosen(reference)))
-
-
 def read(configuration: Configuration) -> Inputs:
     """Read everything before anything is written; raises BadSettings when no data is named."""
-    from ragassay import runs
+    from ragassay.python.evaluation import inputs
 
     if configuration.data is None:
         raise BadSettings(
             "DATA is missing", hint="name a file: ragassay evaluate DATA, or 'data:' in the configuration"
         )
-    return runs.load(
-        configuration.data,
-        configuration.systems,
-        corpus=configuration.corpus,
-        format=configuration.format,
-        mapping=configuration.map,
-        duplicates=configuration.duplicates,
-        limit=configuration.limit,
-    )
+    return inputs(configuration)
 
 
 def _limits(options: Mapping[str, Any]) -> dict[str, Any]:

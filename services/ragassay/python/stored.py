@@ -9,6 +9,8 @@ from ragassay.errors import NotFound, Unavailable
 
 if TYPE_CHECKING:
     from ragassay.documents import Report
+    from ragassay.runs import Session
+    from ragassay.settings import Settings
 
 
 def chosen(reference: str, server: str | None = None) -> tuple[Report, str | None]:
@@ -45,15 +47,24 @@ def open_report(reference: str, server: str | None = None) -> Report:
 
 
 def _of_job(job: str, not_local: str, server: str | None) -> Report:
-    from ragassay.cli.remote import ServiceError, remote
-    from ragassay.documents import Report
+    from ragassay.python.client import Client
+    from ragassay.python.exchanges import ServiceError
 
-    with remote(server) as service:
+    with Client(server) as service:
         try:
-            return Report.model_validate_json(service.report(job))
+            return service.report(job)
         except Unavailable as error:
             raise NotFound(f"{not_local}, and {error.message}", hint=error.hint) from None
         except ServiceError as error:
             if error.status != NotFound.status:
                 raise
             raise NotFound(f"{not_local}, and the service at {service.server} has no such job") from None
+
+
+def session_of(settings: Settings) -> Session:
+    """The session of one command or call: what it evaluates with, made once."""
+    from ragassay.runs import Session
+    from ragassay.runs.stopping import baseline_rows
+    from ragassay.wiring import Wiring
+
+    return Session(Wiring(settings), lambda reference: baseline_rows(*chosen(reference)))
