@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ragassay.errors import BadSettings, UnknownName
@@ -11,17 +12,19 @@ from ragassay.errors import BadSettings, UnknownName
 if TYPE_CHECKING:
     from pathlib import Path
 
+logger = logging.getLogger("ragassay")
 T = TypeVar("T")
 
 
 class Registry(Generic[T]):
     """Names of one kind of thing. Names are case-insensitive; plug-ins are read from entry points at first miss.
 
-    ``kind`` is what an error calls it ("metric"); the entry-point group is ``ragassay.<kind>s``.
+    ``kind`` is what an error calls it ("metric"); the entry-point group is ``ragassay.<kind>s``. ``adopt`` makes the
+    thing of what an entry point names.
     """
 
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
+    def __init__(self, kind: str, adopt: Callable[[object], T] | None = None) -> None:
+        self.kind, self._adopt = kind, adopt
         self._things: dict[str, T] = {}
         self._plugins_read = False
 
@@ -62,9 +65,12 @@ class Registry(Generic[T]):
         from importlib.metadata import entry_points
 
         for point in entry_points(group=f"ragassay.{self.kind}s"):
-            thing = point.load()
-            if point.name.lower() not in self._things:
-                self.add(point.name, thing)
+            try:
+                thing = point.load()
+                if point.name.lower() not in self._things:
+                    self.add(point.name, self._adopt(thing) if self._adopt else thing)
+            except Exception as error:  # another package's code
+                logger.warning("the plug-in %s can't be used: %s: %s", point.value, type(error).__name__, error)
 
 
 def run_plugin(path: Path) -> None:

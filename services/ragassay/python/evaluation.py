@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import warnings
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from ragassay.data.dataset import Dataset
 from ragassay.data.load import load
 from ragassay.errors import BadSettings
 from ragassay.exporters import EXPORTERS
-from ragassay.metrics import parse
+from ragassay.metrics.base import name_of
 from ragassay.python.report import EvaluationReport
 from ragassay.python.stored import session_of
 from ragassay.runs import Inputs, foreground
@@ -228,7 +228,9 @@ def _metrics(metrics: Any) -> list[str]:
     """The names of metrics, which may be given as names, functions or objects."""
     if isinstance(metrics, str):
         return configurations.names(metrics)
-    return [parse(one).name for one in metrics]
+    if not isinstance(metrics, Iterable):
+        raise BadSettings(f"should be a list, is {shown(metrics)}", where="metrics")
+    return [name_of(one) for one in metrics]
 
 
 def _plain(key: str, value: Any) -> Any:
