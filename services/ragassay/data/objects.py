@@ -32,7 +32,7 @@ def rows_in(data: object, name: str = "data") -> RawRows:
             row = row.model_dump(exclude_defaults=True)
         if isinstance(row, Mapping):
             values = {str(key): _plain(value) for key, value in row.items()}
-            raw.rows.append((number, {key: value for key, value in values.items() if value is not None}))
+            raw.rows.append((number, values))
             raw.columns = raw.columns or tuple(values)
         else:
             raw.refuse(number, f"should be a dict or a Sample, is {_described(row)}")

@@ -129,7 +129,7 @@ class Client(_Connection):
             result: T = end.value
             return result
 
-    def _do(self, step: exchanges.Request | Pause) -> bytes:
+    def _do(self, step: exchanges.HttpRequest | Pause) -> bytes:
         import httpx
 
         if isinstance(step, Pause):
@@ -211,7 +211,7 @@ class AsyncClient(_Connection):
             result: T = end.value
             return result
 
-    async def _do(self, step: exchanges.Request | Pause) -> bytes:
+    async def _do(self, step: exchanges.HttpRequest | Pause) -> bytes:
         import httpx
 
         if isinstance(step, Pause):

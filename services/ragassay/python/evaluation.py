@@ -39,7 +39,16 @@ class Given(NamedTuple):
     systems: Mapping[str, Any] | None = None
 
 
-def evaluate(data: Any = None, **options: Any) -> EvaluationReport:
+def evaluate(
+    data: Any = None,
+    *,
+    metrics: Any = None,
+    judge: str | None = None,
+    systems: Mapping[str, Any] | None = None,
+    config: str | Path | None = None,
+    progress: Callable[[int, int], object] | None = None,
+    **options: Any,
+) -> EvaluationReport:
     """Evaluate recorded responses and return the report.
 
     data: a path, a list of dicts, a pandas, polars or Arrow table, a Hugging Face Dataset, or a list of Samples; a row
@@ -50,27 +59,34 @@ def evaluate(data: Any = None, **options: Any) -> EvaluationReport:
     systems: {name: responses}, each a path or rows as in ``data`` with query_id or query, or {name: {"kind": "bm25"}}
     for a built-in one.
     config: a ragassay.yaml that the other options change. progress: called with rows done and rows in all.
-    The other options are the keys of the configuration, see docs/configuration.md; RAGASSAY_* variables count too.
 
     The run is kept under .ragassay/runs, as that of the command line is. Raises AssayError: BadInput for rows and
     options that don't fit, NothingToEvaluate, BudgetReached, Unavailable. Warns where too many rows could not be scored.
     """
-    work = partial(_evaluated, data, options)
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work())
-    return _in_thread(work)
+    named = {"metrics": metrics, "judge": judge, "systems": systems, "config": config}
+    given = {**{key: value for key, value in named.items() if value is not None}, **options}
+    work = partial(_evaluated, data, given, progress)
+    return _in_thread(work) if _in_event_loop() else asyncio.run(work())
 
 
-async def aevaluate(data: Any = None, **options: Any) -> EvaluationReport:
+async def aevaluate(
+    data: Any = None, *, progress: Callable[[int, int], object] | None = None, **options: Any
+) -> EvaluationReport:
     """``evaluate`` for programs with an event loop, which goes on meanwhile. Cancelled, it makes no further call."""
-    thread = _Thread(partial(_evaluated, data, options))
+    thread = _Thread(partial(_evaluated, data, options, progress))
     try:
         return await asyncio.wrap_future(thread.future)
     except asyncio.CancelledError:
         thread.cancel()
         raise
+
+
+def _in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _in_thread(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -106,9 +122,10 @@ class _Thread:
             loop.call_soon_threadsafe(task.cancel)
 
 
-async def _evaluated(data: Any, options: dict[str, Any]) -> EvaluationReport:
+async def _evaluated(
+    data: Any, options: Mapping[str, Any], progress: Callable[[int, int], object] | None
+) -> EvaluationReport:
     """The work itself."""
-    progress = options.pop("progress", None)
     configuration, given = configured(data, options)
     for path in configuration.output:
         EXPORTERS.for_file(path)
@@ -250,6 +267,16 @@ def _plain(key: str, value: Any) -> Any:
     raise BadSettings(f"{shown(value)} can't be the value of an option", where=key)
 
 
+def _describe_options() -> None:
+    """Put the options that the docstring does not explain below it."""
+    explained = ("metrics", "judge", "systems", "config", "progress")
+    lines = [f"    {key}: {options()[key][1].about.replace('`', '')}" for key in keywords() if key not in explained]
+    text = "\n".join(
+        ["", "    The other options are the keys of the configuration; RAGASSAY_* variables count too:", *lines]
+    )
+    evaluate.__doc__ = f"{(evaluate.__doc__ or '').rstrip()}\n{text}\n"
+
+
 def _signature(function: Callable[..., Any]) -> None:
     data = inspect.Parameter("data", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
     vars(function)["__signature__"] = inspect.Signature([data, *keywords().values()], return_annotation="Report")
@@ -257,3 +284,4 @@ def _signature(function: Callable[..., Any]) -> None:
 
 _signature(evaluate)
 _signature(aevaluate)
+_describe_options()

@@ -32,7 +32,7 @@ _POLL_S, _SLOWEST_POLL_S, _PATIENCE_S = 0.2, 2.0, 120.0
 
 
 @dataclass(frozen=True)
-class Request:
+class HttpRequest:
     """One request; its response's content is what comes back."""
 
     method: str
@@ -48,7 +48,7 @@ class Pause:
     seconds: float
 
 
-Exchange = Generator[Request | Pause, bytes, T]
+Exchange = Generator[HttpRequest | Pause, bytes, T]
 
 
 class ServiceError(AssayError):
@@ -92,7 +92,7 @@ def body(configuration: Configuration, dataset: Dataset) -> bytes:
 
 def submit(body: bytes) -> Exchange[Job]:
     """Queue a job. A lost response is requested again under the same idempotency key."""
-    request = Request("POST", "/v1/jobs", body, {**JSON, "Idempotency-Key": uuid.uuid4().hex})
+    request = HttpRequest("POST", "/v1/jobs", body, {**JSON, "Idempotency-Key": uuid.uuid4().hex})
     sent_again = False
     for attempt in range(_TRIES):
         try:
@@ -113,29 +113,29 @@ def submit(body: bytes) -> Exchange[Job]:
 
 def job(job: str) -> Exchange[Job]:
     """The job as it stands."""
-    return Job.model_validate_json((yield Request("GET", _path(job))))
+    return Job.model_validate_json((yield HttpRequest("GET", _path(job))))
 
 
 def cancel(job: str) -> Exchange[Job]:
     """Stop a job."""
-    return Job.model_validate_json((yield Request("POST", _path(job, "cancel"))))
+    return Job.model_validate_json((yield HttpRequest("POST", _path(job, "cancel"))))
 
 
 def report(job: str) -> Exchange[bytes]:
     """The report's JSON."""
-    return (yield Request("GET", _path(job, "report")))
+    return (yield HttpRequest("GET", _path(job, "report")))
 
 
 def page(job: str, cursor: str) -> Exchange[ResultPage]:
     """Results from a cursor on, ``0`` at first."""
     path = f"{_path(job, 'results')}?limit={_PAGE}&cursor={quote(cursor, safe='')}"
-    return ResultPage.model_validate_json((yield Request("GET", path)))
+    return ResultPage.model_validate_json((yield HttpRequest("GET", path)))
 
 
 def compare(jobs: tuple[str, ...], options: Mapping[str, Any]) -> Exchange[bytes]:
     """The JSON of a comparison of finished jobs."""
     content = orjson.dumps({"jobs": jobs, **options})
-    return (yield Request("POST", "/v1/comparisons", content, JSON))
+    return (yield HttpRequest("POST", "/v1/comparisons", content, JSON))
 
 
 def wait(waited: Job, seen: Callable[[Job], object], server: str) -> Exchange[Job]:
