@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_args
 
-from ragassay.data.dataset import Dataset, Responses, digest_of_responses, digest_of_samples
+from ragassay.data.dataset import Dataset, Responses, digest_of_dataset, digest_of_responses
 from ragassay.data.formats import read
 from ragassay.data.mapping import RESPONSE_FIELDS, SAMPLE_FIELDS, ColumnMapper, ColumnMapping, Wanted
 from ragassay.data.problems import ValueProblem
@@ -57,7 +57,7 @@ def load(
         name=raw.name or raw.path.stem,
         path=raw.path,
         samples=tuple(samples),
-        digest=digest_of_samples(samples),
+        digest=digest_of_dataset(samples),
         mapped=columns.mapped,
         kept=tuple(builder.kept),
         description=raw.description,
@@ -86,7 +86,7 @@ def load_rows(rows: Iterable[dict[str, Any]], *, name: str = "samples") -> Datas
         name=name,
         path=raw.path,
         samples=samples,
-        digest=digest_of_samples(samples),
+        digest=digest_of_dataset(samples),
         mapped=columns.mapped,
         kept=tuple(builder.kept),
     )
