@@ -12,13 +12,17 @@ from ragassay.cli.evaluate import Config
 from ragassay.errors import BadInput, BadSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ragassay.compare.models import Comparison, Delta
     from ragassay.compare.sides import Side
     from ragassay.documents import Report
+    from ragassay.exporters.comparison import Regression
     from ragassay.models import JobSpec
     from ragassay.runs.comparing import Unevaluated
     from ragassay.stats import Correction
 
+_MOST_SHOWN, _LONGEST_ANSWER = 8, 240
 _CORRECTIONS = ("holm", "bh", "bonferroni", "none")
 
 # Those of ``evaluate`` that have another meaning here, or none.
@@ -166,30 +170,55 @@ def _correction(name: str) -> Correction:
 
 
 def _print(result: Comparison, outputs: list[Path]) -> None:
-    """The verdict first, then the tables behind it."""
-    from rich.markup import escape
-    from rich.table import Table
-
+    """The verdict first, then the tables behind it and the queries that got worse."""
+    from ragassay.cli.tables import table
     from ragassay.cli.terminal import console
-    from ragassay.exporters.comparison import tables
+    from ragassay.exporters.comparison import regressions, regressions_title, tables
 
-    out = console(width=120)
+    out = console()
+
+    def write(line: str = "", style: str | None = None) -> None:
+        out.print(line, soft_wrap=True, markup=False, style=style)
+
     for sentence in result.verdict:
-        out.print(escape(sentence), soft_wrap=True)
+        write(sentence)
     for warning in result.warnings:
-        out.print(f"warning: {escape(warning)}", soft_wrap=True)
+        write(f"warning: {warning}")
     for shown in tables(result):
-        table = Table(title=escape(shown.title), title_justify="left", title_style="bold", box=None, pad_edge=False)
-        for column in shown.columns:
-            table.add_column(escape(column), overflow="fold")
-        for row in shown.rows:
-            table.add_row(*map(escape, row))
-        out.print()
-        out.print(table)
+        write()
+        write(shown.title, "bold")
+        for line in table(shown.columns, shown.rows, least=shown.least):
+            write(line)
         if shown.note:
-            out.print(escape(shown.note), soft_wrap=True)
+            write(shown.note)
+    for pair in result.pairs:
+        if worst := regressions(pair):
+            write()
+            write(regressions_title(pair), "bold")
+            for line in _described(worst):
+                write(line)
     for output in outputs:
-        out.print(f"also: {escape(str(output))}", soft_wrap=True)
+        write(f"also: {output}")
+
+
+def _described(worst: list[Regression]) -> Iterator[str]:
+    """A few lines for each query; long answers are shortened, and the rest of a long list is counted."""
+    from textwrap import fill, shorten
+
+    from ragassay.cli.tables import width
+
+    def paragraph(text: str, indent: str) -> str:
+        return fill(text, width(), initial_indent=indent, subsequent_indent=f"{indent}  ", break_long_words=False)
+
+    for row in worst[:_MOST_SHOWN]:
+        yield paragraph(f"{row.query_id}: {row.query}", "")
+        yield paragraph(", ".join(row.scores), "  ")
+        for name, answer in row.answers:
+            yield paragraph(f"{name}: {shorten(answer, _LONGEST_ANSWER, placeholder=' ...')}", "  ")
+        if row.why:
+            yield paragraph(f"why: {row.why}", "  ")
+    if (more := len(worst) - _MOST_SHOWN) > 0:
+        yield f"... and {more} more queries: -o FILE.md or --json has all"
 
 
 def power(

@@ -15,6 +15,7 @@ from ragassay.documents import Provenance, Report
 from ragassay.errors import BadInput, BadSettings, UnknownName
 from ragassay.metrics import parse
 from ragassay.stats import Correction
+from ragassay.validation import shown
 
 # What a verdict speaks of, in this order, where nobody chose metrics; cutoffs and near duplicates stay in the table.
 HEADLINES = ("accurate", "correctness", "completeness", "faithfulness", "relevance", "ndcg@10", "recall@10")
@@ -40,9 +41,9 @@ def compare(
     """Every other system against the baseline, the first one unless named.
 
     ``chosen`` holds reports, each with the name of one of its systems or None for all of them, and perhaps with what the
-    caller calls it (``Side``). ``metrics`` None stands
-    for all that every system has. The randomisation test of each metric and system, Welch's where no query is shared,
-    goes into one ``correction``. ``examples`` limits the rows listed per metric and cause.
+    caller calls it (``Side``). ``metrics`` None stands for all that every system has. The randomisation test of each
+    metric and system, Welch's where no query is shared, goes into one ``correction``. ``examples`` limits the rows
+    listed per metric and cause.
     Raises BadInput where there are fewer than two systems, one is chosen twice, or no metric is common; UnknownName for
     a system, baseline or metric that is not there; BadSettings for an alpha outside 0..1.
     """
@@ -59,7 +60,7 @@ def compare(
     paired = [PairedSystems(first.part, other.part, alpha, seed) for other in others]
     deltas, family = _corrected(paired, [{name: two.delta(name) for name in names} for two in paired], correction)
     primary = tuple(names) if metrics is not None else tuple(n for n in HEADLINES if n in names) or tuple(names[:5])
-    warnings = tuple(_warnings(first, others))
+    warnings = (*_warnings(first, others), *_not_matched(first, others, paired))
     pairs = []
     for other, two, by_metric in zip(others, paired, deltas, strict=True):
         pair = _pair(first, other, two, by_metric, primary, examples)
@@ -144,7 +145,9 @@ def _pair(
         measured=two.operational(),
         incremental_cost=two.incremental_cost(),
         slices=two.slices(list(deltas)),
-        regressions={name: rows for name in primary if (rows := two.regressions(name, examples))},
+        regressions={
+            name: rows for name in dict.fromkeys((*primary, *deltas)) if (rows := two.regressions(name, examples))
+        },
         verdict=(),
     )
 
@@ -197,6 +200,21 @@ def _warnings(first: LabelledSystem, others: Sequence[LabelledSystem]) -> Iterat
         without = [one.label for one in (first, *others) if name not in one.part.metrics]
         if without:
             yield f"{name} is not compared: {', '.join(without)} did not compute it"
+
+
+def _not_matched(
+    first: LabelledSystem, others: Sequence[LabelledSystem], paired: Sequence[PairedSystems]
+) -> Iterator[str]:
+    """Questions that stand on both sides and have no partner all the same."""
+    for other, two in zip(others, paired, strict=True):
+        repeated, other_ids = two.left_over()
+        sides = f"{first.label} and {other.label}"
+        if repeated:
+            what = f"not matched: {len(repeated)} rows of {first.label} whose question stands more than once, such as"
+            yield f"{sides}: {what} {shown(repeated[0].query)}; give the rows ids that say which belong together"
+        if other_ids:
+            what = f"not matched: {len(other_ids)} questions that have another id on each side, such as"
+            yield f"{sides}: {what} {shown(other_ids[0].query)}; give them the same ids, or none"
 
 
 def cautions(a: Provenance, b: Provenance) -> tuple[str, ...]:
