@@ -54,7 +54,7 @@ TABLES = {
 @pytest.mark.parametrize("make", TABLES.values(), ids=TABLES)
 def test_each_kind_of_table_is_the_dataset_that_a_file_of_its_rows_is(make, tmp_path):
     of_file = load(write_jsonl(tmp_path / "rows.jsonl", ROWS))
-    assert load(make()).digest == of_file.digest
+    assert load(make()).samples == of_file.samples
 
 
 def test_samples_are_taken_as_they_are_whatever_their_metadata_is_called():

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_args
 
-from ragassay.data.dataset import Dataset, Responses, digest_of_responses, digest_of_samples
+from ragassay.data.dataset import Dataset, Responses, digest_of_dataset, digest_of_responses
 from ragassay.data.formats import read
 from ragassay.data.mapping import RESPONSE_FIELDS, SAMPLE_FIELDS, ColumnMapper, ColumnMapping, Wanted
 from ragassay.data.objects import rows_in
@@ -62,7 +62,7 @@ def load(
         name=raw.name or raw.path.stem,
         path=raw.path,
         samples=tuple(samples),
-        digest=digest_of_samples(samples),
+        digest=digest_of_dataset(samples),
         mapped=columns.mapped,
         kept=tuple(builder.kept),
         description=raw.description,
@@ -77,7 +77,7 @@ def _of_samples(samples: Sequence[Sample], beyond_limit: Mapping[str, str]) -> D
     counts = Counter(sample.query_id for sample in samples)
     if twice := [shown(query) for query, count in counts.items() if count > 1]:
         raise BadData([f"data: query_id: {query} is used more than once" for query in twice])
-    digest = digest_of_samples(samples)
+    digest = digest_of_dataset(samples)
     return Dataset("data", Path("data"), tuple(samples), digest, beyond_limit=beyond_limit)
 
 
@@ -99,7 +99,7 @@ def load_rows(rows: Iterable[dict[str, Any]], *, name: str = "samples") -> Datas
         name=name,
         path=raw.path,
         samples=samples,
-        digest=digest_of_samples(samples),
+        digest=digest_of_dataset(samples),
         mapped=columns.mapped,
         kept=tuple(builder.kept),
     )

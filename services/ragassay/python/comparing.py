@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from ragassay.compare import comparison
-from ragassay.compare.models import Comparison
+from ragassay.compare.models import Comparison, Pair
+from ragassay.compare.sides import Side
 from ragassay.config import names
-from ragassay.data.formats import FORMATS
 from ragassay.documents import Report
-from ragassay.errors import BadData, BadSettings
-from ragassay.exporters.comparison import EXPORTERS, tables
+from ragassay.errors import BadSettings
+from ragassay.exporters.comparison import EXPORTERS, Regression, Table, regressions, regressions_title, tables
 from ragassay.metrics.base import name_of
-from ragassay.python.evaluation import evaluate
-from ragassay.python.show import ShownTable, as_html, as_text
+from ragassay.python.evaluation import completed, configured, finished, inputs
+from ragassay.python.show import as_html, as_text
 from ragassay.python.stored import chosen
+from ragassay.runs import comparing
+from ragassay.runs.comparing import Unevaluated, is_data
 from ragassay.stats import Correction
-
-_IN_DATA = "default"  # the name of the system whose responses stand in the data
 
 
 class ComparisonReport(Comparison):
@@ -45,9 +46,24 @@ class ComparisonReport(Comparison):
         yield from self.verdict
         yield from (f"warning: {warning}" for warning in self.warnings)
 
-    def _tables(self) -> Iterator[ShownTable]:
-        for table in tables(self):
-            yield ShownTable(table.title, table.columns, table.rows, table.note)
+    def _tables(self) -> Iterator[Table]:
+        yield from tables(self)
+        for pair in self.pairs:
+            if worse := regressions(pair):
+                columns = ("query id", "query", "scores", pair.a, pair.b, "why")
+                yield Table(regressions_title(pair), columns, tuple(_cells(row, pair) for row in worse))
+
+
+def _cells(row: Regression, pair: Pair) -> tuple[str, ...]:
+    answers = dict(row.answers)
+    return (
+        row.query_id,
+        row.query,
+        ", ".join(row.scores),
+        answers.get(pair.a, ""),
+        answers.get(pair.b, ""),
+        row.why or "",
+    )
 
 
 def compare(
@@ -70,14 +86,12 @@ def compare(
     examples: rows listed for each metric and cause. Raises BadInput where the two have nothing in common.
     """
     asked = names(metrics) if isinstance(metrics, str) else None if metrics is None else list(map(name_of, metrics))
-    sides = [_side(given, asked, options) for given in (a, b) if given is not None]
-    if options and not any(side.evaluated for side in sides):
+    sides = _named([_side(given, asked, options) for given in (a, b) if given is not None])
+    if options and not any(isinstance(side, Unevaluated) for side in sides):
         raise BadSettings(f"{', '.join(options)}: all that is compared is evaluated already", hint="leave it out")
-    labels: list[str | None] = [side.name for side in sides]
-    if len(set(labels) - {None}) < len(sides):
-        labels = ["a", "b"]
-    document = comparison.compare(
-        [(_called(side.report, label), side.system) for side, label in zip(sides, labels, strict=False)],
+    document, _ = comparing.compare(
+        sides,
+        lambda side, spec: finished(partial(completed, spec, side.inputs)),
         baseline=baseline,
         metrics=asked,
         alpha=alpha,
@@ -87,40 +101,26 @@ def compare(
     return ComparisonReport(**dict(document))
 
 
-class _Side(NamedTuple):
-    """A report, one of its systems or None for all, what the caller calls it, and whether it was made here."""
-
-    report: Report
-    system: str | None
-    name: str | None
-    evaluated: bool = False
-
-
-def _side(given: Any, metrics: Sequence[str] | None, options: Mapping[str, Any]) -> _Side:
+def _side(given: Any, metrics: Sequence[str] | None, options: Mapping[str, Any]) -> Side | Unevaluated:
+    """A report that there is, or data, read and to be evaluated."""
     if isinstance(given, Report):
-        return _Side(given, None, given.provenance.configuration.name)
-    path = Path(given) if isinstance(given, str | Path) else None
-    name = path.stem if path and path.is_file() else None
-    if path and not _holds_rows(path):
-        try:
-            report, system = chosen(str(path))
-            return _Side(report, system, name or report.provenance.configuration.name)
-        except BadData:
-            if path.suffix != ".json":
-                raise
-    return _Side(evaluate(given, metrics=metrics, **options), None, name or options.get("name"), evaluated=True)
+        return Side(given, None, given.provenance.configuration.name)
+    file = Path(given) if isinstance(given, str | Path) else None
+    name = file.stem if file and file.is_file() else None
+    if file and not is_data(file):
+        report, system = chosen(str(given))
+        return Side(report, system, name or report.provenance.configuration.name)
+    asked = {} if metrics is None else {"metrics": list(metrics)}
+    configuration, in_memory = configured(given, {**options, **asked})
+    return Unevaluated(inputs(configuration, in_memory), configuration.to_job_spec(), None, name or configuration.name)
 
 
-def _holds_rows(path: Path) -> bool:
-    """Does a file hold rows, to judge by its extension? One of JSON may be a report."""
-    return path.is_file() and any(
-        path.suffix.lower() in form.extensions for name, form in FORMATS.items() if name != "json"
-    )
-
-
-def _called(report: Report, name: str | None) -> Report:
-    """The report with its only system under that name, where it has none of its own."""
-    if name is None or list(report.systems) != [_IN_DATA]:
-        return report
-    source = report.provenance.model_copy(update={"systems": {name: report.provenance.systems[_IN_DATA]}})
-    return report.model_copy(update={"systems": {name: report.systems[_IN_DATA]}, "provenance": source})
+def _named(sides: Sequence[Side | Unevaluated]) -> list[Side | Unevaluated]:
+    """The sides under their names; ``a`` and ``b`` where they have none, or the same."""
+    called = {side.name for side in sides} - {None}
+    if len(called) == len(sides):
+        return list(sides)
+    return [
+        replace(side, name=name) if isinstance(side, Unevaluated) else side._replace(name=name)
+        for side, name in zip(sides, "ab", strict=False)
+    ]

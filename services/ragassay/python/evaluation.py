@@ -22,6 +22,7 @@ from ragassay.data.load import load
 from ragassay.errors import BadSettings
 from ragassay.exporters import EXPORTERS
 from ragassay.metrics.base import name_of
+from ragassay.models import JobSpec
 from ragassay.python.report import EvaluationReport
 from ragassay.python.stored import session_of
 from ragassay.runs import Inputs, foreground
@@ -65,8 +66,7 @@ def evaluate(
     """
     named = {"metrics": metrics, "judge": judge, "systems": systems, "config": config}
     given = {**{key: value for key, value in named.items() if value is not None}, **options}
-    work = partial(_evaluated, data, given, progress)
-    return _in_thread(work) if _in_event_loop() else asyncio.run(work())
+    return finished(partial(_evaluated, data, given, progress))
 
 
 async def aevaluate(
@@ -81,16 +81,10 @@ async def aevaluate(
         raise
 
 
-def _in_event_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
-
-
-def _in_thread(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """The result of a coroutine, for a caller whose event loop waits for it."""
+def finished(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """The result of a coroutine; where an event loop runs, which has to wait for it, it gets another one."""
+    if not _in_event_loop():
+        return asyncio.run(work())
     thread = _Thread(work)
     try:
         result: T = thread.future.result()
@@ -98,6 +92,14 @@ def _in_thread(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         thread.cancel()
         raise
     return result
+
+
+def _in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 class _Thread:
@@ -129,9 +131,19 @@ async def _evaluated(
     configuration, given = configured(data, options)
     for path in configuration.output:
         EXPORTERS.for_file(path)
+    report = await completed(configuration.to_job_spec(), inputs(configuration, given), progress)
+    for path in configuration.output:
+        report.save(path)
+    return report
+
+
+async def completed(
+    spec: JobSpec, read: Inputs, progress: Callable[[int, int], object] | None = None
+) -> EvaluationReport:
+    """A new run from its beginning to its report."""
     settings = Settings()
     session = session_of(settings)
-    run = foreground.start(session, settings, configuration.to_job_spec(), inputs(configuration, given))
+    run = foreground.start(session, settings, spec, read)
     total = sum(run.record.rows_in(chunk) for chunk in run.record.chunks())
     done = 0
 
@@ -144,12 +156,8 @@ async def _evaluated(
     def notice(line: str) -> None:
         warnings.warn(line, RuntimeWarning, stacklevel=2)
 
-    document = await foreground.acomplete(session, settings, run, done=count, notice=notice)
-    report = EvaluationReport.of(document)
-    for path in configuration.output:
-        report.save(path)
-    limit = configuration.max_missing
-    if beyond := {name: share for name, share in reports.unscored(report).items() if share > limit}:
+    report = EvaluationReport.of(await foreground.acomplete(session, settings, run, done=count, notice=notice))
+    if beyond := {name: share for name, share in reports.unscored(report).items() if share > spec.max_missing}:
         listed = ", ".join(f"{name} {share:.0%}" for name, share in sorted(beyond.items()))
         notice(f"rows without a score because something failed: {listed}; print the report for the reasons")
     return report

@@ -79,7 +79,7 @@ def body(configuration: Configuration, dataset: Dataset) -> bytes:
     if not dataset.has_responses:
         raise NothingToEvaluate("no row has a response", where=where, hint="submit takes recorded responses")
     rows = [sample.model_dump(mode="json", exclude_defaults=True) for sample in dataset.samples]
-    if (configuration.limit or configuration.map) and load_rows(rows).digest != dataset.digest:
+    if (configuration.limit or configuration.map) and load_rows(rows).samples != dataset.samples:
         raise BadInput(
             "with this --map and --limit the service would read the rows differently",
             where=where,

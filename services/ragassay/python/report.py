@@ -11,10 +11,11 @@ from ragassay.compare.models import Failures
 from ragassay.documents import Aggregate, Report
 from ragassay.errors import AssayError, BadSettings, UnknownName
 from ragassay.exporters import EXPORTERS
+from ragassay.exporters.comparison import Table
 from ragassay.exporters.failing import failure_causes, headline, why, worst_first
 from ragassay.exporters.rows import flat_rows
 from ragassay.exporters.summary import interrupted, missing, sections, stopped, suspicious
-from ragassay.python.show import ShownTable, as_html, as_text
+from ragassay.python.show import as_html, as_text
 from ragassay.render import percent
 
 if TYPE_CHECKING:
@@ -116,8 +117,8 @@ class EvaluationReport(Report):
         yield from missing(self)
         yield from suspicious(self)
 
-    def _tables(self) -> Iterator[ShownTable]:
+    def _tables(self) -> Iterator[Table]:
         causes = failure_causes(self)
         for section in [*sections(self), *([causes] if causes else [])]:
-            rows = [(label, *cells) for label, cells in section.rows]
-            yield ShownTable(section.title, ("", *self.systems), rows, section.note)
+            rows = tuple((label, *cells) for label, cells in section.rows)
+            yield Table(section.title, ("", *self.systems), rows, section.note)

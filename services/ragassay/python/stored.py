@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ragassay.errors import NotFound, Unavailable
 
 if TYPE_CHECKING:
+    from ragassay.compare.sides import Side
     from ragassay.documents import Report
     from ragassay.runs import Session
     from ragassay.settings import Settings
@@ -21,11 +22,19 @@ def chosen(reference: str, server: str | None = None) -> tuple[Report, str | Non
     return open_report(run, server), system
 
 
+def side(reference: str, server: str | None = None, *, name: str | None = None) -> Side:
+    """As ``chosen``, with what the user calls it where the report lies in a file."""
+    from ragassay.compare.sides import Side
+
+    return Side(*chosen(reference, server), name)
+
+
 def open_report(reference: str, server: str | None = None) -> Report:
     """The report in a file, of a run, or of a job; only for what looks like a job's id is the service asked.
 
     Raises NotFound where there is none of that name, BadData for a file that is no report.
     """
+    from ragassay.data.formats import FORMATS
     from ragassay.documents import JOB_ID
     from ragassay.settings import Settings
     from ragassay.store.folder import REPORT_FILE, FolderStore, read_report
@@ -33,7 +42,7 @@ def open_report(reference: str, server: str | None = None) -> Report:
     path, settings = Path(reference), Settings()
     if path.is_file():
         return read_report(path)
-    if path.suffix == ".json":
+    if any(path.suffix.lower() in form.extensions for form in FORMATS.values()):
         raise NotFound(f"{path}: there is no such file")
     if path.joinpath(REPORT_FILE).is_file() and not path.joinpath("run.json").is_file():
         return read_report(path / REPORT_FILE)

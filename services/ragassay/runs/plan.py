@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from ragassay.data.dataset import digest_of_responses
 from ragassay.data.load import join, load_responses
 from ragassay.data.load import load as load_dataset
 from ragassay.data.objects import rows_in
@@ -71,8 +72,11 @@ class Inputs:
 def recorded(dataset: Source, samples: Sequence[Sample]) -> Inputs:
     """The responses that stand in the samples, as the system ``default``."""
     responses = {sample.query_id: sample.response for sample in samples if sample.response}
-    source = dataset.model_copy(update={"name": "default", "rows": len(responses)})
-    return Inputs(dataset, samples, {"default": SystemInput(source, responses)})
+    return Inputs(dataset, samples, {"default": _recorded("default", responses)})
+
+
+def _recorded(system: str, responses: Mapping[str, Response]) -> SystemInput:
+    return SystemInput(Source(name=system, digest=digest_of_responses(responses), rows=len(responses)), responses)
 
 
 def load(
@@ -108,7 +112,7 @@ def load(
         given = choice if isinstance(choice, Path) else rows_in(choice, system)
         file = load_responses(given, format=format, mapping=mapping, duplicates=duplicates)
         responses = {s.query_id: s.response for s in join(dataset, file, system) if s.response}
-        inputs[system] = SystemInput(Source(name=system, digest=file.digest, rows=len(responses)), responses)
+        inputs[system] = _recorded(system, responses)
     return Inputs(source, dataset.samples, inputs)
 
 
