@@ -1,6 +1,10 @@
 """``ragassay.Client`` and ``ragassay.AsyncClient``, against a server that runs."""
 
 import asyncio
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -100,3 +104,11 @@ def test_what_the_service_refuses_is_said_as_it_says_it(served):
             client.submit([{"query": "?"}])
         with pytest.raises(BadSettings, match="'systems' can't be sent"):
             client.submit(rows(1), systems={"new": "new.jsonl"})
+
+
+def test_the_example_of_the_page_runs_as_it_stands(served, worker):
+    page = Path(__file__).parents[2].joinpath("docs", "python.md").read_text("utf-8")
+    (example,) = re.findall(r"```python\n(import ragassay\n[^`]*ragassay\.Client[^`]*)```", page)
+    code = [sys.executable, "-c", example.replace("http://127.0.0.1:8400", served.url)]
+    done = subprocess.run(code, capture_output=True, text=True, timeout=120)
+    assert done.stdout.splitlines()[-3:] == ["1 of 1", "1.0 1", "('faithfulness',)"], done.stderr

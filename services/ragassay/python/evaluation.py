@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import textwrap
 import warnings
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -72,7 +73,10 @@ def evaluate(
 async def aevaluate(
     data: Any = None, *, progress: Callable[[int, int], object] | None = None, **options: Any
 ) -> EvaluationReport:
-    """``evaluate`` for programs with an event loop, which goes on meanwhile. Cancelled, it makes no further call."""
+    """``evaluate`` for programs with an event loop, which goes on meanwhile; it takes the same options.
+
+    Cancelled, it makes no further call.
+    """
     thread = _Thread(partial(_evaluated, data, options, progress))
     try:
         return await asyncio.wrap_future(thread.future)
@@ -275,21 +279,15 @@ def _plain(key: str, value: Any) -> Any:
     raise BadSettings(f"{shown(value)} can't be the value of an option", where=key)
 
 
-def _describe_options() -> None:
-    """Put the options that the docstring does not explain below it."""
-    explained = ("metrics", "judge", "systems", "config", "progress")
-    lines = [f"    {key}: {options()[key][1].about.replace('`', '')}" for key in keywords() if key not in explained]
-    text = "\n".join(
-        ["", "    The other options are the keys of the configuration; RAGASSAY_* variables count too:", *lines]
-    )
-    evaluate.__doc__ = f"{(evaluate.__doc__ or '').rstrip()}\n{text}\n"
-
-
-def _signature(function: Callable[..., Any]) -> None:
+def _declare_options() -> None:
+    """Give ``evaluate`` the signature that the options make, and a line on each that its docstring does not explain."""
     data = inspect.Parameter("data", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
-    vars(function)["__signature__"] = inspect.Signature([data, *keywords().values()], return_annotation="Report")
+    vars(evaluate)["__signature__"] = inspect.Signature([data, *keywords().values()], return_annotation="Report")
+    explained = ("metrics", "judge", "systems", "config", "progress")
+    lines = [f"{key}: {options()[key][1].about.replace('`', '')}" for key in keywords() if key not in explained]
+    head = "The other options are the keys of the configuration; RAGASSAY_* variables count too:"
+    more = textwrap.indent("\n".join([head, *lines]), "    ")
+    evaluate.__doc__ = f"{(evaluate.__doc__ or '').rstrip()}\n\n{more}\n"
 
 
-_signature(evaluate)
-_signature(aevaluate)
-_describe_options()
+_declare_options()
