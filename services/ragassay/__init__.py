@@ -1,92 +1,94 @@
-"""ragassay judges RAG systems - retrieval, answers, cost, latency - and says how far its own numbers can be trusted.
+"""Evaluates RAG systems: retrieval, answers, cost, latency - and how far each of its own numbers can be trusted.
 
-The names here are the public surface. Each is imported from its room at first use, so that ``import ragassay`` is light.
+    report = ragassay.evaluate(rows)           rows: dicts, a data frame, a Hugging Face Dataset, a path
+    print(report); report.rows; report.worst(3); report.metrics["faithfulness"].mean
+    print(ragassay.compare(report, ragassay.evaluate(new_rows)))
+    ragassay.retrieval(qrels, run).means
+
+Functions are below. Classes, each with a help of its own: Report, Comparison, RetrievalScores (what they return);
+Client, AsyncClient (a service); Sample, Response, Result, Score, Verdict (rows and what is known of them); Dataset;
+Chunk, Ranked (what a metric may see); LocalJudge, LLMJudge; AssayError, the root of all errors.
 """
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ragassay.data.load import load, load_responses
-    from ragassay.documents import Report
-    from ragassay.embeddings import FakeEmbedder, LocalEmbedder
-    from ragassay.engine import Plan, Tools, evaluate
-    from ragassay.errors import AssayError
-    from ragassay.judges.llm import LLMJudge
-    from ragassay.judges.local import LocalJudge
-    from ragassay.ledger import MemoryLedger
-    from ragassay.llm import LLM, FakeLLM
-    from ragassay.metrics import Chunk, metric, parse
-    from ragassay.metrics.ranked import Ranked
-    from ragassay.models import JobSpec, Response, Result, Sample, Score, Verdict
-    from ragassay.trec.evaluation import RetrievalScores, evaluate_retrieval
+    from ragassay.data.dataset import Dataset as Dataset
+    from ragassay.data.load import load
+    from ragassay.errors import AssayError as AssayError
+    from ragassay.judges.llm import LLMJudge as LLMJudge
+    from ragassay.judges.local import LocalJudge as LocalJudge
+    from ragassay.metrics import Chunk as Chunk
+    from ragassay.metrics import metric, parse
+    from ragassay.metrics.ranked import Ranked as Ranked
+    from ragassay.models import Response as Response
+    from ragassay.models import Result as Result
+    from ragassay.models import Sample as Sample
+    from ragassay.models import Score as Score
+    from ragassay.models import Verdict as Verdict
+    from ragassay.python.client import AsyncClient as AsyncClient
+    from ragassay.python.client import Client as Client
+    from ragassay.python.comparing import ComparisonReport, compare
+    from ragassay.python.evaluation import aevaluate, evaluate
+    from ragassay.python.report import EvaluationReport
+    from ragassay.trec.evaluation import RetrievalScores as RetrievalScores
+    from ragassay.trec.evaluation import retrieval
 
-_ROOMS = {
+    Comparison, Report = ComparisonReport, EvaluationReport
+
+_WHERE = {
     "AssayError": "errors",
+    "AsyncClient": "python.client",
     "Chunk": "metrics",
-    "FakeEmbedder": "embeddings",
-    "FakeLLM": "llm",
-    "JobSpec": "models",
-    "LLM": "llm",
+    "Client": "python.client",
+    "Comparison": "python.comparing:ComparisonReport",
+    "Dataset": "data.dataset",
     "LLMJudge": "judges.llm",
-    "LocalEmbedder": "embeddings",
     "LocalJudge": "judges.local",
-    "MemoryLedger": "ledger",
-    "Plan": "engine",
     "Ranked": "metrics.ranked",
-    "Report": "documents",
+    "Report": "python.report:EvaluationReport",
     "Response": "models",
     "Result": "models",
     "RetrievalScores": "trec.evaluation",
     "Sample": "models",
     "Score": "models",
-    "Tools": "engine",
     "Verdict": "models",
-    "evaluate": "engine",
-    "evaluate_retrieval": "trec.evaluation",
+    "aevaluate": "python.evaluation",
+    "compare": "python.comparing",
+    "evaluate": "python.evaluation",
     "load": "data.load",
-    "load_responses": "data.load",
     "metric": "metrics",
     "parse": "metrics",
+    "retrieval": "trec.evaluation",
 }
+"""Each public name and the module that it is imported from at first use, so that ``import ragassay`` is light."""
 
-__all__ = [
-    "LLM",
-    "AssayError",
-    "Chunk",
-    "FakeEmbedder",
-    "FakeLLM",
-    "JobSpec",
-    "LLMJudge",
-    "LocalEmbedder",
-    "LocalJudge",
-    "MemoryLedger",
-    "Plan",
-    "Ranked",
-    "Report",
-    "Response",
-    "Result",
-    "RetrievalScores",
-    "Sample",
-    "Score",
-    "Tools",
-    "Verdict",
-    "evaluate",
-    "evaluate_retrieval",
-    "load",
-    "load_responses",
-    "metric",
-    "parse",
-]
+# What help(ragassay) describes; the help of every class would be a thousand lines.
+__all__ = ["aevaluate", "compare", "evaluate", "load", "metric", "parse", "retrieval"]
+
+
+class _Package(ModuleType):
+    """The import of the room ``compare`` would put it where the function of that name is."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name == "compare" and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _ROOMS:
+    if name not in _WHERE:
         raise AttributeError(f"module 'ragassay' has no attribute {name!r}")
-    return getattr(import_module(f"ragassay.{_ROOMS[name]}"), name)
+    module, _, attribute = _WHERE[name].partition(":")
+    return getattr(import_module(f"ragassay.{module}"), attribute or name)
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted(_WHERE)

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from redis.exceptions import RedisError
 
 from ragassay import runs
+from ragassay.data.dataset import digest_of_samples
 from ragassay.documents import Alert, Job, JobPage, JobStatus, Progress, ResultPage, Source
 from ragassay.engine import given_up
 from ragassay.errors import (
@@ -77,7 +78,7 @@ class Jobs:
         being made.
         """
         asked = "".join(part.model_dump_json() for part in (spec, dataset, gating))
-        digest = hashlib.sha256(asked.encode()).hexdigest()
+        digest = hashlib.sha256(f"{asked}{digest_of_samples(samples)}".encode()).hexdigest()
         if idempotency_key and (known := take_key(self.store, idempotency_key, digest)):
             return self.get(known), False
         try:

@@ -288,7 +288,7 @@ def test_ctrl_c_while_waiting_says_how_to_go_on(cli, data, monkeypatch):
     def interrupted(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ragassay.cli.client.time.sleep", interrupted)
+    monkeypatch.setattr("ragassay.python.client.time.sleep", interrupted)
     code, out, err = cli("submit", data, "--wait")
     assert (code, out) == (130, "")
     assert "the job goes on: ragassay status" in err

@@ -31,7 +31,16 @@ def test_the_same_key_and_body_give_the_same_job(served):
     assert post(served, "abc", rows(2), name="n").json()["status"] == "finished"
 
 
-@pytest.mark.parametrize("other", [{"samples": rows(3)}, {"name": "another"}, {"seed": 1}, {"metrics": ["recall@5"]}])
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"samples": rows(3)},
+        {"samples": [{**row, "answer": "Another one."} for row in rows(2)]},
+        {"name": "another"},
+        {"seed": 1},
+        {"metrics": ["recall@5"]},
+    ],
+)
 def test_the_same_key_with_another_body_is_refused(served, other):
     body = {"samples": rows(2), "metrics": ["mrr"]}
     assert post(served, "abc", **body).status_code == 202

@@ -292,3 +292,11 @@ def test_an_unforeseen_error_is_one_line_and_exit_code_70(options, traced, cli, 
     assert f"error: {message}; please report it; ragassay -v shows the traceback\n" in err
     assert ("Traceback" in err + caplog.text) == traced
     assert traced or err.count("\n") == 1
+
+
+@pytest.mark.parametrize("file", ["samples.jsonl", "responses/default.jsonl"])
+def test_questions_and_answers_that_changed_meanwhile_are_noticed(file, cli, begun):
+    text = (begun / file).read_text()
+    (begun / file).write_text(text.replace("Which one, 1?", "Which two?").replace("Paris is", "Lyon is"))
+    code, _, err = cli("evaluate", "--resume", "last")
+    assert (code, err) == (2, f"error: {begun / file}: changed since the run began; start a new run\n")

@@ -9,7 +9,7 @@ from ragassay.compare.comparison import compare
 from ragassay.compare.models import Comparison
 from ragassay.documents import Provenance, Source
 from ragassay.errors import BadInput, BadSettings, UnknownName
-from ragassay.exporters.comparison import tables, to_markdown
+from ragassay.exporters.comparison import regressions, tables, to_markdown
 from ragassay.models import JobSpec, Result, Score
 from ragassay.render import json_document
 
@@ -320,8 +320,52 @@ def test_markdown_says_what_did_not_match_and_shows_text_as_it_is():
     assert "## Warnings\n\n- a\\_1 and b: not the same judge: local and llm:x" in text
     # q1..q8 on both sides; q9 asks "other" there; q0 here, q10 there
     assert "8 of 10 queries matched, 1 only in a\\_1, 1 only in b, 1 with another text" in text
-    assert "| a \\| b |" in text
+    assert "- **q4** a \\| b: mrr 0.900 -> 0.700\n" in text
     assert "- b: run `r2`, judge llm:x, dataset `000000000000`, responses `000000000000`" in text
+
+
+def test_regressions_are_of_every_metric_that_moved_and_have_both_answers():
+    why = [("map@10", Score(value=0.25, reason="found late"))]
+    a = rows(
+        "a",
+        A,
+        also=[("map@10", Score(value=0.5))],
+        answer="Old.",
+        ids=[f"q_{n}" for n in range(10)],
+        query=[f"Q{n}" for n in range(10)],
+    )
+    b = rows("b", A, also=why, answer="New.", ids=[f"x{n}" for n in range(10)], query=[f"Q{n}" for n in range(10)])
+    (pair,) = compared(report(metrics=("mrr", "map@10"), a=a), report(metrics=("mrr", "map@10"), run="r2", b=b)).pairs
+    assert list(pair.regressions) == ["map@10"]  # mrr stayed as it was
+    first = pair.regressions["map@10"][0]
+    assert (first.query_id, first.query_id_b, first.a, first.b) == ("q_0", "x0", 0.5, 0.25)
+    assert (first.answer_a, first.answer_b, first.reason_b) == ("Old.", "New.", "found late")
+    shown = regressions(pair)[0]
+    assert (shown.query_id, shown.scores) == ("q_0 (x0 of b)", ("map@10 0.500 -> 0.250",))
+    assert (shown.answers, shown.why) == ((("a", "Old."), ("b", "New.")), "found late")
+
+
+@pytest.mark.parametrize("scored", [0, 1])
+def test_no_interval_stands_where_there_is_no_pair_or_one(scored):
+    a, b = ([*values[:scored], *[None] * (10 - scored)] for values in (A, B))
+    comparison = compared(report(a=rows("a", a, category="x"), b=rows("b", b, category="x")))
+    assert comparison.pairs[0].metrics["mrr"].interval.low is None
+    assert comparison.pairs[0].slices["category"]["x"]["mrr"].interval.low is None
+    for line in to_markdown(comparison).decode().splitlines():
+        assert ".." not in line, line
+
+
+def test_questions_on_both_sides_that_can_not_be_matched_are_said():
+    a = rows("a", A[:4], ids=["q_0", "q_1", "q_2", "old"], query=["Why?", "Who?", "Why?", "How?"])
+    b = rows("b", B[:4], ids=["x1", "x2", "x3", "new"], query=["Why?", "Who?", "Where?", "How?"])
+    comparison = compared(report(a=a), report(run="r2", b=b))
+    matching = comparison.pairs[0].matching
+    assert (matching.paired, matching.only_a, matching.repeated, matching.other_ids) == (1, 3, 2, 1)
+    repeated, renamed = comparison.warnings
+    assert (
+        "not matched: 2 rows of a whose question stands more than once, such as 'Why?'; give the rows ids" in repeated
+    )
+    assert "not matched: 1 questions that have another id on each side, such as 'How?'; give them the same" in renamed
 
 
 def test_a_price_without_an_upper_end_is_unbounded():

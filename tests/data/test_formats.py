@@ -55,18 +55,24 @@ def test_five_formats_give_the_same_samples_and_digest(extension: str, tmp_path:
     assert len(dataset.digest) == 64
 
 
-def test_the_digest_is_of_the_rows_and_not_of_the_bytes(write: Write) -> None:
-    plain = load(write("a.json", '[{"query": "q", "latency_ms": 1}]'))
-    spaced = load(
-        write("b.json", '{"name": "n", "examples": [ {"latency_ms": 1.0, "question": "q", "answer": null} ]}')
-    )
-    other = load(write("c.json", '[{"query": "q", "latency_ms": 2}]'))
-    assert plain.digest == spaced.digest != other.digest
+ASKED = [{"query_id": "a", "query": "Why?", "ground_truth": "So."}, {"query_id": "b", "query": "Who?"}]
 
 
-def test_the_digest_minds_the_order_of_the_rows(write: Write) -> None:
-    rows = [{"query_id": "a", "query": "a"}, {"query_id": "b", "query": "b"}]
-    assert load(write("a.json", rows)).digest != load(write("b.json", rows[::-1])).digest
+@pytest.mark.parametrize(
+    ("rows", "same"),
+    [
+        (ASKED[::-1], True),
+        ([{**row, "answer": "No.", "latency_ms": 1, "trace": 17} for row in ASKED], True),
+        ([{key: value for key, value in row.items() if key != "query_id"} for row in ASKED], True),
+        (ASKED[:1], False),
+        ([ASKED[0], {**ASKED[1], "query": "How?"}], False),
+        ([ASKED[0], {**ASKED[1], "ground_truth": "I."}], False),
+        ([ASKED[0], {**ASKED[1], "relevant_doc_ids": ["d"]}], False),
+        ([ASKED[0], {**ASKED[1], "category": "x"}], False),
+    ],
+)
+def test_the_digest_is_of_questions_truths_and_labels_not_of_answers_ids_or_order(write: Write, rows, same) -> None:
+    assert (load(write("a.json", ASKED)).digest == load(write("b.json", {"examples": rows})).digest) is same
 
 
 def test_a_document_carries_its_name_description_and_metadata(write: Write) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from ragassay import evaluate_retrieval
+from ragassay import retrieval
 from ragassay.errors import BadSettings, UnknownName
 from ragassay.metrics import METRICS, parse
 from ragassay.metrics.chunk import Chunk
@@ -41,7 +41,7 @@ def test_worked_values_are_met_to_1e_9(case):
     got = {name: parse(name).score(Chunk([sample_of(case)]))[0].value for name in case["expected"]}
     assert got == pytest.approx(case["expected"], abs=1e-9)
     if "run" in case:
-        evaluation = evaluate_retrieval({"q": case["judgments"]}, {"q": case["run"]}, case["expected"])
+        evaluation = retrieval({"q": case["judgments"]}, {"q": case["run"]}, case["expected"])
         assert evaluation.per_query["q"] == pytest.approx(case["expected"], abs=1e-9)
 
 

@@ -8,7 +8,7 @@ import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragassay import evaluate_retrieval
+from ragassay import retrieval
 from ragassay.errors import BadInput, BadSettings, NothingToEvaluate, UnknownName
 from ragassay.trec import evaluation
 
@@ -17,7 +17,7 @@ RUN = {"q1": {"a": 1.0, "b": 2.0}, "q2": ["x", "c"], "q3": ["d"], "q9": {"a": 1.
 
 
 def test_means_are_over_judged_queries_and_everything_left_out_is_counted():
-    evaluation = evaluate_retrieval(QRELS, RUN, ["MRR", "P@1"])
+    evaluation = retrieval(QRELS, RUN, ["MRR", "P@1"])
     assert evaluation.per_query == {
         "q1": {"mrr": 1.0, "precision@1": 1.0},
         "q2": {"mrr": 0.5, "precision@1": 0.0},
@@ -34,26 +34,34 @@ def test_means_are_over_judged_queries_and_everything_left_out_is_counted():
 
 
 def test_a_judged_query_that_the_run_lacks_scores_zero():
-    evaluation = evaluate_retrieval({"q1": {"a": 1}, "q2": {"a": 1}}, {"q1": ["a"]}, ["mrr"])
+    evaluation = retrieval({"q1": {"a": 1}, "q2": {"a": 1}}, {"q1": ["a"]}, ["mrr"])
     assert (evaluation.means["mrr"], evaluation.missing_from_run, evaluation.without_hit) == (0.5, 1, 1)
 
 
 @pytest.mark.parametrize("scores", [{"b": 1.0, "a": 1.0, "c": 1.0}, {"c": 1, "a": 1, "b": 1}])
-def test_equal_scores_are_ordered_by_document_id_ascending(scores):
-    # a, b, c: b is second
-    assert evaluate_retrieval({"q": {"b": 1}}, {"q": scores}, ["mrr"]).means == {"mrr": 0.5}
+def test_equal_scores_are_ordered_as_trec_eval_does(scores):
+    # c, b, a
+    assert retrieval({"q": {"a": 1}}, {"q": scores}, ["mrr"]).means == {"mrr": pytest.approx(1 / 3)}
 
 
 def test_scores_are_compared_as_64_bit_numbers():
-    # as 32-bit numbers they would tie, and a would come first
-    assert evaluate_retrieval({"q": {"b": 1}}, {"q": {"a": 1.0, "b": 1.00000001}}, ["mrr"]).means == {"mrr": 1.0}
+    # as 32-bit numbers they would tie, and b would come first
+    assert retrieval({"q": {"a": 1}}, {"q": {"a": 1.00000001, "b": 1.0}}, ["mrr"]).means == {"mrr": 1.0}
+
+
+@pytest.mark.parametrize("judged", [["a", "b"], {"a", "b"}, ("b", "a"), {"a": 1, "b": 1, "c": 0}])
+def test_relevant_documents_may_be_a_list_or_a_set(judged):
+    means = retrieval({"q": judged}, {"q": ["c", "a"]}).means
+    assert list(means) == ["ndcg@10", "map", "mrr", "precision@10", "recall@10"]
+    assert (means["mrr"], means["recall@10"]) == (0.5, 0.5)
+    assert retrieval({"q": judged}, {"q": ["c", "a"]}, "mrr").means == {"mrr": 0.5}
 
 
 def test_what_is_undefined_is_none_and_not_in_the_mean():
-    evaluation = evaluate_retrieval({"q": {"a": 1}, "r": {}}, {"q": ["a", "b"], "r": ["a", "b"]}, ["kendall_tau"])
+    evaluation = retrieval({"q": {"a": 1}, "r": {}}, {"q": ["a", "b"], "r": ["a", "b"]}, ["kendall_tau"])
     assert evaluation.per_query == {"q": {"kendall_tau": 1.0}, "r": {"kendall_tau": None}}
     assert evaluation.means == {"kendall_tau": 1.0}
-    assert evaluate_retrieval({"r": {}}, {}, ["kendall_tau"]).means == {"kendall_tau": None}
+    assert retrieval({"r": {}}, {}, ["kendall_tau"]).means == {"kendall_tau": None}
 
 
 @pytest.mark.parametrize(
@@ -64,20 +72,22 @@ def test_what_is_undefined_is_none_and_not_in_the_mean():
         ({"q": {"a": float("inf")}}, {}, "grades of query 'q': document 'a' has inf"),
         ({"q": {"a": 1}}, {"q": ["a", "a"]}, "run of query 'q': should be a list that names each document once"),
         ({"q": {"a": 1}}, {"q": "ab"}, "run of query 'q': should be a list"),
+        ({"q": {"a": 1}}, {"q": {"a", "b"}}, "run of query 'q': should be a list .* best first"),
+        ({"q": "ab"}, {}, "qrels of query 'q': should be {document: grade}, or a list or set"),
     ],
 )
 def test_what_can_not_be_ranked_is_an_error_that_names_the_query(qrels, run, says):
     with pytest.raises(BadInput, match=says):
-        evaluate_retrieval(qrels, run)
+        retrieval(qrels, run)
 
 
 def test_only_metrics_of_ids_and_grades_can_be_asked_for():
     with pytest.raises(BadSettings, match="'faithfulness' needs more than ids and grades"):
-        evaluate_retrieval(QRELS, RUN, ["faithfulness"])
+        retrieval(QRELS, RUN, ["faithfulness"])
     with pytest.raises(UnknownName, match="did you mean ndcg"):
-        evaluate_retrieval(QRELS, RUN, ["ngcd@3"])
+        retrieval(QRELS, RUN, ["ngcd@3"])
     with pytest.raises(NothingToEvaluate, match="no query is judged"):
-        evaluate_retrieval({}, RUN)
+        retrieval({}, RUN)
 
 
 SCORES = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 30).map(lambda n: n / 8), min_size=1)
@@ -85,23 +95,22 @@ SCORES = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 30).map(lam
 
 @settings(max_examples=100, deadline=None)
 @given(st.dictionaries(st.sampled_from("123456"), SCORES, min_size=1), st.data())
-def test_without_ties_it_is_what_trec_eval_says(run, data):
-    run = {q: {doc: score + ord(doc) / 1e4 for doc, score in scores.items()} for q, scores in run.items()}
+def test_it_is_what_trec_eval_says_ties_included(run, data):
     grades = st.dictionaries(st.sampled_from("abcdefghij"), st.integers(0, 3), min_size=1)
     qrels = {q: data.draw(grades) for q in run}
     theirs = pytrec_eval.RelevanceEvaluator(qrels, {"map", "ndcg_cut.3"}).evaluate(run)
-    ours = evaluate_retrieval(qrels, run, ["map", "ndcg_cut_3"]).per_query
+    ours = retrieval(qrels, run, ["map", "ndcg_cut_3"]).per_query
     for query, values in theirs.items():
         assert list(ours[query].values()) == pytest.approx([values["map"], values["ndcg_cut_3"]], abs=1e-9)
 
 
 def test_blocks_change_nothing(monkeypatch):
-    whole = evaluate_retrieval(QRELS, RUN)
+    whole = retrieval(QRELS, RUN)
     monkeypatch.setattr(evaluation, "BLOCK", 1)
-    assert evaluate_retrieval(QRELS, RUN) == whole
+    assert retrieval(QRELS, RUN) == whole
 
 
 def test_it_can_be_the_first_thing_that_is_asked_of_the_package():
-    code = "from ragassay import evaluate_retrieval; print(evaluate_retrieval({'q': {'a': 1}}, {'q': ['a']}, ['mrr']).means)"
+    code = "from ragassay import retrieval; print(retrieval({'q': {'a': 1}}, {'q': ['a']}, ['mrr']).means)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, "{'mrr': 1.0}\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,17 +9,16 @@ import typer
 
 from ragassay.cli.configured import AsJson, configured, takes_options
 from ragassay.cli.evaluate import Config, Data, progress, show
-from ragassay.errors import BadInput, BadSettings, BudgetReached, GateFailed, NothingToEvaluate, Unavailable, Unscored
+from ragassay.errors import BadSettings, GateFailed
 
 if TYPE_CHECKING:
-    from ragassay.cli.remote import Remote
     from ragassay.config import Configuration
     from ragassay.documents import Job
+    from ragassay.python.client import Client
 
 Server = Annotated[str | None, typer.Option("--server", metavar="URL", help="The service. [http://127.0.0.1:8400]")]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait for the report and print it.")]
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="The id that submit printed.")]
-_POLL_S, _SLOWEST_POLL_S, _PATIENCE_S = 0.2, 2.0, 120.0
 
 
 @takes_options(without=("systems", "api_base"))
@@ -33,8 +31,8 @@ def submit(
     **options: Any,
 ) -> None:
     """Have a service evaluate recorded responses; prints the job's id, or with --wait the report."""
-    from ragassay.cli.remote import remote
     from ragassay.exporters import EXPORTERS
+    from ragassay.python.client import Client
 
     if options["output"] and not wait:
         raise BadSettings("-o needs a report", hint="add --wait, or fetch it later: ragassay report JOB -o FILE")
@@ -42,8 +40,8 @@ def submit(
     for path in configuration.output:
         EXPORTERS.for_file(path)
     body = _body(configuration)
-    with remote(server) as service:
-        job = service.submit(body)
+    with Client(server) as service:
+        job = service.send(body)
         if not wait:
             typer.echo(job.model_dump_json() if as_json else job.id)
             typer.echo(f"follow it: ragassay status {job.id}{f' --server {server}' if server else ''}", err=True)
@@ -62,91 +60,51 @@ def submit(
 
 def status(job: JobArgument, server: Server = None, as_json: AsJson = False) -> None:
     """Say how far a job is."""
-    from ragassay.cli.remote import remote
+    from ragassay.python.client import Client
 
-    with remote(server) as service:
+    with Client(server) as service:
         _print(service.job(job), as_json=as_json)
 
 
 def cancel(job: JobArgument, server: Server = None, as_json: AsJson = False) -> None:
     """Stop a job; what is done stays."""
-    from ragassay.cli.remote import remote
+    from ragassay.python.client import Client
 
-    with remote(server) as service:
+    with Client(server) as service:
         _print(service.cancel(job), as_json=as_json)
 
 
 def _body(configuration: Configuration) -> bytes:
-    """The request: the configuration, and the rows instead of its keys about files, which are read here."""
-    import orjson
-
-    from ragassay.config.document import options
-    from ragassay.data.load import load, load_rows
+    """The request, with the rows of the configuration's file."""
+    from ragassay.python import exchanges
+    from ragassay.python.evaluation import dataset
 
     if configuration.data is None:
         raise BadSettings("DATA is missing", hint="name a file: ragassay submit DATA, or 'data:' in the configuration")
-    if configuration.systems:
-        what = "a job takes the responses that are in DATA, so 'systems' can't be sent"
-        raise BadSettings(what, hint="use: ragassay evaluate")
-    dataset = load(
-        configuration.data,
-        format=configuration.format,
-        mapping=configuration.map,
-        duplicates=configuration.duplicates,
-        limit=configuration.limit,
-        max_grade=configuration.highest_grade,
-    )
-    for warning in dataset.warnings:
+    rows = dataset(configuration)
+    for warning in rows.warnings:
         typer.echo(f"warning: {warning}", err=True)
-    where = str(configuration.data)
-    if not dataset.has_responses:
-        raise NothingToEvaluate("no row has a response", where=where, hint="submit takes recorded responses")
-    rows = [sample.model_dump(mode="json", exclude_defaults=True) for sample in dataset.samples]
-    if (configuration.limit or configuration.map) and load_rows(rows).digest != dataset.digest:
-        raise BadInput(
-            "with this --map and --limit the service would read the rows differently",
-            where=where,
-            hint="name the columns as we do (ragassay schema sample), or use: ragassay evaluate",
-        )
-    read_here = {key for key, (_, option) in options().items() if option.set_by == "files"}
-    job = configuration.model_dump(mode="json", exclude_unset=True, exclude=read_here)
-    return orjson.dumps({**job, "dataset": dataset.name, "samples": rows})
+    return exchanges.body(configuration, rows)
 
 
-def _wait(remote: Remote, job: Job, *, quiet: bool) -> Job:
-    """Ask until the job has ended, through restarts of the service too. Raises Unscored when it has no report."""
-    from ragassay.documents import ENDED
-
-    seen, lost, pause, waiting = 0, 0.0, _POLL_S, None
+def _wait(service: Client, job: Job, *, quiet: bool) -> Job:
+    """Wait for a job with a bar."""
+    shown, waiting = 0, None
     with progress(job.progress.rows, 0, quiet) as done:
-        while job.status not in ENDED:
-            if job.status == "paused":
-                path = f"POST {remote.server}/v1/jobs/{job.id}/resume?budget_usd=MORE"
-                raise BudgetReached(job.error or "the budget is reached", hint=f"go on with a higher one: {path}")
-            time.sleep(pause)
-            pause = min(pause * 1.1, _SLOWEST_POLL_S)
-            try:
-                job, lost = remote.job(job.id), 0.0
-            except Unavailable:
-                lost += pause
-                if lost > _PATIENCE_S:
-                    raise
-                continue
+
+        def show(job: Job) -> None:
+            nonlocal shown, waiting
             if job.waiting not in (None, waiting):
                 typer.echo(f"waiting: {job.waiting}", err=True)
             waiting = job.waiting
-            done(job.progress.done - seen)
-            seen = job.progress.done
-    if job.status != "finished":
-        raise Unscored(f"job {job.id} is {job.status}" + (f": {job.error}" if job.error else ""))
-    return job
+            done(job.progress.done - shown)
+            shown = job.progress.done
+
+        return service.wait(job, show)
 
 
-def _show_report(remote: Remote, job: str, output: list[Path] | None, *, as_json: bool) -> None:
-    from ragassay.documents import Report
-
-    document = Report.model_validate_json(remote.report(job))
-    show(document, f"{remote.server}/v1/jobs/{job}/report", output or [], as_json=as_json)
+def _show_report(service: Client, job: str, output: list[Path] | None, *, as_json: bool) -> None:
+    show(service.report(job), f"{service.server}/v1/jobs/{job}/report", output or [], as_json=as_json)
 
 
 def _print(job: Job, *, as_json: bool) -> None:

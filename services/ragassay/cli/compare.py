@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragassay.cli.configured import AsJson, Plugins, import_plugins
-from ragassay.errors import BadSettings
+from ragassay.cli.configured import DECLARED, AsJson, configured, import_plugins, takes_options, used
+from ragassay.cli.evaluate import Config
+from ragassay.errors import BadInput, BadSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ragassay.compare.models import Comparison, Delta
+    from ragassay.compare.sides import Side
+    from ragassay.documents import Report
+    from ragassay.exporters.comparison import Regression
+    from ragassay.models import JobSpec
+    from ragassay.runs.comparing import Unevaluated
     from ragassay.stats import Correction
 
+_MOST_SHOWN, _LONGEST_ANSWER = 8, 240
 _CORRECTIONS = ("holm", "bh", "bonferroni", "none")
+
+# Those of ``evaluate`` that have another meaning here, or none.
+_NOT_TAKEN = ("systems", "limit", "output", "name", "metrics", "baseline", "stop_when")
 
 Runs = Annotated[
     list[str],
-    typer.Argument(metavar="RUN[#SYSTEM]...", help="Run ids, 'last', run folders, report files, ids of jobs."),
+    typer.Argument(
+        metavar="RUN[#SYSTEM]|FILE...",
+        help="Run ids or names, 'last', run folders, report files, ids of jobs; data files are evaluated first.",
+    ),
 ]
 BaselineName = Annotated[
     str | None, typer.Option("--baseline", metavar="NAME", help="Compare with this system. [the first]")
@@ -53,6 +68,7 @@ Tests = Annotated[
 ]
 
 
+@takes_options(without=_NOT_TAKEN)
 def compare(
     runs: Runs,
     baseline: BaselineName = None,
@@ -61,24 +77,35 @@ def compare(
     correction: Correct = "holm",
     limit: Limit = 3,
     output: Outputs = None,
-    plugin: Plugins = None,
     as_json: AsJson = False,
     server: Server = None,
+    config: Config = None,
+    **options: Any,
 ) -> None:
-    """Compare the systems of a run, or of several runs and jobs, with the first one."""
-    from ragassay.cli.reports import chosen
-    from ragassay.compare import comparison
+    """Compare the systems of a run, or of several runs, jobs and data files, with the first one."""
+    from ragassay.cli.evaluate import complete, refuse_unscored
     from ragassay.config import names
     from ragassay.exporters.comparison import EXPORTERS
+    from ragassay.python.stored import session_of
     from ragassay.render import json_document
+    from ragassay.runs import comparing, foreground
+    from ragassay.settings import Settings
 
     for path in output or ():
         EXPORTERS.for_file(path)
-    import_plugins(plugin)
+    import_plugins(options.pop("plugins", None))
     if limit < 0:
         raise BadSettings(f"--limit must not be negative, not {limit}")
-    result = comparison.compare(
-        [chosen(reference, server) for reference in runs],
+    settings, sides = Settings(), _sides(runs, server, config, {**options, "metrics": metrics})
+    session = session_of(settings)
+
+    def evaluate(side: Unevaluated, spec: JobSpec) -> Report:
+        typer.echo(f"evaluating {side.name}: {len(side.inputs.samples)} queries, judge {spec.judge}", err=True)
+        return complete(session, settings, foreground.start(session, settings, spec, side.inputs), quiet=as_json)
+
+    result, made = comparing.compare(
+        sides,
+        evaluate,
         baseline=baseline,
         metrics=None if metrics is None else names(metrics),
         alpha=alpha,
@@ -91,6 +118,43 @@ def compare(
         typer.echo(json_document(result), nl=False)
     else:
         _print(result, output or [])
+    for report in made:
+        refuse_unscored(report, report.provenance.configuration.max_missing)
+
+
+def _sides(
+    references: list[str], server: str | None, config: Path | None, options: dict[str, Any]
+) -> list[Side | Unevaluated]:
+    """Everything is read before anything is evaluated; ``config`` and ``options`` are about data files only."""
+    from ragassay.cli.evaluate import read
+    from ragassay.compare.sides import file_names
+    from ragassay.documents import run_and_system
+    from ragassay.python.stored import side
+    from ragassay.runs.comparing import Unevaluated, is_data
+
+    parts = [run_and_system(reference, Path()) for reference in references]
+    files = [Path(place) for place, _ in parts if Path(place).is_file()]
+    called = dict(zip(files, file_names(files), strict=True))
+    data = {file for file in files if is_data(file)}
+    if twice := next((file for file in data if files.count(file) > 1), None):
+        raise BadSettings(f"{twice} is named twice", hint="name another file, or a run")
+    if data and len(parts) == 1:
+        raise BadInput(
+            f"a comparison needs two systems, {references[0]} is one", hint="ragassay compare A.jsonl B.jsonl"
+        )
+    flags = [DECLARED[key].option.flags[-1] for key in used(options) if key != "metrics"]
+    if (given := [*flags, *(["--config"] if config else [])]) and not data:
+        raise BadSettings(f"{', '.join(given)}: all that is named is evaluated already", hint="leave it out")
+    sides: list[Side | Unevaluated] = []
+    for reference, (place, system) in zip(references, parts, strict=True):
+        file = Path(place)
+        if file in data:
+            how = configured(config, options, data=file)
+            how = how.model_copy(update={"systems": {}, "stop_when": None})
+            sides.append(Unevaluated(read(how), how.to_job_spec(), system, called[file]))
+        else:
+            sides.append(side(reference, server, name=called.get(file)))
+    return sides
 
 
 def _correction(name: str) -> Correction:
@@ -108,30 +172,55 @@ def _correction(name: str) -> Correction:
 
 
 def _print(result: Comparison, outputs: list[Path]) -> None:
-    """The verdict first, then the tables behind it."""
-    from rich.markup import escape
-    from rich.table import Table
-
+    """The verdict first, then the tables behind it and the queries that got worse."""
     from ragassay.cli.terminal import console
-    from ragassay.exporters.comparison import tables
+    from ragassay.exporters.comparison import regressions, regressions_title, tables
+    from ragassay.exporters.tables import table
 
-    out = console(width=120)
+    out = console()
+
+    def write(line: str = "", style: str | None = None) -> None:
+        out.print(line, soft_wrap=True, markup=False, style=style)
+
     for sentence in result.verdict:
-        out.print(escape(sentence), soft_wrap=True)
+        write(sentence)
     for warning in result.warnings:
-        out.print(f"warning: {escape(warning)}", soft_wrap=True)
+        write(f"warning: {warning}")
     for shown in tables(result):
-        table = Table(title=escape(shown.title), title_justify="left", title_style="bold", box=None, pad_edge=False)
-        for column in shown.columns:
-            table.add_column(escape(column), overflow="fold")
-        for row in shown.rows:
-            table.add_row(*map(escape, row))
-        out.print()
-        out.print(table)
+        write()
+        write(shown.title, "bold")
+        for line in table(shown.columns, shown.rows, least=shown.least):
+            write(line)
         if shown.note:
-            out.print(escape(shown.note), soft_wrap=True)
+            write(shown.note)
+    for pair in result.pairs:
+        if worst := regressions(pair):
+            write()
+            write(regressions_title(pair), "bold")
+            for line in _described(worst):
+                write(line)
     for output in outputs:
-        out.print(f"also: {escape(str(output))}", soft_wrap=True)
+        write(f"also: {output}")
+
+
+def _described(worst: list[Regression]) -> Iterator[str]:
+    """A few lines for each query; long answers are shortened, and the rest of a long list is counted."""
+    from textwrap import fill, shorten
+
+    from ragassay.exporters.tables import width
+
+    def paragraph(text: str, indent: str) -> str:
+        return fill(text, width(), initial_indent=indent, subsequent_indent=f"{indent}  ", break_long_words=False)
+
+    for row in worst[:_MOST_SHOWN]:
+        yield paragraph(f"{row.query_id}: {row.query}", "")
+        yield paragraph(", ".join(row.scores), "  ")
+        for name, answer in row.answers:
+            yield paragraph(f"{name}: {shorten(answer, _LONGEST_ANSWER, placeholder=' ...')}", "  ")
+        if row.why:
+            yield paragraph(f"why: {row.why}", "  ")
+    if (more := len(worst) - _MOST_SHOWN) > 0:
+        yield f"... and {more} more queries: -o FILE.md or --json has all"
 
 
 def power(
@@ -157,9 +246,9 @@ def power(
         needed = needed_n(difference, sd, alpha=alpha / tests, power=power)
         typer.echo(f"{needed} queries show a difference of {difference:g} with a chance of {power:.0%}")
         return
-    from ragassay.cli.reports import chosen
     from ragassay.compare import comparison
     from ragassay.config import names
+    from ragassay.python.stored import chosen
 
     result = comparison.compare(
         [chosen(run) for run in runs or ()],

@@ -15,6 +15,7 @@ import typer
 
 from ragassay.cli.configured import DECLARED, command_line, configured, import_plugins, takes_options, used
 from ragassay.errors import BadSettings, DiskFull, Unscored
+from ragassay.python.stored import session_of
 
 if TYPE_CHECKING:
     from ragassay.config import Configuration
@@ -108,38 +109,19 @@ def demo() -> None:
     )
 
 
-def session_of(settings: Settings) -> Session:
-    """The session of one command: what it evaluates with, made once."""
-    from ragassay.cli.reports import chosen
-    from ragassay.runs import Session
-    from ragassay.runs.stopping import baseline_rows
-    from ragassay.wiring import Wiring
-
-    return Session(Wiring(settings), lambda reference: baseline_rows(*chosen(reference)))
-
-
 def read(configuration: Configuration) -> Inputs:
     """Read everything before anything is written; raises BadSettings when no data is named."""
-    from ragassay import runs
+    from ragassay.python.evaluation import inputs
 
     if configuration.data is None:
         raise BadSettings(
             "DATA is missing", hint="name a file: ragassay evaluate DATA, or 'data:' in the configuration"
         )
-    inputs = runs.load(
-        configuration.data,
-        configuration.systems,
-        corpus=configuration.corpus,
-        format=configuration.format,
-        mapping=configuration.map,
-        duplicates=configuration.duplicates,
-        limit=configuration.limit,
-        max_grade=configuration.highest_grade,
-    )
-    for source in (inputs.dataset, *(system.source for system in inputs.systems.values())):
+    read = inputs(configuration)
+    for source in (read.dataset, *(system.source for system in read.systems.values())):
         for warning in source.warnings:
             typer.echo(f"warning: {source.name}: {warning}", err=True)
-    return inputs
+    return read
 
 
 def _limits(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -42,8 +42,8 @@ def gate(
     from ragassay import gates
     from ragassay.cli.configured import configured
     from ragassay.cli.evaluate import refuse_unscored
-    from ragassay.cli.reports import open_report
     from ragassay.gates.output import EXPORTERS
+    from ragassay.python.stored import open_report
     from ragassay.render import json_document
     from ragassay.settings import Settings
 
@@ -75,8 +75,8 @@ def gate(
 
 def _baseline(configuration: Configuration) -> tuple[Report | None, str | None]:
     """The baseline's report where a gate needs one, and the system of it that was named."""
-    from ragassay.cli.reports import chosen
     from ragassay.gates import about_a_drop
+    from ragassay.python.stored import chosen
 
     without = about_a_drop(configuration.gates)
     if without is None:
@@ -93,11 +93,12 @@ def _baseline(configuration: Configuration) -> tuple[Report | None, str | None]:
 def _evaluate(settings: Settings, configuration: Configuration, *, quiet: bool) -> Report:
     from ragassay.cli import evaluate
     from ragassay.exporters import EXPORTERS
+    from ragassay.python.stored import session_of
     from ragassay.runs import foreground
 
     for path in configuration.output:
         EXPORTERS.for_file(path)
-    session = evaluate.session_of(settings)
+    session = session_of(settings)
     run = foreground.start(session, settings, configuration.to_job_spec(), evaluate.read(configuration))
     report = evaluate.complete(session, settings, run, quiet=quiet)
     for path in configuration.output:

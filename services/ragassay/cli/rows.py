@@ -111,8 +111,8 @@ def _line(run: Mapping[str, Any]) -> str:
 def report(run: Run, server: Server = None, output: Outputs = None, as_json: AsJson = False) -> None:
     """Print the report of a run or of a finished job."""
     from ragassay.cli import evaluate
-    from ragassay.cli.reports import open_report, stored_run
     from ragassay.exporters import EXPORTERS
+    from ragassay.python.stored import open_report, stored_run
     from ragassay.settings import Settings
 
     for path in output or ():
@@ -126,7 +126,7 @@ def report(run: Run, server: Server = None, output: Outputs = None, as_json: AsJ
 
 def results(run: Run, server: Server = None) -> None:
     """Print the results that are there, one JSON document a line, in the dataset's order."""
-    from ragassay.cli.reports import open_results
+    from ragassay.python.stored import open_results
 
     for result in open_results(run, server):
         sys.stdout.write(result.model_dump_json() + "\n")
@@ -144,7 +144,7 @@ def show(
     server: Server = None,
 ) -> None:
     """Show rows: query, answer, ground truth, and each sentence and fact with its verdict, evidence and why."""
-    from ragassay.cli.reports import chosen, stored_run
+    from ragassay.python.stored import chosen, stored_run
     from ragassay.render import json_document
 
     if worst is not None and worst < 1:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from importlib import metadata
 
 from ragassay import stats
 from ragassay.compare.attribution import failures
 from ragassay.compare.models import ComparedSystem, Comparison, Delta, Pair, Pareto
 from ragassay.compare.pairing import PairedSystems
+from ragassay.compare.sides import LabelledSystem, Side, labelled
 from ragassay.compare.summary import overall, verdict
-from ragassay.documents import Provenance, Report, SystemReport
+from ragassay.documents import Provenance, Report
 from ragassay.errors import BadInput, BadSettings, UnknownName
 from ragassay.metrics import parse
 from ragassay.stats import Correction
+from ragassay.validation import shown
 
 # What a verdict speaks of, in this order, where nobody chose metrics; cutoffs and near duplicates stay in the table.
 HEADLINES = ("accurate", "correctness", "completeness", "faithfulness", "relevance", "ndcg@10", "recall@10")
@@ -29,38 +29,8 @@ SETTINGS = {
 }
 
 
-@dataclass(frozen=True)
-class LabelledSystem:
-    """One system of one report, under the name it has in the comparison."""
-
-    label: str
-    report: Report
-    system: str
-
-    @property
-    def part(self) -> SystemReport:
-        """The system's part of the report."""
-        return self.report.systems[self.system]
-
-
-def _labelled(chosen: Sequence[tuple[Report, str | None]]) -> tuple[LabelledSystem, ...]:
-    """The systems of all reports, or the named one of each; a name that two runs share gets its run in front."""
-    picked: list[tuple[Report, str]] = []
-    for report, system in chosen:
-        if system is not None and system not in report.systems:
-            raise UnknownName("system", system, report.systems, where=f"run {report.run.id}")
-        picked += [(report, name) for name in ([system] if system is not None else report.systems)]
-    ids = Counter((report.run.id, name) for report, name in picked)
-    if twice := next((f"{run}#{name}" for (run, name), n in ids.items() if n > 1), None):
-        raise BadInput(f"{twice} is chosen twice", hint="name different systems: RUN#SYSTEM")
-    names = Counter(name for _, name in picked)
-    return tuple(
-        LabelledSystem(name if names[name] == 1 else f"{report.run.id}#{name}", report, name) for report, name in picked
-    )
-
-
 def compare(
-    chosen: Sequence[tuple[Report, str | None]],
+    chosen: Sequence[Side | tuple[Report, str | None]],
     *,
     baseline: str | None = None,
     metrics: Sequence[str] | None = None,
@@ -70,15 +40,16 @@ def compare(
 ) -> Comparison:
     """Every other system against the baseline, the first one unless named.
 
-    ``chosen`` holds reports, each with the name of one of its systems or None for all of them. ``metrics`` None stands
-    for all that every system has. The randomisation test of each metric and system, Welch's where no query is shared,
-    goes into one ``correction``. ``examples`` limits the rows listed per metric and cause.
+    ``chosen`` holds reports, each with the name of one of its systems or None for all of them, and perhaps with what the
+    caller calls it (``Side``). ``metrics`` None stands for all that every system has. The randomisation test of each
+    metric and system, Welch's where no query is shared, goes into one ``correction``. ``examples`` limits the rows
+    listed per metric and cause.
     Raises BadInput where there are fewer than two systems, one is chosen twice, or no metric is common; UnknownName for
     a system, baseline or metric that is not there; BadSettings for an alpha outside 0..1.
     """
     if not 0 < alpha < 1:
         raise BadSettings(f"alpha must lie between 0 and 1, not {alpha:g}", hint="0.05 is usual")
-    systems = _labelled(chosen)
+    systems = labelled(chosen)
     if len(systems) < 2:
         have = f"there is only {systems[0].label!r}" if systems else "there is none"
         raise BadInput(f"a comparison needs two systems, {have}", hint="name another run: ragassay compare A B")
@@ -89,7 +60,7 @@ def compare(
     paired = [PairedSystems(first.part, other.part, alpha, seed) for other in others]
     deltas, family = _corrected(paired, [{name: two.delta(name) for name in names} for two in paired], correction)
     primary = tuple(names) if metrics is not None else tuple(n for n in HEADLINES if n in names) or tuple(names[:5])
-    warnings = tuple(_warnings(first, others))
+    warnings = (*_warnings(first, others), *_not_matched(first, others, paired))
     pairs = []
     for other, two, by_metric in zip(others, paired, deltas, strict=True):
         pair = _pair(first, other, two, by_metric, primary, examples)
@@ -116,7 +87,8 @@ def compare(
 def _baseline(systems: Sequence[LabelledSystem], name: str | None) -> LabelledSystem:
     if name is None:
         return systems[0]
-    known = {form: one for one in systems for form in (one.label, f"{one.report.run.id}#{one.system}")}
+    whole = {f"{one.report.run.id}#{one.system}": one for one in systems}
+    known = {**whole, **{one.label: one for one in systems}}
     if name not in known:
         raise UnknownName("baseline", name, [one.label for one in systems])
     return known[name]
@@ -173,7 +145,9 @@ def _pair(
         measured=two.operational(),
         incremental_cost=two.incremental_cost(),
         slices=two.slices(list(deltas)),
-        regressions={name: rows for name in primary if (rows := two.regressions(name, examples))},
+        regressions={
+            name: rows for name in dict.fromkeys((*primary, *deltas)) if (rows := two.regressions(name, examples))
+        },
         verdict=(),
     )
 
@@ -228,6 +202,21 @@ def _warnings(first: LabelledSystem, others: Sequence[LabelledSystem]) -> Iterat
             yield f"{name} is not compared: {', '.join(without)} did not compute it"
 
 
+def _not_matched(
+    first: LabelledSystem, others: Sequence[LabelledSystem], paired: Sequence[PairedSystems]
+) -> Iterator[str]:
+    """Questions that stand on both sides and have no partner all the same."""
+    for other, two in zip(others, paired, strict=True):
+        repeated, other_ids = two.left_over()
+        sides = f"{first.label} and {other.label}"
+        if repeated:
+            what = f"not matched: {len(repeated)} rows of {first.label} whose question stands more than once, such as"
+            yield f"{sides}: {what} {shown(repeated[0].query)}; give the rows ids that say which belong together"
+        if other_ids:
+            what = f"not matched: {len(other_ids)} questions that have another id on each side, such as"
+            yield f"{sides}: {what} {shown(other_ids[0].query)}; give them the same ids, or none"
+
+
 def cautions(a: Provenance, b: Provenance) -> tuple[str, ...]:
     """What was not the same when two runs were evaluated: judge, embeddings, settings, code, dataset."""
     return tuple(_cautions(a, b))
@@ -249,4 +238,4 @@ def _cautions(a: Provenance, b: Provenance) -> Iterator[str]:
     if a.code_digest != b.code_digest:
         yield f"not the same code: ragassay {a.ragassay} and {b.ragassay}, digests differ"
     if a.dataset.digest != b.dataset.digest:
-        yield f"not the same dataset: {a.dataset.name} and {b.dataset.name} (queries, labels, or responses beside them)"
+        yield f"not the same dataset: {a.dataset.name} and {b.dataset.name} (questions, truths or labels)"

@@ -84,7 +84,9 @@ class Matching(FrozenModel):
     """How many rows of the two systems are about the same query; ``pairing.match`` defines that.
 
     ``only_a`` and ``only_b`` rows have no partner. ``different_text`` ids ask something else on the other side.
-    ``different_truth`` matched rows have another ground truth or number of relevant documents.
+    ``different_truth`` matched rows have another ground truth or number of relevant documents. Of ``only_a``,
+    ``repeated`` rows ask what b asks too, more than once on either side, so that which belong together can't be told, and
+    ``other_ids`` what b asks under another id of its own.
     """
 
     method: Literal["paired", "unpaired"]
@@ -96,6 +98,8 @@ class Matching(FrozenModel):
     only_b: int
     different_text: int
     different_truth: int
+    repeated: int = 0
+    other_ids: int = 0
 
 
 class Delta(FrozenModel):
@@ -147,13 +151,19 @@ class SliceDelta(FrozenModel):
 
 
 class RowDelta(FrozenModel):
-    """One query on which b scores worse than a, and the reasons given with either score."""
+    """One query on which b scores worse than a, with both answers and the reasons given with either score.
+
+    ``query_id`` is a's; ``query_id_b`` is another one where rows without ids of their own were matched on their text.
+    """
 
     query_id: str
+    query_id_b: str
     query: str
     a: float
     b: float
     delta: float
+    answer_a: str | None = None
+    answer_b: str | None = None
     reason_a: str | None = None
     reason_b: str | None = None
 

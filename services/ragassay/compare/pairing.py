@@ -117,12 +117,27 @@ class PairedSystems:
             )
         return self._scores[name]
 
+    def left_over(self) -> tuple[list[Result], list[Result]]:
+        """Rows of ``a`` without a partner although ``b`` asks the same: more than once on a side, and under other ids."""
+        paired = {row.query_id for row, _ in self.rows}, {other.query_id for _, other in self.rows}
+        left_a, left_b = (
+            _by_text(row for row in system.results if row.query_id not in ids)
+            for system, ids in zip((self.a, self.b), paired, strict=True)
+        )
+        repeated: list[Result] = []
+        other_ids: list[Result] = []
+        for text in [text for text in left_a if text in left_b]:
+            once = len(left_a[text]) == len(left_b[text]) == 1
+            (other_ids if once else repeated).extend(left_a[text])
+        return repeated, other_ids
+
     def matching(self, *, same_dataset: bool) -> Matching:
         """How many rows belong together, and why the others don't."""
         a, b = self.a.results, self.b.results
         left_a = {row.query_id for row in a} - {row.query_id for row, _ in self.rows}
         left_b = {row.query_id for row in b} - {other.query_id for _, other in self.rows}
         different_text = sum(not NUMBERED.fullmatch(query_id) for query_id in left_a & left_b)
+        repeated, other_ids = self.left_over()
         return Matching(
             method="paired" if self.rows else "unpaired",
             same_dataset=same_dataset,
@@ -136,6 +151,8 @@ class PairedSystems:
                 (row.ground_truth_answer, row.relevant) != (other.ground_truth_answer, other.relevant)
                 for row, other in self.rows
             ),
+            repeated=len(repeated),
+            other_ids=len(other_ids),
         )
 
     def delta(self, name: str) -> Delta:
@@ -292,7 +309,18 @@ def _score(row: Result, name: str) -> Score:
 def _row_delta(row: Result, other: Result, name: str) -> RowDelta:
     x, y = _score(row, name), _score(other, name)
     a, b = x.value or 0.0, y.value or 0.0
-    return RowDelta(query_id=row.query_id, query=row.query, a=a, b=b, delta=b - a, reason_a=x.reason, reason_b=y.reason)
+    return RowDelta(
+        query_id=row.query_id,
+        query_id_b=other.query_id,
+        query=row.query,
+        a=a,
+        b=b,
+        delta=b - a,
+        answer_a=row.answer,
+        answer_b=other.answer,
+        reason_a=x.reason,
+        reason_b=y.reason,
+    )
 
 
 def _detectable(delta: Delta, alpha: float) -> float | None:

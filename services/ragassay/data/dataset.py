@@ -12,15 +12,17 @@ import orjson
 
 from ragassay.models import FrozenModel, Response, Sample
 
+_NOT_THE_QUESTION = {"query_id", "response", "metadata"}
+
 
 @dataclass(frozen=True)
 class Dataset:
     """Samples of one file, in its order; ``response`` is set where the row carried any part of one.
 
-    ``digest`` is the SHA-256 of the canonical rows, so the same rows as JSON or as CSV have the same one. ``mapped``
-    maps our fields to the columns they are read from, ``kept`` names the unknown columns: their values are in
-    ``metadata``. ``beyond_limit`` holds {query_id: query} of the rows that ``limit`` left out. ``judged_only``: it lacks
-    queries that nobody judged, so a system may well have answered more.
+    ``digest`` (``digest_of_dataset``) is the same for the same rows as JSON or as CSV. ``mapped`` maps our fields to the
+    columns they are read from, ``kept`` names the unknown columns: their values are in ``metadata``. ``beyond_limit``
+    holds {query_id: query} of the rows that ``limit`` left out. ``judged_only``: it lacks queries that nobody judged, so
+    a system may well have answered more.
     """
 
     name: str
@@ -58,14 +60,23 @@ class Responses:
     warnings: tuple[str, ...] = ()
 
 
+def digest_of_dataset(samples: Iterable[Sample]) -> str:
+    """SHA-256 in hex over questions, truths and labels: the same for whatever ids, order and answers come with them.
+
+    One canonical JSON line per sample: keys sorted, fields left out that are not given. The lines are sorted too.
+    """
+    rows = (sample.model_dump(exclude_defaults=True, exclude=_NOT_THE_QUESTION) for sample in samples)
+    return _digest(sorted(map(_line, rows)))
+
+
 def digest_of_samples(samples: Iterable[Sample]) -> str:
-    """SHA-256 in hex over one canonical JSON line per sample: keys sorted, fields left out that are not given."""
-    return _digest(canonical(sample) for sample in samples)
+    """As for a dataset, over all that the samples hold, in their order."""
+    return _digest(_line(canonical(sample)) for sample in samples)
 
 
 def digest_of_responses(responses: Mapping[str, Response]) -> str:
     """As for samples, in the order of the keys: where a response stands in its file means nothing."""
-    return _digest({"key": key, "response": canonical(responses[key])} for key in sorted(responses))
+    return _digest(_line({"key": key, "response": canonical(responses[key])}) for key in sorted(responses))
 
 
 def canonical(noun: FrozenModel) -> dict[str, Any]:
@@ -73,8 +84,12 @@ def canonical(noun: FrozenModel) -> dict[str, Any]:
     return noun.model_dump(exclude_defaults=True)
 
 
-def _digest(rows: Iterable[dict[str, Any]]) -> str:
+def _line(row: dict[str, Any]) -> bytes:
+    return orjson.dumps(row, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
+
+
+def _digest(lines: Iterable[bytes]) -> str:
     total = hashlib.sha256()
-    for row in rows:
-        total.update(orjson.dumps(row, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE))
+    for line in lines:
+        total.update(line)
     return total.hexdigest()

@@ -6,14 +6,15 @@ import gc
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_args
 
-from ragassay.data.dataset import Dataset, Responses, digest_of_responses, digest_of_samples
+from ragassay.data.dataset import Dataset, Responses, digest_of_dataset, digest_of_responses
 from ragassay.data.formats import read
 from ragassay.data.mapping import RESPONSE_FIELDS, SAMPLE_FIELDS, ColumnMapper, ColumnMapping, Wanted
+from ragassay.data.objects import rows_in
 from ragassay.data.problems import ValueProblem
 from ragassay.data.raw import RawRows
 from ragassay.data.rows import Duplicates, RowBuilder
@@ -29,7 +30,7 @@ _CONTAINERS = ("metadata", "inputs", "vars", "expectations")
 
 
 def load(
-    path: Path | str,
+    data: Any,
     *,
     format: str = "auto",  # noqa: A002 - the name of the option
     mapping: Mapping[str, str] | None = None,
@@ -37,7 +38,9 @@ def load(
     limit: int | None = None,
     max_grade: float | None = None,
 ) -> Dataset:
-    """The dataset in a file. All rows decide what its columns are; ``limit`` keeps, and checks, the first so many.
+    """The dataset in a file, or in rows as ``objects.rows_in`` takes or gives them; Samples are taken as they are.
+
+    All rows decide what the columns are; ``limit`` keeps, and checks, the first so many.
 
     A row with a grade above ``max_grade`` is a bad row.
 
@@ -46,10 +49,12 @@ def load(
     Raises NotFound, BadInput, UnknownName, BadSettings, NothingToEvaluate, and BadData with a line for every bad row.
     """
     _check_options(duplicates, limit)
+    if isinstance(data, list | tuple) and data and all(isinstance(row, Sample) for row in data):
+        return _of_samples(data[:limit], {sample.query_id: sample.query for sample in data[limit:] if limit})
     samples: list[Sample] = []
     beyond_limit: dict[str, str] = {}
-    with _loading(Path(path)):
-        raw, columns = _open(Path(path), format, mapping or {}, "dataset")
+    with _loading(data):
+        raw, columns = _open(data, format, mapping or {}, "dataset")
         builder = RowBuilder(raw, columns, duplicates, max_grade)
         for index, (number, values) in enumerate(raw.drain()):
             if limit is not None and index >= limit:
@@ -62,7 +67,7 @@ def load(
         name=raw.name or raw.path.stem,
         path=raw.path,
         samples=tuple(samples),
-        digest=digest_of_samples(samples),
+        digest=digest_of_dataset(samples),
         mapped=columns.mapped,
         kept=tuple(builder.kept),
         description=raw.description,
@@ -71,6 +76,14 @@ def load(
         beyond_limit=beyond_limit,
         judged_only=raw.judged_only,
     )
+
+
+def _of_samples(samples: Sequence[Sample], beyond_limit: Mapping[str, str]) -> Dataset:
+    counts = Counter(sample.query_id for sample in samples)
+    if twice := [shown(query) for query, count in counts.items() if count > 1]:
+        raise BadData([f"data: query_id: {query} is used more than once" for query in twice])
+    digest = digest_of_dataset(samples)
+    return Dataset("data", Path("data"), tuple(samples), digest, beyond_limit=beyond_limit)
 
 
 def load_rows(rows: Iterable[dict[str, Any]], *, name: str = "samples", max_grade: float | None = None) -> Dataset:
@@ -91,7 +104,7 @@ def load_rows(rows: Iterable[dict[str, Any]], *, name: str = "samples", max_grad
         name=name,
         path=raw.path,
         samples=samples,
-        digest=digest_of_samples(samples),
+        digest=digest_of_dataset(samples),
         mapped=columns.mapped,
         kept=tuple(builder.kept),
         warnings=tuple(_RENAMING.sub(r"rename \2 to \1", each) for each in (*columns.warnings, *builder.warnings())),
@@ -99,19 +112,20 @@ def load_rows(rows: Iterable[dict[str, Any]], *, name: str = "samples", max_grad
 
 
 def load_responses(
-    path: Path | str,
+    data: Any,
     *,
     format: str = "auto",  # noqa: A002 - the name of the option
     mapping: Mapping[str, str] | None = None,
     duplicates: Duplicates = "error",
 ) -> Responses:
-    """One system's recorded responses. Columns about the query are ignored, unknown ones kept in the metadata.
+    """One system's recorded responses, in a file or in rows as ``load`` takes them.
 
-    A file without any query_id is keyed by the query's text, if it has that. Raises as ``load`` does.
+    Columns about the query are ignored, unknown ones kept in the metadata. Without any query_id, responses are keyed by
+    the query's text, if that is there. Raises as ``load`` does.
     """
     _check_options(duplicates, None)
-    with _loading(Path(path)):
-        raw, columns = _open(Path(path), format, mapping or {}, "responses")
+    with _loading(data):
+        raw, columns = _open(data, format, mapping or {}, "responses")
         key_field = _key_field(raw, columns)
         builder = RowBuilder(raw, columns, duplicates)
         built = [builder.response(number, values, key_field) for number, values in raw.drain()]
@@ -176,8 +190,10 @@ def _check_options(duplicates: str, limit: int | None) -> None:
         raise BadSettings(f"should be at least 1, is {limit}", where="--limit")
 
 
-def _open(path: Path, name: str, mapping: Mapping[str, str], wanted: Wanted) -> tuple[RawRows, ColumnMapping]:
-    raw = read(path, name)
+def _open(data: Any, name: str, mapping: Mapping[str, str], wanted: Wanted) -> tuple[RawRows, ColumnMapping]:
+    if isinstance(data, str | Path):
+        data = read(Path(data), name)
+    raw = data if isinstance(data, RawRows) else rows_in(data)
     if not raw.rows:
         raw.check()
     for column in _CONTAINERS if raw.cells else ():
@@ -191,7 +207,7 @@ def _open(path: Path, name: str, mapping: Mapping[str, str], wanted: Wanted) -> 
 
 
 @contextmanager
-def _loading(path: Path) -> Iterator[None]:
+def _loading(data: Any) -> Iterator[None]:
     """Rows are many objects and no garbage: looking for cycles among them all again and again took 4 of 14 seconds.
 
     Raises TooLarge where memory does not suffice.
@@ -202,7 +218,8 @@ def _loading(path: Path) -> Iterator[None]:
         yield
     except MemoryError:
         what = "does not fit into the memory of this process"
-        raise TooLarge(what, where=str(path), hint="evaluate it in parts") from None
+        where = str(data) if isinstance(data, str | Path) else None
+        raise TooLarge(what, where=where, hint="evaluate it in parts") from None
     finally:
         if was_on:
             gc.enable()

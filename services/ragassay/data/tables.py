@@ -103,7 +103,7 @@ def read_parquet(path: Path) -> RawRows:
                 if unpacked > limit:
                     raise too_large_unpacked(path, limit)
                 for row in batch.to_pylist():
-                    values = {n: _plain(dict(v) if n in maps and v is not None else v) for n, v in row.items()}
+                    values = {n: as_json(dict(v) if n in maps and v is not None else v) for n, v in row.items()}
                     raw.rows.append((len(raw.rows) + 1, values))
     except MemoryError:
         raise too_large_unpacked(path, limit) from None
@@ -113,12 +113,12 @@ def read_parquet(path: Path) -> RawRows:
     return raw
 
 
-def _plain(value: Any) -> Any:
-    """An Arrow value as JSON would have it."""
+def as_json(value: Any) -> Any:
+    """An Arrow value as JSON would have it; what it has no form for stays."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(entry) for key, entry in value.items() if entry is not None}
+        return {str(key): as_json(entry) for key, entry in value.items() if entry is not None}
     if isinstance(value, list):
-        return [_plain(entry) for entry in value]
+        return [as_json(entry) for entry in value]
     if isinstance(value, date | time):
         return value.isoformat()
     if isinstance(value, Decimal):

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from ragassay.compare.models import ComparedSystem, Comparison, Delta, Failures, OperationalDelta, Pair
+from ragassay.compare.models import ComparedSystem, Comparison, Delta, OperationalDelta, Pair, RowDelta
 from ragassay.compare.summary import frontier, times
 from ragassay.exporters.failing import causes
-from ragassay.exporters.summary import NOT_REPORTED, cost_per_accurate
+from ragassay.exporters.summary import NOT_REPORTED, PER_ACCURATE, cost_per_accurate
 from ragassay.render import (
     Exporters,
     interval,
@@ -26,14 +26,29 @@ UNITS = {"latency_ms": "ms", "retrieval_latency_ms": "ms", "generation_latency_m
 _change = partial(quantity, sign="+")
 
 
+OUTCOMES = {"no difference shown": "not shown"}
+
+
 @dataclass(frozen=True)
 class Table:
-    """A titled table, and a line below it."""
+    """A titled table, and a line below it. ``least`` are the columns that may be left out, the first of them first."""
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     note: str = ""
+    least: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Regression:
+    """A query on which b is worse: by each metric that says so, the scores of both; both answers; why b's is worse."""
+
+    query_id: str
+    query: str
+    scores: tuple[str, ...]
+    answers: tuple[tuple[str, str], ...]
+    why: str | None
 
 
 def to_markdown(comparison: Comparison) -> bytes:
@@ -46,6 +61,13 @@ def to_markdown(comparison: Comparison) -> bytes:
         lines += [markdown_row(["---"] * len(table.columns))]
         lines += [markdown_row([markdown_text(cell) for cell in row]) for row in table.rows]
         lines += ["", markdown_text(table.note)] if table.note else []
+    for pair in comparison.pairs:
+        if worst := regressions(pair):
+            lines += ["", f"## {markdown_text(regressions_title(pair))}", ""]
+        for row in worst:
+            lines.append(f"- **{markdown_text(row.query_id)}** {markdown_text(row.query)}: {'; '.join(row.scores)}")
+            lines += [f"  - {markdown_text(name)}: {markdown_text(answer)}" for name, answer in row.answers]
+            lines += [f"  - why: {markdown_text(row.why)}"] if row.why else []
     lines += ["", "## Where the numbers come from", ""]
     for name, side in comparison.sides.items():
         digests = f"dataset `{side.dataset.digest[:12]}`"
@@ -60,7 +82,7 @@ EXPORTERS.add("md", to_markdown)
 
 
 def tables(comparison: Comparison) -> Iterator[Table]:
-    """For each pair its metrics, what answers took and the worst regressions; then why answers failed."""
+    """For each pair its metrics and what answers took; then all systems, and why answers failed."""
     level = percent(1 - comparison.alpha)
     corrected = "p" if comparison.correction == "none" else "p corrected"
     for pair in comparison.pairs:
@@ -76,18 +98,52 @@ def tables(comparison: Comparison) -> Iterator[Table]:
             if comparison.correction == "none"
             else f". p is corrected for {comparison.family} tests, intervals are not"
         )
-        columns = ("metric", pair.a, pair.b, "delta", level, corrected, "n", "won/lost/tied", "")
+        columns = ("metric", pair.a, pair.b, "delta", level, corrected, "n", "won/lost/tied", "difference")
         rows = tuple((name, *_cells(delta)) for name, delta in pair.metrics.items())
-        yield Table(f"{pair.b} against {pair.a}", columns, rows, note)
+        yield Table(f"{pair.b} against {pair.a}", columns, rows, note, ("won/lost/tied", corrected, "n", level))
         if pair.measured:
             taken = tuple((name, *_taken(name, m)) for name, m in pair.measured.items())
             columns = ("a query", pair.a, pair.b, "ratio", "delta", level, "p50 delta", "p95 delta", "n")
-            yield Table(f"Time and cost: {pair.b} against {pair.a}", columns, taken, _more(pair))
-        if worst := tuple(_regressions(pair)):
-            heads = ("metric", "query id", "query", pair.a, pair.b)
-            yield Table(f"Worst regressions: {pair.b} against {pair.a}", heads, worst)
-    yield _standing(comparison)
-    yield _failures({name: side.failures for name, side in comparison.sides.items()})
+            title, least = f"Time and cost: {pair.b} against {pair.a}", ("p50 delta", "p95 delta", "n", level, "delta")
+            yield Table(title, columns, taken, _more(pair), least)
+    if standing := _standing(comparison):
+        yield standing
+    sides = {name: side.failures for name, side in comparison.sides.items()}
+    if "accurate" in comparison.metrics or any(one.unknown < one.rows for one in sides.values()):
+        failed = causes(sides)
+        rows = tuple((label, *cells) for label, cells in failed.rows)
+        yield Table(failed.title, ("", *sides), rows, failed.note)
+
+
+def regressions_title(pair: Pair) -> str:
+    """Above the queries on which b is worse."""
+    return f"Worst regressions: {pair.b} against {pair.a}"
+
+
+def regressions(pair: Pair) -> list[Regression]:
+    """The queries that ``pair.regressions`` lists, each once, in the order in which the metrics name them."""
+    by_query: dict[str, dict[str, RowDelta]] = {}
+    for name, rows in pair.regressions.items():
+        for row in rows:
+            by_query.setdefault(row.query_id, {})[name] = row
+    made = []
+    for query_id, found in by_query.items():
+        row = next(iter(found.values()))
+        name_b = "" if row.query_id_b == query_id else f" ({row.query_id_b} of {pair.b})"
+        answers = ((pair.a, row.answer_a), (pair.b, row.answer_b))
+        made.append(
+            Regression(
+                query_id + name_b,
+                row.query,
+                tuple(
+                    f"{name} {number(one.a, beside=one.b)} -> {number(one.b, beside=one.a)}"
+                    for name, one in found.items()
+                ),
+                tuple((name, answer or "no answer") for name, answer in answers) if any(a for _, a in answers) else (),
+                next((one.reason_b for one in found.values() if one.reason_b), None),
+            )
+        )
+    return made
 
 
 def slice_tables(comparison: Comparison) -> Iterator[Table]:
@@ -112,16 +168,25 @@ def slice_tables(comparison: Comparison) -> Iterator[Table]:
             yield Table(f"Slices: {pair.b} against {pair.a}", columns, rows, note)
 
 
-def _standing(comparison: Comparison) -> Table:
-    """All systems over all their rows, and which are Pareto-optimal."""
-    figures: dict[str, Callable[[ComparedSystem], str]] = {
-        "accuracy": lambda side: _score(side.accuracy),
-        "USD a query": lambda side: _reported(side.cost_usd),
-        "latency p50 in ms": lambda side: _reported(side.latency_p50_ms),
-        "USD per accurate answer": lambda side: cost_per_accurate(side.cost_per_accurate_answer),
+def _standing(comparison: Comparison) -> Table | None:
+    """What is known of all systems over all their rows, and which are Pareto-optimal; None where nothing is."""
+    figures: dict[str, tuple[Callable[[ComparedSystem], object], Callable[[ComparedSystem], str]]] = {
+        "accuracy": (lambda side: side.accuracy, lambda side: _score(side.accuracy)),
+        "USD a query": (lambda side: side.cost_usd, lambda side: _reported(side.cost_usd)),
+        "latency p50 in ms": (lambda side: side.latency_p50_ms, lambda side: _reported(side.latency_p50_ms)),
+        PER_ACCURATE: (
+            lambda side: side.cost_usd,
+            lambda side: cost_per_accurate(side.cost_per_accurate_answer),
+        ),
     }
-    rows = tuple((label, *map(figure, comparison.sides.values())) for label, figure in figures.items())
-    return Table("Accuracy, cost and latency", ("", *comparison.sides), rows, frontier(comparison.pareto))
+    sides = comparison.sides
+    known = {
+        name: write for name, (of, write) in figures.items() if any(of(side) is not None for side in sides.values())
+    }
+    if not known:
+        return None
+    rows = tuple((label, *(write(side) for write in known.values())) for label, side in sides.items())
+    return Table("Accuracy, cost and latency", ("system", *known), rows, frontier(comparison.pareto))
 
 
 def _score(value: float | None) -> str:
@@ -143,7 +208,7 @@ def _cells(delta: Delta) -> tuple[str, ...]:
         "" if p is None else f"{p:.2g}{delta.mark}",
         str(delta.n) if delta.paired else f"{delta.n_a}+{delta.n_b}",
         counts,
-        delta.outcome,
+        OUTCOMES.get(delta.outcome, delta.outcome),
     )
 
 
@@ -166,14 +231,3 @@ def _more(pair: Pair) -> str:
         return f"One more accurate answer: undefined ({more.reason})."
     bounds = interval(more.interval)
     return f"One more accurate answer costs {number(more.value)} USD ({bounds}, n={more.n})."
-
-
-def _regressions(pair: Pair) -> Iterator[tuple[str, ...]]:
-    for name, rows in pair.regressions.items():
-        for row in rows:
-            yield name, row.query_id, row.query, _score(row.a), _score(row.b)
-
-
-def _failures(sides: dict[str, Failures]) -> Table:
-    counted = causes(sides)
-    return Table(counted.title, ("", *sides), tuple((label, *cells) for label, cells in counted.rows), counted.note)

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -67,7 +68,12 @@ def resume_command(run: FolderRun, settings: Settings) -> str:
     return f"ragassay evaluate --resume {run.record.id}{''.join([*repeated[:1], *plugins])}"
 
 
-def complete(
+def complete(session: Session, settings: Settings, run: FolderRun, **options: Any) -> Report:
+    """``acomplete`` for who has no event loop; with the same options."""
+    return asyncio.run(acomplete(session, settings, run, **options))
+
+
+async def acomplete(
     session: Session,
     settings: Settings,
     run: FolderRun,
@@ -98,7 +104,7 @@ def complete(
             left, judged = sum(map(record.rows_in, run.pending())), record.spec.judge != "local"
             told = RowsLedger(ledger, done, left, "judge" if judged else "answer", record.spec.passes if judged else 1)
             waiting = work_through(session, run, told, told.finished, lambda why: notice(f"waiting: {why}"), give_up_s)
-            asyncio.run(waiting)
+            await waiting
             return finish(session, run, ledger.interrupted)
         except BudgetReached as reached:
             option = "--budget-usd" if " USD " in reached.message else "--budget-tokens"

@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+from ragassay.data.dataset import digest_of_responses
 from ragassay.data.load import join, load_responses
 from ragassay.data.load import load as load_dataset
+from ragassay.data.objects import rows_in
 from ragassay.documents import Source
 from ragassay.engine import Plan, Tools, rows_to_judge
 from ragassay.errors import BadSettings, NothingToEvaluate
@@ -70,13 +72,17 @@ class Inputs:
 def recorded(dataset: Source, samples: Sequence[Sample]) -> Inputs:
     """The responses that stand in the samples, as the system ``default``."""
     responses = {sample.query_id: sample.response for sample in samples if sample.response}
-    source = dataset.model_copy(update={"name": "default", "rows": len(responses), "warnings": ()})
-    return Inputs(dataset, samples, {"default": SystemInput(source, responses)})
+    return Inputs(dataset, samples, {"default": _recorded("default", responses)})
+
+
+def _recorded(system: str, responses: Mapping[str, Response], warnings: tuple[str, ...] = ()) -> SystemInput:
+    digest = digest_of_responses(responses)
+    return SystemInput(Source(name=system, digest=digest, rows=len(responses), warnings=warnings), responses)
 
 
 def load(
-    data: Path,
-    systems: Mapping[str, Path | SystemConfig],
+    data: Any,
+    systems: Mapping[str, Any],
     *,
     corpus: Path | None = None,
     format: str = "auto",  # noqa: A002 - as the option is called
@@ -88,7 +94,8 @@ def load(
 ) -> Inputs:
     """The dataset and each system's responses; without ``systems`` those in ``data``, as ``default``.
 
-    A system is a file of responses, or a built-in one: that has no responses yet, and searches ``corpus``.
+    ``data`` is a file, or rows as ``data.objects`` takes them; so are the responses of a system. A SystemConfig is a
+    built-in system: that has no responses yet, and searches ``corpus``.
     """
     for system in systems:
         try:
@@ -107,10 +114,10 @@ def load(
         if isinstance(choice, SystemConfig):
             inputs[system] = SystemInput(planned_source(system, choice, corpus, len(dataset.samples)), {})
             continue
-        file = load_responses(choice, format=format, mapping=mapping, duplicates=duplicates)
+        given = choice if isinstance(choice, Path) else rows_in(choice, system)
+        file = load_responses(given, format=format, mapping=mapping, duplicates=duplicates)
         responses = {s.query_id: s.response for s in join(dataset, file, system) if s.response}
-        given = Source(name=system, digest=file.digest, rows=len(responses), warnings=file.warnings)
-        inputs[system] = SystemInput(given, responses)
+        inputs[system] = _recorded(system, responses, file.warnings)
     return Inputs(source, dataset.samples, inputs)
 
 

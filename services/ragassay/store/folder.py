@@ -27,6 +27,7 @@ from typing import TypeVar
 import orjson
 from pydantic import ValidationError
 
+from ragassay.data.dataset import digest_of_dataset, digest_of_responses
 from ragassay.documents import Report
 from ragassay.errors import BadData, Conflict, NotFound
 from ragassay.files import open_private, private_folder, read_lines, to_lines, write_errors, write_whole
@@ -59,13 +60,25 @@ class FolderRun:
             raise BadData([f"{path}: not a run of this version of ragassay ({problems(error)[0]})"]) from None
 
     def check(self) -> None:
-        """Raise BadData where a file of the run leads out of its folder, or run.json and the rows do not agree."""
+        """Raise BadData where a file of the run leads out of its folder, or run.json and what is left to do do not agree."""
         for path in self.folder.rglob("*"):
             if path.is_symlink():
                 raise BadData([f"{path}: is a symbolic link"], hint="a run that is resumed keeps its own files")
         if len(self._rows) != self.record.dataset.rows:
             rows = f"dataset.rows: is {self.record.dataset.rows}, but samples.jsonl has {len(self._rows)} rows"
             raise BadData([f"{self.folder / 'run.json'}: {rows}"], hint="the run's folder is damaged")
+        if self.pending():
+            self._check_digests()
+
+    def _check_digests(self) -> None:
+        """Rows that were evaluated and rows that are left have to be of the same questions and answers."""
+        sources = {"samples.jsonl": (self.record.dataset, digest_of_dataset(self._rows))}
+        for name, source in self.record.systems.items():
+            if source.built is None:
+                sources[f"responses/{name}.jsonl"] = source, digest_of_responses(self._responses(name))
+        for file, (source, digest) in sources.items():
+            if digest != source.digest:
+                raise BadData([f"{self.folder / file}: changed since the run began"], hint="start a new run")
 
     def pending(self) -> list[ChunkId]:
         """The chunks without results."""

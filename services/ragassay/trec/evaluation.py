@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 import numpy as np
@@ -18,6 +18,7 @@ from ragassay.metrics.ranked import Array, Ranked
 from ragassay.trec.ranking import Retrieved
 
 BLOCK = 1000  # queries whose padded gains are in memory at once
+DEFAULTS = ("ndcg@10", "map", "mrr", "precision@10", "recall@10")
 CELLS = 1 << 17  # of a table of queries by ranks, so that a block's tables fit into a core's cache
 
 
@@ -31,39 +32,46 @@ class RetrievalScores:
     """
 
     means: dict[str, float | None]
-    per_query: dict[str, dict[str, float | None]]
+    per_query: dict[str, dict[str, float | None]] = field(repr=False)
     unjudged: int
     missing_from_run: int
     without_relevant: int
     without_hit: int
 
 
-def evaluate_retrieval(
-    qrels: Mapping[str, Mapping[str, float]],
+def retrieval(
+    qrels: Mapping[str, Mapping[str, float] | Iterable[str]],
     run: Mapping[str, Mapping[str, float] | Sequence[str]],
-    metrics: Iterable[str] = ("ndcg@10", "map", "mrr", "precision@10", "recall@10"),
+    metrics: str | Iterable[str] | None = None,
     *,
     relevant_from: float | None = None,
     max_grade: float = 3.0,
 ) -> RetrievalScores:
-    """Score a run, {query: {document: score}} or {query: [documents, best first]}, by {query: {document: grade}}.
+    """Score ranked documents by judgments, as trec_eval does.
 
-    Equal scores are ordered by document id ascending. Raises UnknownName or BadSettings for a metric that is not one of
-    ids and grades, NothingToEvaluate without judgments, and BadInput for a score or grade that is not a finite number
-    and for a document that a list holds twice.
+    qrels: {query: {document: grade}}, or {query: [documents]} of relevant ones, in a list or a set.
+    run: {query: [documents, best first]} or {query: {document: score}}; equal scores are ordered by document id,
+    descending, as in trec_eval, and compared as float64.
+    metrics: such as ["ndcg@10", "mrr"]; default: ndcg@10, map, mrr, precision@10 and recall@10. A document is relevant
+    when its grade is above 0, or at least ``relevant_from``; ``max_grade`` is the greatest grade there is.
+
+    Raises UnknownName or BadSettings for a metric that is not one of ids and grades, NothingToEvaluate without
+    judgments, and BadInput for a score or grade that is not a finite number and for a document that a list holds twice.
     """
-    asked = {metric.name: metric for metric in map(retrieval_metric, metrics)}
-    if not qrels:
+    names = [metrics] if isinstance(metrics, str) else DEFAULTS if metrics is None else metrics
+    graded = {query: _grades(query, judged) for query, judged in qrels.items()}
+    asked = {metric.name: metric for metric in map(retrieval_metric, names)}
+    if not graded:
         raise NothingToEvaluate("no query is judged")
     per_query: dict[str, dict[str, float | None]] = {}
     without_relevant = without_hit = 0
-    left = iter(qrels)
+    left = iter(graded)
     while block := list(islice(left, BLOCK)):
         for query in block:
-            _numbers(qrels[query], f"grades of query {query!r}")
+            _numbers(graded[query], f"grades of query {query!r}")
         batch = Ranked.build(
             [_order(query, run.get(query, ())) for query in block],
-            [qrels[query] for query in block],
+            [graded[query] for query in block],
             relevant_from=relevant_from,
             max_grade=max_grade,
         )
@@ -77,8 +85,8 @@ def evaluate_retrieval(
     return RetrievalScores(
         means={name: _mean([row[name] for row in per_query.values()]) for name in asked},
         per_query=per_query,
-        unjudged=sum(query not in qrels for query in run),
-        missing_from_run=sum(query not in run for query in qrels),
+        unjudged=sum(query not in graded for query in run),
+        missing_from_run=sum(query not in run for query in graded),
         without_relevant=without_relevant,
         without_hit=without_hit,
     )
@@ -119,17 +127,27 @@ def retrieval_metric(name: str) -> Metric:
     return metric
 
 
+def _grades(query: str, judged: Mapping[str, float] | Iterable[str]) -> Mapping[str, float]:
+    """The grade of each judged document; 1 where only the relevant ones are named."""
+    if isinstance(judged, Mapping):
+        return judged
+    if isinstance(judged, str) or not isinstance(judged, Iterable):
+        what = "should be {document: grade}, or a list or set of relevant documents"
+        raise BadInput(f"{what}, is {judged!r}", where=f"qrels of query {query!r}")
+    return dict.fromkeys(judged, 1.0)
+
+
 def _order(query: str, ranking: Mapping[str, float] | Sequence[str]) -> Sequence[str]:
     """Ids, best first."""
     if isinstance(ranking, Mapping):
-        negative = -_numbers(ranking, f"scores of query {query!r}")
-        order = np.argsort(negative, kind="stable")
+        scores = _numbers(ranking, f"scores of query {query!r}")
+        order = np.argsort(-scores, kind="stable")
         ids = list(ranking)
-        if (np.diff(negative[order]) == 0).any():
-            return [document for _, document in sorted(zip(negative.tolist(), ids, strict=True))]
+        if (np.diff(scores[order]) == 0).any():
+            return [document for _, document in sorted(zip(scores.tolist(), ids, strict=True), reverse=True)]
         return [ids[n] for n in order.tolist()]
-    if isinstance(ranking, str) or len(set(ranking)) < len(ranking):
-        raise BadInput("should be a list that names each document once", where=f"run of query {query!r}")
+    if isinstance(ranking, str) or not isinstance(ranking, Sequence) or len(set(ranking)) < len(ranking):
+        raise BadInput("should be a list that names each document once, best first", where=f"run of query {query!r}")
     return ranking
 
 

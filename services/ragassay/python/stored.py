@@ -10,8 +10,11 @@ from ragassay.errors import NotFound, Unavailable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ragassay.compare.sides import Side
     from ragassay.documents import Report
     from ragassay.models import Result
+    from ragassay.runs import Session
+    from ragassay.settings import Settings
     from ragassay.store.folder import FolderRun
 
 
@@ -36,11 +39,19 @@ def stored_run(reference: str) -> FolderRun | None:
         return None
 
 
+def side(reference: str, server: str | None = None, *, name: str | None = None) -> Side:
+    """As ``chosen``, with what the user calls it where the report lies in a file."""
+    from ragassay.compare.sides import Side
+
+    return Side(*chosen(reference, server), name)
+
+
 def open_report(reference: str, server: str | None = None) -> Report:
     """The report in a file, of a run, or of a job; only for what looks like a job's id is the service asked.
 
     Raises NotFound where there is none of that name, BadData for a file that is no report.
     """
+    from ragassay.data.formats import FORMATS
     from ragassay.documents import JOB_ID
     from ragassay.settings import Settings
     from ragassay.store.folder import REPORT_FILE, FolderStore, read_report
@@ -48,7 +59,7 @@ def open_report(reference: str, server: str | None = None) -> Report:
     path, settings = Path(reference), Settings()
     if path.is_file():
         return read_report(path)
-    if path.suffix == ".json":
+    if any(path.suffix.lower() in form.extensions for form in FORMATS.values()):
         raise NotFound(f"{path}: there is no such file")
     if path.joinpath(REPORT_FILE).is_file() and not path.joinpath("run.json").is_file():
         return read_report(path / REPORT_FILE)
@@ -66,8 +77,8 @@ def open_results(reference: str, server: str | None = None) -> Iterator[Result]:
 
     Raises as ``open_report`` does.
     """
-    from ragassay.cli.remote import remote
     from ragassay.documents import JOB_ID
+    from ragassay.python.client import Client
 
     if run := stored_run(reference):
         for system in run.record.systems:
@@ -75,7 +86,7 @@ def open_results(reference: str, server: str | None = None) -> Iterator[Result]:
             rows = [row for chunk in chunks for row in run.results(chunk) or ()]
             yield from run.record.in_dataset_order(rows)
     elif JOB_ID.fullmatch(reference):
-        with remote(server) as service:
+        with Client(server) as service:
             yield from service.results(reference)
     else:
         for one in open_report(reference, server).systems.values():
@@ -83,15 +94,24 @@ def open_results(reference: str, server: str | None = None) -> Iterator[Result]:
 
 
 def _of_job(job: str, not_local: str, server: str | None) -> Report:
-    from ragassay.cli.remote import ServiceError, remote
-    from ragassay.documents import Report
+    from ragassay.python.client import Client
+    from ragassay.python.exchanges import ServiceError
 
-    with remote(server) as service:
+    with Client(server) as service:
         try:
-            return Report.model_validate_json(service.report(job))
+            return service.report(job)
         except Unavailable as error:
             raise NotFound(f"{not_local}, and {error.message}", hint=error.hint) from None
         except ServiceError as error:
             if error.status != NotFound.status:
                 raise
             raise NotFound(f"{not_local}, and the service at {service.server} has no such job") from None
+
+
+def session_of(settings: Settings) -> Session:
+    """The session of one command or call: what it evaluates with, made once."""
+    from ragassay.runs import Session
+    from ragassay.runs.stopping import baseline_rows
+    from ragassay.wiring import Wiring
+
+    return Session(Wiring(settings), lambda reference: baseline_rows(*chosen(reference)))

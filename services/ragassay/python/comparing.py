@@ -1,0 +1,126 @@
+"""Two evaluations side by side in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ragassay.compare.models import Comparison, Pair
+from ragassay.compare.sides import Side
+from ragassay.config import names
+from ragassay.documents import Report
+from ragassay.errors import BadSettings
+from ragassay.exporters.comparison import EXPORTERS, Regression, Table, regressions, regressions_title, tables
+from ragassay.metrics.base import name_of
+from ragassay.python.evaluation import completed, configured, finished, inputs
+from ragassay.python.show import as_html, as_text
+from ragassay.python.stored import chosen
+from ragassay.runs import comparing
+from ragassay.runs.comparing import Unevaluated, is_data
+from ragassay.stats import Correction
+
+
+class ComparisonReport(Comparison):
+    """Which system is better, and how sure that is: ``ragassay.Comparison``.
+
+    The parts of the comparison document (``verdict``, ``pairs``, ``sides`` ...), ``save``, and a table where printed.
+    """
+
+    def save(self, path: str | Path) -> None:
+        """Write a file; the extension picks the format: .json or .md. Raises UnknownName, BadSettings, DiskFull."""
+        EXPORTERS.write(self, Path(path))
+
+    def __repr__(self) -> str:
+        return f"<Comparison of {' and '.join(self.sides)}: {' '.join(self.verdict)}>"
+
+    def __str__(self) -> str:
+        return as_text(self._lines(), self._tables())
+
+    def _repr_html_(self) -> str:
+        return as_html(self._lines(), self._tables())
+
+    def _lines(self) -> Iterator[str]:
+        yield from self.verdict
+        yield from (f"warning: {warning}" for warning in self.warnings)
+
+    def _tables(self) -> Iterator[Table]:
+        yield from tables(self)
+        for pair in self.pairs:
+            if worse := regressions(pair):
+                columns = ("query id", "query", "scores", pair.a, pair.b, "why")
+                yield Table(regressions_title(pair), columns, tuple(_cells(row, pair) for row in worse))
+
+
+def _cells(row: Regression, pair: Pair) -> tuple[str, ...]:
+    answers = dict(row.answers)
+    return (
+        row.query_id,
+        row.query,
+        ", ".join(row.scores),
+        answers.get(pair.a, ""),
+        answers.get(pair.b, ""),
+        row.why or "",
+    )
+
+
+def compare(
+    a: Any,
+    b: Any = None,
+    *,
+    metrics: str | Sequence[Any] | None = None,
+    baseline: str | None = None,
+    alpha: float = 0.05,
+    correction: Correction = "holm",
+    examples: int = 3,
+    **options: Any,
+) -> ComparisonReport:
+    """Compare b with a, or the systems of a with the first of them.
+
+    a, b: reports; what the command line calls a run ("last", an id, RUN#SYSTEM, a report.json); or rows as ``evaluate``
+    takes them, which are evaluated with ``options`` first. Rows are matched by their ids, else by the query's text.
+    metrics: what to compare, default all that both have. baseline: the name of another first system.
+    alpha, correction: of p for the number of tests ("holm", "benjamini_hochberg", "bonferroni", "none").
+    examples: rows listed for each metric and cause. Raises BadInput where the two have nothing in common.
+    """
+    asked = names(metrics) if isinstance(metrics, str) else None if metrics is None else list(map(name_of, metrics))
+    sides = _named([_side(given, asked, options) for given in (a, b) if given is not None])
+    if options and not any(isinstance(side, Unevaluated) for side in sides):
+        raise BadSettings(f"{', '.join(options)}: all that is compared is evaluated already", hint="leave it out")
+    document, _ = comparing.compare(
+        sides,
+        lambda side, spec: finished(partial(completed, spec, side.inputs)),
+        baseline=baseline,
+        metrics=asked,
+        alpha=alpha,
+        correction=correction,
+        examples=examples,
+    )
+    return ComparisonReport(**dict(document))
+
+
+def _side(given: Any, metrics: Sequence[str] | None, options: Mapping[str, Any]) -> Side | Unevaluated:
+    """A report that there is, or data, read and to be evaluated."""
+    if isinstance(given, Report):
+        return Side(given, None, given.provenance.configuration.name)
+    file = Path(given) if isinstance(given, str | Path) else None
+    name = file.stem if file and file.is_file() else None
+    if file and not is_data(file):
+        report, system = chosen(str(given))
+        return Side(report, system, name or report.provenance.configuration.name)
+    asked = {} if metrics is None else {"metrics": list(metrics)}
+    configuration, in_memory = configured(given, {**options, **asked})
+    return Unevaluated(inputs(configuration, in_memory), configuration.to_job_spec(), None, name or configuration.name)
+
+
+def _named(sides: Sequence[Side | Unevaluated]) -> list[Side | Unevaluated]:
+    """The sides under their names; ``a`` and ``b`` where they have none, or the same."""
+    called = {side.name for side in sides} - {None}
+    if len(called) == len(sides):
+        return list(sides)
+    return [
+        replace(side, name=name) if isinstance(side, Unevaluated) else side._replace(name=name)
+        for side, name in zip(sides, "ab", strict=False)
+    ]

@@ -1,0 +1,295 @@
+"""From rows or files to a report in one call, with or without an event loop around it."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import textwrap
+import warnings
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from pydantic import BaseModel
+
+from ragassay import config as configurations
+from ragassay import reports, runs
+from ragassay.config import Configuration, Layer
+from ragassay.config.document import SECTIONS, options
+from ragassay.data.dataset import Dataset
+from ragassay.data.load import load
+from ragassay.errors import BadSettings
+from ragassay.exporters import EXPORTERS
+from ragassay.metrics.base import name_of
+from ragassay.models import JobSpec
+from ragassay.python.report import EvaluationReport
+from ragassay.python.stored import session_of
+from ragassay.runs import Inputs, foreground
+from ragassay.settings import Settings
+from ragassay.validation import shown, suggestion
+
+T = TypeVar("T")
+_OF_GATES = ("gates", "alpha", "test", "correction")
+
+
+class Given(NamedTuple):
+    """What is evaluated and lies in no file: the data, and all systems, each as it was given, in their order."""
+
+    data: Any = None
+    systems: Mapping[str, Any] | None = None
+
+
+def evaluate(
+    data: Any = None,
+    *,
+    metrics: Any = None,
+    judge: str | None = None,
+    systems: Mapping[str, Any] | None = None,
+    config: str | Path | None = None,
+    progress: Callable[[int, int], object] | None = None,
+    **options: Any,
+) -> EvaluationReport:
+    """Evaluate recorded responses and return the report.
+
+    data: a path, a list of dicts, a pandas, polars or Arrow table, a Hugging Face Dataset, or a list of Samples; a row
+    has a query and, without ``systems``, the response to it. NaN counts as missing.
+    metrics: names, functions made with @ragassay.metric, and objects with ``compute``; default: every usual metric
+    that the rows have the input for.
+    judge: "local" (no key, no network), or a model that LiteLLM supports.
+    systems: {name: responses}, each a path or rows as in ``data`` with query_id or query, or {name: {"kind": "bm25"}}
+    for a built-in one.
+    config: a ragassay.yaml that the other options change. progress: called with rows done and rows in all.
+
+    The run is kept under .ragassay/runs, as that of the command line is. Raises AssayError: BadInput for rows and
+    options that don't fit, NothingToEvaluate, BudgetReached, Unavailable. Warns where too many rows could not be scored.
+    """
+    named = {"metrics": metrics, "judge": judge, "systems": systems, "config": config}
+    given = {**{key: value for key, value in named.items() if value is not None}, **options}
+    return finished(partial(_evaluated, data, given, progress))
+
+
+async def aevaluate(
+    data: Any = None, *, progress: Callable[[int, int], object] | None = None, **options: Any
+) -> EvaluationReport:
+    """``evaluate`` for programs with an event loop, which goes on meanwhile; it takes the same options.
+
+    Cancelled, it makes no further call.
+    """
+    thread = _Thread(partial(_evaluated, data, options, progress))
+    try:
+        return await asyncio.wrap_future(thread.future)
+    except asyncio.CancelledError:
+        thread.cancel()
+        raise
+
+
+def finished(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """The result of a coroutine; where an event loop runs, which has to wait for it, it gets another one."""
+    if not _in_event_loop():
+        return asyncio.run(work())
+    thread = _Thread(work)
+    try:
+        result: T = thread.future.result()
+    except BaseException:  # Ctrl-C in a notebook
+        thread.cancel()
+        raise
+    return result
+
+
+def _in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+class _Thread:
+    """A coroutine in an event loop and a thread of its own."""
+
+    def __init__(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        self._began: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = Future()
+        pool = ThreadPoolExecutor(1, thread_name_prefix="ragassay")
+        self.future: Future[Any] = pool.submit(asyncio.run, self._main(work))
+        pool.shutdown(wait=False)
+
+    async def _main(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - a coroutine that runs is a task
+        self._began.set_result((asyncio.get_running_loop(), task))
+        return await work()
+
+    def cancel(self) -> None:
+        """Stop at the next point where it waits; calls in flight are given up."""
+        loop, task = self._began.result()
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(task.cancel)
+
+
+async def _evaluated(
+    data: Any, options: Mapping[str, Any], progress: Callable[[int, int], object] | None
+) -> EvaluationReport:
+    """The work itself."""
+    configuration, given = configured(data, options)
+    for path in configuration.output:
+        EXPORTERS.for_file(path)
+    report = await completed(configuration.to_job_spec(), inputs(configuration, given), progress)
+    for path in configuration.output:
+        report.save(path)
+    return report
+
+
+async def completed(
+    spec: JobSpec, read: Inputs, progress: Callable[[int, int], object] | None = None
+) -> EvaluationReport:
+    """A new run from its beginning to its report."""
+    settings = Settings()
+    session = session_of(settings)
+    run = foreground.start(session, settings, spec, read)
+    total = sum(run.record.rows_in(chunk) for chunk in run.record.chunks())
+    done = 0
+
+    def count(rows: int) -> None:
+        nonlocal done
+        done += rows
+        if progress is not None:
+            progress(done, total)
+
+    def notice(line: str) -> None:
+        warnings.warn(line, RuntimeWarning, stacklevel=2)
+
+    report = EvaluationReport.of(await foreground.acomplete(session, settings, run, done=count, notice=notice))
+    if beyond := {name: share for name, share in reports.unscored(report).items() if share > spec.max_missing}:
+        listed = ", ".join(f"{name} {share:.0%}" for name, share in sorted(beyond.items()))
+        notice(f"rows without a score because something failed: {listed}; print the report for the reasons")
+    return report
+
+
+def configured(data: Any, options: Mapping[str, Any], *, remote: bool = False) -> tuple[Configuration, Given]:
+    """The configuration that keywords give, over the environment and the file ``config``; and what is in memory.
+
+    ``remote``: a service does the work, so RAGASSAY_API_BASE is not its business. Raises BadSettings, UnknownName.
+    """
+    given = dict(options)
+    path = given.pop("config", None)
+    for key in given:
+        _check_key(key)
+    in_memory = Given(None if isinstance(data, str | Path) else data, given.get("systems"))
+    if isinstance(data, str | Path):
+        given["data"] = str(data)
+    if in_memory.systems is not None:
+        if not isinstance(in_memory.systems, Mapping):
+            raise BadSettings(f"should be {{name: responses}}, is {shown(in_memory.systems)}", where="systems")
+        given["systems"] = {
+            name: one for name, one in in_memory.systems.items() if isinstance(one, str | Path | Mapping)
+        }
+    if given.get("metrics") is not None:
+        given["metrics"] = _metrics(given["metrics"])
+    if isinstance(given.get("output"), str | Path):
+        given["output"] = [given["output"]]
+    flat = {key: _plain(key, value) for key, value in given.items()}
+    layers = [configurations.environment(without=("api_base",) if path is None or remote else ())]
+    layers += [Layer.of_options(flat, "evaluate", dict.fromkeys(flat, "evaluate"))]
+    if path is not None:
+        layers.insert(0, configurations.read(Path(path)))
+    configuration = configurations.resolve(layers)
+    if data is None and configuration.data is None:
+        raise BadSettings("data is missing", hint="give rows or a path: evaluate(data)")
+    return configuration, in_memory
+
+
+def inputs(configuration: Configuration, given: Given = Given()) -> Inputs:  # noqa: B008 - a tuple
+    """Everything that is evaluated, read; raises what ``runs.load`` raises."""
+    systems: Mapping[str, Any] = configuration.systems
+    if given.systems is not None:
+        systems = {name: configuration.systems.get(name, rows) for name, rows in given.systems.items()}
+    return runs.load(
+        configuration.data if given.data is None else given.data,
+        systems,
+        corpus=configuration.corpus,
+        format=configuration.format,
+        mapping=configuration.map,
+        duplicates=configuration.duplicates,
+        limit=configuration.limit,
+        max_grade=configuration.highest_grade,
+    )
+
+
+def dataset(configuration: Configuration, given: Given = Given()) -> Dataset:  # noqa: B008 - a tuple
+    """The rows alone, for a service."""
+    return load(
+        configuration.data if given.data is None else given.data,
+        format=configuration.format,
+        mapping=configuration.map,
+        duplicates=configuration.duplicates,
+        limit=configuration.limit,
+        max_grade=configuration.highest_grade,
+    )
+
+
+@cache
+def keywords() -> dict[str, inspect.Parameter]:
+    """The options as a signature has them: each key of the configuration alone, without its section."""
+    first = ("metrics", "judge", "systems", "name")
+    left_out = {"data", *SECTIONS, *_OF_GATES}
+    names = [*first, *(key for key in options() if key not in (*first, *left_out))]
+    declared = {key: options()[key][0] for key in names}
+    own = {key: inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=None) for key in ("config", "progress")}
+    return {
+        **{
+            key: inspect.Parameter(
+                key, inspect.Parameter.KEYWORD_ONLY, default=field.get_default(call_default_factory=True)
+            )
+            for key, field in declared.items()
+        },
+        **own,
+    }
+
+
+def _check_key(key: str) -> None:
+    if key in _OF_GATES:
+        raise BadSettings(f"{key} is about gates", hint="they are checked by: ragassay gate")
+    if key not in keywords() and key not in SECTIONS:
+        raise BadSettings(f"unknown option {key}", hint=suggestion(key, [*keywords(), *SECTIONS]))
+
+
+def _metrics(metrics: Any) -> list[str]:
+    """The names of metrics, which may be given as names, functions or objects."""
+    if isinstance(metrics, str):
+        return configurations.names(metrics)
+    if not isinstance(metrics, Iterable):
+        raise BadSettings(f"should be a list, is {shown(metrics)}", where="metrics")
+    return [name_of(one) for one in metrics]
+
+
+def _plain(key: str, value: Any) -> Any:
+    """An option's value as a file would have it."""
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json", exclude_unset=True)
+    if isinstance(value, Mapping):
+        return {str(name): _plain(key, one) for name, one in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(key, one) for one in value]
+    if callable(getattr(value, "tolist", None)):
+        return value.tolist()
+    raise BadSettings(f"{shown(value)} can't be the value of an option", where=key)
+
+
+def _declare_options() -> None:
+    """Give ``evaluate`` the signature that the options make, and a line on each that its docstring does not explain."""
+    data = inspect.Parameter("data", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
+    vars(evaluate)["__signature__"] = inspect.Signature([data, *keywords().values()], return_annotation="Report")
+    explained = ("metrics", "judge", "systems", "config", "progress")
+    lines = [f"{key}: {options()[key][1].about.replace('`', '')}" for key in keywords() if key not in explained]
+    head = "The other options are the keys of the configuration; RAGASSAY_* variables count too:"
+    more = textwrap.indent("\n".join([head, *lines]), "    ")
+    evaluate.__doc__ = f"{(evaluate.__doc__ or '').rstrip()}\n\n{more}\n"
+
+
+_declare_options()

@@ -1,0 +1,114 @@
+"""``ragassay.Client`` and ``ragassay.AsyncClient``, against a server that runs."""
+
+import asyncio
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from api_server import rows, serving
+from polling import until
+from ragassay import AsyncClient, Client, Report
+from ragassay.errors import BadData, BadSettings, BudgetReached, NothingToEvaluate, Unavailable, UnknownName, Unscored
+from ragassay.python.exchanges import ServiceError
+from ragassay.settings import Settings
+from redis_server import free_port
+
+HOW = {"metrics": ["mrr", "faithfulness"], "seed": 3, "name": "nightly"}
+
+
+def wrong(data):
+    return [{**row, "answer": "Elsewhere."} for row in data]
+
+
+def test_a_job_is_submitted_waited_for_read_and_compared(served, worker):
+    seen = []
+    with Client(served.url) as client:
+        job = client.submit(pd.DataFrame(rows(60)), **HOW)
+        other = client.submit(wrong(rows(60)), **HOW)
+        assert client.wait(job, lambda job: seen.append(job.progress.done)).status == "finished"
+        client.wait(other.id)
+        report = client.report(job)
+        results = list(client.results(job.id))
+        comparison = client.compare(job, other, metrics=["faithfulness"])
+    assert isinstance(report, Report)
+    assert report.provenance.configuration.seed == 3
+    assert [result.query_id for result in results] == [row["query_id"] for row in report.rows]
+    assert seen == sorted(seen)
+    assert seen[-1] == 60
+    assert comparison.pairs[0].metrics["faithfulness"].outcome == "worse"
+
+
+def test_everything_can_be_awaited(served, worker):
+    async def nightly():
+        async with AsyncClient(served.url) as client:
+            job, other = await asyncio.gather(client.submit(rows(60), **HOW), client.submit(wrong(rows(60)), **HOW))
+            await asyncio.gather(client.wait(job), client.wait(other))
+            results = [result.query_id async for result in client.results(job)]
+            return await client.job(job), await client.report(job), results, await client.compare(job, other)
+
+    job, report, results, comparison = asyncio.run(nightly())
+    assert (job.status, job.name) == ("finished", "nightly")
+    assert results == [row["query_id"] for row in report.rows]
+    assert comparison.pairs[0].metrics["faithfulness"].outcome == "worse"
+
+
+def test_a_job_is_cancelled_and_who_waits_for_it_is_told(served):
+    with Client(served.url) as client:
+        job = client.submit(rows(2), metrics="mrr")
+        assert client.cancel(job).status == "cancelled"
+        with pytest.raises(Unscored, match="is cancelled"):
+            client.wait(job)
+
+
+def test_who_waits_for_a_paused_job_is_told_how_it_goes_on(served):
+    with Client(served.url) as client:
+        job = client.submit(rows(2), metrics="mrr")
+        store = served.jobs.store
+        store.redis.hset(store.key(job.id, "meta"), "status", "running")
+        store.pause(job.id, "the budget of 1 USD is reached", 0)
+        until(lambda: client.job(job).status == "paused")
+        with pytest.raises(BudgetReached, match="the budget of 1 USD is reached; go on with a higher one"):
+            client.wait(job)
+
+
+def test_a_wrong_key_an_unknown_job_and_a_server_that_is_not_there_are_errors_of_one_line(served, redis):
+    with Client(served.url) as client, pytest.raises(ServiceError, match="there is no job '0000") as unknown:
+        client.job("0" * 32)
+    assert (unknown.value.code, unknown.value.status) == ("not_found", 404)
+    with serving(redis.url, Settings.model_construct(bootstrap_key="k" * 20)) as locked:
+        with Client(locked.url, "wrong") as client, pytest.raises(ServiceError) as refused:
+            client.submit(rows(1), metrics="mrr")
+        assert (refused.value.status, "key" in str(refused.value)) == (401, True)
+        with Client(locked.url, "k" * 20) as client:
+            assert client.submit(rows(1), metrics="mrr").status == "queued"
+    with Client(f"http://127.0.0.1:{free_port()}") as nobody, pytest.raises(Unavailable, match="no service answers at"):
+        nobody.job("x")
+    with pytest.raises(BadSettings, match="'localhost:8400' is not an address"):
+        AsyncClient("localhost:8400")
+
+
+def test_what_the_service_refuses_is_said_as_it_says_it(served):
+    with Client(served.url) as client:
+        with pytest.raises(ServiceError, match="judge: 'http://x/y' is not the name of a model") as refused:
+            client.submit(rows(1), judge="http://x/y")
+        assert (refused.value.code, refused.value.status) == ("bad_settings", 422)
+        with pytest.raises(UnknownName, match="unknown metric 'mrrr'; did you mean mrr"):
+            client.submit(rows(1), metrics=["mrrr"])
+        with pytest.raises(BadData, match="data: row 2: query: is missing"):
+            client.submit([*rows(1), {"answer": "?", "query": None}])
+        with pytest.raises(NothingToEvaluate, match="no row has a response"):
+            client.submit([{"query": "?"}])
+        with pytest.raises(BadSettings, match="'systems' can't be sent"):
+            client.submit(rows(1), systems={"new": "new.jsonl"})
+
+
+def test_the_example_of_the_page_runs_as_it_stands(served, worker):
+    page = Path(__file__).parents[2].joinpath("docs", "python.md").read_text("utf-8")
+    (example,) = re.findall(r"```python\n(import ragassay\n[^`]*ragassay\.Client[^`]*)```", page)
+    code = [sys.executable, "-c", example.replace("http://127.0.0.1:8400", served.url)]
+    done = subprocess.run(code, capture_output=True, text=True, timeout=120)
+    assert done.stdout.splitlines()[-3:] == ["1 of 1", "1.0 1", "('faithfulness',)"], done.stderr

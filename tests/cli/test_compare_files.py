@@ -1,0 +1,73 @@
+"""``ragassay compare`` of files that nobody has evaluated yet."""
+
+import json
+
+import pytest
+
+from offline_runs import write_jsonl
+
+
+def row(n, *, right):
+    return {
+        "question": f"Question {n}?",
+        "answer": f"It is {n}." if right else "It is something else.",
+        "contexts": [f"It is {n}."],
+        "ground_truth": f"It is {n}.",
+    }
+
+
+@pytest.fixture
+def versions(cli, tmp_path, monkeypatch):
+    """v1.jsonl is right on 2 of 8 questions, v2.jsonl on all, in another order and with a note of its own."""
+    monkeypatch.setattr("ragassay.wiring.embedder", lambda settings: (None, "the tests need no model"))
+    write_jsonl(tmp_path / "v1.jsonl", [row(n, right=n < 2) for n in range(8)])
+    write_jsonl(tmp_path / "v2.jsonl", [{**row(n, right=True), "note": n} for n in (5, 2, 7, 0, 1, 6, 3, 4)])
+    return cli
+
+
+def test_two_files_are_evaluated_and_compared_under_their_names_whatever_their_order(versions, tmp_path):
+    code, out, err = versions("compare", "v1.jsonl", "v2.jsonl", "--json")
+    assert code == 0, err
+    assert err.splitlines() == ["evaluating v1: 8 queries, judge local", "evaluating v2: 8 queries, judge local"]
+    found = json.loads(out)
+    pair = found["pairs"][0]
+    assert (found["baseline"], pair["b"], list(found["sides"])) == ("v1", "v2", ["v1", "v2"])
+    assert (pair["matching"]["paired"], pair["matching"]["same_dataset"]) == (8, True)
+    assert (pair["metrics"]["accurate"]["wins"], pair["metrics"]["accurate"]["losses"]) == (6, 0)
+    assert found["warnings"] == []
+    assert {side["run"] for side in found["sides"].values()} == {p.name for p in (tmp_path / "home" / "runs").iterdir()}
+
+
+def test_files_runs_and_reports_can_be_mixed(versions, tmp_path):
+    versions("evaluate", "v1.jsonl", "-o", "before.json")
+    for first, names in (("last", ["v1", "v2"]), ("before.json", ["before", "v2"])):
+        code, out, err = versions("compare", first, "v2.jsonl", "--json")
+        assert (code, list(json.loads(out)["sides"])) == (0, names), err
+        (tmp_path / "home" / "runs" / json.loads(out)["sides"]["v2"]["run"] / "run.json").unlink()  # "last" is v1's
+
+
+def test_options_of_the_evaluation_and_a_configuration_reach_the_files(versions, tmp_path):
+    (tmp_path / "settings.yaml").write_text("seed: 7\ndata: nowhere.jsonl\nsystems: {old: nowhere.jsonl}\n")
+    options = ["--config", "settings.yaml", "--map", "answer=reply", "--metrics", "rouge_l", "--limit", "0"]
+    for name in ("v1", "v2"):
+        rows = [json.loads(line) for line in (tmp_path / f"{name}.jsonl").read_text().splitlines()]
+        write_jsonl(tmp_path / f"{name}.jsonl", [{**r, "reply": r.pop("answer")} for r in rows])
+    code, out, err = versions("compare", "v1.jsonl", "v2.jsonl", *options, "--json")
+    assert code == 0, err
+    assert (json.loads(out)["seed"], json.loads(out)["metrics"]) == (7, ["rougeL"])
+
+
+def test_nothing_is_evaluated_where_one_of_the_files_can_not_be_read(versions, tmp_path):
+    (tmp_path / "bad.jsonl").write_text('{"question": ""}\n')
+    code, _, err = versions("compare", "v1.jsonl", "bad.jsonl")
+    assert code == 2
+    assert "bad.jsonl:1" in err
+    assert not (tmp_path / "home" / "runs").exists()
+
+
+def test_two_files_of_one_name_are_told_apart_by_their_folders(versions, tmp_path):
+    for folder, name in (("old", "v1"), ("new", "v2")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "answers.jsonl").write_bytes((tmp_path / f"{name}.jsonl").read_bytes())
+    _, out, _ = versions("compare", "old/answers.jsonl", "new/answers.jsonl", "--metrics", "rouge_l", "--json")
+    assert list(json.loads(out)["sides"]) == ["old/answers", "new/answers"]

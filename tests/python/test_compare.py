@@ -1,0 +1,74 @@
+"""``ragassay.compare``: two evaluations side by side in one call."""
+
+import json
+
+import pytest
+
+import ragassay
+from offline_runs import write_jsonl
+from ragassay import compare, evaluate
+from ragassay.errors import BadInput, BadSettings, NotFound
+
+HOW = {"metrics": ["faithfulness", "correctness", "accurate"]}
+
+
+@pytest.fixture
+def better(rows):
+    return [{**row, "answer": row["ground_truth"]} for row in rows]
+
+
+def test_two_reports_are_compared_as_the_command_line_compares_them(cli, rows, better, tmp_path):
+    old, new = evaluate(rows, **HOW), evaluate(better, **HOW)
+    result = compare(old, new)
+    old.save("old.json")
+    new.save("new.json")
+    code, out, err = cli("compare", "old.json", "new.json", "--json")
+    assert code == 0, err
+    ours, theirs = result.pairs[0], json.loads(out)["pairs"][0]
+    assert json.loads(ours.model_dump_json())["metrics"] == theirs["metrics"]
+    assert (ours.a, ours.b, ours.metrics["correctness"].wins) == ("a", "b", 2)
+
+
+def test_rows_files_and_saved_runs_can_be_named_instead(rows, better, tmp_path, monkeypatch):
+    monkeypatch.setenv("RAGASSAY_HOME", str(tmp_path / "home"))
+    whole = compare(rows, better, **HOW)
+    v1, v2 = write_jsonl(tmp_path / "v1.jsonl", rows), write_jsonl(tmp_path / "v2.json", better[::-1])
+    v2.write_text(json.dumps(better[::-1]))
+    of_files = compare(v1, str(v2), **HOW)
+    assert list(of_files.sides) == ["v1", "v2"]
+    assert of_files.pairs[0].metrics == whole.pairs[0].metrics
+    today = evaluate(better, name="today", **HOW)
+    evaluate(rows, name="yesterday", **HOW)
+    of_run = compare("last", today)
+    assert list(of_run.sides) == ["yesterday", "today"]
+    assert of_run.pairs[0].metrics == whole.pairs[0].metrics
+
+
+def test_the_systems_of_one_report_are_compared_with_the_first(rows, better):
+    report = evaluate(rows, **HOW, systems={"old": rows, "new": better})
+    assert [(pair.a, pair.b) for pair in compare(report).pairs] == [("old", "new")]
+    assert [(pair.a, pair.b) for pair in compare(report, baseline="new").pairs] == [("new", "old")]
+
+
+def test_it_prints_its_verdict_and_tables_and_shows_them_in_a_notebook(rows, better, tmp_path):
+    result = compare(rows, better, metrics="correctness", examples=1)
+    assert isinstance(result, ragassay.Comparison)
+    assert str(result).startswith(result.verdict[0])
+    assert "b against a" in str(result)
+    assert repr(result).startswith("<Comparison of a and b: ")
+    assert "\n" not in repr(result)
+    worse = compare(better, rows, metrics="correctness")
+    assert "Where is the &lt;b&gt;log&lt;/b&gt;?" in worse._repr_html_()
+    assert "<b>" not in worse._repr_html_()
+    result.save("comparison.md")
+    assert (tmp_path / "comparison.md").read_text().startswith("# Comparison")
+
+
+def test_what_can_not_be_compared_is_one_error(rows):
+    report = evaluate(rows, **HOW)
+    with pytest.raises(BadSettings, match="seed: all that is compared is evaluated already; leave it out"):
+        compare(report, report, seed=1)
+    with pytest.raises(BadInput, match="a comparison needs two systems"):
+        compare(report)
+    with pytest.raises(NotFound, match="there is no run 'nightly'"):
+        compare(report, "nightly")
