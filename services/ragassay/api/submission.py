@@ -78,7 +78,8 @@ def read(body: bytes, settings: Settings) -> tuple[JobSpec, Source, tuple[Sample
     check_rules(job)
     rows = load_rows(job.samples, name="samples")
     source = Source(name=job.dataset or job.name or "samples", digest=rows.digest, rows=len(rows.samples))
-    return spec, source, rows.samples, Gating(gates=job.gates, baseline=job.baseline, statistics=job.statistics)
+    gating = Gating(criteria=tuple(job.criteria), gates=job.gates, baseline=job.baseline, statistics=job.statistics)
+    return spec, source, rows.samples, gating
 
 
 def _check_keys(document: dict[str, Any]) -> None:
