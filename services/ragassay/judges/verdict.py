@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from ragassay.judges.text import refuses, sentences
 from ragassay.models import CriterionVerdict, FactVerdict, Sample, SentenceVerdict, Step, Verdict
@@ -40,8 +41,13 @@ def is_answerable(sample: Sample) -> bool | None:
     """
     if sample.answerable is not None or any(fact.strip() for fact in sample.key_facts):
         return sample.answerable
-    truths = list(filter(None, map(sentences, sample.ground_truth_answer)))
-    return False if truths and all(map(refuses, truths)) else None
+    return False if _refuse(sample.ground_truth_answer) else None
+
+
+@lru_cache(maxsize=256)  # asked a few times while a chunk is evaluated
+def _refuse(truths: tuple[str, ...]) -> bool:
+    cut = list(filter(None, map(sentences, truths)))
+    return bool(cut) and all(map(refuses, cut))
 
 
 def number_units(sample: Sample, criteria: Iterable[str] = ()) -> Units:
