@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any
 
 LABEL = re.compile(r"^\[(A\d+|G\d+|C\d+\.\d+)\]", re.MULTILINE)
-REPAIR = re.compile(r"\blabels only: ([AG]\d+(?:, [AG]\d+)*)")
+CRITERION = re.compile(r"^\[(K\d+)\]", re.MULTILINE)
+REPAIR = re.compile(r"\blabels only: ([AGK]\d+(?:, [AGK]\d+)*)")
 
 
 @dataclass
@@ -90,7 +91,8 @@ def chance(seen: Seen, label: str) -> float:
 def verdicts(seen: Seen) -> dict[str, Any]:
     """A complete verdict on every label of the prompt; where it asks for some labels only, on those."""
     repair = REPAIR.search(seen.user)
-    asked = repair.group(1).split(", ") if repair else [x for x in seen.labels if x[0] in "AG"]
+    every = [*(x for x in seen.labels if x[0] in "AG"), *CRITERION.findall(seen.system)]
+    asked = repair.group(1).split(", ") if repair else every
     contexts = [x for x in seen.labels if x[0] == "C"]
 
     def evidence(label: str) -> list[str]:
@@ -110,12 +112,16 @@ def verdicts(seen: Seen) -> dict[str, Any]:
         good = chance(seen, label + "c") < 0.75
         return {"id": label, "covered": "yes" if good else "no", "evidence": evidence(label), "why": ""}
 
+    def criterion(label: str) -> dict[str, Any]:
+        return {"id": label, "why": "a word too many", "step": ("partly", "mostly")[int(chance(seen, label) * 2)]}
+
     return {
         "answer": [answer(x) for x in asked if x[0] == "A"],
         "facts": [fact(x) for x in asked if x[0] == "G"],
         "relevance": ("partly", "mostly", "full")[int(chance(seen, "relevance") * 3)],
         "refusal": False,
         "why": "",
+        **({"criteria": criteria} if (criteria := [criterion(x) for x in asked if x[0] == "K"]) else {}),
     }
 
 
@@ -140,8 +146,8 @@ def says(content: str, finish_reason: str = "stop") -> Behaviour:
 
 def missing(*labels: str) -> Behaviour:
     def drop(reply: dict[str, Any]) -> None:
-        for name in ("answer", "facts"):
-            reply[name] = [entry for entry in reply[name] if entry["id"] not in labels]
+        for name in ("answer", "facts", "criteria"):
+            reply[name] = [entry for entry in reply.get(name, []) if entry["id"] not in labels]
 
     return edited(drop)
 

@@ -88,14 +88,29 @@ class Slice(FrozenModel):
     cost_per_accurate_answer: CostPerAccurate
 
 
+class Share(FrozenModel):
+    """A share of ``n`` rows; null where there is none of them, with the reason."""
+
+    value: float | None
+    n: int
+    interval: Interval
+    reason: str | None = None
+
+
 class Refusals(FrozenModel):
-    """How often the system declined to answer, split by whether the query can be answered from the documents."""
+    """How often the system declined to answer, split by whether the query can be answered from the documents.
+
+    ``precision`` is the share of refusals that are right, ``recall`` the share of the queries that can't be answered
+    (and were judged) that it refused; reports of earlier versions lack both.
+    """
 
     judged: int
     refused: int
     on_answerable: int
     on_unanswerable: int
     unanswerable: int
+    precision: Share | None = None
+    recall: Share | None = None
 
 
 class Evaluation(FrozenModel):

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ragassay.judges.verdict import is_answerable
 from ragassay.ledger import ScopedLedger
 from ragassay.llm import together
 from ragassay.metrics import Chunk, Metric, parse
@@ -29,7 +30,10 @@ _FROM_RESPONSE = ("answer", "retrieved_doc_ids", "error", "model", *OPERATIONAL)
 
 @dataclass(frozen=True)
 class Plan:
-    """What to compute for every sample. ``metrics`` are reported; others are computed where a rule needs them."""
+    """What to compute for every sample. ``metrics`` are reported; others are computed where a rule needs them.
+
+    ``criteria`` are the names of the run's own.
+    """
 
     metrics: tuple[Metric, ...]
     rule: AccuracyRule
@@ -39,6 +43,7 @@ class Plan:
     graded: bool = True
     concurrency: int = PerformanceOptions.concurrency
     timeout_s: float = PerformanceOptions.timeout_s
+    criteria: tuple[str, ...] = ()
 
     @property
     def bar(self) -> float | None:
@@ -48,9 +53,14 @@ class Plan:
     @property
     def order(self) -> tuple[Metric, ...]:
         """All metrics to compute: those asked for and those that ``accurate`` reads, ``accurate`` last."""
-        reads = [parse(name) for name in self.rule.metrics] if any(m.family == "accurate" for m in self.metrics) else []
+        reads = [parse(name, self.criteria) for name in self.rule.metrics] if self.asks_accuracy else []
         unique = {metric.name: metric for metric in (*self.metrics, *reads)}
         return tuple(sorted(unique.values(), key=lambda metric: metric.family == "accurate"))
+
+    @property
+    def asks_accuracy(self) -> bool:
+        """Is ``accurate`` reported?"""
+        return any(metric.family == "accurate" for metric in self.metrics)
 
 
 @dataclass(frozen=True)
@@ -101,9 +111,17 @@ def _ungraded(sample: Sample, relevant_from: float | None) -> Sample:
 
 
 def rows_to_judge(samples: Sequence[Sample], plan: Plan) -> list[int]:
-    """Places of the samples, with their responses, for which at least one judged metric has its input."""
+    """Places of the samples, with their responses, for which at least one judged metric has its input.
+
+    An answer to what can't be answered is accurate if it refuses, which the judge has to say.
+    """
     judged = [metric for metric in plan.order if metric.sees == "Verdict"]
-    return [n for n, sample in enumerate(samples) if any(metric.lacks(sample) is None for metric in judged)]
+    return [
+        n
+        for n, sample in enumerate(samples)
+        if any(metric.lacks(sample) is None for metric in judged)
+        or (plan.asks_accuracy and sample.answer is not None and is_answerable(sample) is False)
+    ]
 
 
 async def _respond(sample: Sample, strategy: Strategy, prices: Prices) -> tuple[Sample, bool]:
@@ -167,7 +185,7 @@ def _account(
         category=sample.category,
         difficulty=sample.difficulty,
         metadata=sample.metadata,
-        answerable=sample.answerable,
+        answerable=is_answerable(sample),
         number_of_results=None if sample.retrieved_doc_ids is None else len(sample.retrieved_doc_ids),
         responded=response is not None,
         priced_by_us=priced,

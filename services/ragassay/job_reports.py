@@ -10,7 +10,6 @@ import orjson
 
 from ragassay import gates
 from ragassay.compare import comparison, trends
-from ragassay.compare.figures import Figure
 from ragassay.compare.models import Comparison
 from ragassay.compare.trends import Trend
 from ragassay.config import Statistics
@@ -30,8 +29,12 @@ _log = logging.getLogger("ragassay.gates")
 
 
 class Gating(FrozenModel):
-    """The gates that are checked when a job has finished. ``baseline`` is an earlier job, or JOB#SYSTEM."""
+    """The gates that are checked when a job has finished. ``baseline`` is an earlier job, or JOB#SYSTEM.
 
+    ``criteria`` are names of metrics of the job's own, which gates may be about.
+    """
+
+    criteria: tuple[str, ...] = ()
     gates: GateList = ()
     baseline: str | None = None
     statistics: Statistics = Statistics()
@@ -67,8 +70,8 @@ class JobReports:
         self, metric: str, *, system: str | None, dataset: str | None, last: int, alpha: float, seed: int
     ) -> Trend:
         """A figure over the newest ``last`` finished jobs on one dataset, as ``trends.trend`` does for runs."""
-        Figure.parse(metric)
         chosen: list[str] = []
+        criteria: set[str] = set()
         for job in self._store.jobs(before=None, limit=MOST_LOOKED_AT):
             try:
                 state = self._store.state(job)
@@ -80,11 +83,11 @@ class JobReports:
             dataset = record.dataset.name if dataset is None else dataset
             if record.dataset.name == dataset:
                 chosen.append(job)
+                criteria.update(record.spec.criteria)
             if len(chosen) == last:
                 break
-        return trends.trend(
-            self._reports(reversed(chosen)), metric, system=system, dataset=dataset, alpha=alpha, seed=seed
-        )
+        reports = self._reports(reversed(chosen))
+        return trends.trend(reports, metric, system=system, dataset=dataset, alpha=alpha, seed=seed, criteria=criteria)
 
     def _reports(self, jobs: Iterator[str]) -> Iterator[Report]:
         for job in jobs:

@@ -31,7 +31,7 @@ from ragassay.options import (
 Support = Literal["supported", "partly", "contradicted", "not_found"]
 Truth = Literal["agrees", "conflicts", "absent"]
 Covered = Literal["yes", "partly", "no"]
-RelevanceStep = Literal["none", "barely", "partly", "mostly", "full"]
+Step = Literal["none", "barely", "partly", "mostly", "full"]
 MissingCause = Literal["no_input", "undefined", "failed"]
 CHUNK_SIZE = 50
 LARGEST_NUMBER = 1e100  # of what is computed: squares and sums over many rows stay numbers
@@ -277,15 +277,29 @@ class FactVerdict(FrozenModel):
     why: str = ""
 
 
+class CriterionVerdict(FrozenModel):
+    """One criterion in the user's words: how far does the answer meet it?"""
+
+    id: str
+    name: str
+    step: Step | None = None
+    why: str = ""
+
+
 class Verdict(FrozenModel):
-    """A judge's verdict on one sample. What was not asked, or not answered, is None."""
+    """A judge's verdict on one sample. What was not asked, or not answered, is None.
+
+    ``answerable`` False: the query can't be answered, so that there is no ground truth and a refusal is right.
+    """
 
     judge: str
     sentences: tuple[SentenceVerdict, ...] = ()
     facts: tuple[FactVerdict, ...] = ()
-    relevance: RelevanceStep | None = None
+    relevance: Step | None = None
     refusal: bool | None = None
+    criteria: tuple[CriterionVerdict, ...] = ()
     why: str = ""
+    answerable: bool = True
     has_contexts: bool = False
     has_truth: bool = False
     evidence_dropped: int = 0

@@ -170,6 +170,17 @@ class JobOptions(Declarations):
         MaxLen(1000),
         Option("the rule by which an answer counts as accurate", flags=("--accurate",), metavar="RULE", variable=True),
     ] = "correctness >= 0.5 else semantic_similarity >= 0.8"
+    criteria: Annotated[
+        dict[str, Annotated[str, MaxLen(500)]],
+        MaxLen(10),
+        Option(
+            "further metrics of the judge's verdict, in your own words, by name; a model judges them in the same call",
+            flags=("--criterion",),
+            metavar="NAME=TEXT",
+            usage="a criterion in your own words that a model judges answers by; repeatable",
+            example='criteria: {polite: "The answer is polite and addresses the reader directly."}',
+        ),
+    ] = {}  # noqa: RUF012 - a default of a model
     relevant_from: Annotated[
         float | None,
         Ge(SMALLEST),

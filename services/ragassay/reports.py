@@ -19,6 +19,7 @@ from ragassay.documents import (
     Refusals,
     Report,
     RunInfo,
+    Share,
     Slice,
     Stopped,
     SystemReport,
@@ -46,7 +47,7 @@ def build(
 
     ``stopped``: judging ended early, and ``results`` are those of the rows evaluated till then.
     """
-    metrics = tuple(parse(name) for name in provenance.metrics)
+    metrics = tuple(parse(name, provenance.configuration.criteria) for name in provenance.metrics)
     now = datetime.now(UTC)
     expected = stopped.rows if stopped else expected
     complete = all(len(rows) == expected for rows in results.values())
@@ -105,7 +106,7 @@ def system(rows: Sequence[Result], metrics: Sequence[Metric], spec: JobSpec) -> 
         cost_usd=distribution(row.cost_usd for row in rows),
         priced_by_us=sum(row.priced_by_us for row in rows),
         cost_per_accurate_answer=cost_per_accurate(rows, spec),
-        refusals=_refusals(rows),
+        refusals=refusals(rows, spec),
         evaluation=_evaluation(rows),
         results=tuple(rows),
     )
@@ -240,17 +241,29 @@ def _slice(rows: Sequence[Result], metrics: Sequence[Metric], spec: JobSpec) -> 
     )
 
 
-def _refusals(rows: Sequence[Result]) -> Refusals:
+def refusals(rows: Sequence[Result], spec: JobSpec) -> Refusals:
+    """How often answers refuse, and how often they should."""
     judged = [row for row in rows if row.verdict and row.verdict.refusal is not None]
     refused = [row for row in judged if row.verdict and row.verdict.refusal]
-    unanswerable = sum(row.answerable is False for row in refused)
+    unanswerable = [row for row in rows if row.answerable is False]
+    asked = [row for row in judged if row.answerable is False]
+    right = sum(row.answerable is False for row in refused)
+    no_verdict = "no verdict says whether the answer refuses"
     return Refusals(
         judged=len(judged),
         refused=len(refused),
-        on_answerable=len(refused) - unanswerable,
-        on_unanswerable=unanswerable,
-        unanswerable=sum(row.answerable is False for row in rows),
+        on_answerable=len(refused) - right,
+        on_unanswerable=right,
+        unanswerable=len(unanswerable),
+        precision=_share(right, len(refused), spec, "no answer refuses" if judged else no_verdict),
+        recall=_share(right, len(asked), spec, no_verdict if unanswerable else "every query can be answered"),
     )
+
+
+def _share(count: int, n: int, spec: JobSpec, undefined: str) -> Share:
+    """``count`` of ``n``; where ``n`` is 0, why there is no share."""
+    interval = wilson_interval(count, n, level=spec.confidence)
+    return Share(value=count / n if n else None, n=n, interval=interval, reason=None if n else undefined)
 
 
 def _evaluation(rows: Sequence[Result]) -> Evaluation:

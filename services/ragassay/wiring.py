@@ -52,7 +52,7 @@ def judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None) -> Jud
         seed=spec.seed,
         prices=Prices(spec.prices),
     )
-    return LLMJudge(llm, passes=spec.passes)
+    return LLMJudge(llm, passes=spec.passes, criteria=spec.criteria)
 
 
 def _llm(model: str, api_base: str | None, settings: Settings, **options: Any) -> LLM:

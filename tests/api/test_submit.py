@@ -104,6 +104,7 @@ def test_every_option_reaches_the_configuration(served):
         "name": "all of them",
         "judge": "local",
         "metrics": ["mrr"],
+        "criteria": {"polite": "It is polite."},
         "graded": False,
         "budget": {"usd": 2.5, "tokens": None},
     }

@@ -38,7 +38,12 @@ def row(
 
 
 CAUSES = {
-    "answered what can't be": ({"answerable": False, "rank": 0}, "missed_refusal", "the system did"),
+    "answered what can't be": (
+        {"answerable": False, "rank": 0},
+        "answered_the_unanswerable",
+        "answered the unanswerable",
+    ),
+    "left what can't be answered empty": ({"answerable": False, "support": (), "truth": ()}, None, "is empty"),
     "nothing relevant retrieved": ({"rank": 0, "support": ["not_found"]}, "retrieval_miss", "none of 2 relevant"),
     "no judgments, no fact held": (
         {"rank": None, "relevant": None, "covered": ["no"], "held": [False]},
@@ -54,8 +59,13 @@ CAUSES = {
     ),
     "refused without a fact at hand": (
         {"refusal": True, "covered": ["no"], "held": [False]},
-        "ranking_miss",
-        "0% of the facts",
+        "wrong_refusal",
+        "wrong refusal: the contexts hold 0% of the facts",
+    ),
+    "refused with nothing relevant at hand": (
+        {"refusal": True, "rank": 0},
+        "wrong_refusal",
+        "none of 2 relevant documents was retrieved",
     ),
     "supported and conflicting": (
         {"support": ["supported", "supported"], "truth": ["agrees", "conflicts"], "covered": ["no"], "held": [False]},
@@ -84,7 +94,7 @@ CAUSES = {
     ),
     # (1 + 0) / 2 = 0.5
     "incomplete": ({"covered": ["yes", "no"], "held": [True, True]}, "incomplete", "covers 50%"),
-    "rightly refused": ({"answerable": False, "refusal": True}, None, "rightly refused"),
+    "rightly refused": ({"answerable": False, "refusal": True}, None, "a right refusal"),
     "all fine": ({}, None, "only the accuracy rule"),
     "not judged": ({"judged": False}, None, "no verdict"),
     "nothing relevant exists": ({"relevant": 0, "rank": 0}, None, "only the accuracy rule"),

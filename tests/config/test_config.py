@@ -36,6 +36,7 @@ api_base: http://127.0.0.1:9
 passes: 2
 graded: false
 budget: {usd: 1.5, tokens: 2000}
+criteria: {polite: "It is polite."}
 stop_when: faithfulness width <= 0.1
 seed: 7
 accurate: correctness > 0.7
@@ -72,6 +73,7 @@ def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
         name="nightly",
         graded=False,
         budget={"usd": 1.5, "tokens": 2000},
+        criteria={"polite": "It is polite."},
         stop_when="faithfulness width <= 0.1",
         baseline="last",
         metrics=("nDCG@10", "faithfulness"),
@@ -148,7 +150,7 @@ def test_the_examples_in_that_file_are_valid_and_take_effect(load):
     keys = [line.partition(":")[0] for line in examples if line[0].isalpha()]
     configuration = load("\n".join(examples))
     files = ["data", "corpus", "systems", "map", "plugins", "output"]
-    assert keys == [*files, "metrics", "stop_when", "baseline", "prices", "gates"]
+    assert keys == [*files, "metrics", "criteria", "stop_when", "baseline", "prices", "gates"]
     assert [key for key in keys if getattr(configuration, key) == getattr(Configuration(), key)] == []
 
 
@@ -245,6 +247,20 @@ BROKEN = {
     "unknown metric": ("metrics:\n  - mrr\n  - ngcd@10", 3, "did you mean ndcg"),
     "metric without cutoff": ("metrics: [precision]", 1, "precision@10"),
     "accuracy rule": ("accurate: good", 1, "can't read 'good'"),
+    "criterion with the name of a metric": ("criteria:\n  mrr: It is polite.", 2, "would hide the metric"),
+    "criterion with the spelling of a metric": ("criteria: {answer_relevancy: x}", 1, "would hide the metric"),
+    "criterion with the name of a figure": ("criteria: {suspicious: x}", 1, "something else in a report"),
+    "criterion with the name of a column": ("criteria: {answer: x}", 1, "something else in a report"),
+    "criterion with a name that is none": ("criteria: {Very polite: x}", 1, "small letters, digits and _"),
+    "criterion without a text": ('criteria: {polite: " "}', 1, "has no text; say what a good answer does"),
+    "criterion that is no text": ("criteria: {polite: 3}", 1, "criteria.polite: should be text, is the number 3"),
+    "criterion of 501 characters": (f"criteria: {{polite: {'x' * 501}}}", 1, "is longer than 500 characters"),
+    "too many criteria": (
+        "criteria: {" + ", ".join(f"c{n}: x" for n in range(11)) + "}",
+        1,
+        "criteria: has more than 10 entries",
+    ),
+    "gate on another document's criterion": ("gates: [{polite: '>= 0.5'}]", 1, "polite"),
     "stop rule": ("seed: 1\nstop_when: soon", 2, "no stop rule 'soon'"),
     "gate without metric": ("gates:\n  - min: 0.5\n    max: 1", 2, "gates[0].metric: is missing"),
     "gate without threshold": ("gates:\n  - metric: mrr", 2, "has no threshold"),

@@ -46,7 +46,7 @@ def test_the_page_has_a_row_for_every_key_with_its_default_flag_variable_and_eff
     assert re.findall(r"^\| `.*$", page, re.MULTILINE) == wanted
 
 
-@pytest.mark.parametrize("name", ["configuration.md", "gates.md", "strategies.md"])
+@pytest.mark.parametrize("name", ["configuration.md", "gates.md", "judges.md", "strategies.md"])
 def test_the_examples_on_the_pages_load(name, load):
     examples = re.findall(r"```yaml\n(.*?)```", (DOCS / name).read_text(), re.DOTALL)
     assert examples

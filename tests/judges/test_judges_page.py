@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ragassay.judges import local, matching
 from ragassay.metrics.accuracy import DEFAULT_RULE
-from ragassay.metrics.judged import COVERED, RELEVANCE, SUPPORT
+from ragassay.metrics.judged import COVERED, STEPS, SUPPORT
 
 PAGE = Path(__file__).parents[2].joinpath("docs", "judges.md").read_text("utf-8")
 EXAMPLES = "\n".join(re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
@@ -23,7 +23,7 @@ def test_every_number_that_the_page_works_out_is_what_the_code_gives():
 
 
 def test_the_page_names_every_answer_and_its_worth():
-    for worth in (SUPPORT, COVERED, RELEVANCE):
+    for worth in (SUPPORT, COVERED, STEPS):
         assert all(word in PAGE for word in worth)
     assert "none 0, barely 0.25, partly 0.5, mostly 0.75, full 1" in PAGE
     assert f"`{DEFAULT_RULE}`" in PAGE

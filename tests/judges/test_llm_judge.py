@@ -9,7 +9,7 @@ from judge_replies import ASKED, LABELS, judge, model_at, reply, sample, support
 from provider import Provider
 from ragassay.errors import BadSettings, RateLimited
 from ragassay.judges.llm import LLMJudge
-from ragassay.judges.reply import SCHEMA
+from ragassay.judges.reply import reply_schema
 from ragassay.ledger import MemoryLedger
 from ragassay.llm import LLM, FakeLLM, model
 from ragassay.metrics.judged import completeness
@@ -50,7 +50,7 @@ def test_instructions_and_schema_are_the_same_for_every_sample_and_sample_text_i
 
 def test_instructions_and_schema_leave_room_for_the_sample():
     # tokens are counted as characters / 4; a sample of 1,120 tokens, numbered, is to fit into 2,000 with them
-    assert math.ceil((len(load("judge/verdict").text) + len(json.dumps(SCHEMA))) / 4) <= 620
+    assert math.ceil((len(load("judge/verdict").text) + len(json.dumps(reply_schema(criteria=False)))) / 4) <= 620
 
 
 def test_the_schema_holds_literals_only_and_every_object_is_closed():
@@ -61,12 +61,13 @@ def test_the_schema_holds_literals_only_and_every_object_is_closed():
             for child in node.values():
                 yield from objects(child)
 
-    found = list(objects(SCHEMA))
-    assert len(found) == 3
+    schema = reply_schema(criteria=True)
+    found = list(objects(schema))
+    assert len(found) == 4
     for node in found:
         assert node["additionalProperties"] is False
         assert node["required"] == list(node["properties"])
-    assert not re.search(r"minimum|maximum|minItems|maxLength|pattern|anyOf|null", json.dumps(SCHEMA))
+    assert not re.search(r"minimum|maximum|minItems|maxLength|pattern|anyOf|null", json.dumps(schema))
 
 
 def test_a_finished_call_is_never_paid_again():

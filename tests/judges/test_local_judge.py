@@ -245,7 +245,7 @@ def test_the_judge_says_in_its_name_and_settings_whether_it_knows_meanings():
     assert full.settings["embeddings"] == "fake-256"
     assert full.settings["thresholds"]["supported"] == 0.65
     assert lexical.settings["weights"] == {"best": 0.5, "union": 0.5}
-    assert json.loads(json.dumps(full.settings))["version"] == 1
+    assert json.loads(json.dumps(full.settings))["version"] == 2
     assert isinstance(full, Judge)
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ragassay.metrics.base import parse
 from ragassay.metrics.chunk import Chunk
-from ragassay.metrics.judged import COVERED, RELEVANCE, SUPPORT
+from ragassay.metrics.judged import COVERED, STEPS, SUPPORT
 from ragassay.models import FactVerdict, Judgement, Response, Sample, SentenceVerdict, Usage, Verdict
 
 NAMES = ["faithfulness", "completeness", "relevance", "correctness", "context_precision", "context_recall"]
@@ -213,7 +213,7 @@ SENTENCES = st.lists(st.tuples(st.sampled_from(SUPPORTS), st.sampled_from(TRUTHS
 FACTS = st.lists(st.tuples(st.sampled_from([*COVERED, None]), EVIDENCE), max_size=6)
 
 
-@given(SENTENCES, FACTS, st.sampled_from([*RELEVANCE, None]), st.booleans(), st.randoms())
+@given(SENTENCES, FACTS, st.sampled_from([*STEPS, None]), st.booleans(), st.randoms())
 def test_values_lie_between_0_and_1_and_do_not_depend_on_the_order_of_units(sentences, facts, step, contexts, random):
     units = [sentence(n, s, t, e) for n, (s, t, e) in enumerate(sentences, 1)]
     truths = [fact(n, c, e) for n, (c, e) in enumerate(facts, 1)]

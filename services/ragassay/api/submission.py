@@ -79,7 +79,8 @@ def read(body: bytes, settings: Settings) -> tuple[JobSpec, Source, tuple[Sample
     rows = load_rows(job.samples, name="samples", max_grade=job.highest_grade)
     name = job.dataset or job.name or "samples"
     source = Source(name=name, digest=rows.digest, rows=len(rows.samples), warnings=rows.warnings)
-    return spec, source, rows.samples, Gating(gates=job.gates, baseline=job.baseline, statistics=job.statistics)
+    gating = Gating(criteria=tuple(job.criteria), gates=job.gates, baseline=job.baseline, statistics=job.statistics)
+    return spec, source, rows.samples, gating
 
 
 def _check_keys(document: dict[str, Any]) -> None:

@@ -41,6 +41,12 @@ def estimate(session: Session, spec: JobSpec, inputs: Inputs, *, err: bool = Fal
         return
     spent, made = sum(call.input_tokens for call in calls), sum(call.output_tokens for call in calls)
     typer.echo(f"{len(calls)} judge calls, at most about {spent:,} input and {made:,} output tokens", err=err)
+    if spec.criteria:
+        without = session.tools(spec.model_copy(update={"criteria": {}}), DryLedger())
+        plain = asyncio.run(runs.estimate(spec, inputs, without, built))
+        more = spent - sum(call.input_tokens for call in plain), made - sum(call.output_tokens for call in plain)
+        named = ", ".join(spec.criteria)
+        typer.echo(f"of these, {more[0]:,} input and {more[1]:,} output tokens are for criteria: {named}", err=err)
     # A reply that can't be used is asked for once more; one that was cut off gets twice the room.
     price = [call.cost_usd for call in calls]
     cost = None if None in price else tools.prices.cost(spec.judge.removeprefix("llm:"), 2 * spent, 3 * made)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,10 +15,11 @@ from ragassay.errors import AssayError, BadSettings
 if TYPE_CHECKING:
     from ragassay.compare.trends import Trend
     from ragassay.documents import Report
-    from ragassay.settings import Settings
+    from ragassay.store.folder import FolderStore
 
 FigureName = Annotated[
-    str, typer.Argument(help="A metric, cost_per_accurate_answer, suspicious, or such as latency_ms.p95.")
+    str,
+    typer.Argument(help="A metric, cost_per_accurate_answer, suspicious, refusal_recall, or such as latency_ms.p95."),
 ]
 SystemName = Annotated[str | None, typer.Option("--system", metavar="NAME", help="Only this system.")]
 DatasetName = Annotated[
@@ -42,14 +44,24 @@ def trend(
     from ragassay.compare.figures import Figure
     from ragassay.render import json_document
     from ragassay.settings import Settings
+    from ragassay.store.folder import FolderStore
 
     if last is not None and last < 1:
         raise BadSettings(f"should be at least 1, is {last}", where="--last")
     configuration = configured(config, {"plugins": plugin}, evaluates=False)
-    Figure.parse(metric)
+    store = FolderStore(Settings().home)
+    criteria = _criteria(store)
+    Figure.parse(metric, criteria)
     alpha, seed = configuration.statistics.alpha, configuration.seed
     result = trends.trend(
-        _reports(Settings()), metric, system=system, dataset=dataset, last=last, alpha=alpha, seed=seed
+        _reports(store),
+        metric,
+        system=system,
+        dataset=dataset,
+        last=last,
+        alpha=alpha,
+        seed=seed,
+        criteria=criteria,
     )
     if as_json:
         typer.echo(json_document(result), nl=False)
@@ -57,11 +69,17 @@ def trend(
         _print(result)
 
 
-def _reports(settings: Settings) -> Iterator[Report]:
-    """One report at a time, oldest first; a run that can't be read is named on stderr."""
-    from ragassay.store.folder import FolderStore
+def _criteria(store: FolderStore) -> set[str]:
+    """The names of the criteria of all runs, which are metrics there."""
+    names: set[str] = set()
+    for run in store.ids():
+        with suppress(AssayError):
+            names.update(store.open(run).record.spec.criteria)
+    return names
 
-    store = FolderStore(settings.home)
+
+def _reports(store: FolderStore) -> Iterator[Report]:
+    """One report at a time, oldest first; a run that can't be read is named on stderr."""
     for run in store.ids():
         try:
             report = store.open(run).report()

@@ -1,10 +1,10 @@
 """Why is an answer not accurate? One cause for each row, the first that holds in the order below.
 
-The order follows the road of a query: first what should not have been answered, then retrieval, then the answer.
+The order follows the road of a query: first whether it was to be answered, then retrieval, then the answer.
 
-missed_refusal   the query can't be answered from the documents, and the system answered
+answered_the_unanswerable  the query can't be answered, and the system answered
+wrong_refusal    the query can be answered, as far as is known, and the system refused; "why" says what it had retrieved
 retrieval_miss   there are relevant documents and none was retrieved; without judgments: no fact is in the contexts
-wrong_refusal    the system declined to answer, though the contexts hold facts, as far as that is known
 gold_suspect     sentences that the contexts support conflict with the ground truth: one of the two is wrong
 ranking_miss     the first relevant document stands too low, or the contexts lack facts although one was retrieved
 off_topic        the answer hardly addresses the query
@@ -38,10 +38,10 @@ def attribute(row: Result) -> Attribution | None:
         return None
     verdict = row.verdict
     if row.answerable is False and verdict and verdict.refusal is not None:
-        if verdict.refusal:
-            return Attribution(cause=None, why="it rightly refused, and the accuracy rule does not count that")
-        return Attribution(cause="missed_refusal", why="the documents don't answer the query, and the system did")
+        return _unanswerable(verdict)
     rank, held = _first_rank(row), _value(row, "context_recall", context_recall)
+    if verdict and verdict.refusal:
+        return Attribution(cause="wrong_refusal", why=f"wrong refusal: {_retrieved(row, rank, held)}")
     return _retrieval_miss(row, rank, held) or _in_answer(row, rank, held) or _unknown(row)
 
 
@@ -77,6 +77,24 @@ def _why_unknown(row: Result) -> str | None:
     return accurate.reason if accurate.value is None else None
 
 
+def _unanswerable(verdict: Verdict) -> Attribution:
+    """What went wrong with a query that can't be answered."""
+    if verdict.refusal:
+        return Attribution(cause=None, why="a right refusal, which the version that made this report did not count")
+    if verdict.sentences:
+        return Attribution(cause="answered_the_unanswerable", why="answered the unanswerable")
+    return Attribution(cause=None, why="the query can't be answered, and the answer is empty instead of saying so")
+
+
+def _retrieved(row: Result, rank: int | None, held: float | None) -> str:
+    """What the system had retrieved when it refused."""
+    if rank == 0:
+        return f"none of {row.relevant} relevant documents was retrieved"
+    if held is not None:
+        return f"the contexts hold {held:.0%} of the facts"
+    return f"a relevant document is at rank {rank}" if rank else "the query can be answered, as far as is known"
+
+
 def _retrieval_miss(row: Result, rank: int | None, held: float | None) -> Attribution | None:
     if rank == 0:
         return Attribution(cause="retrieval_miss", why=f"none of {row.relevant} relevant documents was retrieved")
@@ -88,10 +106,6 @@ def _retrieval_miss(row: Result, rank: int | None, held: float | None) -> Attrib
 def _in_answer(row: Result, rank: int | None, held: float | None) -> Attribution | None:
     """The first cause that holds once something relevant, as far as is known, was retrieved."""
     verdict = row.verdict
-    if verdict and verdict.refusal and held != 0:
-        known = f"a relevant document is at rank {rank}" if rank else "the query can be answered, as far as is known"
-        why = known if held is None else f"the contexts hold {held:.0%} of the facts"
-        return Attribution(cause="wrong_refusal", why=f"the system refused, though {why}")
     if verdict and (
         suspects := [s.id for s in verdict.sentences if s.support == "supported" and s.truth == "conflicts"]
     ):

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from ragassay import reports
 from ragassay.errors import BadSettings, UnknownName
 from ragassay.metrics import Metric, parse
-from ragassay.metrics.base import OPERATIONAL, unknown
+from ragassay.metrics.base import FIGURES, OPERATIONAL, unknown
 from ragassay.models import JobSpec, Result, Score
 from ragassay.stats import Interval
 
-PER_ACCURATE = "cost_per_accurate_answer"
-SUSPICIOUS = "suspicious"
+PER_ACCURATE, SUSPICIOUS, *REFUSALS = FIGURES
 STATISTICS = ("mean", "p50", "p90", "p95", "p99", "total")
 
 
@@ -38,14 +37,15 @@ class FigureValue:
 class Figure:
     """A number about many rows, by its name: ``ndcg@10``, ``latency_ms.p95``, ``cost_per_accurate_answer``.
 
-    ``suspicious`` counts the rows of which the judge's verdict is marked so.
+    ``suspicious`` counts the rows of which the judge's verdict is marked so; ``refusal_precision`` and
+    ``refusal_recall`` are shares, of the refusals and of the queries that can't be answered.
     """
 
     column: str
     statistic: str = "mean"
 
     @classmethod
-    def parse(cls, text: str) -> Figure:
+    def parse(cls, text: str, criteria: Iterable[str] = ()) -> Figure:
         """The figure that a name means; raises UnknownName and BadSettings as the metrics' own parser does."""
         name, _, statistic = text.strip().rpartition(".")
         if name.lower() in OPERATIONAL:
@@ -58,15 +58,19 @@ class Figure:
             return cls(PER_ACCURATE, "ratio")
         if text.strip().lower() == SUSPICIOUS:
             return cls(SUSPICIOUS, "count")
+        if text.strip().lower() in REFUSALS:
+            return cls(text.strip().lower(), "share")
         try:
-            return cls(parse(text).name)
+            return cls(parse(text, criteria := tuple(criteria)).name)
         except UnknownName:
-            raise unknown(text, PER_ACCURATE, SUSPICIOUS) from None
+            raise unknown(text, *FIGURES, *criteria) from None
 
     @property
     def name(self) -> str:
         """As it is written; parses back to the same figure."""
-        return self.column if self.statistic in ("mean", "ratio", "count") else f"{self.column}.{self.statistic}"
+        return (
+            self.column if self.statistic in ("mean", "ratio", "count", "share") else f"{self.column}.{self.statistic}"
+        )
 
     @property
     def is_mean(self) -> bool:
@@ -76,56 +80,84 @@ class Figure:
     @property
     def has_interval(self) -> bool:
         """Is there a confidence interval for it?"""
-        return self.statistic in ("mean", "ratio")
+        return self.statistic in ("mean", "ratio", "share")
 
     @property
     def better(self) -> Literal["higher", "lower"]:
         """Which way is up."""
-        return "lower" if self.column in (PER_ACCURATE, SUSPICIOUS) else self.metric.better
+        if self.column in FIGURES:
+            return "higher" if self.column in REFUSALS else "lower"
+        return self.metric.better
 
     @property
     def metric(self) -> Metric:
         """The metric behind it; for the cost of an accurate answer, the cost."""
-        return parse("cost_usd" if self.column == PER_ACCURATE else self.column)
+        return parse("cost_usd" if self.column == PER_ACCURATE else self.column, (self.column,))
 
     def known_to(self, results: Sequence[Result]) -> bool:
         """Was it computed at all?"""
         column = self._computed_from
-        if column == SUSPICIOUS:
+        if column == SUSPICIOUS or column in REFUSALS:
             return any(row.verdict for row in results)
         return column in OPERATIONAL or any(column in row.scores for row in results)
 
+    def applies_to(self, row: Result) -> bool:
+        """Can the row have it? Where the query can't be answered, what is undefined for that lacks nothing."""
+        score = row.scores.get(self.column)
+        return row.answerable is not False or score is None or score.missing != "undefined"
+
     def values(self, row: Result) -> tuple[float, ...] | None:
-        """What one row adds to it; None where the row was not scored."""
+        """What one row adds to it, which may be nothing; None where the row was not scored."""
         if self.column == PER_ACCURATE:
             return reports.cost_and_accuracy(row)
         if self.column == SUSPICIOUS:
             return (float(bool(row.verdict.suspicious)),) if row.verdict else None
+        if self.column in REFUSALS:
+            return self._refusal(row)
         value = self._score_of(row).value
         return None if value is None else (value,)
 
     def measure(self, results: Sequence[Result], spec: JobSpec) -> FigureValue:
         """The figure over ``results``, computed by the code that computes the report."""
+        known, results = self.known_to(results), [row for row in results if self.applies_to(row)]
         rows = len(results)
-        if not self.known_to(results):
-            what = "no row has a verdict" if self.column == SUSPICIOUS else f"{self._computed_from} was not computed"
+        if not known:
+            what = "no row has a verdict" if self.column in FIGURES[1:] else f"{self._computed_from} was not computed"
             return FigureValue(None, 0, rows, reason=what)
         if self.column == SUSPICIOUS:
             marks = [values[0] for row in results if (values := self.values(row))]
             return FigureValue(sum(marks), len(marks), rows)
+        if self.column in REFUSALS:
+            share = getattr(reports.refusals(results, spec), self.column.removeprefix("refusal_"))
+            unknown = sum(self.values(row) is None for row in results)
+            return FigureValue(share.value, share.n, share.n + unknown, share.interval, share.reason)
         if self.column == PER_ACCURATE:
             ratio = reports.cost_per_accurate(results, spec)
             return FigureValue(ratio.value, ratio.n, rows, ratio.interval, ratio.reason)
         scores = [self._score_of(row) for row in results]
         if all(score.value is None for score in scores):
             return FigureValue(
-                None, 0, rows, reason=f"none of {rows} rows has a score" if rows else "there are no rows"
+                None,
+                0,
+                rows,
+                reason=f"none of {rows} rows has a score" if rows else "there are no rows that could have one",
             )
         if self.statistic == "mean":
             mean = reports.aggregate(scores, self.metric, spec)
             return FigureValue(mean.mean, mean.n, rows, mean.interval)
         distribution = reports.distribution(score.value for score in scores)
         return FigureValue(getattr(distribution, self.statistic), distribution.n, rows)
+
+    def _refusal(self, row: Result) -> tuple[float, ...] | None:
+        """Is the refusal right, or the query that can't be answered refused? Empty for other rows; None: not known."""
+        refusal = row.verdict.refusal if row.verdict else None
+        if self.column == "refusal_recall" and row.answerable is not False:
+            return ()
+        if refusal is None:
+            return None
+        if self.column == "refusal_recall":
+            return (float(refusal),)
+        return (float(row.answerable is False),) if refusal else ()
 
     def _score_of(self, row: Result) -> Score:
         """One row's score; latency, tokens and cost are on the row where no metric asked for them."""

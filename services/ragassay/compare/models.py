@@ -14,9 +14,9 @@ from ragassay.stats import Correction, IncrementalCost, Interval, NonInferiority
 
 DeltaOutcome = Literal["better", "worse", "no difference shown", "can't tell"]
 Cause = Literal[
-    "missed_refusal",
-    "retrieval_miss",
+    "answered_the_unanswerable",
     "wrong_refusal",
+    "retrieval_miss",
     "gold_suspect",
     "ranking_miss",
     "off_topic",

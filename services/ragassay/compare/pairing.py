@@ -105,6 +105,11 @@ class PairedSystems:
         """The matched rows, in the order of ``a``."""
         return match(self.a.results, self.b.results)
 
+    @cached_property
+    def _criteria(self) -> frozenset[str]:
+        """Names of the metrics that are criteria of the baseline's run."""
+        return frozenset(c.name for row in self.a.results if row.verdict for c in row.verdict.criteria)
+
     def scores(self, name: str) -> PairedScores:
         """The matched rows that have a score on both sides; looked up once for each metric."""
         if name not in self._scores:
@@ -162,7 +167,7 @@ class PairedSystems:
 
     def _paired_delta(self, name: str, aggregate: Aggregate) -> Delta:
         both = self.scores(name)
-        test = stats.paired(both.a, both.b, alpha=self.alpha, seed=self.seed, bounds=_bounds(name))
+        test = stats.paired(both.a, both.b, alpha=self.alpha, seed=self.seed, bounds=_bounds(name, self._criteria))
         higher = aggregate.better == "higher"
         return Delta(
             kind=aggregate.kind,
@@ -189,7 +194,7 @@ class PairedSystems:
             [value for row in system.results if (value := _score(row, name).value) is not None]
             for system in (self.a, self.b)
         )
-        test = stats.welch(a, b, alpha=self.alpha, bounds=_bounds(name))
+        test = stats.welch(a, b, alpha=self.alpha, bounds=_bounds(name, self._criteria))
         return Delta(
             kind=aggregate.kind,
             better=aggregate.better,
@@ -220,7 +225,7 @@ class PairedSystems:
         return delta.model_copy(update=more)
 
     def _not_worse(self, name: str, alpha: float, delta: Delta) -> stats.NonInferiority | None:
-        bounds, both = _bounds(name), self.scores(name)
+        bounds, both = _bounds(name, self._criteria), self.scores(name)
         if bounds is None or not both.a:
             return None
         margin = NOT_WORSE_MARGIN * (bounds[1] - bounds[0])
@@ -246,7 +251,9 @@ class PairedSystems:
             mean_a=statistics.fmean(both.a) if both.a else None,
             mean_b=statistics.fmean(both.b) if both.b else None,
             delta=statistics.fmean(both.differences) if both.a else None,
-            interval=stats.difference_interval(both.a, both.b, level=1 - self.alpha, bounds=_bounds(name)),
+            interval=stats.difference_interval(
+                both.a, both.b, level=1 - self.alpha, bounds=_bounds(name, self._criteria)
+            ),
         )
 
     def regressions(self, name: str, limit: int) -> tuple[RowDelta, ...]:
@@ -345,10 +352,10 @@ def _reported(system: SystemReport, name: str) -> list[float]:
     return [value for row in system.results if (value := getattr(row, name)) is not None]
 
 
-def _bounds(name: str) -> tuple[float, float] | None:
+def _bounds(name: str, criteria: Iterable[str]) -> tuple[float, float] | None:
     """Least and greatest value of a metric; None for one without, or that is not registered here."""
     try:
-        return parse(name).bounds
+        return parse(name, criteria).bounds
     except (UnknownName, BadSettings):
         return None
 

@@ -59,14 +59,15 @@ def trend(
     last: int | None = None,
     alpha: float = 0.05,
     seed: int = 0,
+    criteria: Iterable[str] = (),
 ) -> Trend:
     """``metric`` over ``reports``, oldest first, of each system or of one.
 
     Only runs on one dataset are compared: those whose dataset has the name ``dataset``, by default that of the newest
-    run that has such a system. ``last`` keeps so many of them. Raises NothingToEvaluate when none is left, UnknownName
-    for a metric.
+    run that has such a system. ``last`` keeps so many of them. ``criteria`` are names of the runs' own metrics. Raises
+    NothingToEvaluate when none is left, UnknownName for a metric.
     """
-    figure = Figure.parse(metric)
+    figure = Figure.parse(metric, criteria)
     points: list[tuple[str, Point]] = []
     for report in reports:
         source = report.provenance.dataset

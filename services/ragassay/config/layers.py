@@ -15,6 +15,7 @@ from ragassay.config.document import SECTIONS, Configuration, options, section_o
 from ragassay.errors import BadInput, BadSettings, and_more
 from ragassay.metrics import parse
 from ragassay.metrics.accuracy import AccuracyRule
+from ragassay.metrics.criteria import check_criteria
 from ragassay.settings import variables
 from ragassay.stats import stop_rule
 from ragassay.validation import FieldProblem, Location, place_of, problems
@@ -117,11 +118,14 @@ def check_rules(configuration: Configuration, where: Callable[[Location], str] =
     """Raise UnknownName or BadInput, with its place, for a metric or a rule that can't be read."""
     location: Location = ()
     try:
+        for name, text in configuration.criteria.items():
+            location = ("criteria", name)
+            check_criteria({name: text})
         for n, name in enumerate(configuration.metrics or ()):
             location = ("metrics", n)
-            parse(name)
+            parse(name, configuration.criteria)
         location = ("accurate",)
-        AccuracyRule.parse(configuration.accurate)
+        AccuracyRule.parse(configuration.accurate, configuration.criteria)
         location = ("stop_when",)
         if configuration.stop_when is not None:
             stop_rule(configuration.stop_when)

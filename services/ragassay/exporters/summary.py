@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from ragassay.documents import Aggregate, CostPerAccurate, Distribution, Report, SystemReport
+from ragassay.documents import Aggregate, CostPerAccurate, Distribution, Report, Share, SystemReport
 from ragassay.models import Usage
 from ragassay.render import interval, listed, number
 from ragassay.stats import Interval
@@ -42,6 +42,9 @@ def sections(report: Report) -> list[Section]:
             (name, tuple(aggregate(s.metrics[name], percent=name in PERCENTAGES) for s in systems)) for name in chosen
         )
         made.append(Section(title, rows))
+    if any(s.refusals.refused or s.refusals.unanswerable for s in systems):
+        rows = tuple(_row(label, figure, systems) for label, figure in _REFUSALS)
+        made.append(Section("Refusals", rows))
     figures = [(label, figure) for label, figure in _SYSTEM if label != PER_ACCURATE or "accurate" in names]
     reported = tuple(row for row in (_row(*one, systems) for one in figures) if set(row[1]) != {NOT_REPORTED})
     made.append(Section("Time and cost of the system", reported))
@@ -122,6 +125,12 @@ def cost_per_accurate(cost: CostPerAccurate) -> str:
     return f"{number(cost.value)} {_bounds(cost.interval)} {_count(cost.n, cost.missing)}"
 
 
+def _share(share: Share | None) -> str:
+    if share is None or share.value is None:
+        return f"undefined: {share.reason if share else 'not computed by the version that made this report'}"
+    return f"{number(share.value)} {_bounds(share.interval)} n={share.n}"
+
+
 def _count(n: int, missing: int) -> str:
     return f"n={n}/{n + missing}" if missing else f"n={n}"
 
@@ -178,6 +187,10 @@ _SYSTEM: tuple[tuple[str, Callable[[SystemReport], str]], ...] = (
     ("output tokens", lambda s: _tokens(s.output_tokens)),
     ("cost in USD", lambda s: _money(s.cost_usd)),
     (PER_ACCURATE, lambda s: cost_per_accurate(s.cost_per_accurate_answer)),
+)
+_REFUSALS: tuple[tuple[str, Callable[[SystemReport], str]], ...] = (
+    ("refusal precision", lambda s: _share(s.refusals.precision)),
+    ("refusal recall", lambda s: _share(s.refusals.recall)),
 )
 _EVALUATION: tuple[tuple[str, Callable[[SystemReport], str]], ...] = (
     ("judge, used", lambda s: _usage(s.evaluation.usage)),

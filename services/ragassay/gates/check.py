@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ragassay.compare.comparison import cautions
-from ragassay.compare.figures import Figure, FigureValue
+from ragassay.compare.figures import FigureValue
 from ragassay.documents import Report
 from ragassay.errors import BadSettings, NothingToEvaluate
 from ragassay.gates.drops import Baseline, Drop, Scope, TestName, measure_drop, scopes
@@ -127,7 +127,7 @@ def check(
         _Case(
             gate,
             scope,
-            Figure.parse(gate.metric).measure(scope.rows, spec),
+            gate.figure.measure(scope.rows, spec),
             measure_drop(gate, scope, spec, alpha=alpha, test=test, seed=seed) if gate.needs_baseline else None,
         )
         for gate in gates

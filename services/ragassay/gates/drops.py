@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ragassay.compare.figures import Figure
 from ragassay.compare.pairing import match
 from ragassay.documents import Report
 from ragassay.gates.rules import Gate
@@ -63,7 +62,7 @@ class Drop:
 
     @property
     def coverage(self) -> float:
-        """Share of the baseline's queries that are scored in both runs."""
+        """Share of the baseline's queries that are scored in both runs, of those that can be."""
         return self.n / self.rows if self.rows else 0.0
 
 
@@ -90,13 +89,10 @@ def measure_drop(gate: Gate, scope: Scope, spec: JobSpec, *, alpha: float, test:
     """The figure of ``gate`` before and now. Swapping both runs turns the sign of the drop and leaves p as it is."""
     if scope.before is None:
         return Drop(0, 0, reason=f"the baseline has no system {scope.system!r}")
-    figure = Figure.parse(gate.metric)
-    pairs = [
-        (then, now)
-        for then, now in match(scope.before, scope.rows)
-        if figure.values(then) is not None and figure.values(now) is not None
-    ]
-    rows = len(scope.before)
+    figure = gate.figure
+    matched = match(scope.before, scope.rows)
+    pairs = [(then, now) for then, now in matched if figure.values(then) is not None and figure.values(now) is not None]
+    rows = len(scope.before) - sum(not (figure.applies_to(then) and figure.applies_to(now)) for then, now in matched)
     if not pairs:
         return Drop(0, rows, reason=f"none of the baseline's {rows} queries is scored in both runs")
     before = figure.measure([then for then, _ in pairs], spec)

@@ -5,9 +5,18 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from contextvars import ContextVar
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    field_validator,
+    model_validator,
+)
 
 from ragassay.compare.figures import Figure
 from ragassay.errors import BadInput
@@ -19,6 +28,7 @@ DROPS: tuple[ConditionName, ...] = ("max_drop", "relative_drop", "significant")
 LARGEST = 10.0**15
 Threshold = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
 _SHORT = re.compile(r"(>=|<=)\s*(\S+)")
+_CRITERIA: ContextVar[tuple[str, ...]] = ContextVar("criteria of the document that is being read", default=())
 _SLICE_FIELD = re.compile(r"category|difficulty|metadata\..+")
 
 
@@ -28,8 +38,8 @@ class Gate(FrozenModel):
     metric: Annotated[
         str,
         Field(
-            description="a metric, `cost_per_accurate_answer`, `suspicious` (rows), or latency, tokens or cost with a "
-            "percentile: `latency_ms.p95`"
+            description="a metric, `cost_per_accurate_answer`, `suspicious` (rows), `refusal_precision`, "
+            "`refusal_recall`, or latency, tokens or cost with a percentile: `latency_ms.p95`"
         ),
     ]
     min: Annotated[Threshold | None, Field(description="the least value that passes")] = None
@@ -62,7 +72,7 @@ class Gate(FrozenModel):
     @classmethod
     def _known(cls, text: str) -> str:
         try:
-            return Figure.parse(text).name
+            return Figure.parse(text, _CRITERIA.get()).name
         except BadInput as error:
             raise ValueError(str(error)) from None
 
@@ -75,7 +85,7 @@ class Gate(FrozenModel):
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Gate:
-        figure = Figure.parse(self.metric)
+        figure = self.figure
         if not self.conditions:
             raise ValueError(
                 f"the gate on {self.metric} has no threshold; give it min, max, max_drop, relative_drop or significant"
@@ -95,6 +105,11 @@ class Gate(FrozenModel):
         if self.on == "interval" and self.significant:
             raise ValueError("on: interval and significant contradict each other; use one")
         return self
+
+    @property
+    def figure(self) -> Figure:
+        """What it is about."""
+        return Figure.parse(self.metric, (self.metric,))
 
     @property
     def conditions(self) -> tuple[ConditionName, ...]:
@@ -136,12 +151,24 @@ def _from_short(given: Any) -> Any:
     return {"metric": name, "min" if short[1] == ">=" else "max": bound}
 
 
-GateList = tuple[Annotated[Gate, BeforeValidator(_from_short, json_schema_input_type=Gate | dict[str, str])], ...]
+def _knowing_criteria(given: Any, read: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+    """Gates of a document that has ``criteria`` before them may name these: they are metrics there."""
+    token = _CRITERIA.set(tuple((info.data or {}).get("criteria", ())))
+    try:
+        return read(tuple(given) if isinstance(given, list) else given)  # it may have been read from JSON
+    finally:
+        _CRITERIA.reset(token)
+
+
+GateList = Annotated[
+    tuple[Annotated[Gate, BeforeValidator(_from_short, json_schema_input_type=Gate | dict[str, str])], ...],
+    WrapValidator(_knowing_criteria),
+]
 
 
 def name_of(gate: Gate, condition: ConditionName, system: str, slice_name: str | None) -> str:
     """Such as ``hybrid, category=factual: mrr >= 0.700``."""
-    worse = "drop" if Figure.parse(gate.metric).better == "higher" else "rise"
+    worse = "drop" if gate.figure.better == "higher" else "rise"
     rule = {
         "min": lambda: f">= {number(gate.min or 0.0)}",
         "max": lambda: f"<= {number(gate.max or 0.0)}",

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
 from ragassay.errors import BadInput, BadSettings, ProviderDown, Unavailable, reason_from
 from ragassay.judges.prompt import SamplePrompt, render_prompt, suspicious
-from ragassay.judges.reply import SCHEMA, ParsedReply, find_object, merge, parse_reply
+from ragassay.judges.reply import ParsedReply, find_object, merge, parse_reply, reply_schema
 from ragassay.judges.verdict import RawVerdict, Units, check_verdict, number_units
 from ragassay.llm import ChatModel, together
 from ragassay.models import FactVerdict, Judgement, Sample, Usage, Verdict
@@ -36,15 +37,29 @@ class LLMJudge:
 
     ``passes`` 2 asks twice about a sample with ground truth, the first time without it, so that it can't leak into
     support, relevance and refusal. ``max_tokens`` limits a reply; by default it grows with the number of units.
+    ``criteria``, by their names, are in the user's words; answers are judged by them in the same call.
     """
 
-    def __init__(self, llm: ChatModel, *, passes: Literal[1, 2] = 1, max_tokens: int | None = None) -> None:
+    def __init__(
+        self,
+        llm: ChatModel,
+        *,
+        passes: Literal[1, 2] = 1,
+        max_tokens: int | None = None,
+        criteria: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         if passes not in (1, 2):
             raise BadSettings(f"passes must be 1 or 2, not {passes}")
         if max_tokens is not None and max_tokens < 1:
             raise BadSettings(f"max_tokens must be above zero, not {max_tokens}")
         self._llm, self._passes, self._max_tokens = llm, passes, max_tokens
-        self._prompt, self._repair, self._again = (load(f"judge/{name}") for name in ("verdict", "repair", "again"))
+        names = ("verdict", "repair", "again", *(["criteria"] if criteria else []))
+        self._prompts = {name: load(f"judge/{name}") for name in names}
+        self._criteria, self._schema = dict(criteria), reply_schema(criteria=bool(criteria))
+        self._instructions = self._prompts["verdict"].text
+        if criteria:  # configuration, not data: it belongs to the instructions, which are the same for every sample
+            listed = (f"[K{n}] {' '.join(text.split())}" for n, text in enumerate(criteria.values(), 1))
+            self._instructions += "\n" + self._prompts["criteria"].render(criteria="\n".join(listed))
 
     @property
     def name(self) -> str:
@@ -57,10 +72,15 @@ class LLMJudge:
         return {
             "judge": "llm",
             **self._llm.settings,
-            "prompts": {prompt.name: prompt.version for prompt in (self._prompt, self._repair, self._again)},
-            "schema": digest(SCHEMA)[:12],
+            "prompts": {prompt.name: prompt.version for prompt in self._prompts.values()},
+            "schema": digest(self._schema)[:12],
             "passes": self._passes,
             "max_tokens": self._max_tokens,
+            **(
+                {"criteria": {name: digest(text)[:12] for name, text in self._criteria.items()}}
+                if self._criteria
+                else {}
+            ),
         }
 
     async def judge(self, samples: Sequence[Sample], ledger: Ledger) -> list[Judgement]:
@@ -72,7 +92,7 @@ class LLMJudge:
         return await together([self._one(sample, ledger) for sample in samples])
 
     async def _one(self, sample: Sample, ledger: Ledger) -> Judgement:
-        units, booked = number_units(sample), _SampleLedger(ledger)
+        units, booked = number_units(sample, self._criteria), _SampleLedger(ledger)
         if sample.response is None:
             return Judgement(reason="the system gave no response")
         if not units.answer and not (units.facts and units.contexts):
@@ -88,13 +108,13 @@ class LLMJudge:
         return Judgement(verdict=verdict, usage=booked.usage, waste=booked.waste)
 
     async def _verdict(self, sample: Sample, units: Units, ledger: _SampleLedger) -> Verdict:
-        prompt = render_prompt(sample, units, self._prompt.version)
+        prompt = self._rendered(sample, units)
         if self._passes == 2 and units.answer and units.has_truth:
-            blind = replace(units, facts={}, has_truth=False)
+            blind, informed = replace(units, facts={}, has_truth=False), replace(units, criteria={})
             without_truth, with_truth = await together(
                 [
-                    self._ask(sample, blind, render_prompt(sample, blind, self._prompt.version), ledger),
-                    self._ask(sample, units, prompt, ledger),
+                    self._ask(sample, blind, self._rendered(sample, blind), ledger),
+                    self._ask(sample, informed, self._rendered(sample, informed), ledger),
                 ]
             )
             raw = _combined(without_truth.raw, with_truth.raw)
@@ -103,6 +123,9 @@ class LLMJudge:
         verdict = check_verdict(raw, units, self.name)
         return verdict.model_copy(update={"suspicious": suspicious(verdict, units, prompt.texts)})
 
+    def _rendered(self, sample: Sample, units: Units) -> SamplePrompt:
+        return render_prompt(sample, units, self._prompts["verdict"].version)
+
     async def _ask(self, sample: Sample, units: Units, prompt: SamplePrompt, ledger: _SampleLedger) -> ParsedReply:
         """The model's verdict on the units: the first reply, and one more call for what that one left out."""
         limit = self._max_tokens or _TOKENS_AT_LEAST + _TOKENS_PER_UNIT * len(units.ids)
@@ -110,7 +133,7 @@ class LLMJudge:
         is_complete = not units.answer or None not in (first.raw.relevance, first.raw.refusal)
         if not first.missing and is_complete:
             return first
-        wanted = self._repair.render(labels=", ".join(first.missing) or "none")
+        wanted = self._prompts["repair"].render(labels=", ".join(first.missing) or "none")
         try:
             reply = await self._call(sample, f"{prompt.text}\n{wanted}", limit, "repair", ledger)
         except (BadSettings, ProviderDown):
@@ -128,7 +151,7 @@ class LLMJudge:
         value = ledger.book(reply, find_object(reply.text, prompt.text))
         if value is None and reply.finish_reason != "content_filter":
             cut = reply.finish_reason == "length"
-            text, limit = (prompt.text, 2 * limit) if cut else (f"{prompt.text}\n{self._again.text}", limit)
+            text, limit = (prompt.text, 2 * limit) if cut else (f"{prompt.text}\n{self._prompts['again'].text}", limit)
             reply = await self._call(sample, text, limit, "judge", ledger)
             value = ledger.book(reply, find_object(reply.text, prompt.text))
         if value is None:
@@ -136,10 +159,10 @@ class LLMJudge:
         return value
 
     async def _call(self, sample: Sample, text: str, limit: int, purpose: Purpose, ledger: _SampleLedger) -> Reply:
-        messages = [{"role": "system", "content": self._prompt.text}, {"role": "user", "content": text}]
+        messages = [{"role": "system", "content": self._instructions}, {"role": "user", "content": text}]
         return await self._llm.complete(
             messages,
-            schema=SCHEMA,
+            schema=self._schema,
             schema_name="verdict",
             max_tokens=limit,
             call=Call.about(sample.query_id, purpose, [self._stamp, messages, limit]),
@@ -149,7 +172,7 @@ class LLMJudge:
     @cached_property
     def _stamp(self) -> list[object]:
         """What determines a reply beside its messages. The prompt's version stands for text and front matter."""
-        return [dict(self._llm.settings), self._prompt.version, digest(SCHEMA)]
+        return [dict(self._llm.settings), self._prompts["verdict"].version, digest(self._schema)]
 
 
 class _NoVerdict(Exception):

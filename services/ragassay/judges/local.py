@@ -25,21 +25,21 @@ from ragassay.models import (
     Covered,
     FactVerdict,
     Judgement,
-    RelevanceStep,
     Sample,
     SentenceVerdict,
+    Step,
     Support,
     Truth,
 )
 from ragassay.protocols import Embedder, Ledger
 
-VERSION = 1  # raise it with every change that can change a verdict
+VERSION = 2  # raise it with every change that can change a verdict
 SUPPORTED = 0.65
 PARTLY = 0.45
 COVERED = 0.65
 COVERED_PARTLY = 0.3
 AGREES = 0.5
-RELEVANCE_STEPS: tuple[tuple[float, RelevanceStep], ...] = (
+RELEVANCE_STEPS: tuple[tuple[float, Step], ...] = (
     (0.7, "full"),
     (0.55, "mostly"),
     (0.4, "partly"),
@@ -282,7 +282,7 @@ class SampleMatches:
         facts: Mapping[str, FactVerdict],
         refusal: bool,
         vectors: VectorsByText | None,
-    ) -> tuple[RelevanceStep, str]:
+    ) -> tuple[Step, str]:
         if not sentences:
             return "none", "the answer is empty"
         if refusal:
@@ -295,7 +295,7 @@ class SampleMatches:
         evidence = [self.units.contexts[e] for sentence in sentences.values() for e in sentence.evidence]
         if self.is_short and evidence:
             value = max(value, self._addressing([*answer, *evidence], vectors))
-        step: RelevanceStep = next((name for bound, name in RELEVANCE_STEPS if value >= bound), "none")
+        step: Step = next((name for bound, name in RELEVANCE_STEPS if value >= bound), "none")
         if step in ("none", "barely", "partly") and "yes" in covered:
             return "mostly", ""
         if step in ("none", "barely") and self.is_short and not evidence:

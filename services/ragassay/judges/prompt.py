@@ -24,7 +24,7 @@ _PLAIN = re.compile(r"[ -;=-Z\\-~]*")  # printable ASCII without < and [
 _TAKEN_OUT = re.compile(f"[{_DECEIVING}{_INVISIBLE}]")
 _HIDING = re.compile(f"[{_DECEIVING}]")  # characters that are meant to hide or reorder text
 _GAP = rf"[\s{_JOINERS}]*"
-_LABEL = re.compile(rf"[\[［【〔⟦](?={_GAP}[ACGOQＡＣＧＯＱ]{_GAP}[\d\]］】〕⟧])", re.IGNORECASE)
+_LABEL = re.compile(rf"[\[［【〔⟦](?={_GAP}[ACGKOQＡＣＧＫＯＱ]{_GAP}[\d\]］】〕⟧])", re.IGNORECASE)
 _DELIMITER = re.compile(rf"[<＜‹〈](?={_GAP}[/／]?{_GAP}sample\b)", re.IGNORECASE)
 LEAST_OVERLAP = 0.1  # of the stems of a sentence that is said to be supported, in the contexts
 _FEW_WORDS = 3
@@ -46,7 +46,10 @@ _TO_THE_JUDGE = re.compile(
     r"|[\"']?\b(?:support|covered|refusal|relevance|truth)\b\\?[\"']\s*:|<\|\w+\|>|\[/?INST\]|<</?SYS>>",
     re.IGNORECASE,
 )
-_OUR_LABEL = re.compile(r"[\[【〔⟦][\s\u200c\u200d]*[ACGO][\s\u200c\u200d]*\d", re.IGNORECASE)
+_OUR_LABEL = re.compile(  # "K8s" is none
+    r"[\[【〔⟦][\s\u200c\u200d]*(?:[ACGO][\s\u200c\u200d]*\d|K[\s\u200c\u200d]*\d+[\s\u200c\u200d]*[\]】〕⟧])",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,7 @@ def disarm(text: str) -> str:
 
 
 def _request(units: Units, accepted: Mapping[str, str]) -> str:
-    listed = [list(ids) for ids in (units.answer, units.facts) if ids]
+    listed = [list(ids) for ids in (units.answer, units.facts, units.criteria) if ids]
     parts = [f"{ids[0]} to {ids[-1]}" if len(ids) > 1 else ids[0] for ids in listed]
     text = f"Give one entry for each of {' and '.join(parts)}."
     if not units.contexts:

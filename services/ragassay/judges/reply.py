@@ -11,13 +11,13 @@ from typing import Any, TypeVar, get_args
 import orjson
 
 from ragassay.judges.verdict import RawVerdict, Units
-from ragassay.models import Covered, FactVerdict, RelevanceStep, SentenceVerdict, Support, Truth
+from ragassay.models import Covered, CriterionVerdict, FactVerdict, SentenceVerdict, Step, Support, Truth
 
 Value = TypeVar("Value", bound=str)
 SUPPORTS: tuple[Support, ...] = get_args(Support)
 TRUTHS: tuple[Truth, ...] = get_args(Truth)
 COVERS: tuple[Covered, ...] = get_args(Covered)
-STEPS: tuple[RelevanceStep, ...] = get_args(RelevanceStep)
+STEPS: tuple[Step, ...] = get_args(Step)
 _KEYS = frozenset(("answer", "facts"))
 _THOUGHTS = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL)
 _OBJECT = re.compile(r'\{\s*"')
@@ -39,24 +39,29 @@ def _one_of(values: Sequence[str]) -> dict[str, Any]:
 
 _TEXT = {"type": "string"}
 _LABELS = {"type": "array", "items": _TEXT}
-# The same for every sample, so that providers compile it once. Literals only: bounds on numbers are not taken by all.
-SCHEMA: Mapping[str, Any] = _object(
-    {
-        "answer": {
-            "type": "array",
-            "items": _object(
-                {"id": _TEXT, "support": _one_of(SUPPORTS), "evidence": _LABELS, "truth": _one_of(TRUTHS), "why": _TEXT}
-            ),
-        },
-        "facts": {
-            "type": "array",
-            "items": _object({"id": _TEXT, "covered": _one_of(COVERS), "evidence": _LABELS, "why": _TEXT}),
-        },
-        "relevance": _one_of(STEPS),
-        "refusal": {"type": "boolean"},
-        "why": _TEXT,
-    }
-)
+_LOOKED_AT = {"id": _TEXT, "evidence": _LABELS, "why": _TEXT}
+
+
+def _list_of(properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": _object(properties)}
+
+
+def reply_schema(*, criteria: bool) -> dict[str, Any]:
+    """The JSON schema of a reply, which is the same for every sample of a run, so that providers compile it once.
+
+    Evidence and reason stand before the label: who names the label first has not looked yet. Literals only, since bounds
+    on numbers are not taken by all. ``criteria``: is the answer judged by criteria in the user's words as well?
+    """
+    return _object(
+        {
+            "answer": _list_of({**_LOOKED_AT, "support": _one_of(SUPPORTS), "truth": _one_of(TRUTHS)}),
+            "facts": _list_of({**_LOOKED_AT, "covered": _one_of(COVERS)}),
+            "why": _TEXT,
+            "relevance": _one_of(STEPS),
+            "refusal": {"type": "boolean"},
+            **({"criteria": _list_of({"id": _TEXT, "why": _TEXT, "step": _one_of(STEPS)})} if criteria else {}),
+        }
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +113,10 @@ def parse_reply(reply: Mapping[str, Any], units: Units) -> ParsedReply:
             evidence=_labels(entries[0].get("evidence")),
             why=_why(entries[0]),
         )
+    for label, entries in _by_id(reply.get("criteria"), units.criteria).items():
+        raw.criteria[label] = CriterionVerdict(
+            id=label, name=units.criteria[label], step=_agreed(entries, "step", STEPS), why=_why(entries[0])
+        )
     return ParsedReply(raw, [label for label in units.ids if _is_incomplete(label, raw, units)])
 
 
@@ -121,6 +130,8 @@ def merge(first: ParsedReply, second: ParsedReply) -> ParsedReply:
             raw.sentences[label] = sentence
         if fact and (complete or label not in raw.facts):
             raw.facts[label] = fact
+        if complete and label in others.criteria:
+            raw.criteria[label] = others.criteria[label]
         if not complete:
             missing.append(label)
     if raw.relevance is None:
@@ -187,6 +198,8 @@ def _why(entry: Mapping[str, Any]) -> str:
 
 def _is_incomplete(label: str, raw: RawVerdict, units: Units) -> bool:
     """Is anything that was asked about this unit unanswered?"""
+    if label in units.criteria:
+        return label not in raw.criteria or raw.criteria[label].step is None
     if label in units.facts:
         return label not in raw.facts or raw.facts[label].covered is None
     sentence = raw.sentences.get(label)

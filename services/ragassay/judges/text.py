@@ -75,7 +75,8 @@ _NOT = (
 )
 _SOURCE = (
     r"(?:(?:the|this|these|those|any|your|none of the|provided|given|available|retrieved|supplied|above|search) ){0,4}"
-    r"(?:contexts?|documents?|documentation|results?|sources?|passages?|texts?|articles?|handbook|information|excerpts?)"
+    r"(?:contexts?|documents?|documentation|results?|sources?|passages?|texts?|articles?|handbook|manual|guide|page"
+    r"|knowledge base|information|excerpts?)"
     r"(?: (?:provided|given|available|above|retrieved))?"
 )
 _LEAD = (
@@ -85,7 +86,8 @@ _LEAD = (
     rf"|(?:based on|from|according to|given|in|within) {_SOURCE},?\s+){{0,3}}"
 )
 _GIVEN = (
-    r"(?:answered|available|provided|found|given|mentioned|specified|stated|covered|described|known|clear|in the)\b"
+    r"(?:answered|answerable|available|determined|documented|provided|found|given|mentioned|specified|stated|covered"
+    r"|described|known|clear|in the)\b"
 )
 _WANT = (
     r"(?:know\b|answer|find|found|provide|help|assist|determine|say\b|tell|see any|locate|generate|comply|confirm"
@@ -109,9 +111,10 @@ _REFUSALS = (
     rf"{_SOURCE} (?:is|are) (?:not related|not relevant|irrelevant|insufficient)\b",
     # It is not clear, That is not mentioned, The answer can't be found, Not specified.
     rf"(?:it|this|that)(?: is|'s| was) (?:unclear|unknown|impossible to|not possible to|not {_GIVEN})",
-    rf"the (?:answer|information|question)\b[^.;]{{0,120}}? (?:(?:is|was|are) not|can(?:not|'t) be) {_GIVEN}",
+    r"(?:(?:it|this|that) )?can(?:not|'t) be (?:answered|determined)\b",
+    rf"(?:the|this|that) (?:answer|information|question)\b[^.;]{{0,120}}? (?:(?:is|was|are) not|can(?:not|'t) be) {_GIVEN}",
     rf"not {_GIVEN}[^,;]{{0,40}}$",
-    r"(?:n/a|unknown|no answer|none)\W*$",
+    r"(?:n/a|unknown|unanswerable|no answer)\W*$",
 )
 _REFUSAL = re.compile(f"{_LEAD}(?:{'|'.join(_REFUSALS)})", re.IGNORECASE)
 

@@ -1,39 +1,63 @@
 """Cuts a sample into numbered units and checks a judge's reply about them.
 
 A judge is asked once about all units of a sample: answer sentences ``A1 A2 ...``, key facts of the ground truth
-``G1 G2 ...`` and context sentences ``C1.1 C1.2 C2.1 ...`` (context, sentence; counted from 1). Because our code
-numbers the units, it can tell a missing verdict from a negative one, and evidence that points nowhere from support.
+``G1 G2 ...``, context sentences ``C1.1 C1.2 C2.1 ...`` (context, sentence; counted from 1) and criteria in the user's
+words ``K1 K2 ...``. Because our code numbers the units, it can tell a missing verdict from a negative one, and evidence
+that points nowhere from support.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
-from ragassay.judges.text import sentences
-from ragassay.models import FactVerdict, RelevanceStep, Sample, SentenceVerdict, Verdict
+from ragassay.judges.text import refuses, sentences
+from ragassay.models import CriterionVerdict, FactVerdict, Sample, SentenceVerdict, Step, Verdict
 
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """The numbered units of one sample; each mapping keeps the order of the text."""
+    """The numbered units of one sample; each mapping keeps the order of the text. ``criteria``: their names."""
 
     answer: Mapping[str, str]
     facts: Mapping[str, str]
     contexts: Mapping[str, str]
+    criteria: Mapping[str, str]
     has_contexts: bool
     has_truth: bool
+    answerable: bool
 
     @property
     def ids(self) -> tuple[str, ...]:
         """Ids that a judge must answer, each exactly once."""
-        return (*self.answer, *self.facts)
+        return (*self.answer, *self.facts, *self.criteria)
 
 
-def number_units(sample: Sample) -> Units:
-    """Number the sample's units. Facts are ``key_facts``, else the sentences of the first ground truth that has any."""
-    facts = [fact.strip() for fact in sample.key_facts if fact.strip()]
-    if not facts:
+def is_answerable(sample: Sample) -> bool | None:
+    """Can the query be answered? As it is labelled, else no where its only ground truth is a refusal; None: not known.
+
+    This is the one place that decides it. A lone "none" is no refusal, and may be the answer.
+    """
+    if sample.answerable is not None or any(fact.strip() for fact in sample.key_facts):
+        return sample.answerable
+    return False if _refuse(sample.ground_truth_answer) else None
+
+
+@lru_cache(maxsize=256)  # asked a few times while a chunk is evaluated
+def _refuse(truths: tuple[str, ...]) -> bool:
+    cut = list(filter(None, map(sentences, truths)))
+    return bool(cut) and all(map(refuses, cut))
+
+
+def number_units(sample: Sample, criteria: Iterable[str] = ()) -> Units:
+    """Number the sample's units. Facts are ``key_facts``, else the sentences of the first ground truth that has any.
+
+    A query that can't be answered has none. ``criteria`` are the names of those that an answer is to be judged by.
+    """
+    answer, answerable = sentences(sample.answer or ""), is_answerable(sample) is not False
+    facts = [fact.strip() for fact in sample.key_facts if fact.strip()] if answerable else []
+    if answerable and not facts:
         facts = next(filter(None, map(sentences, sample.ground_truth_answer)), [])
     contexts = {
         f"C{c}.{s}": text
@@ -41,11 +65,13 @@ def number_units(sample: Sample) -> Units:
         for s, text in enumerate(sentences(context), 1)
     }
     return Units(
-        answer={f"A{n}": text for n, text in enumerate(sentences(sample.answer or ""), 1)},
+        answer={f"A{n}": text for n, text in enumerate(answer, 1)},
         facts={f"G{n}": text for n, text in enumerate(facts, 1)},
         contexts=contexts,
+        criteria={f"K{n}": name for n, name in enumerate(criteria, 1)} if answer else {},
         has_contexts=sample.contexts is not None,
         has_truth=bool(facts),
+        answerable=answerable,
     )
 
 
@@ -60,7 +86,8 @@ class RawVerdict:
 
     sentences: dict[str, SentenceVerdict] = field(default_factory=dict)
     facts: dict[str, FactVerdict] = field(default_factory=dict)
-    relevance: RelevanceStep | None = None
+    criteria: dict[str, CriterionVerdict] = field(default_factory=dict)
+    relevance: Step | None = None
     refusal: bool | None = None
     why: str = ""
 
@@ -93,7 +120,11 @@ def check_verdict(raw: RawVerdict, units: Units, judge: str) -> Verdict:
         facts=tuple(kept_facts),
         relevance=raw.relevance,
         refusal=raw.refusal,
+        criteria=tuple(
+            raw.criteria.get(label) or CriterionVerdict(id=label, name=name) for label, name in units.criteria.items()
+        ),
         why=raw.why,
+        answerable=units.answerable,
         has_contexts=units.has_contexts,
         has_truth=units.has_truth,
         evidence_dropped=dropped,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from ragassay.errors import BadSettings
@@ -50,14 +50,16 @@ class AccuracyRule:
     alternatives: tuple[tuple[Condition, ...], ...]
 
     @classmethod
-    def parse(cls, text: str) -> AccuracyRule:
+    def parse(cls, text: str, criteria: Iterable[str] = ()) -> AccuracyRule:
         """The rule that ``NAME SIGN NUMBER [and ...] [else ...]`` spells, as in the default rule.
 
-        Raises BadSettings that quotes the part that can't be read, UnknownName for an unknown metric.
+        ``criteria`` are names of the run's own metrics. Raises BadSettings that quotes the part that can't be read,
+        UnknownName for an unknown metric.
         """
+        criteria = tuple(criteria)
         return cls(
             tuple(
-                tuple(_condition(part, text) for part in re.split(r"(?i)\s+and\s+", alternative))
+                tuple(_condition(part, text, criteria) for part in re.split(r"(?i)\s+and\s+", alternative))
                 for alternative in re.split(r"(?i)\s+else\s+", text.strip())
             )
         )
@@ -101,7 +103,7 @@ def _value(scores: Mapping[str, Score], condition: Condition) -> float | None:
     return None if score is None else score.value
 
 
-def _condition(part: str, rule: str) -> Condition:
+def _condition(part: str, rule: str, criteria: tuple[str, ...]) -> Condition:
     match = _CONDITION.fullmatch(part.strip())
     if match is None:
         raise BadSettings(f"accuracy rule {rule!r}: can't read {part.strip()!r}", hint=_EXAMPLE)
@@ -114,4 +116,4 @@ def _condition(part: str, rule: str) -> Condition:
         number = float("nan")
     if not abs(number) < float("inf"):
         raise BadSettings(f"accuracy rule {rule!r}: {bound!r} is not a number", hint=_EXAMPLE)
-    return Condition(parse(name).name, sign, number)
+    return Condition(parse(name, criteria).name, sign, number)

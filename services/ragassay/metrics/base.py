@@ -53,7 +53,11 @@ LABELS: dict[str, tuple[tuple[str, ...], str]] = {
 _OF_DOCUMENTS = frozenset(("judgments", "subtopics", "doc_timestamps", "primary_relevant"))
 LACKS: dict[str, tuple[Callable[[Sample], bool], str]] = {
     "answer": (lambda s: s.answer is None, "the response has no answer"),
-    "truth": (lambda s: not (s.ground_truth_answer or s.key_facts), "the query has no ground truth"),
+    # for a query that can't be answered, a verdict says why there is no score
+    "truth": (
+        lambda s: not (s.ground_truth_answer or s.key_facts or s.answerable is False),
+        "the query has no ground truth",
+    ),
     "ground_truth": (lambda s: not s.ground_truth_answer, "the query has no ground truth answer"),
     "contexts": (lambda s: s.contexts is None, "the response has no contexts"),
     "retrieved_doc_ids": (lambda s: s.retrieved_doc_ids is None, "the response has no retrieved_doc_ids"),
@@ -150,6 +154,8 @@ class Metric:
 
 METRICS: Registry[Metric] = Registry("metric", lambda thing: METRICS.get(name_of(thing)))
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,99}")
+FIGURES = ("cost_per_accurate_answer", "suspicious", "refusal_precision", "refusal_recall")
+"""Figures about many rows that are no mean of a metric."""
 
 
 class Metadata(TypedDict, total=False):
@@ -275,11 +281,16 @@ def _bounds(bounds: Any, refused: Callable[[str], BadSettings]) -> tuple[float, 
     return None if bounds is None else (low, high)
 
 
-def parse(text: str) -> Metric:
+def parse(text: str, criteria: Iterable[str] = ()) -> Metric:
     """The metric that a name such as ``nDCG@10``, ``P@5``, ``ndcg_cut_10`` or ``rbp@0.8`` means.
 
-    Raises UnknownName with the near matches, BadSettings when the parameter is missing, superfluous or out of range.
+    ``criteria`` are the names of the run's own, which are metrics there. Raises UnknownName with the near matches,
+    BadSettings when the parameter is missing, superfluous or out of range.
     """
+    if text.strip().lower() in (names := tuple(criteria)) and text.strip().lower() not in METRICS:
+        from ragassay.metrics.criteria import criterion_metric  # not above: it needs pydantic
+
+        return criterion_metric(text.strip().lower())
     family, _, parameter = text.strip().partition("@")
     key = SPELLINGS.get(family.lower(), family.lower()).lower()
     if key not in METRICS:
@@ -293,7 +304,7 @@ def parse(text: str) -> Metric:
         words = _words(family)
         key = SPELLINGS.get(words, words).lower()
     if key not in METRICS:
-        raise unknown(text)
+        raise unknown(text, *names)
     return _bind(METRICS.get(key), parameter, text.strip())
 
 

@@ -15,8 +15,12 @@ from ragassay.render import listed
 
 SUPPORT: Mapping[str, float] = {"supported": 1.0, "partly": 0.5, "contradicted": 0.0, "not_found": 0.0}
 COVERED: Mapping[str, float] = {"yes": 1.0, "partly": 0.5, "no": 0.0}
-RELEVANCE: Mapping[str, float] = {"none": 0.0, "barely": 0.25, "partly": 0.5, "mostly": 0.75, "full": 1.0}
+STEPS: Mapping[str, float] = {"none": 0.0, "barely": 0.25, "partly": 0.5, "mostly": 0.75, "full": 1.0}
 EMPTY = "the answer is empty"
+UNANSWERABLE = "the query can't be answered"
+RIGHT_REFUSAL = "a right refusal: the query can't be answered"
+WRONG_REFUSAL = "wrong refusal: the query can be answered, as far as is known"
+ANSWERED_UNANSWERABLE = "answered the unanswerable"
 MOST_REASONS = 5
 
 
@@ -27,6 +31,8 @@ def faithfulness(verdict: Verdict) -> Score:
         return _no_contexts()
     if not verdict.sentences:
         return Score.absent(EMPTY)
+    if rightly_refuses(verdict):
+        return Score.absent(RIGHT_REFUSAL)
     support = {s.id: s.support for s in verdict.sentences}
     if (left := _unanswered(support)) is not None:
         return left
@@ -41,7 +47,7 @@ def faithfulness(verdict: Verdict) -> Score:
 def completeness(verdict: Verdict) -> Score:
     """Share of the ground truth's key facts that the answer covers; partly counts half."""
     if not verdict.facts:
-        return _no_truth()
+        return _no_truth(verdict)
     if not verdict.sentences:
         return Score(value=0.0, reason=EMPTY)
     covered = {f.id: f.covered for f in verdict.facts}
@@ -59,11 +65,13 @@ def relevance(verdict: Verdict) -> Score:
     """How far the answer addresses the query, in five steps: none, barely, partly, mostly, full."""
     if not verdict.sentences:
         return Score(value=0.0, reason=EMPTY)
+    if rightly_refuses(verdict):
+        return Score.absent(RIGHT_REFUSAL)
     if verdict.relevance is None:
         return Score.absent("the judge did not say how far the answer addresses the query", "failed")
     marks = ["the answer refuses"] if verdict.refusal else []
     return Score(
-        value=RELEVANCE[verdict.relevance],
+        value=STEPS[verdict.relevance],
         reason="; ".join([*marks, *([verdict.why] if verdict.why else [])]) or None,
         details={"step": verdict.relevance, "refusal": verdict.refusal},
     )
@@ -101,6 +109,8 @@ def context_precision(verdict: Verdict) -> Score:
     """
     if not verdict.has_contexts:
         return _no_contexts()
+    if not verdict.answerable:
+        return _no_truth(verdict)
     resting: Sequence[SentenceVerdict | FactVerdict]
     if verdict.facts:
         left, what = (
@@ -126,7 +136,7 @@ def context_recall(verdict: Verdict) -> Score:
     if not verdict.has_contexts:
         return _no_contexts()
     if not verdict.facts:
-        return _no_truth()
+        return _no_truth(verdict)
     if (left := _unanswered({f.id: f.covered for f in verdict.facts})) is not None:
         return left
     lacking = [f.id for f in verdict.facts if not f.evidence]
@@ -137,11 +147,18 @@ def context_recall(verdict: Verdict) -> Score:
     )
 
 
+def rightly_refuses(verdict: Verdict) -> bool:
+    """Does the answer refuse a query that can't be answered?"""
+    return not verdict.answerable and verdict.refusal is True
+
+
 def _no_contexts() -> Score:
     return Score.absent("the response has no contexts", "no_input")
 
 
-def _no_truth() -> Score:
+def _no_truth(verdict: Verdict) -> Score:
+    if not verdict.answerable:
+        return Score.absent(RIGHT_REFUSAL if rightly_refuses(verdict) else UNANSWERABLE)
     return Score.absent("the query has no ground truth", "no_input")
 
 

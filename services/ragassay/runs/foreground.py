@@ -6,6 +6,7 @@ import asyncio
 import shlex
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,10 @@ async def acomplete(
     know meanwhile. Raises Conflict while another process works on it, BudgetReached, DiskFull, and what ``work_through`` raises.
     """
     record = run.record
+    if record.spec.criteria and record.spec.judge == "local" and run.pending():
+        notice(
+            f"warning: the local judge can't judge criteria ({', '.join(record.spec.criteria)}); a model can: --judge"
+        )
     with ExitStack() as opened:
         opened.enter_context(run.locked())
         cache = None
@@ -123,8 +128,11 @@ async def acomplete(
 def _check_rules(record: RunRecord, where: Path) -> None:
     """Raise BadData for a metric or a rule that can't be read."""
     rules: list[tuple[str, Callable[[str], object], str | None]] = [
-        *((f"metrics[{n}]", parse, name) for n, name in enumerate(record.metrics)),
-        ("spec.accurate", AccuracyRule.parse, record.spec.accurate),
+        *(
+            (f"metrics[{n}]", partial(parse, criteria=record.spec.criteria), name)
+            for n, name in enumerate(record.metrics)
+        ),
+        ("spec.accurate", partial(AccuracyRule.parse, criteria=record.spec.criteria), record.spec.accurate),
         ("spec.stop_when", stop_rule, record.spec.stop_when),
     ]
     for place, read, text in rules:

@@ -127,13 +127,14 @@ def computable() -> dict[str, Callable[[Sample], str | None]]:
 
 
 def choose_metrics(spec: JobSpec, systems: Mapping[str, Sequence[Sample]]) -> tuple[Metric, ...]:
-    """The metrics to report: those asked for, else the default ones whose inputs some answered row has.
+    """The metrics to report: those asked for, else the default ones whose inputs some answered row has; and criteria.
 
     Raises BadSettings where none is asked for, NothingToEvaluate where none has its input.
     """
     answered = [sample for samples in systems.values() for sample in samples if sample.response]
     if spec.metrics is not None:
-        chosen = {metric.name: metric for metric in map(parse, spec.metrics)}
+        chosen = {metric.name: metric for metric in (parse(name, spec.criteria) for name in spec.metrics)}
+        chosen |= {name: parse(name, spec.criteria) for name in spec.criteria}
         if not chosen:
             raise BadSettings("no metric is asked for", hint="leave metrics out for the default ones")
         lacks = [metric.lacks(sample) for metric in chosen.values() for sample in answered]
@@ -142,8 +143,9 @@ def choose_metrics(spec: JobSpec, systems: Mapping[str, Sequence[Sample]]) -> tu
                 f"no row has the input of a requested metric: {lacks[0]}", hint="see: ragassay data check FILE"
             )
         return tuple(chosen.values())
-    usable = [m for m in map(parse, DEFAULT_METRICS) if any(m.lacks(sample) is None for sample in answered)]
-    reads = {parse(name).name for name in AccuracyRule.parse(spec.accurate).metrics}
+    defaults = [parse(name, spec.criteria) for name in (*DEFAULT_METRICS, *spec.criteria)]
+    usable = [metric for metric in defaults if any(metric.lacks(sample) is None for sample in answered)]
+    reads = set(AccuracyRule.parse(spec.accurate, spec.criteria).metrics)
     scorable = reads & {metric.name for metric in usable}
     metrics = tuple(metric for metric in usable if metric.family != "accurate" or scorable)
     if answered and not metrics:
@@ -153,9 +155,11 @@ def choose_metrics(spec: JobSpec, systems: Mapping[str, Sequence[Sample]]) -> tu
 
 def plan(spec: JobSpec, metrics: Sequence[Metric]) -> Plan:
     """What to compute for every sample."""
-    rule = AccuracyRule.parse(spec.accurate)
+    rule, criteria = AccuracyRule.parse(spec.accurate, spec.criteria), tuple(spec.criteria)
     graded = (spec.relevant_from, spec.max_grade, spec.half_life_days, spec.graded)
-    return Plan(tuple(metrics), rule, *graded, concurrency=spec.concurrency, timeout_s=spec.timeout_s)
+    return Plan(
+        tuple(metrics), rule, *graded, concurrency=spec.concurrency, timeout_s=spec.timeout_s, criteria=criteria
+    )
 
 
 async def estimate(spec: JobSpec, inputs: Inputs, tools: Tools, built: Mapping[str, BuiltIn]) -> list[Usage]:

@@ -17,6 +17,7 @@ from ragassay.engine import evaluate, rows_to_judge
 from ragassay.errors import BadSettings, BudgetReached, DiskFull, NothingToEvaluate, ProviderDown
 from ragassay.ledger import GivenUpLedger, ProbingLedger
 from ragassay.metrics import parse
+from ragassay.metrics.criteria import check_criteria
 from ragassay.models import JobSpec, Result, Sample, Usage
 from ragassay.protocols import Ledger, Strategy
 from ragassay.runs.outage import Outage, given_up_text, waiting_text
@@ -36,6 +37,7 @@ def prepare(session: Session, spec: JobSpec, inputs: Inputs, run_id: str) -> Run
     Raises NothingToEvaluate when no system has a response or no metric its input, UnknownName, and BadSettings for a
     stop rule that can't be followed.
     """
+    check_criteria(spec.criteria)
     joined = inputs.joined()
     if not any(sample.response for rows in joined.values() for sample in rows):
         raise NothingToEvaluate(
@@ -101,7 +103,7 @@ async def work(
         chunk.system, {sample.query_id: sample.response for sample in samples if sample.response}
     )
     tools = session.tools(record.spec, ledger)
-    planned = plan(record.spec, [parse(name) for name in record.metrics])
+    planned = plan(record.spec, [parse(name, record.spec.criteria) for name in record.metrics])
     results = await evaluate(samples, strategy, planned, tools)
     outcome = run.commit(chunk, results, given_up=isinstance(ledger, GivenUpLedger))
     if outcome == "kept" and record.spec.stop_when is not None and session.monitor(record).follow(run):
@@ -218,7 +220,7 @@ def finish(session: Session, run: RunStore, interrupted: Usage = Usage()) -> Rep
 def _stopped_early(monitor: StopMonitor, run: RunStore, left: Sequence[ChunkId]) -> Stopped:
     """What the report says of a run whose rule was satisfied while the chunks ``left`` were still to come."""
     record = run.record
-    planned = plan(record.spec, [parse(name) for name in record.metrics])
+    planned = plan(record.spec, [parse(name, record.spec.criteria) for name in record.metrics])
     calls = 0 if record.spec.judge == "local" else record.spec.passes
     rows_left: dict[str, int] = dict.fromkeys(record.systems, 0)
     to_judge = 0

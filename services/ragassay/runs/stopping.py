@@ -31,7 +31,7 @@ class StopMonitor:
         self._against = spec.baseline
         self._baseline = MatchingIndex(baseline or ())
         self._stored = baseline is not None
-        self._metrics = _watched(self.rule.metrics, [parse(name) for name in record.metrics])
+        self._metrics = _watched(self.rule.metrics, [parse(name, record.spec.criteria) for name in record.metrics])
         compared = [name for name in systems if name != spec.baseline]
         if self.rule.watches == "differences":
             self._check(systems, compared)
@@ -102,7 +102,8 @@ class StopMonitor:
 def _watched(names: Sequence[str], metrics: Sequence[Metric]) -> list[Metric]:
     """The metrics that the rule names; without names, all those that the judge's verdict gives."""
     computed = {metric.name: metric for metric in metrics}
-    watched = [parse(name) for name in names] or [metric for metric in metrics if metric.sees == "Verdict"]
+    own = [metric.name for metric in metrics]
+    watched = [parse(name, own) for name in names] or [metric for metric in metrics if metric.sees == "Verdict"]
     if not watched:
         raise BadSettings("stop_when: no judged metric is computed, so nothing would be saved")
     for metric in watched:

@@ -1,0 +1,130 @@
+"""What each judge says of the answers with known faults in datasets/faults; fills the table of docs/judges.md.
+
+The judges are the local one and a model that is always right: the verdicts of the dataset, served over HTTP by
+tests/provider.py and read by the same code as those of any model. ``--check`` only says whether the table is up to date.
+
+    python scripts/judge_faults.py [--check]
+"""
+
+import asyncio
+import json
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT / "tests"))
+
+from provider import Answer, Provider, Seen  # noqa: E402 - it lies in the folder named above
+from ragassay.compare.attribution import attribute  # noqa: E402
+from ragassay.data.load import load  # noqa: E402
+from ragassay.embeddings import BUNDLED, LocalEmbedder  # noqa: E402
+from ragassay.engine import Tools, evaluate  # noqa: E402
+from ragassay.judges.llm import LLMJudge  # noqa: E402
+from ragassay.judges.local import LocalJudge  # noqa: E402
+from ragassay.ledger import MemoryLedger  # noqa: E402
+from ragassay.llm import LLM  # noqa: E402
+from ragassay.models import JobSpec, Result  # noqa: E402
+from ragassay.prices import Prices  # noqa: E402
+from ragassay.protocols import Judge  # noqa: E402
+from ragassay.runs.plan import choose_metrics, plan  # noqa: E402
+from ragassay.strategies.recorded import Recorded  # noqa: E402
+
+FAULTS = ROOT / "datasets" / "faults"
+PAGE = ROOT / "docs" / "judges.md"
+TABLE = re.compile(r"(<!-- scripts/judge_faults\.py -->\n).*?(<!-- end -->)", re.DOTALL)
+CONTROL = "correct"
+Outcome = tuple[int | None, str | None]  # accurate, and the cause where it is not
+
+SAMPLES = load(FAULTS / "answers.jsonl").samples
+VERDICTS = {row["query_id"]: row for row in map(json.loads, (FAULTS / "verdicts.jsonl").read_text().splitlines())}
+
+
+def right(seen: Seen) -> Answer:
+    """The reply of a model that is always right, in the form that the judge asks for."""
+    query = re.search(r"^\[Q\] (.*)$", seen.user, re.MULTILINE)
+    (sample,) = [one for one in SAMPLES if query and one.query == query[1]]
+    verdict = VERDICTS[sample.query_id]
+    answer = [
+        {"id": f"A{n}", "evidence": evidence, "why": "", "support": support, "truth": truth}
+        for n, (support, truth, *evidence) in enumerate(map(str.split, verdict["answer"]), 1)
+    ]
+    facts = [
+        {"id": f"G{n}", "evidence": evidence, "why": "", "covered": covered}
+        for n, (covered, *evidence) in enumerate(map(str.split, verdict["facts"]), 1)
+    ]
+    whole = {"why": "", "relevance": verdict["relevance"], "refusal": verdict["refusal"]}
+    return Answer(json.dumps({"answer": answer, "facts": facts, **whole}))
+
+
+def expected() -> dict[str, Outcome]:
+    """What is right for each row."""
+    return {
+        sample.query_id: (VERDICTS[i]["accurate"], VERDICTS[i]["cause"]) for sample in SAMPLES if (i := sample.query_id)
+    }
+
+
+def outcomes(judge: Judge) -> dict[str, Outcome]:
+    """What a judge's verdicts make of each row, by the default rule of ``accurate``."""
+    spec = JobSpec()
+    strategy = Recorded("answers", {sample.query_id: sample.response for sample in SAMPLES if sample.response})
+    planned = plan(spec, choose_metrics(spec, {"answers": SAMPLES}))
+    results = asyncio.run(evaluate(SAMPLES, strategy, planned, Tools(judge, MemoryLedger(), Prices())))
+    return {row.query_id: _outcome(row) for row in results}
+
+
+def _outcome(row: Result) -> Outcome:
+    accurate, failure = row.scores["accurate"].value, attribute(row)
+    return None if accurate is None else int(accurate), failure.cause if failure else None
+
+
+def of_each_judge() -> dict[str, dict[str, Outcome]]:
+    """By the name that the table gives to a judge."""
+    with Provider(then=right) as provider:
+        model = LLMJudge(LLM("gpt-4o-mini", api_base=provider.url))
+        return {
+            "local": outcomes(LocalJudge(LocalEmbedder(BUNDLED))),
+            "words alone": outcomes(LocalJudge()),
+            "a model that is always right": outcomes(model),
+        }
+
+
+def table(said: Mapping[str, Mapping[str, Outcome]]) -> str:
+    """A line for each row, and how many each judge has right."""
+    wanted = expected()
+    lines = [["row", "fault", "should be", *said], ["---"] * (3 + len(said))]
+    for sample in SAMPLES:
+        i = sample.query_id
+        cells = ["right" if of[i] == wanted[i] else _words(of[i]) for of in said.values()]
+        lines.append([i, str(sample.category), _words(wanted[i]), *cells])
+    for what, part in (("accurate is right", slice(0, 1)), ("the cause is right, too", slice(0, 2))):
+        for faulty in (True, False):
+            rows = [s.query_id for s in SAMPLES if (s.category != CONTROL) is faulty]
+            counts = [f"{sum(of[i][part] == wanted[i][part] for i in rows)} of {len(rows)}" for of in said.values()]
+            if faulty or what.startswith("accurate"):
+                lines.append(["", "faults" if faulty else "controls", what, *counts])
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def _words(outcome: Outcome) -> str:
+    accurate, cause = outcome
+    if accurate is None:
+        return "not known"
+    return "accurate" if accurate else f"not accurate: {(cause or 'no cause found').replace('_', ' ')}"
+
+
+def main(arguments: list[str]) -> Any:
+    """Write the table into the page, or say that it is out of date."""
+    page = PAGE.read_text()
+    fresh = TABLE.sub(lambda found: found[1] + table(of_each_judge()) + found[2], page)
+    if "--check" not in arguments:
+        PAGE.write_text(fresh)
+    elif fresh != page:
+        return "docs/judges.md shows an old table; refresh it: python scripts/judge_faults.py"
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

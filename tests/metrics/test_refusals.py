@@ -1,0 +1,198 @@
+"""Refusals: right where the query can't be answered, wrong elsewhere; and an invention is never a win."""
+
+import asyncio
+
+import pytest
+
+from gate_checks import check_gate
+from offline_runs import ScriptedJudge, evaluated, fake_tools, new_run, sample
+from ragassay.compare.attribution import failures
+from ragassay.compare.comparison import compare
+from ragassay.compare.figures import Figure
+from ragassay.engine import Plan, evaluate
+from ragassay.exporters import EXPORTERS
+from ragassay.judges.local import LocalJudge
+from ragassay.judges.verdict import is_answerable, number_units
+from ragassay.metrics import parse
+from ragassay.metrics.accuracy import DEFAULT_RULE, AccuracyRule
+from ragassay.models import JobSpec, Judgement, Verdict
+from ragassay.stats import wilson_interval
+from ragassay.strategies.recorded import Recorded
+
+NAMES = ("faithfulness", "completeness", "relevance", "correctness", "context_precision", "context_recall", "accurate")
+REFUSES, INVENTS = "I don't know.", "Paris is the capital of France. It opened in 1806."
+RIGHT = "a right refusal: the query can't be answered"
+UNANSWERABLE = {"answerable": False, "ground_truth_answer": ()}
+REFUSED_TRUTH = {"ground_truth_answer": "The documents do not say when it opened."}
+
+
+def scored(given, *, judge=None, names=NAMES, rule=DEFAULT_RULE):
+    """The result of one sample."""
+    strategy = Recorded("s", {given.query_id: given.response})
+    plan = Plan(tuple(map(parse, names)), AccuracyRule.parse(rule))
+    (result,) = asyncio.run(evaluate([given], strategy, plan, fake_tools(judge or LocalJudge())))
+    return result
+
+
+@pytest.mark.parametrize(
+    ("fields", "answerable"),
+    [
+        (UNANSWERABLE, False),
+        (REFUSED_TRUTH, False),
+        ({"ground_truth_answer": ("Not answerable.", "No answer present.")}, False),
+        ({"ground_truth_answer": ("Not answerable.", "Paris.")}, None),
+        ({"ground_truth_answer": "Paris."}, None),
+        ({"ground_truth_answer": "None."}, None),  # it may be the answer
+        ({"ground_truth_answer": ()}, None),
+        ({"ground_truth_answer": " "}, None),
+        ({**REFUSED_TRUTH, "answerable": True}, True),  # what is labelled wins
+        ({**REFUSED_TRUTH, "key_facts": ("It opened in 1806.",)}, None),
+    ],
+)
+def test_a_query_is_unanswerable_by_its_label_or_because_its_ground_truth_refuses(fields, answerable):
+    given = sample(**fields)
+    assert is_answerable(given) is answerable
+    assert scored(given).answerable is answerable
+    assert number_units(given).answerable is (answerable is not False)
+
+
+@pytest.mark.parametrize("fields", [UNANSWERABLE, REFUSED_TRUTH, {**UNANSWERABLE, **REFUSED_TRUTH}])
+def test_a_right_refusal_is_accurate_and_has_no_other_judged_score(fields):
+    result = scored(sample(answer=REFUSES, **fields))
+    assert (result.scores["accurate"].value, result.scores["accurate"].reason) == (1.0, RIGHT)
+    others = {name: result.scores[name] for name in NAMES if name != "accurate"}
+    assert {(s.value, s.reason, s.missing) for s in others.values()} == {(None, RIGHT, "undefined")}
+    assert failures([result]).inaccurate == 0
+
+
+@pytest.mark.parametrize("fields", [UNANSWERABLE, REFUSED_TRUTH])
+def test_an_answer_to_what_can_not_be_answered_is_not_accurate_and_has_no_score_that_needs_a_truth(fields):
+    result = scored(sample(answer=INVENTS, **fields))
+    assert (result.scores["accurate"].value, result.scores["accurate"].reason) == (0.0, "answered the unanswerable")
+    assert result.scores["faithfulness"].value == 0.5  # one of two sentences is in the contexts
+    assert result.scores["relevance"].value is not None
+    for name in ("completeness", "correctness", "context_precision", "context_recall"):
+        assert (result.scores[name].value, result.scores[name].reason) == (None, "the query can't be answered")
+    assert list(failures([result]).causes) == ["answered_the_unanswerable"]
+
+
+def test_an_empty_answer_is_no_refusal():
+    result = scored(sample(answer=" ", **UNANSWERABLE))
+    assert (result.scores["accurate"].value, result.scores["accurate"].reason) == (0.0, "the answer is empty")
+    assert (result.scores["relevance"].value, result.verdict.refusal) == (0.0, False)
+    assert failures([result]).causes == {}
+
+
+@pytest.mark.parametrize("rule", [DEFAULT_RULE, "faithfulness >= 0"])
+def test_a_refusal_of_what_can_be_answered_is_not_accurate_whatever_the_rule(rule):
+    result = scored(sample(answer=REFUSES), rule=rule)
+    accurate = result.scores["accurate"]
+    assert (accurate.value, accurate.reason.partition(":")[0]) == (0.0, "wrong refusal")
+    assert result.scores["relevance"].value == 0.0
+    (failed,) = failures([result]).causes["wrong_refusal"].examples
+    assert failed.why == "wrong refusal: the contexts hold 100% of the facts"
+
+
+def test_the_judge_is_asked_about_the_unanswerable_even_where_the_rule_needs_none():
+    judge = ScriptedJudge()
+    names, rule = ("rouge1", "accurate"), "rouge1 >= 0.1"
+    assert scored(sample(), judge=judge, names=names, rule=rule).scores["accurate"].value == 1.0
+    assert judge.asked == []
+    assert scored(sample(**UNANSWERABLE), judge=judge, names=names, rule=rule).scores["accurate"].value == 0.0
+    assert judge.asked == ["q1"]
+    scored(sample(**UNANSWERABLE), judge=judge, names=("rouge1",), rule=rule)
+    assert judge.asked == ["q1"]
+
+
+def test_where_no_verdict_says_whether_the_answer_refuses_nothing_is_decided():
+    given = sample(**UNANSWERABLE)
+    for judgement in (
+        Judgement(reason="the judge failed: 503"),
+        Judgement(verdict=Verdict(judge="t", answerable=False)),
+    ):
+        accurate = scored(given, judge=ScriptedJudge(q1=judgement)).scores["accurate"]
+        assert (accurate.value, accurate.missing) == (None, "failed")
+        assert accurate.reason.startswith("whether the answer refuses is not known: ")
+
+
+# 2 right and 1 wrong refusal, 1 invention, 1 answer: precision 2 / 3, recall 2 / 3
+ROWS = [
+    sample(1, answer=REFUSES, **UNANSWERABLE),
+    sample(2, answer=REFUSES, **UNANSWERABLE),
+    sample(3, answer=INVENTS, **UNANSWERABLE),
+    sample(4, answer=REFUSES),
+    sample(5),
+]
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    return evaluated(new_run(tmp_path_factory.mktemp("runs"), ROWS), LocalJudge())
+
+
+def test_refusal_precision_and_recall_stand_in_every_kind_of_report(report):
+    found = report.systems["default"].refusals
+    assert (found.refused, found.unanswerable, found.on_unanswerable, found.on_answerable) == (3, 3, 2, 1)
+    for share in (found.precision, found.recall):
+        assert (share.value, share.n, share.interval) == (2 / 3, 3, wilson_interval(2, 3, level=0.95))
+    document = EXPORTERS.get("json")(report).decode()
+    assert '"precision"' in document
+    markdown = EXPORTERS.get("md")(report).decode()
+    assert "## Refusals" in markdown
+    assert "| refusal recall | 0.667 [0.21, 0.94] n=3 |" in markdown
+
+
+def test_where_there_is_nothing_to_divide_by_a_share_is_missing_with_the_reason(tmp_path):
+    found = evaluated(new_run(tmp_path, [sample(1)]), LocalJudge()).systems["default"]
+    assert (found.refusals.precision.value, found.refusals.precision.reason) == (None, "no answer refuses")
+    assert (found.refusals.recall.value, found.refusals.recall.reason) == (None, "every query can be answered")
+
+
+def test_a_report_without_refusals_and_unanswerable_queries_has_no_section_on_them(tmp_path):
+    made = evaluated(new_run(tmp_path, [sample(1)]), LocalJudge())
+    assert "Refusals" not in EXPORTERS.get("md")(made).decode()
+
+
+def test_gates_bound_refusal_precision_and_recall_over_the_rows_that_they_are_about(report):
+    passed = check_gate(report, {"refusal_recall": ">= 0.6"})
+    assert (passed.passed, passed.reason, passed.n, passed.rows) == (
+        True,
+        "refusal_recall is 0.667, >= 0.600 (n=3)",
+        3,
+        3,
+    )
+    assert not check_gate(report, {"metric": "refusal_precision", "min": 0.5, "on": "interval"}).passed
+    assert check_gate(report, {"metric": "refusal_recall", "min": 0.1, "slice": "category=factual"}).n == 2
+    assert Figure.parse("Refusal_Recall").better == "higher"
+
+
+def test_a_right_refusal_does_not_count_against_the_coverage_of_a_gate(tmp_path):
+    def made(name, answer):
+        return evaluated(new_run(tmp_path / name, [sample(1, answer=answer, **UNANSWERABLE), sample(2)]), LocalJudge())
+
+    now = made("now", REFUSES)
+    passed = check_gate(now, {"faithfulness": ">= 0.5"})
+    assert (passed.passed, passed.n, passed.rows, passed.coverage) == (True, 1, 1, 1.0)
+    for before in ("then refused", REFUSES), ("then invented", INVENTS):
+        held = check_gate(now, {"metric": "faithfulness", "max_drop": 0.1}, made(*before))
+        assert (held.passed, held.n, held.rows) == (True, 1, 1)
+
+
+def test_an_invention_is_no_win_over_a_right_refusal(tmp_path):
+    def made(name, answer):
+        rows = [sample(n, answer=answer, **UNANSWERABLE) for n in range(1, 17)] + [sample(17)]
+        return evaluated(new_run(tmp_path / name, rows), LocalJudge())
+
+    compared = compare([(made("honest", REFUSES), None), (made("inventing", INVENTS), None)])
+    (pair,) = compared.pairs
+    metrics = pair.metrics
+    assert (metrics["accurate"].delta, metrics["accurate"].outcome) == (-16 / 17, "worse")
+    assert [name for name, delta in metrics.items() if delta.wins] == []
+    assert {metrics[name].n for name in ("faithfulness", "completeness", "relevance", "correctness")} == {1}
+    inventing = compared.sides[pair.b].failures
+    assert {cause: counted.n for cause, counted in inventing.causes.items()} == {"answered_the_unanswerable": 16}
+
+
+def test_a_run_whose_queries_can_not_be_answered_at_all_has_an_accuracy(tmp_path):
+    made = evaluated(new_run(tmp_path, ROWS[:3], JobSpec()), LocalJudge())
+    assert made.systems["default"].metrics["accurate"].mean == 2 / 3
