@@ -25,7 +25,9 @@ from ragassay.options import (
     IntervalOptions,
     JobOptions,
     Option,
+    ParameterOptions,
     PerformanceOptions,
+    check_extra_body,
 )
 
 Support = Literal["supported", "partly", "contradicted", "not_found"]
@@ -356,9 +358,22 @@ class Budget(BudgetOptions, FrozenModel):
         return None
 
 
+class Parameters(ParameterOptions, FrozenModel):
+    """What the judge's model is sent beside the messages."""
+
+    @field_validator("extra_body")
+    @classmethod
+    def _extra_body_is_extra(cls, body: dict[str, Any]) -> dict[str, Any]:
+        return check_extra_body(body)
+
+
 class EvaluationOptions(JobOptions, FrozenModel):
     """What a specification and the configuration document have in common."""
 
+    parameters: Annotated[
+        Parameters,
+        Option("what the judge's model is sent beside the messages; what its provider refuses is left out, and told"),
+    ] = Parameters()
     prices: Annotated[
         dict[str, Price],
         Option(

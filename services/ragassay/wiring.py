@@ -49,9 +49,11 @@ def judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None) -> Jud
         attempts=spec.attempts,
         concurrency=spec.concurrency,
         seed=spec.seed,
+        parameters=spec.parameters.model_dump(exclude={"max_tokens"}, exclude_defaults=True),
+        context_window=spec.context_window,
         prices=Prices(spec.prices),
     )
-    return LLMJudge(llm, passes=spec.passes)
+    return LLMJudge(llm, passes=spec.passes, max_tokens=spec.parameters.max_tokens)
 
 
 def _llm(model: str, api_base: str | None, settings: Settings, **options: Any) -> LLM:

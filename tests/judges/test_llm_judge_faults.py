@@ -169,7 +169,7 @@ def test_a_failing_provider_is_a_reason_for_that_sample_alone():
 
     with Provider(then=behave) as provider:
         ledger = MemoryLedger()
-        bad, fine = judge(model_at(provider, attempts=2), [sample("q1", query="zebra"), sample("q2")], ledger)
+        fine, bad = judge(model_at(provider, attempts=2), [sample("q2"), sample("q1", query="zebra")], ledger)
 
     assert len(provider.log) == 3
     assert bad.verdict is None
@@ -216,7 +216,8 @@ def test_after_five_failures_of_three_calls_no_further_request_is_made(calls):
         first = len(provider.log)
         with pytest.raises(ProviderDown):
             judge(model, [sample(f"q{n}") for n in range(20)])
-    assert first <= 8 + 4  # in flight at once, and calls asked again before the fifth failure
+    # in flight at once, calls asked again before the fifth failure, and one of them in four other forms
+    assert first <= 8 + 4 + 4
     assert len(provider.log) == first
 
 

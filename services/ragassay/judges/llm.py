@@ -149,7 +149,7 @@ class LLMJudge:
     @cached_property
     def _stamp(self) -> list[object]:
         """What determines a reply beside its messages. The prompt's version stands for text and front matter."""
-        return [dict(self._llm.settings), self._prompt.version, digest(SCHEMA)]
+        return [self._llm.endpoint, dict(self._llm.settings), self._prompt.version, digest(SCHEMA)]
 
 
 class _NoVerdict(Exception):

@@ -83,7 +83,7 @@ class Generative:
             {"role": "system", "content": self._prompt.text},
             {"role": "user", "content": f"Passages:\n\n{passages}\n\nQuestion: {sample.query}"},
         ]
-        asked = [dict(self._llm.settings), self._prompt.version, messages, self._max_tokens]
+        asked = [self._llm.endpoint, dict(self._llm.settings), self._prompt.version, messages, self._max_tokens]
         reply = await self._llm.complete(
             messages,
             schema=None,
