@@ -7,12 +7,12 @@ models inherit these classes, and pydantic takes their annotations and defaults 
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_type_hints
 
-from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
+from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen, Predicate
 
 from ragassay.limits import LARGEST_GRADE, SMALLEST
 
@@ -215,6 +215,35 @@ class JobOptions(Declarations):
     ] = None
 
 
+_OURS = frozenset(
+    """model models fallbacks messages prompt input stream n response_format tools tool_choice functions function_call
+    max_tokens max_completion_tokens temperature top_p top_k frequency_penalty presence_penalty reasoning_effort seed
+    """.split()
+)
+_ADDRESS_OR_KEY = re.compile(
+    r"(?:key|token|secret|password|credentials?|authorization|headers?|url|api_?base|endpoint|host)$", re.IGNORECASE
+)
+
+
+def is_extra(body: Mapping[str, Any]) -> bool:
+    """True for an ``extra_body``; ValueError where it changes what or who is asked, or holds a key: reports print it."""
+    if taken := sorted(body.keys() & _OURS):
+        raise ValueError(f"it can't set {', '.join(taken)}: that is set elsewhere or not at all")
+    todo: list[Any] = [body]
+    while todo:
+        part = todo.pop()
+        inner = list(part.values()) if isinstance(part, dict) else part if isinstance(part, list) else ()
+        todo += inner
+        for name in part if isinstance(part, dict) else ():
+            if _ADDRESS_OR_KEY.search(name):
+                raise ValueError(
+                    f"it can't set {name}: addresses and keys are variables of the environment, and never here"
+                )
+    if len(json.dumps(body)) > LARGEST_BODY:
+        raise ValueError(f"it should be at most {LARGEST_BODY:,} characters of JSON")
+    return True
+
+
 class ParameterOptions(Declarations):
     """What the judge's model is sent beside the messages. None: nothing is sent, and the provider's default holds."""
 
@@ -236,41 +265,13 @@ class ParameterOptions(Declarations):
     ] = None
     extra_body: Annotated[
         dict[str, Any],
+        Predicate(is_extra),
         Option(
             "what only this provider knows, put into the body of each request as it is",
             set_by="operator",
             example="extra_body: {chat_template_kwargs: {enable_thinking: false}}",
         ),
     ] = {}  # noqa: RUF012 - a default of a model
-
-
-_OURS = frozenset(
-    """model models fallbacks messages prompt input stream n response_format tools tool_choice functions function_call
-    max_tokens max_completion_tokens seed""".split()
-)
-_ADDRESS_OR_KEY = re.compile(
-    r"(?:^|_)(?:key|token|secret|password|credentials?|authorization|headers?|url|api_base|endpoint|host)$",
-    re.IGNORECASE,
-)
-
-
-def check_extra_body(body: dict[str, Any]) -> dict[str, Any]:
-    """The same; ValueError where it would change what is asked or who is asked, or hold a key: a report prints it."""
-    if taken := sorted(body.keys() & (_OURS | set(ParameterOptions.__annotations__))):
-        raise ValueError(f"it can't set {', '.join(taken)}: that is set elsewhere or not at all")
-    todo: list[Any] = [body]
-    while todo:
-        part = todo.pop()
-        inner = list(part.values()) if isinstance(part, dict) else part if isinstance(part, list) else ()
-        todo += inner
-        for name in part if isinstance(part, dict) else ():
-            if _ADDRESS_OR_KEY.search(name):
-                raise ValueError(
-                    f"it can't set {name}: addresses and keys are variables of the environment, and never here"
-                )
-    if len(json.dumps(body)) > LARGEST_BODY:
-        raise ValueError(f"it should be at most {LARGEST_BODY:,} characters of JSON")
-    return body
 
 
 class IntervalOptions(Declarations):

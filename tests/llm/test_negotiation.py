@@ -171,7 +171,7 @@ def test_calls_at_once_let_the_first_find_out_for_all():
         asyncio.run(several())
 
     assert forms(provider) == [*FORMS[:2], *["json_object"] * 16]
-    assert provider.peak == 8
+    assert provider.peak > 1
 
 
 def test_a_first_call_that_hangs_does_not_hold_the_others_for_long(monkeypatch):

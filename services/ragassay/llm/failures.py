@@ -32,6 +32,7 @@ _FORMAT_WORDS = re.compile(
     r"response_?format|json_schema|json_object|json mode|structured output|grammar|guided|tool_choice|\btools?\b|function call",
     re.IGNORECASE,
 )
+_TOO_LONG = re.compile(r"context (?:length|window|size)|too many (?:input )?tokens|prompt is too long", re.IGNORECASE)
 _DOUBTFUL = frozenset({400, 415, 422, 500, 501})
 _REFUSES = re.compile(
     r"unsupported|not? (?:longer )?support|n't support|unknown|unrecogni[sz]ed|unexpected|invalid|deprecated|forbidden"
@@ -75,6 +76,8 @@ def diagnose(
     if not isinstance(status, int) or (status >= 500 and headers is None):
         silent = Unavailable(f"no usable answer: {text}", where=model, hint="is the address right and the server up?")
         return Failure(silent, retryable=True, uncertain=not _never_sent(exception))
+    if "ContextWindowExceeded" in type(exception).__name__ or (status != 429 and _TOO_LONG.search(text)):
+        return Failure(TooLarge(f"the request is longer than the model reads: {text}", where=model))
     if status == 429 and _out_of_credit(exception):
         return Failure(BadSettings(f"the account has no credit left: {text}", where=model))
     if status in _RETRYABLE or status >= 500:
@@ -90,8 +93,6 @@ def diagnose(
         return Failure(
             BadSettings(f"the provider {what} ({status}): {text}", where=model, hint=hint if status == 401 else todo)
         )
-    if "ContextWindowExceeded" in type(exception).__name__:
-        return Failure(TooLarge(f"the request is longer than the model reads: {text}", where=model))
     error = BadInput(f"the provider refused the request ({status}): {text}", where=model)
     return Failure(
         error,

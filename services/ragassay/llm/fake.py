@@ -45,6 +45,9 @@ class FakeLLM:
         self.endpoint, self.context_window = "", context_window
         self.calls: list[Asked] = []
 
+    def warm_up(self) -> None:
+        """There is nothing to load."""
+
     async def complete(
         self,
         messages: Messages,

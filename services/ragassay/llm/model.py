@@ -33,7 +33,7 @@ from ragassay.llm.library import ResolvedModel, close_with_loop, litellm, load, 
 from ragassay.llm.negotiation import Messages, Negotiation, Terms, form_of, is_usable, text_of
 from ragassay.llm.pacing import LONGEST_WAIT_S, Pace, backoff
 from ragassay.models import Usage
-from ragassay.options import ParameterOptions, check_extra_body
+from ragassay.options import ParameterOptions, is_extra
 from ragassay.prices import Prices
 from ragassay.protocols import Call, Ledger, Reply
 
@@ -64,6 +64,9 @@ class ChatModel(Protocol):
     @property
     def context_window(self) -> int | None:
         """Tokens that the model reads; None where that is not known."""
+
+    def warm_up(self) -> None:
+        """Import what the first call needs, which is no part of its time; asks nobody."""
 
     async def complete(
         self,
@@ -137,7 +140,7 @@ class LLM:
             hint = f"known: {', '.join(sorted(_PARAMETERS))}; what only this provider knows goes into extra_body"
             raise BadSettings(f"parameters can't set {', '.join(unknown)}", where=model, hint=hint)
         try:
-            check_extra_body((parameters or {}).get("extra_body", {}))
+            is_extra((parameters or {}).get("extra_body", {}))
         except ValueError as error:
             raise BadSettings(f"parameters.extra_body: {error}", where=model) from None
         self._model = model.strip()
@@ -181,6 +184,11 @@ class LLM:
 
     def __repr__(self) -> str:
         return f"LLM({self._model!r})"
+
+    def warm_up(self) -> None:
+        """Import what the first call needs; raises BadSettings where the model is unknown or has no key."""
+        load()
+        self._resolved  # noqa: B018 - it takes a while, once
 
     async def complete(
         self,
@@ -287,8 +295,8 @@ class LLM:
 
     async def _attempt(self, request: _Request, terms: Terms, bill: _Bill) -> Reply | Failure:
         """One HTTP request: a reply, or what went wrong with it."""
+        self.warm_up()
         resolved = self._resolved
-        load()
         await close_with_loop()
         sent = self._sent(request, terms)
         began = time.perf_counter()

@@ -31,6 +31,10 @@ class Extractive:
 
     models = ("extractive",)
 
+    def warm_up(self) -> None:
+        """Build the patterns that cut sentences."""
+        extract("warm up", ["Warm up."])
+
     async def answer(self, sample: Sample, contexts: Sequence[str]) -> Answer:
         """The answer, and the time that it took."""
         began = time.perf_counter()
@@ -75,6 +79,10 @@ class Generative:
     def models(self) -> tuple[str, ...]:
         """The model and the version of the prompt."""
         return (f"{self._llm.model} (prompt {self._prompt.name} {self._prompt.version})",)
+
+    def warm_up(self) -> None:
+        """Import what the first call needs; raises BadSettings where the model is unknown or has no key."""
+        self._llm.warm_up()
 
     async def answer(self, sample: Sample, contexts: Sequence[str]) -> Answer:
         """The answer with tokens, cost and the time of the call; taken from the ledger where it was paid before."""
