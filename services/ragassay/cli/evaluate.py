@@ -76,7 +76,8 @@ def evaluate(
             settings = settings.model_copy(update={"api_key": settings.api_key or "never sent"})
         session, spec, inputs, limits = session_of(settings), configuration.to_job_spec(), read(configuration), {}
         if dry_run or spec.budget != type(spec.budget)():
-            estimate(session, spec, inputs, err=not dry_run)
+            with _warnings_shown():
+                estimate(session, spec, inputs, err=not dry_run)
         if dry_run:
             return
         run = foreground.start(session, settings, spec, inputs)
