@@ -9,6 +9,7 @@ from ragassay.protocols import Call
 
 SCHEMA = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
 HELLO = play.says("hello")
+OBJECT = play.says("{}")
 
 
 def call(name="c1"):

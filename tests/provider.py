@@ -78,6 +78,7 @@ class Answer:
     reset: bool = False
     message: str = "the provider's own words"
     code: str = "error"
+    param: str | None = None
 
 
 Behaviour = Callable[[Seen], Answer]
@@ -178,6 +179,34 @@ def malformed(seen: Seen) -> Answer:
 
 def status(code: int, headers: Mapping[str, str] | None = None, message: str = "no", kind: str = "error") -> Behaviour:
     return lambda seen: Answer(status=code, headers=headers or {}, message=message, code=kind)
+
+
+def form(seen: Seen) -> str:
+    """How the request asks for an object, in the words of ``ragassay.llm.negotiation.FORMS``."""
+    asked = seen.body.get("response_format", {})
+    kind = "tool" if "tools" in seen.body else asked.get("type", "prompt")
+    return f"{kind} with schema" if "schema" in asked else kind
+
+
+def takes(*forms: str, refusal: Behaviour | None = None) -> Behaviour:
+    """Good verdicts where the request has one of these forms; by default the refusal of others names the form."""
+
+    def behave(seen: Seen) -> Answer:
+        if form(seen) in forms:
+            return good(seen)
+        return (refusal or status(400, message=f"{form(seen)}: this response_format, or tools, can't be had"))(seen)
+
+    return behave
+
+
+def refuses(parameter: str, then: Behaviour = good, code: int = 400) -> Behaviour:
+    """Refuses requests with this parameter by its name, as OpenAI does; ``then`` answers the others."""
+    told = f"Unsupported parameter: '{parameter}' is not supported with this model."
+    return lambda seen: (
+        Answer(status=code, message=told, code="unsupported_parameter", param=parameter)
+        if parameter in seen.body
+        else then(seen)
+    )
 
 
 def hang(seen: Seen) -> Answer:
@@ -310,14 +339,15 @@ def _wire(seen: Seen, answer: Answer) -> bytes:
     if answer.raw is not None:
         body = answer.raw
     elif answer.status != 200:
-        body = json.dumps({"error": {"message": answer.message, "type": answer.code, "code": answer.code}}).encode()
+        error = {"message": answer.message, "type": answer.code, "code": answer.code, "param": answer.param}
+        body = json.dumps({"error": error}).encode()
     else:
         prompt, completion = tokens(seen, answer)
-        choice = {
-            "index": 0,
-            "message": {"role": "assistant", "content": answer.content},
-            "finish_reason": answer.finish_reason,
-        }
+        message: dict[str, Any] = {"role": "assistant", "content": answer.content}
+        if "tools" in seen.body:
+            function = {"name": seen.body["tools"][0]["function"]["name"], "arguments": answer.content}
+            message |= {"content": None, "tool_calls": [{"id": "1", "type": "function", "function": function}]}
+        choice = {"index": 0, "message": message, "finish_reason": answer.finish_reason}
         usage = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
         reply = {"id": f"call-{seen.n}", "object": "chat.completion", "created": 1, "model": seen.body["model"]}
         body = json.dumps({**reply, "choices": [choice], "usage": usage}).encode()

@@ -116,6 +116,21 @@ def test_a_row_tells_how_long_its_evaluation_took():
     assert result.duration_ms > 0
 
 
+def test_the_time_of_a_row_is_its_own_and_not_the_mean_of_its_chunk():
+    class Slow:
+        name = "slow"
+
+        async def respond(self, sample):
+            await asyncio.sleep(0.3 if sample.query_id == "q1" else 0.0)
+            return Response(answer="x", latency_ms=300.0 if sample.query_id == "q1" else 1.0)
+
+    rows = [sample(1).model_copy(update={"query_id": f"q{n}"}) for n in (1, 2, 3)]
+    plan = Plan((parse("mrr"),), AccuracyRule.parse("correctness >= 0.5"))
+    slow, *quick = asyncio.run(evaluate(rows, Slow(), plan, fake_tools()))
+    assert slow.duration_ms >= 300
+    assert all(row.duration_ms < 150 for row in quick)
+
+
 def test_a_row_tells_how_many_documents_were_retrieved():
     some, unknown = run([sample(1), sample(2, response=Response(answer="x"))], "mrr")
     assert (some.number_of_results, unknown.number_of_results) == (2, None)

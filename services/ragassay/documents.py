@@ -114,17 +114,25 @@ class Refusals(FrozenModel):
 
 
 class Evaluation(FrozenModel):
-    """What the evaluation itself spent; ``waste`` was paid for replies that could not be used."""
+    """What the evaluation itself spent; ``waste`` was paid for replies that could not be used.
+
+    ``left_out``: by what the judge's provider does not take of what it is asked, the rows that were judged without it.
+    """
 
     usage: Usage
     waste: Usage
     evidence_dropped: int
     support_withdrawn: int
     suspicious: int
+    left_out: dict[str, int] = {}  # noqa: RUF012 - a default of a model
 
 
 class SystemReport(FrozenModel):
-    """One system on one dataset."""
+    """One system on one dataset.
+
+    ``first_call_ms``: what the first query took with the start of the system (imports, models, connection), which is in no
+    latency; the longest where several processes began. Null for recorded responses.
+    """
 
     queries: int
     missing_from_run: int
@@ -136,6 +144,7 @@ class SystemReport(FrozenModel):
     latency_ms: Distribution
     retrieval_latency_ms: Distribution
     generation_latency_ms: Distribution
+    first_call_ms: float | None = None
     throughput_qps: float | None
     input_tokens: Distribution
     output_tokens: Distribution

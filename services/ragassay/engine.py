@@ -25,7 +25,7 @@ from ragassay.protocols import Embedder, Judge, Ledger, Strategy
 from ragassay.strategies.recorded import Recorded
 
 logger = logging.getLogger("ragassay")
-_FROM_RESPONSE = ("answer", "retrieved_doc_ids", "error", "model", *OPERATIONAL)
+_FROM_RESPONSE = ("answer", "retrieved_doc_ids", "error", "model", "first_call_ms", *OPERATIONAL)
 
 
 @dataclass(frozen=True)
@@ -79,21 +79,19 @@ async def evaluate(samples: Sequence[Sample], strategy: Strategy, plan: Plan, to
 
     Raises BudgetReached, and errors of configuration (a wrong key, an unknown model) that would fail every sample.
     """
-    began = time.perf_counter()
     given = samples if plan.graded else [_ungraded(sample, plan.relevant_from) for sample in samples]
     asked = [_respond(sample, strategy, tools.prices) for sample in given]
     # Recorded responses are there at once, so tasks would only cost time.
     answered = [await one for one in asked] if isinstance(strategy, Recorded) else await together(asked)
-    judged = time.perf_counter()
-    judgements = await _judge([sample for sample, _ in answered], strategy.name, plan, tools)
+    judgements = await _judge([one.sample for one in answered], strategy.name, plan, tools)
     scoring = time.perf_counter()
-    scores = await _score([sample for sample, _ in answered], judgements, plan, tools)
-    share_ms = (time.perf_counter() - scoring + judged - began) * 1000 / max(len(samples), 1)
+    scores = await _score([one.sample for one in answered], judgements, plan, tools)
+    share_ms = (time.perf_counter() - scoring) * 1000 / max(len(samples), 1)
     names = [metric.name for metric in plan.metrics]
     by_row = [{name: scores[name][n] for name in names} for n in range(len(samples))]
     results = [
-        _account(sample, priced, strategy.name, judgement, row, share_ms, plan.bar)
-        for (sample, priced), judgement, row in zip(answered, judgements, by_row, strict=True)
+        _account(one, strategy.name, judgement, row, share_ms, plan.bar)
+        for one, judgement, row in zip(answered, judgements, by_row, strict=True)
     ]
     _log(results)
     return results
@@ -124,16 +122,29 @@ def rows_to_judge(samples: Sequence[Sample], plan: Plan) -> list[int]:
     ]
 
 
-async def _respond(sample: Sample, strategy: Strategy, prices: Prices) -> tuple[Sample, bool]:
-    """The sample with its response, and whether its cost was worked out here from tokens and a price."""
+@dataclass(frozen=True)
+class _Answered:
+    """A sample with its response. ``priced``: its cost was worked out here; ``took_ms``: what this system's work took."""
+
+    sample: Sample
+    priced: bool = False
+    took_ms: float = 0.0
+
+
+async def _respond(sample: Sample, strategy: Strategy, prices: Prices) -> _Answered:
+    began = time.perf_counter()
     response = await strategy.respond(sample)
+    took_ms = (time.perf_counter() - began) * 1000
     if response is None:
-        return sample.model_copy(update={"response": None}), False
+        return _Answered(sample.model_copy(update={"response": None}), took_ms=took_ms)
+    if not isinstance(strategy, Recorded) and response.latency_ms is not None:
+        took_ms = response.latency_ms  # without the wait for its turn among the chunk's other queries
     cost = response.cost_usd
     if cost is None:
         cost = prices.cost(response.model, response.input_tokens, response.output_tokens)
     priced = cost is not None and response.cost_usd is None
-    return sample.model_copy(update={"response": response.model_copy(update={"cost_usd": cost})}), priced
+    answered = sample.model_copy(update={"response": response.model_copy(update={"cost_usd": cost})})
+    return _Answered(answered, priced, took_ms)
 
 
 async def _judge(samples: Sequence[Sample], system: str, plan: Plan, tools: Tools) -> list[Judgement | None]:
@@ -167,14 +178,14 @@ async def _score(
 
 
 def _account(
-    sample: Sample,
-    priced: bool,
+    answered: _Answered,
     system: str,
     judgement: Judgement | None,
     scores: dict[str, Score],
     share_ms: float,
     relevant_from: float | None,
 ) -> Result:
+    sample = answered.sample
     judgement, response = judgement or Judgement(), sample.response
     spent = {name: getattr(response, name) for name in _FROM_RESPONSE} if response else {}
     return Result(
@@ -188,12 +199,13 @@ def _account(
         answerable=is_answerable(sample),
         number_of_results=None if sample.retrieved_doc_ids is None else len(sample.retrieved_doc_ids),
         responded=response is not None,
-        priced_by_us=priced,
+        priced_by_us=answered.priced,
         scores=scores,
         verdict=judgement.verdict,
         evaluation=judgement.usage,
         waste=judgement.waste,
-        duration_ms=share_ms + judgement.usage.latency_ms,
+        left_out=judgement.left_out,
+        duration_ms=answered.took_ms + judgement.usage.latency_ms + judgement.waste.latency_ms + share_ms,
         **spent,
         **_relevance(sample, relevant_from),
     )
@@ -202,7 +214,7 @@ def _account(
 def given_up(samples: Sequence[Sample], system: str, metrics: Sequence[str], reason: str) -> list[Result]:
     """Results without a score for samples that could not be evaluated at all."""
     scores = {name: Score.absent(reason, "failed") for name in metrics}
-    return [_account(sample, False, system, None, scores, 0.0, None) for sample in samples]
+    return [_account(_Answered(sample), system, None, scores, 0.0, None) for sample in samples]
 
 
 def _relevance(sample: Sample, relevant_from: float | None) -> dict[str, Any]:

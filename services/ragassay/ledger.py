@@ -21,13 +21,13 @@ def of_unknown_price() -> BadSettings:
 
 
 def paid(reply: Reply, estimate: Usage, *, lost: int = 0) -> Usage:
-    """What a call is held to have spent: its bill, and its estimate where no bill came - a price, a lost attempt.
+    """What a call is held to have spent: its bills, and its estimate where no bill came - a price, a lost attempt.
 
     ``lost``: attempts of it that are booked already.
     """
-    usage = reply.usage
-    known = usage if usage.cost_usd is not None else usage.model_copy(update={"cost_usd": estimate.cost_usd})
-    return Usage.total([known, *[estimate] * max(reply.waste.uncertain_calls - lost, 0)])
+    bills = (reply.usage, reply.waste)
+    known = [b if b.cost_usd is not None else b.model_copy(update={"cost_usd": estimate.cost_usd}) for b in bills]
+    return Usage.total([*known, *[estimate] * max(reply.waste.uncertain_calls - lost, 0)])
 
 
 class MemoryLedger:

@@ -20,13 +20,7 @@ from pydantic import (
 )
 
 from ragassay.limits import LARGEST_GRADE, SMALLEST
-from ragassay.options import (
-    BudgetOptions,
-    IntervalOptions,
-    JobOptions,
-    Option,
-    PerformanceOptions,
-)
+from ragassay.options import BudgetOptions, IntervalOptions, JobOptions, Option, ParameterOptions, PerformanceOptions
 
 Support = Literal["supported", "partly", "contradicted", "not_found"]
 Truth = Literal["agrees", "conflicts", "absent"]
@@ -120,6 +114,7 @@ class Response(FrozenModel):
     latency_ms: Milliseconds | None = None
     retrieval_latency_ms: Milliseconds | None = None
     generation_latency_ms: Milliseconds | None = None
+    first_call_ms: Milliseconds | None = None
     route: str | None = None
     clicks: DocumentIds = None
     dwell_ms: Milliseconds | None = None
@@ -308,16 +303,23 @@ class Verdict(FrozenModel):
 
 
 class Judgement(FrozenModel):
-    """A verdict and its usage; where there is no verdict, why. ``waste`` was paid and could not be used."""
+    """A verdict and its usage; where there is no verdict, why. ``waste`` was paid and could not be used.
+
+    ``left_out``: what the judge asked of its provider and that does not take.
+    """
 
     verdict: Verdict | None = None
     reason: str | None = None
     usage: Usage = Usage()
     waste: Usage = Usage()
+    left_out: tuple[str, ...] = ()
 
 
 class Result(FrozenModel):
-    """All that is known of one query and one system after evaluation; a chunk's results are stored at once."""
+    """All that is known of one query and one system after evaluation; a chunk's results are stored at once.
+
+    ``duration_ms``: its own response and judge calls, and an equal share of what is computed for the chunk at once.
+    """
 
     query_id: str
     system: str
@@ -340,12 +342,14 @@ class Result(FrozenModel):
     latency_ms: Amount | None = None
     retrieval_latency_ms: Amount | None = None
     generation_latency_ms: Amount | None = None
+    first_call_ms: Amount | None = None
     relevant: int | None = None
     relevant_ranks: tuple[int, ...] | None = None
     scores: dict[str, Score] = {}
     verdict: Verdict | None = None
     evaluation: Usage = Usage()
     waste: Usage = Usage()
+    left_out: tuple[str, ...] = ()
     duration_ms: Amount = 0.0
 
 
@@ -371,9 +375,17 @@ class Budget(BudgetOptions, FrozenModel):
         return None
 
 
+class Parameters(ParameterOptions, FrozenModel):
+    """What the judge's model is sent beside the messages."""
+
+
 class EvaluationOptions(JobOptions, FrozenModel):
     """What a specification and the configuration document have in common."""
 
+    parameters: Annotated[
+        Parameters,
+        Option("what the judge's model is sent beside the messages; what its provider refuses is left out, and told"),
+    ] = Parameters()
     prices: Annotated[
         dict[str, Price],
         Option(

@@ -5,12 +5,14 @@ The configuration document, a run's specification, the command line, the variabl
 models inherit these classes, and pydantic takes their annotations and defaults as its own.
 """
 
-from collections.abc import Callable
+import json
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_type_hints
 
-from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
+from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen, Predicate
 
 from ragassay.limits import LARGEST_GRADE, SMALLEST
 
@@ -20,6 +22,7 @@ else:
     Declarations = object
 
 HALF_LIFE_DAYS = 365.0
+LARGEST_BODY = 10_000  # characters of what a request's body holds beside our own fields
 
 
 @dataclass(frozen=True)
@@ -159,6 +162,16 @@ class JobOptions(Declarations):
         ),
     ] = None
     passes: Annotated[Literal[1, 2], Option("how often the judge is asked about each row", variable=True)] = 1
+    context_window: Annotated[
+        int | None,
+        Ge(256),
+        Le(100_000_000),
+        Option(
+            "tokens that the judge's model reads, its reply included; rows that are longer get a warning; "
+            "default: that of LiteLLM's table",
+            example="context_window: 4096",
+        ),
+    ] = None
     seed: Annotated[
         int,
         Ge(0),
@@ -228,6 +241,65 @@ class JobOptions(Declarations):
             example="baseline: last-release.json",
         ),
     ] = None
+
+
+_OURS = frozenset(
+    """model models fallbacks messages prompt input stream n response_format tools tool_choice functions function_call
+    max_tokens max_completion_tokens temperature top_p top_k frequency_penalty presence_penalty reasoning_effort seed
+    """.split()
+)
+_ADDRESS_OR_KEY = re.compile(
+    r"(?:key|token|secret|password|credentials?|authorization|headers?|url|api_?base|endpoint|host)$", re.IGNORECASE
+)
+
+
+def is_extra(body: Mapping[str, Any]) -> bool:
+    """True for an ``extra_body``; ValueError where it changes what or who is asked, or holds a key: reports print it."""
+    if taken := sorted(body.keys() & _OURS):
+        raise ValueError(f"it can't set {', '.join(taken)}: that is set elsewhere or not at all")
+    todo: list[Any] = [body]
+    while todo:
+        part = todo.pop()
+        inner = list(part.values()) if isinstance(part, dict) else part if isinstance(part, list) else ()
+        todo += inner
+        for name in part if isinstance(part, dict) else ():
+            if _ADDRESS_OR_KEY.search(name):
+                raise ValueError(
+                    f"it can't set {name}: addresses and keys are variables of the environment, and never here"
+                )
+    if len(json.dumps(body)) > LARGEST_BODY:
+        raise ValueError(f"it should be at most {LARGEST_BODY:,} characters of JSON")
+    return True
+
+
+class ParameterOptions(Declarations):
+    """What the judge's model is sent beside the messages. None: nothing is sent, and the provider's default holds."""
+
+    temperature: Annotated[float, Ge(0), Le(2), Option("how freely the judge's model draws its words")] = 0.0
+    top_p: Annotated[
+        float | None, Gt(0), Le(1), Option("only the likeliest words that have this probability together")
+    ] = None
+    top_k: Annotated[int | None, Ge(1), Le(10_000), Option("only so many of the likeliest words")] = None
+    frequency_penalty: Annotated[float | None, Ge(-2), Le(2), Option("against words that are frequent so far")] = None
+    presence_penalty: Annotated[float | None, Ge(-2), Le(2), Option("against words that have occurred")] = None
+    reasoning_effort: Annotated[
+        str | None,
+        MinLen(1),
+        MaxLen(20),
+        Option("how long a model thinks that can: `low`, `medium`, `high` or what its provider calls it"),
+    ] = None
+    max_tokens: Annotated[
+        int | None, Ge(16), Le(1_000_000), Option("longest reply, in tokens; default: by the number of sentences")
+    ] = None
+    extra_body: Annotated[
+        dict[str, Any],
+        Predicate(is_extra),
+        Option(
+            "what only this provider knows, put into the body of each request as it is",
+            set_by="operator",
+            example="extra_body: {chat_template_kwargs: {enable_thinking: false}}",
+        ),
+    ] = {}  # noqa: RUF012 - a default of a model
 
 
 class IntervalOptions(Declarations):

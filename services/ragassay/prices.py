@@ -31,6 +31,13 @@ class Prices:
                 return Price(input_per_1m=costs[0] * 1e6, output_per_1m=costs[1] * 1e6)
         return None
 
+    def context_window(self, model: str) -> int | None:
+        """Tokens that a model of LiteLLM's table reads; None for any other."""
+        for name in (model, model.partition("/")[2]):
+            if isinstance(tokens := _bundled().get(name, {}).get("max_input_tokens"), int):
+                return tokens
+        return None
+
     def cost(
         self, model: str | None, input_tokens: int | None, output_tokens: int | None, cached_tokens: int = 0
     ) -> float | None:

@@ -33,13 +33,17 @@ class Call(FrozenModel):
 
 
 class Reply(FrozenModel):
-    """What a provider answered, and its bill. ``waste`` are earlier attempts that were paid and came to nothing."""
+    """What a provider answered, and its bill. ``waste`` are earlier attempts that were paid and came to nothing.
+
+    ``left_out``: what was asked for and the provider does not take, such as a parameter.
+    """
 
     text: str
     finish_reason: str = "stop"
     model: str = ""
     usage: Usage = Usage()
     waste: Usage = Usage()
+    left_out: tuple[str, ...] = ()
 
 
 @runtime_checkable

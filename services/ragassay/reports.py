@@ -100,6 +100,7 @@ def system(rows: Sequence[Result], metrics: Sequence[Metric], spec: JobSpec) -> 
         latency_ms=latency,
         retrieval_latency_ms=distribution(row.retrieval_latency_ms for row in rows),
         generation_latency_ms=distribution(row.generation_latency_ms for row in rows),
+        first_call_ms=max((row.first_call_ms for row in rows if row.first_call_ms is not None), default=None),
         throughput_qps=latency.n * 1000 / latency.total if latency.total else None,
         input_tokens=distribution(row.input_tokens for row in rows),
         output_tokens=distribution(row.output_tokens for row in rows),
@@ -274,6 +275,7 @@ def _evaluation(rows: Sequence[Result]) -> Evaluation:
         evidence_dropped=sum(verdict.evidence_dropped for verdict in verdicts),
         support_withdrawn=sum(verdict.support_withdrawn for verdict in verdicts),
         suspicious=sum(bool(verdict.suspicious) for verdict in verdicts),
+        left_out=dict(sorted(Counter(what for row in rows for what in row.left_out).items())),
     )
 
 

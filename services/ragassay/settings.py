@@ -106,6 +106,12 @@ def secrets() -> list[str]:
     return [value for name, value in os.environ.items() if named.search(name)]
 
 
+def provider_address(provider: str) -> str | None:
+    """The address in a provider's own variable, such as OPENAI_BASE_URL, which LiteLLM reads where none is given."""
+    names = (f"{provider.upper()}_BASE_URL", f"{provider.upper()}_API_BASE")
+    return next((os.environ[name] for name in names if os.environ.get(name)), None)
+
+
 def provider_keys() -> list[str]:
     """Names of the variables that are set and hold a provider's key, such as OPENAI_API_KEY."""
     return sorted(name for name, value in os.environ.items() if value and name.endswith("_API_KEY"))

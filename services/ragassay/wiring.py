@@ -50,9 +50,11 @@ def judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None) -> Jud
         attempts=spec.attempts,
         concurrency=spec.concurrency,
         seed=spec.seed,
+        parameters=spec.parameters.model_dump(exclude={"max_tokens"}, exclude_defaults=True),
+        context_window=spec.context_window,
         prices=Prices(spec.prices),
     )
-    return LLMJudge(llm, passes=spec.passes, criteria=spec.criteria)
+    return LLMJudge(llm, passes=spec.passes, max_tokens=spec.parameters.max_tokens, criteria=spec.criteria)
 
 
 def _llm(model: str, api_base: str | None, settings: Settings, **options: Any) -> LLM:

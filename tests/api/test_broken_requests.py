@@ -53,6 +53,13 @@ BODIES = {
     "no samples": ("{}", 422, "samples: is missing"),
     "a misspelt key": (body('"metric": ["mrr"]'), 422, "unknown key 'metric'"),
     "the provider's address": (body('"api_base": "http://10.0.0.1"'), 422, "the server's operator does"),
+    "a body for the provider": (
+        body('"parameters": {"extra_body": {"plugins": [1]}}'),
+        422,
+        "parameters.extra_body: a job can't set this; the server's operator does",
+    ),
+    "a temperature of 3": (body('"parameters": {"temperature": 3}'), 422, "should be at most 2"),
+    "a seed in two places": (body('"parameters": {"seed": 3}'), 422, "unknown"),
     "the provider's key": (body('"api_key": "sk-123"'), 422, "the server's operator does"),
     "a file of the server": (body('"data": "/etc/passwd"'), 422, "the service reads no file of a caller's"),
     "systems by their paths": (body('"systems": {"a": "a.jsonl"}'), 422, "the service reads no file of a caller's"),

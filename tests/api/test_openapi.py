@@ -125,8 +125,11 @@ def test_the_body_is_the_configuration_without_files_and_the_providers_address()
     refused = {"api_base", "data", "corpus", "systems", "format", "map", "duplicates", "limit", "plugins", "output"}
     assert theirs.keys() - ours.keys() == refused
     assert ours.keys() - theirs.keys() == {"samples", "dataset"}
-    assert {key for key in theirs.keys() & ours.keys() if ours[key] != theirs[key]} == {"judge", "baseline"}
+    differ = {key for key in theirs.keys() & ours.keys() if ours[key] != theirs[key]}
+    assert differ == {"judge", "baseline", "parameters"}
     assert "default" not in ours["judge"]  # it is the operator's
+    given, taken = (model.model_json_schema()["$defs"] for model in (Configuration, NewJob))
+    assert given["Parameters"]["properties"].keys() - taken["JobParameters"]["properties"].keys() == {"extra_body"}
 
 
 def test_the_rows_are_documented_as_samples(document):

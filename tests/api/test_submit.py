@@ -100,6 +100,7 @@ def test_every_option_reaches_the_configuration(served):
         "half_life_days": 30,
         "max_missing": 0.5,
         "passes": 2,
+        "context_window": 4096,
         "prices": {"m": {"input_per_1m": 1, "output_per_1m": 2.5}},
         "name": "all of them",
         "judge": "local",
@@ -110,6 +111,16 @@ def test_every_option_reaches_the_configuration(served):
     }
     performance = {"cache": False, "concurrency": 4, "timeout_s": 30, "attempts": 3, "give_up_s": 60}
     statistics = {"confidence": 0.9, "alpha": 0.01, "test": "t", "correction": "none"}
+    options["parameters"] = {
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "top_k": 5,
+        "frequency_penalty": 0.1,
+        "presence_penalty": 0.2,
+        "reasoning_effort": "low",
+        "max_tokens": 900,
+        "extra_body": {},
+    }
     gates = [{"mrr": ">= 0.2"}]
     job = served.submit(rows(2), **options, statistics=statistics, performance=performance, gates=gates)["id"]
     served.work()

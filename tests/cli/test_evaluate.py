@@ -2,12 +2,13 @@
 
 import json
 import os
+import re
 
 import orjson
 import pytest
 
 from offline_runs import GOOD, write_jsonl
-from provider import Provider, malformed
+from provider import Provider, malformed, refuses
 from ragassay.options import with_flags
 
 
@@ -291,6 +292,62 @@ def test_a_second_run_takes_replies_from_the_cache_unless_told_not_to(cli, data)
         assert (calls()["calls"], calls()["cache_hits"]) == (0, 2)
         assert calls("--no-cache")["calls"] == 2
         assert len(provider.log) == 4
+
+
+def test_a_server_does_not_answer_from_the_cache_of_another_one_with_the_same_model(cli, data):
+    with Provider() as one, Provider() as other:
+        for provider in (one, other):
+            cli("evaluate", data, "--judge", "m", "--api-base", provider.url, "--metrics", "faithfulness")
+        assert (len(one.log), len(other.log)) == (2, 2)
+        cli("evaluate", data, "--judge", "m", "--api-base", f"{one.url}/", "--metrics", "faithfulness")
+        assert len(one.log) == 2
+
+
+def test_parameters_reach_the_judge_and_one_that_is_refused_is_told_and_costs_no_row(cli, data, tmp_path):
+    given = "{temperature: 0.3, top_p: 0.9, max_tokens: 700, extra_body: {min_p: 0.1}}"
+    text = f"judge: gpt-4o-mini\nmetrics: [faithfulness]\nparameters: {given}\n"
+    (tmp_path / "c.yaml").write_text(text)
+    with Provider(then=refuses("temperature")) as provider:
+        run = ("evaluate", data, "--config", "c.yaml", "--api-base", provider.url)
+        code, out, err = cli(*run)
+        _, again, _ = cli(*run, "--json")
+        cli(*run, "--metrics", "relevance", "--seed", "3")
+
+    assert code == 0
+    assert err.splitlines() == [
+        "warning: gpt-4o-mini: the provider does not take temperature; it is left out from now on"
+    ]
+    assert re.search(r"refused by its provider +temperature: 2 rows", out)
+    first, second = provider.log[:2]
+    assert (first.body["temperature"], second.body.get("temperature")) == (0.3, None)
+    assert (second.body["top_p"], second.body["max_tokens"], second.body["min_p"]) == (0.9, 700, 0.1)
+    cached = json.loads(again)
+    assert cached["systems"]["default"]["evaluation"]["usage"]["cache_hits"] == 2
+    assert cached["systems"]["default"]["evaluation"]["left_out"] == {"temperature": 2}
+    assert cached["provenance"]["judge"]["parameters"]["top_p"] == 0.9
+    assert cached["provenance"]["configuration"]["parameters"]["max_tokens"] == 700
+    assert len(provider.log) == 3 + 3  # asked again with another seed: a parameter is part of what is asked
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("{temperature: 3}", "c.yaml:2: parameters.temperature: should be at most 2"),
+        ("{temprature: 1}", "c.yaml:2: unknown key parameters.temprature; did you mean temperature?"),
+        ("{messages: []}", "c.yaml:2: unknown key parameters.messages"),
+        ("{api_key: x}", "c.yaml:2: unknown key parameters.api_key"),
+        ("{extra_body: {model: x}}", "c.yaml:2: parameters.extra_body: it can't set model"),
+        (
+            "{extra_body: {a: [{apiKey: x}]}}",
+            "c.yaml:2: parameters.extra_body: it can't set apiKey: addresses and keys",
+        ),
+    ],
+)
+def test_what_is_no_parameter_is_refused_before_anything_is_asked(given, says, cli, data, tmp_path):
+    (tmp_path / "c.yaml").write_text(f"judge: m\nparameters: {given}\n")
+    code, _, err = cli("evaluate", data, "--config", "c.yaml", "--api-base", "http://127.0.0.1:9")
+    assert code == 2
+    assert says in err
 
 
 def test_two_systems_with_the_same_answer_are_billed_for_their_own_calls(cli, data, tmp_path):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 
 import orjson
 import pytest
@@ -47,6 +49,8 @@ def test_built_in_systems_stand_beside_recorded_ones(cli, quickstart):
     assert bm25["metrics"]["token_f1"]["n"] == 30
     assert titles["metrics"]["token_f1"]["n"] == 0  # nobody answers there
     assert bm25["retrieval_latency_ms"]["p95"] > 0
+    assert bm25["first_call_ms"] > bm25["retrieval_latency_ms"]["p50"]
+    assert report["systems"]["recorded"]["first_call_ms"] is None
     source = report["provenance"]["systems"]["bm25"]
     assert (
         source["built"]["configuration"] | {"kind": "bm25", "k1": 1.2, "in_flight": 4}
@@ -214,3 +218,18 @@ def test_a_dry_run_retrieves_and_calls_nobody(cli, many):
     assert "120 answer calls of the systems" in out
     assert "120 judge calls" in out
     assert not (many / "home/runs").exists()
+
+
+def test_a_model_that_answers_at_once_is_not_measured_with_what_the_process_has_to_load(quickstart):
+    """In a process of its own, with a time limit that the imports alone would break; 40 s of them would be a defect."""
+    with Provider(then=says("The API keys expire after 90 days.")) as provider:
+        answer = f"{{model: openai/m, api_base: '{provider.url}'}}"
+        options = f"systems: {{s: {{kind: bm25, timeout_s: 2, answer: {answer}}}}}"
+        text = f"data: queries.jsonl\ncorpus: corpus.jsonl\nlimit: 6\nmetrics: [mrr]\n{options}\n"
+        (quickstart / "one.yaml").write_text(text)
+        command = [sys.executable, "-m", "ragassay.cli", "evaluate", "--config", "one.yaml", "--json"]
+        done = subprocess.run(command, cwd=quickstart, capture_output=True, text=True, check=True)
+    system = json.loads(done.stdout)["systems"]["s"]
+    assert system["failed_responses"] == 0
+    assert system["latency_ms"]["n"] == 6
+    assert system["latency_ms"]["p50"] < system["first_call_ms"] / 10

@@ -34,6 +34,8 @@ metrics: [nDCG@10, faithfulness]
 judge: gpt-4o-mini
 api_base: http://127.0.0.1:9
 passes: 2
+context_window: 8192
+parameters: {temperature: 0.5, max_tokens: 900, extra_body: {min_p: 0.1}}
 graded: false
 budget: {usd: 1.5, tokens: 2000}
 criteria: {polite: "It is polite."}
@@ -80,6 +82,8 @@ def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
         judge="gpt-4o-mini",
         api_base="http://127.0.0.1:9",
         passes=2,
+        context_window=8192,
+        parameters={"temperature": 0.5, "max_tokens": 900, "extra_body": {"min_p": 0.1}},
         concurrency=2,
         timeout_s=5.0,
         seed=7,
@@ -150,7 +154,7 @@ def test_the_examples_in_that_file_are_valid_and_take_effect(load):
     keys = [line.partition(":")[0] for line in examples if line[0].isalpha()]
     configuration = load("\n".join(examples))
     files = ["data", "corpus", "systems", "map", "plugins", "output"]
-    assert keys == [*files, "metrics", "criteria", "stop_when", "baseline", "prices", "gates"]
+    assert keys == [*files, "metrics", "context_window", "criteria", "stop_when", "baseline", "prices", "gates"]
     assert [key for key in keys if getattr(configuration, key) == getattr(Configuration(), key)] == []
 
 

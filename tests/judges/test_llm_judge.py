@@ -91,25 +91,28 @@ def test_the_same_question_twice_has_two_places_and_one_content():
 
 
 def test_the_content_of_a_call_changes_with_all_that_determines_the_reply_and_with_nothing_else(monkeypatch):
-    def content(changed=None, **options):
-        ledger = MemoryLedger()
-        with Provider() as provider:
-            llm = LLM(options.pop("model", "m"), api_base=provider.url, **options)
-            judge(llm, [changed or sample()], ledger)
-        return ledger.calls[0].content
+    with Provider() as provider, Provider() as elsewhere:
 
-    first = content()
-    assert first == content()  # another port, so another api_base
-    others = [
-        content(model="other"),
-        content(seed=1),
-        content(parameters={"top_p": 0.5}),
-        content(sample(query="Else?")),
-    ]
-    prompt = load("judge/verdict")
-    newer = type(prompt)(prompt.name, "0" * 12, prompt.text)
-    monkeypatch.setattr("ragassay.judges.llm.load", lambda name: newer if name == prompt.name else load(name))
-    assert len({first, *others, content()}) == 6
+        def content(changed=None, api_base=provider.url, **options):
+            ledger = MemoryLedger()
+            llm = LLM(options.pop("model", "m"), api_base=api_base, **options)
+            judge(llm, [changed or sample()], ledger)
+            return ledger.calls[0].content
+
+        first = content()
+        assert first == content()
+        assert first == content(api_base=f"{provider.url}/")
+        others = [
+            content(api_base=elsewhere.url),
+            content(model="other"),
+            content(seed=1),
+            content(parameters={"top_p": 0.5}),
+            content(sample(query="Else?")),
+        ]
+        prompt = load("judge/verdict")
+        newer = type(prompt)(prompt.name, "0" * 12, prompt.text)
+        monkeypatch.setattr("ragassay.judges.llm.load", lambda name: newer if name == prompt.name else load(name))
+        assert len({first, *others, content()}) == 7
 
 
 def test_two_passes_ask_about_support_without_the_ground_truth():

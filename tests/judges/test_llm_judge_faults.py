@@ -1,4 +1,5 @@
 import asyncio
+import re
 
 import pytest
 
@@ -169,7 +170,7 @@ def test_a_failing_provider_is_a_reason_for_that_sample_alone():
 
     with Provider(then=behave) as provider:
         ledger = MemoryLedger()
-        bad, fine = judge(model_at(provider, attempts=2), [sample("q1", query="zebra"), sample("q2")], ledger)
+        fine, bad = judge(model_at(provider, attempts=2), [sample("q2"), sample("q1", query="zebra")], ledger)
 
     assert len(provider.log) == 3
     assert bad.verdict is None
@@ -216,7 +217,8 @@ def test_after_five_failures_of_three_calls_no_further_request_is_made(calls):
         first = len(provider.log)
         with pytest.raises(ProviderDown):
             judge(model, [sample(f"q{n}") for n in range(20)])
-    assert first <= 8 + 4  # in flight at once, and calls asked again before the fifth failure
+    # in flight at once, calls asked again before the fifth failure, and one of them in four other forms
+    assert first <= 8 + 4 + 4
     assert len(provider.log) == first
 
 
@@ -268,3 +270,38 @@ def test_a_providers_traceback_and_paths_stay_out_of_the_reason():
     assert judgement.reason == ("the judge failed: gpt-4o-mini: the provider failed (500): OSError: .../w.bin is gone")
     assert "/srv" not in judgement.reason
     assert "\n" not in judgement.reason
+
+
+def test_a_row_that_is_longer_than_the_judge_reads_is_named_before_it_is_asked_about(caplog):
+    rows = [sample(f"q{n}", contexts=("word " * 900 * n,)) for n in (0, 1, 2)]
+    told = "This model's maximum context length is 1800 tokens."
+    refuses = lambda seen: play.status(400, message=told)(seen) if len(seen.user) > 7000 else play.good(seen)  # noqa: E731
+    with Provider(then=refuses) as provider:
+        fine, long, longer = judge(model_at(provider, context_window=1800), rows)
+        judge(model_at(provider), rows[2:])  # of 128,000 tokens by LiteLLM's table
+
+    warned = [record.message for record in caplog.records if "tokens, its verdict" in record.message]
+    assert [line.split()[1] for line in warned] == ["q1", "q2"]
+    assert re.fullmatch(
+        r"row q2 has about 2,\d{3} tokens, its verdict up to 1,050; gpt-4o-mini reads 1,800 \(option: context_window\)",
+        warned[1],
+    )
+    assert fine.verdict
+    assert long.verdict
+    assert longer.reason == f"the judge failed: gpt-4o-mini: the request is longer than the model reads: {told}"
+
+
+def test_only_the_first_rows_that_are_too_long_are_named(caplog):
+    fake = FakeLLM(lambda messages: reply(), context_window=500)
+    judge(fake, [sample(f"q{n}") for n in range(9)])
+    assert len(caplog.messages) == 6
+    assert caplog.messages[-1] == "more rows are as long; where one is refused, its scores say so"
+
+
+def test_a_judgement_says_what_its_provider_did_not_take():
+    with Provider(then=play.refuses("seed")) as provider:
+        model = model_at(provider)
+        judgements = judge(model, [sample("q1"), sample("q2")])
+    assert [judgement.left_out for judgement in judgements] == [("seed",)] * 2
+    assert [judgement.reason for judgement in judgements] == [None] * 2
+    assert len(provider.log) == 3

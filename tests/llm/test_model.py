@@ -7,10 +7,10 @@ import sys
 import pytest
 
 import provider as play
-from llm_calls import HELLO, SCHEMA, ask, llm, reply_of
+from llm_calls import HELLO, OBJECT, SCHEMA, ask, llm, reply_of
 from polling import until
-from provider import Answer, Provider
-from ragassay.errors import BadInput, BadSettings, BudgetReached, RateLimited
+from provider import Provider
+from ragassay.errors import BadSettings, BudgetReached, RateLimited
 from ragassay.ledger import MemoryLedger
 from ragassay.llm import LLM, FakeLLM, model, warm_up
 from ragassay.models import Price, Usage
@@ -25,11 +25,12 @@ def _no_waiting(monkeypatch):
 
 
 def test_a_call_is_one_request_at_temperature_0_with_a_seed_and_a_strict_schema():
-    with Provider(then=HELLO) as provider:
+    with Provider(then=OBJECT) as provider:
         reply = reply_of(llm(provider, seed=7), schema=SCHEMA)
 
     (seen,) = provider.log
-    assert (reply.text, reply.finish_reason, reply.model) == ("hello", "stop", "gpt-4o-mini")
+    assert (reply.text, reply.finish_reason, reply.model) == ("{}", "stop", "gpt-4o-mini")
+    assert reply.left_out == ()
     assert (seen.body["temperature"], seen.body["seed"], seen.body["max_tokens"]) == (0, 7, 50)
     described = {"name": "reply", "strict": True, "schema": SCHEMA}
     assert seen.body["response_format"] == {"type": "json_schema", "json_schema": described}
@@ -121,36 +122,6 @@ def test_a_cancelled_call_may_have_been_paid_and_the_ledger_hears_so():
     assert ledger.lost == Usage(uncertain_calls=1)
 
 
-def test_a_provider_without_schemas_is_asked_in_the_plainest_way_that_it_takes():
-    def behave(seen):
-        form = seen.body.get("response_format", {}).get("type")
-        return Answer(status=400, message=f"response_format {form} is not supported") if form else Answer("{}")
-
-    with Provider(then=behave) as provider:
-        judge = llm(provider)
-        reply = reply_of(judge, schema=SCHEMA)
-        reply_of(judge, name="c2", schema=SCHEMA)
-
-    forms = [seen.body.get("response_format", {}).get("type") for seen in provider.log]
-    assert forms == ["json_schema", "json_object", None, None]
-    assert '"additionalProperties":false' in provider.log[2].system
-    assert provider.log[0].system == "be brief"
-    assert judge.response_format == "prompt"
-    assert reply.waste == Usage()
-
-
-def test_a_provider_that_took_the_schema_once_is_believed(monkeypatch):
-    refuses = play.status(400, message="json_schema: this text can't be answered")
-    with Provider([HELLO, refuses], then=HELLO) as provider:
-        judge = llm(provider)
-        reply_of(judge, schema=SCHEMA)
-        with pytest.raises(BadInput, match="can't be answered"):
-            reply_of(judge, name="c2", schema=SCHEMA)
-
-    assert len(provider.log) == 2
-    assert judge.response_format == "json_schema"
-
-
 def test_parameters_that_a_provider_does_not_take_are_left_out_and_listed():
     with Provider(then=HELLO) as provider:
         judge = llm(provider, "openai/o3-mini", parameters={"reasoning_effort": "low"}, seed=3)
@@ -190,7 +161,12 @@ def test_an_unknown_model_is_an_error_before_anything_is_sent():
         ({"model": "m", "concurrency": 0}, "must be above zero"),
         ({"model": "m", "timeout_s": 0}, "must be above zero"),
         ({"model": "m", "timeout_s": float("nan")}, "must be above zero"),
-        ({"model": "m", "parameters": {"max_retries": 3, "api_key": "x"}}, "can't set api_key, max_retries"),
+        ({"model": "m", "parameters": {"max_retries": 3, "api_key": "x"}}, "can't set api_key, max_retries; known: "),
+        (
+            {"model": "m", "parameters": {"aws_bedrock_runtime_endpoint": "x"}},
+            "what only this provider knows goes into",
+        ),
+        ({"model": "m", "parameters": {"extra_body": {"messages": []}}}, "extra_body: it can't set messages"),
     ],
 )
 def test_bad_options_are_bad_settings(options, text):

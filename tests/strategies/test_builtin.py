@@ -29,8 +29,11 @@ class Says:
 
     models = ("says",)
 
-    def __init__(self, error=None, seconds=0.0):
-        self.error, self.seconds, self.now, self.peak, self.read = error, seconds, 0, 0, []
+    def __init__(self, error=None, seconds=0.0, start_s=0.0):
+        self.error, self.seconds, self.start_s, self.now, self.peak, self.read = error, seconds, start_s, 0, 0, []
+
+    def warm_up(self):
+        time.sleep(self.start_s)
 
     async def answer(self, sample, contexts):
         self.now += 1
@@ -121,6 +124,29 @@ def test_a_query_that_can_not_be_answered_does_not_end_the_run(error):
 def test_what_every_query_would_meet_ends_the_run(error):
     with pytest.raises(type(error)):
         ask(system(Says(error)))
+
+
+def test_the_start_is_in_no_latency_and_no_timeout_and_stands_beside_the_first_response():
+    strategy = system(Says(start_s=0.3), timeout_s=0.25, in_flight=4)
+
+    async def all_at_once():
+        return await asyncio.gather(*(strategy.respond(Sample(query_id=str(n), query="red")) for n in range(4)))
+
+    first, *others = asyncio.run(all_at_once())
+    assert [response.error for response in (first, *others)] == [None] * 4
+    assert first.first_call_ms >= 300 > first.latency_ms
+    assert first.first_call_ms >= first.latency_ms + 300
+    assert [response.first_call_ms for response in others] == [None] * 3
+    assert all(response.latency_ms < 300 for response in others)
+
+
+def test_the_start_loads_the_models_of_the_routes_too():
+    inner, outer = system(), system()
+    searched = []
+    inner.retriever.search = lambda query, k: searched.append(query)
+    outer.retriever._routes = {"there": inner.retriever, "nowhere": None}
+    ask(outer)
+    assert searched == ["warm up"]
 
 
 def test_no_more_queries_are_in_flight_than_allowed():

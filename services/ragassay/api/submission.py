@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, field_validator
 
 from ragassay.api.bodies import check_json, read_as
 from ragassay.api.examples import SUBMISSION
 from ragassay.api.security import bootstrap_key
 from ragassay.config import Configuration, check_rules
-from ragassay.config.document import options, section_of
+from ragassay.config.document import option_of, options, section_of
 from ragassay.data.load import load_rows
 from ragassay.documents import Source
 from ragassay.errors import BadSettings, UnknownName
 from ragassay.job_reports import Gating
-from ragassay.models import JobSpec, Sample
+from ragassay.models import JobSpec, Parameters, Sample
 from ragassay.settings import Settings
 
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
@@ -48,11 +48,25 @@ def _as_sent(schema: dict[str, Any]) -> None:
     schema["example"] = SUBMISSION
 
 
+class JobParameters(Parameters):
+    """What a job may send the judge's model: a body of its own could have the operator's provider do anything."""
+
+    model_config = ConfigDict(json_schema_extra=lambda schema: schema["properties"].pop("extra_body"))
+
+    @field_validator("extra_body")
+    @classmethod
+    def _is_the_operators(cls, body: dict[str, Any]) -> dict[str, Any]:
+        if body:
+            raise ValueError(_OPERATOR)
+        return body
+
+
 class NewJob(Configuration):
     """An evaluation to be queued: rows, and any of the keys of a configuration that name no file of the server."""
 
     model_config = ConfigDict(strict=True, json_schema_extra=_as_sent)
 
+    parameters: Annotated[JobParameters, option_of(Configuration.model_fields["parameters"])] = JobParameters()
     samples: list[dict[str, Any]] = Field(
         min_length=1,
         max_length=100_000,

@@ -73,7 +73,8 @@ def evaluate(
             settings = settings.model_copy(update={"api_key": settings.api_key or "never sent"})
         session, spec, inputs, limits = session_of(settings), configuration.to_job_spec(), read(configuration), {}
         if dry_run or spec.budget != type(spec.budget)():
-            estimate(session, spec, inputs, err=not dry_run)
+            with _warnings_shown():
+                estimate(session, spec, inputs, err=not dry_run)
         if dry_run:
             return
         run = foreground.start(session, settings, spec, inputs)
@@ -146,7 +147,7 @@ def complete(session: Session, settings: Settings, run: FolderRun, *, quiet: boo
     left = sum(record.rows_in(chunk) for chunk in run.pending())
     go_on = foreground.resume_command(run, settings)
     try:
-        with progress(total, total - left, quiet) as done:
+        with progress(total, total - left, quiet) as done, _warnings_shown():
             report = foreground.complete(session, settings, run, done=done, notice=_print_notice, **limits)
     except KeyboardInterrupt:
         typer.echo(f"interrupted; go on with: {go_on}", err=True)
@@ -154,6 +155,21 @@ def complete(session: Session, settings: Settings, run: FolderRun, *, quiet: boo
     if rows := sum(record.rows_in(chunk) for chunk in run.given_up()):
         typer.echo(f"the provider failed for too long for {rows} rows; to work on them again: {go_on}", err=True)
     return report
+
+
+@contextmanager
+def _warnings_shown() -> Iterator[None]:
+    """Show what is logged about the judge's provider as it comes; with -v it is shown anyway."""
+    if logging.getLogger("ragassay").level:
+        yield
+        return
+    handler, about_models = logging.Handler(logging.WARNING), logging.getLogger("ragassay.llm")
+    handler.emit = lambda record: _print_notice(f"warning: {record.getMessage()}")  # type: ignore[method-assign]
+    about_models.addHandler(handler)
+    try:
+        yield
+    finally:
+        about_models.removeHandler(handler)
 
 
 def _print_notice(line: str) -> None:

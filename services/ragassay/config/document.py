@@ -13,7 +13,7 @@ from pydantic import BaseModel, Tag
 from pydantic.fields import FieldInfo
 
 from ragassay.gates import GateList, TestName
-from ragassay.models import Budget, EvaluationOptions, FrozenModel, JobSpec
+from ragassay.models import Budget, EvaluationOptions, FrozenModel, JobSpec, Parameters
 from ragassay.options import SYSTEMS, FileOptions, IntervalOptions, Option, PerformanceOptions
 from ragassay.stats import Correction
 from ragassay.strategies.options import KEYS, WORD, WORD_OR_KEYS, SystemConfig
@@ -84,7 +84,12 @@ gates:
         return JobSpec(**flat, **self.performance.model_dump(), confidence=self.statistics.confidence)
 
 
-SECTIONS: dict[str, type[BaseModel]] = {"statistics": Statistics, "performance": Performance, "budget": Budget}
+SECTIONS: dict[str, type[BaseModel]] = {
+    "statistics": Statistics,
+    "performance": Performance,
+    "budget": Budget,
+    "parameters": Parameters,
+}
 
 
 def option_of(field: FieldInfo) -> Option:

@@ -49,7 +49,9 @@ def sections(report: Report) -> list[Section]:
     reported = tuple(row for row in (_row(*one, systems) for one in figures) if set(row[1]) != {NOT_REPORTED})
     made.append(Section("Time and cost of the system", reported))
     spent = [_row(label, figure, systems) for label, figure in _EVALUATION]
-    made.append(Section("Spent on the evaluation", tuple(row for row in spent if set(row[1]) != {NOTHING})))
+    made.append(
+        Section("Spent on the evaluation", tuple(row for row in spent if any(row[1]) and set(row[1]) != {NOTHING}))
+    )
     return [section for section in made if section.rows]
 
 
@@ -151,6 +153,10 @@ def _latency(spread: Distribution) -> str:
     return f"{figures} ms {_count(spread.n, spread.missing)}"
 
 
+def _first_call(system: SystemReport) -> str:
+    return "" if system.first_call_ms is None else f"; first call {system.first_call_ms:.0f} ms, start included"
+
+
 def _tokens(spread: Distribution) -> str:
     if spread.mean is None or spread.total is None:
         return NOT_REPORTED
@@ -179,7 +185,7 @@ def _throughput(report: SystemReport) -> str:
 
 
 _SYSTEM: tuple[tuple[str, Callable[[SystemReport], str]], ...] = (
-    ("latency p50 / p95 / p99", lambda s: _latency(s.latency_ms)),
+    ("latency p50 / p95 / p99", lambda s: _latency(s.latency_ms) + _first_call(s)),
     ("retrieval latency", lambda s: _latency(s.retrieval_latency_ms)),
     ("generation latency", lambda s: _latency(s.generation_latency_ms)),
     ("throughput", _throughput),
@@ -195,4 +201,5 @@ _REFUSALS: tuple[tuple[str, Callable[[SystemReport], str]], ...] = (
 _EVALUATION: tuple[tuple[str, Callable[[SystemReport], str]], ...] = (
     ("judge, used", lambda s: _usage(s.evaluation.usage)),
     ("judge, wasted", lambda s: _usage(s.evaluation.waste)),
+    ("refused by its provider", lambda s: listed(f"{what}: {n} rows" for what, n in s.evaluation.left_out.items())),
 )

@@ -7,6 +7,7 @@ paid again when the run is resumed.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -23,12 +24,14 @@ from ragassay.prompts import load
 from ragassay.protocols import Call, Ledger, Purpose, Reply, digest
 
 _TOKENS_AT_LEAST, _TOKENS_PER_UNIT = 600, 90
+_MOST_WARNINGS = 5
 _UNREADABLE = "the judge's reply could not be read as a verdict, twice"
 _WHY_NOT = {
     "length": "the judge's reply was cut off at {limit} tokens",
     "content_filter": "the provider's content filter withheld the judge's reply",
 }
 
+logger = logging.getLogger("ragassay.llm")
 T = TypeVar("T")
 
 
@@ -53,6 +56,7 @@ class LLMJudge:
         if max_tokens is not None and max_tokens < 1:
             raise BadSettings(f"max_tokens must be above zero, not {max_tokens}")
         self._llm, self._passes, self._max_tokens = llm, passes, max_tokens
+        self._long: set[tuple[str, int]] = set()
         names = ("verdict", "repair", "again", *(["criteria"] if criteria else []))
         self._prompts = {name: load(f"judge/{name}") for name in names}
         self._criteria, self._schema = dict(criteria), reply_schema(criteria=bool(criteria))
@@ -102,10 +106,10 @@ class LLMJudge:
         except (BadSettings, ProviderDown):
             raise
         except (BadInput, Unavailable) as error:
-            return Judgement(reason=reason_from(f"the judge failed: {error}"), usage=booked.usage, waste=booked.waste)
+            return booked.told(reason=reason_from(f"the judge failed: {error}"))
         except _NoVerdict as error:
-            return Judgement(reason=str(error), usage=booked.usage, waste=booked.waste)
-        return Judgement(verdict=verdict, usage=booked.usage, waste=booked.waste)
+            return booked.told(reason=str(error))
+        return booked.told(verdict)
 
     async def _verdict(self, sample: Sample, units: Units, ledger: _SampleLedger) -> Verdict:
         prompt = self._rendered(sample, units)
@@ -129,6 +133,7 @@ class LLMJudge:
     async def _ask(self, sample: Sample, units: Units, prompt: SamplePrompt, ledger: _SampleLedger) -> ParsedReply:
         """The model's verdict on the units: the first reply, and one more call for what that one left out."""
         limit = self._max_tokens or _TOKENS_AT_LEAST + _TOKENS_PER_UNIT * len(units.ids)
+        self._warn_if_long(sample, prompt, limit)
         first = parse_reply(await self._object(sample, prompt, limit, ledger), units)
         is_complete = not units.answer or None not in (first.raw.relevance, first.raw.refusal)
         if not first.missing and is_complete:
@@ -142,6 +147,20 @@ class LLMJudge:
             return first
         value = ledger.book(reply, find_object(reply.text, prompt.text))
         return first if value is None else merge(first, parse_reply(value, units))
+
+    def _warn_if_long(self, sample: Sample, prompt: SamplePrompt, limit: int) -> None:
+        """Say so once where row and reply may be more than the model reads; it is asked all the same, an estimate may err."""
+        tokens, window = len(f"{self._instructions}{prompt.text}".encode()) // 4, self._llm.context_window
+        if window is None or tokens + limit <= window or (sample.query_id, tokens) in self._long:
+            return
+        self._long.add((sample.query_id, tokens))
+        if len(self._long) <= _MOST_WARNINGS:
+            logger.warning(
+                "row %s has about %s tokens, its verdict up to %s; %s reads %s (option: context_window)",
+                *(sample.query_id, f"{tokens:,}", f"{limit:,}", self._llm.model, f"{window:,}"),
+            )
+        elif len(self._long) == _MOST_WARNINGS + 1:
+            logger.warning("more rows are as long; where one is refused, its scores say so")
 
     async def _object(
         self, sample: Sample, prompt: SamplePrompt, limit: int, ledger: _SampleLedger
@@ -172,7 +191,7 @@ class LLMJudge:
     @cached_property
     def _stamp(self) -> list[object]:
         """What determines a reply beside its messages. The prompt's version stands for text and front matter."""
-        return [dict(self._llm.settings), self._prompts["verdict"].version, digest(self._schema)]
+        return [self._llm.endpoint, dict(self._llm.settings), self._prompts["verdict"].version, digest(self._schema)]
 
 
 class _NoVerdict(Exception):
@@ -186,6 +205,7 @@ class _SampleLedger:
         self._ledger = ledger
         self._used: list[Usage] = []
         self._wasted: list[Usage] = []
+        self._left_out: dict[str, None] = {}
 
     @property
     def usage(self) -> Usage:
@@ -195,10 +215,16 @@ class _SampleLedger:
     def waste(self) -> Usage:
         return Usage.total(self._wasted)
 
+    def told(self, verdict: Verdict | None = None, reason: str | None = None) -> Judgement:
+        """The judgement with all that was spent on it, and all that its calls were made without."""
+        left_out = tuple(self._left_out)
+        return Judgement(verdict=verdict, reason=reason, usage=self.usage, waste=self.waste, left_out=left_out)
+
     def book(self, reply: Reply, value: T) -> T:
         """Count a reply as used, or as wasted where ``value``, read from it, is None. Gives ``value`` back."""
         (self._wasted if value is None else self._used).append(reply.usage)
         self._wasted.append(reply.waste)
+        self._left_out |= dict.fromkeys(reply.left_out)
         return value
 
     async def reserve(self, call: Call, estimate: Usage) -> Reply | None:

@@ -2,7 +2,8 @@
 
 from ragassay.llm.fake import FakeLLM
 from ragassay.llm.library import missing_keys, warm_up
-from ragassay.llm.model import LLM, ChatModel, Messages
+from ragassay.llm.model import LLM, ChatModel
+from ragassay.llm.negotiation import Messages
 from ragassay.llm.pacing import together
 
 __all__ = ["LLM", "ChatModel", "FakeLLM", "Messages", "missing_keys", "together", "warm_up"]

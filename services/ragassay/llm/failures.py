@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ragassay.errors import (
@@ -28,7 +28,17 @@ _WHOLE_RUN = {
 }
 _KEYLIKE = re.compile(r"\b(?:sk|pk|rk|gsk|xai|hf|nvapi|AIza)[-_]?[\w*.-]{8,}|\bBearer\s+\S+", re.IGNORECASE)
 _LITELLM_HEAD = re.compile(r"^.{0,120}?\w+Exception - |^(?:(?:litellm\.)?\w*(?:Error|Timeout|Exception)\b:? ?)+")
-_FORMAT_WORDS = re.compile(r"response_format|json_schema|json_object|structured output|grammar|guided", re.IGNORECASE)
+_FORMAT_WORDS = re.compile(
+    r"response_?format|json_schema|json_object|json mode|structured output|grammar|guided|tool_choice|\btools?\b|function call",
+    re.IGNORECASE,
+)
+_TOO_LONG = re.compile(r"context (?:length|window|size)|too many (?:input )?tokens|prompt is too long", re.IGNORECASE)
+_DOUBTFUL = frozenset({400, 415, 422, 500, 501})
+_REFUSES = re.compile(
+    r"unsupported|not? (?:longer )?support|n't support|unknown|unrecogni[sz]ed|unexpected|invalid|deprecated|forbidden"
+    r"|not (?:permitted|allowed|accepted|available|valid|compatible)|only the default|extra (?:inputs|fields)|must be|should be",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -36,7 +46,8 @@ class Failure:
     """One attempt's end. ``error`` is what is raised when no further attempt is made.
 
     ``retryable``: worth another attempt. ``uncertain``: it may have been paid. ``limited``: a rate limit was reached.
-    ``format_refused``: the provider does not take the format of the reply that was asked for.
+    ``format_refused``: the provider says that it does not take the form of the reply that was asked for; ``doubtful``: it
+    may mean so. ``parameter``: it says that it does not take this one.
     """
 
     error: AssayError
@@ -44,11 +55,18 @@ class Failure:
     uncertain: bool = False
     limited: bool = False
     format_refused: bool = False
+    doubtful: bool = False
+    parameter: str | None = None
     wait: float | None = None
 
 
-def diagnose(exception: BaseException, model: str, *, key: str | None, hint: str, timeout_s: float) -> Failure:
-    """Read an exception; ``hint`` is what to do about a missing or wrong ``key``, which no message ever shows."""
+def diagnose(
+    exception: BaseException, model: str, *, key: str | None, hint: str, timeout_s: float, sent: Iterable[str] = ()
+) -> Failure:
+    """Read an exception; ``hint`` is what to do about a missing or wrong ``key``, which no message ever shows.
+
+    ``sent``: names of the parameters that the request had.
+    """
     headers = _headers(exception)
     status = getattr(exception, "status_code", None)
     text = message(exception, key)
@@ -58,6 +76,8 @@ def diagnose(exception: BaseException, model: str, *, key: str | None, hint: str
     if not isinstance(status, int) or (status >= 500 and headers is None):
         silent = Unavailable(f"no usable answer: {text}", where=model, hint="is the address right and the server up?")
         return Failure(silent, retryable=True, uncertain=not _never_sent(exception))
+    if "ContextWindowExceeded" in type(exception).__name__ or (status != 429 and _TOO_LONG.search(text)):
+        return Failure(TooLarge(f"the request is longer than the model reads: {text}", where=model))
     if status == 429 and _out_of_credit(exception):
         return Failure(BadSettings(f"the account has no credit left: {text}", where=model))
     if status in _RETRYABLE or status >= 500:
@@ -66,16 +86,32 @@ def diagnose(exception: BaseException, model: str, *, key: str | None, hint: str
             limited = RateLimited(f"the provider limits the rate of calls: {text}", where=model, retry_after=wait)
             return Failure(limited, retryable=True, limited=True, wait=wait)
         failed = Unavailable(f"the provider failed ({status}): {text}", where=model, retry_after=wait)
-        return Failure(failed, retryable=True, wait=wait)
+        named = _FORMAT_WORDS.search(text) is not None
+        return Failure(failed, True, format_refused=named, doubtful=status in _DOUBTFUL, wait=wait)
     if status in _WHOLE_RUN:
         what, todo = _WHOLE_RUN[status]
         return Failure(
             BadSettings(f"the provider {what} ({status}): {text}", where=model, hint=hint if status == 401 else todo)
         )
-    if "ContextWindowExceeded" in type(exception).__name__:
-        return Failure(TooLarge(f"the request is longer than the model reads: {text}", where=model))
     error = BadInput(f"the provider refused the request ({status}): {text}", where=model)
-    return Failure(error, format_refused=_FORMAT_WORDS.search(text) is not None)
+    return Failure(
+        error,
+        format_refused=_FORMAT_WORDS.search(text) is not None,
+        doubtful=status in _DOUBTFUL,
+        parameter=_refused_parameter(exception, sent),
+    )
+
+
+def _refused_parameter(exception: BaseException, sent: Iterable[str]) -> str | None:
+    """Which of the parameters the provider says that it does not take; its words may be the only sign."""
+    body = getattr(exception, "body", None)
+    param = body.get("param") if isinstance(body, Mapping) else None
+    raw = _raw(exception)
+    for name in sent:
+        named = re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", raw) and _REFUSES.search(raw)
+        if param == name or named:
+            return name
+    return None
 
 
 def message(exception: BaseException, key: str | None) -> str:

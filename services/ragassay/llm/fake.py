@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from ragassay.errors import BadSettings
-from ragassay.llm.model import Messages
+from ragassay.llm.negotiation import Messages
 from ragassay.models import Usage
 from ragassay.protocols import Call, Ledger, Reply
 
@@ -32,11 +32,21 @@ class FakeLLM:
     A reply is a text, a mapping (sent as JSON), a ``Reply`` or an exception to raise. ``calls`` holds what was asked.
     """
 
-    def __init__(self, replies: Sequence[Scripted] | Callable[[Messages], Scripted], *, model: str = "fake") -> None:
+    def __init__(
+        self,
+        replies: Sequence[Scripted] | Callable[[Messages], Scripted],
+        *,
+        model: str = "fake",
+        context_window: int | None = None,
+    ) -> None:
         self._replies = replies
         self.model = model
         self.settings: Mapping[str, Any] = {"model": model, "parameters": {}, "left_out": []}
+        self.endpoint, self.context_window = "", context_window
         self.calls: list[Asked] = []
+
+    def warm_up(self) -> None:
+        """There is nothing to load."""
 
     async def complete(
         self,

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import Any
+from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from ragassay.errors import BadSettings
+from ragassay.settings import provider_address
 
 _PLACEHOLDER_KEY = "no-key-needed"
 _THINKING_TOKENS = 4096
@@ -40,16 +42,24 @@ def litellm() -> Any:
     return library
 
 
-def warm_up() -> None:
+@cache
+def load() -> None:
     """Import LiteLLM and what it loads with the first call; takes seconds, starts nothing and sends nothing.
 
-    For the start of a long run, a worker's parent process before it forks, and benches that leave imports out. All
-    that is in memory by then is set apart from garbage collection, which else costs every call two milliseconds.
+    Before the clock of a call starts: imports are no latency of a provider's, or of a system under test.
     """
     litellm()
     for module in _LOADED_LATE:
         with suppress(ImportError):  # LiteLLM's own rooms; another version may have moved them
             import_module(module)
+
+
+def warm_up() -> None:
+    """``load``, for the start of a long run, a worker's parent before it forks, and benches that leave imports out.
+
+    All that is in memory by then is set apart from garbage collection, which else costs every call two milliseconds.
+    """
+    load()
     gc.freeze()
 
 
@@ -92,6 +102,7 @@ class ResolvedModel:
     """
 
     name: str
+    endpoint: str
     sent: Mapping[str, Any]
     left_out: tuple[str, ...]
     key: str | None
@@ -107,7 +118,7 @@ def resolve_model(
     own_server = api_base and model.partition("/")[0] not in library.provider_list
     name = f"openai/{model}" if own_server else model
     try:
-        bare, provider, _, _ = library.get_llm_provider(name, api_base=api_base)
+        bare, provider, _, its_address = library.get_llm_provider(name, api_base=api_base)
     except library.BadRequestError:
         hint = "write provider/model, such as openai/gpt-4o-mini, or give --api-base"
         raise BadSettings(f"unknown model {name!r}", hint=hint) from None
@@ -119,12 +130,27 @@ def resolve_model(
     thinks = library.supports_reasoning(model=bare, custom_llm_provider=provider) and "claude" not in bare
     return ResolvedModel(
         name=name,
+        endpoint=normalised(api_base or its_address or provider_address(provider) or ""),
         sent={key: parameters[key] for key in taken},
         left_out=tuple(key for key in parameters if key not in taken),
         key=api_key or (_PLACEHOLDER_KEY if api_base and missing else None),
         key_hint=f"set {missing[0]}" if missing and not api_key else "check the key",
         thinking_tokens=_THINKING_TOKENS if thinks else 0,
     )
+
+
+def normalised(address: str) -> str:
+    """The address without credentials, query and closing slash; scheme and host in lower case, no usual port."""
+    try:
+        parts = urlsplit(address if "://" in address else f"http://{address}")
+        port = parts.port
+    except ValueError:
+        return address.rpartition("@")[2].rstrip("/")
+    if not parts.hostname:
+        return ""
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    usual = {"http": 80, "https": 443}.get(parts.scheme)
+    return f"{parts.scheme}://{host}{f':{port}' if port not in (None, usual) else ''}{parts.path.rstrip('/')}"
 
 
 def missing_keys(model: str) -> list[str]:

@@ -9,6 +9,7 @@ LiteLLM repeats paid calls by itself (three HTTP requests on a 5xx), so it is to
 * Five failures in a row of three calls or more, or a ``Retry-After`` of more than a minute, are an outage of the
   provider: ProviderDown, for all calls that were begun by then, and for some seconds without asking. Whoever runs the
   evaluation waits and asks again.
+* What a provider does not take of what it is asked is learnt from its refusals (``negotiation``), and asked for no more.
 * What attempts may have cost although they came to nothing is ``waste``: ``retries`` counts attempts made again,
   ``uncertain_calls`` those that timed out or broke off once sent. Their price is unknown and not in ``cost_usd``.
 """
@@ -17,9 +18,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -28,22 +29,21 @@ import orjson
 from ragassay.errors import BadInput, BadSettings, BudgetReached, ProviderDown
 from ragassay.llm.estimator import Estimator, Tokens
 from ragassay.llm.failures import Failure, diagnose
-from ragassay.llm.library import ResolvedModel, close_with_loop, litellm, provider_errors, resolve_model
+from ragassay.llm.library import ResolvedModel, close_with_loop, litellm, load, provider_errors, resolve_model
+from ragassay.llm.negotiation import Messages, Negotiation, Terms, form_of, is_usable, text_of
 from ragassay.llm.pacing import LONGEST_WAIT_S, Pace, backoff
 from ragassay.models import Usage
+from ragassay.options import ParameterOptions, is_extra
 from ragassay.prices import Prices
 from ragassay.protocols import Call, Ledger, Reply
 
-Messages = Sequence[Mapping[str, str]]
-_FORMATS = ("json_schema", "json_object", "prompt")
-_RESERVED = frozenset(
-    """model messages api_base base_url api_key timeout max_tokens max_completion_tokens max_retries num_retries n
-    stream response_format fallbacks tools tool_choice functions mock_response cache client drop_params""".split()
-)
+# Nothing else: LiteLLM takes addresses, keys and much more as parameters too.
+_PARAMETERS = frozenset(ParameterOptions.__annotations__) - {"max_tokens"} | {"seed"}
 _REFUSED_FOR_S, _DOWN_FOR_S = 30.0, 4.0
 _DOWN_AFTER, _DOWN_CALLS = 5, 3
 _RESERVE_AGAIN_S = 0.05
 _MOST_TOKENS = 10**9  # of one call
+_NO_OBJECT = Failure(BadInput("the reply holds no JSON object"), doubtful=True)
 
 
 class ChatModel(Protocol):
@@ -55,7 +55,18 @@ class ChatModel(Protocol):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """All that determines a reply, apart from the messages. JSON-ready, without addresses and keys."""
+        """What determines a reply, apart from messages and endpoint. JSON-ready, without addresses and keys."""
+
+    @property
+    def endpoint(self) -> str:
+        """The address that requests go to, for the name of a call alone: no report shows it."""
+
+    @property
+    def context_window(self) -> int | None:
+        """Tokens that the model reads; None where that is not known."""
+
+    def warm_up(self) -> None:
+        """Import what the first call needs, which is no part of its time; asks nobody."""
 
     async def complete(
         self,
@@ -87,6 +98,7 @@ class _Bill:
     open: bool = False
     lost: bool = False
     outages: int = 0
+    terms: Terms | None = None
 
     @property
     def waste(self) -> Usage:
@@ -98,8 +110,9 @@ class LLM:
 
     ``model`` is LiteLLM's name, such as ``gpt-4o-mini`` or ``anthropic/claude-sonnet-4-5``; with ``api_base`` a name
     without a provider is taken for an OpenAI-compatible server's. Without ``api_key`` LiteLLM reads the provider's own
-    environment variable; an own server that needs none gets a placeholder. ``parameters`` go to the provider as they
-    are, on top of temperature 0 and the ``seed``; those that it doesn't take are left out and listed in ``settings``.
+    environment variable; an own server that needs none gets a placeholder. ``parameters`` go to the provider on top of
+    temperature 0 and the ``seed``: those of ``ParameterOptions``; those that LiteLLM knows it not to take are left out and
+    listed in ``settings``. ``context_window``: tokens that the model reads, where LiteLLM's table does not know or errs.
     ``timeout_s`` is the time for one attempt, ``attempts`` how often a call is tried in all.
 
     Connections are closed when the event loop shuts down in the way of ``asyncio.run``.
@@ -116,21 +129,27 @@ class LLM:
         concurrency: int = 8,
         seed: int = 0,
         parameters: Mapping[str, Any] | None = None,
+        context_window: int | None = None,
         prices: Prices | None = None,
     ) -> None:
         if not model.strip():
             raise BadSettings("the model has no name", hint="write, for example, gpt-4o-mini")
         if attempts < 1 or concurrency < 1 or not timeout_s > 0:
             raise BadSettings("attempts, concurrency and timeout must be above zero", where=model)
-        if reserved := _RESERVED & set(parameters or {}):
-            raise BadSettings(f"parameters can't set {', '.join(sorted(reserved))}", where=model)
+        if unknown := sorted((parameters or {}).keys() - _PARAMETERS):
+            hint = f"known: {', '.join(sorted(_PARAMETERS))}; what only this provider knows goes into extra_body"
+            raise BadSettings(f"parameters can't set {', '.join(unknown)}", where=model, hint=hint)
+        try:
+            is_extra((parameters or {}).get("extra_body", {}))
+        except ValueError as error:
+            raise BadSettings(f"parameters.extra_body: {error}", where=model) from None
         self._model = model.strip()
         self._api_base, self._api_key = api_base or None, api_key or None
         self._timeout_s, self._attempts = timeout_s, attempts
         self._wanted = {"temperature": 0, "seed": seed, **(parameters or {})}
-        self._prices = prices or Prices()
+        self._prices, self._context_window = prices or Prices(), context_window
         self._pace = Pace(concurrency)
-        self._format, self._format_proven = 0, False
+        self._negotiation = Negotiation(self._model)
         self._replies = 0
         self._estimator = Estimator()
         self._refused: tuple[float, BadSettings | ProviderDown] | None = None
@@ -149,12 +168,27 @@ class LLM:
         return {"model": resolved.name, "parameters": dict(resolved.sent), "left_out": list(resolved.left_out)}
 
     @property
+    def endpoint(self) -> str:
+        """The address that requests go to, without credentials; two that differ in spelling alone are the same."""
+        return self._resolved.endpoint
+
+    @property
+    def context_window(self) -> int | None:
+        """Tokens that the model reads, as given or by LiteLLM's table; None where that is not known."""
+        return self._context_window or self._prices.context_window(self._resolved.name)
+
+    @property
     def response_format(self) -> str:
         """How the reply's form is asked for: ``json_schema``, or what the provider took instead."""
-        return _FORMATS[self._format]
+        return self._negotiation.form
 
     def __repr__(self) -> str:
         return f"LLM({self._model!r})"
+
+    def warm_up(self) -> None:
+        """Import what the first call needs; raises BadSettings where the model is unknown or has no key."""
+        load()
+        self._resolved  # noqa: B018 - it takes a while, once
 
     async def complete(
         self,
@@ -186,7 +220,8 @@ class LLM:
         while True:
             async with self._pace.slot():
                 while isinstance(outcome := await self._reserved(request, call, ledger, bill), Failure):
-                    if outcome.format_refused:
+                    if bill.terms:  # it is asked again at once, on other terms
+                        bill.retries += 1
                         continue
                     failed = not (outcome.limited and self._replies > before)  # others are answered: that is no failure
                     attempts, failures, before = attempts + 1, failures + failed, self._replies
@@ -216,12 +251,20 @@ class LLM:
             if settled := await self._reserve(request, call, ledger, bill):
                 return settled
             bill.open, bill.lost = True, False
+        terms, bill.terms = bill.terms or await self._negotiation.terms(structured=request.schema is not None), None
         self._raise_if_refused(bill.outages)
-        outcome = await self._attempt(request, bill)
+        outcome = await self._attempt(request, terms, bill)
         if isinstance(outcome, Failure):
+            bill.terms = terms if self._negotiation.other_terms(terms, outcome) else None
             return outcome
+        usable = request.schema is None or is_usable(outcome.text, outcome.finish_reason)
+        if not usable and self._negotiation.other_terms(terms, _NO_OBJECT):
+            bill.terms, bill.open = terms, False
+            await asyncio.shield(ledger.release(call, outcome.usage, answered=True))
+            return _NO_OBJECT
+        self._negotiation.answered(terms, usable=usable)
         bill.open = False
-        reply = outcome.model_copy(update={"waste": bill.waste})
+        reply = outcome.model_copy(update={"waste": bill.waste, "left_out": terms.left_out})
         # A paid reply is kept even if the task that asked for it is cancelled at this very moment.
         await asyncio.shield(self._settle(call, reply, ledger, bill))
         return reply
@@ -250,40 +293,49 @@ class LLM:
         await ledger.settle(call, reply)
         self._estimator.end(bill)
 
-    async def _attempt(self, request: _Request, bill: _Bill) -> Reply | Failure:
+    async def _attempt(self, request: _Request, terms: Terms, bill: _Bill) -> Reply | Failure:
         """One HTTP request: a reply, or what went wrong with it."""
-        resolved, used = self._resolved, self._format
+        self.warm_up()
+        resolved = self._resolved
         await close_with_loop()
+        sent = self._sent(request, terms)
         began = time.perf_counter()
         try:
             async with asyncio.timeout(self._timeout_s):
                 response = await litellm().acompletion(
-                    **self._form(request),
-                    **resolved.sent,
+                    **form_of(terms.form, request.messages, request.schema, request.schema_name),
+                    **sent,
                     model=resolved.name,
                     api_base=self._api_base,
                     api_key=resolved.key,
                     timeout=self._timeout_s,
                     max_retries=0,
-                    max_tokens=request.max_tokens + resolved.thinking_tokens,
                 )
             reply = self._read(response, request, (time.perf_counter() - began) * 1000)
         except asyncio.CancelledError:
             bill.uncertain += 1
+            self._negotiation.ended(terms)
             raise
         except provider_errors() as e:
-            failure = diagnose(e, self._model, key=self._api_key, hint=resolved.key_hint, timeout_s=self._timeout_s)
+            names = (*sent, *sent.get("extra_body", {}))
+            hint, key = resolved.key_hint, self._api_key
+            failure = diagnose(e, self._model, key=key, hint=hint, timeout_s=self._timeout_s, sent=names)
             bill.uncertain += failure.uncertain
             if isinstance(failure.error, BadSettings):
                 self._refused = (time.monotonic() + _REFUSED_FOR_S, failure.error)
-            if failure.format_refused and not self._format_proven and used + 1 < len(_FORMATS):
-                self._format = max(self._format, used + 1)
-                return failure
-            return replace(failure, format_refused=False)
+            return failure
         self._replies += 1
         self._failing.clear()
-        self._format_proven |= request.schema is not None
         return reply
+
+    def _sent(self, request: _Request, terms: Terms) -> dict[str, Any]:
+        """The parameters of a request, without those that the provider refused; a reply's limit has two names."""
+        limit = "max_completion_tokens" if "max_tokens" in terms.without else "max_tokens"
+        sent = {limit: request.max_tokens + self._resolved.thinking_tokens, **self._resolved.sent}
+        kept = {name: value for name, value in sent.items() if name not in terms.without}
+        if extra := kept.get("extra_body"):
+            kept["extra_body"] = {name: value for name, value in extra.items() if name not in terms.without}
+        return kept
 
     def _raise_if_refused(self, outages: int) -> None:
         """``outages``: how many there had been when the call began."""
@@ -301,28 +353,9 @@ class LLM:
             self._pace.open()
             raise down
 
-    def _form(self, request: _Request) -> dict[str, Any]:
-        """The messages, and the form of the reply in the way that this provider takes."""
-        if request.schema is None:
-            return {"messages": list(request.messages)}
-        if self.response_format == "json_schema":
-            described = {"name": request.schema_name, "strict": True, "schema": request.schema}
-            return {
-                "messages": list(request.messages),
-                "response_format": {"type": "json_schema", "json_schema": described},
-            }
-        instruction = (
-            f"Reply with one JSON object of this JSON schema and nothing else:\n{orjson.dumps(request.schema).decode()}"
-        )
-        first, *others = request.messages
-        messages = [{**first, "content": f"{first['content']}\n\n{instruction}"}, *others]
-        if self.response_format == "prompt":
-            return {"messages": messages}
-        return {"messages": messages, "response_format": {"type": "json_object"}}
-
     def _read(self, response: Any, request: _Request, took_ms: float) -> Reply:
         choice, usage = response.choices[0], getattr(response, "usage", None)
-        text = choice.message.content or ""
+        text = text_of(choice)
         tokens = getattr(usage, "prompt_tokens", 0) or 0, getattr(usage, "completion_tokens", 0) or 0
         if tokens[0] > 0 and 0 <= min(tokens) <= max(tokens) <= _MOST_TOKENS:
             cached = getattr(getattr(usage, "prompt_tokens_details", None), "cached_tokens", 0) or 0

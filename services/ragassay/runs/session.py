@@ -19,7 +19,10 @@ from ragassay.strategies.retrieval import Pipeline
 
 K = TypeVar("K")
 V = TypeVar("V")
-_TOOLS_FIELDS = {"judge", "api_base", "passes", "concurrency", "timeout_s", "attempts", "seed", "prices", "criteria"}
+_TOOLS_FIELDS = {
+    *("judge", "api_base", "passes", "parameters", "context_window", "criteria"),
+    *("concurrency", "timeout_s", "attempts", "seed", "prices"),
+}
 _MOST_KEPT = 16  # of each kind: judges of different jobs, indexes, stop rules
 
 

@@ -22,7 +22,7 @@ logger = logging.getLogger("ragassay")
 
 
 class CallCache:
-    """Replies of finished calls by what was asked: model, parameters, prompt version and text. SQLite, one file.
+    """Replies of finished calls by what was asked: endpoint, model, parameters, prompt version and text. SQLite, one file.
 
     Where the file can't be used - the disk is full, say - ``warn`` is told once, and nothing is taken or kept any more.
     """

@@ -31,6 +31,10 @@ class Extractive:
 
     models = ("extractive",)
 
+    def warm_up(self) -> None:
+        """Build the patterns that cut sentences."""
+        extract("warm up", ["Warm up."])
+
     async def answer(self, sample: Sample, contexts: Sequence[str]) -> Answer:
         """The answer, and the time that it took."""
         began = time.perf_counter()
@@ -76,6 +80,10 @@ class Generative:
         """The model and the version of the prompt."""
         return (f"{self._llm.model} (prompt {self._prompt.name} {self._prompt.version})",)
 
+    def warm_up(self) -> None:
+        """Import what the first call needs; raises BadSettings where the model is unknown or has no key."""
+        self._llm.warm_up()
+
     async def answer(self, sample: Sample, contexts: Sequence[str]) -> Answer:
         """The answer with tokens, cost and the time of the call; taken from the ledger where it was paid before."""
         passages = "\n\n".join(f"[{n}] {text}" for n, text in enumerate(contexts, 1)) or "(none)"
@@ -83,7 +91,7 @@ class Generative:
             {"role": "system", "content": self._prompt.text},
             {"role": "user", "content": f"Passages:\n\n{passages}\n\nQuestion: {sample.query}"},
         ]
-        asked = [dict(self._llm.settings), self._prompt.version, messages, self._max_tokens]
+        asked = [self._llm.endpoint, dict(self._llm.settings), self._prompt.version, messages, self._max_tokens]
         reply = await self._llm.complete(
             messages,
             schema=None,

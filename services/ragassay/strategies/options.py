@@ -181,7 +181,7 @@ class AnswerModel(FrozenModel):
     model: Annotated[str, Field(min_length=1, description="a model that LiteLLM supports")]
     api_base: Annotated[str | None, Field(description="address of an OpenAI-compatible provider")] = None
     max_tokens: Annotated[int, Field(ge=1, le=100_000, description="longest answer")] = 400
-    parameters: dict[str, str | float | bool] = Field(
+    parameters: dict[str, str | float | bool | dict[str, Any]] = Field(
         default_factory=dict, description="what the provider is sent beside temperature 0 and the seed"
     )
 

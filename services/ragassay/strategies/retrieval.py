@@ -101,6 +101,11 @@ class Pipeline:
         hits = tuple(Hit(self._id(n), [*stages[n].values()][-1], stages[n]) for n in ranked[:k])
         return SearchResult(hits, self.config.default_route if self.config.routes else None, before=before)
 
+    def warm_up(self) -> None:
+        """Search once, so that models are loaded before a query is timed; the routes' own retrievers too."""
+        for pipeline in (self, *filter(None, self._routes.values())):
+            pipeline.search("warm up", 1)
+
     def _id(self, index: int) -> str:
         return self.corpus.passages[index].id
 

@@ -1,0 +1,169 @@
+"""What a provider takes of what it is asked, learnt from its refusals: the form of the reply, and the parameters.
+
+A form that is refused by name is not tried again. One that fails without saying why (400, 415, 422, 500, 501, or a reply
+without an object) is doubted: the same call is made at once in the next form. Where that is answered, the form that failed
+gets a second chance with a later call, since it may have been a passing failure; where no form is answered it was not
+the form, and the failure counts as any other. What the provider has answered once is never doubted again. 429, 502, 503,
+504, timeouts and lost connections say nothing about a form: they are the outage that they look like.
+
+All of it is bounded: until the first call that wants an object has ended, the others wait for it, five seconds at the most;
+forms are searched four times in a run at the most, half a minute apart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from ragassay.llm.failures import Failure
+
+logger = logging.getLogger("ragassay.llm")
+Messages = Sequence[Mapping[str, str]]
+FORMS = ("json_schema", "json_object with schema", "json_object", "tool", "prompt")
+_SEARCHES, _SEARCH_AGAIN_S = 4, 30.0
+_FIRST_S, _LOOK_AGAIN_S = 5.0, 0.02
+_OBJECT = re.compile(r'\{\s*["}]')
+
+
+@dataclass
+class Terms:
+    """How one call is made: in which form, without which parameters. ``doubted``: forms that failed for this call."""
+
+    form: int | None  # None: the reply needs no form
+    without: set[str]
+    doubted: list[int] = field(default_factory=list)
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What was asked of the provider and is refused by it, as a report has it."""
+        instead = [f"json_schema ({FORMS[self.form]} instead)"] if self.form else []
+        return (*sorted(self.without), *instead)
+
+
+class Negotiation:
+    """The terms of all calls to one model at one endpoint."""
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+        self._form, self._proven = 0, False
+        self._without: frozenset[str] = frozenset()
+        self._second_chance: int | None = None
+        self._searches, self._search_from = _SEARCHES, 0.0
+        self._first_began: float | None = None
+        self._first_ended = False
+        self._told: set[str] = set()
+
+    @property
+    def form(self) -> str:
+        """How the reply's form is asked for: ``json_schema``, or what the provider took instead."""
+        return FORMS[self._form]
+
+    async def terms(self, *, structured: bool) -> Terms:
+        """How a call is to be made now; one that wants an object waits for the first such call."""
+        if not structured:
+            return Terms(None, set(self._without))
+        if self._first_began is None:
+            self._first_began = time.monotonic()
+        else:
+            while not self._first_ended and time.monotonic() < self._first_began + _FIRST_S:
+                await asyncio.sleep(_LOOK_AGAIN_S)
+        form, self._second_chance = self._second_chance, None
+        return Terms(self._form if form is None else form, set(self._without))
+
+    def other_terms(self, terms: Terms, failure: Failure) -> bool:
+        """Is the failed call to be made again at once, on ``terms`` that are now others?"""
+        again = self._without_parameter(terms, failure) or self._in_other_form(terms, failure)
+        self._first_ended |= terms.form is not None and not again
+        return again
+
+    def ended(self, terms: Terms) -> None:
+        """The call was broken off."""
+        self._first_ended |= terms.form is not None
+
+    def answered(self, terms: Terms, *, usable: bool) -> None:
+        """The call was answered on these terms; ``usable``: in the form that was asked for."""
+        self._without |= terms.without
+        if terms.form is not None:
+            self._first_ended = True
+            if usable and not self._proven:
+                self._form, self._proven = terms.form, True
+                self._second_chance = terms.doubted[0] if terms.doubted else None
+            elif usable and terms.form < self._form:
+                self._form = terms.form
+        if not terms.doubted:  # else it may be taken back
+            self._tell(terms)
+
+    def _without_parameter(self, terms: Terms, failure: Failure) -> bool:
+        if failure.parameter is None or failure.parameter in terms.without:
+            return False
+        terms.without.add(failure.parameter)
+        return True
+
+    def _in_other_form(self, terms: Terms, failure: Failure) -> bool:
+        if terms.form is None or not (failure.format_refused or failure.doubtful):
+            return False
+        if self._proven:
+            form, terms.form = terms.form, self._form
+            return form != self._form
+        if failure.format_refused:
+            terms.form = min(terms.form + 1, len(FORMS) - 1)
+            again, self._form = terms.form > self._form, max(self._form, terms.form)
+            return again
+        if not terms.doubted:
+            if not self._searches or time.monotonic() < self._search_from:
+                return False
+            self._searches, self._search_from = self._searches - 1, time.monotonic() + _SEARCH_AGAIN_S
+        terms.doubted.append(terms.form)
+        if terms.form + 1 < len(FORMS):
+            terms.form += 1
+            return True
+        terms.form = self._form
+        terms.doubted.clear()
+        return False
+
+    def _tell(self, terms: Terms) -> None:
+        for what in terms.left_out:
+            if what not in self._told:
+                self._told.add(what)
+                logger.warning("%s: the provider does not take %s; it is left out from now on", self._model, what)
+
+
+def form_of(form: int | None, messages: Messages, schema: Mapping[str, Any] | None, name: str) -> dict[str, Any]:
+    """The part of a request that says what form the reply is to have, and the messages."""
+    plain = {"messages": list(messages)}
+    if schema is None or form is None:
+        return plain
+    asked = FORMS[form]
+    if asked == "json_schema":
+        described = {"name": name, "strict": True, "schema": schema}
+        return {**plain, "response_format": {"type": "json_schema", "json_schema": described}}
+    if asked == "tool":
+        function = {"name": name, "description": "Takes the reply.", "parameters": schema}
+        choice = {"type": "function", "function": {"name": name}}
+        tools = [{"type": "function", "function": function}]
+        # LiteLLM would look for tools of its own gateway, with a library that is not installed.
+        return {**plain, "tools": tools, "tool_choice": choice, "_skip_mcp_handler": True}
+    instruction = f"Reply with one JSON object of this JSON schema and nothing else:\n{orjson.dumps(schema).decode()}"
+    first, *others = messages
+    told = {"messages": [{**first, "content": f"{first['content']}\n\n{instruction}"}, *others]}
+    if asked == "prompt":
+        return told
+    return {**told, "response_format": {"type": "json_object", **({"schema": schema} if "schema" in asked else {})}}
+
+
+def text_of(choice: Any) -> str:
+    """What a choice of a reply says; the arguments of a tool call where it makes one."""
+    calls = getattr(choice.message, "tool_calls", None)
+    return (calls[0].function.arguments if calls else choice.message.content) or ""
+
+
+def is_usable(text: str, finish_reason: str) -> bool:
+    """Does the reply hold an object? One that was cut off or withheld says nothing about its form, so it passes."""
+    return finish_reason not in ("stop", "tool_calls") or _OBJECT.search(text) is not None
