@@ -47,6 +47,7 @@ def scored(given, *, judge=None, names=NAMES, rule=DEFAULT_RULE):
         ({"ground_truth_answer": " "}, None),
         ({**REFUSED_TRUTH, "answerable": True}, True),  # what is labelled wins
         ({**REFUSED_TRUTH, "key_facts": ("It opened in 1806.",)}, None),
+        ({"key_facts": ("The documents do not say when it opened.",)}, False),
     ],
 )
 def test_a_query_is_unanswerable_by_its_label_or_because_its_ground_truth_refuses(fields, answerable):
@@ -164,6 +165,8 @@ def test_gates_bound_refusal_precision_and_recall_over_the_rows_that_they_are_ab
     assert not check_gate(report, {"metric": "refusal_precision", "min": 0.5, "on": "interval"}).passed
     assert check_gate(report, {"metric": "refusal_recall", "min": 0.1, "slice": "category=factual"}).n == 2
     assert Figure.parse("Refusal_Recall").better == "higher"
+    held = check_gate(report, {"metric": "refusal_recall", "max_drop": 0.1}, report)
+    assert (held.passed, held.baseline, held.drop) == (True, 2 / 3, 0.0)
 
 
 def test_a_right_refusal_does_not_count_against_the_coverage_of_a_gate(tmp_path):

@@ -46,7 +46,10 @@ class NewComparison(FrozenModel):
 class _TrendQuery(Parameters):
     metric: Annotated[
         str,
-        Field(max_length=200, description="a metric, cost_per_accurate_answer, suspicious, or such as latency_ms.p95"),
+        Field(
+            max_length=200,
+            description="a metric, cost_per_accurate_answer, suspicious, refusal_recall, or such as latency_ms.p95",
+        ),
     ]
     system: Annotated[str | None, Field(max_length=200, description="only this system")] = None
     dataset: Annotated[

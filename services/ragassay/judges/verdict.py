@@ -35,13 +35,15 @@ class Units:
 
 
 def is_answerable(sample: Sample) -> bool | None:
-    """Can the query be answered? As it is labelled, else no where its only ground truth is a refusal; None: not known.
+    """Can the query be answered? As it is labelled, else no where its ground truth is a refusal; None: not known.
 
-    This is the one place that decides it. A lone "none" is no refusal, and may be the answer.
+    This is the one place that decides it. Of several ground truths, or key facts, each has to refuse. A lone "none" is
+    no refusal: it may be the answer.
     """
-    if sample.answerable is not None or any(fact.strip() for fact in sample.key_facts):
+    if sample.answerable is not None:
         return sample.answerable
-    return False if _refuse(sample.ground_truth_answer) else None
+    facts = tuple(fact for fact in sample.key_facts if fact.strip())
+    return False if _refuse(facts or sample.ground_truth_answer) else None
 
 
 @lru_cache(maxsize=256)  # asked a few times while a chunk is evaluated

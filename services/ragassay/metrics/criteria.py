@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import partial
 
 from ragassay.errors import BadSettings, UnknownName
 from ragassay.metrics import Metric, parse
@@ -45,10 +44,17 @@ def _is_metric(name: str) -> bool:
 
 def criterion_metric(name: str) -> Metric:
     """The metric of a criterion. All that it needs to know is the name: the text is the judge's."""
+
+    def criterion(verdict: Verdict) -> Score:
+        return _criterion(verdict, name)
+
     return Metric(
         family=name,
-        function=partial(_criterion, name=name),
+        function=criterion,
+        kind="quality",
+        better="higher",
         needs=("answer", "verdict"),
+        bounds=(0.0, 1.0),
         description="How far the answer meets a criterion of the run, in five steps: none, barely, partly, mostly, full.",
     )
 
