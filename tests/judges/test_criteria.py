@@ -111,15 +111,16 @@ def test_a_forged_label_of_a_criterion_is_disarmed_and_marked_and_a_name_is_not(
 
 
 def test_a_verdict_is_cached_by_the_text_of_its_criteria():
-    def content(**options):
-        ledger = MemoryLedger()
-        with Provider() as provider:
-            judge(model_at(provider), [sample()], ledger, **options)
-        return ledger.calls[0].content
+    with Provider() as provider:
 
-    plain, polite = content(), content(criteria={"polite": POLITE})
-    assert polite == content(criteria={"courteous": POLITE})  # the name is ours, the text is what was asked
-    assert len({plain, polite, content(criteria={"polite": "It is polite."}), content(criteria=CRITERIA)}) == 4
+        def content(**options):
+            ledger = MemoryLedger()
+            judge(model_at(provider), [sample()], ledger, **options)
+            return ledger.calls[0].content
+
+        plain, polite = content(), content(criteria={"polite": POLITE})
+        assert polite == content(criteria={"courteous": POLITE})  # the name is ours, the text is what was asked
+        assert len({plain, polite, content(criteria={"polite": "It is polite."}), content(criteria=CRITERIA)}) == 4
 
 
 def test_the_judge_names_the_version_of_each_criterion():

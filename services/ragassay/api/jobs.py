@@ -51,7 +51,7 @@ IdempotencyKey = Annotated[
 ]
 
 
-class Parameters(BaseModel):
+class QueryParameters(BaseModel):
     """Query parameters; an unknown one is an error."""
 
     model_config = ConfigDict(extra="forbid")
@@ -65,7 +65,7 @@ class Parameters(BaseModel):
         return given
 
 
-class _Page(Parameters):
+class _Page(QueryParameters):
     """Which part of a list."""
 
     cursor: Annotated[str | None, Field(max_length=64, description="'next' of the page before")] = None
@@ -169,7 +169,7 @@ _GATES: dict[int | str, dict[str, Any]] = {
 }
 
 
-class _GatesQuery(Parameters):
+class _GatesQuery(QueryParameters):
     format: Annotated[Literal["json", "junit", "markdown"], Field(description="the form of the answer")] = "json"
 
 
@@ -210,7 +210,7 @@ def cancel(jobs: Service, job: JobId) -> Job:
     return jobs.cancel(job)
 
 
-class _ResumeQuery(Parameters):
+class _ResumeQuery(QueryParameters):
     budget_usd: Annotated[
         float | None, Field(gt=0, le=10**9, description="most that judge calls may cost in all, in USD")
     ] = None

@@ -30,7 +30,7 @@ from ragassay.errors import BadInput, BadSettings, BudgetReached, ProviderDown
 from ragassay.llm.estimator import Estimator, Tokens
 from ragassay.llm.failures import Failure, diagnose
 from ragassay.llm.library import ResolvedModel, close_with_loop, litellm, load, provider_errors, resolve_model
-from ragassay.llm.negotiation import Messages, Negotiation, Terms, form_of, is_usable, text_of
+from ragassay.llm.negotiation import CallForm, Messages, Negotiation, form_of, is_usable, text_of
 from ragassay.llm.pacing import LONGEST_WAIT_S, Pace, backoff
 from ragassay.models import Usage
 from ragassay.options import ParameterOptions, is_extra
@@ -98,7 +98,7 @@ class _Bill:
     open: bool = False
     lost: bool = False
     outages: int = 0
-    terms: Terms | None = None
+    terms: CallForm | None = None
 
     @property
     def waste(self) -> Usage:
@@ -293,7 +293,7 @@ class LLM:
         await ledger.settle(call, reply)
         self._estimator.end(bill)
 
-    async def _attempt(self, request: _Request, terms: Terms, bill: _Bill) -> Reply | Failure:
+    async def _attempt(self, request: _Request, terms: CallForm, bill: _Bill) -> Reply | Failure:
         """One HTTP request: a reply, or what went wrong with it."""
         self.warm_up()
         resolved = self._resolved
@@ -328,7 +328,7 @@ class LLM:
         self._failing.clear()
         return reply
 
-    def _sent(self, request: _Request, terms: Terms) -> dict[str, Any]:
+    def _sent(self, request: _Request, terms: CallForm) -> dict[str, Any]:
         """The parameters of a request, without those that the provider refused; a reply's limit has two names."""
         limit = "max_completion_tokens" if "max_tokens" in terms.without else "max_tokens"
         sent = {limit: request.max_tokens + self._resolved.thinking_tokens, **self._resolved.sent}

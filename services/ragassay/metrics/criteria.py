@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from ragassay.errors import BadSettings, UnknownName
 from ragassay.metrics import Metric, parse
-from ragassay.metrics.base import FIGURES
+from ragassay.metrics.base import FIGURES, UNIT
 from ragassay.metrics.judged import EMPTY, STEPS
 from ragassay.models import Result, Score, Verdict
 
@@ -54,6 +54,7 @@ def criterion_metric(name: str) -> Metric:
         kind="quality",
         better="higher",
         needs=("answer", "verdict"),
+        bounds=UNIT,
         bounds=(0.0, 1.0),
         description="How far the answer meets a criterion of the run, in five steps: none, barely, partly, mostly, full.",
     )
