@@ -64,11 +64,20 @@ class JobReports:
         return comparison.compare([(reports[job], system) for job, system in parts], **options)
 
     def trend(
-        self, metric: str, *, system: str | None, dataset: str | None, last: int, alpha: float, seed: int
+        self,
+        metric: str,
+        *,
+        system: str | None,
+        dataset: str | None,
+        judge: str | None,
+        last: int,
+        alpha: float,
+        seed: int,
     ) -> Trend:
-        """A figure over the newest ``last`` finished jobs on one dataset, as ``trends.trend`` does for runs."""
+        """A figure over the newest ``last`` finished jobs on one dataset with one judge, as ``trends.trend`` does for runs."""
         Figure.parse(metric)
         chosen: list[str] = []
+        followed = trends.Followed(dataset, judge)
         for job in self._store.jobs(before=None, limit=MOST_LOOKED_AT):
             try:
                 state = self._store.state(job)
@@ -77,14 +86,13 @@ class JobReports:
             record = state.record
             if state.status != "finished" or (system is not None and system not in record.systems):
                 continue
-            dataset = record.dataset.name if dataset is None else dataset
-            if record.dataset.name == dataset:
+            if followed.takes(record.dataset, record.spec.judge):
                 chosen.append(job)
             if len(chosen) == last:
                 break
-        return trends.trend(
-            self._reports(reversed(chosen)), metric, system=system, dataset=dataset, alpha=alpha, seed=seed
-        )
+        reports = self._reports(reversed(chosen))
+        found = trends.trend(reports, metric, system=system, dataset=dataset, judge=judge, alpha=alpha, seed=seed)
+        return found.model_copy(update={"left_out": dict(followed.left_out)})
 
     def _reports(self, jobs: Iterator[str]) -> Iterator[Report]:
         for job in jobs:

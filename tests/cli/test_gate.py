@@ -90,8 +90,11 @@ def test_a_drop_is_measured_from_a_run_or_a_file(cli, folder):
     assert cli("gate")[0] == 1
     configure(folder, "- {metric: mrr, max_drop: 0.1}", more="baseline: before.json\n")
     code, out, err = cli("gate", "--json")
-    (caution,) = json.loads(out)["cautions"]  # the file holds other responses now
-    assert (code, err) == (0, f"warning: the baseline was not measured alike: {caution}\n")
+    assert (code, err, json.loads(out)["cautions"]) == (
+        0,
+        "",
+        [],
+    )  # the file holds other responses to the same questions
     configure(folder, "- {metric: mrr, significant: true}", more="baseline: before.json\n")
     code, out, _ = cli("gate")
     assert (code, "not significant (p=0.5" in out) == (0, True)  # two queries dropped: 2 of 4 sign patterns are as far
@@ -165,7 +168,7 @@ def test_a_trend_shows_values_with_intervals_and_where_the_level_changed(cli, hi
     code, out, err = cli("trend", "mrr")
     assert (code, err) == (0, "")
     said = out.splitlines()
-    assert said[:3] == ["mrr on france (higher is better)", "", "default"]
+    assert said[:3] == ["mrr on france, judge local (higher is better)", "", "default"]
     # days 1..8: (0.8045 + 0.9) / 2 = 0.852; days 9..16: (0.3125 + 0.5) / 2 = 0.406
     changed = next(n for n, line in enumerate(said) if "level changed from 0.852 to 0.406" in line)
     assert "run-9" in said[changed + 1]
@@ -195,14 +198,19 @@ def test_a_trend_says_where_the_dataset_changed_and_counts_changes_on_known_valu
     values = [[None], *([[0.9]] * 8), *([[0.1]] * 8)]
     history(*(at(day, v, digest=("0" if day < 5 else "1") * 64) for day, v in enumerate(values, 1)))
     said = cli("trend", "mrr")[1].splitlines()
-    assert "run-5" in said[next(n for n, line in enumerate(said) if "content changed" in line) + 1]
+    assert (
+        "run-5"
+        in said[
+            next(n for n, line in enumerate(said) if "not the same dataset: france (1 queries) and france" in line) + 1
+        ]
+    )
     assert "run-10" in said[next(n for n, line in enumerate(said) if "level changed" in line) + 1]
 
 
 def test_a_trend_takes_percentiles_and_costs(cli, history):
     history(make_report([row(n, latency=100.0 * n, mrr=1.0) for n in range(1, 22)]))
     out = cli("trend", "latency_ms.p95")[1]
-    assert out.startswith("latency_ms.p95 on france (lower is better)")
+    assert out.startswith("latency_ms.p95 on france, judge local (lower is better)")
     assert "2000.000" in out
 
 
@@ -211,10 +219,48 @@ def test_a_trend_reads_the_runs_of_the_home_folder_and_names_what_it_leaves_out(
     runs = sorted((folder / "home" / "runs").iterdir())
     code, out, err = cli("trend", "mrr")
     assert (code, err, out.count("n=10/10")) == (0, "", 2)
+    (runs[1] / "report.json").rename(folder / "away.json")
+    code, out, err = cli("trend", "mrr")
+    assert "is not finished; go on with it: ragassay evaluate --resume " in err
+    (folder / "away.json").rename(runs[1] / "report.json")
     (runs[0] / "report.json").write_text("{}")
     code, out, err = cli("trend", "mrr")
     assert (code, err) == (0, f"left out: {runs[0].name} has no report that this version can read\n")
     assert out.count("n=10/10") == 1
+
+
+def test_a_trend_follows_the_judge_and_the_questions_of_the_newest_run_and_counts_the_others(cli, history):
+    gpt = {"judge": "gpt-4o-mini"}
+    history(at(1, [0.5], **gpt), at(2, [0.5], dataset="v1"), at(3, [0.5], dataset="x", digest="1" * 64), at(4, [0.5]))
+    code, out, err = cli("trend", "mrr", "--json")
+    found = json.loads(out)
+    assert (code, found["judge"], found["dataset"]) == (0, "local", "france")
+    assert [point["run"] for point in found["systems"]["default"]["points"]] == ["run-2", "run-4"]
+    assert found["left_out"] == {"on the dataset x": 1, "with the judge gpt-4o-mini": 1}
+    assert sorted(err.splitlines()) == [
+        "left out: 1 run on the dataset x",
+        "left out: 1 run with the judge gpt-4o-mini",
+    ]
+    named = json.loads(cli("trend", "mrr", "--json", "--judge", "gpt-4o-mini")[1])
+    assert [point["run"] for point in named["systems"]["default"]["points"]] == ["run-1"]
+    assert "with judge 'x'" in cli("trend", "mrr", "--judge", "x")[2]
+
+
+def test_a_trend_marks_where_judge_threshold_or_limit_changed_and_unfinished_runs(cli, history):
+    def judged(report):
+        source = report.provenance.model_copy(update={"judge": {"name": "local", "version": 2}})
+        return report.model_copy(update={"provenance": source})
+
+    later = [at(2, [0.5, 0.5]), at(3, [0.5, 0.5], relevant_from=2.0)]
+    history(at(1, [0.5, 0.5]), *map(judged, later), at(4, [0.5], digest="1" * 64, expected=2))
+    said = cli("trend", "mrr")[1].splitlines()
+    assert said[4] == "  -- not the same judge: local with other settings (version) --"
+    assert said[6] == "  -- not the same least relevant grade: None and 2.0 --"
+    assert (
+        "-- not the same dataset: france (2 queries) and france (2 queries) differ in questions, truths or labels --"
+        in said[10]
+    )
+    assert said[11].endswith("run-4  unfinished")
 
 
 ROOT = Path(__file__).parents[2]

@@ -52,6 +52,9 @@ class _TrendQuery(Parameters):
     dataset: Annotated[
         str | None, Field(max_length=200, description="jobs on this dataset; default: that of the newest job")
     ] = None
+    judge: Annotated[
+        str | None, Field(max_length=200, description="jobs with this judge; default: that of the newest job")
+    ] = None
     last: Annotated[int, Field(ge=1, le=200, description="only the newest jobs")] = 50
     alpha: Annotated[float, Field(gt=0, lt=0.5, description="chance that a level series shows a step")] = 0.05
     seed: Annotated[int, Field(ge=0, lt=2**32, description="of the permutation test")] = 0
@@ -97,7 +100,7 @@ async def compare(jobs: Service, request: Request, body: Body) -> Response:
     responses=documented(401, 421, 422, 500, 503),
 )
 async def trend(jobs: Service, request: Request, query: Annotated[_TrendQuery, Query()]) -> Trend:
-    """The document that ``ragassay trend --json`` prints: a figure over finished jobs on one dataset, oldest first."""
+    """The document that ``ragassay trend --json`` prints: a figure over finished jobs of one dataset and judge."""
 
     def work() -> Trend:
         return jobs.reports.trend(**query.model_dump())
