@@ -17,11 +17,12 @@ from ragassay.config import Statistics
 from ragassay.documents import JOB_ID, Alert, Report, run_and_system
 from ragassay.errors import BadInput, BadSettings, Conflict, NotFound, UnknownName
 from ragassay.gates import GateList, GateReport
-from ragassay.models import FrozenModel, Result
+from ragassay.models import FrozenModel, Result, Sample
 from ragassay.render import json_document, number
 from ragassay.runs.stopping import baseline_rows
 from ragassay.store.job_run import JobRun
 from ragassay.store.job_state import JobState, no_job
+from ragassay.store.protocol import RunRecord
 from ragassay.store.redis import RedisStore
 
 MOST_LOOKED_AT = 1000
@@ -112,8 +113,9 @@ class JobReports:
 
     # --- gates ------------------------------------------------------------------------------------------------
 
-    def check_gating(self, gating: Gating) -> None:
+    def check_gating(self, gating: Gating, record: RunRecord, samples: Sequence[Sample]) -> None:
         """Can the gates be checked when the job is done? Raises BadSettings, NotFound, Conflict, UnknownName."""
+        gates.check_names(gating.gates, record.metrics, record.systems, samples)
         without = gates.about_a_drop(gating.gates)
         if gating.baseline is not None:
             try:

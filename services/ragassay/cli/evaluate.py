@@ -126,10 +126,6 @@ def read(configuration: Configuration) -> Inputs:
     """Read everything before anything is written; raises BadSettings when no data is named."""
     from ragassay import runs
 
-    if configuration.data is None:
-        raise BadSettings(
-            "DATA is missing", hint="name a file: ragassay evaluate DATA, or 'data:' in the configuration"
-        )
     return runs.load(
         configuration.data,
         configuration.systems,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -96,6 +96,13 @@ class Figure:
         if column == SUSPICIOUS:
             return any(row.verdict for row in results)
         return column in OPERATIONAL or any(column in row.scores for row in results)
+
+    def comes_with(self, metrics: Collection[str]) -> bool:
+        """Is it computed by a run of these metrics?"""
+        column = self._computed_from
+        if column == SUSPICIOUS:
+            return any((metric := parse(name)).sees == "Verdict" or metric.family == "accurate" for name in metrics)
+        return column in OPERATIONAL or column in metrics
 
     def values(self, row: Result) -> tuple[float, ...] | None:
         """What one row adds to it; None where the row was not scored."""

@@ -79,7 +79,7 @@ def _recorded(system: str, responses: Mapping[str, Response]) -> SystemInput:
 
 
 def load(
-    data: Path,
+    data: Path | None,
     systems: Mapping[str, Path | SystemConfig],
     *,
     corpus: Path | None = None,
@@ -91,13 +91,20 @@ def load(
 ) -> Inputs:
     """The dataset and each system's responses; without ``systems`` those in ``data``, as ``default``.
 
-    A system is a file of responses, or a built-in one: that has no responses yet, and searches ``corpus``.
+    Without ``data`` the questions are those of the first system's file. A system is a file of responses, or a built-in
+    one: that has no responses yet, and searches ``corpus``.
     """
     for system in systems:
         try:
             system_name(system)
         except ValueError as error:
             raise BadSettings(str(error)) from None
+    data = data or next((choice for choice in systems.values() if isinstance(choice, Path)), None)
+    if data is None:
+        raise BadSettings(
+            "DATA is missing",
+            hint="name a file: ragassay evaluate DATA, 'data:' in the configuration, or a system's: --system NAME=FILE",
+        )
     dataset = load_dataset(data, format=format, mapping=mapping, duplicates=duplicates, limit=limit)
     source = Source(name=name or dataset.name, digest=dataset.digest, rows=len(dataset.samples))
     if not systems:
