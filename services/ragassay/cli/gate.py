@@ -152,14 +152,18 @@ def _evaluate(settings: Settings, configuration: Configuration, inputs: Inputs, 
 
 
 def _print(report: GateReport) -> None:
+    from textwrap import fill
+
+    from ragassay.cli.tables import width
     from ragassay.gates.output import worst_of
 
+    indent = " " * 8
     compared = f", baseline {report.baseline}" if report.baseline else ""
     typer.echo(f"run {report.run} on {report.dataset}{compared}\n")
     for result in report.results:
-        typer.echo(f"{'passed' if result.passed else 'MISSED'}  {result.name}\n        {result.reason}")
+        typer.echo(f"{'passed' if result.passed else 'MISSED'}  {result.name}\n{indent}{result.reason}")
         if result.worst:
-            typer.echo(f"        worst: {worst_of(result)}")
+            typer.echo(fill(f"worst: {worst_of(result)}", width(), initial_indent=indent, subsequent_indent=indent))
     missed = len(report.missed)
     total = len(report.results)
     typer.echo(f"\n{missed} of {total} gates missed" if missed else f"\nall {total} gates passed")

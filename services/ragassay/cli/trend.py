@@ -105,6 +105,6 @@ def _line(point: Point, *, time: bool = True) -> str:
 
     bounds = "" if point.interval is None or point.interval.low is None else interval(point.interval)
     parts = [point.created_at[:16]] if time else []
-    parts += [f"{number(point.value):>7}", f"{bounds:<12}", f"{f'n={point.n}/{point.rows}':<9}", point.run]
+    parts += [f"{number(point.value):>7}", f"{bounds:<12}", f"{f'n={point.n}/{point.rows}':<7}", point.run]
     parts += ["unfinished"] if point.status == "incomplete" else []
     return f"  {'  '.join([*parts, *([point.reason] if point.reason else [])])}"
