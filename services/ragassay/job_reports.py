@@ -16,11 +16,12 @@ from ragassay.config import Statistics
 from ragassay.documents import JOB_ID, Alert, Report, run_and_system
 from ragassay.errors import BadInput, BadSettings, Conflict, NotFound, UnknownName
 from ragassay.gates import GateList, GateReport
-from ragassay.models import FrozenModel, Result
+from ragassay.models import FrozenModel, Result, Sample
 from ragassay.render import json_document, number
 from ragassay.runs.stopping import baseline_rows
 from ragassay.store.job_run import JobRun
 from ragassay.store.job_state import JobState, no_job
+from ragassay.store.protocol import RunRecord
 from ragassay.store.redis import RedisStore
 
 MOST_LOOKED_AT = 1000
@@ -67,11 +68,20 @@ class JobReports:
         return comparison.compare([(reports[job], system) for job, system in parts], **options)
 
     def trend(
-        self, metric: str, *, system: str | None, dataset: str | None, last: int, alpha: float, seed: int
+        self,
+        metric: str,
+        *,
+        system: str | None,
+        dataset: str | None,
+        judge: str | None,
+        last: int,
+        alpha: float,
+        seed: int,
     ) -> Trend:
-        """A figure over the newest ``last`` finished jobs on one dataset, as ``trends.trend`` does for runs."""
+        """A figure over the newest ``last`` finished jobs on one dataset with one judge, as ``trends.trend`` does for runs."""
         chosen: list[str] = []
         criteria: set[str] = set()
+        followed = trends.Followed(dataset, judge)
         for job in self._store.jobs(before=None, limit=MOST_LOOKED_AT):
             try:
                 state = self._store.state(job)
@@ -80,14 +90,16 @@ class JobReports:
             record = state.record
             if state.status != "finished" or (system is not None and system not in record.systems):
                 continue
-            dataset = record.dataset.name if dataset is None else dataset
-            if record.dataset.name == dataset:
+            if followed.takes(record.dataset, record.spec.judge):
                 chosen.append(job)
                 criteria.update(record.spec.criteria)
             if len(chosen) == last:
                 break
         reports = self._reports(reversed(chosen))
-        return trends.trend(reports, metric, system=system, dataset=dataset, alpha=alpha, seed=seed, criteria=criteria)
+        made = trends.trend(
+            reports, metric, system=system, dataset=dataset, judge=judge, alpha=alpha, seed=seed, criteria=criteria
+        )
+        return made.model_copy(update={"left_out": dict(followed.left_out)})
 
     def _reports(self, jobs: Iterator[str]) -> Iterator[Report]:
         for job in jobs:
@@ -107,8 +119,9 @@ class JobReports:
 
     # --- gates ------------------------------------------------------------------------------------------------
 
-    def check_gating(self, gating: Gating) -> None:
+    def check_gating(self, gating: Gating, record: RunRecord, samples: Sequence[Sample]) -> None:
         """Can the gates be checked when the job is done? Raises BadSettings, NotFound, Conflict, UnknownName."""
+        gates.check_names(gating.gates, record.metrics, record.systems, samples)
         without = gates.about_a_drop(gating.gates)
         if gating.baseline is not None:
             try:

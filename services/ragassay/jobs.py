@@ -98,9 +98,9 @@ class Jobs:
         gating: Gating,
         idempotency: tuple[str, str] | None,
     ) -> str:
-        self.reports.check_gating(gating)
         inputs = runs.recorded(dataset, samples)
         record = runs.prepare(self._session, spec, inputs, uuid.uuid4().hex)
+        self.reports.check_gating(gating, record, samples)
         self.store.create(
             record, samples, inputs.responses(), gating=gating.model_dump(mode="json"), idempotency=idempotency
         )

@@ -26,7 +26,7 @@ from ragassay.documents import (
 )
 from ragassay.judges.local import AGREEMENT
 from ragassay.metrics import Metric, parse
-from ragassay.models import JobSpec, Result, Score, Usage
+from ragassay.models import JobSpec, Result, Sample, Score, Usage
 from ragassay.stats import mean_interval, ratio_interval, wilson_interval
 
 logger = logging.getLogger("ragassay")
@@ -229,7 +229,7 @@ def slices(rows: Sequence[Result], metrics: Sequence[Metric], spec: JobSpec) -> 
     return groupings
 
 
-def slice_value(row: Result, name: str) -> str | None:
+def slice_value(row: Result | Sample, name: str) -> str | None:
     """What a row has for ``category``, ``difficulty`` or ``metadata.NAME``; None for nothing that groups rows."""
     key = name.removeprefix("metadata.")
     value = getattr(row, name) if key == name else row.metadata.get(key)

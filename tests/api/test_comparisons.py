@@ -225,7 +225,8 @@ def test_a_trend_over_jobs_is_the_document_of_the_command_line(served, cli, tmp_
 
 
 def test_a_trend_follows_one_dataset_and_only_finished_jobs(served):
-    ids = [served.submit(rows(2), metrics=["mrr"], dataset=name)["id"] for name in ("a", "b", "a", "b", "a")]
+    made = {"a": rows(2), "b": rows(3)}
+    ids = [served.submit(made[name], metrics=["mrr"], dataset=name)["id"] for name in ("a", "b", "a", "b", "a")]
     served.http.delete(f"/v1/jobs/{ids[2]}")
     served.work()
     served.submit(rows(2), metrics=["mrr"], dataset="c")

@@ -133,7 +133,8 @@ def test_a_drop_is_measured_from_an_earlier_job(served, named):
     missed, passed = checked.results
     assert (missed.baseline, missed.value, missed.drop, missed.cause) == (0.75, 0.5, 0.25, "threshold")
     assert (passed.drop, passed.cause) == (0.0, "met")
-    assert checked.cautions[0].startswith("not the same dataset: ")  # its responses are other ones
+    assert checked.cautions == ()  # other responses to the same questions
+    assert [(row.value, row.before) for row in missed.worst] == [(0.5, 1.0)] * 5
     compared = served.http.post("/v1/comparisons", json={"jobs": [first, second], "metrics": ["mrr"]}).json()
     shown = compared["pairs"][0]["metrics"]["mrr"]["interval"]
     assert (missed.interval.low, missed.interval.high) == (-shown["high"], -shown["low"])
@@ -189,14 +190,30 @@ def test_gates_come_as_junit_and_markdown_too(served):
 
 def test_a_job_without_gates_or_without_an_end_has_nothing_to_say(served):
     assert "has no gates" in problem(served.http.get(f"/v1/jobs/{done(served, made())}/gates"), 404)["detail"]
-    job = served.submit(made(), gates=GATES)["id"]
+    job = served.submit(made(), metrics=METRICS, gates=GATES)["id"]
     assert "is queued" in problem(served.http.get(f"/v1/jobs/{job}/gates"), 409)["detail"]
     problem(served.http.get(f"/v1/jobs/{UNKNOWN}/gates"), 404)
 
 
+@pytest.mark.parametrize(
+    ("gate", "said"),
+    [
+        ({"metric": "faithfulness", "min": 0.5}, "the gate is on faithfulness, which this run does not compute"),
+        ({"metric": "mrr", "min": 0.5, "system": "ours"}, "unknown system 'ours'"),
+        ({"metric": "mrr", "min": 0.5, "slice": "category=lake"}, "no row is in the slice 'category=lake'"),
+        ({"metric": "mrr", "min": 0.5, "slice": "difficulty"}, "no row is in the slice 'difficulty'"),
+    ],
+)
+def test_a_gate_about_what_the_job_will_not_have_is_refused_at_once(served, gate, said):
+    body = {"samples": made(), "metrics": METRICS, "gates": [GATES[0], gate]}
+    document = problem(served.http.post("/v1/jobs", json=body), 422)
+    assert (document["detail"], document["where"]) == (said, "gates[1]")
+    assert served.http.get("/v1/jobs").json()["jobs"] == []
+
+
 def test_an_idempotency_key_tells_gates_apart(served):
     headers = {"Idempotency-Key": "nightly"}
-    body = {"samples": made(), "gates": GATES}
+    body = {"samples": made(), "metrics": METRICS, "gates": GATES}
     first = served.http.post("/v1/jobs", json=body, headers=headers).json()["id"]
     assert served.http.post("/v1/jobs", json=body, headers=headers).json()["id"] == first
     problem(served.http.post("/v1/jobs", json={**body, "gates": GATES[:1]}, headers=headers), 422)

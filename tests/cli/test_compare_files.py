@@ -71,3 +71,32 @@ def test_two_files_of_one_name_are_told_apart_by_their_folders(versions, tmp_pat
         (tmp_path / folder / "answers.jsonl").write_bytes((tmp_path / f"{name}.jsonl").read_bytes())
     _, out, _ = versions("compare", "old/answers.jsonl", "new/answers.jsonl", "--metrics", "rouge_l", "--json")
     assert list(json.loads(out)["sides"]) == ["old/answers", "new/answers"]
+
+
+@pytest.mark.parametrize("ids", ["neither", "old", "new"])
+def test_systems_alone_take_the_questions_of_the_first_ones_file(ids, versions, tmp_path):
+    named = {"old": "v1", "new": "v2"}.get(ids)
+    for name in ("v1", "v2"):
+        rows = [json.loads(line) for line in (tmp_path / f"{name}.jsonl").read_text().splitlines()]
+        own = [{"id": f"x{n}", **row} if name == named else row for n, row in enumerate(rows)]
+        write_jsonl(tmp_path / f"{name}.jsonl", own)
+    command = ["evaluate", "--system", "old=v1.jsonl", "--system", "new=v2.jsonl", "--metrics", "accurate,correctness"]
+    code, out, err = versions(*command, "--json")
+    assert code == 0, err
+    means = {name: system["metrics"]["accurate"]["mean"] for name, system in json.loads(out)["systems"].items()}
+    assert means == {"old": 2 / 8, "new": 1.0}
+    pair = json.loads(versions("compare", "last", "--json")[1])["pairs"][0]
+    assert (pair["a"], pair["b"], pair["matching"]["paired"]) == ("old", "new", 8)
+
+
+@pytest.mark.parametrize("named", ["v1", "v2"])
+def test_rows_are_matched_on_their_text_although_one_side_has_ids(named, versions, tmp_path):
+    rows = [json.loads(line) for line in (tmp_path / f"{named}.jsonl").read_text().splitlines()]
+    write_jsonl(tmp_path / f"{named}.jsonl", [{"id": f"x{n}", **row} for n, row in enumerate(rows)])
+    command = ["--metrics", "accurate,correctness", "--json"]
+    found = json.loads(versions("compare", "v1.jsonl", "v2.jsonl", *command)[1])
+    assert (found["pairs"][0]["matching"]["paired"], found["pairs"][0]["matching"]["same_dataset"]) == (8, True)
+    assert found["pairs"][0]["metrics"]["accurate"]["wins"] == 6
+    (tmp_path / "g.yaml").write_text("data: v2.jsonl\nmetrics: [rougeL]\ngates: [{metric: rougeL, max_drop: 0}]\n")
+    versions("evaluate", "v1.jsonl", "--metrics", "rougeL")
+    assert "(n=8)" in versions("gate", "g.yaml", "--baseline", "last")[1]

@@ -133,8 +133,20 @@ def test_a_text_that_several_queries_share_joins_nothing(write: Write) -> None:
     dataset = load(write("data.json", [*DATA, {"query_id": "d", "query": "A?"}]))
     other = load_responses(write("t.json", [{"query": "B?", "answer": "x"}]))
     assert [sample.answer for sample in join(dataset, other, "s")] == [None, "x", None, None]
-    with pytest.raises(BadData, match=r"query_id: no column holds it, and the query 'A\?' is 2 times in the dataset"):
+    with pytest.raises(
+        BadData, match=r"query_id: not both files have ids, and the query 'A\?' is 2 times in the dataset"
+    ):
         join(dataset, load_responses(write("s.json", [{"query": "A?", "answer": "x"}])), "s")
+
+
+def test_a_dataset_without_ids_is_joined_on_the_text_of_responses_that_have_some(write: Write) -> None:
+    dataset = load(write("data.json", [{"query": "A?"}, {"query": "B?"}]))
+    rows = [{"id": "x", "query": " B? ", "answer": "b"}, {"id": "y", "query": "A?", "answer": "a"}]
+    assert [s.answer for s in join(dataset, load_responses(write("s.json", rows)), "s")] == ["a", "b"]
+    with pytest.raises(BadData, match="the query 'A\\?' is 1 times in the dataset and 2 times in the responses"):
+        join(dataset, load_responses(write("t.json", [*rows, {"id": "z", "query": "A?", "answer": "c"}])), "s")
+    numbered = load_responses(write("u.json", [{"id": "q_1", "query": "B, please?", "answer": "b"}]))
+    assert [s.answer for s in join(dataset, numbered, "s")] == [None, "b"]  # the ids say it
 
 
 BROKEN: dict[str, tuple[Any, str]] = {

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 
 from ragassay.api.bodies import check_json, read_as
 from ragassay.api.examples import JOB
-from ragassay.api.jobs import Body, Parameters, Service
+from ragassay.api.jobs import Body, QueryParameters, Service
 from ragassay.api.problems import documented
 from ragassay.api.security import authorized
 from ragassay.compare.trends import Trend
@@ -43,7 +43,7 @@ class NewComparison(FrozenModel):
     limit: Annotated[int, Field(ge=0, le=100, description="examples listed for each metric and cause")] = 3
 
 
-class _TrendQuery(Parameters):
+class _TrendQuery(QueryParameters):
     metric: Annotated[
         str,
         Field(
@@ -54,6 +54,9 @@ class _TrendQuery(Parameters):
     system: Annotated[str | None, Field(max_length=200, description="only this system")] = None
     dataset: Annotated[
         str | None, Field(max_length=200, description="jobs on this dataset; default: that of the newest job")
+    ] = None
+    judge: Annotated[
+        str | None, Field(max_length=200, description="jobs with this judge; default: that of the newest job")
     ] = None
     last: Annotated[int, Field(ge=1, le=200, description="only the newest jobs")] = 50
     alpha: Annotated[float, Field(gt=0, lt=0.5, description="chance that a level series shows a step")] = 0.05
@@ -100,7 +103,7 @@ async def compare(jobs: Service, request: Request, body: Body) -> Response:
     responses=documented(401, 421, 422, 500, 503),
 )
 async def trend(jobs: Service, request: Request, query: Annotated[_TrendQuery, Query()]) -> Trend:
-    """The document that ``ragassay trend --json`` prints: a figure over finished jobs on one dataset, oldest first."""
+    """The document that ``ragassay trend --json`` prints: a figure over finished jobs of one dataset and judge."""
 
     def work() -> Trend:
         return jobs.reports.trend(**query.model_dump())

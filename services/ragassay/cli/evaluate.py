@@ -114,12 +114,8 @@ def read(configuration: Configuration) -> Inputs:
     """Read everything before anything is written; raises BadSettings when no data is named."""
     from ragassay.python.evaluation import inputs
 
-    if configuration.data is None:
-        raise BadSettings(
-            "DATA is missing", hint="name a file: ragassay evaluate DATA, or 'data:' in the configuration"
-        )
     read = inputs(configuration)
-    for source in (read.dataset, *(system.source for system in read.systems.values())):
+    for source in dict.fromkeys((read.dataset, *(system.source for system in read.systems.values()))):
         for warning in source.warnings:
             typer.echo(f"warning: {source.name}: {warning}", err=True)
     return read

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,8 +13,9 @@ from ragassay.errors import BadSettings, GateFailed, NotFound
 
 if TYPE_CHECKING:
     from ragassay.config import Configuration
-    from ragassay.documents import Report
+    from ragassay.documents import Report, Source
     from ragassay.gates import GateReport
+    from ragassay.runs import Inputs
     from ragassay.settings import Settings
 
 Config = Annotated[Path | None, typer.Argument(metavar="[CONFIG]", help="Configuration with gates. [./ragassay.yaml]")]
@@ -22,7 +24,13 @@ RunName = Annotated[
     typer.Option("--run", metavar="RUN", help="Check this run, report file or job; 'last' works. [evaluate]"),
 ]
 BaselineName = Annotated[
-    str | None, typer.Option("--baseline", metavar="RUN|FILE", help="What drops are measured from; RUN#SYSTEM works.")
+    str | None,
+    typer.Option(
+        "--baseline",
+        metavar="RUN|NAME|FILE",
+        help="What drops are measured from: a run, the --name of one, last, last-passed, or a report file; "
+        "RUN#SYSTEM works.",
+    ),
 ]
 Outputs = Annotated[
     list[Path] | None, typer.Option("-o", "--output", metavar="FILE", help="Also write .xml (JUnit), .md, .json.")
@@ -39,6 +47,7 @@ def gate(
     as_json: AsJson = False,
 ) -> None:
     """Evaluate, or take a run, and check the gates of the configuration; exit code 1 when one is missed."""
+    from ragassay import config as configurations
     from ragassay import gates
     from ragassay.cli.configured import configured
     from ragassay.cli.evaluate import refuse_unscored
@@ -50,14 +59,23 @@ def gate(
     settings, outputs = Settings(), output or []
     for path in outputs:
         EXPORTERS.for_file(path)
+    if config is None and configurations.find(Path()) is None:
+        what = f"there is no configuration here: no {configurations.FILE_NAME}, no pyproject.toml with [tool.ragassay]"
+        raise NotFound(what, hint="name one: ragassay gate FILE; ragassay init writes one")
     configuration = configured(config, {"baseline": baseline, "plugins": plugin}, evaluates=run is None)
     if not configuration.gates:
         hint = "add some, such as gates: [{mrr: '>= 0.7'}]"
         raise BadSettings("the configuration has no gates", where=str(config) if config else None, hint=hint)
-    earlier, system = _baseline(configuration)
-    report = open_report(run) if run else _evaluate(settings, configuration, quiet=as_json)
+    if run:
+        report = open_report(run)
+        earlier, system = _baseline(settings, configuration, report.provenance.dataset, but=report.run.id)
+    else:
+        inputs = _checked_inputs(configuration)
+        earlier, system = _baseline(settings, configuration, inputs.dataset)
+        report = _evaluate(settings, configuration, inputs, quiet=as_json)
     of_gates = configuration.statistics.of_gates
     results = gates.check(report, configuration.gates, earlier, baseline_system=system, **of_gates)
+    _keep(settings, results)
     for caution in results.cautions:
         typer.echo(f"warning: the baseline was not measured alike: {caution}", err=True)
     for path in outputs:
@@ -66,31 +84,61 @@ def gate(
         typer.echo(json_document(results), nl=False)
     else:
         _print(results)
-    for result in results.missed:
-        typer.echo(f"error: {result.system}{f', {result.slice}' if result.slice else ''}: {result.reason}", err=True)
     refuse_unscored(report, configuration.max_missing)
     if results.missed:
         raise GateFailed(f"{len(results.missed)} of {len(results.results)} gates missed")
 
 
-def _baseline(configuration: Configuration) -> tuple[Report | None, str | None]:
-    """The baseline's report where a gate needs one, and the system of it that was named."""
+def _checked_inputs(configuration: Configuration) -> Inputs:
+    """What is to be evaluated; raises where it lacks what a gate is about, before anything is evaluated."""
+    from ragassay import gates
+    from ragassay.cli import evaluate
+    from ragassay.runs.plan import choose_metrics
+
+    inputs = evaluate.read(configuration)
+    metrics = [metric.name for metric in choose_metrics(configuration.to_job_spec(), inputs.joined())]
+    gates.check_names(configuration.gates, metrics, inputs.systems, inputs.samples)
+    return inputs
+
+
+def _keep(settings: Settings, results: GateReport) -> None:
+    """Beside the run, where it is one of the home folder: ``last-passed`` is found by that."""
+    from ragassay.render import json_document
+    from ragassay.store.folder import FolderStore
+
+    with suppress(NotFound):
+        FolderStore(settings.home).open(results.run).save_gates(json_document(results))
+
+
+def _baseline(
+    settings: Settings, configuration: Configuration, dataset: Source, *, but: str | None = None
+) -> tuple[Report | None, str | None]:
+    """The baseline's report where a gate needs one, and the system of it that was named.
+
+    ``last-passed`` is the newest run on ``dataset`` that passed, the run ``but`` left out.
+    """
+    from ragassay.documents import run_and_system
     from ragassay.gates import about_a_drop
     from ragassay.python.stored import chosen
+    from ragassay.store.folder import LAST_PASSED, FolderStore
 
     without = about_a_drop(configuration.gates)
     if without is None:
         return None, None
     if configuration.baseline is None:
-        raise BadSettings(without, hint="give --baseline RUN or FILE")
-    report, system = chosen(configuration.baseline)
+        raise BadSettings(without, hint="give --baseline RUN, NAME, FILE, last or last-passed")
+    reference, system = run_and_system(configuration.baseline, Path())
+    if reference == LAST_PASSED:
+        report = FolderStore(settings.home).last_passed(dataset, but=but).report()
+    else:
+        report, system = chosen(configuration.baseline)
     if system and system not in report.systems:
         what = f"{configuration.baseline.removesuffix(f'#{system}')} has no system {system!r}"
         raise NotFound(what, hint=f"it has: {', '.join(report.systems)}")
     return report, system
 
 
-def _evaluate(settings: Settings, configuration: Configuration, *, quiet: bool) -> Report:
+def _evaluate(settings: Settings, configuration: Configuration, inputs: Inputs, *, quiet: bool) -> Report:
     from ragassay.cli import evaluate
     from ragassay.exporters import EXPORTERS
     from ragassay.python.stored import session_of
@@ -99,7 +147,7 @@ def _evaluate(settings: Settings, configuration: Configuration, *, quiet: bool) 
     for path in configuration.output:
         EXPORTERS.for_file(path)
     session = session_of(settings)
-    run = foreground.start(session, settings, configuration.to_job_spec(), evaluate.read(configuration))
+    run = foreground.start(session, settings, configuration.to_job_spec(), inputs)
     report = evaluate.complete(session, settings, run, quiet=quiet)
     for path in configuration.output:
         EXPORTERS.write(report, path)
@@ -107,10 +155,18 @@ def _evaluate(settings: Settings, configuration: Configuration, *, quiet: bool) 
 
 
 def _print(report: GateReport) -> None:
+    from textwrap import fill
+
+    from ragassay.exporters.tables import width
+    from ragassay.gates.output import worst_of
+
+    indent = " " * 8
     compared = f", baseline {report.baseline}" if report.baseline else ""
     typer.echo(f"run {report.run} on {report.dataset}{compared}\n")
     for result in report.results:
-        typer.echo(f"{'passed' if result.passed else 'MISSED'}  {result.name}\n        {result.reason}")
+        typer.echo(f"{'passed' if result.passed else 'MISSED'}  {result.name}\n{indent}{result.reason}")
+        if result.worst:
+            typer.echo(fill(f"worst: {worst_of(result)}", width(), initial_indent=indent, subsequent_indent=indent))
     missed = len(report.missed)
     total = len(report.results)
     typer.echo(f"\n{missed} of {total} gates missed" if missed else f"\nall {total} gates passed")

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragassay.cli.configured import AsJson, Plugins
-from ragassay.errors import AssayError, BadSettings
+from ragassay.errors import AssayError, BadSettings, NotFound
 
 if TYPE_CHECKING:
-    from ragassay.compare.trends import Trend
+    from ragassay.compare.trends import Point, Trend
     from ragassay.documents import Report
     from ragassay.store.folder import FolderStore
 
@@ -26,6 +26,9 @@ DatasetName = Annotated[
     str | None, typer.Option("--dataset", metavar="NAME", help="Runs on this dataset. [that of the newest run]")
 ]
 Config = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Configuration. [./ragassay.yaml]")]
+JudgeName = Annotated[
+    str | None, typer.Option("--judge", metavar="NAME", help="Runs with this judge. [that of the newest run]")
+]
 Last = Annotated[int | None, typer.Option("--last", metavar="N", help="Only the newest N runs.")]
 
 
@@ -33,6 +36,7 @@ def trend(
     metric: FigureName,
     system: SystemName = None,
     dataset: DatasetName = None,
+    judge: JudgeName = None,
     last: Last = None,
     config: Config = None,
     plugin: Plugins = None,
@@ -58,11 +62,14 @@ def trend(
         metric,
         system=system,
         dataset=dataset,
+        judge=judge,
         last=last,
         alpha=alpha,
         seed=seed,
         criteria=criteria,
     )
+    for why, runs in result.left_out.items():
+        typer.echo(f"left out: {runs} {'run' if runs == 1 else 'runs'} {why}", err=True)
     if as_json:
         typer.echo(json_document(result), nl=False)
     else:
@@ -83,6 +90,9 @@ def _reports(store: FolderStore) -> Iterator[Report]:
     for run in store.ids():
         try:
             report = store.open(run).report()
+        except NotFound:
+            typer.echo(f"left out: {run} is not finished; go on with it: ragassay evaluate --resume {run}", err=True)
+            continue
         except AssayError:
             typer.echo(f"left out: {run} has no report that this version can read", err=True)
             continue
@@ -90,26 +100,34 @@ def _reports(store: FolderStore) -> Iterator[Report]:
 
 
 def _print(result: Trend) -> None:
-    from ragassay.render import interval, number
+    from ragassay.exporters.tables import width
+    from ragassay.render import number
 
-    typer.echo(f"{result.metric} on {result.dataset} ({result.better} is better)")
+    typer.echo(f"{result.metric} on {result.dataset}, judge {result.judge} ({result.better} is better)")
+    points = [point for series in result.systems.values() for point in series.points]
+    times = max(len(_line(point)) for point in points) <= width()
     for system, series in result.systems.items():
         typer.echo(f"\n{system}")
         steps = {series.known[change.index].run: change for change in series.changes}
-        digest = series.points[0].dataset_digest
         for point in series.points:
-            if point.dataset_digest != digest:
-                typer.echo("  -- the dataset's content changed --")
-                digest = point.dataset_digest
+            for what in point.changed:
+                typer.echo(f"  -- {what} --")
             if change := steps.get(point.run):
                 before = number(change.before, beside=change.after)
                 after = number(change.after, beside=change.before)
                 typer.echo(f"  -- the level changed from {before} to {after} (p={change.p:.3g}) --")
-            value, ends = number(point.value), point.interval
-            bounds = "" if ends is None or ends.low is None else interval(ends)
-            why = f"  {point.reason}" if point.reason else ""
-            typer.echo(
-                f"  {point.created_at[:16]}  {value:>9}  {bounds:<20} n={point.n}/{point.rows}  {point.run}{why}"
-            )
+            typer.echo(_line(point, time=times))
         if not series.changes:
-            typer.echo(f"  no change of level found over {len(series.known)} runs")
+            known = len(series.known)
+            typer.echo(f"  no change of level found over {known} run{'' if known == 1 else 's'}")
+
+
+def _line(point: Point, *, time: bool = True) -> str:
+    """One run; a run's id begins with its time, so that this can be left out."""
+    from ragassay.render import interval, number
+
+    bounds = "" if point.interval is None or point.interval.low is None else interval(point.interval)
+    parts = [point.created_at[:16]] if time else []
+    parts += [f"{number(point.value):>7}", f"{bounds:<12}", f"{f'n={point.n}/{point.rows}':<7}", point.run]
+    parts += ["unfinished"] if point.status == "incomplete" else []
+    return f"  {'  '.join([*parts, *([point.reason] if point.reason else [])])}"

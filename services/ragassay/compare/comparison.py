@@ -238,4 +238,5 @@ def _cautions(a: Provenance, b: Provenance) -> Iterator[str]:
     if a.code_digest != b.code_digest:
         yield f"not the same code: ragassay {a.ragassay} and {b.ragassay}, digests differ"
     if a.dataset.digest != b.dataset.digest:
-        yield f"not the same dataset: {a.dataset.name} and {b.dataset.name} (questions, truths or labels)"
+        names = (f"{one.dataset.name} ({one.dataset.rows} queries)" for one in (a, b))
+        yield f"not the same dataset: {' and '.join(names)} differ in questions, truths or labels"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -106,6 +106,13 @@ class Figure:
         score = row.scores.get(self.column)
         return row.answerable is not False or score is None or score.missing != "undefined"
 
+    def comes_with(self, metrics: Collection[str]) -> bool:
+        """Is it computed by a run of these metrics?"""
+        column = self._computed_from
+        if column == SUSPICIOUS:
+            return any(map(_is_judged, metrics))
+        return column in OPERATIONAL or column in metrics
+
     def values(self, row: Result) -> tuple[float, ...] | None:
         """What one row adds to it, which may be nothing; None where the row was not scored."""
         if self.column == PER_ACCURATE:
@@ -169,3 +176,11 @@ class Figure:
     @property
     def _computed_from(self) -> str:
         return "accurate" if self.column == PER_ACCURATE else self.column
+
+
+def _is_judged(name: str) -> bool:
+    try:
+        metric = parse(name)
+    except UnknownName:  # a criterion of the run
+        return True
+    return metric.sees == "Verdict" or metric.family == "accurate"

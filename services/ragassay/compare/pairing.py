@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from ragassay import stats
 from ragassay.compare.models import Delta, DeltaOutcome, Matching, OperationalDelta, RowDelta, SliceDelta
+from ragassay.data.dataset import plain_text
 from ragassay.documents import Aggregate, Distribution, SystemReport
 from ragassay.errors import BadSettings, UnknownName
 from ragassay.metrics import parse
@@ -41,7 +42,7 @@ def match(a: Sequence[Result], b: Sequence[Result]) -> list[tuple[Result, Result
     partners = {
         row.query_id: other
         for row in a
-        if (other := by_id.get(row.query_id)) is not None and _text(row) == _text(other)
+        if (other := by_id.get(row.query_id)) is not None and plain_text(row.query) == plain_text(other.query)
     }
     left_a = _by_text(row for row in a if row.query_id not in partners)
     left_b = _by_text(row for row in b if row.query_id not in partners)
@@ -66,7 +67,7 @@ class MatchingIndex:
         candidates = {
             other.query_id: other
             for row in rows
-            for other in (self._by_id.get(row.query_id), *self._by_text.get(_text(row), ()))
+            for other in (self._by_id.get(row.query_id), *self._by_text.get(plain_text(row.query), ()))
             if other is not None
         }
         return match(rows, list(candidates.values()))
@@ -298,14 +299,10 @@ class PairedSystems:
         return stats.incremental_cost(*map(list, columns), level=1 - self.alpha, seed=self.seed)
 
 
-def _text(row: Result) -> str:
-    return " ".join(row.query.split())
-
-
 def _by_text(rows: Iterable[Result]) -> dict[str, list[Result]]:
     grouped: dict[str, list[Result]] = {}
     for row in rows:
-        grouped.setdefault(_text(row), []).append(row)
+        grouped.setdefault(plain_text(row.query), []).append(row)
     return grouped
 
 

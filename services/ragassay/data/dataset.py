@@ -47,6 +47,7 @@ class Dataset:
 class Responses:
     """One system's recorded responses, by query_id; a file without ids is keyed ``by_query``, the query's text, alone.
 
+    ``texts`` has {query_id: the query's text} where a file has both: a dataset without ids is joined on that.
     ``ignored`` names the columns that describe the query and not the response: the dataset has the last word on them.
     """
 
@@ -54,10 +55,16 @@ class Responses:
     by_id: Mapping[str, Response]
     digest: str
     by_query: Mapping[str, Response] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
     mapped: Mapping[str, str] = field(default_factory=dict)
     kept: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+
+
+def plain_text(query: str) -> str:
+    """The text by which two rows ask the same: white space tells nothing."""
+    return " ".join(query.split())
 
 
 def digest_of_dataset(samples: Iterable[Sample]) -> str:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_args
 
-from ragassay.data.dataset import Dataset, Responses, digest_of_dataset, digest_of_responses
+from ragassay.data.dataset import Dataset, Responses, digest_of_dataset, digest_of_responses, plain_text
 from ragassay.data.formats import read
 from ragassay.data.mapping import RESPONSE_FIELDS, SAMPLE_FIELDS, ColumnMapper, ColumnMapping, Wanted
 from ragassay.data.objects import rows_in
@@ -128,6 +128,7 @@ def load_responses(
         raw, columns = _open(data, format, mapping or {}, "responses")
         key_field = _key_field(raw, columns)
         builder = RowBuilder(raw, columns, duplicates)
+        texts = _texts(raw, columns) if key_field == "query_id" else {}
         built = [builder.response(number, values, key_field) for number, values in raw.drain()]
     raw.check()
     responses: dict[str, Response] = dict(row for row in built if row is not None)
@@ -136,6 +137,7 @@ def load_responses(
         path=raw.path,
         by_id=responses if key_field == "query_id" else {},
         by_query=responses if key_field == "query" else {},
+        texts=texts,
         digest=digest_of_responses(responses),
         mapped={ours: theirs for ours, theirs in mapped.items() if ours in used},
         kept=tuple(builder.kept),
@@ -147,13 +149,13 @@ def load_responses(
 def join(dataset: Dataset, responses: Responses, system_name: str) -> tuple[Sample, ...]:
     """Every sample of the dataset with the system's response to it, or None where it gave none.
 
-    Raises BadData for a response to a query that the dataset does not have, and, where responses are keyed by the
-    query's text, for a text that several samples share.
+    They belong together by id, and by the query's text where one of the two files has no ids. Raises BadData for a
+    response to a query that the dataset does not have, and for a text that would have to tell several rows apart.
     """
-    if responses.by_query:
-        return _join_on_text(dataset, responses, system_name)
     known = {sample.query_id for sample in dataset.samples} | dataset.beyond_limit.keys()
     unknown = [key for key in responses.by_id if key not in known]
+    if responses.by_query or (unknown and responses.texts and "query_id" not in dataset.mapped):
+        return _join_on_text(dataset, responses, system_name)
     if unknown and dataset.judged_only and len(unknown) < len(responses.by_id):
         answered = len(responses.by_id)
         logger.warning("%s: %d of %d queries have no judgments and are left out", system_name, len(unknown), answered)
@@ -163,13 +165,27 @@ def join(dataset: Dataset, responses: Responses, system_name: str) -> tuple[Samp
 
 
 def _join_on_text(dataset: Dataset, responses: Responses, system_name: str) -> tuple[Sample, ...]:
-    known = Counter([*(sample.query for sample in dataset.samples), *dataset.beyond_limit.values()])
-    _refuse_unknown([key for key in responses.by_query if key not in known], "query", dataset, responses, system_name)
-    shared = next((text for text in responses.by_query if known[text] > 1), None)
-    if shared is not None:
-        what = f"no column holds it, and the query {shown(shared)} is {known[shared]} times in the dataset"
-        raise BadData([f"{responses.path}: query_id: {what}"], hint="give each response the query_id of its query")
-    return tuple(s.model_copy(update={"response": responses.by_query.get(s.query)}) for s in dataset.samples)
+    texts = [*(sample.query for sample in dataset.samples), *dataset.beyond_limit.values()]
+    known = Counter(map(plain_text, texts))
+    given = [(text, responses.by_id[key]) for key, text in responses.texts.items()] or list(responses.by_query.items())
+    _refuse_unknown(
+        [text for text, _ in given if plain_text(text) not in known], "query", dataset, responses, system_name
+    )
+    answers = Counter(plain_text(text) for text, _ in given)
+    for text in answers:
+        if max(known[text], answers[text]) > 1:
+            times = f"is {known[text]} times in the dataset and {answers[text]} times in the responses"
+            what = f"not both files have ids, and the query {shown(text)} {times}"
+            raise BadData([f"{responses.path}: query_id: {what}"], hint="give each response the query_id of its query")
+    by_text = {plain_text(text): response for text, response in given}
+    return tuple(s.model_copy(update={"response": by_text.get(plain_text(s.query))}) for s in dataset.samples)
+
+
+def _texts(raw: RawRows, columns: ColumnMapping) -> dict[str, str]:
+    """{query_id: the query's text} where every row has both."""
+    pairs = [(columns.value("query_id", values), columns.value("query", values)) for _, values in raw.rows]
+    whole = all(key is not None and isinstance(text, str) for key, text in pairs)
+    return {str(key): str(text) for key, text in pairs} if whole else {}
 
 
 def _refuse_unknown(unknown: list[str], ours: str, dataset: Dataset, responses: Responses, system_name: str) -> None:

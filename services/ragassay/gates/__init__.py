@@ -1,7 +1,18 @@
 """Gates: thresholds that a report has to clear, alone or against a baseline. Pure: reports in, results out."""
 
+from ragassay.gates.beforehand import check_names
 from ragassay.gates.check import GateReport, GateResult, about_a_drop, check
 from ragassay.gates.drops import TestName
 from ragassay.gates.rules import ConditionName, Gate, GateList
 
-__all__ = ["ConditionName", "Gate", "GateList", "GateReport", "GateResult", "TestName", "about_a_drop", "check"]
+__all__ = [
+    "ConditionName",
+    "Gate",
+    "GateList",
+    "GateReport",
+    "GateResult",
+    "TestName",
+    "about_a_drop",
+    "check",
+    "check_names",
+]

@@ -12,6 +12,7 @@ from ragassay.documents import Report
 from ragassay.errors import BadSettings, NothingToEvaluate
 from ragassay.gates.drops import Baseline, Drop, Scope, TestName, measure_drop, scopes
 from ragassay.gates.rules import DROPS, ConditionName, Gate, name_of
+from ragassay.gates.worst import WorstRow, worst_rows
 from ragassay.models import FrozenModel
 from ragassay.render import number
 from ragassay.stats import Correction, Interval, correct
@@ -27,7 +28,7 @@ class GateResult(FrozenModel):
     ``drop`` (positive is worse) and the ``interval`` of the drop beside it. ``coverage`` is the share of the rows (for
     a drop: of the baseline's) that were scored. ``cause`` says why a gate was missed: the ``threshold``; too little
     ``coverage``; a figure, system or slice that is ``missing``; nothing to compare with in the ``baseline``; or too few
-    rows to decide (``undecided``).
+    rows to decide (``undecided``). ``worst``: where it was missed, the rows that it was missed for.
     """
 
     name: str
@@ -48,6 +49,7 @@ class GateResult(FrozenModel):
     passed: bool
     cause: GateCause
     reason: str
+    worst: tuple[WorstRow, ...] = ()
 
 
 class GateReport(FrozenModel):
@@ -188,6 +190,9 @@ def _result(case: _Case, condition: ConditionName, p: float | None, terms: _Term
         passed=cause == "met",
         cause=cause,
         reason=reason,
+        worst=()
+        if cause == "met" or terms.incomplete
+        else worst_rows(gate.metric, condition, scope, unscored=cause in ("coverage", "missing")),
     )
 
 

@@ -27,7 +27,9 @@ def junit(report: GateReport) -> bytes:
             ElementTree.SubElement(case, "system-out").text = xml_text(result.reason)
         else:
             reason = xml_text(result.reason)
-            ElementTree.SubElement(case, "failure", {"message": reason, "type": result.cause}).text = reason
+            rows = [xml_text(f"{row}: {row.reason}" if row.reason else str(row)) for row in result.worst]
+            lines = "\n".join([reason, *(["worst rows:"] if rows else []), *rows])
+            ElementTree.SubElement(case, "failure", {"message": reason, "type": result.cause}).text = lines
     ElementTree.indent(suites)
     text: bytes = ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True)
     return text + b"\n"
@@ -49,7 +51,15 @@ def markdown(report: GateReport) -> bytes:
         "| --- | --- | --- | --- | --- |",
         *(_line(result) for result in sorted(report.results, key=lambda result: result.passed)),
     ]
+    if worst := [result for result in report.missed if result.worst]:
+        lines += ["", "Worst rows:", ""]
+        lines += [f"- {markdown_text(result.name)}: {markdown_text(worst_of(result))}" for result in worst]
     return ("\n".join(lines) + "\n").encode()
+
+
+def worst_of(result: GateResult) -> str:
+    """``qs-08 0.000; qs-25 0.000``."""
+    return "; ".join(map(str, result.worst))
 
 
 EXPORTERS: Exporters[GateReport] = Exporters("gates exporter")

@@ -55,7 +55,6 @@ def criterion_metric(name: str) -> Metric:
         better="higher",
         needs=("answer", "verdict"),
         bounds=UNIT,
-        bounds=(0.0, 1.0),
         description="How far the answer meets a criterion of the run, in five steps: none, barely, partly, mostly, full.",
     )
 

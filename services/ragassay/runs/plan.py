@@ -96,12 +96,20 @@ def load(
 
     ``data`` is a file, or rows as ``data.objects`` takes them; so are the responses of a system. A SystemConfig is a
     built-in system: that has no responses yet, and searches ``corpus``.
+    Without ``data`` the questions are those of the first system's file.
     """
     for system in systems:
         try:
             system_name(system)
         except ValueError as error:
             raise BadSettings(str(error)) from None
+    if data is None:
+        data = next((choice for choice in systems.values() if isinstance(choice, Path)), None)
+    if data is None:
+        raise BadSettings(
+            "DATA is missing",
+            hint="name a file: ragassay evaluate DATA, 'data:' in the configuration, or a system's: --system NAME=FILE",
+        )
     dataset = load_dataset(
         data, format=format, mapping=mapping, duplicates=duplicates, limit=limit, max_grade=max_grade
     )

@@ -5,6 +5,7 @@ samples.jsonl            the dataset's rows
 responses/<system>.jsonl the recorded responses
 results/<system>/<n>.jsonl  results of chunk n, present only when the whole chunk is done; <n>.given-up.jsonl when the
                          provider failed for too long: a resume works on that chunk again
+gates.json               what ``ragassay gate`` last said of it
 calls.jsonl              every finished call to the judge
 report.json              written last
 """
@@ -18,7 +19,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -28,14 +29,16 @@ import orjson
 from pydantic import ValidationError
 
 from ragassay.data.dataset import digest_of_dataset, digest_of_responses
-from ragassay.documents import Report
+from ragassay.documents import Report, Source
 from ragassay.errors import BadData, Conflict, NotFound
 from ragassay.files import open_private, private_folder, read_lines, to_lines, write_errors, write_whole
 from ragassay.models import FrozenModel, Response, Result, Sample
 from ragassay.store.protocol import ChunkId, Outcome, RunRecord
 from ragassay.validation import problems
 
-REPORT_FILE = "report.json"
+REPORT_FILE, _GATES_FILE = "report.json", "gates.json"
+LAST, LAST_PASSED = "last", "last-passed"
+_SLUG = slice(16, -5)  # of a run's id
 M = TypeVar("M", bound=FrozenModel)
 
 
@@ -147,6 +150,18 @@ class FolderRun:
         response = self._responses(system).get(query_id) if recorded else None
         return row and row.model_copy(update={"response": response})
 
+    def save_gates(self, document: bytes) -> None:
+        """Keep what gates said of the run; the last check counts."""
+        write_whole(self.folder / _GATES_FILE, document, private=True)
+
+    @property
+    def passed(self) -> bool:
+        """Has it passed its gates?"""
+        try:
+            return orjson.loads((self.folder / _GATES_FILE).read_bytes())["passed"] is True
+        except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
+            return False
+
     @property
     def report_file(self) -> Path:
         """Where the report is written."""
@@ -232,19 +247,50 @@ class FolderStore:
         return FolderRun(folder)
 
     def open(self, reference: str) -> FolderRun:
-        """The run of that id, unique beginning of an id, path, or ``last``; raises NotFound."""
+        """The run of that path or id, the newest of that name, the one whose id begins so, ``last``, or ``last-passed``.
+
+        A name is what ``--name`` gave. Raises NotFound.
+        """
         if (path := Path(reference)).joinpath("run.json").is_file():
             return _checked(FolderRun(path))
         ids = self.ids()
-        if reference == "last" and ids:
-            return _checked(FolderRun(self.root / "runs" / ids[-1]))
-        matching = [i for i in ids if i == reference] or [i for i in ids if i.startswith(reference)]
+        if reference == LAST and ids:
+            return _checked(self._run(ids[-1]))
+        if reference == LAST_PASSED:
+            return self.last_passed()
+        matching = [i for i in ids if i == reference] or self._named(reference, ids)[-1:]
+        matching = matching or [i for i in ids if i.startswith(reference)]
         if len(matching) != 1:
             runs = self.root / "runs"
             what = f"run {reference!r} is not unique" if matching else f"there is no run {reference!r} in {runs}"
             near = matching or [i for i in ids if reference in i] or difflib.get_close_matches(reference, ids, 3) or ids
             raise NotFound(what, hint=f"known: {', '.join(near[-5:]) or 'none'}; ragassay runs lists them")
-        return _checked(FolderRun(self.root / "runs" / matching[0]))
+        return _checked(self._run(matching[0]))
+
+    def last_passed(self, dataset: Source | None = None, *, but: str | None = None) -> FolderRun:
+        """The newest run, on ``dataset`` where one is given, that has passed its gates; raises NotFound."""
+        for run in map(self._run, reversed(self.ids())):
+            if run.folder.name != but and run.passed:
+                source = _checked(run).record.dataset
+                if dataset is None or dataset.name == source.name or dataset.digest == source.digest:
+                    return run
+        which = f" on {dataset.name}" if dataset else ""
+        raise NotFound(
+            f"no earlier run{which} has passed its gates",
+            hint="begin with a run that you trust: ragassay gate --baseline RUN, a report file or the --name of a run",
+        )
+
+    def _named(self, name: str, ids: Sequence[str]) -> list[str]:
+        """Ids of the runs that were given this name, oldest first; those without a report only where none has one."""
+        alike = [run for run in ids if run[_SLUG] == _slug(name)]
+        named = []
+        for run in alike:
+            with suppress(BadData):  # of another version
+                named += [run] if self._run(run).record.spec.name == name else []
+        return [run for run in named if self._run(run).report_file.exists()] or named
+
+    def _run(self, run_id: str) -> FolderRun:
+        return FolderRun(self.root / "runs" / run_id)
 
     def ids(self) -> list[str]:
         """Ids of the runs, oldest first."""
@@ -284,5 +330,8 @@ def read_report(path: Path) -> Report:
 
 def new_run_id(name: str) -> str:
     """An id that sorts by time and says what was evaluated: ``20260131-140509-handbook-1f3a``."""
-    slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "run"
-    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{slug}-{secrets.token_hex(2)}"
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{_slug(name)}-{secrets.token_hex(2)}"
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "run"
