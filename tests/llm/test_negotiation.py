@@ -174,6 +174,34 @@ def test_calls_at_once_let_the_first_find_out_for_all():
     assert provider.peak > 1
 
 
+def test_calls_that_are_refused_at_the_same_time_go_on_together(monkeypatch):
+    monkeypatch.setattr(negotiation, "_FIRST_S", 0.0)
+    with Provider(then=play.takes("json_object")) as provider:
+        judge = llm(provider, concurrency=8)
+
+        async def several():
+            await asyncio.gather(*(ask(judge, name=f"c{n}", schema=SCHEMA) for n in range(8)))
+
+        asyncio.run(several())
+    assert forms(provider).count("json_object") == 8
+
+
+def test_calls_that_do_not_wait_for_a_slow_search_join_it_in_the_form_that_it_is_at(monkeypatch):
+    monkeypatch.setattr(negotiation, "_FIRST_S", 0.1)
+    with Provider(then=play.takes("json_object", refusal=play.status(500, message="no")), latency_s=0.5) as provider:
+        judge = llm(provider, concurrency=8, attempts=1)
+
+        async def several():
+            await asyncio.gather(*(ask(judge, name=f"c{n}", schema=SCHEMA) for n in range(16)))
+
+        asyncio.run(several())
+
+    asked = forms(provider)
+    assert asked.count("json_schema") <= 8 + 1  # those that began together, and the second chance
+    assert asked.count("json_object") == 16
+    assert set(asked) == set(FORMS[:3])
+
+
 def test_a_first_call_that_hangs_does_not_hold_the_others_for_long(monkeypatch):
     monkeypatch.setattr(negotiation, "_FIRST_S", 0.1)
     with Provider([play.hang], then=OBJECT) as provider:

@@ -56,6 +56,7 @@ class Negotiation:
         self._without: frozenset[str] = frozenset()
         self._second_chance: int | None = None
         self._searches, self._search_from = _SEARCHES, 0.0
+        self._search: CallForm | None = None  # of the call that searches now
         self._first_began: float | None = None
         self._first_ended = False
         self._told: set[str] = set()
@@ -74,24 +75,30 @@ class Negotiation:
         else:
             while not self._first_ended and time.monotonic() < self._first_began + _FIRST_S:
                 await asyncio.sleep(_LOOK_AGAIN_S)
+        if self._search is not None:  # it may wait long for its reply: the form that it is at is not refused at once
+            return CallForm(self._search.form, set(self._without), list(self._search.doubted))
         form, self._second_chance = self._second_chance, None
         return CallForm(self._form if form is None else form, set(self._without))
 
     def other_terms(self, terms: CallForm, failure: Failure) -> bool:
         """Is the failed call to be made again at once, on ``terms`` that are now others?"""
         again = self._without_parameter(terms, failure) or self._in_other_form(terms, failure)
-        self._first_ended |= terms.form is not None and not again
+        if not again:
+            self.ended(terms)
         return again
 
     def ended(self, terms: CallForm) -> None:
-        """The call was broken off."""
+        """The call has come to nothing."""
         self._first_ended |= terms.form is not None
+        if self._search is terms:
+            self._search = None
 
     def answered(self, terms: CallForm, *, usable: bool) -> None:
         """The call was answered on these terms; ``usable``: in the form that was asked for."""
         self._without |= terms.without
         if terms.form is not None:
             self._first_ended = True
+            self._search = None
             if usable and not self._proven:
                 self._form, self._proven = terms.form, True
                 self._second_chance = terms.doubted[0] if terms.doubted else None
@@ -113,13 +120,17 @@ class Negotiation:
             form, terms.form = terms.form, self._form
             return form != self._form
         if failure.format_refused:
-            terms.form = min(terms.form + 1, len(FORMS) - 1)
-            again, self._form = terms.form > self._form, max(self._form, terms.form)
-            return again
+            form, terms.form = terms.form, max(self._form, min(terms.form + 1, len(FORMS) - 1))
+            self._form = terms.form
+            return form != terms.form
+        if not terms.doubted and self._search is not None:
+            terms.form, terms.doubted = self._search.form, list(self._search.doubted)
+            return True
         if not terms.doubted:
             if not self._searches or time.monotonic() < self._search_from:
                 return False
             self._searches, self._search_from = self._searches - 1, time.monotonic() + _SEARCH_AGAIN_S
+            self._search = terms
         terms.doubted.append(terms.form)
         if terms.form + 1 < len(FORMS):
             terms.form += 1
