@@ -125,3 +125,14 @@ def test_lines_and_private_files_are_readable_by_their_owner_alone(log, path, tm
         os.umask(before)
     assert [permissions(p) for p in (path, tmp_path / "private.json")] == [0o600, 0o600]
     assert permissions(tmp_path / "public.json") == 0o666
+
+
+def test_what_others_could_read_is_private_once_it_is_written_again(path, tmp_path):
+    path.parent.mkdir()
+    old = tmp_path / "report.json"
+    for file in (path, old):
+        file.touch()
+        file.chmod(0o644)
+    LineLog(path).close()
+    write_whole(old, b"{}", private=True)
+    assert [permissions(file) for file in (path, old)] == [0o600, 0o600]

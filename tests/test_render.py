@@ -1,7 +1,5 @@
 """How figures, lists and foreign text are written."""
 
-from pathlib import Path
-
 import pytest
 
 from ragassay import render
@@ -76,16 +74,17 @@ def test_xml_gets_no_character_that_it_forbids():
     assert render.xml_text("a\x00\uffff<") == "a\\u0000\ufffd<"
 
 
-def test_an_output_names_a_format_that_is_known_in_a_folder_that_exists(tmp_path):
+def test_an_output_names_a_format_that_is_known_in_a_folder_that_can_be(tmp_path):
     writers = render.Exporters("exporter")
     writers.add("json", str)
     assert writers.for_file(tmp_path / "r.JSON") is str
     (tmp_path / "folder.json").mkdir()
+    (tmp_path / "file").touch()
     for path, error, says in (
         (tmp_path / "r", BadSettings, "r' has no extension; one of: json"),
         (tmp_path / "r.docx", UnknownName, "r.docx': unknown exporter 'docx'"),
         (tmp_path / "folder.json", BadSettings, "folder.json' is a folder; name a file"),
-        (Path("nowhere/r.json"), BadSettings, "output 'nowhere/r.json': there is no folder 'nowhere'; make it first"),
+        (tmp_path / "file" / "new" / "r.json", BadSettings, "file' is no folder; name another place"),
     ):
         with pytest.raises(error) as raised:
             writers.for_file(path)

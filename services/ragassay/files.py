@@ -7,7 +7,7 @@ import errno
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +42,12 @@ def write_errors(path: Path) -> Iterator[None]:
 def write_whole(path: Path, content: bytes, *, private: bool = False) -> None:
     """Replace ``path`` by ``content`` in one step; a crash leaves the old file or the new one.
 
-    ``private``: only its owner may read it. Raises DiskFull, and BadSettings where it may not.
+    Folders that are missing are made. ``private``: only its owner may read it, whoever might read the old one, and enter
+    such folders. Raises DiskFull, and BadSettings where it may not.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with write_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(path.parent) if private else path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with open(beside, "wb", opener=open_private if private else None) as file:
                 file.write(content)
@@ -63,7 +64,7 @@ class LineLog:
     def __init__(self, path: Path) -> None:
         self._path = path
         with write_errors(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            private_folder(path.parent)
             self._file = open_private(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
 
     def rows(self) -> Iterator[Any]:
@@ -94,8 +95,18 @@ class LineLog:
 
 
 def open_private(path: str | Path, flags: int) -> int:
-    """A descriptor of a file that only its owner may read; a symbolic link is not followed."""
-    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
+    """A descriptor of a file that only its owner may read, from now on; a symbolic link is not followed."""
+    file = os.open(path, flags | os.O_NOFOLLOW, 0o600)
+    with suppress(PermissionError):  # somebody else's
+        os.fchmod(file, 0o600)
+    return file
+
+
+def private_folder(path: Path) -> None:
+    """Make a folder, and those above it that are missing, so that only its owner may enter; one that is there stays."""
+    for folder in reversed([path, *path.parents]):
+        if not folder.exists():
+            folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def to_lines(rows: Iterable[Any]) -> bytes:

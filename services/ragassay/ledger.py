@@ -1,4 +1,4 @@
-"""Ledgers without a store: in memory, one that lets no call through, one under a budget, one that keeps systems apart."""
+"""Ledgers without a store: in memory, one that lets no call through, and such as keep budgets or tell how far it is."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from ragassay.errors import AssayError, BadSettings, BudgetReached, ProviderDown, Unavailable
 from ragassay.models import Budget, Usage
-from ragassay.protocols import Call, Ledger, Reply
+from ragassay.protocols import Call, Ledger, Purpose, Reply
 
 RAISE_IT = "what is finished is kept; go on with a higher one"
 
@@ -222,3 +222,53 @@ class GivenUpLedger:
 
     async def release(self, call: Call, spent: Usage, *, answered: bool = False) -> None:
         """Nothing is asked, so nothing is ever open."""
+
+
+class RowsLedger:
+    """Another ledger that tells ``done`` of rows as calls about them are answered, ahead of the chunk they belong to.
+
+    A row counts once ``calls`` calls of the ``purpose`` are answered. That is an estimate, since some take more; where a
+    chunk is finished (``finished``), it is made good. ``done`` is told of ``rows`` in all and never of more.
+    """
+
+    def __init__(self, ledger: Ledger, done: Callable[[int], object], rows: int, purpose: Purpose, calls: int) -> None:
+        self._ledger, self._done, self._left = ledger, done, rows
+        self._purpose, self._calls = purpose, calls
+        self._answered: set[str] = set()
+        self._ahead = 0
+
+    async def reserve(self, call: Call, estimate: Usage) -> Reply | None:
+        """As the ledger below; a reply that is there counts as answered."""
+        reply = await self._ledger.reserve(call, estimate)
+        if reply is not None:
+            self._count(call)
+        return reply
+
+    async def settle(self, call: Call, reply: Reply) -> None:
+        """As the ledger below."""
+        await self._ledger.settle(call, reply)
+        self._count(call)
+
+    async def release(self, call: Call, spent: Usage, *, answered: bool = False) -> None:
+        """As the ledger below."""
+        await self._ledger.release(call, spent, answered=answered)
+
+    def finished(self, rows: int) -> None:
+        """A chunk of so many rows is done: tell what was not told yet."""
+        told = min(self._ahead, rows)
+        self._ahead -= told
+        self._tell(rows - told)
+
+    def _count(self, call: Call) -> None:
+        if call.purpose != self._purpose or call.id in self._answered:
+            return
+        self._answered.add(call.id)
+        if len(self._answered) % self._calls == 0:
+            self._ahead += self._tell(1)
+
+    def _tell(self, rows: int) -> int:
+        rows = min(rows, self._left)
+        self._left -= rows
+        if rows:
+            self._done(rows)
+        return rows

@@ -131,11 +131,12 @@ def markdown_row(cells: Sequence[str]) -> str:
 
 
 def check_output(path: Path) -> None:
-    """Raise BadSettings where no file can be written: at a folder, or in one that does not exist."""
+    """Raise BadSettings where no file can be written: at a folder, or below what is none. Missing folders are made later."""
     if path.is_dir():
         raise BadSettings(f"output {str(path)!r} is a folder", hint="name a file")
-    if not path.parent.is_dir():
-        raise BadSettings(f"output {str(path)!r}: there is no folder {str(path.parent)!r}", hint="make it first")
+    there = next((above for above in path.parents if above.exists()), None)
+    if there is not None and not there.is_dir():
+        raise BadSettings(f"output {str(path)!r}: {str(there)!r} is no folder", hint="name another place")
 
 
 class Exporters(Registry[Callable[[_Document], bytes]]):
@@ -152,7 +153,7 @@ class Exporters(Registry[Callable[[_Document], bytes]]):
         return self.get(extension)
 
     def write(self, document: _Document, path: Path) -> None:
-        """Write the document to a file; it is whole or absent."""
+        """Write the document to a file, which is whole or absent and its owner's alone: it holds questions and answers."""
         from ragassay.files import write_whole
 
-        write_whole(path, self.for_file(path)(document))
+        write_whole(path, self.for_file(path)(document), private=True)

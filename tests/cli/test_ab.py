@@ -230,6 +230,20 @@ def test_all_bytes_are_the_same_in_every_process_without_network_or_clock(cli, t
     assert (two / "out.json").read_bytes() == first[1]
 
 
+def test_traces_of_an_earlier_run_do_not_stay_beside_the_output_of_a_new_one(cli, two):
+    (two / "a.yaml").write_text(yaml.safe_dump({"run": "a.trec", **ALLOWED}))
+    options = ("--configA", "a.yaml", "--configB", "b.yaml")
+    asked(cli, *options, "--emit-traces")
+    traces = two / "out.traces.jsonl"
+    assert traces.stat().st_mode & 0o777 == 0o600
+    asked(cli, *options)
+    assert not traces.exists()
+    traces.symlink_to("a.trec")
+    code, _, err = cli("ab", *FILES, *options)
+    assert (code, "is another file of this command" in err) == (2, True)
+    assert (two / "a.trec").exists()
+
+
 CORPUS = [
     {"id": "d1", "text": "The plan costs six dollars."},
     {"id": "d2", "title": "Prices", "text": "How much a year is."},
@@ -354,7 +368,7 @@ BAD = {
     "no ids in run": ({"b.jsonl": '{"query_id": "q1", "answer": "yes"}\n'}, [], "query 'q1' has no retrieved_doc_ids"),
     "output is an input": ({}, ["--out", "./a.yaml"], "output 'a.yaml' is another file of this command"),
     "outputs are one": ({}, ["--csv", "out.json"], "output 'out.json' is another file of this command"),
-    "output folder": ({}, ["--out", "no/out.json"], "output 'no/out.json': there is no folder 'no'; make it first"),
+    "output folder": ({}, ["--out", "a.yaml/out.json"], "output 'a.yaml/out.json': 'a.yaml' is no folder"),
     "space in id": ({"b.jsonl": '{"query_id": "q1", "retrieved_doc_ids": ["d 1"]}\n'}, ["--csv", "o.csv"], "'d 1' holds a space"),
 }  # fmt: skip
 

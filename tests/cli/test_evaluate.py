@@ -1,6 +1,7 @@
 """``ragassay evaluate`` as a user types it."""
 
 import json
+import os
 
 import orjson
 import pytest
@@ -89,7 +90,7 @@ BAD_OPTIONS = {
     "accuracy rule": (["data.jsonl", "--accurate", "good"], "accuracy rule"),
     "output without extension": (["data.jsonl", "-o", "report"], "no extension"),
     "output format": (["data.jsonl", "-o", "report.docx"], "docx"),
-    "output folder": (["data.jsonl", "-o", "nowhere/report.json"], "there is no folder"),
+    "output folder": (["data.jsonl", "-o", "data.jsonl/report.json"], "'data.jsonl' is no folder"),
     "resume unknown": (["--resume", "nope"], "there is no run 'nope'"),
     "resume with data": (["data.jsonl", "--resume", "last"], "--resume takes everything from the run"),
     "model without key": (["data.jsonl", "--judge", "gpt-4o-mini"], "OPENAI_API_KEY"),
@@ -281,3 +282,16 @@ def test_two_systems_with_the_same_answer_are_billed_for_their_own_calls(cli, da
         )  # fmt: skip
         billed = sum(s["evaluation"]["usage"]["calls"] for s in json.loads(out)["systems"].values())
         assert billed == len(provider.log)
+
+
+def test_folders_of_outputs_are_made_and_what_holds_prompts_and_answers_is_its_owners_alone(cli, data, tmp_path):
+    (tmp_path / "old.csv").touch(mode=0o644)
+    before = os.umask(0)
+    try:
+        code, *_ = cli("evaluate", data, "--metrics", "mrr", "-o", "new/folder/report.md", "-o", "old.csv")
+    finally:
+        os.umask(before)
+    written = [path for part in ("home", "new") for path in [tmp_path / part, *(tmp_path / part).rglob("*")]]
+    assert (code, len(written) > 10) == (0, True)
+    modes = {path: path.stat().st_mode & 0o777 for path in (*written, tmp_path / "old.csv")}
+    assert {path.name: mode for path, mode in modes.items() if mode != (0o700 if path.is_dir() else 0o600)} == {}

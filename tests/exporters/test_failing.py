@@ -67,6 +67,14 @@ def test_rows_that_are_not_accurate_are_worst_then_a_low_mean_or_the_metric_aske
     assert [row.query_id for row in worst_first(system, "completeness")][:3] == ["q2", "q5", "q3"]
 
 
+def test_a_row_of_which_the_judge_says_nothing_shows_its_scores(report, tmp_path, capsys):
+    silent = ScriptedJudge(q1=judged("partly", ""))
+    spec = JobSpec(metrics=("correctness", "completeness"))
+    one = evaluated(new_run(tmp_path, [sample(1)], spec, judge=silent), silent)
+    for text in shown(one, tmp_path, capsys):
+        assert "correctness 0.000, completeness 0.500" in text.replace("**", "")
+
+
 def test_slices_that_are_not_shown_are_counted_and_it_says_how_to_see_them(report, tmp_path, capsys):
     terminal, markdown = shown(report, tmp_path, capsys)
     assert "c5" in terminal

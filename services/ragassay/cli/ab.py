@@ -47,7 +47,7 @@ def ab(
     from ragassay.render import json_document
 
     traces = out.with_name(f"{out.name.removesuffix('.json')}.traces.jsonl")
-    outputs = [path for path in (out, csv, traces if emit_traces else None) if path]
+    outputs = [path for path in (out, csv, traces) if path]
     _check_places(outputs, [queries, truth, Path(config_a), Path(config_b), corpus])
     run = ab.run(queries, truth, config_a, config_b, k=k, corpus=corpus)
     recipes = [arm.recipe for arm in run.arms.values()]
@@ -62,14 +62,16 @@ def ab(
         if content := ab.to_traces(run):
             written[traces] = content
     for path, content in written.items():
-        write_whole(path, content)
+        write_whole(path, content, private=True)
+    if traces not in written:  # an earlier run's would pass for this one's
+        traces.unlink(missing_ok=True)
     _print(run.trial)
     for path in written:
         typer.echo(f"written: {path}")
 
 
 def _check_places(outputs: list[Path], inputs: Sequence[Path | None]) -> None:
-    """Outputs lie in folders that exist and replace no input, nor each other."""
+    """Outputs can be written, and replace no input, nor each other."""
     from ragassay.render import check_output
 
     for n, path in enumerate(outputs):

@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from ragassay.cli import ab, client, compare, evaluate, gate, look, service, setup, trend
+from ragassay.cli import ab, client, compare, evaluate, gate, look, rows, service, setup, trend
 from ragassay.errors import AssayError, BadData, reason_from
 
 logger = logging.getLogger("ragassay")
@@ -27,6 +27,10 @@ app.command("ab")(ab.ab)
 app.command("gate")(gate.gate)
 app.command("trend")(trend.trend)
 app.command("power")(compare.power)
+app.command("runs")(rows.runs)
+app.command("show")(rows.show)
+app.command("report")(rows.report)
+app.command("results")(rows.results)
 app.command("init")(setup.init)
 app.add_typer(look.data, name="data")
 app.command("metrics")(look.metrics)
@@ -34,8 +38,6 @@ app.command("schema")(look.schema)
 app.command("doctor")(setup.doctor)
 app.command("submit")(client.submit)
 app.command("status")(client.status)
-app.command("report")(client.report)
-app.command("results")(client.results)
 app.command("cancel")(client.cancel)
 app.command("up")(service.up)
 app.command("serve")(service.serve)

@@ -1,14 +1,13 @@
-"""Commands for a running service: ``submit``, ``status``, ``report``, ``results``, ``cancel``."""
+"""Commands for a running service: ``submit``, ``status``, ``cancel``."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragassay.cli.configured import AsJson, configured, option, takes_options
+from ragassay.cli.configured import AsJson, configured, takes_options
 from ragassay.cli.evaluate import Config, Data, progress, show
 from ragassay.errors import BadSettings, GateFailed
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
 Server = Annotated[str | None, typer.Option("--server", metavar="URL", help="The service. [http://127.0.0.1:8400]")]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait for the report and print it.")]
-Outputs = Annotated[list[Path] | None, option("output")]
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="The id that submit printed.")]
 
 
@@ -66,27 +64,6 @@ def status(job: JobArgument, server: Server = None, as_json: AsJson = False) -> 
 
     with Client(server) as service:
         _print(service.job(job), as_json=as_json)
-
-
-def report(job: JobArgument, server: Server = None, output: Outputs = None, as_json: AsJson = False) -> None:
-    """Print a finished job's report."""
-    from ragassay.exporters import EXPORTERS
-
-    for path in output or ():
-        EXPORTERS.for_file(path)
-    from ragassay.python.client import Client
-
-    with Client(server) as service:
-        _show_report(service, job, output, as_json=as_json)
-
-
-def results(job: JobArgument, server: Server = None) -> None:
-    """Print the results that are there, one JSON document a line, in the dataset's order."""
-    from ragassay.python.client import Client
-
-    with Client(server) as service:
-        for result in service.results(job):
-            sys.stdout.write(result.model_dump_json() + "\n")
 
 
 def cancel(job: JobArgument, server: Server = None, as_json: AsJson = False) -> None:

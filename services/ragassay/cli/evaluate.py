@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ragassay.settings import Settings
     from ragassay.store.folder import FolderRun
 
+PROGRESS_S = 5.0
 Data = Annotated[Path | None, typer.Argument(metavar="[DATA]", help="Queries, with or without responses.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
 Config = Annotated[
@@ -164,9 +166,9 @@ def _print_notice(line: str) -> None:
 
 @contextmanager
 def progress(total: int, already: int, quiet: bool) -> Iterator[Callable[[int], object]]:
-    """A bar on stderr where it is a terminal; elsewhere nothing moves."""
+    """A bar on stderr where it is a terminal; elsewhere a line every few seconds, at the end of a row."""
     if quiet or not sys.stderr.isatty():
-        yield int
+        yield int if quiet else _lines(total, already)
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -177,6 +179,24 @@ def progress(total: int, already: int, quiet: bool) -> Iterator[Callable[[int], 
     with Progress(*columns, console=terminal, transient=True) as bar:
         task = bar.add_task("rows", total=total, completed=already)
         yield lambda rows: bar.advance(task, rows)
+
+
+def _lines(total: int, already: int) -> Callable[[int], object]:
+    """Says how far it is, and how long it will take, once ``PROGRESS_S`` have passed since it was last said."""
+    began = said = time.monotonic()
+    now_done = already
+
+    def done(rows: int) -> None:
+        nonlocal said, now_done
+        now_done += rows
+        now = time.monotonic()
+        if now - said < PROGRESS_S or now_done == already:
+            return
+        said = now
+        left_s = (total - now_done) * (now - began) / (now_done - already)
+        typer.echo(f"evaluating: {now_done} of {total} rows, about {left_s:.0f} s left", err=True)
+
+    return done
 
 
 def show(report: Report, place: str, outputs: list[Path], *, as_json: bool) -> None:

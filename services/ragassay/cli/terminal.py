@@ -81,7 +81,8 @@ def print_report(report: Report, place: str, outputs: Sequence[Path]) -> None:
             out.print(f"\n[bold]{title}[/bold]")
             for line in shown:
                 out.print(f"  {escape(line)}")
-    if failed := failure_causes(report):
+    failed = failure_causes(report)
+    if failed:
         _print_section(out, failed, report)
     _print_worst(out, report)
     _print_slices(out, report)
@@ -93,7 +94,7 @@ def print_report(report: Report, place: str, outputs: Sequence[Path]) -> None:
     out.print(f"\nreport: {escape(place)}")
     for output in outputs:
         out.print(f"also: {escape(str(output))}")
-    out.print(f"rows: ragassay show {escape(report.run.id)} --failed (or --worst 10, --query ID, --category NAME)")
+    out.print(f"rows: ragassay show {escape(report.run.id)} {'--failed' if failed else '--worst 10'}")
 
 
 def _print_section(out: Console, section: Section, report: Report) -> None:
@@ -137,7 +138,7 @@ def print_fields(out: Console, fields: Iterable[tuple[str, str]]) -> None:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for label, text in fields:
-        table.add_row(f"    {label}", escape(text))
+        table.add_row(f"    {escape(label)}", escape(text))
     out.print(table)
 
 

@@ -11,8 +11,8 @@ from ragassay.compare.attribution import attribute, failures
 from ragassay.compare.models import Cause, Failures
 from ragassay.documents import Aggregate, Report, Slice, SystemReport
 from ragassay.exporters.summary import Section, aggregate
-from ragassay.models import FactVerdict, Result, Score, SentenceVerdict
-from ragassay.render import MOST_LISTED, cut, percent
+from ragassay.models import FactVerdict, Result, SentenceVerdict
+from ragassay.render import MOST_LISTED, cut, number, percent
 from ragassay.reports import slice_value
 
 JUDGED = ("correctness", "completeness", "faithfulness", "relevance")
@@ -81,14 +81,15 @@ def failure_causes(report: Report, examples: int = 1) -> Section | None:
 
 
 def worst_first(system: SystemReport, metric: str | None = None) -> list[Result]:
-    """The rows, worst first: by ``metric``, rows without a score last; else those that are not accurate come first.
+    """The rows, worst first: by ``metric``, or what a response took, rows without a value last.
 
+    Where no metric is named, those that are not accurate come first.
     Within those, and among the others, the mean of correctness, completeness, faithfulness and relevance decides, as
     far as a row has them; of all metrics from 0 to 1 in a report that has none of the four.
     """
     if metric is not None:
-        sign = 1 if system.metrics[metric].better == "higher" else -1
-        return sorted(system.results, key=lambda row: _ascending(row.scores[metric], sign))
+        sign = 1 if metric in system.metrics and system.metrics[metric].better == "higher" else -1
+        return sorted(system.results, key=lambda row: _ascending(row, metric, sign))
     names = _judging(system.metrics)
     return sorted(system.results, key=lambda row: (attribute(row) is None, _mean(row, names)))
 
@@ -100,23 +101,25 @@ def worst_rows(report: Report) -> list[WorstRow]:
     for name, system in report.systems.items():
         names = _judging(system.metrics)
         bad = [row for row in worst_first(system)[:most] if attribute(row) or _mean(row, names) < 1]
-        shown += [WorstRow(name, row.query_id, cut(row.query, _LONGEST_TEXT), _texts(row)) for row in bad]
+        shown += [WorstRow(name, row.query_id, cut(row.query, _LONGEST_TEXT), _texts(row, names)) for row in bad]
     return shown
 
 
-def _texts(row: Result) -> tuple[tuple[str, str], ...]:
+def _texts(row: Result, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    scores = {name: value for name in names if (value := row.scores[name].value) is not None and value < 1}
     answered = row.answer or row.error or ("(empty)" if row.responded else "(no response)")
-    texts = (("answer", answered), ("expected", " | ".join(row.ground_truth_answer)), ("why", why(row)))
+    said = why(row) or ", ".join(f"{name} {number(value)}" for name, value in scores.items())
+    texts = (("answer", answered), ("expected", " | ".join(row.ground_truth_answer)), ("why", said))
     return tuple((label, cut(text, _LONGEST_TEXT)) for label, text in texts if text)
 
 
-def why(row: Result) -> str:
-    """Why a row scored badly: the cause of its failure, then what the judge says of the answer."""
+def why(row: Result, *, judge: bool = True) -> str:
+    """Why a row scored badly: the cause of its failure, then what the ``judge`` says, then what broke."""
     failure = attribute(row)
     said = []
     if failure:
         said.append(f"{_words(failure.cause)}: {failure.why}" if failure.cause else failure.why)
-    said += judge_says(row)
+    said += judge_says(row) if judge else []
     missing = {score.reason: None for score in row.scores.values() if score.missing == "failed"}
     return "; ".join([*said, *(reason for reason in missing if reason)])
 
@@ -190,5 +193,6 @@ def _mean(row: Result, names: Sequence[str]) -> float:
     return math.fsum(values) / len(values) if values else 1.0
 
 
-def _ascending(score: Score, sign: int) -> tuple[bool, float]:
-    return score.value is None, 0.0 if score.value is None else sign * score.value
+def _ascending(row: Result, metric: str, sign: int) -> tuple[bool, float]:
+    value = row.scores[metric].value if metric in row.scores else getattr(row, metric)
+    return value is None, 0.0 if value is None else sign * value

@@ -172,7 +172,7 @@ def _locked(data: Path) -> Iterator[int]:
 
     Raises Conflict while another ``up`` runs there. What one that was killed has left running is waited for.
     """
-    data.mkdir(parents=True, exist_ok=True)
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
     limit = time.monotonic() + PREDECESSOR_ENDS_WITHIN_S
     with (data / "up.lock").open("a+") as file:
         while True:

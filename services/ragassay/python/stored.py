@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING
 from ragassay.errors import NotFound, Unavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ragassay.compare.sides import Side
     from ragassay.documents import Report
+    from ragassay.models import Result
     from ragassay.runs import Session
     from ragassay.settings import Settings
+    from ragassay.store.folder import FolderRun
 
 
 def chosen(reference: str, server: str | None = None) -> tuple[Report, str | None]:
@@ -27,6 +31,19 @@ def side(reference: str, server: str | None = None, *, name: str | None = None) 
     from ragassay.compare.sides import Side
 
     return Side(*chosen(reference, server), name)
+
+
+def stored_run(reference: str) -> FolderRun | None:
+    """The run in a folder that a reference means; None where it means a report's file, a job or nothing."""
+    from ragassay.settings import Settings
+    from ragassay.store.folder import FolderStore
+
+    if Path(reference).is_file():
+        return None
+    try:
+        return FolderStore(Settings().home).open(reference)
+    except NotFound:
+        return None
 
 
 def open_report(reference: str, server: str | None = None) -> Report:
@@ -53,6 +70,27 @@ def open_report(reference: str, server: str | None = None) -> Report:
             raise
         return _of_job(reference, error.message, server)
     return run.report()
+
+
+def open_results(reference: str, server: str | None = None) -> Iterator[Result]:
+    """The results that are there, system by system in the dataset's order, of a run or job that need not be finished.
+
+    Raises as ``open_report`` does.
+    """
+    from ragassay.documents import JOB_ID
+    from ragassay.python.client import Client
+
+    if run := stored_run(reference):
+        for system in run.record.systems:
+            chunks = [chunk for chunk in run.record.chunks() if chunk.system == system]
+            rows = [row for chunk in chunks for row in run.results(chunk) or ()]
+            yield from run.record.in_dataset_order(rows)
+    elif JOB_ID.fullmatch(reference):
+        with Client(server) as service:
+            yield from service.results(reference)
+    else:
+        for one in open_report(reference, server).systems.values():
+            yield from one.results
 
 
 def _of_job(job: str, not_local: str, server: str | None) -> Report:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from ragassay.documents import Report
 from ragassay.errors import BadData, BadInput, BadSettings, BudgetReached, DiskFull
-from ragassay.ledger import MemoryLedger
+from ragassay.ledger import MemoryLedger, RowsLedger
 from ragassay.metrics import parse
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.models import Budget, JobSpec
@@ -83,8 +83,8 @@ async def acomplete(
 ) -> Report:
     """Do what is left of a run, and keep its report. ``budget`` and ``give_up_s`` take the place of the run's own.
 
-    ``done`` is told how many rows each finished chunk had; ``notice``, in a line each, what the user should know
-    meanwhile. Raises Conflict while another process works on it, BudgetReached, DiskFull, and what ``work_through`` raises.
+    ``done`` is told how many more rows are done, as calls are answered; ``notice``, in a line each, what the user should
+    know meanwhile. Raises Conflict while another process works on it, BudgetReached, DiskFull, and what ``work_through`` raises.
     """
     record = run.record
     with ExitStack() as opened:
@@ -99,7 +99,9 @@ async def acomplete(
             opened.callback(ledger.close)
             if run.pending():
                 check_unchanged(session, record, ledger)
-            await work_through(session, run, ledger, done, lambda why: notice(f"waiting: {why}"), give_up_s)
+            left, judged = sum(map(record.rows_in, run.pending())), record.spec.judge != "local"
+            told = RowsLedger(ledger, done, left, "judge" if judged else "answer", record.spec.passes if judged else 1)
+            await work_through(session, run, told, told.finished, lambda why: notice(f"waiting: {why}"), give_up_s)
             return finish(session, run, ledger.interrupted)
         except BudgetReached as reached:
             option = "--budget-usd" if " USD " in reached.message else "--budget-tokens"

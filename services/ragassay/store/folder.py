@@ -11,6 +11,7 @@ report.json              written last
 
 from __future__ import annotations
 
+import difflib
 import fcntl
 import os
 import re
@@ -29,7 +30,7 @@ from pydantic import ValidationError
 from ragassay.data.dataset import digest_of_dataset, digest_of_responses
 from ragassay.documents import Report
 from ragassay.errors import BadData, Conflict, NotFound
-from ragassay.files import open_private, read_lines, to_lines, write_errors, write_whole
+from ragassay.files import open_private, private_folder, read_lines, to_lines, write_errors, write_whole
 from ragassay.models import FrozenModel, Response, Result, Sample
 from ragassay.store.protocol import ChunkId, Outcome, RunRecord
 from ragassay.validation import problems
@@ -130,6 +131,22 @@ class FolderRun:
             raise NotFound(f"run {name} has no report yet", hint=f"ragassay evaluate --resume {name}")
         return read_report(self.report_file)
 
+    def report_without_rows(self) -> Report:
+        """The report with ``results`` left out, which takes far less time to read; raises as ``report`` does."""
+        if not self.report_file.exists():
+            return self.report()
+        document = orjson.loads(self.report_file.read_bytes())
+        for system in document["systems"].values():
+            system["results"] = ()
+        return Report.model_validate(document)
+
+    def sample(self, query_id: str, system: str) -> Sample | None:
+        """A row with the response that is recorded of a system; None where the run has no such row."""
+        row = self._by_query.get(query_id)
+        recorded = (self.folder / "responses" / f"{system}.jsonl").exists()
+        response = self._responses(system).get(query_id) if recorded else None
+        return row and row.model_copy(update={"response": response})
+
     @property
     def report_file(self) -> Path:
         """Where the report is written."""
@@ -157,6 +174,10 @@ class FolderRun:
     @cached_property
     def _rows(self) -> list[Sample]:
         return _read(self.folder / "samples.jsonl", Sample)
+
+    @cached_property
+    def _by_query(self) -> dict[str, Sample]:
+        return {row.query_id: row for row in self._rows}
 
     @cached_property
     def _order(self) -> list[int]:
@@ -192,7 +213,8 @@ class FolderStore:
         folder = self.root / "runs" / record.id
         try:
             with write_errors(folder):
-                folder.mkdir(parents=True)
+                private_folder(folder.parent)
+                folder.mkdir(mode=0o700)
             rows = (sample.model_copy(update={"response": None}) for sample in samples)
             content = to_lines(row.model_dump(mode="json", exclude_defaults=True) for row in rows)
             write_whole(folder / "samples.jsonl", content, private=True)
@@ -220,7 +242,8 @@ class FolderStore:
         if len(matching) != 1:
             runs = self.root / "runs"
             what = f"run {reference!r} is not unique" if matching else f"there is no run {reference!r} in {runs}"
-            raise NotFound(what, hint=f"known: {', '.join((matching or ids)[-5:]) or 'none'}")
+            near = matching or [i for i in ids if reference in i] or difflib.get_close_matches(reference, ids, 3) or ids
+            raise NotFound(what, hint=f"known: {', '.join(near[-5:]) or 'none'}; ragassay runs lists them")
         return _checked(FolderRun(self.root / "runs" / matching[0]))
 
     def ids(self) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ragassay.errors import BadData, DiskFull
-from ragassay.files import LineLog
+from ragassay.files import LineLog, private_folder
 from ragassay.ledger import BudgetLedger, MemoryLedger, paid
 from ragassay.models import Budget, Usage
 from ragassay.protocols import Call, Ledger, Reply
@@ -31,8 +31,9 @@ class CallCache:
         self._path, self._warn = path, warn
         self._db: sqlite3.Connection | None = None
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            private_folder(path.parent)
             path.touch(mode=0o600)
+            path.chmod(0o600)
             self._db = sqlite3.connect(path, timeout=30, isolation_level=None)
         except (OSError, sqlite3.Error) as error:
             self._give_up(error)

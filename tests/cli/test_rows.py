@@ -1,0 +1,182 @@
+"""``runs``, ``show``, ``report`` and ``results`` of runs in a folder."""
+
+import json
+import os
+
+import pytest
+
+from offline_runs import ScriptedJudge, evaluated, new_run, sample
+from ragassay.models import FactVerdict, JobSpec, Judgement, SentenceVerdict, Verdict
+
+WRONG = Judgement(
+    verdict=Verdict(
+        judge="t",
+        sentences=(
+            SentenceVerdict(
+                id="A1", text="It is Lyon.", support="not_found", truth="conflicts", why="no context names Lyon"
+            ),
+        ),
+        facts=(FactVerdict(id="G1", text="Paris.", covered="no", evidence=("C1.1",), why="it names another city"),),
+        relevance="full",
+        has_contexts=True,
+        has_truth=True,
+    )
+)
+JUDGE = ScriptedJudge(q2=WRONG, q6=WRONG)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A home with a finished run of two systems, and then one of which half is done."""
+    home = tmp_path_factory.mktemp("home")
+    samples = [sample(n, query=f"Question {n}?") for n in range(1, 14)]
+    evaluated(new_run(home, samples, systems=("old", "new"), judge=JUDGE), JUDGE)
+    half = new_run(home, [sample(n) for n in range(1, 61)], JobSpec(name="nightly", metrics=("mrr",)))
+    chunk = half.pending()[0]
+    (row,) = evaluated(new_run(tmp_path_factory.mktemp("x"), [sample(1)], half.record.spec)).systems["default"].results
+    half.commit(chunk, [row.model_copy(update={"query_id": f"q{n}"}) for n in range(1, 51)])
+    return home
+
+
+@pytest.fixture
+def run(cli, home, monkeypatch):
+    """Runs a command in that home; ``finished`` and ``half`` are the ids of its runs."""
+    monkeypatch.setenv("RAGASSAY_HOME", str(home))
+    ids = [path.parent.name for path in sorted(home.glob("runs/*/run.json"), key=lambda path: path.stat().st_mtime_ns)]
+    cli.finished, cli.half = ids
+    return cli
+
+
+def test_runs_are_listed_with_the_newest_first_and_say_how_far_and_how_good(run):
+    code, out, _ = run("runs")
+    half, finished, old, new = out.splitlines()
+    assert code == 0
+    assert "nightly: france, 60 queries, default, judge local, unfinished, 50 of 60 rows done" in half
+    assert half.endswith(f"go on: ragassay evaluate --resume {run.half}")
+    assert finished.startswith(run.finished)
+    assert finished.endswith("france, 13 queries, 2 systems, judge local, finished")
+    assert old == "  old: 11 of 13 answers are accurate (85 %, 95 % interval 58 % to 96 %)"
+    assert new.startswith("  new: ")
+    listed = json.loads(run("runs", "--json")[1])
+    assert [(one["status"], one["done"], one["rows"]) for one in listed] == [
+        ("unfinished", 50, 60),
+        ("finished", 26, 26),
+    ]
+
+
+def test_older_runs_and_a_damaged_one_are_not_left_out_in_silence(run, home):
+    _, out, err = run("runs", "--last", "1")
+    assert (run.finished in out, "and 1 older: --last 2 lists all" in err) == (False, True)
+    path = home / "runs" / run.finished / "run.json"
+    whole, times = path.read_bytes(), path.stat()
+    try:
+        path.write_text("{}")
+        code, out, _ = run("runs")
+        assert (code, f"{run.finished}  unreadable: " in out) == (0, True)
+    finally:
+        path.write_bytes(whole)
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def test_no_run_at_all_is_said(cli):
+    code, out, err = cli("runs")
+    assert (code, out, "ragassay evaluate DATA" in err) == (0, "", True)
+
+
+def test_a_row_shows_each_sentence_and_fact_with_verdict_evidence_and_why(run):
+    code, out, _ = run("show", run.finished, "--query", "q2", "--system", "old")
+    text = " ".join(out.split())
+    assert code == 0
+    for part in (
+        "france: 1 of 26 rows old q2 (conceptual, easy) query Question 2?",
+        "answer Paris is the capital. It lies on the Seine. expected Paris.",
+        "correctness 0.000",
+        "failed unfaithful: faithfulness is 0",
+        "A1 It is Lyon. [not found, ground truth conflicts] no context names Lyon",
+        "G1 Paris. [covered: no] it names another city C1.1 Paris is the capital of France.",
+        "retrieved 2 documents, 1 of 1 relevant ones at 1",
+    ):
+        assert part in text
+
+
+SELECTED = {
+    "failed": (["--failed"], ["old q2", "old q6", "new q2", "new q6"]),
+    "worst": (["--worst", "3"], ["old q2", "old q6", "old q1", "new q2", "new q6", "new q1"]),
+    "sorted by a metric where less is better": (["--sort", "LATENCY_MS", "--worst", "1"], ["old q13", "new q13"]),
+    "a category of one system": (
+        ["--category", "conceptual", "--system", "new"],
+        [f"new q{n}" for n in (2, 4, 6, 8, 10, 12)],
+    ),
+    "both": (["--failed", "--query", "q6"], ["old q6", "new q6"]),
+}
+
+
+@pytest.mark.parametrize("case", SELECTED)
+def test_rows_are_selected_and_ordered(run, case):
+    options, expected = SELECTED[case]
+    rows = json.loads(run("show", run.finished, *options, "--json")[1])
+    assert [f"{row['system']} {row['query_id']}" for row in rows] == expected
+
+
+def test_a_row_as_json_has_its_failure_and_the_text_of_its_evidence(run):
+    (row,) = json.loads(run("show", f"{run.finished}#old", "--query", "q2", "--json")[1])
+    assert row["failure"] == {"cause": "unfaithful", "why": "faithfulness is 0"}
+    assert row["evidence"] == {"C1.1": "Paris is the capital of France."}
+
+
+def test_a_long_list_is_cut_and_the_rest_counted(run):
+    out = run("show", run.finished)[1]
+    assert "and 6 more: --worst N" in out
+    assert "more: --worst" not in run("show", run.finished, "--worst", "13")[1]
+
+
+REFUSED = {
+    "run": (["show", "france"], "there is no run 'france'", "-france-"),
+    "query": (["show", "RUN", "--query", "q99"], "unknown query 'q99'", "did you mean"),
+    "metric": (["show", "RUN", "--sort", "recal@10"], "unknown metric of the run 'recal@10'", "recall@10"),
+    "category": (["show", "RUN", "--category", "conceptua"], "unknown category", "did you mean conceptual"),
+    "system": (["show", "RUN", "--system", "older"], "unknown system", "old"),
+    "number": (["show", "RUN", "--worst", "0"], "--worst: should be at least 1", "is 0"),
+    "no report yet": (["show", "HALF"], "has no report yet", "--resume"),
+    "report of none": (["report", "nowhere"], "there is no run 'nowhere'", "ragassay runs lists them"),
+    "results of none": (["results", "nowhere"], "there is no run 'nowhere'", "ragassay runs lists them"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_not_there_is_one_error_that_names_what_is(run, case):
+    command, *says = REFUSED[case]
+    names = {"RUN": run.finished, "HALF": run.half}
+    code, out, err = run(*(names.get(word, word) for word in command))
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert [text for text in says if text not in err] == []
+
+
+def test_report_and_results_take_a_run_its_folder_and_a_file(run, home, tmp_path):
+    folder = home / "runs" / run.finished
+    for place in (run.finished, str(folder), str(folder / "report.json")):
+        code, out, _ = run("report", place, "-o", "copy.json")
+        assert (code, f"report: {folder}" in out.replace("\n", "")) == (0, True)
+        assert json.loads((tmp_path / "copy.json").read_text())["run"]["id"] == run.finished
+        lines = run("results", place)[1].splitlines()
+        assert [json.loads(line)["query_id"] for line in lines[11:15]] == ["q12", "q13", "q1", "q2"]
+    assert json.loads(run("report", run.finished, "--json")[1])["run"]["id"] == run.finished
+    assert len(run("results", "last")[1].splitlines()) == 50  # what is there of the unfinished one
+
+
+def test_text_of_a_report_from_elsewhere_is_shown_as_it_is_and_not_as_markup(run, home, tmp_path):
+    document = (home / "runs" / run.finished / "report.json").read_text()
+    (tmp_path / "r.json").write_text(document.replace('"C1.1"', '"[bold]C1.1"').replace('"A1"', '"[red]A1"'))
+    out = run("show", "r.json", "--query", "q2")[1]
+    assert "[red]A1" in out
+    assert "[bold]C1.1" in out
+
+
+def test_failed_rows_of_a_run_without_accuracy_are_those_that_broke(run, home, tmp_path):
+    samples = [sample(1), sample(2)]
+    judge = ScriptedJudge(q2=Judgement(reason="the provider said no"))
+    report = evaluated(new_run(tmp_path, samples, JobSpec(metrics=("faithfulness",)), judge=judge), judge)
+    (tmp_path / "r.json").write_text(report.model_dump_json())
+    code, out, err = run("show", "r.json", "--failed")
+    assert (code, "1 of 2 rows" in out, "the provider said no" in out) == (0, True, True)
+    assert "accurate was not computed" in err
