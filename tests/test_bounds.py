@@ -174,7 +174,7 @@ def evaluated(case, *, spec, **plan):
             retrieved_doc_ids=("paris", "rome"),
             clicks=("paris",),
             model="priced",
-            metadata={"ranking_before_reranking": ["rome", "paris"]},
+            doc_ids_before_reranking=["rome", "paris"],
             **values,
         )
         samples.append(

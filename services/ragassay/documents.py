@@ -146,20 +146,23 @@ class Built(FrozenModel):
 class Source(FrozenModel):
     """Where data came from: a name, a digest of its content, wherever it lay, and its number of rows.
 
-    ``built``: for a system that ragassay ran itself; the digest is that of its configuration and corpus.
+    ``built``: for a system that ragassay ran itself; the digest is that of its configuration and corpus. ``warnings``:
+    what may be wrong although every row could be read, such as a column that is perhaps a misspelt field.
     """
 
     name: str
     digest: str
     rows: int
     built: Built | None = None
+    warnings: tuple[str, ...] = ()
 
 
 class Provenance(FrozenModel):
-    """What has to be the same for the numbers to be the same."""
+    """What has to be the same for the numbers to be the same. ``plugins``: SHA-256 of each file or module of metrics."""
 
     ragassay: str
     code_digest: str
+    plugins: dict[str, str] = {}  # noqa: RUF012 - a default of a model
     python: str
     packages: dict[str, str]
     dataset: Source
@@ -243,7 +246,8 @@ class Job(FrozenModel):
     """A submitted evaluation. Times are UTC, ISO 8601; ``uncertain_calls`` may have been paid and were lost.
 
     ``alerts`` come with the report: one for each gate that was missed. ``waiting``: what a running job waits for, and
-    since when, while its provider fails. ``error``: why it failed or paused, or what kept rows from being scored.
+    since when, while its provider fails. ``warnings``: what may be wrong with its rows. ``error``: why it failed or
+    paused, or what kept rows from being scored.
     """
 
     id: str
@@ -258,6 +262,7 @@ class Job(FrozenModel):
     uncertain_calls: int = 0
     waiting: str | None = None
     alerts: tuple[Alert, ...] = ()
+    warnings: tuple[str, ...] = ()
     error: str | None = None
 
 

@@ -122,6 +122,7 @@ class Jobs:
             progress=Progress(rows=state.rows, done=state.rows_done, failed=state.rows_failed),
             uncertain_calls=state.uncertain_calls,
             alerts=tuple(Alert(**alert) for alert in state.alerts) if state.ended else (),
+            warnings=record.dataset.warnings,
             waiting=_waiting(state),
             error=state.error or (state.given_up and f"rows were given up: {state.given_up}"),
         )

@@ -111,6 +111,7 @@ class Response(FrozenModel):
     answer: str | None = None
     contexts: Contexts = None
     retrieved_doc_ids: DocumentIds = None
+    doc_ids_before_reranking: DocumentIds = None
     retrieved_scores: tuple[Annotated[float, Field(ge=-1e40, le=1e40)], ...] | None = None
     model: str | None = None
     input_tokens: TokenCount | None = None
@@ -125,7 +126,7 @@ class Response(FrozenModel):
     error: str | None = None
     metadata: dict[str, Any] = {}
 
-    @field_validator("retrieved_doc_ids")
+    @field_validator("retrieved_doc_ids", "doc_ids_before_reranking")
     @classmethod
     def _no_duplicates(cls, ids: tuple[str, ...] | None) -> tuple[str, ...] | None:
         if ids is not None and len(set(ids)) < len(ids):

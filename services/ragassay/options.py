@@ -94,6 +94,18 @@ class FileOptions(Declarations):
             "only the first so many rows; default: all", flags=("--limit",), metavar="N", variable=True, set_by="files"
         ),
     ] = None
+    plugins: Annotated[
+        tuple[str, ...],
+        Option(
+            "Python files and modules that register metrics; they are run",
+            flags=("--import",),
+            metavar="FILE.py|MODULE",
+            usage="run a file, or import a module, that registers metrics; repeatable",
+            set_by="files",
+            resumable=True,
+            example="plugins: [metrics/own.py, our_package.metrics]",
+        ),
+    ] = ()
     output: Annotated[
         tuple[Path, ...],
         Option(
@@ -164,7 +176,12 @@ class JobOptions(Declarations):
         Le(LARGEST_GRADE),
         Option("grade from which a document is relevant; default: any above 0"),
     ] = None
-    max_grade: Annotated[float, Ge(SMALLEST), Le(LARGEST_GRADE), Option("the highest grade that there is")] = 3.0
+    max_grade: Annotated[
+        float,
+        Ge(SMALLEST),
+        Le(LARGEST_GRADE),
+        Option("the highest grade that there is", flags=("--max-grade",), metavar="X"),
+    ] = 3.0
     graded: Annotated[bool, Option("use grades of relevance; false: what is relevant counts 1")] = True
     stop_when: Annotated[
         str | None,

@@ -52,6 +52,19 @@ def test_a_job_runs_to_a_report_that_counts_every_row(served):
     assert report.systems["default"].queries == 120
 
 
+def test_a_job_says_what_may_be_wrong_with_its_rows(served):
+    misspelt = [{"answerr": row.pop("answer"), **row} for row in rows(2)]
+    answer = served.http.post("/v1/jobs", json={"samples": misspelt, "metrics": ["mrr"]})
+    assert answer.json()["warnings"] == ["answerr is kept as metadata; did you mean answer? rename answerr to answer"]
+
+
+def test_a_grade_above_the_highest_is_a_bad_row(served):
+    graded = [{**row, "relevance_scores": {"x": 5}} for row in rows(1)]
+    bad = problem(served.http.post("/v1/jobs", json={"samples": graded, "metrics": ["mrr"]}), 422)
+    assert "samples: row 1: relevance_scores.x: is 5, above max_grade, which is 3" in json.dumps(bad)
+    assert served.http.post("/v1/jobs", json={"samples": graded, "metrics": ["mrr"], "max_grade": 5}).status_code == 202
+
+
 def test_rows_flat_nested_or_with_other_tools_names_are_the_same_dataset(served, tmp_path):
     flat = rows(4)
     response = ("answer", "contexts", "retrieved_doc_ids", "latency_ms", "cost_usd")

@@ -117,6 +117,7 @@ def test_resume_takes_limits_files_to_write_and_the_address_and_nothing_else_of_
         "--budget-tokens": "9",
         "--give-up-s": "5",
         "--api-base": "http://a",
+        "--import": "json",
     }
     values = {"--system": "a=a.jsonl", "--map": "answer=reply", "--format": "csv", "--duplicates": "error"}
     flags = {option.flags[0]: bool if kind is bool else "1" for kind, _, option in with_flags().values()}
@@ -136,8 +137,28 @@ def test_a_metric_of_ones_own_comes_from_a_file(cli, data, tmp_path):
     assert json.loads(out)["systems"]["default"]["metrics"]["has_lyon"]["mean"] == 0.5
 
 
+def test_a_column_that_is_perhaps_a_misspelt_field_is_named(cli, tmp_path):
+    write_jsonl(tmp_path / "d.jsonl", [{"query": "a", "answerr": "b", "retrieved_doc_ids": ["x"], "qrels": ["x"]}])
+    code, _, err = cli("evaluate", "d.jsonl", "--metrics", "mrr", "--json")
+    assert (code, err) == (0, "warning: d: answerr is kept as metadata; did you mean answer? --map answer=answerr\n")
+
+
+def test_a_grade_above_the_highest_is_a_bad_row_unless_grades_do_not_count(cli, tmp_path):
+    rows = [{"query_id": n, "query": "a", "relevance_scores": {"x": n}, "retrieved_doc_ids": ["x"]} for n in (3, 4)]
+    write_jsonl(tmp_path / "d.jsonl", rows)
+    code, _, err = cli("evaluate", "d.jsonl", "--metrics", "err@1")
+    assert code == 2
+    assert (
+        "d.jsonl:2: relevance_scores.x: is 4, above max_grade, which is 3; where grades go further: --max-grade" in err
+    )
+    assert cli("evaluate", "d.jsonl", "--metrics", "err@1", "--max-grade", "4")[0] == 0
+    (tmp_path / "ragassay.yaml").write_text("data: d.jsonl\nmetrics: [mrr]\ngraded: false\n")
+    assert cli("evaluate")[0] == 0
+
+
 @pytest.mark.parametrize(
-    ("name", "content", "says"), [("no.txt", "", "not a Python file"), ("bad.py", "1/0", "ZeroDivisionError")]
+    ("name", "content", "says"),
+    [("no.txt", "", "name a file that ends in .py"), ("bad.py", "1/0", "ZeroDivisionError")],
 )
 def test_a_plugin_that_can_not_be_run_is_one_clear_line(name, content, says, cli, data, tmp_path):
     (tmp_path / name).write_text(content)

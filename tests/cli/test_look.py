@@ -1,9 +1,13 @@
 """Commands that change nothing: what is printed, and what is kept back."""
 
 import json
+import re
+from pathlib import Path
 
+import jsonschema
 import pytest
 
+from ragassay.api.examples import SUBMISSION
 from ragassay.settings import secrets
 
 
@@ -29,3 +33,15 @@ def test_values_of_variables_named_like_a_key_are_secrets(name, monkeypatch):
     monkeypatch.setenv("X_KEYBOARD", "qwertz-layout")
     assert "hush-hush" in secrets()
     assert "qwertz-layout" not in secrets()
+
+
+def test_the_schema_of_a_job_takes_the_bodies_of_the_page(cli):
+    schema = json.loads(cli("schema", "job")[1])
+    page = (Path(__file__).parents[2] / "docs" / "service.md").read_text()
+    bodies = [json.loads(body) for body in re.findall(r"<<'JSON'\n(.*?)\nJSON\n", page, re.DOTALL)]
+    assert bodies
+    for body in (*bodies, SUBMISSION):
+        jsonschema.validate(body, schema)
+        for wrong in (body | {"data": "rows.jsonl"}, body | {"samples": []}, body | {"metrcis": ["mrr"]}):
+            with pytest.raises(jsonschema.ValidationError):
+                jsonschema.validate(wrong, schema)

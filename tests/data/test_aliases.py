@@ -66,6 +66,8 @@ RESPONSE_ALIASES: list[tuple[dict[str, Any], str, Any]] = [
     ({**Q, "contexts": [{"page_content": "c"}, {"text": "d"}]}, "contexts", ("c", "d")),
     ({**Q, "retrieved_context_ids": ["d", 3]}, "retrieved_doc_ids", ("d", "3")),
     ({**Q, "doc_uri": ["d"]}, "retrieved_doc_ids", ("d",)),
+    ({**Q, "reranked_doc_ids": ["d"]}, "retrieved_doc_ids", ("d",)),
+    ({**Q, "ranking_before_reranking": ["d"]}, "doc_ids_before_reranking", ("d",)),
     ({**Q, "document.id": ["d"]}, "retrieved_doc_ids", ("d",)),
     ({**Q, "document": {"id": "d"}}, "retrieved_doc_ids", ("d",)),
     ({**Q, "input_token_count": 5}, "input_tokens", 5),
@@ -119,6 +121,7 @@ def test_all_native_fields_are_read(write: Write) -> None:
     }  # fmt: skip
     response = {
         "answer": "r", "contexts": ["c"], "retrieved_doc_ids": ["d"], "retrieved_scores": [0.5], "model": "m",
+        "doc_ids_before_reranking": ["d"],
         "input_tokens": 1, "output_tokens": 2, "cost_usd": 0.1, "latency_ms": 9, "retrieval_latency_ms": 4,
         "generation_latency_ms": 5, "route": "vector", "clicks": ["d"], "dwell_ms": 10, "error": "e",
     }  # fmt: skip

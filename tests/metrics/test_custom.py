@@ -18,13 +18,7 @@ from ragassay.models import JobSpec, Sample, Score
 from ragassay.reports import aggregate
 from ragassay.strategies.recorded import Recorded
 
-
-@pytest.fixture(autouse=True)
-def _own_metrics_go_again():
-    known = dict(METRICS._things)
-    yield
-    METRICS._things.clear()
-    METRICS._things.update(known)
+pytestmark = pytest.mark.usefixtures("own_metrics")
 
 
 def scores(name, samples, **options):

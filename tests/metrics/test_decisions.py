@@ -4,9 +4,13 @@ import json
 
 import pytest
 
+from ragassay.api import submission
+from ragassay.data.load import load
+from ragassay.errors import BadData
 from ragassay.metrics import parse
 from ragassay.metrics.chunk import Chunk
 from ragassay.models import Response, Sample
+from ragassay.settings import Settings
 
 
 def ask(name, response=None, **labels):
@@ -61,7 +65,7 @@ def test_gate_efficiency_is_printed_as_a_percentage(cli, tmp_path):
 
 
 def reranked(before, after, name="reranking_improvement@2", judgments=None):
-    response = {"retrieved_doc_ids": after, "metadata": {"ranking_before_reranking": before}}
+    response = {"retrieved_doc_ids": after, "doc_ids_before_reranking": before}
     return ask(name, response, relevance_scores=judgments or {"a": 1})
 
 
@@ -82,19 +86,47 @@ def test_reranking_from_nothing_is_undefined_and_not_infinite():
     assert "ndcg was 0 before" in score.reason
 
 
+def test_a_row_without_the_ranking_before_is_missing():
+    score = reranked(None, ["a"])
+    assert (score.reason, score.missing) == ("the response has no doc_ids_before_reranking", "no_input")
+
+
 @pytest.mark.parametrize(
-    ("before", "says"),
+    "lists",
     [
-        ("ab", "is no list"),
-        ([1], "is no list"),
-        (["a", "a"], "lists a document twice"),
-        (None, "has no ranking_before"),
+        {"doc_ids_before_reranking": ["x", "a"], "retrieved_doc_ids": ["a", "x"]},
+        {"retrieved_doc_ids": ["x", "a"], "reranked_doc_ids": ["a", "x"]},
+        {"response": {"retrieved_doc_ids": ["x", "a"], "reranked_doc_ids": ["a", "x"]}},
+        {"ranking_before_reranking": ["x", "a"], "doc_ids_after_reranking": ["a", "x"]},
     ],
 )
-def test_a_ranking_before_that_can_not_be_scored_is_missing(before, says):
-    score = reranked(before, ["a"])
-    assert (score.value, score.missing) == (None, "no_input")
-    assert says in score.reason
+def test_one_file_holds_the_rankings_before_and_after(lists, tmp_path):
+    (tmp_path / "rows.json").write_text(json.dumps([{"query": "?", "relevant_doc_ids": ["a"]} | lists]))
+    chunk = Chunk(load(tmp_path / "rows.json").samples)
+    assert parse("reranking_improvement@2").score(chunk)[0].value == pytest.approx(0.5849625007)  # as above
+    assert parse("mrr").score(chunk)[0].value == 1.0
+
+
+def test_a_job_brings_both_rankings_and_routes_and_gates():
+    rows = [
+        {"query": "a?", "relevant_doc_ids": ["a"], "retrieved_doc_ids": ["x", "a"], "reranked_doc_ids": ["a", "x"]},
+        {"query": "b?", "best_route": "sql", "route": "sql"},
+        {"query": "c?", "retrieval_needed": False, "reranked_doc_ids": []},
+    ]
+    names = ["reranking_improvement", "routing_accuracy", "gate_efficiency"]
+    body = json.dumps({"samples": rows, "metrics": names}).encode()
+    _, _, samples, _ = submission.read(body, Settings())
+    scores = [parse(name).score(Chunk(samples))[n].value for n, name in enumerate(names)]
+    assert scores == [pytest.approx(0.5849625007), 1.0, 1.0]
+
+
+def test_a_document_that_stands_twice_in_the_ranking_before_is_a_bad_row_or_dropped(tmp_path):
+    lists = {"retrieved_doc_ids": ["a"], "doc_ids_before_reranking": ["x", "x", "a"]}
+    (tmp_path / "rows.json").write_text(json.dumps([{"query": "?"} | lists]))
+    with pytest.raises(BadData, match="row 1: doc_ids_before_reranking: document id 'x' is listed twice"):
+        load(tmp_path / "rows.json")
+    [kept] = load(tmp_path / "rows.json", duplicates="keep_first").samples
+    assert kept.response.doc_ids_before_reranking == ("x", "a")
 
 
 def test_reranking_of_a_query_without_a_response_is_missing():

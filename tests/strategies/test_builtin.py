@@ -85,7 +85,7 @@ def test_a_reranked_response_says_what_the_order_was_before():
     before = strategy.retriever.search("red apples", 3).hits
     strategy.retriever._reranker = Backwards()
     response = ask(strategy)
-    assert response.metadata == {"ranking_before_reranking": [h.id for h in before]}
+    assert response.doc_ids_before_reranking == tuple(h.id for h in before)
     assert list(response.retrieved_doc_ids) == [h.id for h in before][::-1]
 
 

@@ -9,7 +9,7 @@ from anyio import CapacityLimiter
 from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
-from ragassay.api import comparisons, examples, health, jobs, metrics, problems
+from ragassay.api import comparisons, examples, health, jobs, metrics, page, problems
 from ragassay.api.comparisons import NewComparison
 from ragassay.api.security import SecurityMiddleware, bootstrap_key
 from ragassay.api.submission import NewJob
@@ -78,7 +78,7 @@ def create_app(service: Jobs, settings: Settings) -> FastAPI:
         title="ragassay",
         version=metadata.version("ragassay"),
         description=_ABOUT,
-        docs_url=None,  # these pages would load their scripts from a CDN
+        docs_url=None,  # these pages would load their scripts from a CDN; ``page`` is ours
         redoc_url=None,
         redirect_slashes=False,
     )
@@ -87,6 +87,7 @@ def create_app(service: Jobs, settings: Settings) -> FastAPI:
     app.state.submissions, app.state.analyses = CapacityLimiter(AT_ONCE), CapacityLimiter(AT_ONCE)
     for room in (jobs, comparisons, metrics, health):
         app.include_router(room.router)
+    app.add_api_route("/docs", page.show, include_in_schema=False)
     problems.install(app)
     app.add_middleware(SecurityMiddleware, loopback_only=key is None)
     return app

@@ -30,9 +30,9 @@ REFUSED = {
         ("api_key", "base_url", "key", "provider", "endpoint", "url", "embeddings", "callback"),
         (_OPERATOR, _SEE_SERVE),
     ),
-    **dict.fromkeys(("plugin", "plugins", "import", "callable", "module"), (_CODE, "see: GET /v1/metrics")),
     **{key: (_OPERATOR, _SEE_SERVE) for key, (_, option) in options().items() if option.set_by == "operator"},
     **{key: (_ROWS, _SAMPLES) for key, (_, option) in options().items() if option.set_by == "files"},
+    **dict.fromkeys(("plugin", "plugins", "import", "callable", "module"), (_CODE, "see: GET /v1/metrics")),
     "output": ("the service writes no file for a caller", "fetch the report: GET /v1/jobs/ID/report"),
 }
 
@@ -76,8 +76,9 @@ def read(body: bytes, settings: Settings) -> tuple[JobSpec, Source, tuple[Sample
     own = {**_limited(job, settings), "judge": _judge(job, settings)}
     spec = job.to_job_spec().model_copy(update=own)
     check_rules(job)
-    rows = load_rows(job.samples, name="samples")
-    source = Source(name=job.dataset or job.name or "samples", digest=rows.digest, rows=len(rows.samples))
+    rows = load_rows(job.samples, name="samples", max_grade=job.highest_grade)
+    name = job.dataset or job.name or "samples"
+    source = Source(name=name, digest=rows.digest, rows=len(rows.samples), warnings=rows.warnings)
     return spec, source, rows.samples, Gating(gates=job.gates, baseline=job.baseline, statistics=job.statistics)
 
 

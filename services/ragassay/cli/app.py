@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from ragassay.cli import ab, client, compare, evaluate, gate, look, rows, service, setup, trend
+from ragassay.cli import ab, client, compare, completion, evaluate, gate, look, rows, service, setup, trend
 from ragassay.errors import AssayError, BadData, reason_from
 
 logger = logging.getLogger("ragassay")
@@ -36,6 +36,7 @@ app.add_typer(look.data, name="data")
 app.command("metrics")(look.metrics)
 app.command("schema")(look.schema)
 app.command("doctor")(setup.doctor)
+app.command("completion")(completion.completion)
 app.command("submit")(client.submit)
 app.command("status")(client.status)
 app.command("cancel")(client.cancel)

@@ -81,7 +81,10 @@ def _body(configuration: Configuration) -> bytes:
 
     if configuration.data is None:
         raise BadSettings("DATA is missing", hint="name a file: ragassay submit DATA, or 'data:' in the configuration")
-    return exchanges.body(configuration, dataset(configuration))
+    read = dataset(configuration)
+    for warning in read.warnings:
+        typer.echo(f"warning: {warning}", err=True)
+    return exchanges.body(configuration, read)
 
 
 def _wait(service: Client, job: Job, *, quiet: bool) -> Job:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragassay.cli.configured import DECLARED, AsJson, configured, takes_options, used
+from ragassay.cli.configured import DECLARED, AsJson, Plugins, configured, import_plugins, takes_options, used
 from ragassay.cli.evaluate import Config
 from ragassay.errors import BadInput, BadSettings
 
@@ -77,6 +77,7 @@ def compare(
     correction: Correct = "holm",
     limit: Limit = 3,
     output: Outputs = None,
+    plugin: Plugins = None,
     as_json: AsJson = False,
     server: Server = None,
     config: Config = None,
@@ -93,6 +94,7 @@ def compare(
 
     for path in output or ():
         EXPORTERS.for_file(path)
+    import_plugins(plugin)
     if limit < 0:
         raise BadSettings(f"--limit must not be negative, not {limit}")
     settings, sides = Settings(), _sides(runs, server, config, {**options, "metrics": metrics})

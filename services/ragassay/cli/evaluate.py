@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragassay.cli.configured import DECLARED, command_line, configured, takes_options, used
+from ragassay.cli.configured import DECLARED, command_line, configured, import_plugins, takes_options, used
 from ragassay.errors import BadSettings, DiskFull, Unscored
 from ragassay.python.stored import session_of
 
@@ -34,9 +34,6 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Print calls, tokens and
 Resume = Annotated[
     str | None, typer.Option("--resume", metavar="RUN", help="Go on with an interrupted run; 'last' works.")
 ]
-Plugins = Annotated[
-    list[Path] | None, typer.Option("--import", metavar="FILE.py", help="Run a file that registers metrics.")
-]
 
 
 @takes_options()
@@ -46,18 +43,14 @@ def evaluate(
     dry_run: DryRun = False,
     resume: Resume = None,
     config: Config = None,
-    plugin: Plugins = None,
     **options: Any,
 ) -> None:
     """Evaluate recorded responses and print a report."""
     from ragassay.cli.estimate import estimate
     from ragassay.exporters import EXPORTERS
-    from ragassay.registry import run_plugin
     from ragassay.runs import foreground
     from ragassay.settings import Settings
 
-    for path in plugin or ():
-        run_plugin(path)
     settings = Settings()
     if resume is not None:
         fixed = [name for name, value in (("DATA", data), ("--config", config)) if value is not None]
@@ -68,6 +61,7 @@ def evaluate(
         for path in outputs:
             EXPORTERS.for_file(path)
         limits = _limits(options)
+        import_plugins(options["plugins"])
         run = foreground.resume(settings, resume, api_base=options["api_base"])
         session = session_of(settings)
     else:
@@ -123,7 +117,11 @@ def read(configuration: Configuration) -> Inputs:
         raise BadSettings(
             "DATA is missing", hint="name a file: ragassay evaluate DATA, or 'data:' in the configuration"
         )
-    return inputs(configuration)
+    read = inputs(configuration)
+    for source in (read.dataset, *(system.source for system in read.systems.values())):
+        for warning in source.warnings:
+            typer.echo(f"warning: {source.name}: {warning}", err=True)
+    return read
 
 
 def _limits(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ragassay.cli.configured import AsJson, option, pairs
+from ragassay.cli.configured import AsJson, Plugins, import_plugins, option, pairs
 from ragassay.errors import UnknownName
 
 if TYPE_CHECKING:
@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from ragassay.metrics import Metric
 
 
-def metrics(as_json: AsJson = False) -> None:
+def metrics(plugin: Plugins = None, as_json: AsJson = False) -> None:
     """List the metrics: name, kind, what they need and what they measure."""
     from ragassay.metrics import METRICS
 
+    import_plugins(plugin)
     if as_json:
         from ragassay.render import json_document
 
@@ -57,12 +58,13 @@ def schema(
 ) -> None:
     """Print the JSON schema of a document."""
     from ragassay.ab import Recipe, Trial
+    from ragassay.api.submission import NewJob
     from ragassay.compare.models import Comparison
     from ragassay.compare.trends import Trend
     from ragassay.config import Configuration
     from ragassay.documents import Report
     from ragassay.gates import GateReport
-    from ragassay.models import FrozenModel, JobSpec, Response, Sample
+    from ragassay.models import FrozenModel, Response, Sample
     from ragassay.render import json_document
 
     documents: dict[str, type[FrozenModel]] = {
@@ -75,7 +77,7 @@ def schema(
         "config": Configuration,
         "sample": Sample,
         "response": Response,
-        "job": JobSpec,
+        "job": NewJob,
     }
     if document not in documents:
         raise UnknownName("document", document, documents)
@@ -96,6 +98,7 @@ def check(
     format: Annotated[str, option("format")] = "auto",  # noqa: A002 - the option's name
     mapping: Annotated[list[str] | None, option("map")] = None,
     duplicates: Annotated[Literal["error", "keep_first"], option("duplicates")] = "error",
+    plugin: Plugins = None,
     as_json: AsJson = False,
 ) -> None:
     """Say what a file holds: what was mapped to what, counts, nulls, duplicates, and which metrics it allows."""
@@ -103,6 +106,7 @@ def check(
     from ragassay.data.load import load
     from ragassay.runs.plan import computable
 
+    import_plugins(plugin)
     columns = pairs(mapping, "--map", "OURS=THEIRS")
     dataset = load(file, format=format, mapping=columns, duplicates=duplicates)
     description = describe(dataset, computable())

@@ -71,6 +71,11 @@ gates:
         ),
     ] = ()
 
+    @property
+    def highest_grade(self) -> float | None:
+        """The grade beyond which a row is bad; None where every relevant document counts 1."""
+        return self.max_grade if self.graded else None
+
     def to_job_spec(self) -> JobSpec:
         """The flat specification that a run is made from and a report keeps."""
         flat = {name: getattr(self, name) for name in EvaluationOptions.model_fields}

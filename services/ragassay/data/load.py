@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from ragassay.render import listed
 from ragassay.validation import shown
 
 logger = logging.getLogger("ragassay")
+_RENAMING = re.compile(r"--map (\S+)=(\S+)")  # a request has no options
 _CONTAINERS = ("metadata", "inputs", "vars", "expectations")
 
 
@@ -34,10 +36,12 @@ def load(
     mapping: Mapping[str, str] | None = None,
     duplicates: Duplicates = "error",
     limit: int | None = None,
+    max_grade: float | None = None,
 ) -> Dataset:
     """The dataset in a file, or in rows as ``objects.rows_in`` takes or gives them; Samples are taken as they are.
 
-    All rows decide what the columns are; ``limit`` keeps, and checks, the first so many.
+    All rows decide what the columns are; ``limit`` keeps, and checks, the first so many. A row with a grade above
+    ``max_grade`` is a bad row.
 
     ``mapping`` is {our field: their column}; dots reach into objects. ``duplicates`` says what becomes of a document
     id that a response lists twice: a bad row, or dropped with its score and counted in ``warnings``.
@@ -45,12 +49,13 @@ def load(
     """
     _check_options(duplicates, limit)
     if isinstance(data, list | tuple) and data and all(isinstance(row, Sample) for row in data):
-        return _of_samples(data[:limit], {sample.query_id: sample.query for sample in data[limit:] if limit})
+        beyond = {sample.query_id: sample.query for sample in data[limit:] if limit}
+        return _of_samples(data[:limit], beyond, max_grade)
     samples: list[Sample] = []
     beyond_limit: dict[str, str] = {}
     with _loading(data):
         raw, columns = _open(data, format, mapping or {}, "dataset")
-        builder = RowBuilder(raw, columns, duplicates)
+        builder = RowBuilder(raw, columns, duplicates, max_grade)
         for index, (number, values) in enumerate(raw.drain()):
             if limit is not None and index >= limit:
                 beyond_limit[builder.query_id(index, values)] = str(columns.value("query", values) or "")
@@ -73,15 +78,19 @@ def load(
     )
 
 
-def _of_samples(samples: Sequence[Sample], beyond_limit: Mapping[str, str]) -> Dataset:
+def _of_samples(samples: Sequence[Sample], beyond_limit: Mapping[str, str], max_grade: float | None) -> Dataset:
     counts = Counter(sample.query_id for sample in samples)
-    if twice := [shown(query) for query, count in counts.items() if count > 1]:
-        raise BadData([f"data: query_id: {query} is used more than once" for query in twice])
+    bad = [f"query_id: {shown(query)} is used more than once" for query, count in counts.items() if count > 1]
+    for sample in samples if max_grade else ():
+        grades = [grade for grade in (sample.relevance_scores or {}).values() if grade > (max_grade or grade)]
+        bad += [f"relevance_scores of {shown(sample.query_id)}: {grade:g} is above max_grade" for grade in grades[:1]]
+    if bad:
+        raise BadData([f"data: {what}" for what in bad])
     digest = digest_of_dataset(samples)
     return Dataset("data", Path("data"), tuple(samples), digest, beyond_limit=beyond_limit)
 
 
-def load_rows(rows: Iterable[dict[str, Any]], *, name: str = "samples") -> Dataset:
+def load_rows(rows: Iterable[dict[str, Any]], *, name: str = "samples", max_grade: float | None = None) -> Dataset:
     """The dataset that a JSON file with these rows would be; ``name`` stands for the file in errors.
 
     Raises BadData with a line for every bad row: ``samples: row 3: query: is empty``.
@@ -91,7 +100,7 @@ def load_rows(rows: Iterable[dict[str, Any]], *, name: str = "samples") -> Datas
         columns = ColumnMapper(raw, {}, "dataset").map()
     except BadData as error:  # its hint speaks of an option that a request has not
         raise BadData(error.problems, hint="call the keys as we do: ragassay schema sample") from None
-    builder = RowBuilder(raw, columns, "error")
+    builder = RowBuilder(raw, columns, "error", max_grade)
     built = [builder.sample(index, number, values) for index, (number, values) in enumerate(raw.drain())]
     raw.check()
     samples = tuple(sample for sample in built if sample)
@@ -102,6 +111,7 @@ def load_rows(rows: Iterable[dict[str, Any]], *, name: str = "samples") -> Datas
         digest=digest_of_dataset(samples),
         mapped=columns.mapped,
         kept=tuple(builder.kept),
+        warnings=tuple(_RENAMING.sub(r"rename \2 to \1", each) for each in (*columns.warnings, *builder.warnings())),
     )
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
+from ragassay.data.columns import ColumnStats, value_at
 from ragassay.data.problems import field_of_place
 from ragassay.data.raw import RawRows
 from ragassay.errors import BadData, BadSettings, UnknownName
@@ -36,7 +37,10 @@ ALIASES: dict[str, tuple[str, ...]] = {
     ),
     "key_facts": ("expectations.expected_facts", "expected_facts"),
     "contexts": ("retrieved_contexts", "retrieval_context", "retrievalContext"),
-    "retrieved_doc_ids": ("retrieved_context_ids", "doc_uri", "document.id"),
+    "retrieved_doc_ids": (
+        "retrieved_context_ids", "doc_uri", "document.id", "reranked_doc_ids", "doc_ids_after_reranking",
+    ),
+    "doc_ids_before_reranking": ("retrieved_doc_ids_before_reranking", "ranking_before_reranking"),
     "reference_contexts": (
         "expected_retrieved_context", "expectations.expected_retrieved_context", "expected_chunks",
     ),
@@ -54,7 +58,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
 """Accepted as they are. ``context`` and ``output`` are missing: they mean one thing here and another there."""
 
 SECONDS = "completion_time"
-_ABSENT = object()
+_RERANKED = ("reranked_doc_ids", "doc_ids_after_reranking")
 _GOLD_BESIDE = ("actual_output", "actualOutput", "retrieval_context", "retrievalContext")
 _GOLD_PERHAPS = ("expected_output", "expectedOutput")
 
@@ -156,6 +160,7 @@ class ColumnMapper:
         self._check_given()
         for ours in FIELDS:
             self._map(ours)
+        self._map_reranked()
         self._map_output()
         self._map_context()
         self._require_input()
@@ -247,6 +252,14 @@ class ColumnMapper:
         """Does the file have this column, with a value, and does no ``--map`` say what it is?"""
         return name not in self.given.values() and self.stats.fills(name)
 
+    def _map_reranked(self) -> None:
+        """Beside ``reranked_doc_ids``, ``retrieved_doc_ids`` is what was there before, unless another column holds that."""
+        own, before = ("response." if self.nested else "") + "retrieved_doc_ids", "doc_ids_before_reranking"
+        after = next((name for name in _RERANKED if self.stats.fills(own.replace("retrieved_doc_ids", name))), None)
+        if after and self._is_open(own) and own in self.sources["retrieved_doc_ids"] and not self._has(before):
+            self.sources["retrieved_doc_ids"] = (own.replace("retrieved_doc_ids", after),)
+            self.sources[before] = (own,)
+
     def _map_output(self) -> None:
         """``output`` is a recorded answer beside a reference or a run; in a dataset without either, the reference."""
         if self.nested:
@@ -303,68 +316,6 @@ class ColumnMapper:
         raise BadData(
             [f"{self.raw.path}: {needed}: no column holds {what}; the columns are {self._columns()}"], hint=hint
         )
-
-
-class ColumnStats:
-    """Which columns a file has, and which of them hold a value at all."""
-
-    def __init__(self, raw: RawRows) -> None:
-        self._rows = [values for _, values in raw.rows]
-        present, filled = dict.fromkeys(raw.columns), set()
-        for values in self._rows:
-            for name, value in values.items():
-                present[name] = None
-                if value is not None:
-                    filled.add(name)
-        self.columns, self._filled = list(present), filled
-        self._present = frozenset(present)
-
-    def has(self, path: str) -> bool:
-        """Is there such a column, or an entry of that dotted name in any row?"""
-        return path in self._present or (
-            self._may_hold(path) and any(_find(values, path) is not _ABSENT for values in self._rows)
-        )
-
-    def fills(self, path: str) -> bool:
-        """Does any row have a value there?"""
-        return path in self._filled or (
-            self._may_hold(path) and any(value_at(values, path) is not None for values in self._rows)
-        )
-
-    def holds_objects(self, path: str) -> bool:
-        """Is the first value there an object, or a cell that reads like one?"""
-        rows = self._rows if self.fills(path) else []
-        value = next((v for values in rows if (v := value_at(values, path)) is not None), None)
-        return isinstance(value, Mapping) or (isinstance(value, str) and value.lstrip().startswith("{"))
-
-    def _may_hold(self, path: str) -> bool:
-        head = path.replace("[]", "").split(".")[0]
-        return head != path and head in self._filled
-
-
-def value_at(row: Mapping[str, Any], path: str) -> Any:
-    """The value at a path; None where there is none. Dots reach into objects, and through lists to all entries.
-
-    A column that is really called ``a.b`` comes before an object ``a`` with an entry ``b``.
-    """
-    value = _find(row, path)
-    return None if value is _ABSENT else value
-
-
-def _find(row: Mapping[str, Any], path: str) -> Any:
-    """As ``value_at``, but _ABSENT where there is no such entry and None where it is null."""
-    return row[path] if path in row else _walk(row, path.replace("[]", "").split("."))
-
-
-def _walk(value: Any, steps: list[str]) -> Any:
-    for n, step in enumerate(steps):
-        if isinstance(value, list):
-            entries = [_walk(entry, steps[n:]) for entry in value]
-            return _ABSENT if all(e is _ABSENT for e in entries) else [None if e is _ABSENT else e for e in entries]
-        if not isinstance(value, Mapping) or step not in value:
-            return _ABSENT
-        value = value[step]
-    return value
 
 
 def near(name: str) -> str | None:

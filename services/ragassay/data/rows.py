@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from ragassay.data.mapping import RESPONSE_FIELDS, SAMPLE_FIELDS, ColumnMapping, field_of_alias, near, value_at
+from ragassay.data.columns import value_at
+from ragassay.data.mapping import RESPONSE_FIELDS, SAMPLE_FIELDS, ColumnMapping, field_of_alias, near
 from ragassay.data.problems import ValueProblem, field_of_place, plain_words
 from ragassay.data.raw import RawRows
 from ragassay.data.values import plain, value_of
@@ -25,8 +26,10 @@ class RowBuilder:
     that are unknown, ``ignored`` those of a file of responses that describe the query.
     """
 
-    def __init__(self, raw: RawRows, columns: ColumnMapping, duplicates: Duplicates) -> None:
-        self.raw, self.columns, self.duplicates = raw, columns, duplicates
+    def __init__(
+        self, raw: RawRows, columns: ColumnMapping, duplicates: Duplicates, max_grade: float | None = None
+    ) -> None:
+        self.raw, self.columns, self.duplicates, self.max_grade = raw, columns, duplicates, max_grade
         self.kept: dict[str, None] = {}
         self.ignored: dict[str, None] = {}
         self.dropped_ids = self.rows_with_drops = 0
@@ -50,6 +53,13 @@ class RowBuilder:
             response["metadata"] = self._metadata(values, "response.metadata", of_response, bad)
             fields["response"] = response
         sample = self._valid(Sample, fields, bad)
+        for document, grade in ((sample and sample.relevance_scores) or {}).items() if self.max_grade else ():
+            if self.max_grade and grade > self.max_grade:
+                what = (
+                    f"is {grade:g}, above max_grade, which is {self.max_grade:g}; where grades go further: --max-grade"
+                )
+                bad[f"relevance_scores.{document}"] = what
+                break
         self._check_unique(fields["query_id"], "query_id", number, bad)
         self._refuse(number, bad)
         return None if bad else sample
@@ -152,6 +162,9 @@ class RowBuilder:
 
     def _drop_duplicates(self, response: dict[str, Any]) -> None:
         """Keep the first of each document id, and the scores that go with those."""
+        before = response.get("doc_ids_before_reranking")
+        if self.duplicates == "keep_first" and isinstance(before, list):
+            response["doc_ids_before_reranking"] = list(dict.fromkeys(map(str, before)))
         ids, scores = response.get("retrieved_doc_ids"), response.get("retrieved_scores")
         if self.duplicates == "error" or not isinstance(ids, list):
             return

@@ -27,7 +27,8 @@ KINDS: dict[str, ValueKind] = {
     "difficulty": "label", "description": "text", "split": "label", "answerable": "flag", "best_route": "label",
     "retrieval_needed": "flag", "subtopics": "object", "doc_timestamps": "object", "labels": "object",
     "metadata": "object", "answer": "text", "contexts": "texts", "retrieved_doc_ids": "ids",
-    "retrieved_scores": "numbers", "model": "label", "input_tokens": "count", "output_tokens": "count",
+    "doc_ids_before_reranking": "ids", "retrieved_scores": "numbers", "model": "label",
+    "input_tokens": "count", "output_tokens": "count",
     "cost_usd": "number", "latency_ms": "number", "retrieval_latency_ms": "number", "generation_latency_ms": "number",
     "route": "label", "clicks": "ids", "dwell_ms": "number", "error": "text",
 }  # fmt: skip

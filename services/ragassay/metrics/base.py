@@ -22,6 +22,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, get_args, overload
 
 from ragassay.errors import BadSettings, UnknownName, reason_from
+from ragassay.metrics.names import NEAREST, SPELLINGS
 from ragassay.registry import Registry
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ SEEN = ("Ranked", "Chunk", "Verdict", "Sample")
 T = TypeVar("T")
 UNIT = (0.0, 1.0)
 
-BEFORE = "ranking_before_reranking"
 OPERATIONAL = (
     *("latency_ms", "retrieval_latency_ms", "generation_latency_ms"),
     *("input_tokens", "output_tokens", "cost_usd"),
@@ -61,14 +61,10 @@ LACKS: dict[str, tuple[Callable[[Sample], bool], str]] = {
         lambda s: s.retrieved_doc_ids is None and s.contexts is None,
         "the response has neither retrieved_doc_ids nor contexts, so whether it retrieved is not known",
     ),
-    BEFORE: (
-        lambda s: s.response is None or s.response.metadata.get(BEFORE) is None,
-        f"the response's metadata has no {BEFORE}",
-    ),
     "cost": (lambda s: not _has_cost(s), "the response has no cost_usd, nor a model with both its tokens"),
     **{
         name: (partial(lambda field, s: getattr(s.response, field, None) is None, name), f"the response has no {name}")
-        for name in (*OPERATIONAL, "route", "clicks", "dwell_ms")
+        for name in (*OPERATIONAL, "route", "clicks", "dwell_ms", "doc_ids_before_reranking")
     },
 }
 
@@ -153,34 +149,6 @@ class Metric:
 
 
 METRICS: Registry[Metric] = Registry("metric", lambda thing: METRICS.get(name_of(thing)))
-SPELLINGS = {
-    "p": "precision",
-    "prec": "precision",
-    "r": "recall",
-    "rr": "mrr",
-    "recip_rank": "mrr",
-    "reciprocal_rank": "mrr",
-    "ap": "map",
-    "success": "hit",
-    "hit_rate": "hit",
-    "ndcg_cut": "ndcg",
-    "map_cut": "map",
-    "rprec": "r_precision",
-    "q": "q_measure",
-    "alpha_ndcg_cut": "alpha_ndcg",
-    "ild": "intra_list_diversity",
-    "kendall": "kendall_tau",
-    "spearman": "spearman_rho",
-    "answer_accuracy": "semantic_similarity",
-    "answer_relevancy": "relevance",
-    "answer_relevance": "relevance",
-    "bertscore": "bertscore_f1",
-    "rouge_1": "rouge1",
-    "rouge_2": "rouge2",
-    "rouge_l": "rougel",
-}
-
-
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,99}")
 
 
@@ -313,17 +281,42 @@ def parse(text: str) -> Metric:
     Raises UnknownName with the near matches, BadSettings when the parameter is missing, superfluous or out of range.
     """
     family, _, parameter = text.strip().partition("@")
-    key = SPELLINGS.get(family.lower(), family.lower())
+    key = SPELLINGS.get(family.lower(), family.lower()).lower()
     if key not in METRICS:
         key = key.replace("-", "_")
     if not parameter and key not in METRICS and key not in SPELLINGS:
         head, _, tail = key.rpartition("_")
         if tail.replace(".", "", 1).isdigit():
             key, parameter = head, tail
-    key = SPELLINGS.get(key, key)
+    key = SPELLINGS.get(key, key).lower()
+    if key not in METRICS:  # AnswerRelevancyMetric, as a class is called
+        words = _words(family)
+        key = SPELLINGS.get(words, words).lower()
     if key not in METRICS:
-        raise UnknownName("metric", text.strip(), [m.family for m in METRICS])
+        raise unknown(text)
     return _bind(METRICS.get(key), parameter, text.strip())
+
+
+def _words(name: str) -> str:
+    """``answer_relevancy`` of a class's name such as ``AnswerRelevancyMetric``."""
+    return (
+        re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
+        .lower()
+        .removesuffix("_metric")
+        .replace("-", "_")
+    )
+
+
+def unknown(text: str, *others: str) -> UnknownName:
+    """The error on a name that is neither a metric's nor one of the ``others``."""
+    error = UnknownName("metric", text.strip(), [*others, *(m.family for m in METRICS)])
+    words = _words(text.strip())
+    if words in NEAREST:
+        nearest, difference = NEAREST[words]
+        error.hint = f"the nearest of ours is {nearest}, {difference}"
+        return error
+    error.hint = f"{error.hint}; one of your own has to be imported: --import, or plugins of the configuration"
+    return error
 
 
 def _bind(metric: Metric, parameter: str, text: str) -> Metric:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ragassay.metrics.accuracy import DEFAULT_RULE, AccuracyRule
-from ragassay.metrics.base import BEFORE, LARGEST_K, UNIT, metric
+from ragassay.metrics.base import LARGEST_K, UNIT, metric
 from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.ranked import Ranked
 from ragassay.metrics.retrieval import ndcg
 from ragassay.models import Sample, Score
+
+_NO_RESPONSE = "the system gave no response"
 
 
 @metric(better="higher", needs="answer", share=True)
@@ -35,16 +35,13 @@ def gate_efficiency(sample: Sample) -> Score:
     return Score(value=float(rightly), details={"needed": sample.retrieval_needed, "skipped": skipped})
 
 
-@metric(better="higher", needs=("judgments", BEFORE), kind="retrieval")
+@metric(better="higher", needs=("judgments", "doc_ids_before_reranking"), kind="retrieval")
 def reranking_improvement(chunk: Chunk, k: int | None = None) -> list[Score]:
     """Relative change of ndcg@k (of the whole list without k) by reranking; undefined where it was 0 before."""
-    before = [_before(sample) for sample in chunk.samples]
-    earlier = Ranked.build(
-        [ids if isinstance(ids, list) else () for ids in before], [s.judgments or {} for s in chunk.samples]
-    )
-    depth = k or LARGEST_K
-    pairs = zip(before, ndcg(earlier, depth).tolist(), ndcg(chunk.ranked, depth).tolist(), strict=True)
-    return [Score.absent(ids, "no_input") if isinstance(ids, str) else _change(old, new) for ids, old, new in pairs]
+    before = [(s.response and s.response.doc_ids_before_reranking) or () for s in chunk.samples]
+    earlier, depth = Ranked.build(before, [s.judgments or {} for s in chunk.samples]), k or LARGEST_K
+    pairs = zip(chunk.samples, ndcg(earlier, depth).tolist(), ndcg(chunk.ranked, depth).tolist(), strict=True)
+    return [_change(old, new) if s.response else Score.absent(_NO_RESPONSE, "no_input") for s, old, new in pairs]
 
 
 @metric(better="higher", needs="primary_relevant", kind="retrieval", bounds=UNIT)
@@ -69,16 +66,6 @@ def ctr(sample: Sample, k: int) -> Score:
 def dwell_ms(sample: Sample) -> float | None:
     """Time in ms that the user stayed with what was clicked."""
     return sample.response.dwell_ms if sample.response else None
-
-
-def _before(sample: Sample) -> list[str] | str:
-    """The ranking before reranking, or why there is none that could be scored."""
-    if sample.response is None:
-        return "the system gave no response"
-    ids = sample.response.metadata.get(BEFORE)
-    if not isinstance(ids, Sequence) or isinstance(ids, str) or not all(isinstance(each, str) for each in ids):
-        return f"{BEFORE} in the response's metadata is no list of document ids"
-    return list(ids) if len(set(ids)) == len(ids) else f"{BEFORE} in the response's metadata lists a document twice"
 
 
 def _change(old: float, new: float) -> Score:

@@ -75,8 +75,9 @@ def recorded(dataset: Source, samples: Sequence[Sample]) -> Inputs:
     return Inputs(dataset, samples, {"default": _recorded("default", responses)})
 
 
-def _recorded(system: str, responses: Mapping[str, Response]) -> SystemInput:
-    return SystemInput(Source(name=system, digest=digest_of_responses(responses), rows=len(responses)), responses)
+def _recorded(system: str, responses: Mapping[str, Response], warnings: tuple[str, ...] = ()) -> SystemInput:
+    source = Source(name=system, digest=digest_of_responses(responses), rows=len(responses), warnings=warnings)
+    return SystemInput(source, responses)
 
 
 def load(
@@ -88,6 +89,7 @@ def load(
     mapping: Mapping[str, str] | None = None,
     duplicates: Literal["error", "keep_first"] = "error",
     limit: int | None = None,
+    max_grade: float | None = None,
     name: str | None = None,
 ) -> Inputs:
     """The dataset and each system's responses; without ``systems`` those in ``data``, as ``default``.
@@ -100,8 +102,11 @@ def load(
             system_name(system)
         except ValueError as error:
             raise BadSettings(str(error)) from None
-    dataset = load_dataset(data, format=format, mapping=mapping, duplicates=duplicates, limit=limit)
-    source = Source(name=name or dataset.name, digest=dataset.digest, rows=len(dataset.samples))
+    dataset = load_dataset(
+        data, format=format, mapping=mapping, duplicates=duplicates, limit=limit, max_grade=max_grade
+    )
+    rows = len(dataset.samples)
+    source = Source(name=name or dataset.name, digest=dataset.digest, rows=rows, warnings=dataset.warnings)
     if not systems:
         return recorded(source, dataset.samples)
     inputs: dict[str, SystemInput] = {}
@@ -112,7 +117,7 @@ def load(
         given = choice if isinstance(choice, Path) else rows_in(choice, system)
         file = load_responses(given, format=format, mapping=mapping, duplicates=duplicates)
         responses = {s.query_id: s.response for s in join(dataset, file, system) if s.response}
-        inputs[system] = _recorded(system, responses)
+        inputs[system] = _recorded(system, responses, file.warnings)
     return Inputs(source, dataset.samples, inputs)
 
 

@@ -105,7 +105,7 @@ class BuiltIn:
             retrieval_latency_ms=took_ms,
             latency_ms=took_ms,
             route=retrieved.route,
-            metadata={} if retrieved.before is None else {"ranking_before_reranking": list(retrieved.before)},
+            doc_ids_before_reranking=retrieved.before,
         )
 
     async def _answered(self, sample: Sample, response: Response) -> Response:

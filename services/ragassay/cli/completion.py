@@ -1,0 +1,68 @@
+"""``ragassay completion``: a script for the shell. It holds all names, so that completing starts no process of ours."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import typer
+
+Shell = Annotated[Literal["bash", "zsh"], typer.Argument(help="bash or zsh.")]
+_FOR_ZSH = "autoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n"
+_SCRIPT = """\
+_ragassay() {
+  local cur=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command= words= word before= wanted=
+  local metrics="@METRICS@"
+  for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+    case $word in -*) ;; *) command=$word; break ;; esac
+  done
+  case $command in
+    "") words="@COMMANDS@" ;;
+@OPTIONS@
+  esac
+  case $previous in
+    --metrics) wanted=metrics ;;
+    --run|--resume|--baseline) wanted=runs ;;
+    trend) wanted=figures ;;
+    *) case $command in compare|show|power|report) wanted=runs ;; esac
+  esac
+  case $cur in -*) wanted=words ;; esac
+  case $command in ""|data) wanted=words ;; esac
+  COMPREPLY=()
+  case $wanted in
+    words) COMPREPLY=($(compgen -W "$words" -- "$cur")) ;;
+    metrics)
+      case $cur in *,*) before=${cur%,*}, ;; esac
+      COMPREPLY=($(compgen -P "$before" -W "$metrics" -- "${cur##*,}")) ;;
+    figures) COMPREPLY=($(compgen -W "$metrics cost_per_accurate_answer suspicious" -- "$cur")) ;;
+    runs) # compgen expands its words, so that only names without special characters may be among them
+      words=$(command ls "${RAGASSAY_HOME:-.ragassay}/runs" 2>/dev/null | command grep -xE '[A-Za-z0-9._-]+')
+      COMPREPLY=($(compgen -W "last $words" -- "$cur")) ;;
+  esac
+}
+complete -o bashdefault -o default -F _ragassay ragassay
+"""
+
+
+def completion(shell: Shell) -> None:
+    """Print a completion script; for bash: ragassay completion bash >> ~/.bashrc."""
+    from ragassay.cli.app import app
+    from ragassay.metrics import METRICS
+
+    root: Any = typer.main.get_command(app)
+    options = {name: _words(command) for name, command in root.commands.items() if not command.hidden}
+    metrics = [f"{m.family}@{10 if m.takes == 'k' else 0.8}" if m.takes else m.family for m in METRICS]
+    optional = [m.family for m in METRICS if m.optional]
+    script = _SCRIPT.replace("@METRICS@", " ".join(sorted([*metrics, *optional])))
+    script = script.replace("@COMMANDS@", " ".join([*options, "--version", "--verbose", "--help"]))
+    script = script.replace(
+        "@OPTIONS@", "\n".join(f'    {name}) words="{words}" ;;' for name, words in options.items())
+    )
+    typer.echo((_FOR_ZSH if shell == "zsh" else "") + script, nl=False)
+
+
+def _words(command: Any) -> str:
+    """What may follow a command: its subcommands and options, and theirs."""
+    inner = getattr(command, "commands", {})
+    parts = [*inner, *(_words(each) for each in inner.values())]
+    parts += [name for p in command.params for name in (*p.opts, *p.secondary_opts) if name.startswith("--")]
+    return " ".join(dict.fromkeys([*parts, "--help"]))
