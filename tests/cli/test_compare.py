@@ -142,7 +142,7 @@ BAD = {
     "limit": (["last", "--limit", "-1"], "--limit"),
     "output format": (["last", "-o", "c.csv"], "csv"),
     "output without extension": (["last", "-o", "c"], "no extension"),
-    "output folder": (["last", "-o", "nowhere/c.md"], "folder"),
+    "output folder": (["last", "-o", "other.json/c.md"], "is no folder"),
 }
 
 
