@@ -22,3 +22,14 @@ def rows():
         | {"team": "red" if n else "blue", "latency_ms": 10.0 + n, "cost_usd": 0.001, "input_tokens": 5}
         for n, (question, answer, truth) in enumerate(texts)
     ]
+
+
+@pytest.fixture(autouse=True)
+def _own_metrics():
+    """What a test registers is forgotten after it."""
+    from ragassay.metrics import METRICS
+
+    before = dict(METRICS._things)
+    yield
+    METRICS._things.clear()
+    METRICS._things.update(before)

@@ -177,6 +177,17 @@ def test_what_does_not_fit_is_one_error_and_nothing_is_evaluated(rows, options, 
     assert not (tmp_path / ".ragassay").exists()
 
 
+def test_what_may_be_wrong_with_rows_that_can_be_read_is_a_warning(rows):
+    with pytest.warns(UserWarning, match="data: ground_truht is kept as metadata; did you mean ground_truth_answer"):
+        evaluate([{"ground_truht" if key == "ground_truth" else key: row[key] for key in row} for row in rows])
+
+
+def test_a_file_of_metrics_is_a_plug_in(rows, tmp_path):
+    code = "import ragassay\n@ragassay.metric(better='higher')\ndef one(sample):\n    return 1.0\n"
+    (tmp_path / "own.py").write_text(code)
+    assert evaluate(rows, plugins=["own.py"], metrics=["one"])["one"] == [1.0] * 3
+
+
 def test_without_data_it_says_what_is_missing():
     with pytest.raises(AssayError, match="data is missing; give rows or a path"):
         evaluate()

@@ -81,10 +81,10 @@ def _body(configuration: Configuration) -> bytes:
 
     if configuration.data is None:
         raise BadSettings("DATA is missing", hint="name a file: ragassay submit DATA, or 'data:' in the configuration")
-    rows = dataset(configuration)
-    for warning in rows.warnings:
+    read = dataset(configuration)
+    for warning in read.warnings:
         typer.echo(f"warning: {warning}", err=True)
-    return exchanges.body(configuration, rows)
+    return exchanges.body(configuration, read)
 
 
 def _wait(service: Client, job: Job, *, quiet: bool) -> Job:

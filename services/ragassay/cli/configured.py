@@ -106,22 +106,15 @@ def configured(
         if found and evaluates and not remote:
             _refuse_addresses(file, path, layers)
         layers = [file, *layers]
-    named = next((layer for layer in reversed(layers) if "plugins" in layer.values), None)
-    names = named.values["plugins"] if named else None
-    import_plugins(names if isinstance(names, list) else None, named.where(("plugins",)) if named else "")
+    config.import_plugins(layers)
     return config.resolve(layers)
 
 
-def import_plugins(names: Sequence[Any] | None, where: str = "--import") -> None:
-    """Run the plug-ins of the environment, and those that are named; raises BadSettings."""
-    from ragassay.registry import import_plugin
-    from ragassay.settings import Settings
+def import_plugins(names: Sequence[str] | None) -> None:
+    """Run the plug-ins of the environment and those of ``--import``, for a command without a configuration."""
+    from ragassay import config
 
-    for name in Settings().plugin_names:
-        import_plugin(name, "RAGASSAY_PLUGINS")
-    for name in names or ():
-        if isinstance(name, str):  # else the check of the configuration says so
-            import_plugin(name, where)
+    config.import_plugins([config.Layer({"plugins": list(names or ())}, "--import")])
 
 
 def _refuse_code(file: Layer, path: Path, layers: Sequence[Layer]) -> None:

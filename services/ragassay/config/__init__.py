@@ -1,7 +1,16 @@
 """One document on what is evaluated and how: ``ragassay.yaml``, or ``[tool.ragassay]`` of pyproject.toml."""
 
 from ragassay.config.document import Configuration, Performance, Statistics, template
-from ragassay.config.layers import Layer, check_rules, environment, first_problem, names, parsed, resolve
+from ragassay.config.layers import (
+    Layer,
+    check_rules,
+    environment,
+    first_problem,
+    import_plugins,
+    names,
+    parsed,
+    resolve,
+)
 from ragassay.config.reading import FILE_NAME, find, parse, read
 
 __all__ = [
@@ -14,6 +23,7 @@ __all__ = [
     "environment",
     "find",
     "first_problem",
+    "import_plugins",
     "names",
     "parse",
     "parsed",

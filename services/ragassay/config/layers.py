@@ -16,7 +16,8 @@ from ragassay.errors import BadInput, BadSettings, and_more
 from ragassay.metrics import parse
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.criteria import check_criteria
-from ragassay.settings import variables
+from ragassay.registry import import_plugin
+from ragassay.settings import Settings, variables
 from ragassay.stats import stop_rule
 from ragassay.validation import FieldProblem, Location, place_of, problems
 
@@ -56,6 +57,17 @@ def environment(*, without: Sequence[str] = ()) -> Layer:
     keys = [key for key, (_, option) in options().items() if option.variable and key not in without]
     flat = {key: parsed(key, text) for key, text in variables(keys).items()}
     return Layer.of_options(flat, "environment", {key: f"RAGASSAY_{key.upper()}" for key in flat})
+
+
+def import_plugins(layers: Sequence[Layer]) -> None:
+    """Run the plug-ins of the environment, and those that the strongest of ``layers`` names; raises BadSettings."""
+    for name in Settings().plugin_names:
+        import_plugin(name, "RAGASSAY_PLUGINS")
+    named = next((layer for layer in reversed(layers) if "plugins" in layer.values), None)
+    names = named.values["plugins"] if named else ()
+    for name in names if isinstance(names, list) else ():
+        if named and isinstance(name, str):  # else the check of the configuration says so
+            import_plugin(name, named.where(("plugins",)))
 
 
 def parsed(key: str, text: str) -> Any:

@@ -40,9 +40,8 @@ def load(
 ) -> Dataset:
     """The dataset in a file, or in rows as ``objects.rows_in`` takes or gives them; Samples are taken as they are.
 
-    All rows decide what the columns are; ``limit`` keeps, and checks, the first so many.
-
-    A row with a grade above ``max_grade`` is a bad row.
+    All rows decide what the columns are; ``limit`` keeps, and checks, the first so many. A row with a grade above
+    ``max_grade`` is a bad row.
 
     ``mapping`` is {our field: their column}; dots reach into objects. ``duplicates`` says what becomes of a document
     id that a response lists twice: a bad row, or dropped with its score and counted in ``warnings``.
@@ -50,7 +49,8 @@ def load(
     """
     _check_options(duplicates, limit)
     if isinstance(data, list | tuple) and data and all(isinstance(row, Sample) for row in data):
-        return _of_samples(data[:limit], {sample.query_id: sample.query for sample in data[limit:] if limit})
+        beyond = {sample.query_id: sample.query for sample in data[limit:] if limit}
+        return _of_samples(data[:limit], beyond, max_grade)
     samples: list[Sample] = []
     beyond_limit: dict[str, str] = {}
     with _loading(data):
@@ -78,10 +78,14 @@ def load(
     )
 
 
-def _of_samples(samples: Sequence[Sample], beyond_limit: Mapping[str, str]) -> Dataset:
+def _of_samples(samples: Sequence[Sample], beyond_limit: Mapping[str, str], max_grade: float | None) -> Dataset:
     counts = Counter(sample.query_id for sample in samples)
-    if twice := [shown(query) for query, count in counts.items() if count > 1]:
-        raise BadData([f"data: query_id: {query} is used more than once" for query in twice])
+    bad = [f"query_id: {shown(query)} is used more than once" for query, count in counts.items() if count > 1]
+    for sample in samples if max_grade else ():
+        grades = [grade for grade in (sample.relevance_scores or {}).values() if grade > (max_grade or grade)]
+        bad += [f"relevance_scores of {shown(sample.query_id)}: {grade:g} is above max_grade" for grade in grades[:1]]
+    if bad:
+        raise BadData([f"data: {what}" for what in bad])
     digest = digest_of_dataset(samples)
     return Dataset("data", Path("data"), tuple(samples), digest, beyond_limit=beyond_limit)
 

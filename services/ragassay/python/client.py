@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import warnings
 from collections.abc import AsyncIterator, Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -240,4 +241,7 @@ def _body(data: Any, options: dict[str, Any]) -> bytes:
     from ragassay.python.evaluation import configured, dataset
 
     configuration, given = configured(data, options, remote=True)
-    return exchanges.body(configuration, dataset(configuration, given))
+    read = dataset(configuration, given)
+    for warning in read.warnings:
+        warnings.warn(warning, UserWarning, stacklevel=4)
+    return exchanges.body(configuration, read)

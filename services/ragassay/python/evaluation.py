@@ -148,6 +148,9 @@ async def completed(
     settings = Settings()
     session = session_of(settings)
     run = foreground.start(session, settings, spec, read)
+    for source in (read.dataset, *(system.source for system in read.systems.values())):
+        for warning in source.warnings:
+            warnings.warn(f"{source.name}: {warning}", UserWarning, stacklevel=2)
     total = sum(run.record.rows_in(chunk) for chunk in run.record.chunks())
     done = 0
 
@@ -194,6 +197,7 @@ def configured(data: Any, options: Mapping[str, Any], *, remote: bool = False) -
     layers += [Layer.of_options(flat, "evaluate", dict.fromkeys(flat, "evaluate"))]
     if path is not None:
         layers.insert(0, configurations.read(Path(path)))
+    configurations.import_plugins(layers)
     configuration = configurations.resolve(layers)
     if data is None and configuration.data is None:
         raise BadSettings("data is missing", hint="give rows or a path: evaluate(data)")

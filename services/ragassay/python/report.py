@@ -102,10 +102,10 @@ class EvaluationReport(Report):
         return f"<Report {self.run.id}: {self.provenance.dataset.rows} queries; {found}>"
 
     def __str__(self) -> str:
-        return as_text(self._lines(), self._tables())
+        return as_text(self._lines(), self._tables(), self._notes())
 
     def _repr_html_(self) -> str:
-        return as_html(self._lines(), self._tables())
+        return as_html(self._lines(), self._tables(), self._notes())
 
     def _lines(self) -> Iterator[str]:
         source = self.provenance
@@ -114,8 +114,11 @@ class EvaluationReport(Report):
         early: Iterable[str | None] = (stopped(self), interrupted(self))
         yield from (line for line in early if line)
         yield from (f"{name}: {headline(one)}" for name, one in self.systems.items())
+
+    def _notes(self) -> Iterator[str]:
         yield from missing(self)
         yield from suspicious(self)
+        yield from self.cautions
 
     def _tables(self) -> Iterator[Table]:
         causes = failure_causes(self)

@@ -108,8 +108,7 @@ async def acomplete(
                 check_unchanged(session, record, ledger)
             left, judged = sum(map(record.rows_in, run.pending())), record.spec.judge != "local"
             told = RowsLedger(ledger, done, left, "judge" if judged else "answer", record.spec.passes if judged else 1)
-            waiting = work_through(session, run, told, told.finished, lambda why: notice(f"waiting: {why}"), give_up_s)
-            await waiting
+            await work_through(session, run, told, told.finished, lambda why: notice(f"waiting: {why}"), give_up_s)
             return finish(session, run, ledger.interrupted)
         except BudgetReached as reached:
             option = "--budget-usd" if " USD " in reached.message else "--budget-tokens"

@@ -76,8 +76,8 @@ def recorded(dataset: Source, samples: Sequence[Sample]) -> Inputs:
 
 
 def _recorded(system: str, responses: Mapping[str, Response], warnings: tuple[str, ...] = ()) -> SystemInput:
-    digest = digest_of_responses(responses)
-    return SystemInput(Source(name=system, digest=digest, rows=len(responses), warnings=warnings), responses)
+    source = Source(name=system, digest=digest_of_responses(responses), rows=len(responses), warnings=warnings)
+    return SystemInput(source, responses)
 
 
 def load(
