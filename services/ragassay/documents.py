@@ -143,16 +143,25 @@ class Built(FrozenModel):
     index_bytes: int | None = None
 
 
+class Called(FrozenModel):
+    """A system that answers while it is evaluated. ``run`` tells apart the calls of two runs."""
+
+    configuration: dict[str, Any]
+    run: str
+
+
 class Source(FrozenModel):
     """Where data came from: a name, a digest of its content, wherever it lay, and its number of rows.
 
-    ``built``: for a system that ragassay ran itself; the digest is that of its configuration and corpus.
+    ``built``: for a system that ragassay ran itself; the digest is that of its configuration and corpus. ``called``: for
+    one that it called; the digest is that of the configuration.
     """
 
     name: str
     digest: str
     rows: int
     built: Built | None = None
+    called: Called | None = None
 
 
 class Provenance(FrozenModel):

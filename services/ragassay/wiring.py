@@ -22,6 +22,7 @@ from ragassay.settings import Settings
 from ragassay.strategies.answering import Extractive, Generative
 from ragassay.strategies.builtin import Answerer, BuiltIn
 from ragassay.strategies.corpus import Corpus
+from ragassay.strategies.http import HttpConfig, HttpSystem
 from ragassay.strategies.options import SystemConfig
 from ragassay.strategies.retrieval import Pipeline, build
 
@@ -103,6 +104,13 @@ class Wiring:
             raise BadSettings("the corpus changed since the run began", where=built.corpus, hint="start a new run")
         config = SystemConfig.model_validate(built.configuration)
         return build(config, corpus, cache=self._settings.home / "cache" / "indexes", embedder=tools.embedder)
+
+    def endpoint(self, name: str, source: Source, tools: Tools) -> HttpSystem:
+        """The system that answers over HTTP, with its calls in the tools' ledger."""
+        if source.called is None:
+            raise BadSettings(f"{name} is not an endpoint")
+        config = HttpConfig.model_validate(source.called.configuration)
+        return HttpSystem(name, config, ScopedLedger(tools.ledger, name), run=source.called.run)
 
     def built_in(self, name: str, source: Source, retriever: Pipeline, tools: Tools) -> BuiltIn:
         """The built-in system around its retriever, with the calls of its answerer in the tools' ledger."""

@@ -110,6 +110,8 @@ def _refuse_addresses(file: Layer, path: Path, layers: Sequence[Layer]) -> None:
     places: list[tuple[str | int, ...]] = [("api_base",)] if file.values.get("api_base") is not None else []
     systems = file.values.get("systems")
     for name, system in systems.items() if isinstance(systems, dict) else ():
+        if isinstance(system, dict) and system.get("url") is not None:
+            places.append(("systems", name, "url"))
         answer = system.get("answer") if isinstance(system, dict) else None
         if isinstance(answer, dict) and answer.get("api_base") is not None:
             places.append(("systems", name, "answer", "api_base"))

@@ -9,16 +9,28 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from annotated_types import Ge, Lt, MaxLen
-from pydantic import BaseModel, Tag
+from pydantic import BaseModel, Discriminator, Tag
 from pydantic.fields import FieldInfo
 
 from ragassay.gates import GateList, TestName
 from ragassay.models import Budget, EvaluationOptions, FrozenModel, JobSpec
 from ragassay.options import SYSTEMS, FileOptions, IntervalOptions, Option, PerformanceOptions
 from ragassay.stats import Correction
-from ragassay.strategies.options import KEYS, WORD, WORD_OR_KEYS, SystemConfig
+from ragassay.strategies.http import HttpConfig
+from ragassay.strategies.options import ENDPOINT, KEYS, WORD, SystemConfig
 
-SystemChoice = Annotated[Annotated[Path, Tag(WORD)] | Annotated[SystemConfig, Tag(KEYS)], WORD_OR_KEYS]
+SystemChoice = Annotated[
+    Annotated[Path, Tag(WORD)] | Annotated[SystemConfig, Tag(KEYS)] | Annotated[HttpConfig, Tag(ENDPOINT)],
+    Discriminator(
+        lambda given: (
+            ENDPOINT
+            if (given.get("kind") if isinstance(given, dict) else getattr(given, "kind", None)) == "http"
+            else KEYS
+            if isinstance(given, dict | BaseModel)
+            else WORD
+        )
+    ),
+]
 
 
 class Statistics(IntervalOptions, FrozenModel):

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from ragassay.data.load import join, load_responses
 from ragassay.data.load import load as load_dataset
-from ragassay.documents import Source
+from ragassay.documents import Called, Source
 from ragassay.engine import Plan, Tools, rows_to_judge
 from ragassay.errors import BadSettings, NothingToEvaluate
 from ragassay.ledger import DryLedger
 from ragassay.metrics import METRICS, Metric, parse
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.models import JobSpec, Response, Sample, Usage
+from ragassay.protocols import digest
 from ragassay.store.protocol import system_name
 from ragassay.strategies.answering import extract
 from ragassay.strategies.builtin import BuiltIn, planned_source
+from ragassay.strategies.http import HttpConfig, HttpSystem
 from ragassay.strategies.options import SystemConfig
 
 DEFAULT_METRICS = (
@@ -27,6 +30,13 @@ DEFAULT_METRICS = (
     *("semantic_similarity", "faithfulness", "completeness", "relevance", "correctness"),
     *("context_precision", "context_recall", "accurate"),
 )
+
+
+_EXPECTED: dict[str, Any] = {
+    "answer": "?", "contexts": ("?",), "retrieved_doc_ids": ("?",), "retrieved_scores": (1.0,), "model": "?",
+    "input_tokens": 0, "output_tokens": 0, "cost_usd": 0.0, "retrieval_latency_ms": 0.0, "generation_latency_ms": 0.0,
+    "route": "?",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -38,6 +48,10 @@ class SystemInput:
 
     def join(self, samples: Sequence[Sample]) -> list[Sample]:
         """The samples with their responses; for a built-in system, with the fields that its responses will have."""
+        if self.source.called:
+            reply = HttpConfig.model_validate(self.source.called.configuration).reply
+            expected = Response(latency_ms=0.0, **{field: _EXPECTED[field] for field in reply})
+            return [sample.model_copy(update={"response": expected}) for sample in samples]
         if self.source.built:
             expected = Response(
                 answer="?" if self.source.built.configuration["answer"] else None,
@@ -76,7 +90,7 @@ def recorded(dataset: Source, samples: Sequence[Sample]) -> Inputs:
 
 def load(
     data: Path,
-    systems: Mapping[str, Path | SystemConfig],
+    systems: Mapping[str, Path | SystemConfig | HttpConfig],
     *,
     corpus: Path | None = None,
     format: str = "auto",  # noqa: A002 - as the option is called
@@ -100,6 +114,11 @@ def load(
         return recorded(source, dataset.samples)
     inputs: dict[str, SystemInput] = {}
     for system, choice in systems.items():
+        if isinstance(choice, HttpConfig):
+            called = Called(configuration=choice.model_dump(mode="json"), run=uuid.uuid4().hex)
+            source = Source(name=system, digest=digest(called.configuration), rows=len(dataset.samples), called=called)
+            inputs[system] = SystemInput(source, {})
+            continue
         if isinstance(choice, SystemConfig):
             inputs[system] = SystemInput(planned_source(system, choice, corpus, len(dataset.samples)), {})
             continue
@@ -145,16 +164,18 @@ def plan(spec: JobSpec, metrics: Sequence[Metric]) -> Plan:
     return Plan(tuple(metrics), rule, spec.relevant_from, spec.max_grade, spec.half_life_days, spec.graded)
 
 
-async def estimate(spec: JobSpec, inputs: Inputs, tools: Tools, built: Mapping[str, BuiltIn]) -> list[Usage]:
+async def estimate(
+    spec: JobSpec, inputs: Inputs, tools: Tools, live: Mapping[str, BuiltIn | HttpSystem]
+) -> list[Usage]:
     """What each judge call of an evaluation would take, made by the code that makes the calls; none is made.
 
-    ``tools`` must hold a DryLedger. ``built`` systems retrieve; with a DryLedger of their own they call no model, and
-    sentences of the passages stand in for its answers.
+    ``tools`` must hold a DryLedger. ``live`` systems have one of their own: those built in retrieve and call no model,
+    and sentences of the passages stand in for its answers; for the reply of an endpoint stand ground truth and query.
     """
     if not isinstance(tools.ledger, DryLedger):
         raise BadSettings("an estimate needs a ledger that lets no call through")
     joined = inputs.joined()
-    for name, system in built.items():
+    for name, system in live.items():
         responses = await asyncio.gather(*(system.respond(sample) for sample in inputs.samples))
         joined[name] = [
             sample.model_copy(update={"response": _with_answer(sample, response, system)})
@@ -166,7 +187,9 @@ async def estimate(spec: JobSpec, inputs: Inputs, tools: Tools, built: Mapping[s
     return tools.ledger.estimates
 
 
-def _with_answer(sample: Sample, response: Response, system: BuiltIn) -> Response:
+def _with_answer(sample: Sample, response: Response, system: BuiltIn | HttpSystem) -> Response:
+    if isinstance(system, HttpSystem):
+        return Response(answer=sample.ground_truth_answer[0] if sample.ground_truth_answer else sample.query)
     if system.config.answer is None or response.answer is not None:
         return response
     return response.model_copy(update={"answer": extract(sample.query, response.contexts or ())})
