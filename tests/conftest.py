@@ -45,6 +45,17 @@ def cli(capsys, monkeypatch, tmp_path):
     root.handlers[:] = handlers
 
 
+@pytest.fixture
+def own_metrics():
+    """What a test registers is unknown again after it."""
+    from ragassay.metrics import METRICS
+
+    known = dict(METRICS._things)
+    yield
+    METRICS._things.clear()
+    METRICS._things.update(known)
+
+
 def pytest_terminal_summary(terminalreporter):
     skipped = terminalreporter.stats.get("skipped", [])
     if skipped:

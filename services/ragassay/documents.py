@@ -165,10 +165,11 @@ class Source(FrozenModel):
 
 
 class Provenance(FrozenModel):
-    """What has to be the same for the numbers to be the same."""
+    """What has to be the same for the numbers to be the same. ``plugins``: SHA-256 of each file or module of metrics."""
 
     ragassay: str
     code_digest: str
+    plugins: dict[str, str] = {}  # noqa: RUF012 - a default of a model
     python: str
     packages: dict[str, str]
     dataset: Source

@@ -16,8 +16,9 @@ from ragassay.llm import together
 from ragassay.metrics import Chunk, Metric, parse
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.base import OPERATIONAL
+from ragassay.metrics.chunk import scores as scores_of
 from ragassay.models import Judgement, Result, Sample, Score
-from ragassay.options import HALF_LIFE_DAYS
+from ragassay.options import HALF_LIFE_DAYS, PerformanceOptions
 from ragassay.prices import Prices
 from ragassay.protocols import Embedder, Judge, Ledger, Strategy
 from ragassay.strategies.recorded import Recorded
@@ -36,6 +37,8 @@ class Plan:
     max_grade: float = 3.0
     half_life_days: float = HALF_LIFE_DAYS
     graded: bool = True
+    concurrency: int = PerformanceOptions.concurrency
+    timeout_s: float = PerformanceOptions.timeout_s
 
     @property
     def bar(self) -> float | None:
@@ -74,7 +77,7 @@ async def evaluate(samples: Sequence[Sample], strategy: Strategy, plan: Plan, to
     judged = time.perf_counter()
     judgements = await _judge([sample for sample, _ in answered], strategy.name, plan, tools)
     scoring = time.perf_counter()
-    scores = _score([sample for sample, _ in answered], judgements, plan, tools)
+    scores = await _score([sample for sample, _ in answered], judgements, plan, tools)
     share_ms = (time.perf_counter() - scoring + judged - began) * 1000 / max(len(samples), 1)
     names = [metric.name for metric in plan.metrics]
     by_row = [{name: scores[name][n] for name in names} for n in range(len(samples))]
@@ -126,7 +129,7 @@ async def _judge(samples: Sequence[Sample], system: str, plan: Plan, tools: Tool
     return judgements
 
 
-def _score(
+async def _score(
     samples: Sequence[Sample], judgements: Sequence[Judgement | None], plan: Plan, tools: Tools
 ) -> dict[str, list[Score]]:
     chunk = Chunk(
@@ -140,7 +143,8 @@ def _score(
         rule=plan.rule,
     )
     for metric in plan.order:
-        chunk.scores[metric.name] = metric.score(chunk)
+        found = await scores_of(metric, chunk, at_once=plan.concurrency, timeout_s=plan.timeout_s)
+        chunk.scores[metric.name] = found
     return chunk.scores
 
 

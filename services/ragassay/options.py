@@ -94,6 +94,18 @@ class FileOptions(Declarations):
             "only the first so many rows; default: all", flags=("--limit",), metavar="N", variable=True, set_by="files"
         ),
     ] = None
+    plugins: Annotated[
+        tuple[str, ...],
+        Option(
+            "Python files and modules that register metrics; they are run",
+            flags=("--import",),
+            metavar="FILE.py|MODULE",
+            usage="run a file, or import a module, that registers metrics; repeatable",
+            set_by="files",
+            resumable=True,
+            example="plugins: [metrics/own.py, our_package.metrics]",
+        ),
+    ] = ()
     output: Annotated[
         tuple[Path, ...],
         Option(

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import hashlib
+import logging
 import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Generic, TypeVar
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Generic, TypeVar
 
 from ragassay.errors import BadSettings, UnknownName
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+logger = logging.getLogger("ragassay")
 T = TypeVar("T")
 
 
 class Registry(Generic[T]):
     """Names of one kind of thing. Names are case-insensitive; plug-ins are read from entry points at first miss.
 
-    ``kind`` is what an error calls it ("metric"); the entry-point group is ``ragassay.<kind>s``.
+    ``kind`` is what an error calls it ("metric"); the entry-point group is ``ragassay.<kind>s``. ``adopt`` makes the
+    thing of what an entry point names.
     """
 
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
+    def __init__(self, kind: str, adopt: Callable[[object], T] | None = None) -> None:
+        self.kind, self._adopt = kind, adopt
         self._things: dict[str, T] = {}
         self._plugins_read = False
 
@@ -62,21 +67,47 @@ class Registry(Generic[T]):
         from importlib.metadata import entry_points
 
         for point in entry_points(group=f"ragassay.{self.kind}s"):
-            thing = point.load()
-            if point.name.lower() not in self._things:
-                self.add(point.name, thing)
+            try:
+                thing = point.load()
+                if point.name.lower() not in self._things:
+                    self.add(point.name, self._adopt(thing) if self._adopt else thing)
+            except Exception as error:  # another package's code
+                logger.warning("the plug-in %s can't be used: %s: %s", point.value, type(error).__name__, error)
 
 
-def run_plugin(path: Path) -> None:
-    """Run a user's Python file, so that what it registers is known; raises BadSettings where it can't be run."""
-    from importlib.util import module_from_spec, spec_from_file_location
+_imported: dict[str, str] = {}
 
+
+def imported() -> dict[str, str]:
+    """The plug-ins that were imported in this process: {name as it was given: SHA-256 of its code}."""
+    return dict(sorted(_imported.items()))
+
+
+def import_plugin(name: str, where: str) -> None:
+    """Run a Python file, or import a module, so that what it registers is known.
+
+    ``where`` it was named is said where it can't be: BadSettings.
+    """
+    path = Path(name)
+    if path.suffix != ".py" and not all(part.isidentifier() for part in name.split(".")):
+        what = f"{name!r} is neither a file that ends in .py nor a module"
+        raise BadSettings(what, where=where, hint="write, for example, metrics/own.py or our_package.metrics")
+    if path.suffix == ".py" and not path.is_file():
+        raise BadSettings(f"{name}: there is no such file", where=where)
+    try:
+        module = _run(path) if path.suffix == ".py" else import_module(name)
+    except Exception as error:  # any error in the user's code is one line about it
+        hint = "name a file that ends in .py, or a module that is installed" if isinstance(error, ImportError) else None
+        raise BadSettings(f"{name}: {type(error).__name__}: {error}", where=where, hint=hint) from error
+    code = Path(module.__file__).read_bytes() if module.__file__ else b""
+    _imported[name] = hashlib.sha256(code).hexdigest()
+
+
+def _run(path: Path) -> ModuleType:
     spec = spec_from_file_location(f"ragassay_plugin_{path.stem}", path)
-    if path.suffix != ".py" or not path.is_file() or spec is None or spec.loader is None:
-        raise BadSettings(f"--import {str(path)!r} is not a Python file", hint="name a file that ends in .py")
+    if spec is None or spec.loader is None:
+        raise ImportError("is not a Python file")
     module = module_from_spec(spec)
     sys.modules[module.__name__] = module
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:  # any error in the user's code is one line about that file
-        raise BadSettings(f"--import {str(path)!r}: {type(error).__name__}: {error}") from error
+    spec.loader.exec_module(module)
+    return module

@@ -48,6 +48,9 @@ class Settings(BaseSettings):
     server: str = Field("http://127.0.0.1:8400", description="where 'ragassay submit' and its like find the service")
     server_key: str | None = Field(None, repr=False, description="what they send as key")
 
+    plugins: str | None = Field(
+        None, description="Python files and modules that register metrics, with commas; never read from .env"
+    )
     state_url: str | None = Field(
         None, description="Redis that keeps the jobs; redis://, rediss:// or unix://", repr=False
     )
@@ -60,6 +63,14 @@ class Settings(BaseSettings):
     preload: Literal["all", "llm", "nothing"] = Field(
         "all", description="what a worker imports before its first job: LiteLLM and sentence-transformers, or less"
     )
+
+    @property
+    def plugin_names(self) -> list[str]:
+        """The plug-ins that the environment names; raises BadSettings where a ``.env`` that happens to lie here does."""
+        if self.plugins and "RAGASSAY_PLUGINS" not in {name.upper() for name in os.environ}:
+            hint = "set it in the environment, or name the code: --import"
+            raise BadSettings("a .env may not say which code is run", where="RAGASSAY_PLUGINS", hint=hint)
+        return [name.strip() for name in (self.plugins or "").split(",") if name.strip()]
 
     @property
     def key_is_for_another_address(self) -> bool:

@@ -18,6 +18,7 @@ from ragassay.llm import LLM
 from ragassay.models import JobSpec
 from ragassay.prices import Prices
 from ragassay.protocols import Embedder, Judge, Ledger
+from ragassay.registry import import_plugin
 from ragassay.settings import Settings
 from ragassay.strategies.answering import Extractive, Generative
 from ragassay.strategies.builtin import Answerer, BuiltIn
@@ -155,6 +156,8 @@ def jobs_for(settings: Settings, *, patient: bool = True) -> Jobs:
     from ragassay.queue import CeleryQueue
     from ragassay.store.redis import RedisStore
 
+    for name in settings.plugin_names:
+        import_plugin(name, "RAGASSAY_PLUGINS")
     store = RedisStore(settings.state, lease_s=settings.lease_s, patient=patient)
     return Jobs(store, CeleryQueue(settings.broker), Wiring(settings))
 

@@ -56,6 +56,7 @@ BODIES = {
     "the provider's key": (body('"api_key": "sk-123"'), 422, "the server's operator does"),
     "a file of the server": (body('"data": "/etc/passwd"'), 422, "the service reads no file of a caller's"),
     "systems by their paths": (body('"systems": {"a": "a.jsonl"}'), 422, "the service reads no file of a caller's"),
+    "code to run": (body('"plugins": ["own.py"]'), 422, "the service runs no code of a caller's"),
     "a file to write": (body('"output": ["report.json"]'), 422, "the service writes no file for a caller"),
     "how a file is read": (body('"map": {"query": "q"}'), 422, "the service reads no file of a caller's"),
     "a plug-in": (body('"import": "mine.py"'), 422, "the service runs no code of a caller's"),

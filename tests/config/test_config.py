@@ -47,6 +47,7 @@ prices: {mine: {input_per_1m: 0.1, output_per_1m: 1}}
 statistics: {confidence: 0.9, alpha: 1e-2, test: t, correction: none}
 performance: {concurrency: 2, timeout_s: 5, cache: false}
 baseline: last
+plugins: [own.py, our.metrics]
 gates:
   - mrr: ">= 0.70"
   - metric: faithfulness
@@ -65,6 +66,7 @@ def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
         "dense": Path("/elsewhere/dense.jsonl"),
         "bm25": SystemConfig(kind="bm25", k1=2.0),
     }
+    assert configuration.plugins == (str(tmp_path / "own.py"), "our.metrics")
     assert configuration.output == (tmp_path / "report.json", tmp_path / "report.md")
     assert configuration.to_job_spec() == JobSpec(
         name="nightly",
@@ -145,7 +147,8 @@ def test_the_examples_in_that_file_are_valid_and_take_effect(load):
     examples = [line[4:] for line in config.template().splitlines() if re.match(r"#   \S|#     ", line)]
     keys = [line.partition(":")[0] for line in examples if line[0].isalpha()]
     configuration = load("\n".join(examples))
-    assert keys == ["data", "corpus", "systems", "map", "output", "metrics", "stop_when", "baseline", "prices", "gates"]
+    files = ["data", "corpus", "systems", "map", "plugins", "output"]
+    assert keys == [*files, "metrics", "stop_when", "baseline", "prices", "gates"]
     assert [key for key in keys if getattr(configuration, key) == getattr(Configuration(), key)] == []
 
 

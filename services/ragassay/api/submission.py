@@ -30,9 +30,9 @@ REFUSED = {
         ("api_key", "base_url", "key", "provider", "endpoint", "url", "embeddings", "callback"),
         (_OPERATOR, _SEE_SERVE),
     ),
-    **dict.fromkeys(("plugin", "plugins", "import", "callable", "module"), (_CODE, "see: GET /v1/metrics")),
     **{key: (_OPERATOR, _SEE_SERVE) for key, (_, option) in options().items() if option.set_by == "operator"},
     **{key: (_ROWS, _SAMPLES) for key, (_, option) in options().items() if option.set_by == "files"},
+    **dict.fromkeys(("plugin", "plugins", "import", "callable", "module"), (_CODE, "see: GET /v1/metrics")),
     "output": ("the service writes no file for a caller", "fetch the report: GET /v1/jobs/ID/report"),
 }
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ragassay.cli.configured import AsJson
+from ragassay.cli.configured import AsJson, Plugins, import_plugins
 from ragassay.errors import BadSettings
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ def compare(
     correction: Correct = "holm",
     limit: Limit = 3,
     output: Outputs = None,
+    plugin: Plugins = None,
     as_json: AsJson = False,
     server: Server = None,
 ) -> None:
@@ -73,6 +74,7 @@ def compare(
 
     for path in output or ():
         EXPORTERS.for_file(path)
+    import_plugins(plugin)
     if limit < 0:
         raise BadSettings(f"--limit must not be negative, not {limit}")
     result = comparison.compare(

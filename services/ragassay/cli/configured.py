@@ -29,6 +29,9 @@ def option(key: str, note: str = "") -> Any:
     return typer.Option(*option.flags, metavar=option.metavar or choices, help=help_)
 
 
+Plugins = Annotated[list[str] | None, option("plugins")]
+
+
 def takes_options(*, without: Collection[str] = ()) -> Callable[[_Command], _Command]:
     """A command whose ``**options`` are the declared ones, as typer reads a signature; None where one is not used."""
 
@@ -50,7 +53,7 @@ def _parameter(key: str) -> inspect.Parameter:
     elif kind == tuple[Path, ...]:
         typed = list[Path] | None
     else:
-        typed = list[str] | None if get_origin(kind) is dict else str | None
+        typed = list[str] | None if kind == tuple[str, ...] or get_origin(kind) is dict else str | None
     note = "" if default in (None, (), {}) or kind is bool else f" [{default}]"
     annotation = Annotated[typed, option(key, note)]
     unused = False if kind is bool else None
@@ -64,7 +67,7 @@ def _value(key: str, value: Any) -> Any:
     kind, default, option = DECLARED[key]
     if kind is bool:
         return not default
-    if kind == tuple[Path, ...]:
+    if kind in (tuple[Path, ...], tuple[str, ...]):
         return list(map(str, value))
     return pairs(value, option.flags[-1], str(option.metavar)) if get_origin(kind) is dict else parsed(key, value)
 
@@ -96,12 +99,39 @@ def configured(
     # wiring reads RAGASSAY_API_BASE too; a report names it only where it beats a file's address
     variables = config.environment(without=("api_base",) if path is None or remote else ())
     layers = [variables, command_line(options, data)]
-    if path is None:
-        return config.resolve(layers)
-    file = config.read(path)
-    if found and evaluates and not remote:
-        _refuse_addresses(file, path, layers)
-    return config.resolve([file, *layers])
+    if path is not None:
+        file = config.read(path)
+        if found:
+            _refuse_code(file, path, layers)
+        if found and evaluates and not remote:
+            _refuse_addresses(file, path, layers)
+        layers = [file, *layers]
+    named = next((layer for layer in reversed(layers) if "plugins" in layer.values), None)
+    names = named.values["plugins"] if named else None
+    import_plugins(names if isinstance(names, list) else None, named.where(("plugins",)) if named else "")
+    return config.resolve(layers)
+
+
+def import_plugins(names: Sequence[Any] | None, where: str = "--import") -> None:
+    """Run the plug-ins of the environment, and those that are named; raises BadSettings."""
+    from ragassay.registry import import_plugin
+    from ragassay.settings import Settings
+
+    for name in Settings().plugin_names:
+        import_plugin(name, "RAGASSAY_PLUGINS")
+    for name in names or ():
+        if isinstance(name, str):  # else the check of the configuration says so
+            import_plugin(name, where)
+
+
+def _refuse_code(file: Layer, path: Path, layers: Sequence[Layer]) -> None:
+    """Raise BadSettings where a file that was found, not named, says which code is run."""
+    if file.values.get("plugins") and not any("plugins" in layer.values for layer in layers):
+        raise BadSettings(
+            "plugins: a configuration that was found may not say which code is run",
+            where=file.where(("plugins",)),
+            hint=f"where you trust it, name the file: --config {path} (gate {path}), or give --import",
+        )
 
 
 def _refuse_addresses(file: Layer, path: Path, layers: Sequence[Layer]) -> None:

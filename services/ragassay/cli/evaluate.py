@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragassay.cli.configured import DECLARED, command_line, configured, takes_options, used
+from ragassay.cli.configured import DECLARED, command_line, configured, import_plugins, takes_options, used
 from ragassay.errors import BadSettings, DiskFull, Unscored
 
 if TYPE_CHECKING:
@@ -31,9 +31,6 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Print calls, tokens and
 Resume = Annotated[
     str | None, typer.Option("--resume", metavar="RUN", help="Go on with an interrupted run; 'last' works.")
 ]
-Plugins = Annotated[
-    list[Path] | None, typer.Option("--import", metavar="FILE.py", help="Run a file that registers metrics.")
-]
 
 
 @takes_options()
@@ -43,18 +40,14 @@ def evaluate(
     dry_run: DryRun = False,
     resume: Resume = None,
     config: Config = None,
-    plugin: Plugins = None,
     **options: Any,
 ) -> None:
     """Evaluate recorded responses and print a report."""
     from ragassay.cli.estimate import estimate
     from ragassay.exporters import EXPORTERS
-    from ragassay.registry import run_plugin
     from ragassay.runs import foreground
     from ragassay.settings import Settings
 
-    for path in plugin or ():
-        run_plugin(path)
     settings = Settings()
     if resume is not None:
         fixed = [name for name, value in (("DATA", data), ("--config", config)) if value is not None]
@@ -65,6 +58,7 @@ def evaluate(
         for path in outputs:
             EXPORTERS.for_file(path)
         limits = _limits(options)
+        import_plugins(options["plugins"])
         run = foreground.resume(settings, resume, api_base=options["api_base"])
         session = session_of(settings)
     else:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ragassay.cli.configured import Plugins
 from ragassay.errors import BadSettings, GateFailed, NotFound
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def gate(
     run: RunName = None,
     baseline: BaselineName = None,
     output: Outputs = None,
+    plugin: Plugins = None,
     as_json: AsJson = False,
 ) -> None:
     """Evaluate, or take a run, and check the gates of the configuration; exit code 1 when one is missed."""
@@ -48,7 +50,7 @@ def gate(
     settings, outputs = Settings(), output or []
     for path in outputs:
         EXPORTERS.for_file(path)
-    configuration = configured(config, {"baseline": baseline}, evaluates=run is None)
+    configuration = configured(config, {"baseline": baseline, "plugins": plugin}, evaluates=run is None)
     if not configuration.gates:
         hint = "add some, such as gates: [{mrr: '>= 0.7'}]"
         raise BadSettings("the configuration has no gates", where=str(config) if config else None, hint=hint)

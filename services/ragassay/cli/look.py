@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ragassay.cli.configured import AsJson, option, pairs
+from ragassay.cli.configured import AsJson, Plugins, import_plugins, option, pairs
 from ragassay.errors import UnknownName
 
 if TYPE_CHECKING:
@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from ragassay.metrics import Metric
 
 
-def metrics(as_json: AsJson = False) -> None:
+def metrics(plugin: Plugins = None, as_json: AsJson = False) -> None:
     """List the metrics: name, kind, what they need and what they measure."""
     from ragassay.metrics import METRICS
 
+    import_plugins(plugin)
     if as_json:
         from ragassay.render import json_document
 
@@ -96,6 +97,7 @@ def check(
     format: Annotated[str, option("format")] = "auto",  # noqa: A002 - the option's name
     mapping: Annotated[list[str] | None, option("map")] = None,
     duplicates: Annotated[Literal["error", "keep_first"], option("duplicates")] = "error",
+    plugin: Plugins = None,
     as_json: AsJson = False,
 ) -> None:
     """Say what a file holds: what was mapped to what, counts, nulls, duplicates, and which metrics it allows."""
@@ -103,6 +105,7 @@ def check(
     from ragassay.data.load import load
     from ragassay.runs.plan import computable
 
+    import_plugins(plugin)
     columns = pairs(mapping, "--map", "OURS=THEIRS")
     dataset = load(file, format=format, mapping=columns, duplicates=duplicates)
     description = describe(dataset, computable())

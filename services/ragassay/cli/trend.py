@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ragassay.cli.configured import AsJson
+from ragassay.cli.configured import AsJson, Plugins
 from ragassay.errors import AssayError, BadSettings
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ SystemName = Annotated[str | None, typer.Option("--system", metavar="NAME", help
 DatasetName = Annotated[
     str | None, typer.Option("--dataset", metavar="NAME", help="Runs on this dataset. [that of the newest run]")
 ]
+Config = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Configuration. [./ragassay.yaml]")]
 Last = Annotated[int | None, typer.Option("--last", metavar="N", help="Only the newest N runs.")]
 
 
@@ -30,6 +32,8 @@ def trend(
     system: SystemName = None,
     dataset: DatasetName = None,
     last: Last = None,
+    config: Config = None,
+    plugin: Plugins = None,
     as_json: AsJson = False,
 ) -> None:
     """Show a metric over the runs so far, and where its level changed."""
@@ -41,8 +45,8 @@ def trend(
 
     if last is not None and last < 1:
         raise BadSettings(f"should be at least 1, is {last}", where="--last")
+    configuration = configured(config, {"plugins": plugin}, evaluates=False)
     Figure.parse(metric)
-    configuration = configured(None, {}, evaluates=False)
     alpha, seed = configuration.statistics.alpha, configuration.seed
     result = trends.trend(
         _reports(Settings()), metric, system=system, dataset=dataset, last=last, alpha=alpha, seed=seed

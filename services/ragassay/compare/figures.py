@@ -8,8 +8,8 @@ from typing import Literal
 
 from ragassay import reports
 from ragassay.errors import BadSettings, UnknownName
-from ragassay.metrics import METRICS, Metric, parse
-from ragassay.metrics.base import OPERATIONAL
+from ragassay.metrics import Metric, parse
+from ragassay.metrics.base import OPERATIONAL, unknown
 from ragassay.models import JobSpec, Result, Score
 from ragassay.stats import Interval
 
@@ -61,9 +61,7 @@ class Figure:
         try:
             return cls(parse(text).name)
         except UnknownName:
-            raise UnknownName(
-                "metric", text.strip(), [PER_ACCURATE, SUSPICIOUS, *(m.family for m in METRICS)]
-            ) from None
+            raise unknown(text, PER_ACCURATE, SUSPICIOUS) from None
 
     @property
     def name(self) -> str:

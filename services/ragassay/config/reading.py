@@ -197,6 +197,9 @@ def _rebased(values: dict[str, Any], folder: Path) -> dict[str, Any]:
         rebased["systems"] = {name: system(choice) for name, choice in rebased["systems"].items()}
     if isinstance(rebased.get("output"), list):
         rebased["output"] = [rebase(file) for file in rebased["output"]]
+    if isinstance(rebased.get("plugins"), list):
+        files = rebased["plugins"]
+        rebased["plugins"] = [rebase(f) if isinstance(f, str) and f.endswith(".py") else f for f in files]
     baseline = rebased.get("baseline")
     if isinstance(baseline, str) and (folder / run_and_system(baseline, folder)[0]).exists():
         rebased["baseline"] = rebase(baseline)

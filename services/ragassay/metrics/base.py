@@ -1,11 +1,12 @@
 """What a metric is, how its name is read, and what it is handed.
 
-A metric is a function; the type of its first parameter decides what it is given:
+A metric is a function, or a class or object with a method ``compute``; the type of its first parameter decides what
+it is given:
 
 * ``Ranked``   the gains of a whole chunk, returns an array of shape (queries,), NaN where it is undefined
-* ``Chunk``    everything about a chunk, returns one Score per sample
-* ``Verdict``  one sample's verdict, returns a Score
-* ``Sample``   one sample, returns a Score, a number or None
+* ``Chunk``    everything about a chunk, returns one Score, number or None per sample
+* ``Verdict``  one sample's verdict, returns a Score, a number or None
+* ``Sample``   one sample, returns the same; so does one without a type
 
 Names carry their parameter: ``ndcg@10``, ``rbp@0.8``; a name that is parsed prints back the same.
 """
@@ -14,10 +15,11 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, get_args, overload
 
 from ragassay.errors import BadSettings, UnknownName, reason_from
 from ragassay.registry import Registry
@@ -30,7 +32,8 @@ if TYPE_CHECKING:
 Kind = Literal["retrieval", "quality", "performance", "cost"]
 LARGEST_K = 1_000_000
 SEEN = ("Ranked", "Chunk", "Verdict", "Sample")
-F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+UNIT = (0.0, 1.0)
 
 BEFORE = "ranking_before_reranking"
 OPERATIONAL = (
@@ -90,9 +93,10 @@ class Metric:
     takes: Literal["k", "p"] | None = None
     parameter: float | None = None
     optional: bool = False
-    bounds: tuple[float, float] | None = (0.0, 1.0)
+    bounds: tuple[float, float] | None = None
     share: bool = False
     description: str = ""
+    declared: object = None
 
     @property
     def name(self) -> str:
@@ -131,20 +135,24 @@ class Metric:
         """What the function is handed: Ranked, Chunk, Verdict or Sample."""
         return _sees(self.function)
 
+    @property
+    def is_ours(self) -> bool:
+        """Does it come with ragassay?"""
+        return str(getattr(self.function, "__module__", "")).startswith("ragassay.")
+
     def values(self, batch: Ranked) -> Array:
         """The value for each query of a batch, NaN where undefined; for metrics that see Ranked."""
         values: Array = self.function(batch, **self.arguments)
         return values
 
     def score(self, chunk: Chunk) -> list[Score]:
-        """One Score per sample, in order. A row without the input it needs is missing with that reason."""
+        """One Score per sample, in order, in a thread without an event loop. What fails is a reason in its scores."""
         from ragassay.metrics.chunk import score  # not above: pydantic's import takes longer than a short TREC file
 
         return score(self, chunk)
 
 
-METRICS: Registry[Metric] = Registry("metric")
-_PARAMETERS: tuple[Literal["k", "p"], ...] = ("k", "p")
+METRICS: Registry[Metric] = Registry("metric", lambda thing: METRICS.get(name_of(thing)))
 SPELLINGS = {
     "p": "precision",
     "prec": "precision",
@@ -173,46 +181,130 @@ SPELLINGS = {
 }
 
 
-def metric(
-    *,
-    better: Literal["higher", "lower"],
-    needs: str | Iterable[str] = (),
-    name: str | None = None,
-    kind: Kind | None = None,
-    bounds: tuple[float, float] | None = (0.0, 1.0),
-    share: bool = False,
-) -> Callable[[F], F]:
-    """Register a function as a metric under its own name.
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,99}")
 
-    ``needs``: inputs without which a row is missing, not zero: those in LABELS and LACKS, verdict, embeddings.
-    ``bounds``: the least and greatest value, for worst-best bounds; None when there is no limit.
-    ``share``: values are 0 or 1, so that its mean is a share. A keyword parameter ``k`` or ``p`` is read from the name.
+
+class Metadata(TypedDict, total=False):
+    """What is said of a metric where it is declared; None is as good as nothing."""
+
+    better: Literal["higher", "lower"] | None
+    needs: str | Iterable[str] | None
+    name: str | None
+    kind: Kind | None
+    bounds: tuple[float, float] | None
+    share: bool | None
+    description: str | None
+
+
+@overload
+def metric(thing: T, /, **given: Unpack[Metadata]) -> T: ...
+@overload
+def metric(**given: Unpack[Metadata]) -> Callable[[T], T]: ...
+def metric(thing: Any = None, /, **given: Unpack[Metadata]) -> Any:
+    """Register a function, or a class or object with ``compute``, as a metric: ``@metric(...)`` or ``metric(thing)``.
+
+    What is not given here is what the class or object has under the same name; else ``name`` is the function's or the
+    class's, ``description`` its docstring. ``needs``: inputs without which a row is missing, not zero: those in LABELS
+    and LACKS, verdict, embeddings. ``bounds``: the least and greatest value; without them there are none. ``share``:
+    values are 0 or 1, so that its mean is a share. A parameter ``k`` or ``p`` is read from the name. The function may
+    be async. Raises BadSettings and UnknownName for a declaration that can't be meant.
     """
 
-    def register(function: F) -> F:
-        signature = inspect.signature(function)
-        takes: Literal["k", "p"] | None = (
-            "k" if "k" in signature.parameters else "p" if "p" in signature.parameters else None
-        )
-        METRICS.add(
-            (name or function.__name__),
-            Metric(
-                family=name or function.__name__,
-                function=function,
-                kind=kind or ("retrieval" if _sees(function) == "Ranked" else "quality"),
-                better=better,
-                needs=(needs,) if isinstance(needs, str) else tuple(needs),
-                takes=takes,
-                optional=takes is not None and signature.parameters[takes].default is not inspect.Parameter.empty,
-                bounds=bounds,
-                share=share,
-                description=(inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " "),
-            ),
-            replace=True,
-        )
-        return function
+    def register(thing: T) -> T:
+        declared = _declared(thing, given)
+        if not declared.is_ours and declared.family in METRICS and METRICS.get(declared.family).is_ours:
+            raise BadSettings(f"metric {declared.family!r} is one of ours", hint="choose another name")
+        METRICS.add(declared.family, declared, replace=True)
+        return thing
 
-    return register
+    return register if thing is None else register(thing)
+
+
+def name_of(thing: object) -> str:
+    """The name that means a metric: a name itself, or that of a registered function, class or object.
+
+    A class or object with ``compute`` that is not registered yet is. Raises BadSettings for what is no metric.
+    """
+    if isinstance(thing, str):
+        return thing
+    if isinstance(thing, Metric):
+        return thing.name
+    if (known := next((each for each in METRICS if each.declared is thing), None)) is not None:
+        return known.name
+    if not (callable(thing) or hasattr(thing, "compute")):
+        what = "write a name, or a function, class or object made with @metric"
+        raise BadSettings(f"{str(thing)[:60]!r} is no metric", hint=what)
+    metric(thing)
+    return next(each.name for each in METRICS if each.declared is thing)
+
+
+def _declared(thing: Any, given: Metadata) -> Metric:
+    """The metric that a function, class or object is, with what is ``given`` before what it has of its own."""
+    try:
+        owner = thing() if isinstance(thing, type) else thing
+    except TypeError as error:
+        raise BadSettings(f"metric {thing.__name__!r}: {error}", hint="register an object, not the class") from None
+    function = owner if inspect.isroutine(owner) else getattr(owner, "compute", None)
+    own: dict[str, Any] = (
+        {} if function is owner else {key: getattr(owner, key, None) for key in Metadata.__annotations__}
+    )
+    said: dict[str, Any] = {key: value for key, value in (*own.items(), *given.items()) if value is not None}
+    name = said.get("name") or getattr(thing, "__name__", type(thing).__name__)
+
+    def refused(what: str, hint: str | None = None) -> BadSettings:
+        return BadSettings(f"metric {name!r}: {what}", hint=hint)
+
+    if not callable(function):
+        raise refused("has no method compute", hint="write one: def compute(self, sample)")
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise refused("a name is letters, digits, _ and -", hint="say it: name='own_metric'")
+    if name.lower() in SPELLINGS:
+        raise refused(f"that name means {SPELLINGS[name.lower()]}", hint="choose another one")
+    if said.get("better") not in ("higher", "lower"):
+        raise refused("is higher or lower better?", hint="say it: better='higher'")
+    seen, *more = inspect.signature(function).parameters.values() or (None,)
+    if seen is None:
+        raise refused("takes no parameter", hint="the first is what it sees: a Sample, Chunk, Verdict or Ranked")
+    takes = next((parameter for parameter in more if parameter.name in ("k", "p")), None)
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    if open_ := [
+        each for each in more if each is not takes and each.default is each.empty and each.kind not in variadic
+    ]:
+        hint = "give it a default; only k or p come from the metric's name"
+        raise refused(f"nothing is passed as {open_[0].name!r}", hint)
+    needs = said.get("needs", ())
+    needs = (needs,) if isinstance(needs, str) else tuple(needs)
+    for need in needs:
+        if need not in (known := {*LABELS, *LACKS, "verdict", "embeddings"}):
+            raise UnknownName("input", need, known, where=f"metric {name!r}")
+    kind: Any = said.get("kind") or ("retrieval" if _sees(function) == "Ranked" else "quality")
+    if kind not in get_args(Kind):
+        raise refused(f"unknown kind {kind!r}", hint=f"one of: {', '.join(get_args(Kind))}")
+    share = bool(said.get("share"))
+    return Metric(
+        family=name,
+        function=function,
+        kind=kind,
+        better=said["better"],
+        needs=needs,
+        takes=takes.name if takes else None,  # type: ignore[arg-type]  # one of the two
+        optional=takes is not None and takes.default is not takes.empty,
+        bounds=_bounds(said.get("bounds", UNIT if share else None), refused),
+        share=share,
+        description=(said.get("description") or inspect.getdoc(thing) or "").split("\n\n")[0].replace("\n", " "),
+        declared=thing,
+    )
+
+
+def _bounds(bounds: Any, refused: Callable[[str], BadSettings]) -> tuple[float, float] | None:
+    """Least and greatest value; None where there are none."""
+    try:
+        low, high = map(float, bounds or (0, 1))
+    except (TypeError, ValueError):
+        low = high = math.nan
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise refused(f"bounds should be the least and the greatest value, are {bounds!r}")
+    return None if bounds is None else (low, high)
 
 
 def parse(text: str) -> Metric:
@@ -230,8 +322,15 @@ def parse(text: str) -> Metric:
             key, parameter = head, tail
     key = SPELLINGS.get(key, key)
     if key not in METRICS:
-        raise UnknownName("metric", text.strip(), [m.family for m in METRICS])
+        raise unknown(text)
     return _bind(METRICS.get(key), parameter, text.strip())
+
+
+def unknown(text: str, *others: str) -> UnknownName:
+    """The error on a name that is neither a metric's nor one of the ``others``."""
+    error = UnknownName("metric", text.strip(), [*others, *(m.family for m in METRICS)])
+    error.hint = f"{error.hint}; one of your own has to be imported: --import, or plugins of the configuration"
+    return error
 
 
 def _bind(metric: Metric, parameter: str, text: str) -> Metric:
@@ -258,11 +357,14 @@ def _bind(metric: Metric, parameter: str, text: str) -> Metric:
 
 
 def _sees(function: Callable[..., Any]) -> str:
-    """Name of the type of the first parameter: Ranked, Chunk, Verdict or Sample."""
+    """Name of the type of the first parameter: Ranked, Chunk, Verdict or Sample, which is meant without a type."""
     first = next(iter(inspect.signature(function).parameters.values()), None)
     annotation = first.annotation if first else None
+    if annotation is None or annotation is inspect.Parameter.empty:
+        return "Sample"
     text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
     seen = text.rsplit(".", 1)[-1].strip("\"'")
     if seen not in SEEN:
-        raise BadSettings(f"metric {function.__name__!r}: the first parameter must be annotated with {', '.join(SEEN)}")
+        what = f"the first parameter must be annotated with {', '.join(SEEN)}, not {text or annotation}"
+        raise BadSettings(f"metric {function.__name__!r}: {what}")
     return seen

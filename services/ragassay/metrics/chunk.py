@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
+import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from numbers import Real
+from typing import TYPE_CHECKING, Any
 
+from ragassay.errors import AssayError, reason_from
+from ragassay.llm import together
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.ranked import Ranked
-from ragassay.models import LARGEST_NUMBER, Judgement, Sample, Score
+from ragassay.models import LARGEST_NUMBER, Judgement, Sample, Score, Verdict
 from ragassay.options import HALF_LIFE_DAYS
 from ragassay.protocols import Embedder
+from ragassay.validation import shown
 
 if TYPE_CHECKING:
     from ragassay.metrics.base import Metric
 
+logger = logging.getLogger("ragassay")
+ROUNDING = 1e-9
 NOTHING_RETRIEVED = "the system gave no response, which counts as nothing retrieved"
 
 
@@ -50,69 +59,136 @@ class Chunk:
 
 
 def score(metric: Metric, chunk: Chunk) -> list[Score]:
-    """One Score per sample, in order. A row without the input it needs is missing with that reason."""
-    from_chunk = _ADAPTERS[metric.sees]
+    """What ``scores`` gives, for a caller that can't await; an async metric needs a thread without an event loop."""
+    computing = scores(metric, chunk)
+    if inspect.iscoroutinefunction(metric.function):
+        return asyncio.run(computing)
+    try:
+        computing.send(None)  # never waits
+    except StopIteration as ended:
+        return list(ended.value)
+    raise RuntimeError(f"{metric.name} is not async and waits")
+
+
+async def scores(metric: Metric, chunk: Chunk, *, at_once: int = 8, timeout_s: float = 60.0) -> list[Score]:
+    """One Score per sample, in order; a row without the input it needs is missing with that reason.
+
+    What the metric does wrong (it raises, or returns what is no number within its bounds) costs its own score. Of an
+    async metric ``at_once`` rows wait together, each ``timeout_s`` seconds at the most.
+    """
     lacks = [metric.lacks(sample) for sample in chunk.samples]
     complete = [n for n, reason in enumerate(lacks) if reason is None]
-    scores: dict[int, Score] = {}
-    if complete and (metric.sees == "Ranked" or len(complete) == len(lacks)):  # gains are shared: built for all rows
-        scores = dict(enumerate(from_chunk(metric, chunk)))
-    elif complete:
-        scores = dict(zip(complete, from_chunk(metric, chunk.only(complete)), strict=True))
+    if complete and metric.sees != "Ranked" and len(complete) < len(lacks):  # gains are shared: built for all rows
+        found = dict(zip(complete, await _computed(metric, chunk.only(complete), at_once, timeout_s), strict=True))
+    else:
+        found = dict(enumerate(await _computed(metric, chunk, at_once, timeout_s) if complete else ()))
     for n in complete:
-        if chunk.samples[n].response is None and scores[n].value is not None:
-            scores[n] = scores[n].model_copy(update={"reason": NOTHING_RETRIEVED})
-    return [scores[n] if reason is None else Score.absent(reason, "no_input") for n, reason in enumerate(lacks)]
+        if found[n].missing == "failed" and not metric.is_ours:
+            logger.warning("metric %s: query %s: %s", metric.name, chunk.samples[n].query_id, found[n].reason)
+        if chunk.samples[n].response is None and found[n].value is not None:
+            found[n] = found[n].model_copy(update={"reason": NOTHING_RETRIEVED})
+    return [found[n] if reason is None else Score.absent(reason, "no_input") for n, reason in enumerate(lacks)]
 
 
-def _from_ranked(metric: Metric, chunk: Chunk) -> Sequence[Score]:
-    values = metric.values(chunk.ranked)
+async def _computed(metric: Metric, chunk: Chunk, at_once: int, timeout_s: float) -> list[Score]:
+    """What the metric says of each sample; all of them have what it needs."""
+    slots = asyncio.Semaphore(at_once)
+
+    async def called(seen: object) -> Any:
+        if not inspect.iscoroutinefunction(metric.function):
+            try:
+                return metric.function(seen, **metric.arguments)
+            except Exception as error:
+                if metric.is_ours and isinstance(error, AssayError):  # of the configuration: every row would meet it
+                    raise
+                return _failure(metric, error)
+        async with slots:
+            clock = asyncio.timeout(timeout_s)
+            try:
+                async with clock:
+                    return await metric.function(seen, **metric.arguments)
+            except (Exception, asyncio.CancelledError) as error:
+                task = asyncio.current_task()
+                if task and task.cancelling():
+                    raise
+                if clock.expired():
+                    return Score.absent(f"{metric.name} gave no score within {timeout_s:g} s", "failed")
+                return _failure(metric, error)
+
+    n = len(chunk.samples)
+    if metric.sees in ("Ranked", "Chunk"):
+        is_ranked = metric.sees == "Ranked"
+        return _split(metric, await called(chunk.ranked if is_ranked else chunk), chunk)
+    if metric.sees == "Sample":
+        seen: list[Any] = list(chunk.samples)
+    else:
+        seen = [_verdict(judgement) for judgement in chunk.judgements or [None] * n]
+    asked = [called(one) for one in seen if not isinstance(one, Score)]
+    # What does not wait is called in order: tasks would only cost time.
+    waits = inspect.iscoroutinefunction(metric.function)
+    values = iter(await together(asked) if waits else [await one for one in asked])
+    return [one if isinstance(one, Score) else _as_score(metric, next(values)) for one in seen]
+
+
+def _verdict(judgement: Judgement | None) -> Verdict | Score:
+    if judgement is None:
+        return Score.absent("no judge was asked", "no_input")
+    return judgement.verdict or Score.absent(judgement.reason or "the judge failed", "failed")
+
+
+def _split(metric: Metric, returned: Any, chunk: Chunk) -> list[Score]:
+    """What a metric of a whole chunk returned, row by row."""
+    n, shape = len(chunk.samples), getattr(returned, "shape", None)
+    if isinstance(returned, Score):
+        return [returned] * n
+    if shape is None and isinstance(returned, Sequence) and not isinstance(returned, str):
+        shape = (len(returned),)
+    if shape != (n,):
+        what = f"{len(returned)} values" if isinstance(returned, list | tuple) else _described(returned)
+        return [Score.absent(f"{metric.name} returned {what} for {n} rows", "failed")] * n
+    values = returned.tolist() if hasattr(returned, "tolist") else returned
+    if metric.sees == "Chunk":
+        return [_as_score(metric, value) for value in values]
+    undefined = Score.absent(f"{metric.name} is undefined here")
     details = chunk.ranked.details(metric.arguments.get("k"))
-    return [
-        Score(value=v, details=d) if _is_usable(v) else Score.absent(f"{metric.name} is undefined here")
-        for v, d in zip(values.tolist(), details, strict=True)
-    ]
+    return [undefined if v is None or v != v else _as_score(metric, v, d) for v, d in zip(values, details, strict=True)]
 
 
-def _from_chunk(metric: Metric, chunk: Chunk) -> Sequence[Score]:
-    scores: Sequence[Score] = metric.function(chunk, **metric.arguments)
-    return scores
+def _as_score(metric: Metric, value: Any, details: dict[str, Any] | None = None) -> Score:
+    """What a metric returned as a Score; a failed one where it is none."""
+    given = value if isinstance(value, Score) else None
+    number: Any = given.value if given else value
+    if getattr(number, "ndim", None) == 0:
+        number = number.item()
+    if number is None:
+        return given or Score.absent(f"{metric.name} is undefined here")
+    if not isinstance(number, Real):
+        return Score.absent(f"{metric.name} returned {_described(number)}, not a number", "failed")
+    number = float(number)
+    if not (math.isfinite(number) and abs(number) <= LARGEST_NUMBER):
+        return Score.absent(f"{metric.name} returned {number}", "failed")
+    low, high = metric.bounds or (-math.inf, math.inf)
+    if not low - ROUNDING <= number <= high + ROUNDING:
+        what = f"{metric.name} returned {number:g}, outside its bounds {low:g} to {high:g}"
+        return Score.absent(what, "failed")
+    if given is None:
+        return Score(value=number, details=details)
+    if metric.is_ours:
+        return given
+    try:
+        return Score.model_validate_json(given.model_dump_json())
+    except ValueError:
+        return Score.absent(f"{metric.name} returned details that JSON can't hold", "failed")
 
 
-def _from_verdict(metric: Metric, chunk: Chunk) -> Sequence[Score]:
-    scores = []
-    for judgement in chunk.judgements or [None] * len(chunk.samples):
-        if judgement is None:
-            scores.append(Score.absent("no judge was asked", "no_input"))
-        elif judgement.verdict is None:
-            scores.append(Score.absent(judgement.reason or "the judge failed", "failed"))
-        else:
-            scores.append(metric.function(judgement.verdict))
-    return scores
+def _described(value: Any) -> str:
+    """A value that is no number, in a few words."""
+    if value is None or isinstance(value, str):
+        return shown(value) if value is not None else "None"
+    if (shape := getattr(value, "shape", None)) is not None:
+        return f"an array of shape {tuple(shape)}"
+    return f"a {type(value).__name__}"
 
 
-def _from_sample(metric: Metric, chunk: Chunk) -> Sequence[Score]:
-    return [_as_score(metric, metric.function(sample, **metric.arguments)) for sample in chunk.samples]
-
-
-def _as_score(metric: Metric, value: Score | float | bool | None) -> Score:
-    if isinstance(value, Score):
-        return value
-    if value is None:
-        return Score.absent(f"{metric.name} is undefined here")
-    if not _is_usable(value):
-        return Score.absent(f"{metric.name} returned {value}", "failed")
-    return Score(value=float(value))
-
-
-def _is_usable(value: float) -> bool:
-    """Is it a number that sums over many rows can take?"""
-    return math.isfinite(value) and abs(value) <= LARGEST_NUMBER
-
-
-_ADAPTERS: dict[str, Callable[[Metric, Chunk], Sequence[Score]]] = {
-    "Ranked": _from_ranked,
-    "Chunk": _from_chunk,
-    "Verdict": _from_verdict,
-    "Sample": _from_sample,
-}
+def _failure(metric: Metric, error: BaseException) -> Score:
+    return Score.absent(f"{metric.name} raised {type(error).__name__}: {reason_from(error)}", "failed")

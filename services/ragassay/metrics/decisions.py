@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragassay.metrics.accuracy import DEFAULT_RULE, AccuracyRule
-from ragassay.metrics.base import BEFORE, LARGEST_K, metric
+from ragassay.metrics.base import BEFORE, LARGEST_K, UNIT, metric
 from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.ranked import Ranked
 from ragassay.metrics.retrieval import ndcg
@@ -35,7 +35,7 @@ def gate_efficiency(sample: Sample) -> Score:
     return Score(value=float(rightly), details={"needed": sample.retrieval_needed, "skipped": skipped})
 
 
-@metric(better="higher", needs=("judgments", BEFORE), kind="retrieval", bounds=None)
+@metric(better="higher", needs=("judgments", BEFORE), kind="retrieval")
 def reranking_improvement(chunk: Chunk, k: int | None = None) -> list[Score]:
     """Relative change of ndcg@k (of the whole list without k) by reranking; undefined where it was 0 before."""
     before = [_before(sample) for sample in chunk.samples]
@@ -47,7 +47,7 @@ def reranking_improvement(chunk: Chunk, k: int | None = None) -> list[Score]:
     return [Score.absent(ids, "no_input") if isinstance(ids, str) else _change(old, new) for ids, old, new in pairs]
 
 
-@metric(better="higher", needs="primary_relevant", kind="retrieval")
+@metric(better="higher", needs="primary_relevant", kind="retrieval", bounds=UNIT)
 def mrr_primary(sample: Sample, k: int | None = None) -> Score:
     """Reciprocal rank of the one primary document (within k); 0 where it was not retrieved."""
     ids = (sample.retrieved_doc_ids or ())[:k]
@@ -55,7 +55,7 @@ def mrr_primary(sample: Sample, k: int | None = None) -> Score:
     return Score(value=1 / rank if rank else 0.0, details={"k": k, "primary_rank": rank})
 
 
-@metric(better="higher", needs=("clicks", "retrieved_doc_ids"), kind="retrieval")
+@metric(better="higher", needs=("clicks", "retrieved_doc_ids"), kind="retrieval", bounds=UNIT)
 def ctr(sample: Sample, k: int) -> Score:
     """Click-through rate: share of the documents shown, the first k, that were clicked."""
     shown = (sample.retrieved_doc_ids or ())[:k]
@@ -65,7 +65,7 @@ def ctr(sample: Sample, k: int) -> Score:
     return Score(value=clicked / len(shown), details={"k": k, "clicked": clicked, "shown": len(shown)})
 
 
-@metric(better="higher", needs="dwell_ms", kind="retrieval", bounds=None)
+@metric(better="higher", needs="dwell_ms", kind="retrieval")
 def dwell_ms(sample: Sample) -> float | None:
     """Time in ms that the user stayed with what was clicked."""
     return sample.response.dwell_ms if sample.response else None

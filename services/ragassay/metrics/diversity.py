@@ -9,7 +9,7 @@ import numpy as np
 
 from ragassay.embeddings import vectors_of
 from ragassay.errors import Unavailable, reason_from
-from ragassay.metrics.base import metric
+from ragassay.metrics.base import UNIT, metric
 from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.ranked import Ranked, discounts
 from ragassay.metrics.retrieval import ndcg
@@ -20,7 +20,7 @@ DIGITS = 6  # embeddings of other batches differ in the seventh
 DAY = 86_400.0
 
 
-@metric(better="higher", needs="subtopics", kind="retrieval")
+@metric(better="higher", needs="subtopics", kind="retrieval", bounds=UNIT)
 def alpha_ndcg(sample: Sample, k: int) -> Score:
     """NDCG whose gain counts a document's subtopics, each halved for every time it was met before (Clarke et al., 2008)."""
     subtopics = sample.subtopics or {}
@@ -42,7 +42,7 @@ def intra_list_diversity(chunk: Chunk, k: int) -> list[Score]:
     return [_spread([vectors[text] for text in contexts] if len(contexts) > 1 else []) for contexts in lists]
 
 
-@metric(better="higher", needs=("judgments", "doc_timestamps"), kind="retrieval")
+@metric(better="higher", needs=("judgments", "doc_timestamps"), kind="retrieval", bounds=UNIT)
 def time_decayed_ndcg(chunk: Chunk, k: int) -> list[Score]:
     """NDCG whose gain halves with every half-life that a document is older than the newest relevant one."""
     undated = [_undated(sample) for sample in chunk.samples]

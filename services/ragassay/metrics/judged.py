@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from ragassay.judges.verdict import context_number
-from ragassay.metrics.base import metric
+from ragassay.metrics.base import UNIT, metric
 from ragassay.models import FactVerdict, Score, SentenceVerdict, Verdict
 from ragassay.render import listed
 
@@ -20,7 +20,7 @@ EMPTY = "the answer is empty"
 MOST_REASONS = 5
 
 
-@metric(better="higher", needs=("answer", "contexts", "verdict"))
+@metric(better="higher", needs=("answer", "contexts", "verdict"), bounds=UNIT)
 def faithfulness(verdict: Verdict) -> Score:
     """Share of the answer's sentences that the retrieved contexts support; partly counts half."""
     if not verdict.has_contexts:
@@ -37,7 +37,7 @@ def faithfulness(verdict: Verdict) -> Score:
     )
 
 
-@metric(better="higher", needs=("answer", "truth", "verdict"))
+@metric(better="higher", needs=("answer", "truth", "verdict"), bounds=UNIT)
 def completeness(verdict: Verdict) -> Score:
     """Share of the ground truth's key facts that the answer covers; partly counts half."""
     if not verdict.facts:
@@ -54,7 +54,7 @@ def completeness(verdict: Verdict) -> Score:
     )
 
 
-@metric(better="higher", needs=("answer", "verdict"))
+@metric(better="higher", needs=("answer", "verdict"), bounds=UNIT)
 def relevance(verdict: Verdict) -> Score:
     """How far the answer addresses the query, in five steps: none, barely, partly, mostly, full."""
     if not verdict.sentences:
@@ -69,7 +69,7 @@ def relevance(verdict: Verdict) -> Score:
     )
 
 
-@metric(better="higher", needs=("answer", "truth", "verdict"))
+@metric(better="higher", needs=("answer", "truth", "verdict"), bounds=UNIT)
 def correctness(verdict: Verdict) -> Score:
     """F1 of the share of the answer's sentences that agree with the ground truth, and of completeness."""
     recall = completeness(verdict)
@@ -92,7 +92,7 @@ def correctness(verdict: Verdict) -> Score:
     )
 
 
-@metric(better="higher", needs=("contexts", "verdict"))
+@metric(better="higher", needs=("contexts", "verdict"), bounds=UNIT)
 def context_precision(verdict: Verdict) -> Score:
     """Average precision of the contexts that were needed, in retrieved order.
 
@@ -120,7 +120,7 @@ def context_precision(verdict: Verdict) -> Score:
     return Score(value=value, details={"needed": needed, "by": "facts" if verdict.facts else "sentences"})
 
 
-@metric(better="higher", needs=("contexts", "truth", "verdict"))
+@metric(better="higher", needs=("contexts", "truth", "verdict"), bounds=UNIT)
 def context_recall(verdict: Verdict) -> Score:
     """Share of the ground truth's facts that the retrieved contexts hold."""
     if not verdict.has_contexts:

@@ -6,37 +6,37 @@ from ragassay.metrics.base import metric
 from ragassay.models import Sample, Score
 
 
-@metric(better="lower", kind="performance", bounds=None, needs="latency_ms")
+@metric(better="lower", kind="performance", needs="latency_ms")
 def latency_ms(sample: Sample) -> float | None:
     """End-to-end latency in ms."""
     return sample.response.latency_ms if sample.response else None
 
 
-@metric(better="lower", kind="performance", bounds=None, needs="retrieval_latency_ms")
+@metric(better="lower", kind="performance", needs="retrieval_latency_ms")
 def retrieval_latency_ms(sample: Sample) -> float | None:
     """Latency of retrieval in ms."""
     return sample.response.retrieval_latency_ms if sample.response else None
 
 
-@metric(better="lower", kind="performance", bounds=None, needs="generation_latency_ms")
+@metric(better="lower", kind="performance", needs="generation_latency_ms")
 def generation_latency_ms(sample: Sample) -> float | None:
     """Latency of generation in ms."""
     return sample.response.generation_latency_ms if sample.response else None
 
 
-@metric(better="lower", kind="cost", bounds=None, needs="input_tokens")
+@metric(better="lower", kind="cost", needs="input_tokens")
 def input_tokens(sample: Sample) -> float | None:
     """Tokens that the system sent to its model."""
     return sample.response.input_tokens if sample.response else None
 
 
-@metric(better="lower", kind="cost", bounds=None, needs="output_tokens")
+@metric(better="lower", kind="cost", needs="output_tokens")
 def output_tokens(sample: Sample) -> float | None:
     """Tokens that the system's model wrote."""
     return sample.response.output_tokens if sample.response else None
 
 
-@metric(better="lower", kind="cost", bounds=None, needs="cost")
+@metric(better="lower", kind="cost", needs="cost")
 def cost_usd(sample: Sample) -> Score:
     """Cost of the answer in USD; unknown where the response neither gives it nor names a priced model and tokens."""
     response = sample.response

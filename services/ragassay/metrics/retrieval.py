@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import numpy as np
 
-from ragassay.metrics.base import metric
+from ragassay.metrics.base import UNIT, metric
 from ragassay.metrics.ranked import Array, Ranked, discounts
 
 
-@metric(better="higher", needs="judgments")
+@metric(better="higher", needs="judgments", bounds=UNIT)
 def precision(batch: Ranked, k: int) -> Array:
     """Share of the first k ranks that hold a relevant document; ranks beyond the list count as misses."""
     return batch.hits(k) / k
 
 
-@metric(better="higher", needs="judgments")
+@metric(better="higher", needs="judgments", bounds=UNIT)
 def precision_retrieved(batch: Ranked, k: int) -> Array:
     """Share of the documents among the first k that are relevant; ranks beyond the list don't count."""
     return batch.hits(k) / np.maximum(np.minimum(k, batch.lengths), 1)
 
 
-@metric(better="higher", needs="judgments")
+@metric(better="higher", needs="judgments", bounds=UNIT)
 def recall(batch: Ranked, k: int) -> Array:
     """Share of the relevant documents found among the first k; 0 where nothing is relevant."""
     return batch.hits(k) / np.maximum(batch.relevant_count, 1)
 
 
-@metric(better="higher", needs="judgments")
+@metric(better="higher", needs="judgments", bounds=UNIT)
 def f1(batch: Ranked, k: int) -> Array:
     """Harmonic mean of precision@k and recall@k; 0 where both are 0."""
     return _ratio(2 * batch.hits(k), k + batch.relevant_count)
@@ -38,7 +38,7 @@ def hit(batch: Ranked, k: int) -> Array:
     return (batch.hits(k) > 0).astype(np.float64)
 
 
-@metric(better="higher", needs="judgments")
+@metric(better="higher", needs="judgments", bounds=UNIT)
 def mrr(batch: Ranked, k: int | None = None) -> Array:
     """Reciprocal rank of the first relevant document (within k); 0 where there is none. Its mean is the MRR."""
     first = batch.first.astype(np.float64)
@@ -46,31 +46,31 @@ def mrr(batch: Ranked, k: int | None = None) -> Array:
     return np.where(within, 1 / np.maximum(first, 1), 0.0)
 
 
-@metric(better="higher", needs="judgments")
+@metric(better="higher", needs="judgments", bounds=UNIT)
 def ndcg(batch: Ranked, k: int) -> Array:
     """Discounted cumulative gain of the first k over that of the ideal order; gain = grade (as trec_eval)."""
     return _ratio(batch.dcg(k), batch.ideal_dcg(k))
 
 
-@metric(better="higher", needs="judgments")
+@metric(better="higher", needs="judgments", bounds=UNIT)
 def ndcg_exp(batch: Ranked, k: int) -> Array:
     """As ndcg, with gain 2^grade - 1, which rewards the best documents more (Burges et al., 2005)."""
     return _ratio(batch.dcg(k, exponential=True), batch.ideal_dcg(k, exponential=True))
 
 
-@metric(better="higher", needs="judgments", name="map")
+@metric(better="higher", needs="judgments", name="map", bounds=UNIT)
 def average_precision(batch: Ranked, k: int | None = None) -> Array:
     """Average precision (within k): precision at each relevant rank, summed, over all relevant documents."""
     return _ratio(_precisions(batch, k), batch.relevant_count)
 
 
-@metric(better="higher", needs="judgments", name="map_min")
+@metric(better="higher", needs="judgments", name="map_min", bounds=UNIT)
 def average_precision_reachable(batch: Ranked, k: int) -> Array:
     """As map@k, divided by the number of relevant documents that fit into k."""
     return _ratio(_precisions(batch, k), np.minimum(batch.relevant_count, k))
 
 
-@metric(better="higher", needs="judgments")
+@metric(better="higher", needs="judgments", bounds=UNIT)
 def r_precision(batch: Ranked) -> Array:
     """Precision at the rank that equals the number of relevant documents."""
     ranks = np.arange(1, batch.gains.shape[1] + 1)
@@ -78,7 +78,7 @@ def r_precision(batch: Ranked) -> Array:
     return _ratio(hits.astype(np.float64), batch.relevant_count)
 
 
-@metric(better="higher", needs="judgments")
+@metric(better="higher", needs="judgments", bounds=UNIT)
 def err(batch: Ranked, k: int) -> Array:
     """Expected reciprocal rank of a user who stops with probability (2^g - 1) / 2^max (Chapelle et al., 2009)."""
     grades = np.minimum(batch.gains[:, :k], batch.max_grade)
@@ -89,7 +89,7 @@ def err(batch: Ranked, k: int) -> Array:
     return expected
 
 
-@metric(better="higher", needs="judgments")
+@metric(better="higher", needs="judgments", bounds=UNIT)
 def rbp(batch: Ranked, p: float) -> Array:
     """Rank-biased precision of a user who goes on with probability p; binary relevance (Moffat and Zobel, 2008)."""
     weights = p ** np.arange(batch.gains.shape[1])
@@ -97,7 +97,7 @@ def rbp(batch: Ranked, p: float) -> Array:
     return total
 
 
-@metric(better="higher", needs="judgments")
+@metric(better="higher", needs="judgments", bounds=UNIT)
 def bpref(batch: Ranked) -> Array:
     """How seldom a document judged not relevant stands before a relevant one; unjudged ones don't count (trec_eval)."""
     if batch.judged_count is None:
@@ -108,7 +108,7 @@ def bpref(batch: Ranked) -> Array:
     return _ratio((batch.relevant * (1 - np.minimum(before, relevant) / most)).sum(axis=1), batch.relevant_count)
 
 
-@metric(better="higher", needs="judgments")
+@metric(better="higher", needs="judgments", bounds=UNIT)
 def q_measure(batch: Ranked, k: int | None = None) -> Array:
     """Average precision with graded gains: (hits + gain) / (rank + ideal gain) at each relevant rank (Sakai, beta 1)."""
     gained, relevant = np.cumsum(batch.gains[:, :k], axis=1), batch.relevant[:, :k]
@@ -120,13 +120,13 @@ def q_measure(batch: Ranked, k: int | None = None) -> Array:
     return _ratio((relevant * blended).sum(axis=1), reachable)
 
 
-@metric(better="higher", needs="judgments")
+@metric(better="higher", needs="judgments", bounds=UNIT)
 def judged(batch: Ranked, k: int) -> Array:
     """Share of the documents among the first k that somebody has judged, whatever the grade."""
     return _ratio(batch.judged[:, :k].sum(axis=1, dtype=np.float64), np.minimum(k, batch.lengths))
 
 
-@metric(better="higher", needs="judgments")
+@metric(better="higher", needs="judgments", bounds=UNIT)
 def ndcg_low(batch: Ranked, k: int) -> Array:
     """The least that ndcg@k could be if the unjudged documents among the first k were judged."""
     k = min(k, batch.gains.shape[1] + batch.ideal.shape[1])  # beyond it there is nothing to gain
@@ -143,7 +143,7 @@ def ndcg_low(batch: Ranked, k: int) -> Array:
     return lowest
 
 
-@metric(better="higher", needs="judgments")
+@metric(better="higher", needs="judgments", bounds=UNIT)
 def ndcg_high(batch: Ranked, k: int) -> Array:
     """What ndcg@k could not exceed if the unjudged documents among the first k were judged."""
     unjudged = (batch.listed & ~batch.judged)[:, :k]

@@ -13,7 +13,7 @@ import numpy as np
 
 from ragassay.embeddings import BUNDLED, BUNDLED_PACKAGE, EXTRA, bundled_model, quiet, vectors_of, verify
 from ragassay.errors import MissingExtra, Unavailable, reason_from
-from ragassay.metrics.base import metric
+from ragassay.metrics.base import UNIT, metric
 from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.text import one_sided, truths_of
 from ragassay.models import Sample, Score
@@ -23,7 +23,7 @@ LAYER = 6
 SPECIAL_PIECES = 2
 
 
-@metric(better="higher", needs=("answer", "ground_truth", "embeddings"))
+@metric(better="higher", needs=("answer", "ground_truth", "embeddings"), bounds=UNIT)
 def semantic_similarity(chunk: Chunk) -> list[Score]:
     """Cosine of the embeddings of answer and ground truth, clipped to 0..1. Several ground truths: the best counts."""
     if chunk.embedder is None:
@@ -37,7 +37,7 @@ def semantic_similarity(chunk: Chunk) -> list[Score]:
     return [score or _cosine(s, vectors) for s, score in zip(chunk.samples, decided, strict=True)]
 
 
-@metric(better="higher", needs=("answer", "ground_truth", "embeddings"))
+@metric(better="higher", needs=("answer", "ground_truth", "embeddings"), bounds=UNIT)
 def bertscore_f1(chunk: Chunk) -> list[Score]:
     """BERTScore F1 of answer and ground truth by the bundled model, unscaled. The best ground truth counts."""
     missing = bertscore_missing()

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from ragassay.judges.text import UNSPACED, words
-from ragassay.metrics.base import metric
+from ragassay.metrics.base import UNIT, metric
 from ragassay.models import Sample, Score
 
 MOST_CELLS = 25_000_000
@@ -19,19 +19,19 @@ _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _PUNCTUATION = frozenset(string.punctuation)
 
 
-@metric(better="higher", needs=("answer", "ground_truth"))
+@metric(better="higher", needs=("answer", "ground_truth"), bounds=UNIT)
 def rouge1(sample: Sample) -> Score:
     """ROUGE-1: F-measure of the words that answer and ground truth share (rouge-score, without stemming)."""
     return _rouge("rouge1", sample)
 
 
-@metric(better="higher", needs=("answer", "ground_truth"))
+@metric(better="higher", needs=("answer", "ground_truth"), bounds=UNIT)
 def rouge2(sample: Sample) -> Score:
     """ROUGE-2: F-measure of the pairs of neighbouring words that answer and ground truth share (rouge-score)."""
     return _rouge("rouge2", sample)
 
 
-@metric(better="higher", needs=("answer", "ground_truth"), name="rougeL")
+@metric(better="higher", needs=("answer", "ground_truth"), name="rougeL", bounds=UNIT)
 def rouge_l(sample: Sample) -> Score:
     """ROUGE-L: F-measure of the longest common subsequence of words (rouge-score)."""
     return _rouge("rougeL", sample)
@@ -43,7 +43,7 @@ def exact_match(sample: Sample) -> Score:
     return _best(sample, lambda answer, truth: float(normalised(answer) == normalised(truth)))
 
 
-@metric(better="higher", needs=("answer", "ground_truth"))
+@metric(better="higher", needs=("answer", "ground_truth"), bounds=UNIT)
 def token_f1(sample: Sample) -> Score:
     """F1 of the words that answer and ground truth share, after the normalisation of exact_match (SQuAD)."""
     return _best(sample, lambda answer, truth: _shared_f1(normalised(answer).split(), normalised(truth).split()))

@@ -16,6 +16,7 @@ from ragassay.ledger import MemoryLedger
 from ragassay.metrics import parse
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.models import Budget, JobSpec
+from ragassay.registry import imported
 from ragassay.runs.plan import Inputs
 from ragassay.runs.runner import check_unchanged, describe, finish, prepare, work_through
 from ragassay.runs.session import Session
@@ -62,7 +63,8 @@ def resume_command(run: FolderRun, settings: Settings) -> str:
     """What goes on with the run on the command line."""
     own = (settings.api_base or "").rstrip("/")
     repeated = [f" --api-base {shlex.quote(address)}" for address in _addresses(run) if address != own]
-    return f"ragassay evaluate --resume {run.record.id}{''.join(repeated[:1])}"
+    plugins = [f" --import {shlex.quote(name)}" for name in imported()]
+    return f"ragassay evaluate --resume {run.record.id}{''.join([*repeated[:1], *plugins])}"
 
 
 def complete(

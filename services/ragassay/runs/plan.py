@@ -161,7 +161,8 @@ def choose_metrics(spec: JobSpec, systems: Mapping[str, Sequence[Sample]]) -> tu
 def plan(spec: JobSpec, metrics: Sequence[Metric]) -> Plan:
     """What to compute for every sample."""
     rule = AccuracyRule.parse(spec.accurate)
-    return Plan(tuple(metrics), rule, spec.relevant_from, spec.max_grade, spec.half_life_days, spec.graded)
+    graded = (spec.relevant_from, spec.max_grade, spec.half_life_days, spec.graded)
+    return Plan(tuple(metrics), rule, *graded, concurrency=spec.concurrency, timeout_s=spec.timeout_s)
 
 
 async def estimate(

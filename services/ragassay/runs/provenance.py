@@ -12,6 +12,7 @@ import orjson
 
 from ragassay.documents import Provenance
 from ragassay.engine import Tools
+from ragassay.registry import imported
 from ragassay.store.protocol import RunRecord
 
 _RECORDED_PACKAGES = (
@@ -26,6 +27,7 @@ def with_tools(record: RunRecord, tools: Tools) -> RunRecord:
             "judge": {"name": tools.judge.name, **tools.judge.settings},
             "embeddings": tools.embedder.name if tools.embedder else None,
             "code_digest": code_digest(),
+            "plugins": {Path(name).name: digest for name, digest in imported().items()},
         }
     )
 
@@ -36,6 +38,7 @@ def provenance(record: RunRecord) -> Provenance:
     return Provenance(
         ragassay=metadata.version("ragassay"),
         code_digest=record.code_digest or code_digest(),
+        plugins=record.plugins,
         python=platform.python_version(),
         packages=_packages(),
         dataset=record.dataset,

@@ -79,7 +79,9 @@ def check_unchanged(session: Session, record: RunRecord, ledger: Ledger) -> None
                 f"run {record.id} can't be resumed: the models or the index of {name!r} changed since it began",
                 hint="start a new run",
             )
-    changed = [key for key in ("judge", "embeddings", "code_digest") if getattr(now, key) != getattr(record, key)]
+    changed = [
+        key for key in ("judge", "embeddings", "code_digest", "plugins") if getattr(now, key) != getattr(record, key)
+    ]
     if changed:
         raise BadSettings(
             f"run {record.id} can't be resumed: its {' and '.join(changed)} changed since it began",

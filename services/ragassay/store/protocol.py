@@ -75,6 +75,7 @@ class RunRecord(FrozenModel):
     judge: dict[str, Any] | None = None
     embeddings: str | None = None
     code_digest: str | None = None
+    plugins: dict[str, str] = {}  # noqa: RUF012 - a default of a model
     chunk_size: Annotated[int, Field(ge=1, le=10_000)] = CHUNK_SIZE
 
     def chunks(self) -> list[ChunkId]:

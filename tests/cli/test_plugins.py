@@ -1,0 +1,136 @@
+"""Metrics of one's own on the command line: ``plugins:`` of a configuration, ``--import``, RAGASSAY_PLUGINS."""
+
+import json
+
+import pytest
+
+from offline_runs import GOOD, write_jsonl
+from ragassay.metrics import METRICS
+from ragassay.settings import Settings
+from ragassay.wiring import jobs_for
+
+OWN = """
+from ragassay import metric
+
+@metric(better="lower", needs="answer", name="{name}")
+def words(sample):
+    '''Words of the answer.'''
+    return len(sample.answer.split())
+"""
+
+
+pytestmark = pytest.mark.usefixtures("own_metrics")
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A folder with rows, a metric in a folder of its own, and a configuration that names it."""
+    write_jsonl(tmp_path / "d.jsonl", [GOOD | {"query_id": f"q{n}", "answer": "one " * n} for n in range(1, 9)])
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "own.py").write_text(OWN.format(name="own_words"))
+    (tmp_path / "conf" / "ragassay.yaml").write_text(
+        "data: ../d.jsonl\nplugins: [own.py]\nmetrics: [own_words, mrr]\ngates: [own_words: '<= 5']\n"
+    )
+    return tmp_path
+
+
+def test_a_configuration_names_its_plugins_relative_to_itself(cli, project):
+    _, out, _ = cli("evaluate", "--config", "conf/ragassay.yaml", "--json")
+    report = json.loads(out)
+    assert report["systems"]["default"]["metrics"]["own_words"]["mean"] == 4.5
+    assert report["systems"]["default"]["metrics"]["own_words"]["bounds"] is None
+    assert list(report["provenance"]["plugins"]) == ["own.py"]
+
+
+def test_gate_trend_compare_and_show_know_a_metric_of_ones_own(cli, project):
+    code, out, _ = cli("gate", "conf/ragassay.yaml")
+    assert code == 0
+    assert "own_words is 4.5" in out
+    METRICS._things.pop("own_words")
+    code, out, _ = cli("trend", "own_words", "--import", "conf/own.py")
+    assert code == 0
+    assert "lower is better" in out
+    METRICS._things.pop("own_words")
+    assert cli("trend", "own_words", "--config", "conf/ragassay.yaml")[0] == 0
+    METRICS._things.pop("own_words")
+    first = json.loads(cli("evaluate", "--config", "conf/ragassay.yaml", "--json")[1])["run"]["id"]
+    cli("evaluate", "--config", "conf/ragassay.yaml")
+    METRICS._things.pop("own_words")
+    code, out, _ = cli("compare", first, "last", "--import", "conf/own.py", "--metrics", "own_words")
+    assert code == 0
+    assert "own_words" in out
+    assert "own_words" in cli("metrics", "--import", "conf/own.py", "--json")[1]
+    METRICS._things.pop("own_words")
+    assert "8 of 8 rows: " in (listed := cli("data", "check", "d.jsonl", "--import", "conf/own.py")[1])
+    assert "own_words" in listed
+
+
+def test_an_unknown_metric_is_answered_with_what_may_be_missing(cli, project):
+    cli("evaluate", "--config", "conf/ragassay.yaml")
+    METRICS._things.pop("own_words")
+    code, _, err = cli("trend", "own_words")
+    assert code == 2
+    assert "--import" in err
+
+
+def test_a_configuration_that_was_found_runs_no_code(cli, project, monkeypatch):
+    monkeypatch.chdir(project / "conf")
+    for command in (("evaluate",), ("evaluate", "--dry-run"), ("gate",), ("trend", "mrr"), ("submit",)):
+        code, _, err = cli(*command)
+        assert (code, "own_words" in METRICS) == (2, False), command
+        assert "plugins" in err
+        assert "ragassay.yaml" in err
+    code, _, _ = cli("evaluate", "--import", "own.py")
+    assert code == 0
+
+
+def test_plugins_of_the_environment_are_known_everywhere_and_those_of_a_dotenv_are_refused(cli, project, monkeypatch):
+    monkeypatch.setenv("RAGASSAY_PLUGINS", "conf/own.py")
+    _, out, _ = cli("evaluate", "d.jsonl", "--metrics", "own_words", "--json")
+    assert json.loads(out)["systems"]["default"]["metrics"]["own_words"]["n"] == 8
+    monkeypatch.delenv("RAGASSAY_PLUGINS")
+    METRICS._things.pop("own_words")
+    (project / ".env").write_text("RAGASSAY_PLUGINS=conf/own.py\n")
+    code, _, err = cli("metrics")
+    assert (code, "own_words" in METRICS) == (2, False)
+    assert "RAGASSAY_PLUGINS" in err
+    assert ".env" in err
+
+
+def test_a_resumed_run_needs_the_same_plugins(cli, project):
+    _, out, _ = cli("evaluate", "--config", "conf/ragassay.yaml", "--json")
+    run = json.loads(out)["run"]["id"]
+    assert cli("evaluate", "--resume", run, "--import", "conf/own.py")[0] == 0
+    METRICS._things.pop("own_words")
+    code, _, err = cli("evaluate", "--resume", run)
+    assert code == 2
+    assert "--import" in err
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("nowhere.py", "there is no such file"),
+        ("no_such_package.metrics", "No module named 'no_such_package'"),
+        ("own-x", "neither a file that ends in .py nor a module"),
+    ],
+)
+def test_a_plugin_that_is_not_there_is_named_with_its_place(cli, project, name, says):
+    (project / "conf" / "ragassay.yaml").write_text(f"data: ../d.jsonl\nplugins:\n  - {name}\n")
+    code, _, err = cli("evaluate", "--config", "conf/ragassay.yaml")
+    assert (code, err.count("\n")) == (2, 1)
+    assert says in err
+    assert name in err
+
+
+def test_a_module_is_imported(cli, project, monkeypatch):
+    (project / "our_metrics.py").write_text(OWN.format(name="from_module"))
+    monkeypatch.syspath_prepend(project)
+    _, out, _ = cli("evaluate", "d.jsonl", "--import", "our_metrics", "--metrics", "from_module", "--json")
+    assert json.loads(out)["systems"]["default"]["metrics"]["from_module"]["n"] == 8
+
+
+def test_the_processes_of_the_service_know_the_operators_metrics(cli, project, monkeypatch):
+    monkeypatch.setenv("RAGASSAY_PLUGINS", "conf/own.py, json")
+    jobs_for(Settings(state_url="redis://127.0.0.1:9/0"))
+    assert "own_words" in METRICS

@@ -1,0 +1,280 @@
+"""Metrics of one's own: functions, classes and objects, with whatever they may do wrong."""
+
+import asyncio
+import math
+import time
+
+import numpy as np
+import pytest
+
+from offline_runs import fake_tools, sample
+from ragassay.engine import Plan, evaluate
+from ragassay.errors import BadSettings, UnknownName
+from ragassay.metrics import METRICS, Chunk, metric, parse
+from ragassay.metrics.accuracy import AccuracyRule
+from ragassay.metrics.base import name_of
+from ragassay.metrics.ranked import Ranked
+from ragassay.models import JobSpec, Sample, Score
+from ragassay.reports import aggregate
+from ragassay.strategies.recorded import Recorded
+
+pytestmark = pytest.mark.usefixtures("own_metrics")
+
+
+def scores(name, samples, **options):
+    """The scores that an evaluation gives, which never raises here."""
+    strategy = Recorded("default", {s.query_id: s.response for s in samples if s.response})
+    plan = Plan((parse(name),), AccuracyRule.parse("exact_match >= 1"), **options)
+    rows = [s.model_copy(update={"response": None}) for s in samples]
+    return [row.scores[name] for row in asyncio.run(evaluate(rows, strategy, plan, fake_tools()))]
+
+
+def second_is(value):
+    """A metric that gives 1, and for the second query what ``value()`` gives."""
+
+    @metric(better="higher", bounds=(0, 1))
+    def own(row: Sample):
+        return value() if row.query_id == "q2" else 1.0
+
+
+def raises(error):
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (lambda: raises(ValueError("no such river")), "own raised ValueError: no such river"),
+        (lambda: raises(KeyError("x")), "own raised KeyError: 'x'"),
+        (lambda: math.nan, "own returned nan"),
+        (lambda: math.inf, "own returned inf"),
+        (lambda: "good", "own returned 'good', not a number"),
+        (lambda: [0.5], "own returned a list, not a number"),
+        (lambda: np.array([0.5, 0.1]), "own returned an array of shape (2,), not a number"),
+        (lambda: 1.5, "own returned 1.5, outside its bounds 0 to 1"),
+        (lambda: Score(value=-0.25), "own returned -0.25, outside its bounds 0 to 1"),
+        (lambda: Score(value=1, details={"a": object()}), "own returned details that JSON can't hold"),
+        (lambda: Score(value=1, reason="\ud800"), "own returned details that JSON can't hold"),
+    ],
+)
+def test_what_a_metric_does_wrong_costs_that_score_alone(value, reason):
+    second_is(value)
+    first, second, third = scores("own", [sample(1), sample(2), sample(3)])
+    assert (first.value, third.value) == (1.0, 1.0)
+    assert second == Score.absent(reason, "failed")
+
+
+@pytest.mark.parametrize("value", [np.float32(0.5), np.int64(1), np.True_, np.array(0.25), True, 0])
+def test_any_number_is_a_score(value):
+    second_is(lambda: value)
+    assert scores("own", [sample(2)])[0].value == float(value)
+
+
+@pytest.mark.parametrize(
+    ("returned", "reason"),
+    [
+        (lambda n: [0.5], "whole returned 1 values for 2 rows"),
+        (lambda n: np.zeros((n, 2)), "whole returned an array of shape (2, 2) for 2 rows"),
+        (lambda n: None, "whole returned None for 2 rows"),
+        (lambda n: raises(RuntimeError("broken")), "whole raised RuntimeError: broken"),
+    ],
+)
+@pytest.mark.parametrize("seen", [Chunk, Ranked])
+def test_a_metric_of_a_whole_chunk_that_breaks_costs_its_own_scores(seen, returned, reason):
+    def whole(chunk):
+        return returned(2)
+
+    whole.__annotations__["chunk"] = seen
+    metric(better="higher")(whole)
+    assert scores("whole", [sample(1), sample(2)]) == [Score.absent(reason, "failed")] * 2
+    assert [score.value for score in scores("mrr", [sample(1), sample(2)])] == [1.0, 1.0]
+
+
+def test_numbers_of_a_chunk_are_checked_one_by_one():
+    @metric(better="higher", bounds=(0, 1))
+    def whole(chunk: Chunk):
+        return [0.5, 7, None]
+
+    first, second, third = scores("whole", [sample(1), sample(2), sample(3)])
+    assert first.value == 0.5
+    assert second.reason == "whole returned 7, outside its bounds 0 to 1"
+    assert (third.reason, third.missing) == ("whole is undefined here", "undefined")
+
+
+def test_async_metrics_wait_together_within_a_bound():
+    now, most = 0, 0
+
+    @metric(better="higher")
+    async def slow(row: Sample) -> float:
+        nonlocal now, most
+        now += 1
+        most = max(most, now)
+        await asyncio.sleep(0.01)
+        now -= 1
+        if row.query_id == "q3":
+            raise ValueError("no")
+        return 1.0
+
+    found = scores("slow", [sample(n) for n in range(1, 9)], concurrency=4)
+    assert most == 4
+    assert [score.value for score in found] == [1.0, 1.0, None, *[1.0] * 5]
+    assert found[2].reason == "slow raised ValueError: no"
+
+
+def test_an_async_metric_that_hangs_is_given_up_and_one_that_cancels_itself_fails():
+    @metric(better="higher")
+    async def stuck(row: Sample) -> float:
+        if row.query_id == "q1":
+            raise asyncio.CancelledError
+        await asyncio.sleep(3600 if row.query_id == "q2" else 0)
+        return 1.0
+
+    began = time.monotonic()
+    first, second, third = scores("stuck", [sample(1), sample(2), sample(3)], timeout_s=0.05)
+    assert time.monotonic() - began < 5
+    assert first.reason == "stuck raised CancelledError: CancelledError"
+    assert second.reason == "stuck gave no score within 0.05 s"
+    assert third.value == 1.0
+
+
+def test_a_run_that_is_cancelled_cancels_its_async_metrics():
+    ended = []
+
+    @metric(better="higher")
+    async def endless(row: Sample) -> float:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            ended.append(row.query_id)
+
+    async def cancelled():
+        rows = [sample(1), sample(2)]
+        strategy = Recorded("default", {s.query_id: s.response for s in rows})
+        plan = Plan((parse("endless"),), AccuracyRule.parse("exact_match >= 1"))
+        task = asyncio.create_task(evaluate(rows, strategy, plan, fake_tools()))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancelled())
+    assert sorted(ended) == ["q1", "q2"]
+
+
+def test_an_async_metric_of_a_chunk_is_awaited():
+    @metric(better="higher")
+    async def lengths(chunk: Chunk) -> list[float]:
+        await asyncio.sleep(0)
+        return [len(row.answer) for row in chunk.samples]
+
+    assert [score.value for score in scores("lengths", [sample(1, answer="ab")])] == [2.0]
+    assert parse("lengths").score(Chunk([sample(1, answer="abc")]))[0].value == 3.0
+
+
+def test_without_declared_bounds_there_are_none():
+    @metric(better="lower")
+    def words(row: Sample) -> float:
+        return float(len(row.answer.split()))
+
+    found = [*scores("words", [sample(n, answer="one " * n) for n in (1, 5, 9)]), Score.absent("x", "failed")]
+    mean = aggregate(found, parse("words"), JobSpec())
+    assert parse("words").bounds is None
+    assert mean.mean == 5.0
+    assert mean.interval.high > 9  # t with 2 degrees of freedom: 5 +- 4.303 * 4 / sqrt(3) = 5 +- 9.94
+    assert mean.bounds is None  # the one without a score might be anything
+
+
+def test_a_share_lies_between_0_and_1_without_saying_so():
+    @metric(better="higher", share=True)
+    def short(row: Sample) -> bool:
+        return len(row.answer) < 10
+
+    assert parse("short").bounds == (0.0, 1.0)
+
+
+class Short:
+    """1 when the answer is short.
+
+    More about it.
+    """
+
+    name = "short_enough"
+    better = "higher"
+    bounds = (0, 1)
+
+    def __init__(self, words: int = 10) -> None:
+        self.words = words
+
+    def compute(self, sample: Sample) -> float:
+        return float(len(sample.answer.split()) <= self.words)
+
+
+def test_a_class_and_an_object_are_metrics_with_their_own_name_and_metadata():
+    assert metric(Short) is Short
+    found = parse("short_enough")
+    assert (found.kind, found.better, found.bounds, found.description) == (
+        "quality", "higher", (0.0, 1.0), "1 when the answer is short.",
+    )  # fmt: skip
+    assert scores("short_enough", [sample(1, answer="one two")])[0].value == 1.0
+    metric(Short(words=1))
+    assert scores("short_enough", [sample(1, answer="one two")])[0].value == 0.0
+
+
+def test_the_decorator_beats_what_a_class_says_of_itself():
+    @metric(better="lower", name="brief", kind="performance")
+    class Own(Short):
+        async def compute(self, row, k):
+            await asyncio.sleep(0)
+            return min(k, 1)
+
+    found = parse("brief@3")
+    assert (found.better, found.kind, found.name, found.sees) == ("lower", "performance", "brief@3", "Sample")
+    assert scores("brief@3", [sample(1)])[0].value == 1.0
+
+
+def test_a_metric_may_be_named_by_itself():
+    @metric(better="higher", name="by_name")
+    def function(row: Sample) -> float:
+        return 1.0
+
+    object_ = Short()
+    assert [name_of(thing) for thing in ("ndcg@10", function, object_, parse("hit@3"))] == [
+        "ndcg@10", "by_name", "short_enough", "hit@3",
+    ]  # fmt: skip
+    assert parse("short_enough").function == object_.compute
+    with pytest.raises(BadSettings, match="is no metric"):
+        name_of(3)
+
+
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (lambda: metric(better="higher", name="faithfulness")(lambda row: 1.0), "is one of ours"),
+        (lambda: metric(better="higher", name="answer_relevancy")(lambda row: 1.0), "means relevance"),
+        (lambda: metric(better="higher", name="a@5")(lambda row: 1.0), "letters, digits"),
+        (lambda: metric(better="up", name="own")(lambda row: 1.0), "higher or lower"),
+        (lambda: metric(name="own")(lambda row: 1.0), "higher or lower"),
+        (lambda: metric(better="higher", name="own", bounds=(1, 0))(lambda row: 1.0), "bounds"),
+        (lambda: metric(better="higher", name="own", bounds=(0, math.inf))(lambda row: 1.0), "bounds"),
+        (lambda: metric(better="higher", name="own", kind="speed")(lambda row: 1.0), "kind"),
+        (lambda: metric(better="higher", name="own")(lambda row, other: 1.0), "other"),
+        (lambda: metric(better="higher", name="own")(lambda: 1.0), "parameter"),
+        (lambda: metric(type("Own", (), {"better": "higher"})), "compute"),
+    ],
+)
+def test_a_declaration_that_cannot_be_meant_is_refused_at_once(make, error):
+    with pytest.raises(BadSettings, match=error):
+        make()
+
+
+def test_an_unknown_need_is_refused():
+    with pytest.raises(UnknownName, match="unknown input 'ground_thruth'"):
+        metric(better="higher", name="own", needs="ground_thruth")(lambda row: 1.0)
+
+
+def test_each_of_our_metrics_says_whether_it_has_bounds():
+    unbounded = {m.family for m in METRICS if m.is_ours and m.bounds is None}
+    assert unbounded == {
+        *("latency_ms", "retrieval_latency_ms", "generation_latency_ms", "input_tokens", "output_tokens", "cost_usd"),
+        *("dwell_ms", "reranking_improvement"),
+    }  # fmt: skip
