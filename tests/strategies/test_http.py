@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import statistics
 
 import pytest
 from pydantic import ValidationError
@@ -10,7 +9,8 @@ from pydantic import ValidationError
 from endpoint import Endpoint
 from ragassay.ledger import MemoryLedger
 from ragassay.models import Sample
-from ragassay.strategies.http import HttpConfig, HttpSystem
+from ragassay.strategies.http import HttpAsks, HttpConfig
+from ragassay.strategies.live import LiveSystem
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,8 @@ def endpoint():
 
 def ask(queries, *, url, ledger=None, **options):
     async def all_of_them():
-        system = HttpSystem("live", HttpConfig(kind="http", url=url, **options), ledger or MemoryLedger(), run="r")
+        config = HttpConfig(kind="http", url=url, **options)
+        system = LiveSystem("live", config, HttpAsks(config, "systems.live"), ledger or MemoryLedger(), run="r")
         samples = [Sample(query_id=str(n), query=query, metadata={"user": 7}) for n, query in enumerate(queries)]
         try:
             return await asyncio.gather(*map(system.respond, samples))
@@ -102,8 +103,8 @@ def test_under_a_rate_latency_counts_from_when_a_request_was_due():
         begun = min(arrived - n / 8 for n, (_, arrived, _) in enumerate(stalls.asked))
         true = [(arrived + took - begun - n / 8) * 1000 for n, (_, arrived, took) in enumerate(stalls.asked)]
     assert sum(latency > 300 for latency in latencies) > 3
-    assert statistics.fmean(latencies) == pytest.approx(statistics.fmean(true), rel=0.1, abs=20)
-    assert max(latencies) == pytest.approx(max(true), rel=0.1, abs=50)
+    # What the system took by its own clock, and no more than the way there and back besides; generous, for a busy machine.
+    assert all(0 <= latency - least + 5 < 700 for latency, least in zip(latencies, true, strict=True))
     with Endpoint(lambda n: 1.0 if n == 5 else 0.0) as stalls:
         closed = ask(["capital?"] * 20, url=stalls.url, in_flight=1)
     assert sum(response.latency_ms >= 1000 for response in closed) == 1

@@ -93,6 +93,8 @@ def configured(
     NotFound.
     """
     from ragassay import config
+    from ragassay.registry import import_plugin, imported
+    from ragassay.strategies.live import FunctionConfig
 
     found = config.find(Path()) if path is None and data is None else None
     path = path or found
@@ -109,7 +111,11 @@ def configured(
     named = next((layer for layer in reversed(layers) if "plugins" in layer.values), None)
     names = named.values["plugins"] if named else None
     import_plugins(names if isinstance(names, list) else None, named.where(("plugins",)) if named else "")
-    return config.resolve(layers)
+    resolved = config.resolve(layers)
+    for name, system in resolved.systems.items():
+        if isinstance(system, FunctionConfig) and system.module not in imported():
+            import_plugin(system.module, f"systems.{name}.function")
+    return resolved
 
 
 def import_plugins(names: Sequence[Any] | None, where: str = "--import") -> None:
@@ -126,10 +132,17 @@ def import_plugins(names: Sequence[Any] | None, where: str = "--import") -> None
 
 def _refuse_code(file: Layer, path: Path, layers: Sequence[Layer]) -> None:
     """Raise BadSettings where a file that was found, not named, says which code is run."""
-    if file.values.get("plugins") and not any("plugins" in layer.values for layer in layers):
+    places: list[tuple[str, ...]] = [("plugins",)] if file.values.get("plugins") else []
+    systems = file.values.get("systems")
+    for name, system in systems.items() if isinstance(systems, dict) else ():
+        if isinstance(system, dict) and system.get("function") is not None:
+            places.append(("systems", name, "function"))
+    for place in places:
+        if any(place[0] in layer.values for layer in layers):
+            continue
         raise BadSettings(
-            "plugins: a configuration that was found may not say which code is run",
-            where=file.where(("plugins",)),
+            f"{place[-1]}: a configuration that was found may not say which code is run",
+            where=file.where(place),
             hint=f"where you trust it, name the file: --config {path} (gate {path}), or give --import",
         )
 

@@ -17,19 +17,22 @@ from ragassay.models import Budget, EvaluationOptions, FrozenModel, JobSpec
 from ragassay.options import SYSTEMS, FileOptions, IntervalOptions, Option, PerformanceOptions
 from ragassay.stats import Correction
 from ragassay.strategies.http import HttpConfig
-from ragassay.strategies.options import ENDPOINT, KEYS, WORD, SystemConfig
+from ragassay.strategies.live import FunctionConfig
+from ragassay.strategies.options import ENDPOINT, FUNCTION, KEYS, WORD, SystemConfig
+
+
+def _form_of_system(given: object) -> str:
+    """Which form a system's value has: by its type, and a mapping's ``kind``."""
+    kind = given.get("kind") if isinstance(given, dict) else getattr(given, "kind", None)
+    return {"http": ENDPOINT, "python": FUNCTION}.get(str(kind), KEYS if isinstance(given, dict | BaseModel) else WORD)
+
 
 SystemChoice = Annotated[
-    Annotated[Path, Tag(WORD)] | Annotated[SystemConfig, Tag(KEYS)] | Annotated[HttpConfig, Tag(ENDPOINT)],
-    Discriminator(
-        lambda given: (
-            ENDPOINT
-            if (given.get("kind") if isinstance(given, dict) else getattr(given, "kind", None)) == "http"
-            else KEYS
-            if isinstance(given, dict | BaseModel)
-            else WORD
-        )
-    ),
+    Annotated[Path, Tag(WORD)]
+    | Annotated[SystemConfig, Tag(KEYS)]
+    | Annotated[HttpConfig, Tag(ENDPOINT)]
+    | Annotated[FunctionConfig, Tag(FUNCTION)],
+    Discriminator(_form_of_system),
 ]
 
 

@@ -22,7 +22,8 @@ from ragassay.protocols import digest
 from ragassay.store.protocol import system_name
 from ragassay.strategies.answering import extract
 from ragassay.strategies.builtin import BuiltIn, planned_source
-from ragassay.strategies.http import HttpConfig, HttpSystem
+from ragassay.strategies.http import HttpConfig
+from ragassay.strategies.live import FunctionConfig, LiveSystem
 from ragassay.strategies.options import SystemConfig
 
 DEFAULT_METRICS = (
@@ -49,8 +50,8 @@ class SystemInput:
     def join(self, samples: Sequence[Sample]) -> list[Sample]:
         """The samples with their responses; for a built-in system, with the fields that its responses will have."""
         if self.source.called:
-            reply = HttpConfig.model_validate(self.source.called.configuration).reply
-            expected = Response(latency_ms=0.0, **{field: _EXPECTED[field] for field in reply})
+            fields = self.source.called.configuration.get("reply", _EXPECTED)  # a function may return any of them
+            expected = Response(latency_ms=0.0, **{field: _EXPECTED[field] for field in fields})
             return [sample.model_copy(update={"response": expected}) for sample in samples]
         if self.source.built:
             expected = Response(
@@ -90,7 +91,7 @@ def recorded(dataset: Source, samples: Sequence[Sample]) -> Inputs:
 
 def load(
     data: Path,
-    systems: Mapping[str, Path | SystemConfig | HttpConfig],
+    systems: Mapping[str, Path | SystemConfig | HttpConfig | FunctionConfig],
     *,
     corpus: Path | None = None,
     format: str = "auto",  # noqa: A002 - as the option is called
@@ -114,7 +115,7 @@ def load(
         return recorded(source, dataset.samples)
     inputs: dict[str, SystemInput] = {}
     for system, choice in systems.items():
-        if isinstance(choice, HttpConfig):
+        if isinstance(choice, HttpConfig | FunctionConfig):
             called = Called(configuration=choice.model_dump(mode="json"), run=uuid.uuid4().hex)
             source = Source(name=system, digest=digest(called.configuration), rows=len(dataset.samples), called=called)
             inputs[system] = SystemInput(source, {})
@@ -166,12 +167,12 @@ def plan(spec: JobSpec, metrics: Sequence[Metric]) -> Plan:
 
 
 async def estimate(
-    spec: JobSpec, inputs: Inputs, tools: Tools, live: Mapping[str, BuiltIn | HttpSystem]
+    spec: JobSpec, inputs: Inputs, tools: Tools, live: Mapping[str, BuiltIn | LiveSystem]
 ) -> list[Usage]:
     """What each judge call of an evaluation would take, made by the code that makes the calls; none is made.
 
     ``tools`` must hold a DryLedger. ``live`` systems have one of their own: those built in retrieve and call no model,
-    and sentences of the passages stand in for its answers; for the reply of an endpoint stand ground truth and query.
+    and sentences of the passages stand in for its answers; for the answer of one that is called stand ground truth or query.
     """
     if not isinstance(tools.ledger, DryLedger):
         raise BadSettings("an estimate needs a ledger that lets no call through")
@@ -188,9 +189,9 @@ async def estimate(
     return tools.ledger.estimates
 
 
-def _with_answer(sample: Sample, response: Response, system: BuiltIn | HttpSystem) -> Response:
-    if isinstance(system, HttpSystem):
+def _with_answer(sample: Sample, response: Response | None, system: BuiltIn | LiveSystem) -> Response | None:
+    if isinstance(system, LiveSystem):
         return Response(answer=sample.ground_truth_answer[0] if sample.ground_truth_answer else sample.query)
-    if system.config.answer is None or response.answer is not None:
+    if response is None or system.config.answer is None or response.answer is not None:
         return response
     return response.model_copy(update={"answer": extract(sample.query, response.contexts or ())})

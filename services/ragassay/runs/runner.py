@@ -26,7 +26,7 @@ from ragassay.runs.session import Session
 from ragassay.runs.stopping import StopMonitor
 from ragassay.store.protocol import ChunkId, Outcome, RunRecord, RunStore
 from ragassay.strategies.builtin import BuiltIn
-from ragassay.strategies.http import HttpSystem
+from ragassay.strategies.live import LiveSystem
 from ragassay.strategies.recorded import Recorded
 
 logger = logging.getLogger("ragassay")
@@ -175,7 +175,7 @@ async def _work_on_pending(session: Session, run: RunStore, ledger: Ledger, done
             await _all_or_cancel_the_rest([one(chunk) for chunk in pending if chunk.number == number])
     finally:
         for system in systems.values():
-            if isinstance(system, HttpSystem):
+            if isinstance(system, LiveSystem):
                 await system.close()
 
 
