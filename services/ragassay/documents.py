@@ -167,17 +167,26 @@ class Built(FrozenModel):
     index_bytes: int | None = None
 
 
+class Called(FrozenModel):
+    """A system that answers while it is evaluated. ``run`` tells apart the calls of two runs."""
+
+    configuration: dict[str, Any]
+    run: str
+
+
 class Source(FrozenModel):
     """Where data came from: a name, a digest of its content, wherever it lay, and its number of rows.
 
-    ``built``: for a system that ragassay ran itself; the digest is that of its configuration and corpus. ``warnings``:
-    what may be wrong although every row could be read, such as a column that is perhaps a misspelt field.
+    ``built``: for a system that ragassay ran itself; the digest is that of its configuration and corpus. ``called``: for
+    one that it called; the digest is that of the configuration. ``warnings``: what may be wrong although every row could
+    be read, such as a column that is perhaps a misspelt field.
     """
 
     name: str
     digest: str
     rows: int
     built: Built | None = None
+    called: Called | None = None
     warnings: tuple[str, ...] = ()
 
 

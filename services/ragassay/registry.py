@@ -75,11 +75,17 @@ class Registry(Generic[T]):
 
 
 _imported: dict[str, str] = {}
+_modules: dict[str, ModuleType] = {}
 
 
 def imported() -> dict[str, str]:
     """The plug-ins that were imported in this process: {name as it was given: SHA-256 of its code}."""
     return dict(sorted(_imported.items()))
+
+
+def imported_module(name: str) -> ModuleType:
+    """The module of a plug-in, by its name as it was given; raises KeyError for one that was not imported."""
+    return _modules[name]
 
 
 def import_plugin(name: str, where: str) -> None:
@@ -104,6 +110,7 @@ def import_plugin(name: str, where: str) -> None:
         raise BadSettings(f"{name}: {type(error).__name__}: {error}", where=where, hint=hint) from error
     code = Path(module.__file__).read_bytes() if module.__file__ else b""
     _imported[name] = sha256(code).hexdigest()
+    _modules[name] = module
 
 
 def _run(path: Path) -> ModuleType:

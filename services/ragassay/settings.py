@@ -15,6 +15,8 @@ from ragassay.errors import BadSettings
 from ragassay.options import JobOptions
 from ragassay.validation import problems
 
+VARIABLE = re.compile(r"\$\{(\w+)\}")
+
 
 class Settings(BaseSettings):
     """What the machine decides rather than the job. Every field is the variable ``RAGASSAY_<FIELD>``."""
@@ -98,6 +100,11 @@ def variables(keys: Iterable[str]) -> dict[str, str]:
     fields: dict[str, Any] = dict.fromkeys(keys, (str | None, None))
     text: dict[str, str] = create_model("Variables", __base__=_Variables, **fields)().model_dump(exclude_none=True)
     return text
+
+
+def with_variables(text: str) -> str:
+    """The text with each ``${NAME}`` replaced by that environment variable; raises KeyError for one that is not set."""
+    return VARIABLE.sub(lambda name: os.environ[name[1]], text)
 
 
 def secrets() -> list[str]:

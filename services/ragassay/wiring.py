@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,8 @@ from ragassay.settings import Settings
 from ragassay.strategies.answering import Extractive, Generative
 from ragassay.strategies.builtin import Answerer, BuiltIn
 from ragassay.strategies.corpus import Corpus
+from ragassay.strategies.http import HttpAsks, HttpConfig
+from ragassay.strategies.live import Asks, Function, FunctionAsks, FunctionConfig, LiveOptions, LiveSystem, function_of
 from ragassay.strategies.options import SystemConfig
 from ragassay.strategies.retrieval import Pipeline, build
 
@@ -83,10 +86,13 @@ def api_key(model: str, api_base: str | None, settings: Settings) -> str | None:
 
 
 class Wiring:
-    """Makes what a session hands out: judges, embedding model, retrievers and answerers, as the settings say."""
+    """Makes what a session hands out: judges, embedding model, retrievers and answerers, as the settings say.
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    ``functions``: systems under test that are functions of the caller's, by the system's name.
+    """
+
+    def __init__(self, settings: Settings, functions: Mapping[str, Function] | None = None) -> None:
+        self._settings, self._functions = settings, functions or {}
 
     def tools(self, spec: JobSpec, ledger: Ledger) -> Tools:
         """Judge, prices and embedding model for a specification."""
@@ -106,6 +112,21 @@ class Wiring:
             raise BadSettings("the corpus changed since the run began", where=built.corpus, hint="start a new run")
         config = SystemConfig.model_validate(built.configuration)
         return build(config, corpus, cache=self._settings.home / "cache" / "indexes", embedder=tools.embedder)
+
+    def live(self, name: str, source: Source, tools: Tools) -> LiveSystem:
+        """The system that is called, with its calls in the tools' ledger; raises BadSettings where it can't be."""
+        if source.called is None:
+            raise BadSettings(f"{name} is not a live system")
+        given, where = source.called.configuration, f"systems.{name}"
+        config: LiveOptions
+        asks: Asks
+        if given.get("kind") == "http":
+            config = http = HttpConfig.model_validate(given)
+            asks = HttpAsks(http, where)
+        else:
+            config = python = FunctionConfig.model_validate(given)
+            asks = FunctionAsks(self._functions.get(name) or function_of(python, where))
+        return LiveSystem(name, config, asks, ScopedLedger(tools.ledger, name), run=source.called.run)
 
     def built_in(self, name: str, source: Source, retriever: Pipeline, tools: Tools) -> BuiltIn:
         """The built-in system around its retriever, with the calls of its answerer in the tools' ledger."""

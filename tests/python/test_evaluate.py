@@ -191,3 +191,20 @@ def test_a_file_of_metrics_is_a_plug_in(rows, tmp_path):
 def test_without_data_it_says_what_is_missing():
     with pytest.raises(AssayError, match="data is missing; give rows or a path"):
         evaluate()
+
+
+def test_a_function_is_a_system_under_test(rows):
+    asked = []
+
+    def ask(query):
+        asked.append(query)
+        return {"answer": "Paris is the capital.", "contexts": ["Paris is the capital of France."]}
+
+    async def slower(query):
+        await asyncio.sleep(0.01)
+        return "I do not know."
+
+    report = ragassay.evaluate(rows, systems={"v1": ask, "v2": slower}, metrics=["completeness"])
+    assert sorted(asked) == sorted(row["query"] for row in rows)
+    assert {row["system"] for row in report.rows} == {"v1", "v2"}
+    assert all(row["latency_ms"] >= 10 for row in report.rows if row["system"] == "v2")

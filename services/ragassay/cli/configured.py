@@ -93,6 +93,8 @@ def configured(
     NotFound.
     """
     from ragassay import config
+    from ragassay.registry import import_plugin, imported
+    from ragassay.strategies.live import FunctionConfig
 
     found = config.find(Path()) if path is None and data is None else None
     path = path or found
@@ -107,7 +109,11 @@ def configured(
             _refuse_addresses(file, path, layers)
         layers = [file, *layers]
     config.import_plugins(layers)
-    return config.resolve(layers)
+    resolved = config.resolve(layers)
+    for name, system in resolved.systems.items():
+        if isinstance(system, FunctionConfig) and system.module not in imported():
+            import_plugin(system.module, f"systems.{name}.function")
+    return resolved
 
 
 def import_plugins(names: Sequence[str] | None) -> None:
@@ -119,10 +125,17 @@ def import_plugins(names: Sequence[str] | None) -> None:
 
 def _refuse_code(file: Layer, path: Path, layers: Sequence[Layer]) -> None:
     """Raise BadSettings where a file that was found, not named, says which code is run."""
-    if file.values.get("plugins") and not any("plugins" in layer.values for layer in layers):
+    places: list[tuple[str, ...]] = [("plugins",)] if file.values.get("plugins") else []
+    systems = file.values.get("systems")
+    for name, system in systems.items() if isinstance(systems, dict) else ():
+        if isinstance(system, dict) and system.get("function") is not None:
+            places.append(("systems", name, "function"))
+    for place in places:
+        if any(place[0] in layer.values for layer in layers):
+            continue
         raise BadSettings(
-            "plugins: a configuration that was found may not say which code is run",
-            where=file.where(("plugins",)),
+            f"{place[-1]}: a configuration that was found may not say which code is run",
+            where=file.where(place),
             hint=f"where you trust it, name the file: --config {path} (gate {path}), or give --import",
         )
 
@@ -133,6 +146,8 @@ def _refuse_addresses(file: Layer, path: Path, layers: Sequence[Layer]) -> None:
     places: list[tuple[str | int, ...]] = [("api_base",)] if file.values.get("api_base") is not None else []
     systems = file.values.get("systems")
     for name, system in systems.items() if isinstance(systems, dict) else ():
+        if isinstance(system, dict) and system.get("url") is not None:
+            places.append(("systems", name, "url"))
         answer = system.get("answer") if isinstance(system, dict) else None
         if isinstance(answer, dict) and answer.get("api_base") is not None:
             places.append(("systems", name, "answer", "api_base"))

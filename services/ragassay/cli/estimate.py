@@ -22,14 +22,18 @@ def estimate(session: Session, spec: JobSpec, inputs: Inputs, *, err: bool = Fal
 
     tools, answers = session.tools(spec, DryLedger()), DryLedger()
     sources = {name: system.source for name, system in inputs.systems.items()}
-    built = session.systems(sources, replace(tools, ledger=answers))
-    calls = asyncio.run(runs.estimate(spec, inputs, tools, built))
+    live = session.systems(sources, replace(tools, ledger=answers))
+    calls = asyncio.run(runs.estimate(spec, inputs, tools, live))
     name, rows, systems = inputs.dataset.name, len(inputs.samples), len(inputs.systems)
     typer.echo(f"{name}: {rows} rows x {systems} systems, judge {tools.judge.name}", err=err)
     if spec.budget.usd is not None and any(one.cost_usd is None for one in (*calls, *answers.estimates)):
         raise of_unknown_price()
-    if answers.estimates:
-        whole = Usage.total(answers.estimates)
+    for system, source in sources.items():
+        if source.called:
+            typer.echo(f"{rows} requests to the system {system}, whose cost is not known before", err=err)
+    own = answers.estimates if any(source.built for source in sources.values()) else []
+    if own:
+        whole = Usage.total(own)
         most = "of unknown cost" if whole.cost_usd is None else f"at most about {whole.cost_usd:.4f} USD"
         typer.echo(
             f"{whole.calls} answer calls of the systems, at most about {whole.input_tokens:,} input and "
@@ -43,7 +47,7 @@ def estimate(session: Session, spec: JobSpec, inputs: Inputs, *, err: bool = Fal
     typer.echo(f"{len(calls)} judge calls, at most about {spent:,} input and {made:,} output tokens", err=err)
     if spec.criteria:
         without = session.tools(spec.model_copy(update={"criteria": {}}), DryLedger())
-        plain = asyncio.run(runs.estimate(spec, inputs, without, built))
+        plain = asyncio.run(runs.estimate(spec, inputs, without, live))
         more = spent - sum(call.input_tokens for call in plain), made - sum(call.output_tokens for call in plain)
         named = ", ".join(spec.criteria)
         typer.echo(f"of these, {more[0]:,} input and {more[1]:,} output tokens are for criteria: {named}", err=err)

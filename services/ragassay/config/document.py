@@ -9,16 +9,31 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from annotated_types import Ge, Lt, MaxLen
-from pydantic import BaseModel, Tag
+from pydantic import BaseModel, Discriminator, Tag
 from pydantic.fields import FieldInfo
 
 from ragassay.gates import GateList, TestName
 from ragassay.models import Budget, EvaluationOptions, FrozenModel, JobSpec, Parameters
 from ragassay.options import SYSTEMS, FileOptions, IntervalOptions, Option, PerformanceOptions
 from ragassay.stats import Correction
-from ragassay.strategies.options import KEYS, WORD, WORD_OR_KEYS, SystemConfig
+from ragassay.strategies.http import HttpConfig
+from ragassay.strategies.live import FunctionConfig
+from ragassay.strategies.options import ENDPOINT, FUNCTION, KEYS, WORD, SystemConfig
 
-SystemChoice = Annotated[Annotated[Path, Tag(WORD)] | Annotated[SystemConfig, Tag(KEYS)], WORD_OR_KEYS]
+
+def _form_of_system(given: object) -> str:
+    """Which form a system's value has: by its type, and a mapping's ``kind``."""
+    kind = given.get("kind") if isinstance(given, dict) else getattr(given, "kind", None)
+    return {"http": ENDPOINT, "python": FUNCTION}.get(str(kind), KEYS if isinstance(given, dict | BaseModel) else WORD)
+
+
+SystemChoice = Annotated[
+    Annotated[Path, Tag(WORD)]
+    | Annotated[SystemConfig, Tag(KEYS)]
+    | Annotated[HttpConfig, Tag(ENDPOINT)]
+    | Annotated[FunctionConfig, Tag(FUNCTION)],
+    Discriminator(_form_of_system),
+]
 
 
 class Statistics(IntervalOptions, FrozenModel):

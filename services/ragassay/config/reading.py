@@ -182,6 +182,9 @@ def _rebased(values: dict[str, Any], folder: Path) -> dict[str, Any]:
             return rebase(choice)
         models = {key: choice[key] for key in ("model", "rerank_model") if isinstance(choice.get(key), str)}
         own = {key: rebase(name) for key, name in models.items() if (folder / name).is_dir()}
+        function = choice.get("function")
+        if isinstance(function, str) and function.partition(":")[0].endswith(".py"):
+            own["function"] = rebase(function)
         if isinstance(choice.get("routes"), list):
             own["routes"] = [
                 {**r, "use": system(r["use"])} if isinstance(r, dict) and isinstance(r.get("use"), dict) else r

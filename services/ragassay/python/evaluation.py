@@ -146,7 +146,8 @@ async def completed(
 ) -> EvaluationReport:
     """A new run from its beginning to its report."""
     settings = Settings()
-    session = session_of(settings)
+    functions = {name: system.function for name, system in read.systems.items() if system.function is not None}
+    session = session_of(settings, functions)
     run = foreground.start(session, settings, spec, read)
     for source in (read.dataset, *(system.source for system in read.systems.values())):
         for warning in source.warnings:

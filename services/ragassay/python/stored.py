@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ragassay.errors import NotFound, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from ragassay.compare.sides import Side
     from ragassay.documents import Report
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ragassay.runs import Session
     from ragassay.settings import Settings
     from ragassay.store.folder import FolderRun
+    from ragassay.strategies.live import Function
 
 
 def chosen(reference: str, server: str | None = None) -> tuple[Report, str | None]:
@@ -108,10 +109,10 @@ def _of_job(job: str, not_local: str, server: str | None) -> Report:
             raise NotFound(f"{not_local}, and the service at {service.server} has no such job") from None
 
 
-def session_of(settings: Settings) -> Session:
-    """The session of one command or call: what it evaluates with, made once."""
+def session_of(settings: Settings, functions: Mapping[str, Function] | None = None) -> Session:
+    """The session of one command or call: what it evaluates with, made once. ``functions``: systems of the caller's."""
     from ragassay.runs import Session
     from ragassay.runs.stopping import baseline_rows
     from ragassay.wiring import Wiring
 
-    return Session(Wiring(settings), lambda reference: baseline_rows(*chosen(reference)))
+    return Session(Wiring(settings, functions), lambda reference: baseline_rows(*chosen(reference)))

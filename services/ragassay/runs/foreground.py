@@ -147,6 +147,9 @@ def _addresses(run: FolderRun) -> list[str]:
     record, where = run.record, run.folder / "run.json"
     addresses = [record.spec.api_base] if record.spec.judge != "local" else []
     for name, source in record.systems.items():
+        if source.called is not None:
+            called = source.called.configuration
+            addresses += [str(called.get("url"))] if "${" in str(called.get("headers")) else []  # a key is sent there
         if source.built is not None:
             try:
                 answer = SystemConfig.model_validate(source.built.configuration).answer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,16 +13,19 @@ from ragassay.data.dataset import digest_of_responses
 from ragassay.data.load import join, load_responses
 from ragassay.data.load import load as load_dataset
 from ragassay.data.objects import rows_in
-from ragassay.documents import Source
+from ragassay.documents import Called, Source
 from ragassay.engine import Plan, Tools, rows_to_judge
 from ragassay.errors import BadSettings, NothingToEvaluate
 from ragassay.ledger import DryLedger
 from ragassay.metrics import METRICS, Metric, parse
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.models import JobSpec, Response, Sample, Usage
+from ragassay.protocols import digest
 from ragassay.store.protocol import system_name
 from ragassay.strategies.answering import extract
 from ragassay.strategies.builtin import BuiltIn, planned_source
+from ragassay.strategies.http import HttpConfig
+from ragassay.strategies.live import Function, FunctionConfig, LiveSystem
 from ragassay.strategies.options import SystemConfig
 
 DEFAULT_METRICS = (
@@ -31,15 +35,30 @@ DEFAULT_METRICS = (
 )
 
 
+_EXPECTED: dict[str, Any] = {
+    "answer": "?", "contexts": ("?",), "retrieved_doc_ids": ("?",), "retrieved_scores": (1.0,), "model": "?",
+    "input_tokens": 0, "output_tokens": 0, "cost_usd": 0.0, "retrieval_latency_ms": 0.0, "generation_latency_ms": 0.0,
+    "route": "?",
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class SystemInput:
-    """A system under test: where its responses come from, and those that are recorded, by query id."""
+    """A system under test: where its responses come from, and those that are recorded, by query id.
+
+    ``function``: of a system that is a function of the caller's.
+    """
 
     source: Source
     responses: Mapping[str, Response]
+    function: Function | None = None
 
     def join(self, samples: Sequence[Sample]) -> list[Sample]:
         """The samples with their responses; for a built-in system, with the fields that its responses will have."""
+        if self.source.called:
+            fields = self.source.called.configuration.get("reply", _EXPECTED)  # a function may return any of them
+            expected = Response(latency_ms=0.0, **{field: _EXPECTED[field] for field in fields})
+            return [sample.model_copy(update={"response": expected}) for sample in samples]
         if self.source.built:
             expected = Response(
                 answer="?" if self.source.built.configuration["answer"] else None,
@@ -94,9 +113,9 @@ def load(
 ) -> Inputs:
     """The dataset and each system's responses; without ``systems`` those in ``data``, as ``default``.
 
-    ``data`` is a file, or rows as ``data.objects`` takes them; so are the responses of a system. A SystemConfig is a
-    built-in system: that has no responses yet, and searches ``corpus``.
-    Without ``data`` the questions are those of the first system's file.
+    ``data`` is a file, or rows as ``data.objects`` takes them; so are the responses of a system. Without ``data`` the
+    questions are those of the first system's file. A SystemConfig is a built-in system, which searches ``corpus``; an
+    endpoint or a function is called; neither has responses yet.
     """
     for system in systems:
         try:
@@ -119,6 +138,12 @@ def load(
         return recorded(source, dataset.samples)
     inputs: dict[str, SystemInput] = {}
     for system, choice in systems.items():
+        if isinstance(choice, HttpConfig | FunctionConfig) or callable(choice):
+            config = FunctionConfig.of(choice) if callable(choice) else choice
+            called = Called(configuration=config.model_dump(mode="json"), run=uuid.uuid4().hex)
+            of = Source(name=system, digest=digest(called.configuration), rows=rows, called=called)
+            inputs[system] = SystemInput(of, {}, choice if callable(choice) else None)
+            continue
         if isinstance(choice, SystemConfig):
             inputs[system] = SystemInput(planned_source(system, choice, corpus, len(dataset.samples)), {})
             continue
@@ -170,16 +195,18 @@ def plan(spec: JobSpec, metrics: Sequence[Metric]) -> Plan:
     )
 
 
-async def estimate(spec: JobSpec, inputs: Inputs, tools: Tools, built: Mapping[str, BuiltIn]) -> list[Usage]:
+async def estimate(
+    spec: JobSpec, inputs: Inputs, tools: Tools, live: Mapping[str, BuiltIn | LiveSystem]
+) -> list[Usage]:
     """What each judge call of an evaluation would take, made by the code that makes the calls; none is made.
 
-    ``tools`` must hold a DryLedger. ``built`` systems retrieve; with a DryLedger of their own they call no model, and
-    sentences of the passages stand in for its answers.
+    ``tools`` must hold a DryLedger. ``live`` systems have one of their own: those built in retrieve and call no model,
+    and sentences of the passages stand in for its answers; for the answer of one that is called stand ground truth or query.
     """
     if not isinstance(tools.ledger, DryLedger):
         raise BadSettings("an estimate needs a ledger that lets no call through")
     joined = inputs.joined()
-    for name, system in built.items():
+    for name, system in live.items():
         responses = await asyncio.gather(*(system.respond(sample) for sample in inputs.samples))
         joined[name] = [
             sample.model_copy(update={"response": _with_answer(sample, response, system)})
@@ -191,7 +218,9 @@ async def estimate(spec: JobSpec, inputs: Inputs, tools: Tools, built: Mapping[s
     return tools.ledger.estimates
 
 
-def _with_answer(sample: Sample, response: Response, system: BuiltIn) -> Response:
-    if system.config.answer is None or response.answer is not None:
+def _with_answer(sample: Sample, response: Response | None, system: BuiltIn | LiveSystem) -> Response | None:
+    if isinstance(system, LiveSystem):
+        return Response(answer=sample.ground_truth_answer[0] if sample.ground_truth_answer else sample.query)
+    if response is None or system.config.answer is None or response.answer is not None:
         return response
     return response.model_copy(update={"answer": extract(sample.query, response.contexts or ())})

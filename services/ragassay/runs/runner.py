@@ -26,6 +26,8 @@ from ragassay.runs.provenance import provenance, with_tools
 from ragassay.runs.session import Session
 from ragassay.runs.stopping import StopMonitor
 from ragassay.store.protocol import ChunkId, Outcome, RunRecord, RunStore
+from ragassay.strategies.builtin import BuiltIn
+from ragassay.strategies.live import LiveSystem
 from ragassay.strategies.recorded import Recorded
 
 logger = logging.getLogger("ragassay")
@@ -65,7 +67,7 @@ def describe(session: Session, record: RunRecord, ledger: Ledger) -> RunRecord:
     systems = dict(record.systems)
     for name, system in session.systems(systems, tools).items():
         source = systems[name]
-        if source.built is not None:
+        if source.built is not None and isinstance(system, BuiltIn):
             known = {"models": system.models, "index_bytes": system.retriever.index_bytes}
             systems[name] = source.model_copy(update={"built": source.built.model_copy(update=known)})
     return with_tools(record.model_copy(update={"systems": systems}), tools)
@@ -166,13 +168,18 @@ async def _work_on_pending(session: Session, run: RunStore, ledger: Ledger, done
                 raise
             done(record.rows_in(chunk))
 
-    if record.spec.stop_when is None:
-        await _all_or_cancel_the_rest([one(chunk) for chunk in pending])
-        return
-    for number in sorted({chunk.number for chunk in pending}):
-        if session.monitor(record).follow(run):
+    try:
+        if record.spec.stop_when is None:
+            await _all_or_cancel_the_rest([one(chunk) for chunk in pending])
             return
-        await _all_or_cancel_the_rest([one(chunk) for chunk in pending if chunk.number == number])
+        for number in sorted({chunk.number for chunk in pending}):
+            if session.monitor(record).follow(run):
+                return
+            await _all_or_cancel_the_rest([one(chunk) for chunk in pending if chunk.number == number])
+    finally:
+        for system in systems.values():
+            if isinstance(system, LiveSystem):
+                await system.close()
 
 
 async def _all_or_cancel_the_rest(coroutines: Sequence[Coroutine[None, None, None]]) -> None:
@@ -242,7 +249,7 @@ def _stopped_early(monitor: StopMonitor, run: RunStore, left: Sequence[ChunkId])
 
 
 def _joined(samples: list[Sample], source: Source) -> list[Sample]:
-    return SystemInput(source, {}).join(samples) if source.built else samples
+    return SystemInput(source, {}).join(samples) if source.built or source.called else samples
 
 
 def log_start(record: RunRecord, systems: Sequence[str]) -> None:

@@ -15,6 +15,7 @@ from ragassay.protocols import Ledger
 from ragassay.runs.stopping import StopMonitor
 from ragassay.store.protocol import RunRecord
 from ragassay.strategies.builtin import BuiltIn
+from ragassay.strategies.live import LiveSystem
 from ragassay.strategies.retrieval import Pipeline
 
 K = TypeVar("K")
@@ -34,6 +35,9 @@ class Factory(Protocol):
 
     def retriever(self, source: Source, tools: Tools) -> Pipeline:
         """The retriever of a built-in system, with its index."""
+
+    def live(self, name: str, source: Source, tools: Tools) -> LiveSystem:
+        """The system that is called while it is evaluated."""
 
     def built_in(self, name: str, source: Source, retriever: Pipeline, tools: Tools) -> BuiltIn:
         """The built-in system around its retriever."""
@@ -56,17 +60,19 @@ class Session:
         key = spec.model_dump_json(include=_TOOLS_FIELDS)
         return replace(_kept(self._tools, key, lambda: self._factory.tools(spec, ledger)), ledger=ledger)
 
-    def systems(self, sources: Mapping[str, Source], tools: Tools) -> dict[str, BuiltIn]:
-        """The systems among these that ragassay runs itself.
+    def systems(self, sources: Mapping[str, Source], tools: Tools) -> dict[str, BuiltIn | LiveSystem]:
+        """The systems among these that answer now: those that ragassay runs itself, and those that it calls.
 
         Raises NotFound and BadData on a corpus that can't be read, BadSettings on one that changed.
         """
-        built = {}
+        live: dict[str, BuiltIn | LiveSystem] = {}
         for name, source in sources.items():
             if source.built is not None:
                 retriever = _kept(self._retrievers, source.digest, partial(self._factory.retriever, source, tools))
-                built[name] = self._factory.built_in(name, source, retriever, tools)
-        return built
+                live[name] = self._factory.built_in(name, source, retriever, tools)
+            elif source.called is not None:
+                live[name] = self._factory.live(name, source, tools)
+        return live
 
     def monitor(self, record: RunRecord) -> StopMonitor:
         """The stop rule of a run, which remembers the chunks that it has seen. Raises what StopMonitor raises."""
