@@ -33,7 +33,6 @@ Truth = Literal["agrees", "conflicts", "absent"]
 Covered = Literal["yes", "partly", "no"]
 RelevanceStep = Literal["none", "barely", "partly", "mostly", "full"]
 MissingCause = Literal["no_input", "undefined", "failed"]
-CHUNK_SIZE = 50
 LARGEST_NUMBER = 1e100  # of what is computed: squares and sums over many rows stay numbers
 MOST_DOCUMENTS = 1_000_000  # of one query
 YEARS_1_TO_9999 = (-62_135_596_800, 253_402_300_800)  # seconds since 1970

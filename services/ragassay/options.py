@@ -256,6 +256,7 @@ class PerformanceOptions(Declarations):
             variable=True,
         ),
     ] = True
+    batch: Annotated[int, Ge(1), Le(1000), Option("rows that are evaluated and stored at once", variable=True)] = 50
 
 
 class BudgetOptions(Declarations):

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import sys
 from collections.abc import Callable, Iterator
-from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
-from types import ModuleType
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ragassay.errors import BadSettings, UnknownName
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import ModuleType
 
 logger = logging.getLogger("ragassay")
 T = TypeVar("T")
@@ -88,6 +87,10 @@ def import_plugin(name: str, where: str) -> None:
 
     ``where`` it was named is said where it can't be: BadSettings.
     """
+    from hashlib import sha256
+    from importlib import import_module
+    from pathlib import Path
+
     path = Path(name)
     if path.suffix != ".py" and not all(part.isidentifier() for part in name.split(".")):
         what = f"{name!r} is neither a file that ends in .py nor a module"
@@ -100,10 +103,12 @@ def import_plugin(name: str, where: str) -> None:
         hint = "name a file that ends in .py, or a module that is installed" if isinstance(error, ImportError) else None
         raise BadSettings(f"{name}: {type(error).__name__}: {error}", where=where, hint=hint) from error
     code = Path(module.__file__).read_bytes() if module.__file__ else b""
-    _imported[name] = hashlib.sha256(code).hexdigest()
+    _imported[name] = sha256(code).hexdigest()
 
 
 def _run(path: Path) -> ModuleType:
+    from importlib.util import module_from_spec, spec_from_file_location
+
     spec = spec_from_file_location(f"ragassay_plugin_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise ImportError("is not a Python file")

@@ -107,7 +107,7 @@ def test_every_option_reaches_the_configuration(served):
         "graded": False,
         "budget": {"usd": 2.5, "tokens": None},
     }
-    performance = {"cache": False, "concurrency": 4, "timeout_s": 30, "attempts": 3, "give_up_s": 60}
+    performance = {"cache": False, "concurrency": 4, "timeout_s": 30, "attempts": 3, "give_up_s": 60, "batch": 20}
     statistics = {"confidence": 0.9, "alpha": 0.01, "test": "t", "correction": "none"}
     gates = [{"mrr": ">= 0.2"}]
     job = served.submit(rows(2), **options, statistics=statistics, performance=performance, gates=gates)["id"]

@@ -137,6 +137,18 @@ def test_a_metric_of_ones_own_comes_from_a_file(cli, data, tmp_path):
     assert json.loads(out)["systems"]["default"]["metrics"]["has_lyon"]["mean"] == 0.5
 
 
+def test_rows_are_stored_in_batches_of_the_size_that_is_asked_for_and_numbers_stay(cli, tmp_path, monkeypatch):
+    write_jsonl(tmp_path / "d.jsonl", [GOOD | {"query_id": f"q{n}", "answer": "Paris. " * n} for n in range(1, 8)])
+    reports = []
+    for batch in ("50", "3"):
+        monkeypatch.setenv("RAGASSAY_BATCH", batch)
+        reports.append(json.loads(cli("evaluate", "d.jsonl", "--json")[1]))
+    one, three = (report["systems"]["default"]["metrics"] for report in reports)
+    assert one == three
+    runs = tmp_path / "home" / "runs"
+    assert [len(list((runs / r["run"]["id"] / "results" / "default").iterdir())) for r in reports] == [1, 3]
+
+
 def test_a_column_that_is_perhaps_a_misspelt_field_is_named(cli, tmp_path):
     write_jsonl(tmp_path / "d.jsonl", [{"query": "a", "answerr": "b", "retrieved_doc_ids": ["x"], "qrels": ["x"]}])
     code, _, err = cli("evaluate", "d.jsonl", "--metrics", "mrr", "--json")

@@ -45,7 +45,7 @@ half_life_days: 30
 max_missing: 0.1
 prices: {mine: {input_per_1m: 0.1, output_per_1m: 1}}
 statistics: {confidence: 0.9, alpha: 1e-2, test: t, correction: none}
-performance: {concurrency: 2, timeout_s: 5, cache: false}
+performance: {concurrency: 2, timeout_s: 5, cache: false, batch: 20}
 baseline: last
 plugins: [own.py, our.metrics]
 gates:
@@ -89,6 +89,7 @@ def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
         max_missing=0.1,
         prices={"mine": {"input_per_1m": 0.1, "output_per_1m": 1.0}},
         cache=False,
+        batch=20,
     )
     assert (configuration.statistics.alpha, configuration.statistics.test, configuration.statistics.correction) == (
         0.01,
@@ -202,7 +203,7 @@ BROKEN = {
     "answer that is no word we know": ("systems: {a: {kind: bm25, answer: abstractive}}", 1, "'extractive'"),
     "key in the wrong place": ("alpha: 0.05", 1, "it belongs in statistics"),
     "far from any key": ("zzz: 1", 1, "known: accurate"),
-    "batch size": ("batch_size: 10", 1, "chunks of 50"),
+    "batch size": ("batch_size: 10", 1, "batch"),
     "budget": ("budget_usd: 1", 1, "budget: {usd: 5}"),
     "schedule": ("schedule: daily", 1, "cron"),
     "key twice": ("seed: 1\njudge: local\nseed: 2", 3, "seed is given twice"),
@@ -357,6 +358,7 @@ VARIABLES = {
     "attempts": "2",
     "give_up_s": "30",
     "cache": "False",
+    "batch": "20",
     "baseline": "last",
 }
 

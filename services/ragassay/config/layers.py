@@ -21,7 +21,6 @@ from ragassay.stats import stop_rule
 from ragassay.validation import FieldProblem, Location, place_of, problems
 
 NO_OPTIONS = {
-    "batch": "rows are evaluated and stored in chunks of 50, which is not an option",
     "budget": "write budget: {usd: 5} or {tokens: 1000000}",
     "schedule": "ragassay has no clock of its own; start it from cron or a build server",
 }

@@ -50,6 +50,7 @@ def prepare(session: Session, spec: JobSpec, inputs: Inputs, run_id: str) -> Run
         metrics=tuple(metric.name for metric in metrics),
         dataset=inputs.dataset,
         systems={name: system.source for name, system in inputs.systems.items()},
+        chunk_size=spec.batch,
     )
     if spec.stop_when is not None:
         session.new_monitor(record)

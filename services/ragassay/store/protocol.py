@@ -12,7 +12,8 @@ from typing import Annotated, Any, Literal, Protocol, TypeVar
 from pydantic import AfterValidator, Field
 
 from ragassay.documents import Report, Source
-from ragassay.models import CHUNK_SIZE, FrozenModel, JobSpec, Result, Sample
+from ragassay.models import FrozenModel, JobSpec, Result, Sample
+from ragassay.options import PerformanceOptions
 
 T = TypeVar("T")
 Outcome = Literal["kept", "last", "stale"]
@@ -76,7 +77,7 @@ class RunRecord(FrozenModel):
     embeddings: str | None = None
     code_digest: str | None = None
     plugins: dict[str, str] = {}  # noqa: RUF012 - a default of a model
-    chunk_size: Annotated[int, Field(ge=1, le=10_000)] = CHUNK_SIZE
+    chunk_size: Annotated[int, Field(ge=1, le=10_000)] = PerformanceOptions.batch
 
     def chunks(self) -> list[ChunkId]:
         """All chunks, system by system."""
