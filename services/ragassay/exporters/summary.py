@@ -46,7 +46,7 @@ def sections(report: Report) -> list[Section]:
     reported = tuple(row for row in (_row(*one, systems) for one in figures) if set(row[1]) != {NOT_REPORTED})
     made.append(Section("Time and cost of the system", reported))
     spent = [_row(label, figure, systems) for label, figure in _EVALUATION]
-    made.append(Section("Spent on the evaluation", tuple(row for row in spent if set(row[1]) != {NOTHING})))
+    made.append(Section("Spent on the evaluation", tuple(row for row in spent if set(row[1]) - {NOTHING, ""})))
     return [section for section in made if section.rows]
 
 
