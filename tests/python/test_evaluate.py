@@ -205,6 +205,6 @@ def test_a_function_is_a_system_under_test(rows):
         return "I do not know."
 
     report = ragassay.evaluate(rows, systems={"v1": ask, "v2": slower}, metrics=["completeness"])
-    assert sorted(asked) == sorted(row["query"] for row in rows)
+    assert sorted(asked) == sorted(row["question"] for row in rows)
     assert {row["system"] for row in report.rows} == {"v1", "v2"}
     assert all(row["latency_ms"] >= 10 for row in report.rows if row["system"] == "v2")

@@ -115,9 +115,9 @@ def read(configuration: Configuration) -> Inputs:
     from ragassay.python.evaluation import inputs
 
     read = inputs(configuration)
-    for source in dict.fromkeys((read.dataset, *(system.source for system in read.systems.values()))):
-        for warning in source.warnings:
-            typer.echo(f"warning: {source.name}: {warning}", err=True)
+    sources = (read.dataset, *(system.source for system in read.systems.values()))
+    for line in dict.fromkeys(f"{source.name}: {warning}" for source in sources for warning in source.warnings):
+        typer.echo(f"warning: {line}", err=True)
     return read
 
 
