@@ -374,7 +374,7 @@ class Budget(BudgetOptions, FrozenModel):
         return None
 
 
-class Parameters(ParameterOptions, FrozenModel):
+class JudgeParameters(ParameterOptions, FrozenModel):
     """What the judge's model is sent beside the messages."""
 
 
@@ -382,9 +382,9 @@ class EvaluationOptions(JobOptions, FrozenModel):
     """What a specification and the configuration document have in common."""
 
     parameters: Annotated[
-        Parameters,
+        JudgeParameters,
         Option("what the judge's model is sent beside the messages; what its provider refuses is left out, and told"),
-    ] = Parameters()
+    ] = JudgeParameters()
     prices: Annotated[
         dict[str, Price],
         Option(

@@ -129,7 +129,7 @@ def test_the_body_is_the_configuration_without_files_and_the_providers_address()
     assert differ == {"judge", "baseline", "parameters"}
     assert "default" not in ours["judge"]  # it is the operator's
     given, taken = (model.model_json_schema()["$defs"] for model in (Configuration, NewJob))
-    assert given["Parameters"]["properties"].keys() - taken["JobParameters"]["properties"].keys() == {"extra_body"}
+    assert given["JudgeParameters"]["properties"].keys() - taken["JobParameters"]["properties"].keys() == {"extra_body"}
 
 
 def test_the_rows_are_documented_as_samples(document):

@@ -16,7 +16,7 @@ from ragassay.data.load import load_rows
 from ragassay.documents import Source
 from ragassay.errors import BadSettings, UnknownName
 from ragassay.job_reports import Gating
-from ragassay.models import JobSpec, Parameters, Sample
+from ragassay.models import JobSpec, JudgeParameters, Sample
 from ragassay.settings import Settings
 
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
@@ -48,7 +48,7 @@ def _as_sent(schema: dict[str, Any]) -> None:
     schema["example"] = SUBMISSION
 
 
-class JobParameters(Parameters):
+class JobParameters(JudgeParameters):
     """What a job may send the judge's model: a body of its own could have the operator's provider do anything."""
 
     model_config = ConfigDict(json_schema_extra=lambda schema: schema["properties"].pop("extra_body"))

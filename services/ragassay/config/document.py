@@ -13,7 +13,7 @@ from pydantic import BaseModel, Discriminator, Tag
 from pydantic.fields import FieldInfo
 
 from ragassay.gates import GateList, TestName
-from ragassay.models import Budget, EvaluationOptions, FrozenModel, JobSpec, Parameters
+from ragassay.models import Budget, EvaluationOptions, FrozenModel, JobSpec, JudgeParameters
 from ragassay.options import SYSTEMS, FileOptions, IntervalOptions, Option, PerformanceOptions
 from ragassay.stats import Correction
 from ragassay.strategies.http import HttpConfig
@@ -103,7 +103,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "statistics": Statistics,
     "performance": Performance,
     "budget": Budget,
-    "parameters": Parameters,
+    "parameters": JudgeParameters,
 }
 
 

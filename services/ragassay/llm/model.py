@@ -30,7 +30,7 @@ from ragassay.errors import BadInput, BadSettings, BudgetReached, ProviderDown
 from ragassay.llm.estimator import Estimator, Tokens
 from ragassay.llm.failures import Failure, diagnose
 from ragassay.llm.library import ResolvedModel, close_with_loop, litellm, load, provider_errors, resolve_model
-from ragassay.llm.negotiation import CallForm, Messages, Negotiation, form_of, is_usable, text_of
+from ragassay.llm.negotiation import CallTerms, Messages, Negotiation, form_of, is_usable, text_of
 from ragassay.llm.pacing import LONGEST_WAIT_S, Pace, backoff
 from ragassay.models import Usage
 from ragassay.options import ParameterOptions, is_extra
@@ -98,7 +98,7 @@ class _Bill:
     open: bool = False
     lost: bool = False
     outages: int = 0
-    terms: CallForm | None = None
+    terms: CallTerms | None = None
 
     @property
     def waste(self) -> Usage:
@@ -247,6 +247,7 @@ class LLM:
 
     async def _reserved(self, request: _Request, call: Call, ledger: Ledger, bill: _Bill) -> Reply | Failure:
         """The settled reply, else one attempt within what the ledger allows; a reply is settled."""
+        self.warm_up()  # before others wait for what the first call finds out
         if not bill.open or bill.lost:  # what a lost attempt had reserved may be spent
             if settled := await self._reserve(request, call, ledger, bill):
                 return settled
@@ -293,9 +294,8 @@ class LLM:
         await ledger.settle(call, reply)
         self._estimator.end(bill)
 
-    async def _attempt(self, request: _Request, terms: CallForm, bill: _Bill) -> Reply | Failure:
+    async def _attempt(self, request: _Request, terms: CallTerms, bill: _Bill) -> Reply | Failure:
         """One HTTP request: a reply, or what went wrong with it."""
-        self.warm_up()
         resolved = self._resolved
         await close_with_loop()
         sent = self._sent(request, terms)
@@ -328,7 +328,7 @@ class LLM:
         self._failing.clear()
         return reply
 
-    def _sent(self, request: _Request, terms: CallForm) -> dict[str, Any]:
+    def _sent(self, request: _Request, terms: CallTerms) -> dict[str, Any]:
         """The parameters of a request, without those that the provider refused; a reply's limit has two names."""
         limit = "max_completion_tokens" if "max_tokens" in terms.without else "max_tokens"
         sent = {limit: request.max_tokens + self._resolved.thinking_tokens, **self._resolved.sent}

@@ -33,7 +33,7 @@ _OBJECT = re.compile(r'\{\s*["}]')
 
 
 @dataclass
-class CallForm:
+class CallTerms:
     """How one call is made: in which form, without which parameters. ``doubted``: forms that failed for this call."""
 
     form: int | None  # None: the reply needs no form
@@ -56,7 +56,7 @@ class Negotiation:
         self._without: frozenset[str] = frozenset()
         self._second_chance: int | None = None
         self._searches, self._search_from = _SEARCHES, 0.0
-        self._search: CallForm | None = None  # of the call that searches now
+        self._search: CallTerms | None = None  # of the call that searches now
         self._first_began: float | None = None
         self._first_ended = False
         self._told: set[str] = set()
@@ -66,34 +66,34 @@ class Negotiation:
         """How the reply's form is asked for: ``json_schema``, or what the provider took instead."""
         return FORMS[self._form]
 
-    async def terms(self, *, structured: bool) -> CallForm:
+    async def terms(self, *, structured: bool) -> CallTerms:
         """How a call is to be made now; one that wants an object waits for the first such call."""
         if not structured:
-            return CallForm(None, set(self._without))
+            return CallTerms(None, set(self._without))
         if self._first_began is None:
             self._first_began = time.monotonic()
         else:
             while not self._first_ended and time.monotonic() < self._first_began + _FIRST_S:
                 await asyncio.sleep(_LOOK_AGAIN_S)
         if self._search is not None:  # it may wait long for its reply: the form that it is at is not refused at once
-            return CallForm(self._search.form, set(self._without), list(self._search.doubted))
+            return CallTerms(self._search.form, set(self._without), list(self._search.doubted))
         form, self._second_chance = self._second_chance, None
-        return CallForm(self._form if form is None else form, set(self._without))
+        return CallTerms(self._form if form is None else form, set(self._without))
 
-    def other_terms(self, terms: CallForm, failure: Failure) -> bool:
+    def other_terms(self, terms: CallTerms, failure: Failure) -> bool:
         """Is the failed call to be made again at once, on ``terms`` that are now others?"""
         again = self._without_parameter(terms, failure) or self._in_other_form(terms, failure)
         if not again:
             self.ended(terms)
         return again
 
-    def ended(self, terms: CallForm) -> None:
+    def ended(self, terms: CallTerms) -> None:
         """The call has come to nothing."""
         self._first_ended |= terms.form is not None
         if self._search is terms:
             self._search = None
 
-    def answered(self, terms: CallForm, *, usable: bool) -> None:
+    def answered(self, terms: CallTerms, *, usable: bool) -> None:
         """The call was answered on these terms; ``usable``: in the form that was asked for."""
         self._without |= terms.without
         if terms.form is not None:
@@ -107,13 +107,13 @@ class Negotiation:
         if not terms.doubted:  # else it may be taken back
             self._tell(terms)
 
-    def _without_parameter(self, terms: CallForm, failure: Failure) -> bool:
+    def _without_parameter(self, terms: CallTerms, failure: Failure) -> bool:
         if failure.parameter is None or failure.parameter in terms.without:
             return False
         terms.without.add(failure.parameter)
         return True
 
-    def _in_other_form(self, terms: CallForm, failure: Failure) -> bool:
+    def _in_other_form(self, terms: CallTerms, failure: Failure) -> bool:
         if terms.form is None or not (failure.format_refused or failure.doubtful):
             return False
         if self._proven:
@@ -139,7 +139,7 @@ class Negotiation:
         terms.doubted.clear()
         return False
 
-    def _tell(self, terms: CallForm) -> None:
+    def _tell(self, terms: CallTerms) -> None:
         for what in terms.left_out:
             if what not in self._told:
                 self._told.add(what)
