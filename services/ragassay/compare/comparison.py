@@ -145,9 +145,7 @@ def _pair(
         measured=two.operational(),
         incremental_cost=two.incremental_cost(),
         slices=two.slices(list(deltas)),
-        regressions={
-            name: rows for name in dict.fromkeys((*primary, *deltas)) if (rows := two.regressions(name, examples))
-        },
+        regressions=two.regressions(list(dict.fromkeys((*primary, *deltas))), examples),
         verdict=(),
     )
 

@@ -154,6 +154,7 @@ class RowDelta(FrozenModel):
     """One query on which b scores worse than a, with both answers and the reasons given with either score.
 
     ``query_id`` is a's; ``query_id_b`` is another one where rows without ids of their own were matched on their text.
+    ``worse`` has both scores of each compared metric that is worse on this query.
     """
 
     query_id: str
@@ -162,6 +163,7 @@ class RowDelta(FrozenModel):
     a: float
     b: float
     delta: float
+    worse: dict[str, tuple[float, float]]
     answer_a: str | None = None
     answer_b: str | None = None
     reason_a: str | None = None

@@ -257,11 +257,26 @@ class PairedSystems:
             ),
         )
 
-    def regressions(self, name: str, limit: int) -> tuple[RowDelta, ...]:
-        """The rows on which b is worse, the worst first, in the dataset's order where they are alike."""
-        sign, both = 1 if self.a.metrics[name].better == "higher" else -1, self.scores(name)
+    def regressions(self, names: Sequence[str], limit: int) -> dict[str, tuple[RowDelta, ...]]:
+        """By metric the rows on which b is worse, the worst first, in the dataset's order where they are alike."""
+        return {name: rows for name in names if (rows := self._regressions(name, names, limit))}
+
+    def _regressions(self, name: str, names: Sequence[str], limit: int) -> tuple[RowDelta, ...]:
+        sign, both = self._sign(name), self.scores(name)
         losses = [(sign * d, n) for d, n in zip(both.differences, both.places, strict=True) if sign * d < -NOISE]
-        return tuple(_row_delta(*self.rows[n], name) for _, n in nsmallest(limit, losses))
+        return tuple(_row_delta(*self.rows[n], name, self._worse(n, names)) for _, n in nsmallest(limit, losses))
+
+    def _worse(self, place: int, names: Sequence[str]) -> dict[str, tuple[float, float]]:
+        row, other = self.rows[place]
+        scores = {name: (_score(row, name).value, _score(other, name).value) for name in names}
+        return {
+            name: (x, y)
+            for name, (x, y) in scores.items()
+            if x is not None and y is not None and self._sign(name) * (y - x) < -NOISE
+        }
+
+    def _sign(self, name: str) -> int:
+        return 1 if self.a.metrics[name].better == "higher" else -1
 
     def operational(self) -> dict[str, OperationalDelta]:
         """Latency, tokens and cost, as far as both systems report them."""
@@ -310,7 +325,7 @@ def _score(row: Result, name: str) -> Score:
     return row.scores.get(name, NOT_SCORED)
 
 
-def _row_delta(row: Result, other: Result, name: str) -> RowDelta:
+def _row_delta(row: Result, other: Result, name: str, worse: dict[str, tuple[float, float]]) -> RowDelta:
     x, y = _score(row, name), _score(other, name)
     a, b = x.value or 0.0, y.value or 0.0
     return RowDelta(
@@ -320,6 +335,7 @@ def _row_delta(row: Result, other: Result, name: str) -> RowDelta:
         a=a,
         b=b,
         delta=b - a,
+        worse=worse,
         answer_a=row.answer,
         answer_b=other.answer,
         reason_a=x.reason,

@@ -122,25 +122,24 @@ def regressions_title(pair: Pair) -> str:
 
 def regressions(pair: Pair) -> list[Regression]:
     """The queries that ``pair.regressions`` lists, each once, in the order in which the metrics name them."""
-    by_query: dict[str, dict[str, RowDelta]] = {}
+    by_query: dict[str, list[tuple[str, RowDelta]]] = {}
     for name, rows in pair.regressions.items():
         for row in rows:
-            by_query.setdefault(row.query_id, {})[name] = row
+            by_query.setdefault(row.query_id, []).append((name, row))
     made = []
     for query_id, found in by_query.items():
-        row = next(iter(found.values()))
-        name_b = "" if row.query_id_b == query_id else f" ({row.query_id_b} of {pair.b})"
+        row = found[0][1]
+        elsewhere = "" if row.query_id_b == query_id else f" ({row.query_id_b} of {pair.b})"
         answers = ((pair.a, row.answer_a), (pair.b, row.answer_b))
+        # what the rule of "accurate" says repeats another metric's score; that metric's reason is the judge's
+        reasons = sorted((name == "accurate", n, one.reason_b) for n, (name, one) in enumerate(found) if one.reason_b)
         made.append(
             Regression(
-                query_id + name_b,
+                query_id + elsewhere,
                 row.query,
-                tuple(
-                    f"{name} {number(one.a, beside=one.b)} -> {number(one.b, beside=one.a)}"
-                    for name, one in found.items()
-                ),
+                tuple(f"{name} {number(a, beside=b)} -> {number(b, beside=a)}" for name, (a, b) in row.worse.items()),
                 tuple((name, answer or "no answer") for name, answer in answers) if any(a for _, a in answers) else (),
-                next((one.reason_b for one in found.values() if one.reason_b), None),
+                reasons[0][2] if reasons else None,
             )
         )
     return made
