@@ -81,6 +81,7 @@ class MiniLM:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads or _cores()
         options.log_severity_level = 3  # errors
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # other processes need the cores
         options.add_session_config_entry(
             "session.model_external_initializers_file_folder_path", str(weights.resolve().parent)
         )
