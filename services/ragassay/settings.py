@@ -61,7 +61,7 @@ class Settings(BaseSettings):
     sweep_s: float = Field(15.0, gt=0, description="seconds between two rounds of the sweeper")
     shutdown_s: float = Field(25.0, ge=1, description="seconds that a stopping worker may go on with its chunks")
     preload: Literal["all", "llm", "nothing"] = Field(
-        "all", description="what a worker imports before its first job: LiteLLM and sentence-transformers, or less"
+        "all", description="what a worker imports before its first job: LiteLLM and what embeds, or less"
     )
 
     @property
@@ -77,6 +77,11 @@ class Settings(BaseSettings):
         """Is the key that of the environment and the address that of a ``.env`` that happens to lie here?"""
         named = {name.upper() for name in os.environ}
         return bool(self.api_base) and "RAGASSAY_API_KEY" in named and "RAGASSAY_API_BASE" not in named
+
+    @property
+    def expects_models(self) -> bool:
+        """Is anything set up for language models: a judge that is one, an address, a key?"""
+        return bool(self.judge != "local" or self.judges or self.api_base or self.api_key or provider_keys())
 
     @property
     def state(self) -> str:

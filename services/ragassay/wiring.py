@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from ragassay.jobs import Jobs
 
 
-def embedder(settings: Settings) -> tuple[Embedder | None, str]:
+def embedder(settings: Settings, threads: int | None = None) -> tuple[Embedder | None, str]:
     """The embedding model, or None and why there is none."""
     missing = unavailable(settings.embeddings)
-    return (None, missing) if missing else (LocalEmbedder(settings.embeddings), "")
+    return (None, missing) if missing else (LocalEmbedder(settings.embeddings, threads=threads), "")
 
 
 def judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None) -> Judge:
@@ -88,11 +88,14 @@ def api_key(model: str, api_base: str | None, settings: Settings) -> str | None:
 class Wiring:
     """Makes what a session hands out: judges, embedding model, retrievers and answerers, as the settings say.
 
-    ``functions``: systems under test that are functions of the caller's, by the system's name.
+    ``functions``: systems under test that are functions of the caller's, by the system's name. ``threads``: how many
+    cores the embedding model may use; default: all.
     """
 
-    def __init__(self, settings: Settings, functions: Mapping[str, Function] | None = None) -> None:
-        self._settings, self._functions = settings, functions or {}
+    def __init__(
+        self, settings: Settings, functions: Mapping[str, Function] | None = None, *, threads: int | None = None
+    ) -> None:
+        self._settings, self._functions, self._threads = settings, functions or {}, threads
 
     def tools(self, spec: JobSpec, ledger: Ledger) -> Tools:
         """Judge, prices and embedding model for a specification."""
@@ -135,7 +138,7 @@ class Wiring:
 
     @cached_property
     def _embedder(self) -> tuple[Embedder | None, str]:
-        return embedder(self._settings)
+        return embedder(self._settings, self._threads)
 
     @cached_property
     def _corpora(self) -> dict[str, Corpus]:
@@ -166,7 +169,10 @@ def _answerer(name: str, config: SystemConfig, settings: Settings, tools: Tools)
 
 
 def jobs_for(settings: Settings, *, patient: bool = True) -> Jobs:
-    """The use cases of the service. Opens no connection yet; to be made after a fork, not before."""
+    """The use cases of the service. Opens no connection yet; to be made after a fork, not before.
+
+    A process takes one core for its arithmetic: there are as many workers as cores.
+    """
     from ragassay.jobs import Jobs
     from ragassay.queue import CeleryQueue
     from ragassay.store.redis import RedisStore
@@ -174,12 +180,15 @@ def jobs_for(settings: Settings, *, patient: bool = True) -> Jobs:
     for name in settings.plugin_names:
         import_plugin(name, "RAGASSAY_PLUGINS")
     store = RedisStore(settings.state, lease_s=settings.lease_s, patient=patient)
-    return Jobs(store, CeleryQueue(settings.broker), Wiring(settings))
+    return Jobs(store, CeleryQueue(settings.broker), Wiring(settings, threads=1))
 
 
 def warm_up(settings: Settings) -> None:
-    """Import the libraries behind judges and embeddings; takes seconds. Runs no model, so a worker may fork after it."""
-    if settings.preload != "nothing":
+    """Import the libraries behind judges and embeddings. Runs no model, so a worker may fork after it.
+
+    LiteLLM takes seconds: by default it waits for the first job that needs it where nothing is set up for a model.
+    """
+    if settings.preload == "llm" or (settings.preload == "all" and settings.expects_models):
         language_models.warm_up()
     if settings.preload == "all" and unavailable(settings.embeddings) is None:
-        embedding_models.warm_up()
+        embedding_models.warm_up(settings.embeddings)

@@ -47,7 +47,7 @@ def without_times(report):
 
 
 def test_a_submitted_file_gives_the_report_that_evaluate_gives(cli, data, worker, monkeypatch):
-    monkeypatch.setattr("ragassay.wiring.embedder", lambda settings: (None, "the tests need no model"))
+    monkeypatch.setattr("ragassay.wiring.embedder", lambda *_: (None, "the tests need no model"))
     code, sent, _ = cli("submit", data, "--wait", "--json", "--metrics", METRICS, "--seed", 3)
     assert code == 0
     code, here, _ = cli("evaluate", data, "--json", "--metrics", METRICS, "--seed", 3)

@@ -21,7 +21,7 @@ UNKNOWN = "0" * 32
 def cli(cli, monkeypatch, served):
     """The command line, against ``served``, with the judge that its jobs have."""
     monkeypatch.setenv("RAGASSAY_SERVER", served.url)
-    monkeypatch.setattr("ragassay.wiring.embedder", lambda settings: (None, "the tests need no model"))
+    monkeypatch.setattr("ragassay.wiring.embedder", lambda *_: (None, "the tests need no model"))
     return cli
 
 

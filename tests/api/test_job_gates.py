@@ -24,7 +24,7 @@ METRICS = ["mrr", "recall@5"]
 @pytest.fixture
 def cli(cli, monkeypatch, served):
     monkeypatch.setenv("RAGASSAY_SERVER", served.url)
-    monkeypatch.setattr("ragassay.wiring.embedder", lambda settings: (None, "the tests need no model"))
+    monkeypatch.setattr("ragassay.wiring.embedder", lambda *_: (None, "the tests need no model"))
     return cli
 
 

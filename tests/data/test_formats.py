@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from ragassay.data.dataset import canonical
 from ragassay.data.load import load
+from ragassay.errors import MissingExtra
 from ragassay.models import Sample
 
 Write = Callable[[str, Any], Path]
@@ -360,3 +361,13 @@ def test_nothing_heavy_is_imported_before_a_parquet_file_is_met() -> None:
     code = "import sys, ragassay.data.load, ragassay.data.describe; print({'pyarrow', 'pandas', 'numpy'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+def test_without_pyarrow_the_error_holds_the_command_that_installs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    path = tmp_path / "a.parquet"
+    path.write_bytes(b"PAR1")
+    with pytest.raises(MissingExtra, match=r"reading Parquet needs the extra 'parquet'; .* 'ragassay\[parquet\]'"):
+        load(path)

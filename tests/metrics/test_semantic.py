@@ -11,7 +11,7 @@ from ragassay.embeddings import FakeEmbedder, LocalEmbedder, bundled_model
 from ragassay.errors import Unavailable
 from ragassay.metrics.base import parse
 from ragassay.metrics.chunk import Chunk
-from ragassay.metrics.semantic import BertScorer, bertscore_missing
+from ragassay.metrics.semantic import PieceScorer, bertscore_missing
 from ragassay.models import Response, Sample
 
 PAIRS = [
@@ -114,16 +114,29 @@ def test_the_bundled_model_ranks_paraphrase_above_the_unrelated():
 
 @pytest.fixture(scope="module")
 def scorer():
-    return BertScorer(bundled_model())
+    return PieceScorer(LocalEmbedder())
 
 
 def test_bertscore_equals_bert_score_on_one_pair_at_a_time(scorer):
     from bert_score import BERTScorer
 
     theirs = BERTScorer(model_type=str(bundled_model()), num_layers=6)
-    for answer, truth in PAIRS:
+    for answer, truth in [
+        *PAIRS,
+        ("東京は日本の首都です。", "🙂 café"),
+        ("refunds " * 700, "Refunds take 14 days. " * 90),
+    ]:
         expected = [float(part[0]) for part in theirs.score([answer], [truth])]
-        assert scorer.score(answer, truth) == pytest.approx(expected, abs=1e-6)
+        assert scorer.score(answer, truth) == pytest.approx(expected, abs=1e-4)
+
+
+def test_bertscore_with_another_model_is_bert_scores_and_names_it():
+    folder = str(bundled_model())  # as a stand-in for a model of one's own
+    ours = bertscore([sample(*pair) for pair in PAIRS])
+    theirs = bertscore([sample(*pair) for pair in PAIRS], embedder=LocalEmbedder(folder))
+    assert [score.value for score in theirs] == pytest.approx([score.value for score in ours], abs=1e-4)
+    assert theirs[0].details["model"] == f"{folder} (sha256:53aa51172d14)"
+    assert theirs[0].details["layer"] == 6
 
 
 def test_bertscore_of_a_text_does_not_depend_on_its_neighbours():
@@ -165,10 +178,11 @@ def test_bertscore_settles_texts_without_a_word_itself(scorer, capsys):
 def test_without_bert_score_the_reason_holds_the_command(monkeypatch):
     find_spec = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "bert_score" else find_spec(name))
-    assert bertscore_missing() == "bertscore_f1 needs the extra 'local'; install it: pip install 'ragassay[local]'"
-    (score,) = bertscore([sample("a", "b")])
-    assert (score.value, score.missing, score.reason) == (None, "no_input", bertscore_missing())
+    assert bertscore_missing() is None, "the bundled model needs none of it"
+    (score,) = bertscore([sample("a", "b")], embedder=LocalEmbedder("some/model"))
+    assert (score.value, score.missing, score.reason) == (None, "no_input", bertscore_missing("some/model"))
+    assert "pip install 'ragassay[models]'" in score.reason
 
 
-def bertscore(samples):
-    return parse("bertscore_f1").score(Chunk(samples))
+def bertscore(samples, embedder=None):
+    return parse("bertscore_f1").score(Chunk(samples, embedder=embedder))

@@ -70,7 +70,9 @@ def _examine(settings: Settings) -> Iterator[_Finding]:
     writable = nearest.is_dir() and os.access(nearest, os.W_OK)
     yield _Finding("runs", writable, f"{home} {'can' if writable else 'cannot'} be written; RAGASSAY_HOME moves it")
     missing = unavailable(settings.embeddings)
-    yield _Finding("local embeddings", missing is None, missing or "sentence-transformers and the bundled model")
+    yield _Finding(
+        "local embeddings", missing is None, missing or settings.embeddings or "the bundled model on onnxruntime"
+    )
     priced = Prices().of("gpt-4o-mini") is not None
     yield _Finding("price table", priced, "LiteLLM's bundled table" if priced else "not found; reinstall litellm")
     for name in ("prompts", "datasets"):

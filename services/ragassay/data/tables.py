@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ragassay.data.raw import RawRows, text_lines
-from ragassay.errors import BadData
+from ragassay.errors import BadData, MissingExtra
 from ragassay.files import LARGEST_UNPACKED, LONGEST_LINE, most_unpacked, too_large_unpacked
 from ragassay.validation import shown
 
@@ -77,11 +77,14 @@ def _records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
 def read_parquet(path: Path) -> RawRows:
     """A Parquet file, in batches. Nulls are absent values; entries of a struct that are null are left out.
 
-    Raises BadData for a file that is none, TooLarge where it unpacks into more than ``most_unpacked``: a value that
-    repeats is stored once, so that few bytes may stand for many.
+    Raises MissingExtra without pyarrow, BadData for a file that is none, TooLarge where it unpacks into more than
+    ``most_unpacked``: a value that repeats is stored once, so that few bytes may stand for many.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise MissingExtra("reading Parquet", "parquet") from None
 
     raw = RawRows(path, counts_lines=False)
     limit, unpacked = most_unpacked(path.stat().st_size), 0

@@ -1,26 +1,29 @@
-"""Metrics that compare the answer's meaning with the ground truth's, by embeddings. They need the extra ``local``."""
+"""Metrics that compare the answer's meaning with the ground truth's, by embeddings. With the bundled model they need the
+extra ``local``, with another one ``models``.
+"""
 
 from __future__ import annotations
 
-import importlib.util
 import threading
 from collections import defaultdict
 from functools import cached_property, lru_cache
-from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, cast
 
 import numpy as np
 
-from ragassay.embeddings import BUNDLED, BUNDLED_PACKAGE, EXTRA, bundled_model, quiet, vectors_of, verify
-from ragassay.errors import MissingExtra, Unavailable, reason_from
+from ragassay.embeddings import BUNDLED, LocalEmbedder, unavailable, vectors_of
+from ragassay.embeddings.library import loading, missing, named
+from ragassay.embeddings.minilm import LAYERS, LONGEST_POSSIBLE, MiniLM, Vectors
+from ragassay.errors import Unavailable, reason_from
 from ragassay.metrics.base import UNIT, metric
 from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.text import one_sided, truths_of
 from ragassay.models import Sample, Score
 
 DIGITS = 6
-LAYER = 6
-SPECIAL_PIECES = 2
+MARKS = 2  # word pieces that a model puts around a text: one before, one after
+
+PrecisionRecallF1 = tuple[float, float, float]
 
 
 @metric(better="higher", needs=("answer", "ground_truth", "embeddings"), bounds=UNIT)
@@ -39,17 +42,26 @@ def semantic_similarity(chunk: Chunk) -> list[Score]:
 
 @metric(better="higher", needs=("answer", "ground_truth", "embeddings"), bounds=UNIT)
 def bertscore_f1(chunk: Chunk) -> list[Score]:
-    """BERTScore F1 of answer and ground truth by the bundled model, unscaled. The best ground truth counts."""
-    missing = bertscore_missing()
-    if missing:
-        return [Score.absent(missing, "no_input") for _ in chunk.samples]
-    return [one_sided(sample) or _bertscore(sample) for sample in chunk.samples]
+    """BERTScore F1 (Zhang et al., 2020) of answer and ground truth, unscaled. The best ground truth counts.
+
+    By the last layer of the embedding model: the bundled one, or the one that is configured.
+    """
+    embedder = chunk.embedder if isinstance(chunk.embedder, LocalEmbedder) else _bundled()
+    why_not = bertscore_missing(embedder.other)
+    if why_not:
+        return [Score.absent(why_not, "no_input") for _ in chunk.samples]
+    scorer: BertScorer = PieceScorer(embedder) if embedder.other is None else _library_scorer(embedder.other)
+    return [one_sided(sample) or _bertscore(sample, scorer) for sample in chunk.samples]
 
 
-def bertscore_missing() -> str | None:
-    """None where ``bertscore_f1`` can run, else why not and the command that mends it. Imports nothing."""
-    needed = ("bert_score", "transformers", "torch", BUNDLED_PACKAGE)
-    return None if all(map(importlib.util.find_spec, needed)) else str(MissingExtra("bertscore_f1", EXTRA))
+def bertscore_missing(other: str | None = None) -> str | None:
+    """Why ``bertscore_f1`` can't run with the bundled or an ``other`` model, and the command that mends it; or None.
+
+    Imports nothing.
+    """
+    if other is None:
+        return unavailable()
+    return missing("bertscore_f1 with another model", "bert_score", "transformers", "torch")
 
 
 def _cosine(sample: Sample, vectors: dict[str, Any]) -> Score:
@@ -59,37 +71,86 @@ def _cosine(sample: Sample, vectors: dict[str, Any]) -> Score:
     return Score(value=min(1.0, max(0.0, best)), details={"truth": values.index(best)} if len(values) > 1 else None)
 
 
-def _bertscore(sample: Sample) -> Score:
-    scorer = _scorer(bundled_model())
+def _bertscore(sample: Sample, scorer: BertScorer) -> Score:
     scores = (scorer.score(sample.answer or "", truth) for truth in truths_of(sample))
     precision, recall, f1 = max(scores, key=lambda score: score[2])
-    details = {"model": BUNDLED, "layer": LAYER, "rescaled": False, "precision": precision, "recall": recall}
-    return Score(value=min(1.0, max(0.0, f1)), details=details)
+    model = {"model": scorer.model, "layer": scorer.layer, "rescaled": False}
+    return Score(value=min(1.0, max(0.0, f1)), details={**model, "precision": precision, "recall": recall})
 
 
-class BertScorer:
-    """bert-score's encoding and greedy matching on the model in ``folder``; loaded at first use.
+class BertScorer(Protocol):
+    """Scores an answer against a truth by one layer of a model.
 
-    Its own loader is not used: it takes any path with ``t5`` in it for a T5 model. Texts are encoded one at a time: in
-    a batch, which bert-score fills in the order of a set, a score would depend on its neighbours, in the last digit
-    everywhere and by a hundredth where a word's best cosine is negative, which padding lifts to 0.
+    Texts are encoded one at a time: in a batch a score would depend on its neighbours, in the last digit everywhere, and in
+    bert-score by a hundredth where a word's best cosine is negative, which padding lifts to 0.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    @property
+    def model(self) -> str:
+        """As a report names it."""
+
+    @property
+    def layer(self) -> int:
+        """Counted from 1."""
+
+    def score(self, answer: str, truth: str) -> PrecisionRecallF1:
+        """Precision, recall and F1, rounded to 6 digits; 0 where a text holds nothing that the model can read."""
+
+
+class PieceScorer:
+    """By the word pieces of the bundled model, matched as bert-score does: greedily, the marks weighing nothing."""
+
+    model, layer = BUNDLED, LAYERS
+
+    def __init__(self, embedder: LocalEmbedder) -> None:
+        self._embedder = embedder
+        self._encoded: dict[str, Vectors] = {}
+
+    def score(self, answer: str, truth: str) -> PrecisionRecallF1:
+        """Precision, recall and F1, rounded to 6 digits; 0 where a text holds nothing that the model can read."""
+        ours, theirs = self._pieces(answer), self._pieces(truth)
+        if min(len(ours), len(theirs)) <= MARKS:
+            return 0.0, 0.0, 0.0
+        cosines = ours @ theirs.T
+        return _f1(float(cosines[1:-1].max(axis=1).mean()), float(cosines[:, 1:-1].max(axis=0).mean()))
+
+    def _pieces(self, text: str) -> Vectors:
+        if text not in self._encoded:
+            pieces = cast(MiniLM, self._embedder.loaded()).encode_tokens([text], LONGEST_POSSIBLE)[0]
+            self._encoded[text] = pieces / np.linalg.norm(pieces, axis=1, keepdims=True)
+        return self._encoded[text]
+
+
+class LibraryScorer:
+    """By bert-score, on a model of the Hugging Face hub or in a folder, and its last layer; loaded at first use.
+
+    Its own loader is not used: it takes any path with ``t5`` in it for a T5 model.
+    """
+
+    def __init__(self, model: str) -> None:
+        self._name_or_folder = model
         self._lock = threading.Lock()
 
-    def score(self, answer: str, truth: str) -> tuple[float, float, float]:
+    @cached_property
+    def model(self) -> str:
+        """Name and, for a folder, the start of its weights' SHA-256."""
+        return named(self._name_or_folder)
+
+    @property
+    def layer(self) -> int:
+        """The model's last."""
+        return int(self._loaded[0].config.num_hidden_layers)
+
+    def score(self, answer: str, truth: str) -> PrecisionRecallF1:
         """Precision, recall and F1, rounded to 6 digits; 0 where a text holds nothing that the model can read."""
         from bert_score.utils import greedy_cos_idf
 
         with self._lock:
             encoded = self._encode(truth), self._encode(answer)
-            if any(int(mask.sum()) <= SPECIAL_PIECES for _, mask, _ in encoded):
+            if any(int(mask.sum()) <= MARKS for _, mask, _ in encoded):
                 return 0.0, 0.0, 0.0
             precision, recall, _ = greedy_cos_idf(*encoded[0], *encoded[1])
-        p, r = max(0.0, float(precision)), max(0.0, float(recall))
-        return round(p, DIGITS), round(r, DIGITS), round(2 * p * r / (p + r), DIGITS) if p + r else 0.0
+        return _f1(float(precision), float(recall))
 
     def _encode(self, text: str) -> tuple[Any, Any, Any]:
         from bert_score.utils import get_bert_embedding
@@ -100,18 +161,27 @@ class BertScorer:
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any, dict[int, float]]:
-        verify(self._folder / "model.safetensors")
-        with quiet():
+        with loading(f"embedding model {self._name_or_folder!r}"):
             from transformers import AutoModel, AutoTokenizer
 
-            tokenizer = AutoTokenizer.from_pretrained(str(self._folder), local_files_only=True)
-            model = AutoModel.from_pretrained(str(self._folder), local_files_only=True)
+            tokenizer = AutoTokenizer.from_pretrained(self._name_or_folder)
+            model = AutoModel.from_pretrained(self._name_or_folder)
         model.eval()
         weights: dict[int, float] = defaultdict(lambda: 1.0)
         weights.update({tokenizer.sep_token_id: 0.0, tokenizer.cls_token_id: 0.0})
         return model, tokenizer, weights
 
 
+def _f1(precision: float, recall: float) -> PrecisionRecallF1:
+    p, r = max(0.0, precision), max(0.0, recall)
+    return round(p, DIGITS), round(r, DIGITS), round(2 * p * r / (p + r), DIGITS) if p + r else 0.0
+
+
 @lru_cache
-def _scorer(folder: Path) -> BertScorer:
-    return BertScorer(folder)
+def _bundled() -> LocalEmbedder:
+    return LocalEmbedder()
+
+
+@lru_cache
+def _library_scorer(model: str) -> LibraryScorer:
+    return LibraryScorer(model)

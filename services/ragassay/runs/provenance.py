@@ -16,7 +16,8 @@ from ragassay.registry import imported
 from ragassay.store.protocol import RunRecord
 
 _RECORDED_PACKAGES = (
-    *("bm25s", "litellm", "numpy", "pydantic", "rouge-score", "bert-score", "sentence-transformers", "torch"),
+    *("bm25s", "litellm", "numpy", "onnxruntime", "pydantic", "rouge-score", "tokenizers"),
+    *("bert-score", "sentence-transformers", "torch"),
 )
 
 

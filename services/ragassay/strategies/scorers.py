@@ -255,7 +255,7 @@ def _of_embeddings(config: RetrievalConfig, corpus: Corpus, embedder: Embedder) 
         "title_prefix": config.title_prefix,
         "model": embedder.name,
     }
-    for library in ("sentence-transformers", "torch"):
+    for library in ("onnxruntime", "sentence-transformers", "torch"):
         with suppress(metadata.PackageNotFoundError):
             facts[library] = metadata.version(library)
     return facts

@@ -1,0 +1,22 @@
+"""Texts to unit vectors: the bundled model on onnxruntime, any other by sentence-transformers. Nothing heavy is imported,
+and no model loaded, before the first text is embedded.
+"""
+
+from ragassay.embeddings.fake import FakeEmbedder
+from ragassay.embeddings.library import CrossEncoder
+from ragassay.embeddings.local import LocalEmbedder, unavailable, warm_up
+from ragassay.embeddings.minilm import BUNDLED, bundled_model, verify
+from ragassay.embeddings.texts import refuse_blank, vectors_of
+
+__all__ = [
+    "BUNDLED",
+    "CrossEncoder",
+    "FakeEmbedder",
+    "LocalEmbedder",
+    "bundled_model",
+    "refuse_blank",
+    "unavailable",
+    "vectors_of",
+    "verify",
+    "warm_up",
+]

@@ -1,0 +1,148 @@
+"""Models of sentence-transformers, which takes seconds and hundreds of megabytes to import; its only importer."""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragassay.embeddings.minilm import BUNDLED, Vectors, digest
+from ragassay.embeddings.texts import distinct
+from ragassay.errors import BadSettings, MissingExtra, reason_from
+
+EXTRA = "models"
+BATCH = 32
+WHAT = "an embedding model that is not the bundled one"
+
+
+def missing(what: str, *libraries: str) -> str | None:
+    """Why ``what`` can't be loaded and the command that mends it; None where it can. Imports nothing."""
+    needed = libraries or ("sentence_transformers", "torch")
+    return None if all(map(importlib.util.find_spec, needed)) else str(MissingExtra(what, EXTRA))
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No progress bars and no warnings from the libraries below while a model is loaded; then as it was before."""
+    from transformers.utils import logging
+
+    bars, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
+@contextmanager
+def loading(what: str, way_out: str = "") -> Iterator[None]:
+    """Quietly; what the libraries raise for a model that can't be loaded becomes BadSettings."""
+    try:
+        with quiet():
+            yield
+    except (OSError, ValueError) as error:
+        reason = reason_from(str(error).partition("\n")[0])
+        raise BadSettings(
+            f"{what} can't be loaded: {reason}", hint=f"give a folder or a name on the hub{way_out}"
+        ) from error
+
+
+def named(model: str) -> str:
+    """The model and, for a folder, the start of its weights' SHA-256."""
+    weights = Path(model) / "model.safetensors"
+    return f"{model} (sha256:{digest(weights)[:12]})" if weights.is_file() else model
+
+
+def warm_up() -> None:
+    """Import the library; takes seconds. Encodes nothing, so a worker's parent may do it before it forks."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import sentence_transformers  # noqa: F401
+
+
+class LibraryModel:
+    """A sentence-transformers model on the CPU. ``model``: a folder or a name on the Hugging Face hub."""
+
+    def __init__(self, model: str) -> None:
+        if missing(WHAT):
+            raise MissingExtra(WHAT, EXTRA)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            from sentence_transformers import SentenceTransformer
+        with loading(f"embedding model {model!r}", f", or leave it out to use {BUNDLED}"):
+            self._model = SentenceTransformer(model, device="cpu")
+        self._lock = threading.Lock()  # its tokenizer breaks when two threads use it at once
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors, shape (len(texts), dimensions)."""
+        with self._lock:
+            vectors: Vectors = self._model.encode(
+                list(texts), batch_size=BATCH, normalize_embeddings=True, show_progress_bar=False, convert_to_numpy=True
+            )
+        return vectors.astype(np.float32, copy=False)
+
+    def encode_tokens(self, texts: Sequence[str]) -> list[Vectors]:
+        """For each text the vectors of its word pieces, marks included; not of unit length, shape (pieces, dimensions)."""
+        with self._lock:
+            encoded = self._model.encode(
+                list(texts), batch_size=BATCH, output_value="token_embeddings", show_progress_bar=False
+            )
+        return [tensor.float().numpy() for tensor in encoded]
+
+
+class CrossEncoder:
+    """A sentence-transformers cross-encoder on the CPU: reads query and text together. No model comes with ragassay.
+
+    ``model``: a folder or a name on the Hugging Face hub; it must give one number for a pair.
+    """
+
+    def __init__(self, model: str) -> None:
+        self._name_or_folder = model
+        self._lock = threading.Lock()
+        self._model: Any = None
+
+    @cached_property
+    def name(self) -> str:
+        """Model and, for a folder, the start of its weights' SHA-256."""
+        return named(self._name_or_folder)
+
+    def score(self, query: str, texts: Sequence[str]) -> NDArray[np.float64]:
+        """How well each text answers the query, as the model's raw outputs; shape (len(texts),). Higher is better.
+
+        Raises BadSettings where the model can't be loaded or gives several numbers for a pair.
+        """
+        with self._lock:
+            if self._model is None:
+                self._model = self._load()
+            once = distinct(texts)
+            outputs = self._model.predict([(query, text) for text in once], batch_size=BATCH)
+        scores = dict(zip(once, np.asarray(outputs, dtype=np.float64).tolist(), strict=True))
+        return np.array([scores[text] for text in texts])
+
+    def _load(self) -> Any:
+        if missing("a cross-encoder"):
+            raise MissingExtra("a cross-encoder", EXTRA)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            from sentence_transformers import CrossEncoder
+            from torch.nn import Identity
+        with loading(f"cross-encoder {self._name_or_folder!r}"):
+            model = CrossEncoder(self._name_or_folder, device="cpu", activation_fn=Identity())
+        if model.num_labels != 1:
+            raise BadSettings(
+                f"{self._name_or_folder!r} gives {model.num_labels} numbers for a pair; a cross-encoder gives one"
+            )
+        return model

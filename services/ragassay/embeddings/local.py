@@ -1,0 +1,96 @@
+"""The embedder that evaluations use: a model of this machine, loaded when the first text is embedded."""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from ragassay.embeddings import library, minilm
+from ragassay.embeddings.library import LibraryModel
+from ragassay.embeddings.minilm import BUNDLED, BUNDLED_PACKAGE, BUNDLED_SHA256, MiniLM, Vectors, bundled_model
+from ragassay.embeddings.texts import distinct, refuse_blank
+from ragassay.errors import BadSettings, MissingExtra
+
+WHAT = "an embedding model"
+
+
+def unavailable(model: str | None = None) -> str | None:
+    """Why ``LocalEmbedder(model)`` can't run and the command that mends it; None where it can. Imports nothing."""
+    if model not in (None, BUNDLED):
+        return library.missing(library.WHAT)
+    needed = ("onnxruntime", "tokenizers", BUNDLED_PACKAGE)
+    return None if all(map(importlib.util.find_spec, needed)) else str(MissingExtra(WHAT, minilm.EXTRA))
+
+
+def warm_up(model: str | None = None) -> None:
+    """Import what ``LocalEmbedder(model)`` needs. Loads no model, so a worker's parent may do it before it forks."""
+    (library if model not in (None, BUNDLED) else minilm).warm_up()
+
+
+class LocalEmbedder:
+    """An embedding model on the CPU.
+
+    ``model``: a sentence-transformers model, by its folder or its name on the Hugging Face hub; by default the bundled
+    all-MiniLM-L6-v2, which needs no network, and whose weights are verified when they are first loaded. It reads the
+    first 256 word pieces of a text. ``threads``: how many cores the bundled model may use; default: all.
+    """
+
+    def __init__(self, model: str | None = None, *, threads: int | None = None) -> None:
+        self.other = None if model == BUNDLED else model
+        self._threads = threads
+        self._lock = threading.Lock()
+        self._model: MiniLM | LibraryModel | None = None
+
+    @cached_property
+    def name(self) -> str:
+        """Model and the start of its weights' SHA-256; for a name on the hub, the name alone."""
+        return library.named(self.other) if self.other else f"{BUNDLED} (sha256:{BUNDLED_SHA256[:12]})"
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors, float32, shape (len(texts), dimensions); (0, 0) for no texts.
+
+        Each distinct text is encoded once. Batches are made of the distinct texts ordered by length, then text: they
+        depend on which texts are given and not on their order or number, and so does the last digit of a vector.
+        Raises BadInput on a blank text, MissingExtra where the extra is not installed.
+        """
+        refuse_blank(texts)
+        if not texts:
+            return np.zeros((0, 0), dtype=np.float32)
+        once = distinct(texts)
+        vectors = self.loaded().encode(once)
+        if not np.isfinite(vectors).all():
+            raise BadSettings(f"embedding model {self.name} gave a vector that is not finite")
+        place = {text: n for n, text in enumerate(once)}
+        return vectors[[place[text] for text in texts]]
+
+    def embed_tokens(self, texts: Sequence[str]) -> list[Vectors]:
+        """For each text, the unit vectors of its word pieces, float32, shape (pieces, dimensions).
+
+        Batches are made as in ``embed``. The marks that a model puts before and after a text are left out. Raises as
+        ``embed``.
+        """
+        refuse_blank(texts)
+        once = distinct(texts)
+        by_text: dict[str, Vectors] = {}
+        for text, pieces in zip(once, self.loaded().encode_tokens(once), strict=True):
+            inner = pieces[1:-1] if len(pieces) > 2 else pieces
+            by_text[text] = (inner / np.linalg.norm(inner, axis=1, keepdims=True)).astype(np.float32)
+        return [by_text[text] for text in texts]
+
+    def loaded(self) -> MiniLM | LibraryModel:
+        """The model itself, loaded at the first call."""
+        with self._lock:
+            if self._model is None:
+                self._model = self._load()
+            return self._model
+
+    def _load(self) -> MiniLM | LibraryModel:
+        if self.other is not None:
+            return LibraryModel(self.other)
+        if unavailable():
+            raise MissingExtra(WHAT, minilm.EXTRA)
+        return MiniLM(bundled_model(), self._threads)

