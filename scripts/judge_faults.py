@@ -26,10 +26,11 @@ from ragassay.judges.llm import LLMJudge  # noqa: E402
 from ragassay.judges.local import LocalJudge  # noqa: E402
 from ragassay.ledger import MemoryLedger  # noqa: E402
 from ragassay.llm import LLM  # noqa: E402
-from ragassay.models import JobSpec, Result  # noqa: E402
+from ragassay.models import Result  # noqa: E402
 from ragassay.prices import Prices  # noqa: E402
 from ragassay.protocols import Judge  # noqa: E402
 from ragassay.runs.plan import choose_metrics, plan  # noqa: E402
+from ragassay.specification import JobSpec  # noqa: E402
 from ragassay.strategies.recorded import Recorded  # noqa: E402
 
 FAULTS = ROOT / "datasets" / "faults"

@@ -3,7 +3,8 @@
 from ragassay import reports
 from ragassay.documents import Provenance, Report, Source
 from ragassay.metrics import parse
-from ragassay.models import JobSpec, Result, Score
+from ragassay.models import Result, Score
+from ragassay.specification import JobSpec
 
 CREATED = "2026-01-31T14:05:09.000+00:00"
 

@@ -4,8 +4,9 @@ import asyncio
 import threading
 
 from offline_runs import ScriptedJudge, sample, source_of
-from ragassay.models import JobSpec, Usage
+from ragassay.models import Usage
 from ragassay.protocols import Call, Reply
+from ragassay.specification import JobSpec
 
 CALL = Call(id="c", content="x", purpose="judge")
 

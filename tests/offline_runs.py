@@ -10,8 +10,9 @@ from ragassay.embeddings import FakeEmbedder
 from ragassay.engine import Tools
 from ragassay.judges.verdict import RawVerdict, check_verdict, number_units
 from ragassay.ledger import MemoryLedger
-from ragassay.models import FactVerdict, JobSpec, Judgement, Response, Sample, SentenceVerdict, Usage
+from ragassay.models import FactVerdict, Judgement, Response, Sample, SentenceVerdict, Usage
 from ragassay.prices import Prices
+from ragassay.specification import JobSpec
 from ragassay.store.folder import FolderStore, new_run_id
 
 GOOD = {

@@ -23,9 +23,10 @@ from ragassay.exporters.comparison import EXPORTERS as COMPARISON_EXPORTERS
 from ragassay.gates import Gate
 from ragassay.metrics import METRICS, Chunk, metric, parse
 from ragassay.metrics.accuracy import AccuracyRule
-from ragassay.models import Budget, JobSpec, Price, Response, Result, Sample
+from ragassay.models import Response, Result, Sample
 from ragassay.prices import Prices
 from ragassay.settings import Settings
+from ragassay.specification import Budget, JobSpec, Price
 from ragassay.strategies.recorded import Recorded
 from ragassay.validation import problems
 

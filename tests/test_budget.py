@@ -10,9 +10,10 @@ from provider import Provider, says, status
 from ragassay.errors import BadSettings, BudgetReached
 from ragassay.ledger import BudgetLedger, MemoryLedger
 from ragassay.llm import LLM
-from ragassay.models import Budget, Price, Usage
+from ragassay.models import Usage
 from ragassay.prices import Prices
 from ragassay.protocols import Call, Reply
+from ragassay.specification import Budget, Price
 from ragassay.store.ledger import FolderLedger
 
 MOST = Usage(calls=1, input_tokens=60, output_tokens=40, cost_usd=0.01)

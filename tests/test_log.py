@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from offline_runs import evaluated, new_run, sample
-from ragassay.models import JobSpec, Response
+from ragassay.models import Response
+from ragassay.specification import JobSpec
 
 
 def logged(tmp_path, samples, *metrics):

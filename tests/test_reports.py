@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from offline_runs import evaluated, new_run, sample
 from ragassay import reports
 from ragassay.metrics import parse
-from ragassay.models import JobSpec, Response, Result, Score
+from ragassay.models import Response, Result, Score
+from ragassay.specification import JobSpec
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ragassay.errors import BadSettings
-from ragassay.models import FrozenModel, JobSpec, Result, Usage
+from ragassay.models import FrozenModel, Result, Usage
+from ragassay.specification import JobSpec
 from ragassay.stats import Interval
 
 JOB_ID = re.compile("[0-9a-f]{32}")

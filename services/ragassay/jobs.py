@@ -29,12 +29,13 @@ from ragassay.errors import (
 )
 from ragassay.job_reports import MOST_LOOKED_AT, Gating, JobReports
 from ragassay.ledger import GivenUpLedger, MemoryLedger, ProbingLedger
-from ragassay.models import Budget, JobSpec, Result, Sample
+from ragassay.models import Result, Sample
 from ragassay.protocols import Ledger
 from ragassay.queue import Queue
 from ragassay.runs.outage import given_up_text, waiting_text
 from ragassay.runs.provenance import with_tools
 from ragassay.runs.runner import log_start
+from ragassay.specification import Budget, JobSpec
 from ragassay.store.idempotency import free_key, take_key
 from ragassay.store.job_run import JobRun
 from ragassay.store.job_state import Claim, JobState

@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Callable
 
 from ragassay.errors import AssayError, BadSettings, BudgetReached, ProviderDown, Unavailable
-from ragassay.models import Budget, Usage
+from ragassay.models import Usage
 from ragassay.protocols import Call, Ledger, Purpose, Reply
+from ragassay.specification import Budget
 
 RAISE_IT = "what is finished is kept; go on with a higher one"
 

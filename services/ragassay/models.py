@@ -1,4 +1,4 @@
-"""The data models: queries, responses, verdicts, scores, usage, results, and the specification of a run."""
+"""The data models: queries, responses, verdicts, scores, usage and results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from pydantic import (
 )
 
 from ragassay.limits import LARGEST_GRADE, SMALLEST
-from ragassay.options import BudgetOptions, IntervalOptions, JobOptions, Option, ParameterOptions, PerformanceOptions
 
 Support = Literal["supported", "partly", "contradicted", "not_found"]
 Truth = Literal["agrees", "conflicts", "absent"]
@@ -350,59 +349,3 @@ class Result(FrozenModel):
     waste: Usage = Usage()
     left_out: tuple[str, ...] = ()
     duration_ms: Amount = 0.0
-
-
-class Price(FrozenModel):
-    """What a model costs, in USD per million tokens."""
-
-    input_per_1m: Dollars
-    output_per_1m: Dollars
-
-
-class Budget(BudgetOptions, FrozenModel):
-    """The most that judge calls may spend. None: no cap."""
-
-    def over(self, spent: Usage, wanted: Usage) -> str | None:
-        """The cap that ``wanted`` would exceed after ``spent``; None when it fits. A cost must be known where USD are capped."""
-        if self.usd is not None and spent.cost_usd is None:
-            return "the budget in USD can't be kept: some of what is spent has no known price"
-        if self.usd is not None and (spent.cost_usd or 0.0) + (wanted.cost_usd or 0.0) > self.usd:
-            return f"the budget of {self.usd:g} USD is reached: {spent.cost_usd or 0.0:.4f} USD are spent"
-        tokens = spent.input_tokens + spent.output_tokens
-        if self.tokens is not None and tokens + wanted.input_tokens + wanted.output_tokens > self.tokens:
-            return f"the budget of {self.tokens:,} tokens is reached: {tokens:,} are spent"
-        return None
-
-
-class JudgeParameters(ParameterOptions, FrozenModel):
-    """What the judge's model is sent beside the messages."""
-
-
-class EvaluationOptions(JobOptions, FrozenModel):
-    """What a specification and the configuration document have in common."""
-
-    parameters: Annotated[
-        JudgeParameters,
-        Option("what the judge's model is sent beside the messages; what its provider refuses is left out, and told"),
-    ] = JudgeParameters()
-    prices: Annotated[
-        dict[str, Price],
-        Option(
-            "USD per million tokens, by model: `input_per_1m` and `output_per_1m`",
-            example="prices: {my-model: {input_per_1m: 0.15, output_per_1m: 0.60}}",
-        ),
-    ] = {}
-    budget: Annotated[
-        Budget,
-        Option("the most that judge calls, and answers of built-in systems, may spend; then the run waits"),
-    ] = Budget()
-
-
-class JobSpec(IntervalOptions, PerformanceOptions, EvaluationOptions):
-    """Everything that determines an evaluation, apart from the data: the effective configuration of a report.
-
-    ``metrics`` None stands for the default ones whose inputs at least one row has. ``prices`` add to, or override,
-    the bundled table. ``max_missing`` is the largest share of failed rows per metric that still counts as success.
-    ``graded`` False makes every relevant document count 1. ``stop_when`` ends judging early (``stats.stop_rule``);
-    ``baseline`` is what it decides against: a system of the run, or a stored run.
-    """

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from ragassay.models import Price
+from ragassay.specification import Price
 
 
 class Prices:

@@ -26,7 +26,8 @@ from ragassay.documents import (
 )
 from ragassay.judges.local import AGREEMENT
 from ragassay.metrics import Metric, parse
-from ragassay.models import JobSpec, Result, Sample, Score, Usage
+from ragassay.models import Result, Sample, Score, Usage
+from ragassay.specification import JobSpec
 from ragassay.stats import mean_interval, ratio_interval, wilson_interval
 
 logger = logging.getLogger("ragassay")

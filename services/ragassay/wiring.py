@@ -16,11 +16,11 @@ from ragassay.errors import BadSettings
 from ragassay.judges.local import LocalJudge
 from ragassay.ledger import ScopedLedger
 from ragassay.llm import LLM
-from ragassay.models import JobSpec
 from ragassay.prices import Prices
 from ragassay.protocols import Embedder, Judge, Ledger
 from ragassay.registry import import_plugin
 from ragassay.settings import Settings
+from ragassay.specification import JobSpec
 from ragassay.strategies.answering import Extractive, Generative
 from ragassay.strategies.builtin import Answerer, BuiltIn
 from ragassay.strategies.corpus import Corpus

@@ -11,8 +11,8 @@ from ragassay import config
 from ragassay.data.load import load
 from ragassay.documents import Job, Report
 from ragassay.errors import NothingToEvaluate
-from ragassay.models import JobSpec
 from ragassay.settings import Settings
+from ragassay.specification import JobSpec
 
 METRICS = ["mrr", "recall@5", "faithfulness"]
 

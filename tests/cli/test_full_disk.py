@@ -16,8 +16,9 @@ from offline_runs import GOOD, new_run, sample, without_times, write_jsonl
 from provider import Provider
 from ragassay.errors import BadSettings, DiskFull
 from ragassay.files import LineLog, write_whole
-from ragassay.models import Budget, Usage
+from ragassay.models import Usage
 from ragassay.protocols import Call, Reply
+from ragassay.specification import Budget
 from ragassay.store.folder import FolderStore
 from ragassay.store.ledger import CallCache, FolderLedger
 

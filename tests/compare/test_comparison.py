@@ -10,8 +10,9 @@ from ragassay.compare.models import Comparison
 from ragassay.documents import Provenance, Source
 from ragassay.errors import BadInput, BadSettings, UnknownName
 from ragassay.exporters.comparison import regressions, tables, to_markdown
-from ragassay.models import JobSpec, Result, Score
+from ragassay.models import Result, Score
 from ragassay.render import json_document
+from ragassay.specification import JobSpec
 
 A = [0.1, 0.4, 0.5, 0.2, 0.9, 0.3, 0.6, 0.7, 0.2, 0.5]
 B = [0.6, 0.8, 0.7, 0.7, 1.0, 0.9, 0.8, 0.9, 0.1, 0.9]

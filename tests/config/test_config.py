@@ -16,7 +16,7 @@ from ragassay.config import Configuration, Layer
 from ragassay.config.document import SECTIONS, options
 from ragassay.errors import AssayError, BadSettings, NotFound
 from ragassay.gates import Gate
-from ragassay.models import JobSpec
+from ragassay.specification import JobSpec
 from ragassay.strategies.options import SystemConfig
 
 DOCS = Path(__file__).parents[2] / "docs"

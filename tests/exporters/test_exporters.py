@@ -15,7 +15,8 @@ from ragassay.errors import BadSettings, UnknownName
 from ragassay.exporters import EXPORTERS
 from ragassay.exporters.rows import flat_rows
 from ragassay.gates import Gate, check
-from ragassay.models import JobSpec, Response
+from ragassay.models import Response
+from ragassay.specification import JobSpec
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ from offline_runs import ScriptedJudge, evaluated, new_run, sample
 from ragassay.cli.terminal import print_report
 from ragassay.exporters import EXPORTERS
 from ragassay.exporters.failing import headline, worst_first
-from ragassay.models import FactVerdict, JobSpec, Judgement, SentenceVerdict, Verdict
+from ragassay.models import FactVerdict, Judgement, SentenceVerdict, Verdict
+from ragassay.specification import JobSpec
 
 
 def judged(covered, why, **more):

@@ -10,7 +10,8 @@ from provider import Provider
 from ragassay.errors import BudgetReached
 from ragassay.ledger import BudgetLedger, MemoryLedger
 from ragassay.llm.estimator import Estimator
-from ragassay.models import Budget, Usage
+from ragassay.models import Usage
+from ragassay.specification import Budget
 
 DEAR = play.raw(usage=play.usage(4_000, 6_000))  # a call is estimated at 53 + 50 tokens and billed 10,000
 

@@ -13,9 +13,10 @@ from provider import Provider
 from ragassay.errors import BadSettings, BudgetReached, RateLimited
 from ragassay.ledger import MemoryLedger
 from ragassay.llm import LLM, FakeLLM, model, warm_up
-from ragassay.models import Price, Usage
+from ragassay.models import Usage
 from ragassay.prices import Prices
 from ragassay.protocols import Ledger, Reply
+from ragassay.specification import Price
 
 
 @pytest.fixture(autouse=True)

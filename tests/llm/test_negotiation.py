@@ -13,7 +13,8 @@ from ragassay.ledger import BudgetLedger, MemoryLedger
 from ragassay.llm import model, negotiation
 from ragassay.llm.library import normalised
 from ragassay.llm.negotiation import FORMS
-from ragassay.models import Budget, Usage
+from ragassay.models import Usage
+from ragassay.specification import Budget
 
 
 @pytest.fixture(autouse=True)

@@ -9,8 +9,8 @@ from llm_calls import ask
 from provider import Provider
 from ragassay import wiring
 from ragassay.errors import BadSettings
-from ragassay.models import JobSpec
 from ragassay.settings import Settings
+from ragassay.specification import JobSpec
 from ragassay.strategies.options import SystemConfig
 
 KEY = "the-key-of-one-address"

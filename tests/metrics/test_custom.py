@@ -14,8 +14,9 @@ from ragassay.metrics import METRICS, Chunk, metric, parse
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.base import name_of
 from ragassay.metrics.ranked import Ranked
-from ragassay.models import JobSpec, Sample, Score
+from ragassay.models import Sample, Score
 from ragassay.reports import aggregate
+from ragassay.specification import JobSpec
 from ragassay.strategies.recorded import Recorded
 
 pytestmark = pytest.mark.usefixtures("own_metrics")

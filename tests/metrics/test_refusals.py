@@ -15,7 +15,8 @@ from ragassay.judges.local import LocalJudge
 from ragassay.judges.verdict import is_answerable, number_units
 from ragassay.metrics import parse
 from ragassay.metrics.accuracy import DEFAULT_RULE, AccuracyRule
-from ragassay.models import JobSpec, Judgement, Verdict
+from ragassay.models import Judgement, Verdict
+from ragassay.specification import JobSpec
 from ragassay.stats import wilson_interval
 from ragassay.strategies.recorded import Recorded
 

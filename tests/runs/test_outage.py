@@ -17,9 +17,10 @@ from ragassay.errors import ProviderDown, Unavailable
 from ragassay.judges.llm import LLMJudge
 from ragassay.ledger import GivenUpLedger, MemoryLedger, ProbingLedger
 from ragassay.llm import LLM
-from ragassay.models import JobSpec, Usage
+from ragassay.models import Usage
 from ragassay.protocols import Call, Reply
 from ragassay.runs import outage
+from ragassay.specification import JobSpec
 from ragassay.store.folder import FolderStore
 
 ROWS = 50

@@ -4,10 +4,11 @@ import json
 
 from offline_runs import ScriptedJudge, new_run, sample, scripted_session
 from ragassay.cli import evaluate
-from ragassay.models import JobSpec, Usage
+from ragassay.models import Usage
 from ragassay.protocols import Call, Reply
 from ragassay.runs import foreground
 from ragassay.settings import Settings
+from ragassay.specification import JobSpec
 
 
 class CallingJudge(ScriptedJudge):

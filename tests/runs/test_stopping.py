@@ -10,8 +10,9 @@ from ragassay import gates
 from ragassay.errors import BadSettings, NotFound
 from ragassay.exporters import markdown
 from ragassay.gates import Gate
-from ragassay.models import JobSpec, Result, Score
+from ragassay.models import Result, Score
 from ragassay.runs.stopping import StopMonitor, baseline_rows
+from ragassay.specification import JobSpec
 from ragassay.store.folder import FolderStore
 from ragassay.store.protocol import RunRecord
 

@@ -6,8 +6,9 @@ import pytest
 
 from job_workers import CALL, PayingJudge, deliver_all, expire_leases, in_a_thread, meta, money, submit_with_budget
 from ragassay.errors import BudgetReached, Conflict, NotFound
-from ragassay.models import Budget, Usage
+from ragassay.models import Usage
 from ragassay.protocols import Call, Reply
+from ragassay.specification import Budget
 from ragassay.store.redis_ledger import RedisLedger
 
 

@@ -18,7 +18,7 @@ from ragassay.documents import JOB_ID, Job, JobPage, JobStatus, ResultPage
 from ragassay.errors import NotFound, UnknownName
 from ragassay.gates import GateReport, output
 from ragassay.jobs import MOST_ROWS_A_PAGE, Jobs
-from ragassay.models import Budget
+from ragassay.specification import Budget
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], dependencies=[Depends(authorized)])
 

@@ -16,8 +16,9 @@ from ragassay.data.load import load_rows
 from ragassay.documents import Source
 from ragassay.errors import BadSettings, UnknownName
 from ragassay.job_reports import Gating
-from ragassay.models import JobSpec, JudgeParameters, Sample
+from ragassay.models import Sample
 from ragassay.settings import Settings
+from ragassay.specification import JobSpec, JudgeParameters
 
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
 _OPERATOR = "a job can't set this; the server's operator does"

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from ragassay.compare.sides import Side
     from ragassay.documents import Report
     from ragassay.exporters.comparison import Regression
-    from ragassay.models import JobSpec
     from ragassay.runs.comparing import Unevaluated
+    from ragassay.specification import JobSpec
     from ragassay.stats import Correction
 
 _MOST_SHOWN, _LONGEST_ANSWER = 8, 240

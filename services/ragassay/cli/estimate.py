@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from ragassay.models import JobSpec
     from ragassay.runs import Inputs, Session
+    from ragassay.specification import JobSpec
 
 
 def estimate(session: Session, spec: JobSpec, inputs: Inputs, *, err: bool = False) -> None:

@@ -89,10 +89,10 @@ def evaluate(
 def demo() -> None:
     """Evaluate the two recorded systems of the quickstart dataset; needs no key, no network and no server."""
     from ragassay import runs
-    from ragassay.models import JobSpec
     from ragassay.runs import foreground
     from ragassay.settings import Settings
     from ragassay.shipped import folder
+    from ragassay.specification import JobSpec
 
     quickstart = folder("datasets") / "quickstart"
     settings = Settings()

@@ -10,7 +10,8 @@ from ragassay import reports
 from ragassay.errors import BadSettings, UnknownName
 from ragassay.metrics import Metric, parse
 from ragassay.metrics.base import FIGURES, OPERATIONAL, unknown
-from ragassay.models import JobSpec, Result, Score
+from ragassay.models import Result, Score
+from ragassay.specification import JobSpec
 from ragassay.stats import Interval
 
 PER_ACCURATE, SUSPICIOUS, *REFUSALS = FIGURES
@@ -109,7 +110,7 @@ class Figure:
     def comes_with(self, metrics: Collection[str]) -> bool:
         """Is it computed by a run of these metrics?"""
         column = self._computed_from
-        if column == SUSPICIOUS:
+        if column == SUSPICIOUS or column in REFUSALS:
             return any(map(_is_judged, metrics))
         return column in OPERATIONAL or column in metrics
 

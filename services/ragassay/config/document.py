@@ -13,8 +13,9 @@ from pydantic import BaseModel, Discriminator, Tag
 from pydantic.fields import FieldInfo
 
 from ragassay.gates import GateList, TestName
-from ragassay.models import Budget, EvaluationOptions, FrozenModel, JobSpec, JudgeParameters
+from ragassay.models import FrozenModel
 from ragassay.options import SYSTEMS, FileOptions, IntervalOptions, Option, PerformanceOptions
+from ragassay.specification import Budget, EvaluationOptions, JobSpec, JudgeParameters
 from ragassay.stats import Correction
 from ragassay.strategies.http import HttpConfig
 from ragassay.strategies.live import FunctionConfig

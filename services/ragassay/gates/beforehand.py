@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from ragassay.compare.figures import Figure
 from ragassay.errors import BadSettings, UnknownName
 from ragassay.gates.rules import Gate
 from ragassay.models import Sample
@@ -23,7 +22,7 @@ def check_names(
         where = f"gates[{n}]"
         if gate.system is not None and gate.system not in systems:
             raise UnknownName("system", gate.system, systems, where=where)
-        if not Figure.parse(gate.metric).comes_with(metrics):
+        if not gate.figure.comes_with(metrics):
             what = f"the gate is on {gate.metric}, which this run does not compute"
             hint = f"ask for it (metrics), or give the rows what it needs; computed: {listed(metrics, most=8)}"
             raise BadSettings(what, where=where, hint=hint)

@@ -12,7 +12,7 @@ from ragassay.documents import Report
 from ragassay.errors import BadSettings, NothingToEvaluate
 from ragassay.gates.drops import Baseline, Drop, Scope, TestName, measure_drop, scopes
 from ragassay.gates.rules import DROPS, ConditionName, Gate, name_of
-from ragassay.gates.worst import WorstRow, worst_rows
+from ragassay.gates.worst import GateRow, rows_behind
 from ragassay.models import FrozenModel
 from ragassay.render import number
 from ragassay.stats import Correction, Interval, correct
@@ -49,7 +49,7 @@ class GateResult(FrozenModel):
     passed: bool
     cause: GateCause
     reason: str
-    worst: tuple[WorstRow, ...] = ()
+    worst: tuple[GateRow, ...] = ()
 
 
 class GateReport(FrozenModel):
@@ -192,7 +192,7 @@ def _result(case: _Case, condition: ConditionName, p: float | None, terms: _Term
         reason=reason,
         worst=()
         if cause == "met" or terms.incomplete
-        else worst_rows(gate.metric, condition, scope, unscored=cause in ("coverage", "missing")),
+        else rows_behind(gate.figure, condition, scope, unscored=cause in ("coverage", "missing")),
     )
 
 

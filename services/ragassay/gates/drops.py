@@ -9,8 +9,9 @@ from typing import Literal
 from ragassay.compare.pairing import match
 from ragassay.documents import Report
 from ragassay.gates.rules import Gate
-from ragassay.models import JobSpec, Result
+from ragassay.models import Result
 from ragassay.reports import slice_value
+from ragassay.specification import JobSpec
 from ragassay.stats import Interval, difference_interval, paired
 
 TestName = Literal["randomisation", "t", "wilcoxon"]

@@ -14,7 +14,7 @@ from ragassay.render import listed, number
 MOST_WORST = 5
 
 
-class WorstRow(FrozenModel):
+class GateRow(FrozenModel):
     """One row: its value, for a drop also that in the baseline ``before``, and the reason given with its score."""
 
     query_id: str
@@ -29,12 +29,11 @@ class WorstRow(FrozenModel):
         return f"{self.query_id} {'not scored' if self.value is None else number(self.value, beside=self.before)}{was}"
 
 
-def worst_rows(metric: str, condition: ConditionName, scope: Scope, *, unscored: bool) -> tuple[WorstRow, ...]:
+def rows_behind(figure: Figure, condition: ConditionName, scope: Scope, *, unscored: bool) -> tuple[GateRow, ...]:
     """The first ``MOST_WORST``, the worst first, in the dataset's order where they are alike.
 
     ``unscored``: the gate is missed for lack of scores, so the rows without one.
     """
-    figure = Figure.parse(metric)
     if unscored:
         found = [_row(row, figure) for row in scope.rows if figure.values(row) is None]
     elif condition in DROPS:
@@ -60,13 +59,13 @@ def _counted(figure: Figure, scope: Scope) -> Iterator[Result]:
             yield row
 
 
-def _row(row: Result, figure: Figure, then: Result | None = None) -> WorstRow:
+def _row(row: Result, figure: Figure, then: Result | None = None) -> GateRow:
     column = "accurate" if figure.column == PER_ACCURATE else figure.column
     reason = row.scores[column].reason if column in row.scores else row.error
     if figure.column == SUSPICIOUS and row.verdict:
         reason = listed(row.verdict.suspicious)
     values, before = figure.values(row), None if then is None else figure.values(then)
-    return WorstRow(
+    return GateRow(
         query_id=row.query_id,
         query=row.query,
         value=values[0] if values else None,

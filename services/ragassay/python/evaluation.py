@@ -23,11 +23,11 @@ from ragassay.data.load import load
 from ragassay.errors import BadSettings
 from ragassay.exporters import EXPORTERS
 from ragassay.metrics.base import name_of
-from ragassay.models import JobSpec
 from ragassay.python.report import EvaluationReport
 from ragassay.python.stored import session_of
 from ragassay.runs import Inputs, foreground
 from ragassay.settings import Settings
+from ragassay.specification import JobSpec
 from ragassay.validation import shown, suggestion
 
 T = TypeVar("T")

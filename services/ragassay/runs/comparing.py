@@ -15,8 +15,9 @@ from ragassay.compare.sides import Side
 from ragassay.data.formats import FORMATS
 from ragassay.documents import Report
 from ragassay.errors import BudgetReached
-from ragassay.models import Budget, JobSpec, Usage
+from ragassay.models import Usage
 from ragassay.runs.plan import Inputs
+from ragassay.specification import Budget, JobSpec
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,12 @@ from ragassay.errors import BadData, BadInput, BadSettings, BudgetReached, DiskF
 from ragassay.ledger import MemoryLedger, RowsLedger
 from ragassay.metrics import parse
 from ragassay.metrics.accuracy import AccuracyRule
-from ragassay.models import Budget, JobSpec
 from ragassay.registry import imported
 from ragassay.runs.plan import Inputs
 from ragassay.runs.runner import check_unchanged, describe, finish, prepare, work_through
 from ragassay.runs.session import Session
 from ragassay.settings import Settings
+from ragassay.specification import Budget, JobSpec
 from ragassay.stats import stop_rule
 from ragassay.store.folder import FolderRun, FolderStore, new_run_id
 from ragassay.store.ledger import CallCache, FolderLedger

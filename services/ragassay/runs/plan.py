@@ -19,8 +19,9 @@ from ragassay.errors import BadSettings, NothingToEvaluate
 from ragassay.ledger import DryLedger
 from ragassay.metrics import METRICS, Metric, parse
 from ragassay.metrics.accuracy import AccuracyRule
-from ragassay.models import JobSpec, Response, Sample, Usage
+from ragassay.models import Response, Sample, Usage
 from ragassay.protocols import digest
+from ragassay.specification import JobSpec
 from ragassay.store.protocol import system_name
 from ragassay.strategies.answering import extract
 from ragassay.strategies.builtin import BuiltIn, planned_source

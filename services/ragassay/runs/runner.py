@@ -18,13 +18,14 @@ from ragassay.errors import BadSettings, BudgetReached, DiskFull, NothingToEvalu
 from ragassay.ledger import GivenUpLedger, ProbingLedger
 from ragassay.metrics import parse
 from ragassay.metrics.criteria import check_criteria
-from ragassay.models import JobSpec, Result, Sample, Usage
+from ragassay.models import Result, Sample, Usage
 from ragassay.protocols import Ledger, Strategy
 from ragassay.runs.outage import Outage, given_up_text, waiting_text
 from ragassay.runs.plan import Inputs, SystemInput, choose_metrics, plan
 from ragassay.runs.provenance import provenance, with_tools
 from ragassay.runs.session import Session
 from ragassay.runs.stopping import StopMonitor
+from ragassay.specification import JobSpec
 from ragassay.store.protocol import ChunkId, Outcome, RunRecord, RunStore
 from ragassay.strategies.builtin import BuiltIn
 from ragassay.strategies.live import LiveSystem

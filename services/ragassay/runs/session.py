@@ -10,9 +10,10 @@ from typing import Protocol, TypeVar
 
 from ragassay.documents import Source
 from ragassay.engine import Tools
-from ragassay.models import JobSpec, Result
+from ragassay.models import Result
 from ragassay.protocols import Ledger
 from ragassay.runs.stopping import StopMonitor
+from ragassay.specification import JobSpec
 from ragassay.store.protocol import RunRecord
 from ragassay.strategies.builtin import BuiltIn
 from ragassay.strategies.live import LiveSystem

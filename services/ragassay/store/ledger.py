@@ -15,8 +15,9 @@ from pydantic import ValidationError
 from ragassay.errors import BadData, DiskFull
 from ragassay.files import LineLog, private_folder
 from ragassay.ledger import BudgetLedger, MemoryLedger, paid
-from ragassay.models import Budget, Usage
+from ragassay.models import Usage
 from ragassay.protocols import Call, Ledger, Reply
+from ragassay.specification import Budget
 
 logger = logging.getLogger("ragassay")
 

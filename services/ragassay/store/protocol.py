@@ -12,8 +12,9 @@ from typing import Annotated, Any, Literal, Protocol, TypeVar
 from pydantic import AfterValidator, Field
 
 from ragassay.documents import Report, Source
-from ragassay.models import FrozenModel, JobSpec, Result, Sample
+from ragassay.models import FrozenModel, Result, Sample
 from ragassay.options import PerformanceOptions
+from ragassay.specification import JobSpec
 
 T = TypeVar("T")
 Outcome = Literal["kept", "last", "stale"]

@@ -20,7 +20,8 @@ import zstandard
 
 from ragassay.documents import JobStatus
 from ragassay.errors import BadInput, Conflict, NotFound, Unavailable
-from ragassay.models import Budget, Response, Result, Sample
+from ragassay.models import Response, Result, Sample
+from ragassay.specification import Budget
 from ragassay.store.job_state import Claim, JobState, no_job
 from ragassay.store.protocol import ChunkId, Outcome, RunRecord
 

@@ -10,8 +10,9 @@ import zstandard
 
 from ragassay.errors import BudgetReached
 from ragassay.ledger import RAISE_IT, of_unknown_price, paid
-from ragassay.models import Budget, Usage
+from ragassay.models import Usage
 from ragassay.protocols import Call, Reply
+from ragassay.specification import Budget
 from ragassay.store.job_state import Claim
 from ragassay.store.redis import RedisStore
 

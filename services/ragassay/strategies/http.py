@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import anyio
 from pydantic import Field, field_validator
 
 from ragassay.errors import BadInput, BadSettings
@@ -92,8 +91,10 @@ class HttpAsks:
 
     async def warm_up(self) -> None:
         """Make the client, and import what a first request needs."""
+        import anyio
+
         _ = self._client, self._paths
-        await anyio.sleep(0)
+        await anyio.sleep(0)  # it loads what it needs of the event loop
 
     async def ask(self, sample: Sample) -> Response:
         """What the reply has, where its paths say; raises BadInput with what is wrong with it."""
