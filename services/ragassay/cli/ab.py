@@ -90,10 +90,11 @@ def _print(trial: Trial) -> None:
     typer.echo(f"{'':12}{'A':>8}{'B':>8}{'B - A':>9}  {'95 %':<18}{'p':>8}  won/lost/tied")
     a, b = (trial.systems[name].metrics.macro for name in ("A", "B"))
     for name, test in tests.metrics.items():
+        ends = "none" if test.interval.low is None else interval(test.interval, signed)
         p = "-" if test.p_corrected is None else f"{test.p_corrected:.3g}{'*' if test.significant else ''}"
         typer.echo(
             f"{trial.definitions[name].partition(':')[0]:12}{getattr(a, name):8.3f}{getattr(b, name):8.3f}"
-            f"{signed(getattr(trial.delta.macro, name)):>9}  {interval(test.interval, signed):<18}{p:>8}"
+            f"{signed(getattr(trial.delta.macro, name)):>9}  {ends:<18}{p:>8}"
             f"  {test.wins}/{test.losses}/{test.ties}"
         )
     typer.echo("")

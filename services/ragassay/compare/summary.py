@@ -117,5 +117,6 @@ def _figures(pair: Pair, names: Sequence[str], level: str) -> list[str]:
     for name in names:
         delta, rows = pair.metrics[name], pair.matching.paired
         few = f", {delta.n} of {rows} pairs" if delta.n < rows else ""
-        figures.append(f"{name} ({signed(delta.delta or 0.0)}, {level} {interval(delta.interval, signed)}{few})")
+        bounds = "" if delta.interval.low is None else f", {level} {interval(delta.interval, signed)}"
+        figures.append(f"{name} ({signed(delta.delta or 0.0)}{bounds}{few})")
     return figures
