@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ragassay.cli import evaluate
 from ragassay.cli.configured import AsJson, configured, option, takes_options
 from ragassay.cli.evaluate import Config, Data, progress, show
 from ragassay.errors import BadInput, BadSettings, BudgetReached, GateFailed, NothingToEvaluate, Unavailable, Unscored
@@ -104,20 +105,14 @@ def _body(configuration: Configuration) -> bytes:
     import orjson
 
     from ragassay.config.document import options
-    from ragassay.data.load import load, load_rows
+    from ragassay.data.load import load_rows
 
     if configuration.data is None:
         raise BadSettings("DATA is missing", hint="name a file: ragassay submit DATA, or 'data:' in the configuration")
     if configuration.systems:
         what = "a job takes the responses that are in DATA, so 'systems' can't be sent"
         raise BadSettings(what, hint="use: ragassay evaluate")
-    dataset = load(
-        configuration.data,
-        format=configuration.format,
-        mapping=configuration.map,
-        duplicates=configuration.duplicates,
-        limit=configuration.limit,
-    )
+    dataset = evaluate.dataset(configuration, configuration.data)
     where = str(configuration.data)
     if not dataset.has_responses:
         raise NothingToEvaluate("no row has a response", where=where, hint="submit takes recorded responses")

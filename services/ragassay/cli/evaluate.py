@@ -17,6 +17,7 @@ from ragassay.errors import BadSettings, DiskFull, Unscored
 
 if TYPE_CHECKING:
     from ragassay.config import Configuration
+    from ragassay.data.dataset import Dataset
     from ragassay.documents import Report
     from ragassay.runs import Inputs, Session
     from ragassay.settings import Settings
@@ -131,13 +132,28 @@ def read(configuration: Configuration) -> Inputs:
             "DATA is missing", hint="name a file: ragassay evaluate DATA, or 'data:' in the configuration"
         )
     return runs.load(
-        configuration.data,
+        dataset(configuration, configuration.data),
         configuration.systems,
         corpus=configuration.corpus,
         format=configuration.format,
         mapping=configuration.map,
         duplicates=configuration.duplicates,
+    )
+
+
+def dataset(configuration: Configuration, data: Path) -> Dataset:
+    """The rows of a file, or of a stored dataset."""
+    from ragassay.settings import Settings
+    from ragassay.store.datasets import FolderDatasets, open_data
+
+    return open_data(
+        FolderDatasets(Settings().home),
+        data,
+        format=configuration.format,
+        mapping=configuration.map,
+        duplicates=configuration.duplicates,
         limit=configuration.limit,
+        other_files=bool(configuration.systems),
     )
 
 

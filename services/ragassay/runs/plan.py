@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from ragassay.data.dataset import Dataset
 from ragassay.data.load import join, load_responses
 from ragassay.data.load import load as load_dataset
 from ragassay.documents import Source
@@ -75,7 +76,7 @@ def recorded(dataset: Source, samples: Sequence[Sample]) -> Inputs:
 
 
 def load(
-    data: Path,
+    data: Path | Dataset,
     systems: Mapping[str, Path | SystemConfig],
     *,
     corpus: Path | None = None,
@@ -87,14 +88,17 @@ def load(
 ) -> Inputs:
     """The dataset and each system's responses; without ``systems`` those in ``data``, as ``default``.
 
-    A system is a file of responses, or a built-in one: that has no responses yet, and searches ``corpus``.
+    ``data`` is a file, or a dataset that is loaded already. A system is a file of responses, or a built-in one: that
+    has no responses yet, and searches ``corpus``.
     """
     for system in systems:
         try:
             system_name(system)
         except ValueError as error:
             raise BadSettings(str(error)) from None
-    dataset = load_dataset(data, format=format, mapping=mapping, duplicates=duplicates, limit=limit)
+    dataset = data
+    if not isinstance(dataset, Dataset):
+        dataset = load_dataset(dataset, format=format, mapping=mapping, duplicates=duplicates, limit=limit)
     source = Source(name=name or dataset.name, digest=dataset.digest, rows=len(dataset.samples))
     if not systems:
         return recorded(source, dataset.samples)
