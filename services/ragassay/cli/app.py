@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from ragassay.cli import ab, client, compare, datasets, evaluate, gate, look, service, setup, trend
+from ragassay.cli import ab, client, compare, evaluate, gate, generate, look, service, setup, trend
 from ragassay.errors import AssayError, BadData, reason_from
 
 logger = logging.getLogger("ragassay")
@@ -28,7 +28,7 @@ app.command("gate")(gate.gate)
 app.command("trend")(trend.trend)
 app.command("power")(compare.power)
 app.command("init")(setup.init)
-app.add_typer(datasets.data, name="data")
+app.add_typer(generate.data, name="data")
 app.command("metrics")(look.metrics)
 app.command("schema")(look.schema)
 app.command("doctor")(setup.doctor)
