@@ -16,6 +16,7 @@ from ragassay.render import listed, shortlist
 
 if TYPE_CHECKING:
     from ragassay.data.diff import Rows
+    from ragassay.data.ir import IrQueries
     from ragassay.data.overlaps import Leak, Overlaps, QueryRow
     from ragassay.data.split import Split
     from ragassay.data.versions import DatasetVersion
@@ -30,21 +31,39 @@ About = Annotated[str | None, typer.Option("--description", metavar="TEXT", help
 
 @data.command("import")
 def import_(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files whose rows become one dataset.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Files whose rows become one dataset, or ir:NAME.")
+    ],
     name: Name = None,
     description: About = None,
     format: Annotated[str, option("format")] = "auto",  # noqa: A002 - the option's name
     mapping: Annotated[list[str] | None, option("map")] = None,
     duplicates: Annotated[Literal["error", "keep_first"], option("duplicates")] = "error",
+    passages: Annotated[
+        Path | None, typer.Option("--passages", metavar="FILE", help="Write the documents of ir:NAME as a corpus.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Keep the rows of files as a version of a dataset; the same rows are the same version."""
+    """Keep the rows of files, or of ir:NAME of ir_datasets, as a version of a dataset; the same rows are the same version."""
+    from ragassay.data.ir import PREFIX, IrQueries
     from ragassay.data.stream import SampleStream
     from ragassay.data.versions import Lineage, Origin, check_name
 
-    chosen = check_name(name or files[0].resolve().stem)
     columns = pairs(mapping, "--map", "OURS=THEIRS")
-    rows = SampleStream(files, format=format, mapping=columns, duplicates=duplicates)
+    of_library = [str(file) for file in files if str(file).startswith(PREFIX)]
+    rows: SampleStream | IrQueries
+    if of_library:
+        if len(files) > 1 or columns or format != "auto":
+            raise BadSettings("is imported alone and without options about files", where=of_library[0])
+        rows = IrQueries(of_library[0].removeprefix(PREFIX))
+        chosen = check_name(name or rows.name.replace("/", "-"))
+        if passages:
+            _write_passages(rows, passages)
+    elif passages:
+        raise BadSettings(f"--passages is about {PREFIX}NAME; files hold no documents")
+    else:
+        chosen = check_name(name or files[0].resolve().stem)
+        rows = SampleStream(files, format=format, mapping=columns, duplicates=duplicates)
 
     def origin() -> Origin:
         lineage = Lineage(action="import", sources=tuple(map(str, files)), options={"columns": rows.mapped})
@@ -54,6 +73,19 @@ def import_(
     for warning in rows.warnings:
         typer.echo(f"warning: {warning}", err=True)
     _print([version], as_json=as_json)
+
+
+def _write_passages(rows: IrQueries, path: Path) -> None:
+    """One by one, since a corpus may have millions; the file is whole or absent."""
+    import orjson
+
+    from ragassay.files import write_by_digest
+    from ragassay.render import check_output
+
+    check_output(path)
+    lines = (orjson.dumps(passage, option=orjson.OPT_APPEND_NEWLINE) for passage in rows.passages())
+    digest, _ = write_by_digest(path.parent, lines, path.suffix)
+    path.with_name(f"{digest}{path.suffix}").replace(path)
 
 
 @data.command("list")
