@@ -24,7 +24,10 @@ _EXAMPLES = 3
 
 @dataclass(frozen=True)
 class Candidate:
-    """A question before it is checked. ``answer`` is empty where the passages hold none; ``about`` names its subject."""
+    """A question before it is checked. ``answer`` is empty where the passages hold none.
+
+    ``about`` names its subject, empty where it is known to be clear; ``unfit``: why it was found to be of no use already.
+    """
 
     question: str
     answer: str
@@ -34,6 +37,7 @@ class Candidate:
     made_by: str
     about: str = ""
     details: Mapping[str, Any] = field(default_factory=dict)
+    unfit: str | None = None
 
 
 class DroppedQuestions(FrozenModel):
@@ -131,10 +135,12 @@ def _filtered(candidates: Sequence[Candidate]) -> tuple[list[Candidate], dict[st
 
 def _unfit(each: Candidate) -> str | None:
     """Why a question can't be used; None for one that can."""
+    if each.unfit:
+        return each.unfit
     length = len(each.question.split())
     if not SHORTEST <= length <= LONGEST:
         return f"it has fewer than {SHORTEST} or more than {LONGEST} words"
-    if not _POINTS_ELSEWHERE.isdisjoint(words(each.about or each.question)):
+    if not _POINTS_ELSEWHERE.isdisjoint(words(each.about)):
         return "it is not clear without its passage"
     if each.answer and content(each.answer) <= content(each.question):
         return "it holds its own answer"
