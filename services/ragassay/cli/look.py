@@ -124,7 +124,8 @@ def print_description(description: Description) -> None:
 
     out = console()
     counts = f"{description.rows} rows, {description.responses} with a response"
-    out.print(f"{escape(description.path)}: {counts}, digest {description.digest[:12]}")
+    digest = f", digest {description.digest[:12]}" if description.digest else ""
+    out.print(f"{escape(description.path)}: {counts}{digest}")
     fields = Table(box=None, pad_edge=False)
     for column in ("field", "column", "rows", "null"):
         fields.add_column(column, justify="right" if column in ("rows", "null") else "left")
