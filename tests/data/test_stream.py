@@ -64,6 +64,8 @@ BROKEN: dict[str, tuple[str, str]] = {
     "an id twice": ("rows.jsonl", '{"query_id": "a", "query": "q"}\n{"query_id": "a", "query": "r"}\n'),
     "context that may mean two things": ("rows.jsonl", '{"query": "q", "context": "c"}\n'),
     "no row": ("rows.csv", "query,answer\n"),
+    "nested too deeply": ("rows.jsonl", '{"query": "q", "x": ' + "[" * 300 + "]" * 300 + "}\n"),
+    "nested beyond reading": ("rows.jsonl", '{"query": "q", "x": ' + '{"x": ' * 5000 + "1" + "}" * 5001 + "\n"),
 }
 
 

@@ -17,6 +17,8 @@ from ragassay.errors import BadData, NothingToEvaluate
 from ragassay.models import Sample
 from ragassay.validation import shown
 
+_DEEPEST = 64  # levels of objects and lists; no column's meaning is decided further down
+
 
 class SampleStream:
     """The samples of several files, one after the other; at no time more than one row of a file is in memory.
@@ -100,15 +102,15 @@ def outline(values: Mapping[str, Any]) -> dict[str, Any]:
     it, and a brace in front where it is text that begins with one.
     """
     seen: dict[Any, int] = {}
-    return {str(name): _outlined(value, seen) for name, value in values.items()}
+    return {str(name): _outlined(value, seen, 1) for name, value in values.items()}
 
 
-def _outlined(value: Any, seen: dict[Any, int]) -> Any:
-    if value is None:
-        return None
+def _outlined(value: Any, seen: dict[Any, int], depth: int) -> Any:
+    if value is None or depth > _DEEPEST:
+        return None if value is None else ""
     if isinstance(value, Mapping):
-        return {str(key): _outlined(entry, seen) for key, entry in value.items()}
+        return {str(key): _outlined(entry, seen, depth + 1) for key, entry in value.items()}
     if isinstance(value, list) and any(isinstance(entry, Mapping | list) for entry in value):
-        return [_outlined(entry, seen) for entry in value]
+        return [_outlined(entry, seen, depth + 1) for entry in value]
     brace = "{" if isinstance(value, str) and value.lstrip()[:1] == "{" else ""
     return f"{brace}{seen.setdefault(tuple(value) if isinstance(value, list) else value, len(seen))}"

@@ -7,7 +7,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Annotated, Any, Literal, NamedTuple, Protocol
+
+from pydantic import Field
 
 from ragassay.data.qrels import beir_folder
 from ragassay.errors import BadInput, BadSettings, NotFound, UnknownName
@@ -43,7 +45,7 @@ class DatasetVersion(Origin):
     """
 
     name: str
-    digest: str
+    digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     rows: int
     created_at: datetime
     imported_at: datetime
