@@ -2,7 +2,8 @@
 
 An output stands in a code block after a marker comment, ``<!-- output: COMMAND -->``. Of a long one the marker may take
 parts, ``<!-- output: COMMAND | lines 1, 15-24 -->``; what is left out is shown as ``...``. All pages share one folder and
-each command runs once in it, in the order of the pages. Run ids differ from run to run and are written as RUN.
+each command runs once in it, in the order of the pages. Run ids are written as RUN,
+and times as one time.
 """
 
 import os
@@ -15,11 +16,17 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("README.md", "docs/comparison.md", "docs/quickstart.md")  # `compare last` is of the demo, so it comes first
+PAGES = (
+    "README.md",
+    "docs/comparison.md",
+    "docs/quickstart.md",
+    "docs/datasets.md",
+)  # `compare last` is of the demo, so it comes first
 BLOCK = re.compile(
     r"(<!-- output: (?P<command>[^\n]+?)(?: \| lines (?P<lines>[\d, -]+?))? -->\n```(?:text)?\n)(?P<output>.*?)(^```)",
     re.DOTALL | re.MULTILINE,
 )
+TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d")
 RUN_ID = re.compile(r"\d{8}-\d{6}-[a-z0-9-]+-[0-9a-f]{4}")
 
 
@@ -31,7 +38,9 @@ def output(command: str, folder: str) -> list[str]:
     done = subprocess.run(command, shell=True, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{command}: exit {done.returncode}\n{done.stderr}")
-    return [line.rstrip() for line in RUN_ID.sub("RUN", done.stdout).strip("\n").splitlines()]
+    return [
+        line.rstrip() for line in TIME.sub("2026-01-31 14:05", RUN_ID.sub("RUN", done.stdout)).strip("\n").splitlines()
+    ]
 
 
 def parts(lines: list[str], wanted: str) -> list[str]:
@@ -62,6 +71,7 @@ def main() -> None:
     old = []
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(ROOT / "examples", folder, dirs_exist_ok=True)
+        shutil.copytree(ROOT / "datasets" / "handbook", Path(folder) / "handbook")
         for name in PAGES:
             text = (ROOT / name).read_text()
             fresh = refreshed(text, folder)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import codecs
 import errno
+import hashlib
 import logging
 import os
+import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -56,6 +58,30 @@ def write_whole(path: Path, content: bytes, *, private: bool = False) -> None:
             beside.replace(path)
         finally:
             beside.unlink(missing_ok=True)
+
+
+def write_by_digest(folder: Path, lines: Iterable[bytes], suffix: str) -> tuple[str, int]:
+    """Write lines, as they come, to the file of ``folder`` that is named by their SHA-256; whole or not at all.
+
+    Returns the digest in hex and the number of lines. Only its owner may read the file. Raises DiskFull, BadSettings.
+    """
+    beside = folder / f".{os.getpid()}.{secrets.token_hex(4)}.tmp"
+    digest, number = hashlib.sha256(), 0
+    with write_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            with open(beside, "wb", opener=open_private) as file:
+                for line in lines:
+                    digest.update(line)
+                    file.write(line)
+                    number += 1
+                file.flush()
+                os.fsync(file.fileno())
+            if number:
+                beside.replace(folder / f"{digest.hexdigest()}{suffix}")
+        finally:
+            beside.unlink(missing_ok=True)
+    return digest.hexdigest(), number
 
 
 class LineLog:

@@ -28,6 +28,7 @@ from ragassay.strategies.http import HttpAsks, HttpConfig
 from ragassay.strategies.live import Asks, Function, FunctionAsks, FunctionConfig, LiveOptions, LiveSystem, function_of
 from ragassay.strategies.options import SystemConfig
 from ragassay.strategies.retrieval import Pipeline, build
+from ragassay.synthesis.model import QuestionWriter
 
 if TYPE_CHECKING:
     from ragassay.jobs import Jobs
@@ -58,6 +59,13 @@ def judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None) -> Jud
         prices=Prices(spec.prices),
     )
     return LLMJudge(llm, passes=spec.passes, max_tokens=spec.parameters.max_tokens, criteria=spec.criteria)
+
+
+def question_writer(
+    model: str, settings: Settings, ledger: Ledger, *, api_base: str | None = None, concurrency: int, seed: int
+) -> QuestionWriter:
+    """What writes questions about passages, with a model that LiteLLM can reach."""
+    return QuestionWriter(_llm(model, api_base, settings, concurrency=concurrency, seed=seed), ledger)
 
 
 def _llm(model: str, api_base: str | None, settings: Settings, **options: Any) -> LLM:

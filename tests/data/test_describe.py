@@ -58,7 +58,7 @@ def test_an_empty_list_of_judgments_is_a_value(write: Write) -> None:
 
 def test_queries_that_read_the_same_are_listed(write: Write) -> None:
     (repeated,) = describe(load(write("a.json", ROWS))).repeated_queries
-    assert (repeated.query, repeated.query_ids) == ("What is  ONE?", ("a", "b"))
+    assert (repeated.query, repeated.query_ids) == ("what is one?", ("a", "b"))
 
 
 def test_each_metric_says_for_how_many_rows_it_can_be_computed(write: Write) -> None:

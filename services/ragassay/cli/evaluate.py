@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from ragassay.store.folder import FolderRun
 
 PROGRESS_S = 5.0
-Data = Annotated[Path | None, typer.Argument(metavar="[DATA]", help="Queries, with or without responses.")]
+Data = Annotated[
+    Path | None,
+    typer.Argument(metavar="[DATA]", help="Queries, with or without responses: a file, or a stored dataset."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
 Config = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="Configuration. [without DATA: ./ragassay.yaml]")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ragassay.config.layers import Layer
+from ragassay.data.versions import is_file, reference_in
 from ragassay.documents import run_and_system
 from ragassay.errors import BadSettings, NotFound
 from ragassay.validation import Location, place_of
@@ -194,7 +195,7 @@ def _rebased(values: dict[str, Any], folder: Path) -> dict[str, Any]:
 
     rebased = dict(values)
     for key in ("data", "corpus"):
-        if key in rebased:
+        if key in rebased and not (key == "data" and _is_stored(rebased[key], folder)):
             rebased[key] = rebase(rebased[key])
     if isinstance(rebased.get("systems"), dict):
         rebased["systems"] = {name: system(choice) for name, choice in rebased["systems"].items()}
@@ -207,3 +208,8 @@ def _rebased(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     if isinstance(baseline, str) and (folder / run_and_system(baseline, folder)[0]).exists():
         rebased["baseline"] = rebase(baseline)
     return rebased
+
+
+def _is_stored(data: Any, folder: Path) -> bool:
+    """Is it the name of a stored dataset rather than of a file?"""
+    return isinstance(data, str) and reference_in(data) is not None and not is_file(folder / data)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from ragassay.data.dataset import Dataset
 from ragassay.data.mapping import RESPONSE_FIELDS, SAMPLE_FIELDS
@@ -24,14 +28,6 @@ class Range(FrozenModel):
     min: float
     max: float
 
-    @classmethod
-    def of(cls, values: Iterable[float]) -> Range | None:
-        """None without a value."""
-        numbers = list(values)
-        if not numbers:
-            return None
-        return cls(n=len(numbers), mean=sum(numbers) / len(numbers), min=min(numbers), max=max(numbers))
-
 
 class RepeatedQuery(FrozenModel):
     """A query that several rows ask, whatever its case and spacing."""
@@ -49,7 +45,10 @@ class Computable(FrozenModel):
 
 
 class Description(FrozenModel):
-    """A dataset in numbers. Lengths are in words; ``fields`` counts the rows in which a field has a value."""
+    """A dataset in numbers. Lengths are in words; ``fields`` counts the rows in which a field has a value.
+
+    ``generated``: rows whose question was made by a program, as their metadata says.
+    """
 
     name: str
     path: str
@@ -62,6 +61,8 @@ class Description(FrozenModel):
     fields: dict[str, int]
     categories: dict[str, int]
     difficulties: dict[str, int]
+    splits: dict[str, int]
+    generated: int
     repeated_queries: tuple[RepeatedQuery, ...]
     relevant_per_query: Range | None
     retrieved_per_query: Range | None
@@ -73,103 +74,153 @@ class Description(FrozenModel):
 
 def describe(dataset: Dataset, metrics: Mapping[str, Lacks] | None = None) -> Description:
     """Describe a dataset. ``metrics`` is {metric name: why a sample lacks its input, or None}."""
-    samples = dataset.samples
-    relevant = [sum(g > 0 for g in s.judgments.values()) for s in samples if s.judgments is not None]
-    return Description(
+    tally = Tally(metrics or {})
+    for sample in dataset.samples:
+        tally.add(sample)
+    return tally.description(
         name=dataset.name,
         path=str(dataset.path),
         digest=dataset.digest,
         description=dataset.description,
-        rows=len(samples),
-        responses=sum(s.response is not None for s in samples),
         mapped=dict(dataset.mapped),
         kept_as_metadata=dataset.kept,
-        fields=_filled(samples),
-        categories=_table(s.category for s in samples),
-        difficulties=_table(s.difficulty for s in samples),
-        repeated_queries=_repeated(samples),
-        relevant_per_query=Range.of(relevant),
-        retrieved_per_query=Range.of(len(s.retrieved_doc_ids) for s in samples if s.retrieved_doc_ids is not None),
-        contexts_per_query=Range.of(len(s.contexts) for s in samples if s.contexts is not None),
-        words=_words(samples),
-        metrics=tuple(_computable(name, lacks, samples) for name, lacks in (metrics or {}).items()),
-        warnings=(*dataset.warnings, *_doubts(samples)),
+        warnings=dataset.warnings,
     )
 
 
-def _filled(samples: Iterable[Sample]) -> dict[str, int]:
-    """Rows with a value, for each field that any row has. An empty list of judgments or documents is a value."""
-    counts: Counter[str] = Counter()
-    for sample in samples:
-        counts.update(name for name in (*SAMPLE_FIELDS, "metadata") if getattr(sample, name) != _UNSET[name])
+class Tally:
+    """Counts a dataset's rows as they go by. Of a row nothing is kept but its id, and a digest of its query."""
+
+    def __init__(self, metrics: Mapping[str, Lacks]) -> None:
+        self._metrics = metrics
+        self._rows = self._responses = self._generated = self._judged_and_retrieved = 0
+        self._found_a_judged_one = False
+        self._fields: Counter[str] = Counter()
+        self._labels: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._ranges: defaultdict[str, _RunningRange] = defaultdict(_RunningRange)
+        self._lacking: dict[str, Counter[str]] = {name: Counter() for name in metrics}
+        self._first_asked: dict[bytes, str] = {}
+        self._repeated: dict[bytes, tuple[str, list[str]]] = {}
+        self._doubtful: dict[str, list[str]] = {what: [] for what in _DOUBTS}
+
+    def add(self, sample: Sample) -> None:
+        """Count a row."""
+        self._rows += 1
+        self._responses += sample.response is not None
+        self._generated += "generated" in sample.metadata
+        self._fields.update(name for name in (*SAMPLE_FIELDS, "metadata") if getattr(sample, name) != _UNSET[name])
         if sample.response is not None:
-            counts.update(name for name in RESPONSE_FIELDS if getattr(sample.response, name) is not None)
-    order = (*SAMPLE_FIELDS, *RESPONSE_FIELDS, "metadata")
-    return {name: counts[name] for name in order if counts[name]}
+            self._fields.update(name for name in RESPONSE_FIELDS if getattr(sample.response, name) is not None)
+        for name in ("category", "difficulty", "split"):
+            if (label := getattr(sample, name)) is not None:
+                self._labels[name][label] += 1
+        self._add_query(sample)
+        self._add_lengths(sample)
+        for name, lacks in self._metrics.items():
+            if (reason := lacks(sample)) is not None:
+                self._lacking[name][reason] += 1
+        judgments, retrieved = sample.judgments, sample.retrieved_doc_ids
+        if judgments is not None and retrieved:
+            self._judged_and_retrieved += 1
+            self._found_a_judged_one |= not judgments.keys().isdisjoint(retrieved)
+        for what, is_doubtful in _DOUBTS.items():
+            if is_doubtful(sample, judgments):
+                self._doubtful[what].append(sample.query_id)
 
+    def _add_query(self, sample: Sample) -> None:
+        asked = same_text(sample.query)
+        if (first := self._first_asked.setdefault(asked, sample.query_id)) != sample.query_id:
+            self._repeated.setdefault(asked, (sample.query, [first]))[1].append(sample.query_id)
 
-def _table(labels: Iterable[str | None]) -> dict[str, int]:
-    """Rows per label, the most frequent first; rows without one are not in it."""
-    return dict(sorted(Counter(x for x in labels if x is not None).items(), key=lambda item: (-item[1], item[0])))
-
-
-def _repeated(samples: Iterable[Sample]) -> tuple[RepeatedQuery, ...]:
-    asked: defaultdict[str, list[Sample]] = defaultdict(list)
-    for sample in samples:
-        asked[" ".join(sample.query.casefold().split())].append(sample)
-    return tuple(
-        RepeatedQuery(query=same[0].query, query_ids=tuple(s.query_id for s in same))
-        for same in asked.values()
-        if len(same) > 1
-    )
-
-
-def _words(samples: Iterable[Sample]) -> dict[str, Range]:
-    lengths: defaultdict[str, list[int]] = defaultdict(list)
-    for sample in samples:
-        lengths["query"].append(len(sample.query.split()))
-        lengths["ground_truth_answer"] += [len(text.split()) for text in sample.ground_truth_answer]
-        lengths["contexts"] += [len(text.split()) for text in sample.contexts or ()]
+    def _add_lengths(self, sample: Sample) -> None:
+        ranges = self._ranges
+        ranges["query"].add(len(sample.query.split()))
+        for text in sample.ground_truth_answer:
+            ranges["ground_truth_answer"].add(len(text.split()))
+        for text in sample.contexts or ():
+            ranges["contexts"].add(len(text.split()))
         if sample.answer is not None:
-            lengths["answer"].append(len(sample.answer.split()))
-    return {name: words for name, counts in lengths.items() if (words := Range.of(counts))}
+            ranges["answer"].add(len(sample.answer.split()))
+        if sample.judgments is not None:
+            ranges["relevant per query"].add(sum(grade > 0 for grade in sample.judgments.values()))
+        if sample.retrieved_doc_ids is not None:
+            ranges["retrieved per query"].add(len(sample.retrieved_doc_ids))
+        if sample.contexts is not None:
+            ranges["contexts per query"].add(len(sample.contexts))
 
-
-def _computable(name: str, lacks: Lacks, samples: Iterable[Sample]) -> Computable:
-    reasons = [lacks(sample) for sample in samples]
-    lacking = Counter(reason for reason in reasons if reason is not None)
-    return Computable(metric=name, rows=reasons.count(None), lacking=dict(lacking.most_common()))
-
-
-def _doubts(samples: tuple[Sample, ...]) -> list[str]:
-    """What can be read and is still not likely to be meant."""
-    judged = [(s, s.judgments) for s in samples if s.judgments is not None]
-    retrieved = [(s, set(s.retrieved_doc_ids), j) for s, j in judged if s.retrieved_doc_ids]
-    doubtful = (
-        (
-            [s for s, j in judged if not any(grade > 0 for grade in j.values())],
-            "have judgments that name no relevant document; retrieval metrics are 0 there",
-        ),
-        (
-            [s for s, j in judged if any(grade < 0 for grade in j.values())],
-            "have negative grades, which count as 0",
-        ),
-        (
-            [s for s in samples if s.primary_relevant is not None and not (s.judgments or {}).get(s.primary_relevant)],
-            "have a primary_relevant that is not among the relevant documents",
-        ),
-        (
-            [s for s in samples if s.answer is not None and not s.answer.strip()],
-            "have an empty answer",
-        ),
-    )
-    doubts = [
-        f"{len(some)} of {len(samples)} rows {what}: {listed(s.query_id for s in some)}"
-        for some, what in doubtful
-        if some
-    ]
-    if retrieved and not any(ids & j.keys() for _, ids, j in retrieved):
-        doubts.append(
-            f"in none of {len(retrieved)} rows is a retrieved document a judged one; are they ids of the same kind?"
+    def description(self, *, warnings: Sequence[str], **source: Any) -> Description:
+        """The description of what was counted; ``source`` are the fields about where the rows come from."""
+        ranges = {name: running.range for name, running in self._ranges.items()}
+        order = (*SAMPLE_FIELDS, *RESPONSE_FIELDS, "metadata")
+        texts = ("query", "ground_truth_answer", "contexts", "answer")
+        return Description(
+            **source,
+            rows=self._rows,
+            responses=self._responses,
+            fields={name: self._fields[name] for name in order if self._fields[name]},
+            categories=_table(self._labels["category"]),
+            difficulties=_table(self._labels["difficulty"]),
+            splits=_table(self._labels["split"]),
+            generated=self._generated,
+            repeated_queries=tuple(
+                RepeatedQuery(query=query, query_ids=tuple(ids)) for query, ids in self._repeated.values()
+            ),
+            relevant_per_query=ranges.get("relevant per query"),
+            retrieved_per_query=ranges.get("retrieved per query"),
+            contexts_per_query=ranges.get("contexts per query"),
+            words={name: ranges[name] for name in texts if name in ranges},
+            metrics=tuple(
+                Computable(metric=name, rows=self._rows - lacking.total(), lacking=dict(lacking.most_common()))
+                for name, lacking in self._lacking.items()
+            ),
+            warnings=(*warnings, *self._doubts()),
         )
-    return doubts
+
+    def _doubts(self) -> Iterator[str]:
+        for what, ids in self._doubtful.items():
+            if ids:
+                yield f"{len(ids)} of {self._rows} rows {what}: {listed(ids)}"
+        if self._judged_and_retrieved and not self._found_a_judged_one:
+            rows = self._judged_and_retrieved
+            yield f"in none of {rows} rows is a retrieved document a judged one; are they ids of the same kind?"
+
+
+@dataclass
+class _RunningRange:
+    n: int = 0
+    total: float = 0
+    min: float = math.inf
+    max: float = -math.inf
+
+    def add(self, value: float) -> None:
+        self.n, self.total = self.n + 1, self.total + value
+        self.min, self.max = min(self.min, value), max(self.max, value)
+
+    @property
+    def range(self) -> Range:
+        return Range(n=self.n, mean=self.total / self.n, min=self.min, max=self.max)
+
+
+def same_text(query: str) -> bytes:
+    """Equal for queries that differ in case and white space at the most."""
+    return hashlib.sha256(" ".join(query.casefold().split()).encode()).digest()[:16]
+
+
+def _table(rows: Counter[str]) -> dict[str, int]:
+    """Rows per label, the most frequent first; rows without one are not in it."""
+    return dict(sorted(rows.items(), key=lambda item: (-item[1], item[0])))
+
+
+_DOUBTS: dict[str, Callable[[Sample, dict[str, float] | None], bool]] = {
+    "have judgments that name no relevant document; retrieval metrics are 0 there": lambda _, judgments: (
+        judgments is not None and not any(grade > 0 for grade in judgments.values())
+    ),
+    "have negative grades, which count as 0": lambda _, judgments: (
+        judgments is not None and any(grade < 0 for grade in judgments.values())
+    ),
+    "have a primary_relevant that is not among the relevant documents": lambda sample, judgments: (
+        sample.primary_relevant is not None and not (judgments or {}).get(sample.primary_relevant)
+    ),
+    "have an empty answer": lambda sample, _: sample.answer is not None and not sample.answer.strip(),
+}
+"""What can be read and is still not likely to be meant."""

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragassay.data.json import read_json, read_jsonl
+from ragassay.data.json import jsonl_rows, read_json, read_jsonl
 from ragassay.data.qrels import beir_folder, read_beir, read_trec
-from ragassay.data.raw import RawRows
-from ragassay.data.tables import read_csv, read_parquet, read_tsv
+from ragassay.data.raw import NumberedRow, RawRows
+from ragassay.data.tables import csv_rows, parquet_rows, read_csv, read_parquet, read_tsv, tsv_rows
 from ragassay.errors import BadData, BadInput, NotFound, NothingToEvaluate, UnknownName
 
 
 @dataclass(frozen=True)
 class Format:
-    """A file format: its extensions, in lower case, and what reads it."""
+    """A file format: its extensions, in lower case, and what reads it; ``rows`` reads one by one where it can be."""
 
     name: str
     extensions: tuple[str, ...]
     read: Callable[[Path], RawRows]
+    rows: Callable[[RawRows], Iterator[NumberedRow]] | None = None
     is_text: bool = True
 
 
@@ -27,10 +29,10 @@ FORMATS = {
     each.name: each
     for each in (
         Format("json", (".json",), read_json),
-        Format("jsonl", (".jsonl", ".ndjson"), read_jsonl),
-        Format("csv", (".csv",), read_csv),
-        Format("tsv", (".tsv", ".tab"), read_tsv),
-        Format("parquet", (".parquet", ".pq"), read_parquet, is_text=False),
+        Format("jsonl", (".jsonl", ".ndjson"), read_jsonl, jsonl_rows),
+        Format("csv", (".csv",), read_csv, csv_rows),
+        Format("tsv", (".tsv", ".tab"), read_tsv, tsv_rows),
+        Format("parquet", (".parquet", ".pq"), read_parquet, parquet_rows, is_text=False),
         Format("trec", (".qrels", ".run", ".trec", ".txt"), read_trec),
     )
 }
@@ -51,23 +53,58 @@ def read(path: Path, name: str = "auto") -> RawRows:
     Raises NotFound, UnknownName (no such format), BadInput (a folder, an unknown extension, no permission),
     NothingToEvaluate (no byte or no row in it) or BadData (malformed as a whole).
     """
-    if name != "auto" and name not in FORMATS:
-        raise UnknownName("format", name, ["auto", *FORMATS], where="--format")
-    folder = beir_folder(path) if path.is_dir() or name in ("auto", "trec") else None
-    if path.is_dir() and folder is None:
-        raise BadInput("is a folder, not a file", where=str(path), hint=f"supported are {_supported()}")
-    try:
-        raw = _read_file(path, name) if folder is None else read_beir(folder, path)
-    except FileNotFoundError:
-        raise NotFound("there is no such file", where=str(path)) from None
-    except OSError as error:
-        raise BadInput(f"can't be read: {error.strerror or error}", where=str(path)) from None
+    folder = _folder(path, name)
+    with _reading(path):
+        raw = _format(path, name).read(path) if folder is None else read_beir(folder, path)
     if not raw.rows and not raw.refused:
         raise NothingToEvaluate("the file holds no rows", where=str(path))
     return raw
 
 
-def _read_file(path: Path, name: str) -> RawRows:
+def stream(path: Path, name: str = "auto") -> tuple[RawRows, Iterator[NumberedRow]]:
+    """As ``read``, with the rows still to come: one by one from JSON Lines, CSV, TSV and Parquet.
+
+    The other formats are read whole. What can't be read is noted in the first part as the rows go by.
+    """
+    folder = _folder(path, name)
+    with _reading(path):
+        chosen = _format(path, name) if folder is None else None
+        rows = chosen.rows if chosen else None
+    if rows is None:
+        raw = read(path, name)
+        return raw, raw.drain()
+    raw = RawRows(path)
+    return raw, _guarded(path, rows(raw))
+
+
+def _guarded(path: Path, rows: Iterator[NumberedRow]) -> Iterator[NumberedRow]:
+    with _reading(path):
+        yield from rows
+
+
+def _folder(path: Path, name: str) -> Path | None:
+    """The BEIR folder that is meant; None for a file. Raises UnknownName and BadInput."""
+    if name != "auto" and name not in FORMATS:
+        raise UnknownName("format", name, ["auto", *FORMATS], where="--format")
+    folder = beir_folder(path) if path.is_dir() or name in ("auto", "trec") else None
+    if path.is_dir() and folder is None:
+        raise BadInput("is a folder, not a file", where=str(path), hint=f"supported are {_supported()}")
+    return folder
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """The system's errors of reading as ours."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise NotFound("there is no such file", where=str(path)) from None
+    except OSError as error:
+        raise BadInput(f"can't be read: {error.strerror or error}", where=str(path)) from None
+
+
+def _format(path: Path, name: str) -> Format:
+    """The format of a file that is not empty and may have it."""
     chosen = FORMATS[name] if name != "auto" else _by_extension(path)
     with path.open("rb") as file:
         head = file.read(_HEAD)
@@ -75,7 +112,7 @@ def _read_file(path: Path, name: str) -> RawRows:
         raise NothingToEvaluate("the file is empty", where=str(path))
     if chosen.is_text:
         _refuse_binary(path, head)
-    return chosen.read(path)
+    return chosen
 
 
 def _by_extension(path: Path) -> Format:

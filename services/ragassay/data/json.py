@@ -6,13 +6,13 @@ import codecs
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ragassay import files
 from ragassay.data.problems import ValueProblem
-from ragassay.data.raw import SAVE_AS_UTF8, RawRows, undecodable
+from ragassay.data.raw import SAVE_AS_UTF8, NumberedRow, RawRows, undecodable
 from ragassay.errors import BadData, TooLarge
 from ragassay.validation import is_text, shown
 
@@ -100,7 +100,11 @@ def _join_judgments(raw: RawRows, name: str, rows: list[Any]) -> bool:
 
 def read_jsonl(path: Path) -> RawRows:
     """One object per line; blank lines are passed over. Every bad line becomes a problem; the others are read on."""
-    raw = RawRows(path)
+    return RawRows(path).filled(jsonl_rows)
+
+
+def jsonl_rows(raw: RawRows) -> Iterator[NumberedRow]:
+    """The rows of a JSON Lines file, one by one."""
 
     def refuse(number: int, error: ValueError) -> None:
         if isinstance(error, UnicodeDecodeError):
@@ -113,8 +117,7 @@ def read_jsonl(path: Path) -> RawRows:
         else:
             raw.refuse(number, str(error))
 
-    raw.rows = list(files.read_jsonl(path, _parse_line, refuse))
-    return raw
+    return files.read_jsonl(raw.path, _parse_line, refuse)
 
 
 def _parse_line(line: bytes) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def load(
     id that a response lists twice: a bad row, or dropped with its score and counted in ``warnings``.
     Raises NotFound, BadInput, UnknownName, BadSettings, NothingToEvaluate, and BadData with a line for every bad row.
     """
-    _check_options(duplicates, limit)
+    check_options(duplicates, limit)
     if isinstance(data, list | tuple) and data and all(isinstance(row, Sample) for row in data):
         beyond = {sample.query_id: sample.query for sample in data[limit:] if limit}
         return _of_samples(data[:limit], beyond, max_grade)
@@ -61,7 +61,7 @@ def load(
                 beyond_limit[builder.query_id(index, values)] = str(columns.value("query", values) or "")
             elif sample := builder.sample(index, number, values):
                 samples.append(sample)
-    metadata = _metadata(raw)
+    metadata = metadata_of(raw)
     raw.check()
     return Dataset(
         name=raw.name or raw.path.stem,
@@ -127,7 +127,7 @@ def load_responses(
     Columns about the query are ignored, unknown ones kept in the metadata. Without any query_id, responses are keyed by
     the query's text, if that is there. Raises as ``load`` does.
     """
-    _check_options(duplicates, None)
+    check_options(duplicates, None)
     with _loading(data):
         raw, columns = _open(data, format, mapping or {}, "responses")
         key_field = _key_field(raw, columns)
@@ -203,7 +203,8 @@ def _refuse_unknown(unknown: list[str], ours: str, dataset: Dataset, responses: 
     )
 
 
-def _check_options(duplicates: str, limit: int | None) -> None:
+def check_options(duplicates: str, limit: int | None) -> None:
+    """Raise BadSettings for a value that these options don't have."""
     if duplicates not in get_args(Duplicates):
         raise BadSettings(f"should be error or keep_first, is {shown(duplicates)}", where="--duplicates")
     if limit is not None and limit < 1:
@@ -216,14 +217,19 @@ def _open(data: Any, name: str, mapping: Mapping[str, str], wanted: Wanted) -> t
     raw = data if isinstance(data, RawRows) else rows_in(data)
     if not raw.rows:
         raw.check()
-    for column in _CONTAINERS if raw.cells else ():
-        for _, values in raw.rows:
-            if column in values:
-                values[column] = open_cell(values[column])
+    for _, values in raw.rows if raw.cells else ():
+        open_cells(values)
     try:
         return raw, ColumnMapper(raw, mapping, wanted).map()
     except BadData as error:
         raise BadData([*error.problems, *raw.problems], hint=error.hint) from None
+
+
+def open_cells(values: dict[str, Any]) -> None:
+    """Put the objects in place of the cells that print them, in columns that hold objects elsewhere."""
+    for column in _CONTAINERS:
+        if column in values:
+            values[column] = open_cell(values[column])
 
 
 @contextmanager
@@ -256,7 +262,8 @@ def _key_field(raw: RawRows, columns: ColumnMapping) -> str:
     )
 
 
-def _metadata(raw: RawRows) -> dict[str, object]:
+def metadata_of(raw: RawRows) -> dict[str, object]:
+    """What stands beside the rows of a file; what JSON does not have is refused."""
     try:
         return {str(key): plain(value, f".{key}") for key, value in raw.metadata.items()}
     except ValueProblem as error:

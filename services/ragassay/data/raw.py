@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from ragassay.errors import BadData, TooLarge
 from ragassay.files import numbered_lines
+
+NumberedRow: TypeAlias = tuple[int, dict[str, Any]]
+"""The number of a row and its values by column."""
 
 MOST_COLUMNS = 10_000
 SAVE_AS_UTF8 = "save the file as UTF-8"
@@ -24,7 +27,7 @@ class RawRows:
     """
 
     path: Path
-    rows: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
+    rows: list[NumberedRow] = field(default_factory=list)
     columns: tuple[str, ...] = ()
     cells: bool = False
     counts_lines: bool = True
@@ -36,7 +39,12 @@ class RawRows:
     warnings: list[str] = field(default_factory=list)
     judged_only: bool = False
 
-    def drain(self) -> Iterator[tuple[int, dict[str, Any]]]:
+    def filled(self, read: Callable[[RawRows], Iterator[NumberedRow]]) -> RawRows:
+        """Itself, with all the rows that ``read`` finds."""
+        self.rows = list(read(self))
+        return self
+
+    def drain(self) -> Iterator[NumberedRow]:
         """The rows in order, each freed once it is passed, so that rows and what is made of them take turns."""
         self.rows.reverse()
         while self.rows:

@@ -10,7 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from ragassay.data.raw import RawRows, text_lines
+from ragassay.data.raw import NumberedRow, RawRows, text_lines
 from ragassay.errors import BadData, MissingExtra
 from ragassay.files import LARGEST_UNPACKED, LONGEST_LINE, most_unpacked, too_large_unpacked
 from ragassay.validation import shown
@@ -30,16 +30,17 @@ def read_csv(path: Path) -> RawRows:
 
     A row's number is the physical line on which it starts. Rows with too many or too few cells become problems.
     """
-    return _separated(path, ",")
+    return RawRows(path).filled(csv_rows)
 
 
 def read_tsv(path: Path) -> RawRows:
     """As CSV, separated by tabs."""
-    return _separated(path, "\t")
+    return RawRows(path).filled(tsv_rows)
 
 
-def _separated(path: Path, delimiter: str) -> RawRows:
-    raw = RawRows(path, cells=True)
+def csv_rows(raw: RawRows, delimiter: str = ",") -> Iterator[NumberedRow]:
+    """The rows of a CSV file, one by one."""
+    raw.cells, path = True, raw.path
     records = _records(path, delimiter)
     at, header = next(records, (1, []))
     raw.check_width(len(header))
@@ -50,11 +51,15 @@ def _separated(path: Path, delimiter: str) -> RawRows:
     raw.columns = tuple(names)
     for number, record in records:
         if len(record) == len(names):
-            raw.rows.append((number, {name: cell for name, cell in zip(names, record, strict=True) if cell}))
+            yield number, {name: cell for name, cell in zip(names, record, strict=True) if cell}
         else:
             cells = "1 cell" if len(record) == 1 else f"{len(record)} cells"
             raw.refuse(number, f"has {cells}, the header has {len(names)}")
-    return raw
+
+
+def tsv_rows(raw: RawRows) -> Iterator[NumberedRow]:
+    """The rows of a file with tabs between its columns, one by one."""
+    return csv_rows(raw, "\t")
 
 
 def _records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
@@ -75,7 +80,12 @@ def _records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def read_parquet(path: Path) -> RawRows:
-    """A Parquet file, in batches. Nulls are absent values; entries of a struct that are null are left out.
+    """A Parquet file. Nulls are absent values; entries of a struct that are null are left out."""
+    return RawRows(path).filled(parquet_rows)
+
+
+def parquet_rows(raw: RawRows) -> Iterator[NumberedRow]:
+    """The rows of a Parquet file, in batches.
 
     Raises MissingExtra without pyarrow, BadData for a file that is none, TooLarge where it unpacks into more than
     ``most_unpacked``: a value that repeats is stored once, so that few bytes may stand for many.
@@ -86,8 +96,8 @@ def read_parquet(path: Path) -> RawRows:
     except ImportError:
         raise MissingExtra("reading Parquet", "parquet") from None
 
-    raw = RawRows(path, counts_lines=False)
-    limit, unpacked = most_unpacked(path.stat().st_size), 0
+    raw.counts_lines, path = False, raw.path
+    limit, unpacked, number = most_unpacked(path.stat().st_size), 0, 0
     try:
         with pq.ParquetFile(path) as file:
             names = file.schema_arrow.names
@@ -106,14 +116,13 @@ def read_parquet(path: Path) -> RawRows:
                 if unpacked > limit:
                     raise too_large_unpacked(path, limit)
                 for row in batch.to_pylist():
-                    values = {n: as_json(dict(v) if n in maps and v is not None else v) for n, v in row.items()}
-                    raw.rows.append((len(raw.rows) + 1, values))
+                    number += 1
+                    yield number, {n: as_json(dict(v) if n in maps and v is not None else v) for n, v in row.items()}
     except MemoryError:
         raise too_large_unpacked(path, limit) from None
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise BadData([f"{path}: is not a Parquet file that can be read: {reason[:160]}"]) from None
-    return raw
 
 
 def as_json(value: Any) -> Any:

@@ -19,7 +19,6 @@ from ragassay import reports, runs
 from ragassay.config import Configuration, Layer
 from ragassay.config.document import SECTIONS, options
 from ragassay.data.dataset import Dataset
-from ragassay.data.load import load
 from ragassay.errors import BadSettings
 from ragassay.exporters import EXPORTERS
 from ragassay.metrics.base import name_of
@@ -28,6 +27,7 @@ from ragassay.python.stored import session_of
 from ragassay.runs import Inputs, foreground
 from ragassay.settings import Settings
 from ragassay.specification import JobSpec
+from ragassay.store.datasets import FolderDatasets, open_data
 from ragassay.validation import shown, suggestion
 
 T = TypeVar("T")
@@ -210,8 +210,9 @@ def inputs(configuration: Configuration, given: Given = Given()) -> Inputs:  # n
     systems: Mapping[str, Any] = configuration.systems
     if given.systems is not None:
         systems = {name: configuration.systems.get(name, rows) for name, rows in given.systems.items()}
+    data = given.data if given.data is not None else configuration.data
     return runs.load(
-        configuration.data if given.data is None else given.data,
+        None if data is None else dataset(configuration, given),
         systems,
         corpus=configuration.corpus,
         format=configuration.format,
@@ -223,14 +224,16 @@ def inputs(configuration: Configuration, given: Given = Given()) -> Inputs:  # n
 
 
 def dataset(configuration: Configuration, given: Given = Given()) -> Dataset:  # noqa: B008 - a tuple
-    """The rows alone, for a service."""
-    return load(
+    """The rows of the dataset: given, in a file, or stored."""
+    return open_data(
+        FolderDatasets(Settings().home),
         configuration.data if given.data is None else given.data,
         format=configuration.format,
         mapping=configuration.map,
         duplicates=configuration.duplicates,
         limit=configuration.limit,
         max_grade=configuration.highest_grade,
+        other_files=bool(configuration.systems),
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ragassay.data.dataset import digest_of_responses
+from ragassay.data.dataset import Dataset, digest_of_responses
 from ragassay.data.load import join, load_responses
 from ragassay.data.load import load as load_dataset
 from ragassay.data.objects import rows_in
@@ -114,7 +114,8 @@ def load(
 ) -> Inputs:
     """The dataset and each system's responses; without ``systems`` those in ``data``, as ``default``.
 
-    ``data`` is a file, or rows as ``data.objects`` takes them; so are the responses of a system. Without ``data`` the
+    ``data`` is a file, a dataset that is loaded already, or rows as ``data.objects`` takes them; so are the responses
+    of a system. Without ``data`` the
     questions are those of the first system's file. A SystemConfig is a built-in system, which searches ``corpus``; an
     endpoint or a function is called; neither has responses yet.
     """
@@ -130,9 +131,11 @@ def load(
             "DATA is missing",
             hint="name a file: ragassay evaluate DATA, 'data:' in the configuration, or a system's: --system NAME=FILE",
         )
-    dataset = load_dataset(
-        data, format=format, mapping=mapping, duplicates=duplicates, limit=limit, max_grade=max_grade
-    )
+    dataset = data
+    if not isinstance(dataset, Dataset):
+        dataset = load_dataset(
+            data, format=format, mapping=mapping, duplicates=duplicates, limit=limit, max_grade=max_grade
+        )
     rows = len(dataset.samples)
     source = Source(name=name or dataset.name, digest=dataset.digest, rows=rows, warnings=dataset.warnings)
     if not systems:

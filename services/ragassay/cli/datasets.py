@@ -1,0 +1,331 @@
+"""``ragassay data``: datasets with versions, what is in them, their differences and their parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from ragassay.cli.configured import AsJson, option, pairs
+from ragassay.cli.look import data as data
+from ragassay.cli.look import print_description
+from ragassay.errors import BadSettings
+from ragassay.render import listed, shortlist
+
+if TYPE_CHECKING:
+    from ragassay.data.diff import Rows
+    from ragassay.data.ir import IrQueries
+    from ragassay.data.overlaps import Leak, Overlaps, QueryRow
+    from ragassay.data.split import Split
+    from ragassay.data.versions import DatasetVersion
+    from ragassay.models import FrozenModel
+    from ragassay.store.datasets import FolderDatasets
+
+VersionArgument = Annotated[str, typer.Argument(metavar="NAME[@VERSION]", help="The beginning of a version is enough.")]
+DataArgument = Annotated[str, typer.Argument(metavar="DATA", help="NAME[@VERSION], or a file.")]
+Name = Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the dataset. [that of the file]")]
+About = Annotated[str | None, typer.Option("--description", metavar="TEXT", help="What the dataset is.")]
+
+
+@data.command("import")
+def import_(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Files whose rows become one dataset, or ir:NAME.")
+    ],
+    name: Name = None,
+    description: About = None,
+    format: Annotated[str, option("format")] = "auto",  # noqa: A002 - the option's name
+    mapping: Annotated[list[str] | None, option("map")] = None,
+    duplicates: Annotated[Literal["error", "keep_first"], option("duplicates")] = "error",
+    passages: Annotated[
+        Path | None, typer.Option("--passages", metavar="FILE", help="Write the documents of ir:NAME as a corpus.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Keep the rows of files, or of ir:NAME of ir_datasets, as a version of a dataset; the same rows are the same version."""
+    from ragassay.data.ir import PREFIX, IrQueries
+    from ragassay.data.stream import SampleStream
+    from ragassay.data.versions import Lineage, Origin, check_name
+
+    columns = pairs(mapping, "--map", "OURS=THEIRS")
+    of_library = [str(file) for file in files if str(file).startswith(PREFIX)]
+    rows: SampleStream | IrQueries
+    if of_library:
+        if len(files) > 1 or columns or format != "auto":
+            raise BadSettings("is imported alone and without options about files", where=of_library[0])
+        rows = IrQueries(of_library[0].removeprefix(PREFIX))
+        chosen = check_name(name or rows.name.replace("/", "-"))
+        if passages:
+            _write_passages(rows, passages)
+    elif passages:
+        raise BadSettings(f"--passages is about {PREFIX}NAME; files hold no documents")
+    else:
+        chosen = check_name(name or files[0].resolve().stem)
+        rows = SampleStream(files, format=format, mapping=columns, duplicates=duplicates)
+
+    def origin() -> Origin:
+        lineage = Lineage(action="import", sources=tuple(map(str, files)), options={"columns": rows.mapped})
+        return Origin(lineage=lineage, description=description or rows.description, judged_only=rows.judged_only)
+
+    version = _store().add(chosen, rows, origin)
+    for warning in rows.warnings:
+        typer.echo(f"warning: {warning}", err=True)
+    _print([version], as_json=as_json)
+
+
+def _write_passages(rows: IrQueries, path: Path) -> None:
+    """One by one, since a corpus may have millions; the file is whole or absent."""
+    import orjson
+
+    from ragassay.files import write_by_digest
+    from ragassay.render import check_output
+
+    check_output(path)
+    lines = (orjson.dumps(passage, option=orjson.OPT_APPEND_NEWLINE) for passage in rows.passages())
+    digest, _ = write_by_digest(path.parent, lines, path.suffix)
+    path.with_name(f"{digest}{path.suffix}").replace(path)
+
+
+@data.command("list")
+def list_(as_json: AsJson = False) -> None:
+    """List the datasets, each with its latest version."""
+    store = _store()
+    _print([store.versions(name)[0] for name in store.names()], as_json=as_json)
+
+
+@data.command("versions")
+def versions(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A dataset.")],
+    as_json: AsJson = False,
+) -> None:
+    """List the versions of a dataset, the latest first, with what each was made from."""
+    from ragassay.data.versions import resolve
+
+    store = _store()
+    _print(store.versions(resolve(store, name).name), as_json=as_json)
+
+
+@data.command("show")
+def show(
+    reference: VersionArgument,
+    rows: Annotated[int, typer.Option("--rows", metavar="N", min=0, help="How many rows are printed.")] = 3,
+    as_json: AsJson = False,
+) -> None:
+    """Show a version: where it comes from, the file of its rows, and the first of them."""
+    from itertools import islice
+
+    from ragassay.data.dataset import canonical
+    from ragassay.data.versions import resolve
+
+    store = _store()
+    version = resolve(store, reference)
+    first = [canonical(sample) for sample in islice(store.samples(version), rows)]
+    if as_json:
+        _print_json({**version.model_dump(mode="json"), "file": str(store.rows_file(version)), "first": first})
+        return
+    lineage = version.lineage
+    made = ", ".join(f"{key} {value}" for key, value in lineage.options.items() if key != "columns")
+    lines = {
+        "version": f"{version.name}@{version.digest}",
+        "description": version.description,
+        "rows": str(version.rows),
+        "created": f"{version.created_at:%Y-%m-%d %H:%M:%S} UTC",
+        "made by": f"{lineage.action}{f' ({made})' if made else ''}",
+        "from": listed(lineage.sources) or None,
+        "parent": lineage.parent,
+        "file": str(store.rows_file(version)),
+    }
+    for label, text in lines.items():
+        if text:
+            typer.echo(f"{label}: {text}")
+    for row in first:
+        _print_json(row)
+
+
+@data.command("describe")
+def describe(
+    source: DataArgument,
+    against: Annotated[
+        str | None, typer.Option("--against", metavar="DATA", help="Other rows that must not leak into these.")
+    ] = None,
+    similar: Annotated[
+        float,
+        typer.Option("--similar", metavar="X", min=0.5, max=1.0, help="From which similarity questions are listed."),
+    ] = 0.8,
+    as_json: AsJson = False,
+) -> None:
+    """Describe a dataset: counts, lengths, labels, missing fields, similar questions, and leaks between its parts."""
+    from ragassay.data.describe import Tally
+    from ragassay.data.overlaps import QueryRow, overlaps, query_row
+
+    tally, rows = Tally({}), list[QueryRow]()
+    name, path, digest, samples = _rows(source)
+    if against:
+        other, _, _, others = _rows(against)
+        if other == name:
+            raise BadSettings(f"{against} is what is described", where="--against")
+        rows += [query_row(sample, part=other) for sample in others()]
+    for sample in samples():
+        tally.add(sample)
+        rows.append(query_row(sample, part=name if against else None))
+    found = overlaps(rows, least=similar)
+    described = tally.description(
+        name=name, path=path, digest=digest, description=None, mapped={}, kept_as_metadata=(), warnings=()
+    )
+    if as_json:
+        _print_json(
+            {**described.model_dump(mode="json", exclude={"metrics", "mapped"}), **found.model_dump(mode="json")}
+        )
+        return
+    print_description(described)
+    _print_overlaps(found)
+
+
+@data.command("diff")
+def diff(a: DataArgument, b: DataArgument, as_json: AsJson = False) -> None:
+    """Compare two versions row by row: what was added, removed or changed, and in which fields."""
+    from ragassay.data.diff import difference
+
+    (name_a, _, _, rows_a), (name_b, _, _, rows_b) = _rows(a), _rows(b)
+    found = difference(rows_a, rows_b, names=(name_a, name_b))
+    if as_json:
+        _print_json(found)
+        return
+    added, removed, changed = len(found.added), len(found.removed), len(found.changed)
+    typer.echo(f"{found.a} -> {found.b}: {added} added, {removed} removed, {changed} changed, {found.unchanged} alike")
+    lines = [f"+ {row.query_id}: {row.query}" for row in found.added]
+    lines += [f"- {row.query_id}: {row.query}" for row in found.removed]
+    lines += [f"~ {row.query_id}: {row.query} ({listed(row.fields)})" for row in found.changed]
+    for line in shortlist(lines):
+        typer.echo(line)
+
+
+@data.command("split")
+def split(
+    reference: VersionArgument,
+    train: Annotated[float, typer.Option("--train", metavar="X", help="Share of the rows to develop on.")] = 0.8,
+    validation: Annotated[float, typer.Option("--validation", metavar="X", help="Share to choose with.")] = 0.1,
+    test: Annotated[float, typer.Option("--test", metavar="X", help="Share to test with.")] = 0.1,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the draw.")] = 0,
+    by: Annotated[
+        Literal["category", "difficulty", "none"], typer.Option("--by", help="Of what each part gets its share.")
+    ] = "category",
+    group_by: Annotated[
+        Literal["document", "similar", "question"],
+        typer.Option(
+            "--group-by",
+            help="What parts don't share: relevant documents and similar questions, similar ones, or only the same.",
+        ),
+    ] = "document",
+    separator: Annotated[
+        str | None,
+        typer.Option(
+            "--chunk-separator",
+            metavar="TEXT",
+            help="Ids are of chunks: what stands before the last TEXT is the document.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Split a dataset into NAME-train, NAME-validation and NAME-test, without questions that leak."""
+    from ragassay.data.overlaps import PARTS, query_row
+    from ragassay.data.split import split as divide
+    from ragassay.data.versions import resolve
+
+    store = _store()
+    version = resolve(store, reference)
+    rows: list[QueryRow] = []
+    labels: list[str | None] = []
+    for sample in store.samples(version):
+        rows.append(query_row(sample, separator=separator))
+        labels.append(None if by == "none" else getattr(sample, by))
+    shares = dict(zip(PARTS, (train, validation, test), strict=True))
+    divided = divide(rows, labels, shares, seed=seed, group_by=group_by)
+    options = {"seed": seed, "by": by, "group_by": group_by} | ({"separator": separator} if separator else {})
+    made = [
+        _add_part(store, version, divided, part.name, {"part": part.name, "share": part.share, **options})
+        for part in divided.report.parts
+    ]
+    if as_json:
+        _print_json(
+            {**divided.report.model_dump(mode="json"), "versions": [each.model_dump(mode="json") for each in made]}
+        )
+        return
+    for part, new in zip(divided.report.parts, made, strict=True):
+        table = ", ".join(f"{label or 'none'} {rows}" for label, rows in part.labels.items())
+        typer.echo(f"{new.reference}: {part.rows} rows{'' if by == 'none' else f' ({table})'}")
+    _print_leaks(divided.report.leaks)
+    for warning in divided.report.warnings:
+        typer.echo(f"warning: {warning}")
+
+
+def _add_part(
+    store: FolderDatasets, version: DatasetVersion, divided: Split, part: str, options: dict[str, Any]
+) -> DatasetVersion:
+    from ragassay.data.versions import Lineage, Origin
+
+    samples = (
+        sample.model_copy(update={"split": part})
+        for sample, chosen in zip(store.samples(version), divided.parts, strict=True)
+        if chosen == part
+    )
+    lineage = Lineage(action="split", parent=f"{version.name}@{version.digest}", options=options)
+    origin = Origin(lineage=lineage, description=version.description, judged_only=version.judged_only)
+    return store.add(f"{version.name}-{part}", samples, lambda: origin)
+
+
+def _store() -> FolderDatasets:
+    from ragassay.settings import Settings
+    from ragassay.store.datasets import FolderDatasets
+
+    return FolderDatasets(Settings().home)
+
+
+def _rows(text: str) -> tuple[str, str, str, Rows]:
+    """Name, path, digest and rows of a stored version or of a file; a file has no digest before it is imported."""
+    from ragassay.data.stream import SampleStream
+    from ragassay.data.versions import file_or_version
+
+    store = _store()
+    version = file_or_version(store, text)
+    if version is not None:
+        return version.reference, version.reference, version.digest, lambda: store.samples(version)
+    stream = SampleStream([Path(text)])
+
+    def samples() -> Iterator[Any]:
+        return iter(stream)
+
+    return text, text, "", samples
+
+
+def _print(versions: Sequence[DatasetVersion], *, as_json: bool) -> None:
+    if as_json:
+        _print_json([version.model_dump(mode="json") for version in versions])
+        return
+    for version in versions:
+        lineage = version.lineage
+        source = lineage.parent.partition("@") if lineage.parent else ("", "", "")
+        after = f" after {source[0]}@{source[2][:12]}" if lineage.parent else ""
+        files = f" of {listed(lineage.sources)}" if lineage.sources else ""
+        made = f"{lineage.action}{files}{after}, {version.imported_at:%Y-%m-%d %H:%M}"
+        typer.echo(f"{version.reference}: {version.rows} rows, {made}")
+
+
+def _print_overlaps(found: Overlaps) -> None:
+    for line in shortlist([f"{each.query} ({', '.join(each.query_ids[:8])})" for each in found.similar_queries]):
+        typer.echo(f"nearly the same: {line}")
+    _print_leaks(found.leaks)
+
+
+def _print_leaks(leaks: Sequence[Leak]) -> None:
+    for leak in leaks:
+        first, second = leak.parts
+        typer.echo(f"leak: {leak.rows} rows of {second} share a {leak.shared} with {first}: {listed(leak.examples)}")
+
+
+def _print_json(document: FrozenModel | dict[str, Any] | list[Any]) -> None:
+    from ragassay.render import json_document
+
+    typer.echo(json_document(document), nl=False)

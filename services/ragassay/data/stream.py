@@ -1,0 +1,116 @@
+"""Reads samples from files of any length: once to decide what their columns are, and once more, row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from ragassay.data.formats import stream
+from ragassay.data.load import check_options, metadata_of, open_cells
+from ragassay.data.mapping import ColumnMapper, ColumnMapping
+from ragassay.data.raw import RawRows
+from ragassay.data.rows import Duplicates, RowBuilder
+from ragassay.errors import BadData, NothingToEvaluate
+from ragassay.models import Sample
+from ragassay.validation import shown
+
+_DEEPEST = 64  # levels of objects and lists; no column's meaning is decided further down
+
+
+class SampleStream:
+    """The samples of several files, one after the other; at no time more than one row of a file is in memory.
+
+    That holds for JSON Lines, CSV, TSV and Parquet; other formats are read whole, file by file. Options and errors are
+    those of ``load``, and so are the samples. Columns are decided when the stream is made; bad rows are raised, all of
+    a file together, when it was read to its end. ``warnings`` and what stands beside
+    the rows are complete then.
+    """
+
+    def __init__(
+        self,
+        paths: Iterable[Path],
+        *,
+        format: str = "auto",  # noqa: A002 - the name of the option
+        mapping: Mapping[str, str] | None = None,
+        duplicates: Duplicates = "error",
+    ) -> None:
+        check_options(duplicates, None)
+        self._format, self._duplicates = format, duplicates
+        self.warnings: list[str] = []
+        self.kept: dict[str, None] = {}
+        self.judged_only = False
+        self.description: str | None = None
+        self._files = {path: _columns(path, format, mapping or {}) for path in dict.fromkeys(paths)}
+
+    @property
+    def mapped(self) -> dict[str, str]:
+        """Our fields to the columns of the first file that has them."""
+        return {ours: theirs for columns in reversed(self._files.values()) for ours, theirs in columns.mapped.items()}
+
+    def __iter__(self) -> Iterator[Sample]:
+        first_files: dict[str, Path] = {}
+        for path, columns in self._files.items():
+            for sample in self._samples(path, columns, len(first_files)):
+                first = first_files.setdefault(sample.query_id, path)
+                if first != path:
+                    what = f"query_id: {shown(sample.query_id)} is used already in {first}"
+                    raise BadData([f"{path}: {what}"], hint="files that are imported together need ids that differ")
+                yield sample
+
+    def _samples(self, path: Path, columns: ColumnMapping, already: int) -> Iterator[Sample]:
+        raw, rows = stream(path, self._format)
+        builder = RowBuilder(raw, columns, self._duplicates)
+        for index, (number, values) in enumerate(rows, already):
+            if raw.cells:
+                open_cells(values)
+            if sample := builder.sample(index, number, values):
+                yield sample
+        metadata_of(raw)
+        raw.check()
+        self.description, self.judged_only = self.description or raw.description, self.judged_only or raw.judged_only
+        self.kept |= builder.kept
+        self.warnings += [*raw.warnings, *columns.warnings, *builder.warnings()]
+
+
+def _columns(path: Path, name: str, mapping: Mapping[str, str]) -> ColumnMapping:
+    """What the columns of a file are. All rows decide, but of rows that are alike in outline only the first is kept."""
+    raw, rows = stream(path, name)
+    alike: dict[bytes, int] = {}
+    for number, values in rows:
+        if raw.cells:
+            open_cells(values)
+        alike.setdefault(orjson.dumps(outline(values)), number)
+    outlines = RawRows(
+        path, [(number, orjson.loads(text)) for text, number in alike.items()], raw.columns, raw.cells, raw.counts_lines
+    )
+    if not alike:
+        raw.check()
+        raise NothingToEvaluate("the file holds no rows", where=str(path))
+    try:
+        return ColumnMapper(outlines, mapping, "dataset").map()
+    except BadData as error:
+        raise BadData([*error.problems, *raw.problems], hint=error.hint) from None
+
+
+def outline(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What the columns' meaning is decided by: which values there are, and which of a row are equal to each other.
+
+    Objects keep their keys. Of any other value a number is left, that of the first value in the row that is equal to
+    it, and a brace in front where it is text that begins with one.
+    """
+    seen: dict[Any, int] = {}
+    return {str(name): _outlined(value, seen, 1) for name, value in values.items()}
+
+
+def _outlined(value: Any, seen: dict[Any, int], depth: int) -> Any:
+    if value is None or depth > _DEEPEST:
+        return None if value is None else ""
+    if isinstance(value, Mapping):
+        return {str(key): _outlined(entry, seen, depth + 1) for key, entry in value.items()}
+    if isinstance(value, list) and any(isinstance(entry, Mapping | list) for entry in value):
+        return [_outlined(entry, seen, depth + 1) for entry in value]
+    brace = "{" if isinstance(value, str) and value.lstrip()[:1] == "{" else ""
+    return f"{brace}{seen.setdefault(tuple(value) if isinstance(value, list) else value, len(seen))}"

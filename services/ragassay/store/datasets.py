@@ -1,0 +1,128 @@
+"""Datasets in a folder: the rows of each version once, under their digest, however many names it has.
+
+datasets/rows/<digest>.jsonl            canonical rows; the file's SHA-256 is its name
+datasets/versions/<name>/<digest>.json  name, description, times and lineage; written last
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+from pydantic import ValidationError
+
+from ragassay.data.dataset import Dataset, canonical
+from ragassay.data.load import load
+from ragassay.data.rows import Duplicates
+from ragassay.data.versions import DatasetStore, DatasetVersion, Origin, check_name, file_or_version
+from ragassay.errors import BadData, BadSettings, NotFound, NothingToEvaluate
+from ragassay.files import numbered_lines, write_by_digest, write_whole
+from ragassay.models import Sample
+from ragassay.validation import problems
+
+_DAMAGED = "the folder of datasets is damaged; import the rows again"
+
+
+class FolderDatasets:
+    """Datasets under one folder, ``.ragassay`` by default."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root / "datasets"
+
+    def names(self) -> list[str]:
+        """The names that have a version, sorted."""
+        return sorted({path.parent.name for path in self._root.glob("versions/*/*.json")})
+
+    def versions(self, name: str) -> list[DatasetVersion]:
+        """The versions of a name, the latest first; raises BadData for a damaged record."""
+        found = [_version(path) for path in (self._root / "versions" / name).glob("*.json")]
+        return sorted(found, key=lambda version: (version.imported_at, version.digest), reverse=True)
+
+    def rows_file(self, version: DatasetVersion) -> Path:
+        """The file of the rows, JSON Lines."""
+        return self._root / "rows" / f"{version.digest}.jsonl"
+
+    def samples(self, version: DatasetVersion) -> Iterator[Sample]:
+        """The rows of a version in their order; raises BadData where the file is not what was stored."""
+        path, digest = self.rows_file(version), hashlib.sha256()
+        if not path.is_file():
+            raise NotFound("there is no such file", where=str(path), hint=_DAMAGED)
+        for number, line in numbered_lines(path, longest=-1):
+            digest.update(line)
+            try:
+                yield Sample.model_validate_json(line)
+            except ValidationError as error:
+                raise BadData([f"{path}:{number}: {problems(error)[0]}"], hint=_DAMAGED) from None
+        if digest.hexdigest() != version.digest:
+            raise BadData([f"{path}: the rows are not those that were stored"], hint=_DAMAGED)
+
+    def add(self, name: str, samples: Iterable[Sample], origin: Callable[[], Origin]) -> DatasetVersion:
+        """Keep rows as the latest version of a name; see ``DatasetStore``. Raises BadSettings, DiskFull."""
+        check_name(name)
+        lines = (orjson.dumps(canonical(s), option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE) for s in samples)
+        digest, rows = write_by_digest(self._root / "rows", lines, ".jsonl")
+        if not rows:
+            raise NothingToEvaluate("there is no row to keep", where=name)
+        known, given, now = self.versions(name), origin(), datetime.now(UTC)
+        description = given.description or (known[0].description if known else None)
+        if same := next((version for version in known if version.digest == digest), None):
+            version = same.model_copy(update={"imported_at": now, "description": description})
+        else:
+            lineage = given.lineage
+            if lineage.parent is None and known:
+                lineage = lineage.model_copy(update={"parent": f"{name}@{known[0].digest}"})
+            version = DatasetVersion(
+                name=name,
+                digest=digest,
+                rows=rows,
+                created_at=now,
+                imported_at=now,
+                lineage=lineage,
+                description=description,
+                judged_only=given.judged_only,
+            )
+        content = orjson.dumps(version.model_dump(mode="json"), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+        write_whole(self._root / "versions" / name / f"{digest}.json", content, private=True)
+        return version
+
+
+def open_data(
+    store: DatasetStore,
+    data: Any,
+    *,
+    format: str = "auto",  # noqa: A002 - as the option is called
+    mapping: Mapping[str, str] | None = None,
+    duplicates: Duplicates = "error",
+    limit: int | None = None,
+    max_grade: float | None = None,
+    other_files: bool = False,
+) -> Dataset:
+    """The dataset that is meant by a path or by ``NAME[@VERSION]``, or by rows; options and errors as of ``load``.
+
+    Raises BadSettings for options about columns and format, which a stored dataset has behind it, unless
+    ``other_files`` are read with them too.
+    """
+    version = file_or_version(store, Path(data)) if isinstance(data, str | Path) else None
+    if version is None:
+        return load(data, format=format, mapping=mapping, duplicates=duplicates, limit=limit, max_grade=max_grade)
+    if (mapping or format != "auto") and not other_files:
+        option = "--map" if mapping else "--format"
+        raise BadSettings(
+            f"{option} is about files; {data} is a stored dataset", hint="give it to: ragassay data import"
+        )
+    rows = load(tuple(store.samples(version)), limit=limit, max_grade=max_grade)
+    return replace(
+        rows, name=version.name, path=Path(data), description=version.description, judged_only=version.judged_only
+    )
+
+
+def _version(path: Path) -> DatasetVersion:
+    try:
+        return DatasetVersion.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise BadData([f"{path}: {problems(error)[0]}"], hint=_DAMAGED) from None

@@ -1,0 +1,134 @@
+"""``ragassay data``: a dataset's way from files through versions and parts to an evaluation."""
+
+import json
+
+import pytest
+
+from ragassay.shipped import folder
+
+HANDBOOK = folder("datasets") / "handbook" / "queries.json"
+
+
+@pytest.fixture
+def answers(tmp_path):
+    rows = [
+        {
+            "query_id": f"Q{n}",
+            "query": f"{chr(65 + n) * 9}?",
+            "answer": str(n),
+            "ground_truth": str(n),
+            "category": "abc"[n % 3],
+        }
+        for n in range(30)
+    ]
+    path = tmp_path / "answers.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def imported(cli, *arguments):
+    code, out, err = cli("data", "import", *arguments, "--json")
+    assert code == 0, err
+    return json.loads(out)[0]
+
+
+def test_a_stored_version_gives_the_report_of_its_file(cli, answers):
+    version = imported(cli, answers)
+    options = ("--metrics", "token_f1", "--json")
+    of_file, of_name, of_version = (
+        json.loads(cli("evaluate", data, *options)[1])
+        for data in (answers, "answers", f"answers@{version['digest'][:6]}")
+    )
+    for report in (of_file, of_name, of_version):
+        assert report["provenance"]["dataset"] == of_file["provenance"]["dataset"]
+        assert report["systems"]["default"]["metrics"] == of_file["systems"]["default"]["metrics"]
+
+
+def test_a_configuration_names_a_stored_dataset(cli, answers, tmp_path):
+    imported(cli, answers, "--name", "ours")
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "ragassay.yaml").write_text("data: ours\nmetrics: [token_f1]\n")
+    code, out, err = cli("evaluate", "--config", tmp_path / "conf" / "ragassay.yaml", "--json")
+    assert code == 0, err
+    assert json.loads(out)["provenance"]["dataset"]["name"] == "ours"
+
+
+def test_a_name_that_nothing_has_is_one_clear_error(cli, answers):
+    imported(cli, answers)
+    assert cli("evaluate", "answer") == (
+        2,
+        "",
+        "error: answer: there is neither such a file nor such a dataset; did you mean answers?\n",
+    )
+    code, _, err = cli("data", "show", "answers@ffff")
+    assert (code, err.split(";")[0]) == (2, "error: 'answers' has no version 'ffff'")
+    assert cli("data", "import", answers, "--name", "a.b")[0] == 2
+
+
+def test_versions_show_where_they_come_from(cli, answers, tmp_path):
+    first = imported(cli, answers, "--description", "squares")
+    more = tmp_path / "more.csv"
+    more.write_text("id,question\nX1,What else?\n")
+    second = imported(cli, answers, more)
+    code, out, _ = cli("data", "versions", "answers")
+    assert code == 0
+    assert [line.split(":")[0] for line in out.splitlines()] == [f"answers@{v['digest'][:12]}" for v in (second, first)]
+    assert "31 rows, import of " in out
+    assert f"after answers@{first['digest'][:12]}" in out
+    shown = cli("data", "show", "answers", "--rows", "1")[1]
+    assert "description: squares" in shown
+    assert f"parent: answers@{first['digest']}" in shown
+    assert shown.count('"query_id"') == 1
+    assert len(cli("data", "list")[1].splitlines()) == 1
+
+
+def test_a_bad_row_stores_nothing(cli, tmp_path):
+    path = tmp_path / "bad.jsonl"
+    path.write_text('{"query": "q"}\n{"query": ""}\n')
+    code, _, err = cli("data", "import", path)
+    assert (code, err) == (2, f"error: {path}:2: query: is empty\n")
+    assert cli("data", "list") == (0, "", "")
+
+
+def test_parts_of_a_dataset_are_datasets(cli, answers):
+    imported(cli, answers)
+    code, out, err = cli(
+        "data", "split", "answers", "--train", ".5", "--validation", "0", "--test", ".5", "--seed", 3, "--json"
+    )
+    assert code == 0, err
+    report = json.loads(out)
+    assert [(v["name"], v["rows"]) for v in report["versions"]] == [("answers-train", 15), ("answers-test", 15)]
+    assert report["parts"][1]["labels"] == {"a": 5, "b": 5, "c": 5}
+    lineage = report["versions"][1]["lineage"]
+    assert lineage["options"] == {"part": "test", "share": 0.5, "seed": 3, "by": "category", "group_by": "document"}
+    again = json.loads(
+        cli("data", "split", "answers", "--train", ".5", "--validation", "0", "--test", ".5", "--seed", 3, "--json")[1]
+    )
+    assert [v["digest"] for v in again["versions"]] == [v["digest"] for v in report["versions"]]
+    difference = json.loads(cli("data", "diff", "answers-test", "answers", "--json")[1])
+    assert len(difference["added"]) == 15
+    assert {row["fields"][0] for row in difference["changed"]} == {"split"}
+
+
+def test_a_description_lists_labels_gaps_similar_questions_and_leaks(cli):
+    imported(cli, HANDBOOK, "--name", "handbook")
+    assert cli("data", "split", "handbook", "--group-by", "similar")[0] == 0
+    described = json.loads(cli("data", "describe", "handbook-test", "--against", "handbook-train", "--json")[1])
+    assert described["rows"] == sum(described["categories"].values()) == described["splits"]["test"]
+    assert described["fields"]["difficulty"] == described["rows"]
+    (leak,) = described["leaks"]
+    assert (leak["shared"], leak["rows"] > 0) == ("relevant document", True)
+    assert leak["parts"][0].startswith("handbook-train@")
+    out = cli("data", "describe", HANDBOOK)[1]
+    assert "difficulties: easy 20, medium 20, hard 10" in out
+    assert "metrics that can be computed" not in out
+
+
+def test_a_difference_is_a_line_per_row(cli, answers, tmp_path):
+    changed = tmp_path / "changed.jsonl"
+    lines = answers.read_text().splitlines()
+    changed.write_text("\n".join([lines[0].replace('"ground_truth": "0"', '"ground_truth": "zero"'), *lines[2:]]))
+    code, out, _ = cli("data", "diff", answers, changed)
+    assert code == 0
+    assert out.splitlines()[0].endswith("0 added, 1 removed, 1 changed, 28 alike")
+    assert out.splitlines()[1:] == ["- Q1: BBBBBBBBB?", "~ Q0: AAAAAAAAA? (ground_truth_answer)"]

@@ -1,0 +1,147 @@
+"""Datasets with versions in a folder: the same rows are one version, and what is stored is what comes back."""
+
+import hashlib
+
+import pytest
+
+from ragassay.data.load import load
+from ragassay.data.versions import Lineage, Origin, file_or_version, resolve
+from ragassay.errors import BadData, BadInput, BadSettings, NotFound, NothingToEvaluate, UnknownName
+from ragassay.models import Response, Sample
+from ragassay.store.datasets import FolderDatasets, open_data
+
+ROWS = [
+    Sample(query_id="a", query="One?", relevance_scores={"d": 2.0}, metadata={"category": "not a column", "n": 0.1}),
+    Sample(query_id="b", query="Zwei – 二?", doc_timestamps={"d": 5.0}, response=Response(answer="2", contexts=())),
+    Sample(query_id="c", query="Three?", ground_truth_answer=("3", "three"), response=Response()),
+]
+
+
+@pytest.fixture
+def store(tmp_path):
+    return FolderDatasets(tmp_path)
+
+
+def origin(**options):
+    return lambda: Origin(lineage=Lineage(action="import", **options))
+
+
+def test_what_is_stored_comes_back_under_the_digest_of_its_file(store):
+    version = store.add("mine", iter(ROWS), origin(sources=("a.jsonl",)))
+    assert list(store.samples(version)) == ROWS
+    assert version.rows == 3
+    assert hashlib.sha256(store.rows_file(version).read_bytes()).hexdigest() == version.digest
+    assert store.rows_file(version).stat().st_mode & 0o077 == 0
+
+
+def test_the_same_rows_are_the_same_version_and_lie_there_once(store, tmp_path):
+    first = store.add("mine", ROWS, origin(sources=("a.jsonl",)))
+    again = store.add("mine", ROWS, origin(sources=("b.csv",)))
+    other = store.add("yours", ROWS, origin())
+    assert (again.digest, again.created_at, again.lineage) == (first.digest, first.created_at, first.lineage)
+    assert other.digest == first.digest
+    assert store.names() == ["mine", "yours"]
+    assert len(store.versions("mine")) == 1
+    assert len(list(tmp_path.glob("datasets/rows/*"))) == 1
+
+
+def test_a_name_alone_means_what_was_imported_last_and_a_version_knows_its_parent(store):
+    first = store.add("mine", ROWS, lambda: Origin(lineage=Lineage(action="import"), description="ours"))
+    second = store.add("mine", ROWS[:2], origin())
+    assert second.lineage.parent == f"mine@{first.digest}"
+    assert second.description == "ours"
+    assert resolve(store, "mine") == second
+    assert resolve(store, f"mine@{first.digest[:8].upper()}") == first
+    store.add("mine", ROWS, origin())
+    assert resolve(store, "mine").digest == first.digest
+    assert resolve(store, "mine").lineage.parent is None
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "message"),
+    [
+        ("mone", UnknownName, "unknown dataset 'mone'; did you mean mine?"),
+        ("mine@0", NotFound, "'mine' has no version '0'; known: "),
+        ("a/b", BadInput, "is not of the form NAME or NAME@VERSION"),
+    ],
+)
+def test_a_reference_that_is_none_gets_a_suggestion(store, text, kind, message):
+    version = store.add("mine", ROWS, origin())
+    assert not version.digest.startswith("0")
+    with pytest.raises(kind) as error:
+        resolve(store, text)
+    assert message in str(error.value)
+
+
+def test_a_beginning_that_two_versions_share_is_refused(store):
+    versions = [store.add("mine", [Sample(query_id="a", query=str(n))], origin()) for n in range(17)]
+    shared = next(v.digest[0] for v in versions if sum(o.digest[0] == v.digest[0] for o in versions) > 1)
+    with pytest.raises(NotFound, match="is not unique"):
+        resolve(store, f"mine@{shared}")
+
+
+def test_a_file_comes_before_a_dataset_of_its_name(store, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    store.add("mine", ROWS, origin())
+    (tmp_path / "mine").mkdir()
+    assert file_or_version(store, "mine") is not None  # a folder that holds no data is passed over
+    (tmp_path / "mine").rmdir()
+    (tmp_path / "mine").write_text("x")
+    assert file_or_version(store, "mine") is None
+    assert file_or_version(store, "missing.jsonl") is None  # the reader says so
+    with pytest.raises(NotFound, match="neither such a file nor such a dataset; did you mean mine"):
+        file_or_version(store, "mines")
+
+
+@pytest.mark.parametrize("name", ["", "a b", "../x", "a.b", "-x", "x" * 101])
+def test_a_name_that_is_none_is_refused(store, name):
+    with pytest.raises(BadSettings, match="a dataset's name is letters, digits"):
+        store.add(name, ROWS, origin())
+
+
+def test_rows_that_break_off_leave_nothing(store, tmp_path):
+    def rows():
+        yield ROWS[0]
+        raise BadData(["row 2 is bad"])
+
+    with pytest.raises(BadData):
+        store.add("mine", rows(), origin())
+    with pytest.raises(NothingToEvaluate):
+        store.add("mine", [], origin())
+    assert store.names() == []
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_damage_is_noticed(store):
+    version = store.add("mine", ROWS, origin())
+    file = store.rows_file(version)
+    content = file.read_bytes()
+    file.write_bytes(content.replace(b"One?", b"Two?"))
+    with pytest.raises(BadData, match="not those that were stored"):
+        list(store.samples(version))
+    file.write_bytes(content.replace(b'"query":"One?"', b'"query":1'))
+    with pytest.raises(BadData, match=r"\.jsonl:1: query: should be text"):
+        list(store.samples(version))
+    record = next(file.parents[1].glob("versions/mine/*.json"))
+    record.write_text(record.read_text().replace(version.digest, "../../../elsewhere"))
+    with pytest.raises(BadData, match="digest: "):
+        store.versions("mine")
+    file.unlink()
+    with pytest.raises(NotFound, match="there is no such file"):
+        list(store.samples(version))
+
+
+def test_a_stored_dataset_is_evaluated_as_the_file_was(store, tmp_path):
+    """Metadata that is named like a column stays metadata, and reports of file and version have one digest."""
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"query": "q", "relevant_docs": ["d"], "metadata": {"x": {"y": 1}}}\n{"query": "r"}\n')
+    from ragassay.data.stream import SampleStream
+
+    store.add("mine", SampleStream([path]), origin())
+    opened, loaded = open_data(store, "mine"), load(path)
+    assert (opened.name, opened.samples, opened.digest) == ("mine", loaded.samples, loaded.digest)
+    limited = open_data(store, "mine", limit=1)
+    assert (limited.samples, limited.beyond_limit) == (loaded.samples[:1], {"q_1": "r"})
+    with pytest.raises(BadSettings, match="--map is about files"):
+        open_data(store, "mine", mapping={"query": "q"})
+    assert open_data(store, "mine", mapping={"answer": "a"}, other_files=True).samples == loaded.samples
