@@ -198,7 +198,7 @@ def test_gates_compare_trend_csv_and_rules_know_a_criterion_by_its_name(cli, dat
     code, out, _ = cli("compare", "a.json", "b.json", "--metrics", "polite", "--json")
     assert (code, json.loads(out)["pairs"][0]["metrics"]["polite"]["not_worse"]["margin"]) == (0, 0.05)
     code, out, _ = cli("trend", "polite")
-    assert (code, out.splitlines()[0]) == (0, "polite on data (higher is better)")
+    assert (code, out.splitlines()[0]) == (0, "polite on data, judge gpt-4o-mini (higher is better)")
     code, _, err = cli("trend", "politte")
     assert (code, "did you mean polite" in err) == (2, True)
     code, _, err = cli("evaluate", "--resume", "last", "-o", "c.json")

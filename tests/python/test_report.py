@@ -101,7 +101,7 @@ def test_it_prints_as_a_table_and_its_repr_is_one_line(report, monkeypatch):
 def test_nothing_of_it_needs_pandas(rows):
     code = (
         "import sys; sys.modules['pandas'] = sys.modules['polars'] = sys.modules['sentence_transformers'] = None\n"
-        "import ragassay.wiring; ragassay.wiring.embedder = lambda settings: (None, 'not needed')\n"
+        "import ragassay.wiring; ragassay.wiring.embedder = lambda *_: (None, 'not needed')\n"
         f"import ragassay; r = ragassay.evaluate({rows!r}, metrics='faithfulness'); print(len(r.rows))\n"
         "try: r.to_pandas()\nexcept ragassay.AssayError as error: print(error)"
     )
