@@ -176,7 +176,7 @@ def test_an_unknown_job_is_not_found_wherever_it_is_named(served, job, what):
         problem(served.http.delete(f"/v1/jobs/{job}"), 404)
 
 
-@pytest.mark.parametrize("path", ["/", "/v1", "/v1/job", "/v1/jobs/", "/docs", "/redoc", "/v2/jobs", "//v1/jobs"])
+@pytest.mark.parametrize("path", ["/", "/v1", "/v1/job", "/v1/jobs/", "/docs/", "/redoc", "/v2/jobs", "//v1/jobs"])
 def test_an_unknown_route_is_a_problem_too(served, path):
     assert problem(httpx.get(served.url + path, trust_env=False), 404)["hint"] == "see /openapi.json"
 

@@ -35,7 +35,7 @@ def rows_behind(figure: Figure, condition: ConditionName, scope: Scope, *, unsco
     ``unscored``: the gate is missed for lack of scores, so the rows without one.
     """
     if unscored:
-        found = [_row(row, figure) for row in scope.rows if figure.values(row) is None]
+        found = [_row(row, figure) for row in scope.rows if figure.applies_to(row) and figure.values(row) is None]
     elif condition in DROPS:
         sign = 1 if figure.better == "higher" else -1
         pairs = [_row(now, figure, then) for then, now in match(scope.before or (), scope.rows)]
