@@ -245,7 +245,7 @@ def _slice(rows: Sequence[Result], metrics: Sequence[Metric], spec: JobSpec) -> 
 
 def refusals(rows: Sequence[Result], spec: JobSpec) -> Refusals:
     """How often answers refuse, and how often they should."""
-    judged = [row for row in rows if row.verdict and row.verdict.refusal is not None]
+    judged = [row for row in rows if row.answer is not None and row.verdict and row.verdict.refusal is not None]
     refused = [row for row in judged if row.verdict and row.verdict.refusal]
     unanswerable = [row for row in rows if row.answerable is False]
     asked = [row for row in judged if row.answerable is False]
@@ -299,9 +299,14 @@ def _retrieval(ranks: Sequence[tuple[int, ...]]) -> str:
 
 
 def unscored(report: Report) -> dict[str, float]:
-    """Per metric, the largest share over systems of rows that had the input and got no score because something failed."""
+    """Per metric, the largest share over systems of rows that had the input and got no score because something failed.
+
+    A system that was called counts as well, by its share of responses that failed.
+    """
     worst: dict[str, float] = {}
-    for one in report.systems.values():
+    for system, one in report.systems.items():
+        if report.provenance.systems[system].called and one.results:
+            worst[f"responses of {system}"] = one.failed_responses / len(one.results)
         for name, metric in one.metrics.items():
             had_input = metric.n + metric.failed
             worst[name] = max(worst.get(name, 0.0), metric.failed / had_input if had_input else 0.0)

@@ -113,6 +113,15 @@ def test_evaluate_calls_the_function_that_a_named_configuration_names(cli, tmp_p
     assert json.loads(out)["systems"]["v2"]["metrics"]["mrr"]["mean"] == 1.0
 
 
+def test_a_run_whose_system_fails_ends_with_the_exit_code_for_missing_scores(cli, tmp_path):
+    write(tmp_path)
+    (tmp_path / "own.py").write_text("def ask(query):\n    raise RuntimeError('no index')\n")
+    code, _, err = cli("evaluate", "--config", "live.yaml", "--metrics", "mrr,token_f1")
+    assert code == 3
+    assert "responses of v2 100%" in err
+    assert cli("evaluate", "--config", "live.yaml", "--metrics", "mrr,token_f1", "--max-missing", "1")[0] == 0
+
+
 def test_a_configuration_that_was_found_may_not_name_code(cli, tmp_path):
     write(tmp_path, file="ragassay.yaml")
     code, _, err = cli("evaluate")

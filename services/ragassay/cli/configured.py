@@ -93,7 +93,7 @@ def configured(
     NotFound.
     """
     from ragassay import config
-    from ragassay.registry import import_plugin, imported
+    from ragassay.registry import import_plugin
     from ragassay.strategies.live import FunctionConfig
 
     found = config.find(Path()) if path is None and data is None else None
@@ -111,7 +111,7 @@ def configured(
     config.import_plugins(layers)
     resolved = config.resolve(layers)
     for name, system in resolved.systems.items():
-        if isinstance(system, FunctionConfig) and system.module not in imported():
+        if isinstance(system, FunctionConfig):
             import_plugin(system.module, f"systems.{name}.function")
     return resolved
 

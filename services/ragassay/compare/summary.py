@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 
 from ragassay.compare.models import Delta, DeltaOutcome, Pair, Pareto
+from ragassay.errors import UnknownName
+from ragassay.metrics import parse
+from ragassay.metrics.base import UNIT
 from ragassay.render import interval, listed, percent, quantity, signed
 from ragassay.stats import Correction
 
@@ -84,12 +88,25 @@ def _limits(deltas: dict[str, Delta]) -> str:
 
 
 def _resolution(deltas: dict[str, Delta], names: Sequence[str]) -> list[str]:
-    return [
-        name
-        if (least := deltas[name].detectable) is None
-        else f"{name} ({deltas[name].n} pairs show about {quantity(least, 2)} or more)"
-        for name in names
-    ]
+    said = []
+    for name in names:
+        least, n = deltas[name].detectable, deltas[name].n
+        if least is None:
+            said.append(name)
+        elif least > _range(name):
+            said.append(f"{name} ({n} pairs are too few to show any)")
+        else:
+            said.append(f"{name} ({n} pairs show about {quantity(least, 2)} or more)")
+    return said
+
+
+def _range(name: str) -> float:
+    """The largest difference that there can be."""
+    try:
+        bounds = parse(name).bounds
+    except UnknownName:  # a criterion of the run
+        bounds = UNIT
+    return bounds[1] - bounds[0] if bounds else math.inf
 
 
 def _price(pair: Pair, alpha: float) -> str:

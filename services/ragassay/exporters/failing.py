@@ -118,7 +118,8 @@ def why(row: Result, *, judge: bool = True) -> str:
     failure = attribute(row)
     said = []
     if failure:
-        said.append(f"{_words(failure.cause)}: {failure.why}" if failure.cause else failure.why)
+        cause = _words(failure.cause) if failure.cause else ""
+        said.append(failure.why if failure.why.startswith(cause) else f"{cause}: {failure.why}")
     said += judge_says(row) if judge else []
     missing = {score.reason: None for score in row.scores.values() if score.missing == "failed"}
     return "; ".join([*said, *(reason for reason in missing if reason)])

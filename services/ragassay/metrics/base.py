@@ -235,7 +235,7 @@ def _declared(thing: Any, given: Metadata) -> Metric:
     if name.lower() in SPELLINGS:
         raise refused(f"that name means {SPELLINGS[name.lower()]}", hint="choose another one")
     if said.get("better") not in ("higher", "lower"):
-        raise refused("is higher or lower better?", hint="say it: better='higher'")
+        raise refused("is higher or lower better?", hint="declare it: @ragassay.metric(better='higher')")
     seen, *more = inspect.signature(function).parameters.values() or (None,)
     if seen is None:
         raise refused("takes no parameter", hint="the first is what it sees: a Sample, Chunk, Verdict or Ranked")
