@@ -20,6 +20,7 @@ def _own_home(tmp_path_factory, monkeypatch):
         if name.startswith("RAGASSAY_") or name.endswith("_API_KEY"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("RAGASSAY_HOME", str(tmp_path_factory.mktemp("home")))
+    monkeypatch.setattr("ragassay.registry._imported", {})  # plug-ins of one test are none of the next one's
 
 
 @pytest.fixture
