@@ -5,6 +5,7 @@ import asyncio
 import orjson
 
 from ragassay import runs
+from ragassay.data.dataset import digest_of_responses
 from ragassay.documents import Source
 from ragassay.embeddings import FakeEmbedder
 from ragassay.engine import Tools
@@ -106,7 +107,11 @@ def scripted_session(judge=None, baseline=None):
 def new_run(root, samples, spec=None, *, systems=("default",), dataset=None, judge=None, baseline=None):
     """A run in a folder, written down and not begun; all systems give the samples' responses."""
     responses = {s.query_id: s.response for s in samples if s.response}
-    given = {name: runs.SystemInput(source_of(responses, name), responses) for name in systems}
+    digest = digest_of_responses(responses)
+    given = {
+        name: runs.SystemInput(source_of(responses, name).model_copy(update={"digest": digest}), responses)
+        for name in systems
+    }
     inputs = runs.Inputs(dataset or source_of(samples), samples, given)
     used, spec = scripted_session(judge, baseline), spec or JobSpec()
     record = runs.describe(used, runs.prepare(used, spec, inputs, new_run_id(inputs.dataset.name)), MemoryLedger())
