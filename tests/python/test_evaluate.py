@@ -208,3 +208,11 @@ def test_a_function_is_a_system_under_test(rows):
     assert sorted(asked) == sorted(row["question"] for row in rows)
     assert {row["system"] for row in report.rows} == {"v1", "v2"}
     assert all(row["latency_ms"] >= 10 for row in report.rows if row["system"] == "v2")
+
+
+def test_a_configuration_names_a_function_as_the_command_line_takes_it(rows, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text("def ask(query):\n    return 'Paris is the capital.'\n")
+    (tmp_path / "live.yaml").write_text('systems: {v1: {kind: python, function: "own.py:ask"}}\n')
+    report = evaluate(rows, config="live.yaml", metrics=["completeness"])
+    assert {row["answer"] for row in report.rows} == {"Paris is the capital."}

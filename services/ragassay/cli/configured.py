@@ -93,8 +93,6 @@ def configured(
     NotFound.
     """
     from ragassay import config
-    from ragassay.registry import import_plugin
-    from ragassay.strategies.live import FunctionConfig
 
     found = config.find(Path()) if path is None and data is None else None
     path = path or found
@@ -109,11 +107,7 @@ def configured(
             _refuse_addresses(file, path, layers)
         layers = [file, *layers]
     config.import_plugins(layers)
-    resolved = config.resolve(layers)
-    for name, system in resolved.systems.items():
-        if isinstance(system, FunctionConfig):
-            import_plugin(system.module, f"systems.{name}.function")
-    return resolved
+    return config.resolve(layers)
 
 
 def import_plugins(names: Sequence[str] | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -60,14 +60,28 @@ def environment(*, without: Sequence[str] = ()) -> Layer:
 
 
 def import_plugins(layers: Sequence[Layer]) -> None:
-    """Run the plug-ins of the environment, and those that the strongest of ``layers`` names; raises BadSettings."""
+    """Run the plug-ins of the environment, those that the strongest of ``layers`` names, and the modules of its systems.
+
+    Raises BadSettings. What is not written as it should be is left to the check of the configuration.
+    """
     for name in Settings().plugin_names:
         import_plugin(name, "RAGASSAY_PLUGINS")
-    named = next((layer for layer in reversed(layers) if "plugins" in layer.values), None)
-    names = named.values["plugins"] if named else ()
-    for name in names if isinstance(names, list) else ():
-        if named and isinstance(name, str):  # else the check of the configuration says so
-            import_plugin(name, named.where(("plugins",)))
+    for key, of in (("plugins", _plugins), ("systems", _functions)):
+        if named := next((layer for layer in reversed(layers) if key in layer.values), None):
+            for place, module in of(named.values[key]):
+                import_plugin(module, named.where((key, *place)))
+
+
+def _plugins(given: Any) -> Iterator[tuple[tuple[str, ...], str]]:
+    yield from (((), name) for name in given if isinstance(name, str)) if isinstance(given, list) else ()
+
+
+def _functions(given: Any) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The place and the module of each system that is a Python function."""
+    for name, system in given.items() if isinstance(given, dict) else ():
+        function = system.get("function") if isinstance(system, dict) else None
+        if isinstance(function, str) and function.rpartition(":")[0]:
+            yield (name, "function"), function.rpartition(":")[0]
 
 
 def parsed(key: str, text: str) -> Any:
