@@ -14,8 +14,9 @@ import psutil
 import pytest
 
 from offline_runs import without_times
+from polling import until
 from service.chaos import OUTAGE, StopMonitor, stamping_provider
-from service.running import Service, rows, until
+from service.running import Service, rows
 
 SECONDS, SEED = float(os.environ.get("CHAOS_S", "120")), int(os.environ.get("CHAOS_SEED", "1"))
 SIZES = (1, 49, 50, 51, 200, 333)

@@ -5,8 +5,9 @@ import time
 
 import pytest
 
+from polling import until
 from provider import Provider, good, hang
-from service.running import Service, rows, until
+from service.running import Service, rows
 
 TIMEOUT_S, LEASE_S = 60, 60  # the defaults
 

@@ -14,7 +14,6 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,6 +22,8 @@ import orjson
 import psutil
 import redis
 import zstandard
+
+from polling import until
 
 ROOT = Path(__file__).parents[2]
 JUDGED = ["faithfulness", "completeness", "relevance", "correctness", "context_precision", "accurate", "ndcg@10", "mrr"]
@@ -33,17 +34,6 @@ def environment(**settings):
     kept = {k: v for k, v in os.environ.items() if not (k.startswith("RAGASSAY_") or k.endswith("_API_KEY"))}
     given = {f"RAGASSAY_{name.upper()}": str(value) for name, value in settings.items()}
     return {**kept, **given}
-
-
-def until(there: Callable[[], object], within_s: float, what: object):
-    """What ``there`` gives as soon as it is true; fails loudly, with ``what``, when that takes too long."""
-    limit = time.monotonic() + within_s
-    while True:
-        if value := there():
-            return value
-        if time.monotonic() > limit:
-            raise AssertionError(f"{what}: not within {within_s:g} s")
-        time.sleep(0.02)
 
 
 class Service:

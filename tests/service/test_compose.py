@@ -17,8 +17,9 @@ import httpx
 import pytest
 import yaml
 
+from polling import until
 from redis_server import binary, free_port
-from service.running import ROOT, environment, rows, until
+from service.running import ROOT, environment, rows
 
 FILE = ROOT / "docker-compose.yml"
 COMPOSE = yaml.safe_load(FILE.read_text())

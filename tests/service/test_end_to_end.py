@@ -8,8 +8,9 @@ import time
 import pytest
 
 from offline_runs import without_times
+from polling import until
 from service.chaos import stamping_provider
-from service.running import Service, environment, rows, until, write_rows
+from service.running import Service, environment, rows, write_rows
 
 KEY = {"OPENAI_API_KEY": "key"}
 

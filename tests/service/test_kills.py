@@ -8,8 +8,9 @@ import psutil
 import pytest
 
 from offline_runs import without_times
+from polling import until
 from service.chaos import StopMonitor, stamping_provider
-from service.running import Service, rows, until
+from service.running import Service, rows
 
 ROWS = 200
 IN_FLIGHT = 8  # judge calls at once of one job in one process

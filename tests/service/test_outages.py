@@ -10,8 +10,9 @@ import time
 
 import pytest
 
+from polling import until
 from provider import Answer, Provider, empty, good, hang, reset, status, verdicts
-from service.running import Service, rows, until
+from service.running import Service, rows
 
 OUTAGE_S, GIVE_UP_S = float(os.environ.get("OUTAGE_S", "8")), 8
 SWEEP_S, CALL_S = 0.5, 2

@@ -7,8 +7,9 @@ import time
 import orjson
 import pytest
 
+from polling import until
 from provider import Answer, Provider, good, hang
-from service.running import Service, rows, until
+from service.running import Service, rows
 
 HOUR_MS = 3_600_000
 LEASE_S, SWEEP_S = 2, 0.5

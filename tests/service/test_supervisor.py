@@ -14,6 +14,7 @@ import pytest
 import redis
 from kombu import Connection
 
+from polling import until
 from ragassay.errors import BadSettings, Unavailable
 from ragassay.local import redis as embedded_redis
 from ragassay.local import supervisor
@@ -22,7 +23,6 @@ from ragassay.local.supervisor import Part, Supervisor
 from ragassay.local.terminal import Terminal
 from ragassay.queue import broker_url
 from redis_server import RedisServer
-from service.running import until
 
 
 @pytest.fixture

@@ -14,12 +14,13 @@ import psutil
 import pytest
 
 import ragassay.local.up
+from polling import until
 from ragassay.errors import Unavailable
 from ragassay.local.up import Up
 from ragassay.settings import Settings
 from redis_server import binary, redis_server
 from service.chaos import StopMonitor, stamping_provider
-from service.running import Service, environment, rows, until
+from service.running import Service, environment, rows
 
 RETRIEVAL = {"judge": "local", "metrics": ["ndcg@10", "mrr"]}  # nothing that takes seconds to import
 
