@@ -86,9 +86,13 @@ def compare(
     examples: rows listed for each metric and cause. Raises BadInput where the two have nothing in common.
     """
     asked = names(metrics) if isinstance(metrics, str) else None if metrics is None else list(map(name_of, metrics))
-    sides = _named([_side(given, asked, options) for given in (a, b) if given is not None])
+    two = b is not None
+    sides = _named([_side(given, asked, options, beside=two) for given in (a, b) if given is not None])
     if options and not any(isinstance(side, Unevaluated) for side in sides):
         raise BadSettings(f"{', '.join(options)}: all that is compared is evaluated already", hint="leave it out")
+    if options.get("systems") is not None and sum(isinstance(side, Unevaluated) for side in sides) > 1:
+        hint = "to compare systems on the same data: compare(data, systems={...})"
+        raise BadSettings("each of the two brings its own responses", where="systems", hint=hint)
     document, _ = comparing.compare(
         sides,
         lambda side, spec: finished(partial(completed, spec, side.inputs)),
@@ -101,8 +105,8 @@ def compare(
     return ComparisonReport(**dict(document))
 
 
-def _side(given: Any, metrics: Sequence[str] | None, options: Mapping[str, Any]) -> Side | Unevaluated:
-    """A report that there is, or data, read and to be evaluated."""
+def _side(given: Any, metrics: Sequence[str] | None, options: Mapping[str, Any], *, beside: bool) -> Side | Unevaluated:
+    """A report that there is, or data, read and to be evaluated; ``beside`` another side, with the responses in it."""
     if isinstance(given, Report):
         return Side(given, None, given.provenance.configuration.name)
     file = Path(given) if isinstance(given, str | Path) else None
@@ -112,6 +116,10 @@ def _side(given: Any, metrics: Sequence[str] | None, options: Mapping[str, Any])
         return Side(report, system, name or report.provenance.configuration.name)
     asked = {} if metrics is None else {"metrics": list(metrics)}
     configuration, in_memory = configured(given, {**options, **asked})
+    if beside:  # those of a file are about its own data
+        of_file: dict[str, Any] = {"systems": {}, "stop_when": None}
+        left_out = {key: none for key, none in of_file.items() if options.get(key) is None}
+        configuration = configuration.model_copy(update=left_out)
     return Unevaluated(inputs(configuration, in_memory), configuration.to_job_spec(), None, name or configuration.name)
 
 
