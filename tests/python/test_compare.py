@@ -78,6 +78,27 @@ def test_each_of_two_files_is_evaluated_with_its_own_responses_whatever_systems_
         compare(v1, v2, systems={"new": v2})
 
 
+def test_progress_counts_the_rows_of_both_sides_and_of_all_their_systems(rows, better):
+    seen = []
+    compare(rows, better, metrics="correctness", progress=lambda *counts: seen.append(counts))
+    assert (seen[-1], {total for _, total in seen}) == ((6, 6), {6})
+    assert sorted(seen) == seen
+    seen.clear()
+    compare(
+        rows, systems={"v1": rows, "v2": better}, metrics="correctness", progress=lambda *counts: seen.append(counts)
+    )
+    assert seen[-1] == (6, 6)
+
+
+@pytest.mark.parametrize("wrong", [{"alpha": 1.5}, {"correction": "luck"}, {"examples": -1}])
+def test_what_a_comparison_refuses_is_refused_before_anything_is_evaluated(wrong, rows, better, tmp_path, monkeypatch):
+    monkeypatch.setenv("RAGASSAY_HOME", str(tmp_path / "home"))
+    with pytest.raises(BadSettings, match=next(iter(wrong))):
+        compare(rows, better, metrics="correctness", **wrong)
+    assert not (tmp_path / "home").exists()
+    assert compare(rows, better, metrics="correctness", correction="bh").correction == "benjamini_hochberg"
+
+
 def test_what_can_not_be_compared_is_one_error(rows):
     report = evaluate(rows, **HOW)
     with pytest.raises(BadSettings, match="seed: all that is compared is evaluated already; leave it out"):

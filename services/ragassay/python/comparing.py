@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,12 +15,13 @@ from ragassay.documents import Report
 from ragassay.errors import BadSettings
 from ragassay.exporters.comparison import EXPORTERS, Regression, Table, regressions, regressions_title, tables
 from ragassay.metrics.base import name_of
-from ragassay.python.evaluation import completed, configured, finished, inputs
+from ragassay.python.evaluation import completed, configured, finished, inputs, session_with
 from ragassay.python.show import as_html, as_text
 from ragassay.python.stored import chosen
 from ragassay.runs import comparing
 from ragassay.runs.comparing import Unevaluated, is_data
-from ragassay.stats import Correction
+from ragassay.settings import Settings
+from ragassay.specification import JobSpec
 
 
 class ComparisonReport(Comparison):
@@ -73,8 +74,9 @@ def compare(
     metrics: str | Sequence[Any] | None = None,
     baseline: str | None = None,
     alpha: float = 0.05,
-    correction: Correction = "holm",
+    correction: str = "holm",
     examples: int = 3,
+    progress: Callable[[int, int], object] | None = None,
     **options: Any,
 ) -> ComparisonReport:
     """Compare b with a, or the systems of a with the first of them.
@@ -82,8 +84,9 @@ def compare(
     a, b: reports; what the command line calls a run ("last", an id, RUN#SYSTEM, a report.json); or rows as ``evaluate``
     takes them, which are evaluated with ``options`` first. Rows are matched by their ids, else by the query's text.
     metrics: what to compare, default all that both have. baseline: the name of another first system.
-    alpha, correction: of p for the number of tests ("holm", "benjamini_hochberg", "bonferroni", "none").
-    examples: rows listed for each metric and cause. Raises BadInput where the two have nothing in common.
+    alpha, correction: of p for the number of tests ("holm", "bh", "bonferroni", "none").
+    examples: rows listed for each metric and cause. progress: called with the rows evaluated and those to evaluate.
+    Raises BadInput where the two have nothing in common.
     """
     asked = names(metrics) if isinstance(metrics, str) else None if metrics is None else list(map(name_of, metrics))
     two = b is not None
@@ -93,9 +96,19 @@ def compare(
     if options.get("systems") is not None and sum(isinstance(side, Unevaluated) for side in sides) > 1:
         hint = "to compare systems on the same data: compare(data, systems={...})"
         raise BadSettings("each of the two brings its own responses", where="systems", hint=hint)
+    settings, new = Settings(), [side for side in sides if isinstance(side, Unevaluated)]
+    session, total, before = session_with(settings, *(side.inputs for side in new)), sum(side.rows for side in new), 0
+
+    def evaluate(side: Unevaluated, spec: JobSpec) -> Report:
+        nonlocal before
+        shown = None if progress is None else lambda done, _: progress(before + done, total)
+        report = finished(partial(completed, session, settings, spec, side.inputs, shown))
+        before += side.rows
+        return report
+
     document, _ = comparing.compare(
         sides,
-        lambda side, spec: finished(partial(completed, spec, side.inputs)),
+        evaluate,
         baseline=baseline,
         metrics=asked,
         alpha=alpha,

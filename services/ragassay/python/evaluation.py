@@ -24,7 +24,7 @@ from ragassay.exporters import EXPORTERS
 from ragassay.metrics.base import name_of
 from ragassay.python.report import EvaluationReport
 from ragassay.python.stored import session_of
-from ragassay.runs import Inputs, foreground
+from ragassay.runs import Inputs, Session, foreground
 from ragassay.settings import Settings
 from ragassay.specification import JobSpec
 from ragassay.store.datasets import FolderDatasets, open_data
@@ -135,19 +135,27 @@ async def _evaluated(
     configuration, given = configured(data, options)
     for path in configuration.output:
         EXPORTERS.for_file(path)
-    report = await completed(configuration.to_job_spec(), inputs(configuration, given), progress)
+    settings, read = Settings(), inputs(configuration, given)
+    report = await completed(session_with(settings, read), settings, configuration.to_job_spec(), read, progress)
     for path in configuration.output:
         report.save(path)
     return report
 
 
+def session_with(settings: Settings, *read: Inputs) -> Session:
+    """A session that knows the functions among the systems of ``read``."""
+    systems = [system for one in read for system in one.systems.items()]
+    return session_of(settings, {name: system.function for name, system in systems if system.function is not None})
+
+
 async def completed(
-    spec: JobSpec, read: Inputs, progress: Callable[[int, int], object] | None = None
+    session: Session,
+    settings: Settings,
+    spec: JobSpec,
+    read: Inputs,
+    progress: Callable[[int, int], object] | None = None,
 ) -> EvaluationReport:
     """A new run from its beginning to its report."""
-    settings = Settings()
-    functions = {name: system.function for name, system in read.systems.items() if system.function is not None}
-    session = session_of(settings, functions)
     run = foreground.start(session, settings, spec, read)
     for source in (read.dataset, *(system.source for system in read.systems.values())):
         for warning in source.warnings:
