@@ -64,7 +64,7 @@ def compare(
     for other, two, by_metric in zip(others, paired, deltas, strict=True):
         pair = _pair(first, other, two, by_metric, primary, examples)
         differs = cautions(first.report.provenance, other.report.provenance)
-        pairs.append(pair.model_copy(update={"verdict": verdict(pair, primary, alpha, method, differs)}))
+        pairs.append(pair.model_copy(update={"verdict": verdict(pair, primary, alpha, method, differs, two.criteria)}))
     sides = {one.label: _system(one, examples) for one in systems}
     return Comparison(
         ragassay=metadata.version("ragassay"),
