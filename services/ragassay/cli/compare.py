@@ -89,7 +89,7 @@ def compare(
     from ragassay.render import json_document
     from ragassay.runs import comparing, foreground
     from ragassay.settings import Settings
-    from ragassay.stats import correction_named
+    from ragassay.stats.corrections import correction_named
 
     for path in output or ():
         EXPORTERS.for_file(path)

@@ -14,7 +14,7 @@ from ragassay.compare.summary import overall, verdict
 from ragassay.documents import Provenance, Report
 from ragassay.errors import BadInput, BadSettings, UnknownName
 from ragassay.metrics import parse
-from ragassay.stats import Correction
+from ragassay.stats.corrections import Correction, correction_named
 from ragassay.validation import shown
 
 # What a verdict speaks of, in this order, where nobody chose metrics; cutoffs and near duplicates stay in the table.
@@ -89,7 +89,7 @@ def check_terms(alpha: float, correction: str, examples: int) -> Correction:
         raise BadSettings(f"alpha must lie between 0 and 1, not {alpha:g}", hint="0.05 is usual")
     if examples < 0:
         raise BadSettings(f"examples must not be negative, not {examples}")
-    return stats.correction_named(correction)
+    return correction_named(correction)
 
 
 def _baseline(systems: Sequence[LabelledSystem], name: str | None) -> LabelledSystem:

@@ -4,15 +4,7 @@ Nothing here reads, writes or remembers; the same input and seed give the same r
 question each function answers, and why this way.
 """
 
-from ragassay.stats.corrections import (
-    Correction,
-    benjamini_hochberg,
-    bonferroni,
-    correct,
-    correction_named,
-    holm,
-    marks,
-)
+from ragassay.stats.corrections import Correction, benjamini_hochberg, bonferroni, correct, holm, marks
 from ragassay.stats.costs import incremental_cost, pareto_front
 from ragassay.stats.intervals import bootstrap_interval, mean_interval, ratio_interval, wilson_interval
 from ragassay.stats.power import minimum_detectable_effect, needed_n, power_of
@@ -49,7 +41,6 @@ __all__ = [
     "bootstrap_interval",
     "change_points",
     "correct",
-    "correction_named",
     "difference_interval",
     "holm",
     "incremental_cost",
