@@ -179,6 +179,22 @@ def test_what_was_spent_holds_replies_that_were_refused(generate):
         assert made["usage"]["calls"] == len(provider.log) > 9
 
 
+def test_the_cache_is_closed_where_the_ledger_can_not_be_opened(generate, monkeypatch):
+    from ragassay.errors import DiskFull
+    from ragassay.store.ledger import CallCache
+
+    def full(*_, **__):
+        raise DiskFull("no room")
+
+    closed = []
+    close = CallCache.close
+    monkeypatch.setattr(CallCache, "close", lambda cache: (closed.append(cache), close(cache)))
+    monkeypatch.setattr("ragassay.store.ledger.FolderLedger", full)
+    with play.Provider(then=writes(both)) as provider:
+        assert generate(provider)[0] == 74
+    assert len(closed) == 1
+
+
 def test_options_about_a_model_need_one(cli, tmp_path):
     (tmp_path / "docs.jsonl").write_text('{"id": "a", "text": "An owl is a bird that hunts at night."}\n')
     code, _, err = cli("data", "generate", "docs.jsonl", "--budget-usd", 1)

@@ -113,25 +113,26 @@ def _written(
 ) -> tuple[list[Candidate], Usage, dict[str, Any]]:
     """Candidates of a model, what they took, and what determined them. What is answered once is not paid again."""
     import asyncio
+    from contextlib import ExitStack
 
     from ragassay.errors import BudgetReached
     from ragassay.specification import Budget
     from ragassay.store.ledger import CallCache, FolderLedger
     from ragassay.wiring import question_writer
 
-    cache = CallCache(settings.home / "cache" / "calls.sqlite")
-    ledger = FolderLedger(calls, run=calls.stem, cache=cache, budget=Budget(usd=model.usd))
-    try:
+    with ExitStack() as opened:
+        cache = CallCache(settings.home / "cache" / "calls.sqlite")
+        opened.callback(cache.close)
+        ledger = FolderLedger(calls, run=calls.stem, cache=cache, budget=Budget(usd=model.usd))
+        opened.callback(ledger.close)
         writer = question_writer(
             model.name, settings, ledger, api_base=model.api_base, concurrency=model.concurrency, seed=seed
         )
-        found = asyncio.run(writer.write(corpus, count, seed=seed, unanswerable=unanswerable))
-    except BudgetReached as reached:
-        reached.hint = "what is answered is kept: give the same command a higher --budget-usd"
-        raise
-    finally:
-        ledger.close()
-        cache.close()
+        try:
+            found = asyncio.run(writer.write(corpus, count, seed=seed, unanswerable=unanswerable))
+        except BudgetReached as reached:
+            reached.hint = "what is answered is kept: give the same command a higher --budget-usd"
+            raise
     return found, writer.spent, writer.settings
 
 
