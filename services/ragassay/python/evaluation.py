@@ -157,9 +157,8 @@ async def completed(
 ) -> EvaluationReport:
     """A new run from its beginning to its report."""
     run = foreground.start(session, settings, spec, read)
-    for source in (read.dataset, *(system.source for system in read.systems.values())):
-        for warning in source.warnings:
-            warnings.warn(f"{source.name}: {warning}", UserWarning, stacklevel=2)
+    for line in read.warnings:
+        warnings.warn(line, UserWarning, stacklevel=2)
     total = sum(run.record.rows_in(chunk) for chunk in run.record.chunks())
     done = 0
 
@@ -173,9 +172,8 @@ async def completed(
         warnings.warn(line, RuntimeWarning, stacklevel=2)
 
     report = EvaluationReport.of(await foreground.acomplete(session, settings, run, done=count, notice=notice))
-    if beyond := {name: share for name, share in reports.unscored(report).items() if share > spec.max_missing}:
-        listed = ", ".join(f"{name} {share:.0%}" for name, share in sorted(beyond.items()))
-        notice(f"rows without a score because something failed: {listed}; print the report for the reasons")
+    if beyond := reports.beyond(report, spec.max_missing):
+        notice(f"{beyond}; print the report for the reasons")
     return report
 
 
