@@ -164,7 +164,7 @@ def _selected(
 ) -> dict[str, list[Result]]:
     """The rows that are asked for, by system; raises UnknownName for a system, query or category that is not there."""
     from ragassay.compare.attribution import attribute
-    from ragassay.reports import slice_value
+    from ragassay.recount import slice_value
 
     if system is not None and system not in report.systems:
         raise UnknownName("system", system, report.systems)

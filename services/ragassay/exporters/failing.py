@@ -12,8 +12,8 @@ from ragassay.compare.models import Cause, Failures
 from ragassay.documents import Aggregate, Report, Slice, SystemReport
 from ragassay.exporters.summary import Section, aggregate
 from ragassay.models import FactVerdict, Result, SentenceVerdict
+from ragassay.recount import slice_value
 from ragassay.render import MOST_LISTED, cut, number, percent
-from ragassay.reports import slice_value
 
 JUDGED = ("correctness", "completeness", "faithfulness", "relevance")
 MOST_SLICES_SHOWN = 6  # of one field, on a terminal

@@ -7,8 +7,8 @@ from collections.abc import Collection, Sequence
 from ragassay.errors import BadSettings, UnknownName
 from ragassay.gates.rules import Gate
 from ragassay.models import Sample
+from ragassay.recount import slice_value
 from ragassay.render import listed
-from ragassay.reports import slice_value
 
 
 def check_names(
