@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -205,7 +206,7 @@ def _ordered(
             yield from rows
         else:
             part = report.systems[name].model_copy(update={"results": tuple(rows)})
-            yield from worst_first(part, sort and metrics[sort.lower()])[:worst]
+            yield from islice(worst_first(part, sort and metrics[sort.lower()]), worst)
 
 
 def _evidence(row: Result, run: FolderRun | None) -> dict[str, str]:

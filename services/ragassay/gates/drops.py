@@ -15,7 +15,7 @@ from ragassay.specification import JobSpec
 from ragassay.stats import Interval, difference_interval, paired
 
 TestName = Literal["randomisation", "t", "wilcoxon"]
-Rows = tuple[Result, ...]
+Rows = Sequence[Result]
 
 
 @dataclass(frozen=True, slots=True)

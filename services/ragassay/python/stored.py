@@ -83,9 +83,7 @@ def open_results(reference: str, server: str | None = None) -> Iterator[Result]:
 
     if run := stored_run(reference):
         for system in run.record.systems:
-            chunks = [chunk for chunk in run.record.chunks() if chunk.system == system]
-            rows = [row for chunk in chunks for row in run.results(chunk) or ()]
-            yield from run.record.in_dataset_order(rows)
+            yield from run.evaluated([chunk for chunk in run.record.chunks() if chunk.system == system])
     elif JOB_ID.fullmatch(reference):
         with Client(server) as service:
             yield from service.results(reference)
