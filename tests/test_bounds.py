@@ -216,7 +216,7 @@ def test_what_is_within_bounds_is_evaluated_reported_compared_and_gated(case):
     for one in (extreme, ordinary):
         for exporter in EXPORTERS:
             assert exporter(one)
-    check_finite(json.loads(EXPORTERS.get("json")(extreme)))
+    check_finite(json.loads(b"".join(EXPORTERS.get("json")(extreme))))
     extreme = extreme.model_copy(update={"run": extreme.run.model_copy(update={"id": "run-2"})})
     for chosen, alpha in product(([ordinary, extreme], [extreme, ordinary], [extreme, extreme]), (0.05, 0.0001)):
         chosen = [(one, None) for one in chosen]

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import re
+import secrets
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+import orjson
+from pydantic import GetPydanticSchema, WrapSerializer, WrapValidator
 
 from ragassay.errors import BadSettings
+from ragassay.files import LazyRows, StoredRows
 from ragassay.models import FrozenModel, Result, Usage
 from ragassay.specification import JobSpec
 from ragassay.stats import Interval
@@ -128,6 +134,15 @@ class Evaluation(FrozenModel):
     left_out: dict[str, int] = {}  # noqa: RUF012 - a default of a model
 
 
+Results = Annotated[
+    Sequence[Result],
+    GetPydanticSchema(lambda _, handler: handler(tuple[Result, ...])),
+    WrapValidator(lambda rows, validated: rows if isinstance(rows, LazyRows) else validated(rows)),
+    WrapSerializer(lambda rows, serialized: serialized(tuple(rows))),
+]
+"""A tuple, or what reads the rows as they are asked for: that is gone through once by who needs all of them."""
+
+
 class SystemReport(FrozenModel):
     """One system on one dataset.
 
@@ -154,7 +169,7 @@ class SystemReport(FrozenModel):
     cost_per_accurate_answer: CostPerAccurate
     refusals: Refusals
     evaluation: Evaluation
-    results: tuple[Result, ...]
+    results: Results
 
 
 class Built(FrozenModel):
@@ -252,6 +267,39 @@ class Report(FrozenModel):
     interrupted: Usage = Usage()
     cautions: tuple[str, ...] = ()
     systems: dict[str, SystemReport]
+
+
+def json_parts(report: Report, *, indented: bool = False) -> Iterator[bytes]:
+    """The report as JSON in parts, so that its rows need not be in memory at once; it ends with a line feed."""
+    option, (before, between, after) = (0, (b"", b",", b"")) if not indented else (orjson.OPT_INDENT_2, _INDENTED)
+    rows = f'"{secrets.token_hex(16)}"'  # stands for those of each system until they are written
+    document = without_rows(report).model_dump(mode="json")
+    for system in document["systems"].values():
+        system["results"] = rows.strip('"')
+    figures = orjson.dumps(document, option=option | orjson.OPT_APPEND_NEWLINE).split(rows.encode())
+    for part, system_report in zip(figures, report.systems.values(), strict=False):
+        yield part
+        yield b"["
+        for n, row in enumerate(_row_documents(system_report.results)):
+            yield between if n else before
+            yield orjson.dumps(row, option=option).replace(b"\n", _INDENTED[0])
+        yield (after if system_report.results else b"") + b"]"
+    yield figures[-1]
+
+
+_INDENTED = (b"\n        ", b",\n        ", b"\n      ")
+
+
+def _row_documents(rows: Sequence[Result]) -> Iterator[Any]:
+    if isinstance(rows, StoredRows):
+        return (orjson.loads(rows.line(n)) for n in range(len(rows)))
+    return (row.model_dump(mode="json") for row in rows)
+
+
+def without_rows(report: Report) -> Report:
+    """The report with no ``results``: its figures."""
+    systems = {name: one.model_copy(update={"results": ()}) for name, one in report.systems.items()}
+    return report.model_copy(update={"systems": systems})
 
 
 JobStatus = Literal["queued", "running", "paused", "finalizing", "finished", "failed", "cancelled"]

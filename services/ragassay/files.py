@@ -1,4 +1,7 @@
-"""Reads files line by line, and writes files that are either whole or absent: flushed beside their place, then moved."""
+"""Reads files line by line, and writes files that are either whole or absent: flushed beside their place, then moved.
+
+Rows in such a file can be used like a list of them, although each is read when it is asked for.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +11,27 @@ import hashlib
 import logging
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+import tempfile
+import weakref
+from abc import abstractmethod
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import orjson
 
 from ragassay.errors import BadData, BadSettings, DiskFull, TooLarge
 
 logger = logging.getLogger("ragassay")
+T = TypeVar("T")
 
 MIB = 2**20
 LARGEST_UNPACKED = 2048 * MIB
 LONGEST_LINE = 64 * MIB  # of what users give
+MOST_IN_MEMORY = 1000  # rows; of more only their places in a file are
 _EXPANSION = 200  # text of a run packs 5 to 20 times
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP)
@@ -41,18 +51,18 @@ def write_errors(path: Path) -> Iterator[None]:
         raise
 
 
-def write_whole(path: Path, content: bytes, *, private: bool = False) -> None:
+def write_whole(path: Path, content: bytes | Iterable[bytes], *, private: bool = False) -> None:
     """Replace ``path`` by ``content`` in one step; a crash leaves the old file or the new one.
 
-    Folders that are missing are made. ``private``: only its owner may read it, whoever might read the old one, and enter
-    such folders. Raises DiskFull, and BadSettings where it may not.
+    Content that comes in parts is written as it comes. Folders that are missing are made. ``private``: only its owner may
+    read it, whoever might read the old one, and enter such folders. Raises DiskFull, and BadSettings where it may not.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with write_errors(path):
         private_folder(path.parent) if private else path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with open(beside, "wb", opener=open_private if private else None) as file:
-                file.write(content)
+                file.writelines((content,) if isinstance(content, bytes) else content)
                 file.flush()
                 os.fsync(file.fileno())
             beside.replace(path)
@@ -82,6 +92,95 @@ def write_by_digest(folder: Path, lines: Iterable[bytes], suffix: str) -> tuple[
         finally:
             beside.unlink(missing_ok=True)
     return digest.hexdigest(), number
+
+
+class LazyRows(Sequence[T]):
+    """Rows that are made one by one, as they are asked for; equal to a tuple of the same rows."""
+
+    @abstractmethod
+    def row(self, place: int) -> T:
+        """The row at a place, from 0."""
+
+    @overload
+    def __getitem__(self, place: int) -> T: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[T, ...]: ...
+    def __getitem__(self, place: int | slice) -> T | tuple[T, ...]:
+        places = range(len(self))[place]
+        return self.row(places) if isinstance(places, int) else tuple(map(self.row, places))
+
+    def __iter__(self) -> Iterator[T]:
+        return map(self.row, range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or len(self) != len(other):
+            return NotImplemented if not isinstance(other, Sequence) else False
+        return all(mine == theirs for mine, theirs in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class StoredRows(LazyRows[T]):
+    """Rows that lie in files as JSON."""
+
+    @abstractmethod
+    def line(self, place: int) -> bytes:
+        """The JSON of the row at a place, from 0."""
+
+
+class LineRows(StoredRows[T]):
+    """The rows of a JSON Lines file that stays as it is; eight bytes of each are in memory.
+
+    ``file`` is its descriptor, ``starts`` are the places where lines begin and, last, the end. ``parse`` makes a row of
+    its number, from 1, and its line.
+    """
+
+    def __init__(self, file: int, starts: array[int], parse: Callable[[int, bytes], T]) -> None:
+        self._file, self._starts, self._parse = file, starts, parse
+        weakref.finalize(self, os.close, file)
+
+    @classmethod
+    def of(cls, path: Path, parse: Callable[[int, bytes], T]) -> LineRows[T]:
+        """The rows of a file; blank lines are passed over."""
+        starts, end = array("q"), 0
+        with path.open("rb") as file:
+            for line in file:
+                if not line.isspace():
+                    starts.append(end)
+                end += len(line)
+            starts.append(end)
+            return cls(os.dup(file.fileno()), starts, parse)
+
+    def __len__(self) -> int:
+        return len(self._starts) - 1
+
+    def line(self, place: int) -> bytes:
+        """The JSON of the row at a place, from 0."""
+        start, end = self._starts[place : place + 2]
+        return os.pread(self._file, end - start, start)
+
+    def row(self, place: int) -> T:
+        """The row at a place, from 0."""
+        return self._parse(place + 1, self.line(place))
+
+
+def set_aside(rows: Iterable[T], line: Callable[[T], bytes], parse: Callable[[bytes], T]) -> Sequence[T]:
+    """The rows as a tuple or, where they are many, in a file without a name that goes when they are no longer used.
+
+    ``parse`` makes a row of what ``line`` made of it. Raises DiskFull.
+    """
+    rows = iter(rows)
+    first = tuple(islice(rows, MOST_IN_MEMORY + 1))
+    if len(first) <= MOST_IN_MEMORY:
+        return first
+    starts, end = array("q"), 0
+    with write_errors(Path(tempfile.gettempdir())), tempfile.TemporaryFile() as file:
+        for row in chain(first, rows):
+            starts.append(end)
+            end += file.write(line(row))
+        file.flush()
+        starts.append(end)
+        return LineRows(os.dup(file.fileno()), starts, lambda _, content: parse(content))
 
 
 class LineLog:
@@ -135,9 +234,9 @@ def private_folder(path: Path) -> None:
             folder.mkdir(mode=0o700, exist_ok=True)
 
 
-def to_lines(rows: Iterable[Any]) -> bytes:
-    """Rows as JSON Lines."""
-    return b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
+def to_lines(rows: Iterable[Any]) -> Iterator[bytes]:
+    """Rows as JSON Lines, one by one."""
+    return (orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
 
 
 def most_unpacked(packed: int) -> int:

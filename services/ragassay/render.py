@@ -139,10 +139,10 @@ def check_output(path: Path) -> None:
         raise BadSettings(f"output {str(path)!r}: {str(there)!r} is no folder", hint="name another place")
 
 
-class Exporters(Registry[Callable[[_Document], bytes]]):
-    """What writes one kind of document, by the extension of the file."""
+class Exporters(Registry[Callable[[_Document], bytes | Iterable[bytes]]]):
+    """What writes one kind of document, whole or in parts, by the extension of the file."""
 
-    def for_file(self, path: Path) -> Callable[[_Document], bytes]:
+    def for_file(self, path: Path) -> Callable[[_Document], bytes | Iterable[bytes]]:
         """What writes files of this extension; raises UnknownName, and BadSettings where no file can be written."""
         extension = path.suffix.removeprefix(".")
         if not extension:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import Counter
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal
@@ -26,12 +26,12 @@ from ragassay.documents import (
 )
 from ragassay.judges.local import AGREEMENT
 from ragassay.metrics import Metric, parse
-from ragassay.models import Result, Sample, Score, Usage
+from ragassay.models import Result, Score, Usage
+from ragassay.recount import MEASURED, Recount, Scores
 from ragassay.specification import JobSpec
 from ragassay.stats import mean_interval, ratio_interval, wilson_interval
 
 logger = logging.getLogger("ragassay")
-MOST_SLICES = 20  # a field with more distinct values than this is an identifier, not a group
 
 
 def build(
@@ -46,13 +46,15 @@ def build(
 ) -> Report:
     """The report on all systems; it is incomplete when a system has fewer results than ``expected``.
 
-    ``stopped``: judging ended early, and ``results`` are those of the rows evaluated till then.
+    Each system's results are gone through once, and kept as they are given. ``stopped``: judging ended early, and
+    ``results`` are those of the rows evaluated till then.
     """
     metrics = tuple(parse(name, provenance.configuration.criteria) for name in provenance.metrics)
     now = datetime.now(UTC)
     expected = stopped.rows if stopped else expected
-    complete = all(len(rows) == expected for rows in results.values())
-    systems = {name: system(rows, metrics, provenance.configuration) for name, rows in results.items()}
+    counted = {name: Recount(rows, [metric.name for metric in metrics]) for name, rows in results.items()}
+    complete = all(one.rows == expected for one in counted.values())
+    systems = {name: _system(one, results[name], metrics, provenance.configuration) for name, one in counted.items()}
     return Report(
         run=RunInfo(
             id=run_id,
@@ -64,15 +66,15 @@ def build(
         provenance=provenance,
         stopped=stopped,
         interrupted=interrupted,
-        cautions=_cautions(provenance, results),
+        cautions=_cautions(provenance, counted.values()),
         systems={name: _watched(one, stopped, name) for name, one in systems.items()},
     )
 
 
-def _cautions(provenance: Provenance, results: Mapping[str, Sequence[Result]]) -> tuple[str, ...]:
+def _cautions(provenance: Provenance, counted: Iterable[Recount]) -> tuple[str, ...]:
     """How far the local judge agrees with people, where it judged a row; of other judges nothing is known here."""
     name = str(provenance.judge["name"])
-    if name not in AGREEMENT or not any(row.verdict for rows in results.values() for row in rows):
+    if name not in AGREEMENT or not any(one.verdicts for one in counted):
         return ()
     support, correctness = AGREEMENT[name]
     agreed = f"kappa {support[0]:.2f} to {support[1]:.2f} on support and {correctness:.2f} on correctness"
@@ -89,44 +91,56 @@ def _watched(report: SystemReport, stopped: Stopped | None, name: str) -> System
 
 def system(rows: Sequence[Result], metrics: Sequence[Metric], spec: JobSpec) -> SystemReport:
     """Everything about one system."""
-    latency = distribution(row.latency_ms for row in rows)
+    return _system(Recount(rows, [metric.name for metric in metrics]), rows, metrics, spec)
+
+
+def _system(counted: Recount, rows: Sequence[Result], metrics: Sequence[Metric], spec: JobSpec) -> SystemReport:
+    measured = {name: distribution(counted.measured[name]) for name in MEASURED}
+    latency = measured["latency_ms"]
     return SystemReport(
-        queries=len(rows),
-        missing_from_run=sum(not row.responded for row in rows),
-        failed_responses=sum(row.error is not None for row in rows),
-        queries_without_relevant=sum(row.relevant == 0 for row in rows),
-        queries_without_hit=sum(bool(row.relevant) and row.relevant_ranks == () for row in rows),
-        metrics=aggregates(rows, metrics, spec),
-        slices=slices(rows, metrics, spec),
-        latency_ms=latency,
-        retrieval_latency_ms=distribution(row.retrieval_latency_ms for row in rows),
-        generation_latency_ms=distribution(row.generation_latency_ms for row in rows),
-        first_call_ms=max((row.first_call_ms for row in rows if row.first_call_ms is not None), default=None),
+        queries=counted.rows,
+        missing_from_run=counted.without_response,
+        failed_responses=counted.failed_responses,
+        queries_without_relevant=counted.without_relevant,
+        queries_without_hit=counted.without_hit,
+        metrics=_aggregates(counted, metrics, spec),
+        slices=_slices(counted, metrics, spec),
+        first_call_ms=counted.first_call_ms,
         throughput_qps=latency.n * 1000 / latency.total if latency.total else None,
-        input_tokens=distribution(row.input_tokens for row in rows),
-        output_tokens=distribution(row.output_tokens for row in rows),
-        cost_usd=distribution(row.cost_usd for row in rows),
-        priced_by_us=sum(row.priced_by_us for row in rows),
-        cost_per_accurate_answer=cost_per_accurate(rows, spec),
-        refusals=refusals(rows, spec),
-        evaluation=_evaluation(rows),
-        results=tuple(rows),
+        priced_by_us=counted.priced_by_us,
+        cost_per_accurate_answer=_cost_per_accurate(counted, spec),
+        refusals=_refusals(counted, spec),
+        evaluation=Evaluation(
+            usage=counted.evaluation.total,
+            waste=counted.waste.total,
+            evidence_dropped=counted.evidence_dropped,
+            support_withdrawn=counted.support_withdrawn,
+            suspicious=counted.suspicious,
+            left_out=dict(sorted(counted.left_out.items())),
+        ),
+        results=rows,
+        **measured,
     )
 
 
-def aggregates(rows: Sequence[Result], metrics: Iterable[Metric], spec: JobSpec) -> dict[str, Aggregate]:
-    """The aggregate of each metric."""
-    return {m.name: aggregate([row.scores[m.name] for row in rows], m, spec) for m in metrics}
+def _aggregates(
+    counted: Recount, metrics: Iterable[Metric], spec: JobSpec, places: Sequence[int] | None = None
+) -> dict[str, Aggregate]:
+    """The aggregate of each metric, over all rows or those at ``places``."""
+    return {m.name: _aggregate(counted.scores[m.name], m, spec, places) for m in metrics}
 
 
-def aggregate(scores: Sequence[Score], metric: Metric, spec: JobSpec) -> Aggregate:
+def aggregate(scores: Iterable[Score], metric: Metric, spec: JobSpec) -> Aggregate:
     """Mean, interval, coverage and bounds of one metric.
 
     Shares get Wilson's interval, other bounded means Wilson's with their own spread, the rest Student's t.
     """
-    values = [score.value for score in scores if score.value is not None]
-    missing = [score for score in scores if score.value is None]
-    total = math.fsum(values)
+    return _aggregate(Scores(scores), metric, spec)
+
+
+def _aggregate(scores: Scores, metric: Metric, spec: JobSpec, places: Sequence[int] | None = None) -> Aggregate:
+    values, reasons, failed = scores.of(places)
+    missing, total = reasons.total(), math.fsum(values)
     if metric.share:
         interval = wilson_interval(round(total), len(values), level=spec.confidence)
     else:
@@ -138,11 +152,11 @@ def aggregate(scores: Sequence[Score], metric: Metric, spec: JobSpec) -> Aggrega
         better=metric.better,
         mean=mean,
         n=len(values),
-        missing=len(missing),
-        failed=sum(score.missing == "failed" for score in missing),
-        reasons=dict(sorted(Counter(score.reason or "" for score in missing).items())),
+        missing=missing,
+        failed=failed,
+        reasons=dict(sorted(reasons.items())),
         interval=interval,
-        bounds=_bounds(total, len(scores), len(missing), metric),
+        bounds=_bounds(total, len(values) + missing, missing, metric),
         sd=math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1))
         if mean is not None and len(values) > 1
         else None,
@@ -188,16 +202,22 @@ def cost_and_accuracy(row: Result) -> tuple[float, float] | None:
     return row.cost_usd, accurate.value
 
 
-def cost_per_accurate(rows: Sequence[Result], spec: JobSpec) -> CostPerAccurate:
+def cost_per_accurate(rows: Iterable[Result], spec: JobSpec) -> CostPerAccurate:
     """Total cost over accurate answers, where both are known, with a bootstrap interval."""
-    pairs = [pair for row in rows if (pair := cost_and_accuracy(row))]
-    costs, accurate = [cost for cost, _ in pairs], [value for _, value in pairs]
+    return _cost_per_accurate(Recount(rows), spec)
+
+
+def _cost_per_accurate(counted: Recount, spec: JobSpec, places: Sequence[int] | None = None) -> CostPerAccurate:
+    places = range(counted.rows) if places is None else places
+    cost_usd, accuracy = counted.measured["cost_usd"], counted.accurate
+    known = [(cost, right) for n in places if (cost := cost_usd[n]) is not None and (right := accuracy[n]) is not None]
+    costs, accurate = [cost for cost, _ in known], [right for _, right in known]
     reason = None
-    if not any("accurate" in row.scores for row in rows):
+    if not any(counted.accuracy_asked[n] for n in places):
         reason = "accurate was not asked for"
-    elif all(row.cost_usd is None for row in rows):
+    elif all(cost_usd[n] is None for n in places):
         reason = "no row has a known cost"
-    elif not pairs:
+    elif not known:
         reason = "no row has both a known cost and an accuracy"
     elif not any(accurate):
         reason = "no answer is accurate"
@@ -206,59 +226,44 @@ def cost_per_accurate(rows: Sequence[Result], spec: JobSpec) -> CostPerAccurate:
         interval=ratio_interval(costs, accurate, level=spec.confidence, seed=spec.seed),
         cost_usd=math.fsum(costs),
         accurate=round(math.fsum(accurate)),
-        n=len(pairs),
-        missing=len(rows) - len(pairs),
+        n=len(known),
+        missing=len(places) - len(known),
         reason=reason,
     )
 
 
-def slices(rows: Sequence[Result], metrics: Sequence[Metric], spec: JobSpec) -> dict[str, dict[str, Slice]]:
-    """The rows grouped by category, difficulty and every metadata field that groups them.
-
-    A field of more than ``MOST_SLICES`` values has no slices, nor a metadata field that differs in most rows.
-    """
-    keys = dict.fromkeys(key for row in rows for key in row.metadata)
-    groupings = {}
-    for field in ("category", "difficulty", *(f"metadata.{key}" for key in keys)):
-        groups: dict[str, list[Result]] = {}
-        for row in rows:
-            if (value := slice_value(row, field)) is not None:
-                groups.setdefault(value, []).append(row)
-        most = min(MOST_SLICES, max(1, len(rows) // 2)) if field.startswith("metadata.") else MOST_SLICES
-        if groups and len(groups) <= most:
-            groupings[field] = {value: _slice(group, metrics, spec) for value, group in sorted(groups.items())}
-    return groupings
+def _slices(counted: Recount, metrics: Sequence[Metric], spec: JobSpec) -> dict[str, dict[str, Slice]]:
+    """The rows grouped by category, difficulty and every metadata field that groups them."""
+    return {
+        field: {
+            value: Slice(
+                n=len(places),
+                metrics=_aggregates(counted, metrics, spec, places),
+                cost_per_accurate_answer=_cost_per_accurate(counted, spec, places),
+            )
+            for value, places in groups.items()
+        }
+        for field, groups in counted.groups
+    }
 
 
-def slice_value(row: Result | Sample, name: str) -> str | None:
-    """What a row has for ``category``, ``difficulty`` or ``metadata.NAME``; None for nothing that groups rows."""
-    key = name.removeprefix("metadata.")
-    value = getattr(row, name) if key == name else row.metadata.get(key)
-    return str(value) if isinstance(value, str | int | bool) else None
-
-
-def _slice(rows: Sequence[Result], metrics: Sequence[Metric], spec: JobSpec) -> Slice:
-    return Slice(
-        n=len(rows), metrics=aggregates(rows, metrics, spec), cost_per_accurate_answer=cost_per_accurate(rows, spec)
-    )
-
-
-def refusals(rows: Sequence[Result], spec: JobSpec) -> Refusals:
+def refusals(rows: Iterable[Result], spec: JobSpec) -> Refusals:
     """How often answers refuse, and how often they should."""
-    judged = [row for row in rows if row.answer is not None and row.verdict and row.verdict.refusal is not None]
-    refused = [row for row in judged if row.verdict and row.verdict.refusal]
-    unanswerable = [row for row in rows if row.answerable is False]
-    asked = [row for row in judged if row.answerable is False]
-    right = sum(row.answerable is False for row in refused)
+    return _refusals(Recount(rows), spec)
+
+
+def _refusals(counted: Recount, spec: JobSpec) -> Refusals:
+    judged, refused, right = counted.judged, counted.refused, counted.refused_rightly
     no_verdict = "no verdict says whether the answer refuses"
+    undefined = no_verdict if counted.unanswerable else "every query can be answered"
     return Refusals(
-        judged=len(judged),
-        refused=len(refused),
-        on_answerable=len(refused) - right,
+        judged=judged,
+        refused=refused,
+        on_answerable=refused - right,
         on_unanswerable=right,
-        unanswerable=len(unanswerable),
-        precision=_share(right, len(refused), spec, "no answer refuses" if judged else no_verdict),
-        recall=_share(right, len(asked), spec, no_verdict if unanswerable else "every query can be answered"),
+        unanswerable=counted.unanswerable,
+        precision=_share(right, refused, spec, "no answer refuses" if judged else no_verdict),
+        recall=_share(right, counted.unanswerable_judged, spec, undefined),
     )
 
 
@@ -268,34 +273,27 @@ def _share(count: int, n: int, spec: JobSpec, undefined: str) -> Share:
     return Share(value=count / n if n else None, n=n, interval=interval, reason=None if n else undefined)
 
 
-def _evaluation(rows: Sequence[Result]) -> Evaluation:
-    verdicts = [row.verdict for row in rows if row.verdict]
-    return Evaluation(
-        usage=Usage.total(row.evaluation for row in rows),
-        waste=Usage.total(row.waste for row in rows),
-        evidence_dropped=sum(verdict.evidence_dropped for verdict in verdicts),
-        support_withdrawn=sum(verdict.support_withdrawn for verdict in verdicts),
-        suspicious=sum(bool(verdict.suspicious) for verdict in verdicts),
-        left_out=dict(sorted(Counter(what for row in rows for what in row.left_out).items())),
-    )
-
-
 def log_end(report: Report) -> None:
     """Say that an evaluation has ended, and how well each system retrieved, where there are judgments."""
-    for name, one in report.systems.items():
-        ranks = [row.relevant_ranks for row in one.results if row.relevant_ranks is not None]
+    for name, one in report.systems.items() if logger.isEnabledFor(logging.INFO) else ():
         logger.info(
-            "evaluation of %d queries ends: %s, system %s%s", one.queries, report.run.id, name, _retrieval(ranks)
+            "evaluation of %d queries ends: %s, system %s%s", one.queries, report.run.id, name, _retrieval(one.results)
         )
 
 
-def _retrieval(ranks: Sequence[tuple[int, ...]]) -> str:
-    """P@5, P@10 and MRR of the queries that have judgments, given the ranks of their relevant results."""
-    if not ranks:
+def _retrieval(results: Iterable[Result]) -> str:
+    """P@5, P@10 and MRR of the queries that have judgments."""
+    n = p5 = p10 = 0
+    reciprocal = array("d")
+    for row in results:
+        if (ranks := row.relevant_ranks) is not None:
+            n += 1
+            p5 += sum(rank <= 5 for rank in ranks)
+            p10 += sum(rank <= 10 for rank in ranks)
+            reciprocal.append(1 / ranks[0] if ranks else 0.0)
+    if not n:
         return ""
-    p5, p10 = (sum(rank <= k for row in ranks for rank in row) / k / len(ranks) for k in (5, 10))
-    mrr = math.fsum(1 / row[0] for row in ranks if row) / len(ranks)
-    return f": P@5 {p5:.3f}, P@10 {p10:.3f}, MRR {mrr:.3f}"
+    return f": P@5 {p5 / 5 / n:.3f}, P@10 {p10 / 10 / n:.3f}, MRR {math.fsum(reciprocal) / n:.3f}"
 
 
 def beyond(report: Report, limit: float) -> str | None:

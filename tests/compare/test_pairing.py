@@ -6,7 +6,7 @@ from handmade_reports import make_report, row, rows
 from ragassay.compare.comparison import compare
 from ragassay.compare.pairing import match
 from ragassay.gates import Gate, check
-from ragassay.reports import slice_value
+from ragassay.recount import slice_value
 
 
 def asked(*queries):

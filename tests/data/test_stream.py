@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from ragassay.data.load import load
-from ragassay.data.stream import SampleStream, outline
+from ragassay.data.outlines import outline
+from ragassay.data.stream import SampleStream
 from ragassay.errors import BadData, NothingToEvaluate
 
 NATIVE = [

@@ -76,7 +76,7 @@ def test_csv_cells_that_a_spreadsheet_would_run_get_a_quote_unless_they_are_numb
     rows = table(report, tmp_path)
     assert (rows[0]["answer"], rows[0]["query"], rows[0]["system"]) == ("'=HYPERLINK(1)", "'-1+1", "'=sum")
     assert rows[1]["answer"] == "-4.5"
-    assert flat_rows(report)[0]["answer"] == "=HYPERLINK(1)"
+    assert next(flat_rows(report))["answer"] == "=HYPERLINK(1)"
 
 
 def test_markdown_shows_names_as_text_and_says_what_is_missing(report, tmp_path):

@@ -137,7 +137,7 @@ def test_refusal_precision_and_recall_stand_in_every_kind_of_report(report):
     assert (found.refused, found.unanswerable, found.on_unanswerable, found.on_answerable) == (3, 3, 2, 1)
     for share in (found.precision, found.recall):
         assert (share.value, share.n, share.interval) == (2 / 3, 3, wilson_interval(2, 3, level=0.95))
-    document = EXPORTERS.get("json")(report).decode()
+    document = b"".join(EXPORTERS.get("json")(report)).decode()
     assert '"precision"' in document
     markdown = EXPORTERS.get("md")(report).decode()
     assert "## Refusals" in markdown

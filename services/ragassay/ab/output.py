@@ -32,7 +32,7 @@ def to_csv(trial: Trial) -> bytes:
 
 def to_traces(run: TrialRun) -> bytes:
     """A line for each query and each system whose configuration allows it, as JSON Lines; none is no byte."""
-    return to_lines(_traces(run))
+    return b"".join(to_lines(_traces(run)))
 
 
 def _traces(run: TrialRun) -> Iterator[dict[str, Any]]:

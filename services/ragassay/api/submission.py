@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, field_validator
@@ -80,7 +81,7 @@ class NewJob(Configuration):
     ] = None
 
 
-def read(body: bytes, settings: Settings) -> tuple[JobSpec, Source, tuple[Sample, ...], Gating]:
+def read(body: bytes, settings: Settings) -> tuple[JobSpec, Source, Sequence[Sample], Gating]:
     """The specification, the dataset, the samples and the gates in a body.
 
     Raises Refused (not JSON), UnknownName and BadSettings (a key, metric, judge or rule), BadData (values and rows).

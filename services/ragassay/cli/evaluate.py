@@ -214,12 +214,13 @@ def _lines(total: int, already: int) -> Callable[[int], object]:
 def show(report: Report, place: str, outputs: list[Path], *, as_json: bool) -> None:
     """Write the files, print the report and the place where it lies, and fail when too much could not be scored."""
     from ragassay.exporters import EXPORTERS
-    from ragassay.render import json_document
+    from ragassay.exporters.rows import printable_json
 
     for path in outputs:
         EXPORTERS.write(report, path)
     if as_json:
-        typer.echo(json_document(report), nl=False)
+        for part in printable_json(report):
+            typer.echo(part, nl=False)
     else:
         from ragassay.cli.terminal import print_report
 

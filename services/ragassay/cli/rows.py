@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -164,7 +165,7 @@ def _selected(
 ) -> dict[str, list[Result]]:
     """The rows that are asked for, by system; raises UnknownName for a system, query or category that is not there."""
     from ragassay.compare.attribution import attribute
-    from ragassay.reports import slice_value
+    from ragassay.recount import slice_value
 
     if system is not None and system not in report.systems:
         raise UnknownName("system", system, report.systems)
@@ -205,7 +206,7 @@ def _ordered(
             yield from rows
         else:
             part = report.systems[name].model_copy(update={"results": tuple(rows)})
-            yield from worst_first(part, sort and metrics[sort.lower()])[:worst]
+            yield from islice(worst_first(part, sort and metrics[sort.lower()]), worst)
 
 
 def _evidence(row: Result, run: FolderRun | None) -> dict[str, str]:

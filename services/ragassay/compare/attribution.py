@@ -47,22 +47,28 @@ def attribute(row: Result) -> Attribution | None:
 
 def failures(rows: Sequence[Result], *, examples: int = 3) -> Failures:
     """The failures of one system by cause, with up to ``examples`` rows each."""
-    inaccurate = [(row, attribution) for row in rows if (attribution := attribute(row))]
-    unknown = Counter(reason for row in rows if (reason := _why_unknown(row)) is not None)
-    by_cause: dict[Cause | None, list[FailureExample]] = {}
-    for row, attribution in inaccurate:
-        example = FailureExample(query_id=row.query_id, query=row.query, why=attribution.why)
-        by_cause.setdefault(attribution.cause, []).append(example)
-    unattributed = Counter(example.why for example in by_cause.get(None, ()))
+    counts: Counter[Cause | None] = Counter()
+    first: dict[Cause | None, list[FailureExample]] = {}
+    unattributed: Counter[str] = Counter()
+    unknown: Counter[str] = Counter()
+    for row in rows:
+        if attribution := attribute(row):
+            counts[attribution.cause] += 1
+            if attribution.cause is None:
+                unattributed[attribution.why] += 1
+            if len(of_cause := first.setdefault(attribution.cause, [])) < examples:
+                of_cause.append(FailureExample(query_id=row.query_id, query=row.query, why=attribution.why))
+        if (reason := _why_unknown(row)) is not None:
+            unknown[reason] += 1
     return Failures(
         rows=len(rows),
-        accurate=len(rows) - len(inaccurate) - unknown.total(),
-        inaccurate=len(inaccurate),
+        accurate=len(rows) - counts.total() - unknown.total(),
+        inaccurate=counts.total(),
         unknown=unknown.total(),
         causes={
-            cause: CauseCount(n=len(listed), examples=tuple(listed[:examples]))
+            cause: CauseCount(n=counts[cause], examples=tuple(first[cause]))
             for cause in get_args(Cause)
-            if (listed := by_cause.get(cause))
+            if cause in counts
         },
         unattributed=dict(sorted(unattributed.items())),
         unknown_reasons=dict(sorted(unknown.items())),

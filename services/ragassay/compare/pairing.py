@@ -23,7 +23,8 @@ from ragassay.errors import BadSettings, UnknownName
 from ragassay.metrics import parse
 from ragassay.metrics.base import OPERATIONAL
 from ragassay.models import Result, Score
-from ragassay.reports import cost_and_accuracy, slice_value
+from ragassay.recount import slice_value
+from ragassay.reports import cost_and_accuracy
 
 NOT_WORSE_MARGIN = 0.05  # "no worse" means by less than this share of a metric's range
 POWER = 0.8

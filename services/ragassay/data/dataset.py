@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+import heapq
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from ragassay.files import MIB, set_aside
 from ragassay.models import FrozenModel, Response, Sample
 
 _NOT_THE_QUESTION = {"query_id", "response", "metadata"}
+_MOST_SORTED = 16 * MIB  # of lines that are sorted in memory
 
 
 @dataclass(frozen=True)
@@ -27,7 +32,7 @@ class Dataset:
 
     name: str
     path: Path
-    samples: tuple[Sample, ...]
+    samples: Sequence[Sample]
     digest: str
     mapped: Mapping[str, str] = field(default_factory=dict)
     kept: tuple[str, ...] = ()
@@ -73,7 +78,7 @@ def digest_of_dataset(samples: Iterable[Sample]) -> str:
     One canonical JSON line per sample: keys sorted, fields left out that are not given. The lines are sorted too.
     """
     rows = (sample.model_dump(exclude_defaults=True, exclude=_NOT_THE_QUESTION) for sample in samples)
-    return _digest(sorted(map(_line, rows)))
+    return _digest(_sorted(map(_line, rows)))
 
 
 def digest_of_samples(samples: Iterable[Sample]) -> str:
@@ -84,6 +89,11 @@ def digest_of_samples(samples: Iterable[Sample]) -> str:
 def digest_of_responses(responses: Mapping[str, Response]) -> str:
     """As for samples, in the order of the keys: where a response stands in its file means nothing."""
     return _digest(_line({"key": key, "response": canonical(responses[key])}) for key in sorted(responses))
+
+
+def set_aside_samples(samples: Iterable[Sample]) -> Sequence[Sample]:
+    """The samples, in memory where they are few and otherwise in a file: see ``set_aside``."""
+    return set_aside(samples, lambda sample: _line(canonical(sample)), Sample.model_validate_json)
 
 
 def canonical(noun: FrozenModel) -> dict[str, Any]:
@@ -100,3 +110,21 @@ def _digest(lines: Iterable[bytes]) -> str:
     for line in lines:
         total.update(line)
     return total.hexdigest()
+
+
+def _sorted(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines in order; more than ``_MOST_SORTED`` bytes of them are sorted in parts, in files."""
+    with ExitStack() as files:
+        parts: list[Iterable[bytes]] = []
+        part: list[bytes] = []
+        size = 0
+        for line in lines:
+            part.append(line)
+            size += len(line)
+            if size > _MOST_SORTED:
+                file = files.enter_context(tempfile.TemporaryFile())
+                file.writelines(sorted(part))
+                file.seek(0)
+                parts.append(file)
+                part, size = [], 0
+        yield from heapq.merge(*parts, sorted(part))

@@ -11,6 +11,7 @@ from ragassay.data.json import jsonl_rows, read_json, read_jsonl
 from ragassay.data.qrels import beir_folder, read_beir, read_trec
 from ragassay.data.raw import NumberedRow, RawRows
 from ragassay.data.tables import csv_rows, parquet_rows, read_csv, read_parquet, read_tsv, tsv_rows
+from ragassay.data.values import open_cells
 from ragassay.errors import BadData, BadInput, NotFound, NothingToEvaluate, UnknownName
 
 
@@ -74,12 +75,22 @@ def stream(path: Path, name: str = "auto") -> tuple[RawRows, Iterator[NumberedRo
         raw = read(path, name)
         return raw, raw.drain()
     raw = RawRows(path)
-    return raw, _guarded(path, rows(raw))
+    return raw, _opened(raw, rows(raw))
 
 
-def _guarded(path: Path, rows: Iterator[NumberedRow]) -> Iterator[NumberedRow]:
+def comes_row_by_row(path: Path, name: str = "auto") -> bool:
+    """Does ``stream`` give the rows one by one? Raises as ``read`` does."""
+    folder = _folder(path, name)
     with _reading(path):
-        yield from rows
+        return folder is None and _format(path, name).rows is not None
+
+
+def _opened(raw: RawRows, rows: Iterator[NumberedRow]) -> Iterator[NumberedRow]:
+    with _reading(raw.path):
+        for number, values in rows:
+            if raw.cells:
+                open_cells(values)
+            yield number, values
 
 
 def _folder(path: Path, name: str) -> Path | None:

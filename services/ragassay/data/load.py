@@ -11,14 +11,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_args
 
-from ragassay.data.dataset import Dataset, Responses, digest_of_dataset, digest_of_responses, plain_text
-from ragassay.data.formats import read
+from ragassay.data.dataset import (
+    Dataset,
+    Responses,
+    digest_of_dataset,
+    digest_of_responses,
+    plain_text,
+    set_aside_samples,
+)
+from ragassay.data.formats import comes_row_by_row, read, stream
 from ragassay.data.mapping import RESPONSE_FIELDS, SAMPLE_FIELDS, ColumnMapper, ColumnMapping, Wanted
 from ragassay.data.objects import rows_in
+from ragassay.data.outlines import columns_of
 from ragassay.data.problems import ValueProblem
-from ragassay.data.raw import RawRows
+from ragassay.data.raw import NumberedRow, RawRows
 from ragassay.data.rows import Duplicates, RowBuilder
-from ragassay.data.values import open_cell, plain
+from ragassay.data.values import open_cells, plain
 from ragassay.errors import BadData, BadSettings, TooLarge
 from ragassay.models import Response, Sample
 from ragassay.render import listed
@@ -26,7 +34,6 @@ from ragassay.validation import shown
 
 logger = logging.getLogger("ragassay")
 _RENAMING = re.compile(r"--map (\S+)=(\S+)")  # a request has no options
-_CONTAINERS = ("metadata", "inputs", "vars", "expectations")
 
 
 def load(
@@ -40,8 +47,9 @@ def load(
 ) -> Dataset:
     """The dataset in a file, or in rows as ``objects.rows_in`` takes or gives them; Samples are taken as they are.
 
-    All rows decide what the columns are; ``limit`` keeps, and checks, the first so many. A row with a grade above
-    ``max_grade`` is a bad row.
+    A file of JSON Lines, CSV, TSV or Parquet is read row by row, twice, and its samples are held in memory only where
+    they are few (``set_aside``). All rows decide what the columns are; ``limit`` keeps, and checks, the first so many. A
+    row with a grade above ``max_grade`` is a bad row.
 
     ``mapping`` is {our field: their column}; dots reach into objects. ``duplicates`` says what becomes of a document
     id that a response lists twice: a bad row, or dropped with its score and counted in ``warnings``.
@@ -49,24 +57,18 @@ def load(
     """
     check_options(duplicates, limit)
     if isinstance(data, list | tuple) and data and all(isinstance(row, Sample) for row in data):
-        beyond = {sample.query_id: sample.query for sample in data[limit:] if limit}
-        return _of_samples(data[:limit], beyond, max_grade)
-    samples: list[Sample] = []
+        return dataset_of(data, limit=limit, max_grade=max_grade)
     beyond_limit: dict[str, str] = {}
     with _loading(data):
-        raw, columns = _open(data, format, mapping or {}, "dataset")
+        raw, columns, rows = _open_dataset(data, format, mapping or {})
         builder = RowBuilder(raw, columns, duplicates, max_grade)
-        for index, (number, values) in enumerate(raw.drain()):
-            if limit is not None and index >= limit:
-                beyond_limit[builder.query_id(index, values)] = str(columns.value("query", values) or "")
-            elif sample := builder.sample(index, number, values):
-                samples.append(sample)
+        samples = set_aside_samples(_samples(builder, rows, limit, beyond_limit))
     metadata = metadata_of(raw)
     raw.check()
     return Dataset(
         name=raw.name or raw.path.stem,
         path=raw.path,
-        samples=tuple(samples),
+        samples=samples,
         digest=digest_of_dataset(samples),
         mapped=columns.mapped,
         kept=tuple(builder.kept),
@@ -78,16 +80,33 @@ def load(
     )
 
 
-def _of_samples(samples: Sequence[Sample], beyond_limit: Mapping[str, str], max_grade: float | None) -> Dataset:
-    counts = Counter(sample.query_id for sample in samples)
+def _samples(
+    builder: RowBuilder, rows: Iterator[NumberedRow], limit: int | None, beyond_limit: dict[str, str]
+) -> Iterator[Sample]:
+    """The samples that the first ``limit`` rows are; of the others, ids and queries are put into ``beyond_limit``."""
+    for index, (number, values) in enumerate(rows):
+        if limit is not None and index >= limit:
+            beyond_limit[builder.query_id(index, values)] = str(builder.columns.value("query", values) or "")
+        elif sample := builder.sample(index, number, values):
+            yield sample
+
+
+def dataset_of(samples: Sequence[Sample], *, limit: int | None = None, max_grade: float | None = None) -> Dataset:
+    """The dataset of Samples that are there already; options and errors as of ``load``."""
+    beyond_limit = {sample.query_id: sample.query for sample in samples[limit:]} if limit else {}
+    chosen = samples if limit is None else samples[:limit]
+    counts: Counter[str] = Counter()
+    too_high: list[str] = []
+    for sample in chosen:
+        counts[sample.query_id] += 1
+        grades = (sample.relevance_scores or {}).values() if max_grade else ()
+        if grade := next((grade for grade in grades if max_grade and grade > max_grade), None):
+            too_high.append(f"relevance_scores of {shown(sample.query_id)}: {grade:g} is above max_grade")
     bad = [f"query_id: {shown(query)} is used more than once" for query, count in counts.items() if count > 1]
-    for sample in samples if max_grade else ():
-        grades = [grade for grade in (sample.relevance_scores or {}).values() if grade > (max_grade or grade)]
-        bad += [f"relevance_scores of {shown(sample.query_id)}: {grade:g} is above max_grade" for grade in grades[:1]]
-    if bad:
-        raise BadData([f"data: {what}" for what in bad])
-    digest = digest_of_dataset(samples)
-    return Dataset("data", Path("data"), tuple(samples), digest, beyond_limit=beyond_limit)
+    if bad or too_high:
+        raise BadData([f"data: {what}" for what in (*bad, *too_high)])
+    chosen = tuple(chosen) if isinstance(chosen, list) else chosen
+    return Dataset("data", Path("data"), chosen, digest_of_dataset(chosen), beyond_limit=beyond_limit)
 
 
 def load_rows(rows: Iterable[dict[str, Any]], *, name: str = "samples", max_grade: float | None = None) -> Dataset:
@@ -211,6 +230,18 @@ def check_options(duplicates: str, limit: int | None) -> None:
         raise BadSettings(f"should be at least 1, is {limit}", where="--limit")
 
 
+def _open_dataset(
+    data: Any, name: str, mapping: Mapping[str, str]
+) -> tuple[RawRows, ColumnMapping, Iterator[NumberedRow]]:
+    """The rows still to come, where they can be read one by one."""
+    if isinstance(data, str | Path) and comes_row_by_row(Path(data), name):
+        columns = columns_of(Path(data), name, mapping)
+        raw, rows = stream(Path(data), name)
+        return raw, columns, rows
+    raw, columns = _open(data, name, mapping, "dataset")
+    return raw, columns, raw.drain()
+
+
 def _open(data: Any, name: str, mapping: Mapping[str, str], wanted: Wanted) -> tuple[RawRows, ColumnMapping]:
     if isinstance(data, str | Path):
         data = read(Path(data), name)
@@ -223,13 +254,6 @@ def _open(data: Any, name: str, mapping: Mapping[str, str], wanted: Wanted) -> t
         return raw, ColumnMapper(raw, mapping, wanted).map()
     except BadData as error:
         raise BadData([*error.problems, *raw.problems], hint=error.hint) from None
-
-
-def open_cells(values: dict[str, Any]) -> None:
-    """Put the objects in place of the cells that print them, in columns that hold objects elsewhere."""
-    for column in _CONTAINERS:
-        if column in values:
-            values[column] = open_cell(values[column])
 
 
 @contextmanager

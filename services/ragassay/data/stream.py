@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
-
-import orjson
 
 from ragassay.data.formats import stream
-from ragassay.data.load import check_options, metadata_of, open_cells
-from ragassay.data.mapping import ColumnMapper, ColumnMapping
-from ragassay.data.raw import RawRows
+from ragassay.data.load import check_options, metadata_of
+from ragassay.data.mapping import ColumnMapping
+from ragassay.data.outlines import columns_of
 from ragassay.data.rows import Duplicates, RowBuilder
-from ragassay.errors import BadData, NothingToEvaluate
+from ragassay.errors import BadData
 from ragassay.models import Sample
 from ragassay.validation import shown
-
-_DEEPEST = 64  # levels of objects and lists; no column's meaning is decided further down
 
 
 class SampleStream:
@@ -43,7 +38,7 @@ class SampleStream:
         self.kept: dict[str, None] = {}
         self.judged_only = False
         self.description: str | None = None
-        self._files = {path: _columns(path, format, mapping or {}) for path in dict.fromkeys(paths)}
+        self._files = {path: columns_of(path, format, mapping or {}) for path in dict.fromkeys(paths)}
 
     @property
     def mapped(self) -> dict[str, str]:
@@ -64,8 +59,6 @@ class SampleStream:
         raw, rows = stream(path, self._format)
         builder = RowBuilder(raw, columns, self._duplicates)
         for index, (number, values) in enumerate(rows, already):
-            if raw.cells:
-                open_cells(values)
             if sample := builder.sample(index, number, values):
                 yield sample
         metadata_of(raw)
@@ -73,44 +66,3 @@ class SampleStream:
         self.description, self.judged_only = self.description or raw.description, self.judged_only or raw.judged_only
         self.kept |= builder.kept
         self.warnings += [*raw.warnings, *columns.warnings, *builder.warnings()]
-
-
-def _columns(path: Path, name: str, mapping: Mapping[str, str]) -> ColumnMapping:
-    """What the columns of a file are. All rows decide, but of rows that are alike in outline only the first is kept."""
-    raw, rows = stream(path, name)
-    alike: dict[bytes, int] = {}
-    for number, values in rows:
-        if raw.cells:
-            open_cells(values)
-        alike.setdefault(orjson.dumps(outline(values)), number)
-    outlines = RawRows(
-        path, [(number, orjson.loads(text)) for text, number in alike.items()], raw.columns, raw.cells, raw.counts_lines
-    )
-    if not alike:
-        raw.check()
-        raise NothingToEvaluate("the file holds no rows", where=str(path))
-    try:
-        return ColumnMapper(outlines, mapping, "dataset").map()
-    except BadData as error:
-        raise BadData([*error.problems, *raw.problems], hint=error.hint) from None
-
-
-def outline(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What the columns' meaning is decided by: which values there are, and which of a row are equal to each other.
-
-    Objects keep their keys. Of any other value a number is left, that of the first value in the row that is equal to
-    it, and a brace in front where it is text that begins with one.
-    """
-    seen: dict[Any, int] = {}
-    return {str(name): _outlined(value, seen, 1) for name, value in values.items()}
-
-
-def _outlined(value: Any, seen: dict[Any, int], depth: int) -> Any:
-    if value is None or depth > _DEEPEST:
-        return None if value is None else ""
-    if isinstance(value, Mapping):
-        return {str(key): _outlined(entry, seen, depth + 1) for key, entry in value.items()}
-    if isinstance(value, list) and any(isinstance(entry, Mapping | list) for entry in value):
-        return [_outlined(entry, seen, depth + 1) for entry in value]
-    brace = "{" if isinstance(value, str) and value.lstrip()[:1] == "{" else ""
-    return f"{brace}{seen.setdefault(tuple(value) if isinstance(value, list) else value, len(seen))}"

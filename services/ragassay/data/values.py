@@ -34,6 +34,7 @@ KINDS: dict[str, ValueKind] = {
 }  # fmt: skip
 _AS_IT_IS = frozenset(("text", "id", "flag", "texts", "ids", "numbers"))
 _IS_LIST = re.compile(r"\[\s*(?:[\"'{]|\]$)")
+_CONTAINERS = ("metadata", "inputs", "vars", "expectations")
 _DEEPEST = 64
 _WIDEST = 2**63
 
@@ -67,6 +68,13 @@ def open_cell(cell: Any) -> Any:
         return _literal(cell.strip(), "an object") if isinstance(cell, str) and cell.lstrip()[:1] == "{" else cell
     except ValueProblem:
         return cell
+
+
+def open_cells(values: dict[str, Any]) -> None:
+    """Put the objects in place of the cells that print them, in columns that hold objects elsewhere."""
+    for column in _CONTAINERS:
+        if column in values:
+            values[column] = open_cell(values[column])
 
 
 def plain(value: Any, at: str = "", depth: int = 0) -> Any:

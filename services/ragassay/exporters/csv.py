@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import orjson
 
@@ -14,13 +16,18 @@ from ragassay.exporters.rows import flat_rows
 _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?([eE][-+]?\d+)?")
 
 
-def export(report: Report) -> bytes:
-    """The columns of ``flat_rows``; what is missing is an empty cell."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
+def export(report: Report) -> Iterator[bytes]:
+    """The columns of ``flat_rows``, row by row; what is missing is an empty cell."""
     rows = flat_rows(report)
-    writer.writerow(map(cell, rows[0] if rows else ()))
-    writer.writerows(map(cell, row.values()) for row in rows)
+    first = next(rows, {})
+    yield _line(first)
+    for row in chain([first] if first else (), rows):
+        yield _line(row.values())
+
+
+def _line(cells: Iterable[object]) -> bytes:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerow(map(cell, cells))
     return out.getvalue().encode()
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import get_args
 
 from ragassay.compare.attribution import attribute, failures
@@ -12,8 +13,8 @@ from ragassay.compare.models import Cause, Failures
 from ragassay.documents import Aggregate, Report, Slice, SystemReport
 from ragassay.exporters.summary import Section, aggregate
 from ragassay.models import FactVerdict, Result, SentenceVerdict
+from ragassay.recount import slice_value
 from ragassay.render import MOST_LISTED, cut, number, percent
-from ragassay.reports import slice_value
 
 JUDGED = ("correctness", "completeness", "faithfulness", "relevance")
 MOST_SLICES_SHOWN = 6  # of one field, on a terminal
@@ -80,7 +81,7 @@ def failure_causes(report: Report, examples: int = 1) -> Section | None:
     return causes(sides) if any(one.inaccurate for one in sides.values()) else None
 
 
-def worst_first(system: SystemReport, metric: str | None = None) -> list[Result]:
+def worst_first(system: SystemReport, metric: str | None = None) -> Iterator[Result]:
     """The rows, worst first: by ``metric``, or what a response took, rows without a value last.
 
     Where no metric is named, those that are not accurate come first.
@@ -89,9 +90,11 @@ def worst_first(system: SystemReport, metric: str | None = None) -> list[Result]
     """
     if metric is not None:
         sign = 1 if metric in system.metrics and system.metrics[metric].better == "higher" else -1
-        return sorted(system.results, key=lambda row: _ascending(row, metric, sign))
-    names = _judging(system.metrics)
-    return sorted(system.results, key=lambda row: (attribute(row) is None, _mean(row, names)))
+        ranks = [_ascending(row, metric, sign) for row in system.results]
+    else:
+        names = _judging(system.metrics)
+        ranks = [(attribute(row) is None, _mean(row, names)) for row in system.results]
+    return (system.results[place] for place in sorted(range(len(ranks)), key=ranks.__getitem__))
 
 
 def worst_rows(report: Report) -> list[WorstRow]:
@@ -100,7 +103,7 @@ def worst_rows(report: Report) -> list[WorstRow]:
     shown = []
     for name, system in report.systems.items():
         names = _judging(system.metrics)
-        bad = [row for row in worst_first(system)[:most] if attribute(row) or _mean(row, names) < 1]
+        bad = [row for row in islice(worst_first(system), most) if attribute(row) or _mean(row, names) < 1]
         shown += [WorstRow(name, row.query_id, cut(row.query, _LONGEST_TEXT), _texts(row, names)) for row in bad]
     return shown
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from ragassay.compare.attribution import attribute
-from ragassay.documents import Report
+from ragassay.documents import Report, json_parts
 from ragassay.metrics.base import OPERATIONAL
 from ragassay.models import Result
+from ragassay.render import printable
 
 _EVALUATION = ("calls", "input_tokens", "output_tokens", "cost_usd")
 
 
-def flat_rows(report: Report) -> list[dict[str, Any]]:
+def flat_rows(report: Report) -> Iterator[dict[str, Any]]:
     """A row for each result, system by system in the dataset's order; the keys are the same in all, in the same order.
 
     ``system``, ``query_id``, ``category``, ``difficulty``, ``query``, ``answer``, ``ground_truth_answer`` (several
@@ -22,11 +24,18 @@ def flat_rows(report: Report) -> list[dict[str, Any]]:
     ``evaluation_`` before it, what judging it took; and the user's own fields as ``metadata.NAME``.
     What is missing is None.
     """
-    results = [result for system in report.systems.values() for result in system.results]
     metrics = report.provenance.metrics
-    explained = [name for name in metrics if any(result.scores[name].reason for result in results)]
-    own = list(dict.fromkeys(key for result in results for key in result.metadata))
-    return [_row(result, metrics, explained, own) for result in results]
+    explained: set[str] = set()
+    own: dict[str, None] = {}
+    for result in _results(report):
+        explained.update(name for name in metrics if name not in explained and result.scores[name].reason)
+        own.update(dict.fromkeys(result.metadata))
+    reasons = [name for name in metrics if name in explained]
+    return (_row(result, metrics, reasons, list(own)) for result in _results(report))
+
+
+def _results(report: Report) -> Iterator[Result]:
+    return (result for system in report.systems.values() for result in system.results)
 
 
 def _row(result: Result, metrics: tuple[str, ...], explained: list[str], own: list[str]) -> dict[str, Any]:
@@ -46,3 +55,8 @@ def _row(result: Result, metrics: tuple[str, ...], explained: list[str], own: li
         **{f"evaluation_{name}": getattr(result.evaluation, name) for name in _EVALUATION},
         **{f"metadata.{name}": result.metadata.get(name) for name in own},
     }
+
+
+def printable_json(report: Report) -> Iterator[bytes]:
+    """The report as indented JSON, in parts; text in it that a terminal would act on is escaped."""
+    return (printable(part.decode()).encode() for part in json_parts(report, indented=True))

@@ -99,11 +99,15 @@ def missing(report: Report) -> Iterator[str]:
 def suspicious(report: Report) -> Iterator[str]:
     """A line for each system some of whose rows the judge's verdict marks as suspicious, with their labels."""
     for name, system in report.systems.items():
-        marked = [row for row in system.results if row.verdict and row.verdict.suspicious]
-        if marked:
-            rows = listed(f"{row.query_id} ({listed(row.verdict.suspicious)})" for row in marked if row.verdict)
-            what = "hold text that addresses the judge or forges its form, or support that no context shows"
-            yield f"{name}: {len(marked)} of {system.queries} rows {what}: {rows}"
+        if not system.evaluation.suspicious:
+            continue
+        marked = [
+            f"{row.query_id} ({listed(row.verdict.suspicious)})"
+            for row in system.results
+            if row.verdict and row.verdict.suspicious
+        ]
+        what = "hold text that addresses the judge or forges its form, or support that no context shows"
+        yield f"{name}: {len(marked)} of {system.queries} rows {what}: {listed(marked)}"
 
 
 def _range(mean: Aggregate) -> str:

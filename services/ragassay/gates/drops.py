@@ -10,12 +10,12 @@ from ragassay.compare.pairing import match
 from ragassay.documents import Report
 from ragassay.gates.rules import Gate
 from ragassay.models import Result, Sample
-from ragassay.reports import slice_value
+from ragassay.recount import slice_value
 from ragassay.specification import JobSpec
 from ragassay.stats import Interval, difference_interval, paired
 
 TestName = Literal["randomisation", "t", "wilcoxon"]
-Rows = tuple[Result, ...]
+Rows = Sequence[Result]
 
 
 @dataclass(frozen=True, slots=True)

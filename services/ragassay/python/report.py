@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +45,7 @@ class EvaluationReport(Report):
     @property
     def rows(self) -> list[dict[str, Any]]:
         """A dict for each query and system: texts, scores, reasons, tokens, USD, ms, and the user's own fields."""
-        return flat_rows(self)
+        return list(flat_rows(self))
 
     @property
     def metrics(self) -> dict[str, Any]:
@@ -65,9 +66,9 @@ class EvaluationReport(Report):
         name = self._one_system(system)
         if metric is not None and metric not in self.systems[name].metrics:
             raise UnknownName("metric", metric, self.systems[name].metrics)
-        rows = {row["query_id"]: row for row in self.rows if row["system"] == name}
-        worst = worst_first(self.systems[name], metric)[:n]
-        return [{**rows[result.query_id], "why": why(result) or None} for result in worst]
+        worst = {result.query_id: why(result) or None for result in islice(worst_first(self.systems[name], metric), n)}
+        rows = {row["query_id"]: row for row in flat_rows(self) if row["system"] == name and row["query_id"] in worst}
+        return [{**rows[query_id], "why": reason} for query_id, reason in worst.items()]
 
     def save(self, path: str | Path) -> None:
         """Write a file; the extension picks the format: .json, .csv, .md. Raises UnknownName, BadSettings, DiskFull."""

@@ -93,9 +93,7 @@ def open_results(reference: str, server: str | None = None) -> Iterator[Result]:
             not_local = error.message
     if run:
         for system in run.record.systems:
-            chunks = [chunk for chunk in run.record.chunks() if chunk.system == system]
-            rows = [row for chunk in chunks for row in run.results(chunk) or ()]
-            yield from run.record.in_dataset_order(rows)
+            yield from run.evaluated([chunk for chunk in run.record.chunks() if chunk.system == system])
     elif not_local and JOB_ID.fullmatch(reference):
         with Client(server) as service, _job_is_there(service, not_local):
             yield from service.results(reference)

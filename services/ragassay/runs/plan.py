@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +16,7 @@ from ragassay.data.objects import rows_in
 from ragassay.documents import Called, Source
 from ragassay.engine import Plan, Tools, rows_to_judge
 from ragassay.errors import BadSettings, NothingToEvaluate
+from ragassay.files import LazyRows
 from ragassay.ledger import DryLedger
 from ragassay.metrics import METRICS, Metric, parse
 from ragassay.metrics.accuracy import AccuracyRule
@@ -54,12 +55,14 @@ class SystemInput:
     responses: Mapping[str, Response]
     function: Function | None = None
 
-    def join(self, samples: Sequence[Sample]) -> list[Sample]:
+    def join(self, samples: Sequence[Sample]) -> Sequence[Sample]:
         """The samples with their responses; for a built-in system, with the fields that its responses will have."""
+        if isinstance(self.responses, ResponsesInSamples):
+            return self.responses.samples
         if self.source.called:
             fields = self.source.called.configuration.get("reply", _EXPECTED)  # a function may return any of them
             expected = Response(latency_ms=0.0, **{field: _EXPECTED[field] for field in fields})
-            return [sample.model_copy(update={"response": expected}) for sample in samples]
+            return _Joined(samples, lambda _: expected)
         if self.source.built:
             expected = Response(
                 answer="?" if self.source.built.configuration["answer"] else None,
@@ -68,8 +71,43 @@ class SystemInput:
                 retrieval_latency_ms=0.0,
                 latency_ms=0.0,
             )
-            return [sample.model_copy(update={"response": expected}) for sample in samples]
-        return [sample.model_copy(update={"response": self.responses.get(sample.query_id)}) for sample in samples]
+            return _Joined(samples, lambda _: expected)
+        return _Joined(samples, self.responses.get)
+
+
+class _Joined(LazyRows[Sample]):
+    """Samples with the responses that ``respond`` has for their ids."""
+
+    def __init__(self, samples: Sequence[Sample], respond: Callable[[str], Response | None]) -> None:
+        self._samples, self._respond = samples, respond
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def row(self, place: int) -> Sample:
+        """The sample at a place, from 0."""
+        sample = self._samples[place]
+        return sample.model_copy(update={"response": self._respond(sample.query_id)})
+
+
+class ResponsesInSamples(Mapping[str, Response]):
+    """The responses that stand in ``samples``, by query id."""
+
+    def __init__(self, samples: Sequence[Sample]) -> None:
+        self.samples = samples
+        self._places = {sample.query_id: n for n, sample in enumerate(samples) if sample.response}
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __getitem__(self, query_id: str) -> Response:
+        response = self.samples[self._places[query_id]].response
+        if response is None:
+            raise KeyError(query_id)
+        return response
 
 
 @dataclass(frozen=True)
@@ -86,7 +124,7 @@ class Inputs:
         sources = (self.dataset, *(system.source for system in self.systems.values()))
         return list(dict.fromkeys(f"{source.name}: {warning}" for source in sources for warning in source.warnings))
 
-    def joined(self) -> dict[str, list[Sample]]:
+    def joined(self) -> dict[str, Sequence[Sample]]:
         """For each system, the samples with their responses."""
         return {name: system.join(self.samples) for name, system in self.systems.items()}
 
@@ -97,8 +135,7 @@ class Inputs:
 
 def recorded(dataset: Source, samples: Sequence[Sample]) -> Inputs:
     """The responses that stand in the samples, as the system ``default``."""
-    responses = {sample.query_id: sample.response for sample in samples if sample.response}
-    return Inputs(dataset, samples, {"default": _recorded("default", responses)})
+    return Inputs(dataset, samples, {"default": _recorded("default", ResponsesInSamples(samples))})
 
 
 def _recorded(system: str, responses: Mapping[str, Response], warnings: tuple[str, ...] = ()) -> SystemInput:
@@ -174,26 +211,35 @@ def choose_metrics(spec: JobSpec, systems: Mapping[str, Sequence[Sample]]) -> tu
 
     Raises BadSettings where none is asked for, NothingToEvaluate where none has its input.
     """
-    answered = [sample for samples in systems.values() for sample in samples if sample.response]
     if spec.metrics is not None:
         chosen = {metric.name: metric for metric in (parse(name, spec.criteria) for name in spec.metrics)}
         chosen |= {name: parse(name, spec.criteria) for name in spec.criteria}
         if not chosen:
             raise BadSettings("no metric is asked for", hint="leave metrics out for the default ones")
-        lacks = [metric.lacks(sample) for metric in chosen.values() for sample in answered]
-        if lacks and all(lacks):
+        first = next(_answered(systems), None)
+        if first and all(metric.lacks(sample) for sample in _answered(systems) for metric in chosen.values()):
+            lacking = next(iter(chosen.values())).lacks(first)
             raise NothingToEvaluate(
-                f"no row has the input of a requested metric: {lacks[0]}", hint="see: ragassay data check FILE"
+                f"no row has the input of a requested metric: {lacking}", hint="see: ragassay data check FILE"
             )
         return tuple(chosen.values())
     defaults = [parse(name, spec.criteria) for name in (*DEFAULT_METRICS, *spec.criteria)]
-    usable = [metric for metric in defaults if any(metric.lacks(sample) is None for sample in answered)]
+    without_input = defaults
+    for sample in _answered(systems):
+        without_input = [metric for metric in without_input if metric.lacks(sample) is not None]
+        if not without_input:
+            break
+    usable = [metric for metric in defaults if metric not in without_input]
     reads = set(AccuracyRule.parse(spec.accurate, spec.criteria).metrics)
     scorable = reads & {metric.name for metric in usable}
     metrics = tuple(metric for metric in usable if metric.family != "accurate" or scorable)
-    if answered and not metrics:
+    if not metrics and any(True for _ in _answered(systems)):
         raise NothingToEvaluate("no default metric has the input it needs", hint="see: ragassay data check FILE")
     return metrics
+
+
+def _answered(systems: Mapping[str, Sequence[Sample]]) -> Iterator[Sample]:
+    return (sample for samples in systems.values() for sample in samples if sample.response)
 
 
 def plan(spec: JobSpec, metrics: Sequence[Metric]) -> Plan:

@@ -18,7 +18,7 @@ from ragassay.errors import BadSettings, BudgetReached, DiskFull, NothingToEvalu
 from ragassay.ledger import GivenUpLedger, ProbingLedger
 from ragassay.metrics import parse
 from ragassay.metrics.criteria import check_criteria
-from ragassay.models import Result, Sample, Usage
+from ragassay.models import Sample, Usage
 from ragassay.protocols import Ledger, Strategy
 from ragassay.runs.outage import Outage, given_up_text, waiting_text
 from ragassay.runs.plan import Inputs, SystemInput, choose_metrics, plan
@@ -209,14 +209,11 @@ def finish(session: Session, run: RunStore, interrupted: Usage = Usage()) -> Rep
         if monitor.follow(run) and (left := [chunk for chunk in chunks if chunk.number >= monitor.chunks]):
             chunks = [chunk for chunk in chunks if chunk.number < monitor.chunks]
             stopped = _stopped_early(monitor, run, left)
-    results: dict[str, list[Result]] = {name: [] for name in record.systems}
-    for chunk in chunks:
-        results[chunk.system] += run.results(chunk) or []
     report = reports.build(
         record.id,
         record.created_at,
         provenance(record),
-        {name: record.in_dataset_order(rows) for name, rows in results.items()},
+        {name: run.evaluated([chunk for chunk in chunks if chunk.system == name]) for name in record.systems},
         expected=record.dataset.rows,
         stopped=stopped,
         interrupted=interrupted,
@@ -249,7 +246,7 @@ def _stopped_early(monitor: StopMonitor, run: RunStore, left: Sequence[ChunkId])
     )
 
 
-def _joined(samples: list[Sample], source: Source) -> list[Sample]:
+def _joined(samples: Sequence[Sample], source: Source) -> Sequence[Sample]:
     return SystemInput(source, {}).join(samples) if source.built or source.called else samples
 
 

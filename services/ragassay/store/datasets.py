@@ -16,8 +16,8 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
-from ragassay.data.dataset import Dataset, canonical
-from ragassay.data.load import load
+from ragassay.data.dataset import Dataset, canonical, set_aside_samples
+from ragassay.data.load import dataset_of, load
 from ragassay.data.rows import Duplicates
 from ragassay.data.versions import DatasetStore, DatasetVersion, Origin, check_name, file_or_version
 from ragassay.errors import BadData, BadSettings, NotFound, NothingToEvaluate
@@ -115,7 +115,7 @@ def open_data(
         raise BadSettings(
             f"{option} is about files; {data} is a stored dataset", hint="give it to: ragassay data import"
         )
-    rows = load(tuple(store.samples(version)), limit=limit, max_grade=max_grade)
+    rows = dataset_of(set_aside_samples(store.samples(version)), limit=limit, max_grade=max_grade)
     return replace(
         rows, name=version.name, path=Path(data), description=version.description, judged_only=version.judged_only
     )

@@ -23,28 +23,30 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
 
 import orjson
 from pydantic import ValidationError
 
 from ragassay.data.dataset import digest_of_dataset, digest_of_responses
-from ragassay.documents import Report, Source
+from ragassay.documents import Report, Source, SystemReport, json_parts, without_rows
 from ragassay.errors import BadData, Conflict, NotFound
-from ragassay.files import open_private, private_folder, read_lines, to_lines, write_errors, write_whole
-from ragassay.models import FrozenModel, Response, Result, Sample
+from ragassay.files import (
+    MOST_IN_MEMORY,
+    numbered_lines,
+    open_private,
+    private_folder,
+    to_lines,
+    write_errors,
+    write_whole,
+)
+from ragassay.models import Response, Result, Sample
 from ragassay.store.protocol import ChunkId, Outcome, RunRecord
+from ragassay.store.rows import DAMAGED, ChunkResults, RecordedResponses, places_of, row_of, rows_of
 from ragassay.validation import problems
 
-REPORT_FILE, _GATES_FILE = "report.json", "gates.json"
+REPORT_FILE, _GATES_FILE, _FIGURES_FILE = "report.json", "gates.json", "figures.json"
 LAST, LAST_PASSED = "last", "last-passed"
 _SLUG = slice(16, -5)  # of a run's id
-M = TypeVar("M", bound=FrozenModel)
-
-
-class _RecordedResponse(FrozenModel):
-    query_id: str
-    response: Response
 
 
 class FolderRun:
@@ -67,9 +69,9 @@ class FolderRun:
         for path in self.folder.rglob("*"):
             if path.is_symlink():
                 raise BadData([f"{path}: is a symbolic link"], hint="a run that is resumed keeps its own files")
-        if len(self._rows) != self.record.dataset.rows:
-            rows = f"dataset.rows: is {self.record.dataset.rows}, but samples.jsonl has {len(self._rows)} rows"
-            raise BadData([f"{self.folder / 'run.json'}: {rows}"], hint="the run's folder is damaged")
+        if (there := sum(1 for _ in self._rows)) != self.record.dataset.rows:  # each is read, and so checked
+            rows = f"dataset.rows: is {self.record.dataset.rows}, but samples.jsonl has {there} rows"
+            raise BadData([f"{self.folder / 'run.json'}: {rows}"], hint=DAMAGED)
         if self.pending():
             self._check_digests()
 
@@ -90,13 +92,14 @@ class FolderRun:
     def samples(self, chunk: ChunkId) -> list[Sample]:
         """The rows of a chunk, in the order of evaluation, with the responses that are recorded."""
         size, responses = self.record.chunk_size, self._responses(chunk.system)
-        rows = [self._rows[place] for place in self._order[chunk.number * size : (chunk.number + 1) * size]]
+        rows = (self._rows[place] for place in self._order[chunk.number * size : (chunk.number + 1) * size])
         return [row.model_copy(update={"response": responses.get(row.query_id)}) for row in rows]
 
     def commit(self, chunk: ChunkId, results: Sequence[Result], *, given_up: bool = False) -> Outcome:
         """Write a chunk's results in one step; when ``given_up``, under a name that a resume passes over."""
         file, other = self._results_file(chunk), self._given_up_file(chunk)
         file, other = (other, file) if given_up else (file, other)
+        self._figures_file.unlink(missing_ok=True)
         write_whole(file, to_lines(result.model_dump(mode="json") for result in results), private=True)
         other.unlink(missing_ok=True)
         self._pending.pop(chunk, None)
@@ -107,45 +110,89 @@ class FolderRun:
 
     def results(self, chunk: ChunkId) -> list[Result] | None:
         """The results of a chunk in the order of evaluation; None when it has none yet."""
-        file = self._results_file(chunk)
-        if not file.exists():
-            file = self._given_up_file(chunk)
-        if not file.exists():
+        file = self._file_of(chunk)
+        if file is None:
             return None
-        results = _read(file, Result)
-        for number, result in enumerate(results, 1):
-            if missing := sorted(set(self.record.metrics) - result.scores.keys()):
-                raise BadData([f"{file}:{number}: scores.{missing[0]}: is missing"], hint="the run's folder is damaged")
-        return results
+        return [self._result(file, number, line) for number, line in numbered_lines(file, longest=-1)]
+
+    def evaluated(self, chunks: Sequence[ChunkId]) -> Sequence[Result]:
+        """The results that these chunks of one system have, in the dataset's order; many are read as they are asked for."""
+        if sum(map(self.record.rows_in, chunks)) <= MOST_IN_MEMORY:
+            return self.record.in_dataset_order([row for chunk in chunks for row in self.results(chunk) or ()])
+        return ChunkResults(self.record, [file for chunk in chunks if (file := self._file_of(chunk))], self._result)
+
+    def _file_of(self, chunk: ChunkId) -> Path | None:
+        files = self._results_file(chunk), self._given_up_file(chunk)
+        return next((file for file in files if file.exists()), None)
+
+    def _result(self, file: Path, number: int, line: bytes) -> Result:
+        result = row_of(file, number, line, Result)
+        if missing := sorted(set(self.record.metrics) - result.scores.keys()):
+            raise BadData([f"{file}:{number}: scores.{missing[0]}: is missing"], hint=DAMAGED)
+        return result
 
     def given_up(self) -> list[ChunkId]:
         """The chunks whose rows were given up because a provider failed for too long."""
         return [chunk for chunk in self.record.chunks() if self._given_up_file(chunk).exists()]
 
     def save_report(self, report: Report) -> None:
-        """Write report.json."""
-        content = orjson.dumps(report.model_dump(mode="json"), option=orjson.OPT_APPEND_NEWLINE)
-        write_whole(self.report_file, content, private=True)
+        """Write report.json and, beside that of a long run, its figures alone."""
+        self._figures_file.unlink(missing_ok=True)
+        write_whole(self.report_file, json_parts(report), private=True)
+        if any(isinstance(one.results, ChunkResults) for one in report.systems.values()):
+            figures = {"of": self._written, "report": without_rows(report).model_dump(mode="json")}
+            write_whole(self._figures_file, orjson.dumps(figures), private=True)
 
     def report(self) -> Report:
-        """The run's report; raises NotFound while there is none, BadData for one that can't be read."""
+        """The run's report; raises NotFound while there is none, BadData for one that can't be read.
+
+        That of a long run has its figures in memory and its results in the files of the chunks.
+        """
         if not self.report_file.exists():
             name = self.folder.name
             raise NotFound(f"run {name} has no report yet", hint=f"ragassay evaluate --resume {name}")
-        return read_report(self.report_file)
+        figures = self._figures()
+        if figures is None:
+            return read_report(self.report_file)
+        systems = {
+            name: one.model_copy(update={"results": self._of_report(name, one)})
+            for name, one in figures.systems.items()
+        }
+        return figures.model_copy(update={"systems": systems})
 
     def report_without_rows(self) -> Report:
         """The report with ``results`` left out, which takes far less time to read; raises as ``report`` does."""
         if not self.report_file.exists():
             return self.report()
+        if figures := self._figures():
+            return figures
         document = orjson.loads(self.report_file.read_bytes())
         for system in document["systems"].values():
             system["results"] = ()
         return Report.model_validate(document)
 
+    def _of_report(self, system: str, report: SystemReport) -> Sequence[Result]:
+        chunks = [chunk for chunk in self.record.chunks() if chunk.system == system]
+        return self.evaluated(chunks[: -(-report.queries // self.record.chunk_size)])
+
+    def _figures(self) -> Report | None:
+        """The figures of the report; None where they were not kept apart, or report.json is no longer as it was then."""
+        try:
+            kept = orjson.loads(self._figures_file.read_bytes())
+            return Report.model_validate(kept["report"]) if kept["of"] == self._written else None
+        except (OSError, ValueError, LookupError, TypeError):
+            return None
+
+    @property
+    def _written(self) -> list[int]:
+        """What changes when report.json is written again: its size and its time."""
+        written = self.report_file.stat()
+        return [written.st_size, written.st_mtime_ns]
+
     def sample(self, query_id: str, system: str) -> Sample | None:
         """A row with the response that is recorded of a system; None where the run has no such row."""
-        row = self._by_query.get(query_id)
+        place = self._by_query.get(query_id)
+        row = None if place is None else self._rows[place]
         recorded = (self.folder / "responses" / f"{system}.jsonl").exists()
         response = self._responses(system).get(query_id) if recorded else None
         return row and row.model_copy(update={"response": response})
@@ -186,26 +233,29 @@ class FolderRun:
     def _pending(self) -> dict[ChunkId, None]:
         return {chunk: None for chunk in self.record.chunks() if not self._results_file(chunk).exists()}
 
-    @cached_property
-    def _rows(self) -> list[Sample]:
-        return _read(self.folder / "samples.jsonl", Sample)
+    @property
+    def _figures_file(self) -> Path:
+        return self.folder / _FIGURES_FILE
 
     @cached_property
-    def _by_query(self) -> dict[str, Sample]:
-        return {row.query_id: row for row in self._rows}
+    def _rows(self) -> Sequence[Sample]:
+        return rows_of(self.folder / "samples.jsonl", Sample)
+
+    @cached_property
+    def _by_query(self) -> dict[str, int]:
+        return places_of(self.folder / "samples.jsonl")
 
     @cached_property
     def _order(self) -> list[int]:
         return self.record.evaluation_order()
 
-    def _responses(self, system: str) -> dict[str, Response]:
+    def _responses(self, system: str) -> Mapping[str, Response]:
         if system not in self._responses_read:
-            rows = _read(self.folder / "responses" / f"{system}.jsonl", _RecordedResponse)
-            self._responses_read[system] = {row.query_id: row.response for row in rows}
+            self._responses_read[system] = RecordedResponses(self.folder / "responses" / f"{system}.jsonl")
         return self._responses_read[system]
 
     @cached_property
-    def _responses_read(self) -> dict[str, dict[str, Response]]:
+    def _responses_read(self) -> dict[str, Mapping[str, Response]]:
         return {}
 
     def _results_file(self, chunk: ChunkId) -> Path:
@@ -301,18 +351,6 @@ class FolderStore:
 def _checked(run: FolderRun) -> FolderRun:
     _ = run.record
     return run
-
-
-def _read(path: Path, model: type[M]) -> list[M]:
-    """The rows of a run's file; raises BadData that names file, line and field, NotFound where there is no file."""
-    rows: list[M] = []
-    try:
-        rows.extend(model.model_validate(row) for row in read_lines(path))
-    except ValidationError as error:
-        raise BadData([f"{path}:{len(rows) + 1}: {problems(error)[0]}"], hint="the run's folder is damaged") from None
-    except FileNotFoundError:
-        raise NotFound(f"{path}: there is no such file", hint="the run's folder is damaged") from None
-    return rows
 
 
 def read_report(path: Path) -> Report:

@@ -46,6 +46,10 @@ class JobRun:
         """The committed results of a chunk; None when it has none."""
         return self._store.results(self._job, chunk)
 
+    def evaluated(self, chunks: Sequence[ChunkId]) -> Sequence[Result]:
+        """The committed results of these chunks of one system, in the dataset's order."""
+        return self.record.in_dataset_order([row for chunk in chunks for row in self.results(chunk) or ()])
+
     def save_report(self, report: Report) -> None:
         """Keep the report, unless one is kept already; a partial one takes the place of the one before."""
         content = orjson.dumps(report.model_dump(mode="json"), option=orjson.OPT_APPEND_NEWLINE)

@@ -132,6 +132,9 @@ class RunStore(Protocol):
     def results(self, chunk: ChunkId) -> list[Result] | None:
         """The results of a chunk in the order of evaluation; None when it has none yet."""
 
+    def evaluated(self, chunks: Sequence[ChunkId]) -> Sequence[Result]:
+        """The results that these chunks of one system have, in the dataset's order."""
+
     def save_report(self, report: Report) -> None:
         """Keep the finished report."""
 

@@ -1,0 +1,178 @@
+"""What a report is made of: numbers and counts of one system's results, gathered in one pass that keeps no row."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from math import fsum, isnan, nan
+
+from ragassay.documents import Distribution, SystemReport
+from ragassay.models import MissingCause, Result, Sample, Score, Usage, Verdict
+
+MOST_SLICES = 20  # a field with more distinct values than this is an identifier, not a group
+MEASURED = tuple(name for name, field in SystemReport.model_fields.items() if field.annotation is Distribution)
+_COUNTED = ("calls", "cache_hits", "retries", "uncertain_calls", "input_tokens", "output_tokens")
+
+
+class Numbers:
+    """A number of each row, or none."""
+
+    def __init__(self) -> None:
+        self._values = array("d")
+
+    def add(self, value: float | None) -> None:
+        """The next row's."""
+        self._values.append(nan if value is None else value)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __getitem__(self, place: int) -> float | None:
+        value = self._values[place]
+        return None if isnan(value) else value
+
+    def __iter__(self) -> Iterator[float | None]:
+        return (None if isnan(value) else value for value in self._values)
+
+
+class Scores:
+    """The scores of one metric: each row's value, or why it has none."""
+
+    def __init__(self, scores: Iterable[Score] = ()) -> None:
+        self._values, self._why = Numbers(), array("i")
+        self._reasons: dict[tuple[MissingCause | None, str], int] = {}
+        for score in scores:
+            self.add(score)
+
+    def add(self, score: Score) -> None:
+        """The next row's."""
+        self._values.add(score.value)
+        missing = (score.missing, score.reason or "")
+        self._why.append(-1 if score.value is not None else self._reasons.setdefault(missing, len(self._reasons)))
+
+    def of(self, places: Iterable[int] | None = None) -> tuple[list[float], Counter[str], int]:
+        """The values that there are, the reasons of the rows that lack one, and how many failed: of all rows, or of some."""
+        reasons = list(self._reasons)
+        values: list[float] = []
+        missing: Counter[str] = Counter()
+        failed = 0
+        for place in range(len(self._why)) if places is None else places:
+            if (value := self._values[place]) is not None:
+                values.append(value)
+            else:
+                cause, reason = reasons[self._why[place]]
+                missing[reason] += 1
+                failed += cause == "failed"
+        return values, missing, failed
+
+
+class Spent:
+    """What calls took, summed up exactly."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._cost_is_known = True
+        self._costs, self._latencies = array("d"), array("d")
+
+    def add(self, usage: Usage) -> None:
+        """The next row's."""
+        for name in _COUNTED:
+            self._counts[name] += getattr(usage, name)
+        if usage.cost_usd is None:
+            self._cost_is_known = False
+        elif usage.cost_usd:
+            self._costs.append(usage.cost_usd)
+        if usage.latency_ms:
+            self._latencies.append(usage.latency_ms)
+
+    @property
+    def total(self) -> Usage:
+        """The sum; its cost is unknown where that of any row is."""
+        cost = fsum(self._costs) if self._cost_is_known else None
+        return Usage(**self._counts, cost_usd=cost, latency_ms=fsum(self._latencies))
+
+
+class Groups:
+    """The places of the rows that share a value of category, difficulty or a field of the metadata."""
+
+    def __init__(self) -> None:
+        self._rows = 0
+        self._by_field: dict[str, dict[str, array[int]] | None] = {"category": {}, "difficulty": {}}
+
+    def add(self, row: Result) -> None:
+        """The next row. A field that has more than ``MOST_SLICES`` values is given up."""
+        for field in ("category", "difficulty", *(f"metadata.{key}" for key in row.metadata)):
+            groups = self._by_field.setdefault(field, {})
+            if groups is None or (value := slice_value(row, field)) is None:
+                continue
+            if value not in groups and len(groups) == MOST_SLICES:
+                self._by_field[field] = None
+            else:
+                groups.setdefault(value, array("i")).append(self._rows)
+        self._rows += 1
+
+    def __iter__(self) -> Iterator[tuple[str, dict[str, array[int]]]]:
+        """Fields that group the rows, each with the rows of its values; no metadata field that differs in most rows."""
+        for field, groups in self._by_field.items():
+            most = max(1, self._rows // 2) if field.startswith("metadata.") else MOST_SLICES
+            if groups and len(groups) <= most:
+                yield field, dict(sorted(groups.items()))
+
+
+class Recount:
+    """All that a report says of one system's results, but for the results themselves."""
+
+    def __init__(self, results: Iterable[Result], metrics: Iterable[str] = ()) -> None:
+        self.rows = self.without_response = self.failed_responses = self.without_relevant = self.without_hit = 0
+        self.priced_by_us = self.verdicts = self.evidence_dropped = self.support_withdrawn = self.suspicious = 0
+        self.judged = self.refused = self.refused_rightly = self.unanswerable = self.unanswerable_judged = 0
+        self.first_call_ms: float | None = None
+        self.scores = {name: Scores() for name in metrics}
+        self.measured = {name: Numbers() for name in MEASURED}
+        self.accurate, self.accuracy_asked = Numbers(), array("b")
+        self.evaluation, self.waste, self.left_out, self.groups = Spent(), Spent(), Counter[str](), Groups()
+        for result in results:
+            self._add(result)
+
+    def _add(self, row: Result) -> None:
+        self.rows += 1
+        self.without_response += not row.responded
+        self.failed_responses += row.error is not None
+        self.without_relevant += row.relevant == 0
+        self.without_hit += bool(row.relevant) and row.relevant_ranks == ()
+        self.priced_by_us += row.priced_by_us
+        for name, column in self.scores.items():
+            column.add(row.scores[name])
+        for name, numbers in self.measured.items():
+            numbers.add(getattr(row, name))
+        if row.first_call_ms is not None:
+            self.first_call_ms = max(row.first_call_ms, self.first_call_ms or 0.0)
+        accurate = row.scores.get("accurate")
+        self.accurate.add(accurate.value if accurate else None)
+        self.accuracy_asked.append(accurate is not None)
+        self.unanswerable += row.answerable is False
+        if row.verdict:
+            self._add_verdict(row, row.verdict)
+        self.evaluation.add(row.evaluation)
+        self.waste.add(row.waste)
+        self.left_out.update(row.left_out)
+        self.groups.add(row)
+
+    def _add_verdict(self, row: Result, verdict: Verdict) -> None:
+        self.verdicts += 1
+        self.evidence_dropped += verdict.evidence_dropped
+        self.support_withdrawn += verdict.support_withdrawn
+        self.suspicious += bool(verdict.suspicious)
+        if row.answer is not None and verdict.refusal is not None:
+            self.judged += 1
+            self.refused += verdict.refusal
+            self.unanswerable_judged += row.answerable is False
+            self.refused_rightly += verdict.refusal and row.answerable is False
+
+
+def slice_value(row: Result | Sample, name: str) -> str | None:
+    """What a row has for ``category``, ``difficulty`` or ``metadata.NAME``; None for nothing that groups rows."""
+    key = name.removeprefix("metadata.")
+    value = getattr(row, name) if key == name else row.metadata.get(key)
+    return str(value) if isinstance(value, str | int | bool) else None
