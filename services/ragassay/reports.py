@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -21,6 +21,7 @@ from ragassay.documents import (
     RunInfo,
     Share,
     Slice,
+    Source,
     Stopped,
     SystemReport,
 )
@@ -29,6 +30,7 @@ from ragassay.metrics import Metric, parse
 from ragassay.models import Result, Sample, Score, Usage
 from ragassay.specification import JobSpec
 from ragassay.stats import mean_interval, ratio_interval, wilson_interval
+from ragassay.strategies.load import LoadCount, cautions
 
 logger = logging.getLogger("ragassay")
 MOST_SLICES = 20  # a field with more distinct values than this is an identifier, not a group
@@ -52,7 +54,10 @@ def build(
     now = datetime.now(UTC)
     expected = stopped.rows if stopped else expected
     complete = all(len(rows) == expected for rows in results.values())
-    systems = {name: system(rows, metrics, provenance.configuration) for name, rows in results.items()}
+    systems = {
+        name: _loaded(system(rows, metrics, provenance.configuration), provenance.systems.get(name))
+        for name, rows in results.items()
+    }
     return Report(
         run=RunInfo(
             id=run_id,
@@ -64,7 +69,7 @@ def build(
         provenance=provenance,
         stopped=stopped,
         interrupted=interrupted,
-        cautions=_cautions(provenance, results),
+        cautions=(*_cautions(provenance, results), *_cautions_of_load(provenance, systems)),
         systems={name: _watched(one, stopped, name) for name, one in systems.items()},
     )
 
@@ -77,6 +82,22 @@ def _cautions(provenance: Provenance, results: Mapping[str, Sequence[Result]]) -
     support, correctness = AGREEMENT[name]
     agreed = f"kappa {support[0]:.2f} to {support[1]:.2f} on support and {correctness:.2f} on correctness"
     return (f"judge {name} is a triage; its agreement with people on public sets: {agreed} (docs/judges.md)",)
+
+
+def _cautions_of_load(provenance: Provenance, systems: Mapping[str, SystemReport]) -> Iterator[str]:
+    for name, one in systems.items():
+        if one.load and (called := provenance.systems[name].called):
+            yield from cautions(name, one.load, called.configuration)
+
+
+def _loaded(report: SystemReport, source: Source | None) -> SystemReport:
+    """The system with how it was asked, where it was called; throughput is then what was measured."""
+    called = source and source.called
+    load = LoadCount(report.results).load(called.configuration) if called else None
+    if not load:
+        return report
+    throughput = load.finished / load.wall_s if load.wall_s else None
+    return report.model_copy(update={"load": load, "throughput_qps": throughput})
 
 
 def _watched(report: SystemReport, stopped: Stopped | None, name: str) -> SystemReport:
@@ -99,6 +120,7 @@ def system(rows: Sequence[Result], metrics: Sequence[Metric], spec: JobSpec) -> 
         metrics=aggregates(rows, metrics, spec),
         slices=slices(rows, metrics, spec),
         latency_ms=latency,
+        first_token_ms=distribution(row.first_token_ms for row in rows),
         retrieval_latency_ms=distribution(row.retrieval_latency_ms for row in rows),
         generation_latency_ms=distribution(row.generation_latency_ms for row in rows),
         first_call_ms=max((row.first_call_ms for row in rows if row.first_call_ms is not None), default=None),
