@@ -2,12 +2,19 @@
 
 with Endpoint() as system:
     system.url, system.asked      # where it listens; (query, arrival in seconds, seconds it took) of each request
+
+``FAULTY`` are the words that make it misbehave on the wire, ``STREAMS`` those that make it stream.
 """
 
+import gzip
 import json
+import socket
+import struct
 import threading
 import time
+import zlib
 from contextlib import suppress
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 CAPITAL = {
@@ -17,11 +24,62 @@ CAPITAL = {
 }
 
 
+def sse(*events, end="[DONE]"):
+    """A stream of server-sent events, one piece of bytes each."""
+    return [b"data: " + json.dumps(event).encode() + b"\n\n" for event in events] + (
+        [f"data: {end}\n\n".encode()] if end else []
+    )
+
+
+def delta(text):
+    """A part of an answer, as OpenAI's chat completions send it."""
+    return {"model": "m-1", "choices": [{"index": 0, "delta": {"content": text}}], "usage": None}
+
+
+USAGE = {"model": "m-1", "choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}}
+CHAT = sse(
+    {"model": "m-1", "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]},
+    delta("Pa"),
+    delta("ris."),
+    USAGE,
+)
+OWN = [
+    json.dumps(line).encode() + b"\n"
+    for line in (
+        {"sources": [{"id": "paris", "text": "Paris is the capital."}]},
+        {"token": "Pa"},
+        {"token": "ris."},
+        {"done": True, "tokens": 3},
+    )
+]
+STREAMS = {
+    "chat": CHAT,
+    "lines": OWN,
+    "comments": [b": keep alive\n\n", b"event: token\r\nid: 1\r\n", *CHAT],
+    "split": [bytes([byte]) for byte in b"".join(CHAT)],
+    "cut-off": CHAT[:2],
+    "malformed": [CHAT[1], b'data: {"choices": [\n\n'],
+    "no-json": [b"data: Paris\n\n"],
+    "error-event": [CHAT[1], *sse({"error": {"message": "out of memory"}}, end="")],
+    "numbers": sse(delta(7)),
+    "no-text": sse({"choices": [{"delta": {"role": "assistant"}}]}),
+    "nothing": [],
+    "half-a-letter": [b'data: {"choices": [{"delta": {"content": "\xc3"}}]}\n\n'],
+}
+
+
+@cache
+def bomb():
+    """200 MB of zeros in 200 KB."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    return b"".join(packer.compress(b"\0" * 1_000_000) for _ in range(200)) + packer.flush()
+
+
 class Endpoint:
     """``delay(n)``: seconds that the n-th request takes."""
 
-    def __init__(self, delay=lambda _: 0.0):
-        self.delay, self.asked, self.headers = delay, [], []
+    def __init__(self, delay=lambda _: 0.0, port=0):
+        self.delay, self.asked, self.headers, self.refused = delay, [], [], 0
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -42,7 +100,7 @@ class Endpoint:
                 pass
 
         self.lock = threading.Lock()
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self.server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}/ask"
 
@@ -73,6 +131,27 @@ class Endpoint:
         if what == "drops":
             request.close_connection = True
             return request.connection.close()
+        if what == "busy":
+            with self.lock:
+                self.refused += 1
+                first = self.refused == 1
+            if first:
+                status, wait = [*body["query"].split(), "429", "0.2"][1:3]
+                return self.send(request, int(status), b"later", **{"Retry-After": wait})
+        if what == "cookie":
+            return self.send(request, 200, json.dumps(CAPITAL).encode(), **{"Set-Cookie": "session=1"})
+        if what == "gzip":
+            return self.send(request, 200, gzip.compress(json.dumps(CAPITAL).encode()), **{"Content-Encoding": "gzip"})
+        if what == "null":
+            return self.send(request, 200, json.dumps({"answer": "none", "contexts": None}).encode())
+        if what in STREAMS or what in ("slowly", "endless-events", "json-only", "html-only"):
+            return self.stream(request, what)
+        if what in FAULTY:
+            request.close_connection = True
+            with suppress(OSError):
+                FAULTY[what](request.connection, what)
+                request.connection.shutdown(socket.SHUT_RDWR)
+            return request.connection.close()
         return self.send(request, 200, json.dumps(CAPITAL).encode())
 
     def send(self, request, status, body, **headers):
@@ -82,3 +161,77 @@ class Endpoint:
         request.end_headers()
         with suppress(OSError):  # the client had enough
             request.wfile.write(body)
+
+    def stream(self, request, what):
+        kind = {"json-only": "application/json", "html-only": "text/html", "lines": "application/x-ndjson"}.get(
+            what, "text/event-stream"
+        )
+        request.send_response(200)
+        request.send_header("Content-Type", kind)
+        request.send_header("Transfer-Encoding", "chunked")
+        request.end_headers()
+        pieces = STREAMS.get(
+            what, {"json-only": [json.dumps(CAPITAL).encode()], "html-only": [b"<html>"]}.get(what, CHAT)
+        )
+        if what == "endless-events":
+            pieces = (CHAT[1] for _ in iter(lambda: time.sleep(0.02), 1))
+        with suppress(OSError):
+            for n, piece in enumerate(pieces):
+                time.sleep(0.15 if what == "slowly" and n else 0)
+                request.wfile.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
+                request.wfile.flush()
+            request.wfile.write(b"0\r\n\r\n")
+
+
+def _drip(connection, _):
+    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+    for _ in range(1000):
+        connection.sendall(b" ")
+        time.sleep(1)
+
+
+def _endless_headers(connection, _):
+    connection.sendall(b"HTTP/1.1 200 OK\r\n")
+    while True:
+        connection.sendall(b"X-More: " + b"x" * 1000 + b"\r\n")
+
+
+def _cut(connection, _):
+    connection.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{"answer": ')
+
+
+def _reset(connection, what):
+    if what == "resets-midway":
+        connection.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{"answer": ')
+        time.sleep(0.05)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+
+
+def _whole(body, *headers):
+    head = b"".join(line + b"\r\n" for line in (b"HTTP/1.1 200 OK", b"Content-Length: %d" % len(body), *headers))
+    return lambda connection, _: connection.sendall(head + b"\r\n" + body)
+
+
+def _hundred_megabytes(connection, _):
+    connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+    for _ in range(100):
+        connection.sendall(b"x" * 1_000_000)
+
+
+FAULTY = {
+    "drips": _drip,
+    "endless-headers": _endless_headers,
+    "cuts": _cut,
+    "resets": _reset,
+    "resets-midway": _reset,
+    "not-utf-8": _whole(b'{"answer": "caf\xe9"}'),
+    "half-a-character": _whole(b'{"answer": "\\ud800"}'),
+    "no-gzip": _whole(b'{"answer": "x"}', b"Content-Encoding: gzip"),
+    "half-gzip": _whole(gzip.compress(json.dumps(CAPITAL).encode())[:40], b"Content-Encoding: gzip"),
+    "brotli": _whole(b"x", b"Content-Encoding: br"),
+    "bomb": lambda connection, what: _whole(bomb(), b"Content-Encoding: gzip")(connection, what),
+    "no-http": lambda connection, _: connection.sendall(b"220 mail ready\r\n"),
+    "bottomless": _whole(b"[" * 100_000),
+    "100-mb": _hundred_megabytes,
+}

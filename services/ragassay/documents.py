@@ -143,11 +143,37 @@ Results = Annotated[
 """A tuple, or what reads the rows as they are asked for: that is gone through once by who needs all of them."""
 
 
+class Load(FrozenModel):
+    """How a system that answers while it is evaluated was asked.
+
+    ``wall_s``: time in which something was asked, from the first query to the last answer, without warm-up and without
+    judging; throughput is ``finished`` over it. ``warm_up``: queries whose latency does not count. ``waited``: queries that
+    were due, under a ``rate``, while all ``in_flight`` were busy. ``attempts``: requests in all; ``retried`` queries took
+    more than one. ``never_matched``: fields whose path matched nothing in any of the ``replies``, and ``reply_keys`` what
+    the last of these had instead.
+    """
+
+    in_flight: int
+    rate: float | None
+    finished: int
+    wall_s: float
+    warm_up: int
+    waited: int
+    longest_wait_ms: float
+    attempts: int
+    retried: int
+    replies: int
+    never_matched: tuple[str, ...]
+    reply_keys: tuple[str, ...]
+
+
 class SystemReport(FrozenModel):
     """One system on one dataset.
 
     ``first_call_ms``: what the first query took with the start of the system (imports, models, connection), which is in no
-    latency; the longest where several processes began. Null for recorded responses.
+    latency; the longest where several processes began. Null for recorded responses, and for a system that is called
+    without a warm-up. ``first_token_ms``: of answers that are streamed. ``throughput_qps``: of a system that is called, as
+    ``load`` says; of others, one query after another.
     """
 
     queries: int
@@ -158,10 +184,12 @@ class SystemReport(FrozenModel):
     metrics: dict[str, Aggregate]
     slices: dict[str, dict[str, Slice]]
     latency_ms: Distribution
+    first_token_ms: Distribution = Distribution(n=0, missing=0)
     retrieval_latency_ms: Distribution
     generation_latency_ms: Distribution
     first_call_ms: float | None = None
     throughput_qps: float | None
+    load: Load | None = None
     input_tokens: Distribution
     output_tokens: Distribution
     cost_usd: Distribution

@@ -18,7 +18,7 @@ from ragassay.metrics import Chunk, Metric, parse
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.base import OPERATIONAL
 from ragassay.metrics.chunk import scores as scores_of
-from ragassay.models import Judgement, Result, Sample, Score
+from ragassay.models import Judgement, LiveResponse, Result, Sample, Score
 from ragassay.options import HALF_LIFE_DAYS, PerformanceOptions
 from ragassay.prices import Prices
 from ragassay.protocols import Embedder, Judge, Ledger, Strategy
@@ -205,6 +205,7 @@ def _account(
         evaluation=judgement.usage,
         waste=judgement.waste,
         left_out=judgement.left_out,
+        asking=response.asking if isinstance(response, LiveResponse) else None,
         duration_ms=answered.took_ms + judgement.usage.latency_ms + judgement.waste.latency_ms + share_ms,
         **spent,
         **_relevance(sample, relevant_from),

@@ -110,6 +110,7 @@ class Response(FrozenModel):
     output_tokens: TokenCount | None = None
     cost_usd: Dollars | None = None
     latency_ms: Milliseconds | None = None
+    first_token_ms: Milliseconds | None = None
     retrieval_latency_ms: Milliseconds | None = None
     generation_latency_ms: Milliseconds | None = None
     first_call_ms: Milliseconds | None = None
@@ -133,6 +134,29 @@ class Response(FrozenModel):
         if scores is not None and len(scores) != len(ids or ()):
             raise ValueError(f"retrieved_scores has {len(scores)} entries, retrieved_doc_ids {len(ids or ())}")
         return self
+
+
+class Asking(FrozenModel):
+    """How a system that answers while it is evaluated was asked for one response.
+
+    ``attempts``: requests that were made, the last one included. ``waited_ms``: from when the query was due until one of
+    the ``in_flight`` was free, under a ``rate`` only. ``share_ms``: wall time since the answer before this one, so that
+    the shares of a run add up to the time that was spent asking. ``unmatched``: fields whose path matched nothing in the
+    reply, and ``reply_keys`` the keys that it has.
+    """
+
+    attempts: Count = 1
+    waited_ms: Amount = 0.0
+    share_ms: Amount = 0.0
+    warm_up: bool = False
+    unmatched: tuple[str, ...] = ()
+    reply_keys: tuple[str, ...] = ()
+
+
+class LiveResponse(Response):
+    """A response of a system that was asked for it here."""
+
+    asking: Asking = Asking()
 
 
 class Sample(FrozenModel):
@@ -338,9 +362,11 @@ class Result(FrozenModel):
     cost_usd: Amount | None = None
     priced_by_us: bool = False
     latency_ms: Amount | None = None
+    first_token_ms: Amount | None = None
     retrieval_latency_ms: Amount | None = None
     generation_latency_ms: Amount | None = None
     first_call_ms: Amount | None = None
+    asking: Asking | None = None
     relevant: int | None = None
     relevant_ranks: tuple[int, ...] | None = None
     scores: dict[str, Score] = {}

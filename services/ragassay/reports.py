@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -21,6 +21,7 @@ from ragassay.documents import (
     RunInfo,
     Share,
     Slice,
+    Source,
     Stopped,
     SystemReport,
 )
@@ -30,6 +31,7 @@ from ragassay.models import Result, Score, Usage
 from ragassay.recount import MEASURED, Recount, Scores
 from ragassay.specification import JobSpec
 from ragassay.stats import mean_interval, ratio_interval, wilson_interval
+from ragassay.strategies.load import LoadCount, cautions
 
 logger = logging.getLogger("ragassay")
 
@@ -54,7 +56,10 @@ def build(
     expected = stopped.rows if stopped else expected
     counted = {name: Recount(rows, [metric.name for metric in metrics]) for name, rows in results.items()}
     complete = all(one.rows == expected for one in counted.values())
-    systems = {name: _system(one, results[name], metrics, provenance.configuration) for name, one in counted.items()}
+    systems = {
+        name: _loaded(_system(one, results[name], metrics, provenance.configuration), provenance.systems.get(name))
+        for name, one in counted.items()
+    }
     return Report(
         run=RunInfo(
             id=run_id,
@@ -66,7 +71,7 @@ def build(
         provenance=provenance,
         stopped=stopped,
         interrupted=interrupted,
-        cautions=_cautions(provenance, counted.values()),
+        cautions=(*_cautions(provenance, counted.values()), *_cautions_of_load(provenance, systems)),
         systems={name: _watched(one, stopped, name) for name, one in systems.items()},
     )
 
@@ -79,6 +84,22 @@ def _cautions(provenance: Provenance, counted: Iterable[Recount]) -> tuple[str, 
     support, correctness = AGREEMENT[name]
     agreed = f"kappa {support[0]:.2f} to {support[1]:.2f} on support and {correctness:.2f} on correctness"
     return (f"judge {name} is a triage; its agreement with people on public sets: {agreed} (docs/judges.md)",)
+
+
+def _cautions_of_load(provenance: Provenance, systems: Mapping[str, SystemReport]) -> Iterator[str]:
+    for name, one in systems.items():
+        if one.load and (called := provenance.systems[name].called):
+            yield from cautions(name, one.load, called.configuration)
+
+
+def _loaded(report: SystemReport, source: Source | None) -> SystemReport:
+    """The system with how it was asked, where it was called; throughput is then what was measured."""
+    called = source and source.called
+    load = LoadCount(report.results).load(called.configuration) if called else None
+    if not load:
+        return report
+    throughput = load.finished / load.wall_s if load.wall_s else None
+    return report.model_copy(update={"load": load, "throughput_qps": throughput})
 
 
 def _watched(report: SystemReport, stopped: Stopped | None, name: str) -> SystemReport:

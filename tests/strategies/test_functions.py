@@ -55,7 +55,8 @@ async def answers(query):
 def test_a_function_returns_text_an_object_or_a_response(function, response):
     [made] = ask(function)
     assert made.latency_ms > 0
-    assert made == Response(**response, latency_ms=made.latency_ms)
+    expected = Response(**response, latency_ms=made.latency_ms)
+    assert made.model_dump(exclude={"asking"}) == expected.model_dump()
 
 
 def test_no_response_is_none():

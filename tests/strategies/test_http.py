@@ -1,35 +1,20 @@
 """A system that answers over HTTP: what its replies become, what a failing one costs, and what latency is."""
 
-import asyncio
 import json
 
 import pytest
 from pydantic import ValidationError
 
 from endpoint import Endpoint
+from live_systems import ask
 from ragassay.ledger import MemoryLedger
-from ragassay.models import Sample
-from ragassay.strategies.http import HttpAsks, HttpConfig
-from ragassay.strategies.live import LiveSystem
+from ragassay.strategies.http import HttpConfig
 
 
 @pytest.fixture(scope="module")
 def endpoint():
     with Endpoint() as running:
         yield running
-
-
-def ask(queries, *, url, ledger=None, **options):
-    async def all_of_them():
-        config = HttpConfig(kind="http", url=url, **options)
-        system = LiveSystem("live", config, HttpAsks(config, "systems.live"), ledger or MemoryLedger(), run="r")
-        samples = [Sample(query_id=str(n), query=query, metadata={"user": 7}) for n, query in enumerate(queries)]
-        try:
-            return await asyncio.gather(*map(system.respond, samples))
-        finally:
-            await system.close()
-
-    return asyncio.run(all_of_them())
 
 
 def test_a_reply_is_read_where_its_paths_say_and_timed_here(endpoint):

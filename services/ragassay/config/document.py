@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from annotated_types import Ge, Lt, MaxLen
-from pydantic import BaseModel, Discriminator, Tag
+from pydantic import AfterValidator, BaseModel, Discriminator, Tag
 from pydantic.fields import FieldInfo
 
 from ragassay.gates import GateList, TestName
@@ -19,20 +19,23 @@ from ragassay.specification import Budget, EvaluationOptions, JobSpec, JudgePara
 from ragassay.stats import Correction
 from ragassay.strategies.http import HttpConfig
 from ragassay.strategies.live import FunctionConfig
-from ragassay.strategies.options import ENDPOINT, FUNCTION, KEYS, WORD, SystemConfig
+from ragassay.strategies.openai import OpenAIConfig
+from ragassay.strategies.options import CHAT, ENDPOINT, FUNCTION, KEYS, WORD, SystemConfig
 
 
 def _form_of_system(given: object) -> str:
     """Which form a system's value has: by its type, and a mapping's ``kind``."""
     kind = given.get("kind") if isinstance(given, dict) else getattr(given, "kind", None)
-    return {"http": ENDPOINT, "python": FUNCTION}.get(str(kind), KEYS if isinstance(given, dict | BaseModel) else WORD)
+    forms = {"http": ENDPOINT, "python": FUNCTION, "openai": CHAT}
+    return forms.get(str(kind), KEYS if isinstance(given, dict | BaseModel) else WORD)
 
 
 SystemChoice = Annotated[
     Annotated[Path, Tag(WORD)]
     | Annotated[SystemConfig, Tag(KEYS)]
     | Annotated[HttpConfig, Tag(ENDPOINT)]
-    | Annotated[FunctionConfig, Tag(FUNCTION)],
+    | Annotated[FunctionConfig, Tag(FUNCTION)]
+    | Annotated[OpenAIConfig, AfterValidator(lambda chat: chat.over_http), Tag(CHAT)],
     Discriminator(_form_of_system),
 ]
 

@@ -181,7 +181,8 @@ def _rebased(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     def system(choice: Any) -> Any:
         if not isinstance(choice, dict):
             return rebase(choice)
-        models = {key: choice[key] for key in ("model", "rerank_model") if isinstance(choice.get(key), str)}
+        local = () if choice.get("kind") == "openai" else ("model", "rerank_model")
+        models = {key: choice[key] for key in local if isinstance(choice.get(key), str)}
         own = {key: rebase(name) for key, name in models.items() if (folder / name).is_dir()}
         function = choice.get("function")
         if isinstance(function, str) and function.partition(":")[0].endswith(".py"):

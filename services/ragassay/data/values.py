@@ -29,7 +29,8 @@ KINDS: dict[str, ValueKind] = {
     "metadata": "object", "answer": "text", "contexts": "texts", "retrieved_doc_ids": "ids",
     "doc_ids_before_reranking": "ids", "retrieved_scores": "numbers", "model": "label",
     "input_tokens": "count", "output_tokens": "count",
-    "cost_usd": "number", "latency_ms": "number", "retrieval_latency_ms": "number", "generation_latency_ms": "number",
+    "cost_usd": "number", "latency_ms": "number", "first_token_ms": "number",
+    "retrieval_latency_ms": "number", "generation_latency_ms": "number",
     "first_call_ms": "number", "route": "label", "clicks": "ids", "dwell_ms": "number", "error": "text",
 }  # fmt: skip
 _AS_IT_IS = frozenset(("text", "id", "flag", "texts", "ids", "numbers"))

@@ -22,7 +22,10 @@ from ragassay.render import (
     signed,
 )
 
-UNITS = {"latency_ms": "ms", "retrieval_latency_ms": "ms", "generation_latency_ms": "ms", "cost_usd": "USD"}
+UNITS = {
+    **dict.fromkeys(("latency_ms", "first_token_ms", "retrieval_latency_ms", "generation_latency_ms"), "ms"),
+    "cost_usd": "USD",
+}
 _change = partial(quantity, sign="+")
 
 

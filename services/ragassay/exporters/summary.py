@@ -86,7 +86,8 @@ def missing(report: Report) -> Iterator[str]:
                 else ""
             )
             yield f"{name}: {system.missing_from_run} of {system.queries} queries got no response{counted}"
-        if silent := [label for label, figure in _SYSTEM if figure(system) == NOT_REPORTED]:
+        figures = [(label, figure) for label, figure in _SYSTEM if label not in _WHERE_CALLED]
+        if silent := [label for label, figure in figures if figure(system) == NOT_REPORTED]:
             yield f"{name}: {NOT_REPORTED}: {', '.join(silent)}"
         by_reason: dict[tuple[str, int], list[str]] = {}
         for metric, mean in system.metrics.items():
@@ -185,14 +186,29 @@ def _usage(used: Usage) -> str:
 
 
 def _throughput(report: SystemReport) -> str:
-    return NOT_REPORTED if report.throughput_qps is None else f"{report.throughput_qps:.2f} queries/s one after another"
+    if report.throughput_qps is None:
+        return NOT_REPORTED
+    how = "one after another"
+    if load := report.load:
+        how = f"with {load.in_flight} in flight" + (f", {load.rate:g}/s asked for" if load.rate else "")
+    return f"{report.throughput_qps:.2f} queries/s {how}"
 
 
+def _retried(report: SystemReport) -> str:
+    if not (report.load and report.load.retried):
+        return NOT_REPORTED
+    return f"{report.load.retried} queries, {report.load.attempts} requests in all"
+
+
+_FIRST_TOKEN, _AGAIN = "first token p50 / p95 / p99", "tried again"
+_WHERE_CALLED = (_FIRST_TOKEN, _AGAIN)
 _SYSTEM: tuple[tuple[str, Callable[[SystemReport], str]], ...] = (
     ("latency p50 / p95 / p99", lambda s: _latency(s.latency_ms) + _first_call(s)),
+    (_FIRST_TOKEN, lambda s: _latency(s.first_token_ms)),
     ("retrieval latency", lambda s: _latency(s.retrieval_latency_ms)),
     ("generation latency", lambda s: _latency(s.generation_latency_ms)),
     ("throughput", _throughput),
+    (_AGAIN, _retried),
     ("input tokens", lambda s: _tokens(s.input_tokens)),
     ("output tokens", lambda s: _tokens(s.output_tokens)),
     ("cost in USD", lambda s: _money(s.cost_usd)),

@@ -8,7 +8,6 @@ from ragassay.errors import BadSettings, UnknownName
 from ragassay.gates.drops import slice_values
 from ragassay.gates.rules import Gate
 from ragassay.models import Sample
-from ragassay.recount import slice_value
 from ragassay.render import listed
 
 

@@ -37,7 +37,7 @@ T = TypeVar("T")
 UNIT = (0.0, 1.0)
 
 OPERATIONAL = (
-    *("latency_ms", "retrieval_latency_ms", "generation_latency_ms"),
+    *("latency_ms", "first_token_ms", "retrieval_latency_ms", "generation_latency_ms"),
     *("input_tokens", "output_tokens", "cost_usd"),
 )
 """What a response reports of time, tokens and cost."""

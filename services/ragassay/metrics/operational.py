@@ -12,6 +12,12 @@ def latency_ms(sample: Sample) -> float | None:
     return sample.response.latency_ms if sample.response else None
 
 
+@metric(better="lower", kind="performance", needs="first_token_ms")
+def first_token_ms(sample: Sample) -> float | None:
+    """Time to the first token of an answer that is streamed, in ms."""
+    return sample.response.first_token_ms if sample.response else None
+
+
 @metric(better="lower", kind="performance", needs="retrieval_latency_ms")
 def retrieval_latency_ms(sample: Sample) -> float | None:
     """Latency of retrieval in ms."""

@@ -40,7 +40,7 @@ DEFAULT_METRICS = (
 _EXPECTED: dict[str, Any] = {
     "answer": "?", "contexts": ("?",), "retrieved_doc_ids": ("?",), "retrieved_scores": (1.0,), "model": "?",
     "input_tokens": 0, "output_tokens": 0, "cost_usd": 0.0, "retrieval_latency_ms": 0.0, "generation_latency_ms": 0.0,
-    "route": "?",
+    "route": "?", "error": None,
 }  # fmt: skip
 
 
@@ -62,6 +62,9 @@ class SystemInput:
         if self.source.called:
             fields = self.source.called.configuration.get("reply", _EXPECTED)  # a function may return any of them
             expected = Response(latency_ms=0.0, **{field: _EXPECTED[field] for field in fields})
+            if self.source.called.configuration.get("stream", True):
+                parts = ("first_token_ms", "retrieval_latency_ms", "generation_latency_ms")
+                expected = expected.model_copy(update=dict.fromkeys(parts, 0.0))
             return _Joined(samples, lambda _: expected)
         if self.source.built:
             expected = Response(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from ragassay import reports
@@ -171,6 +171,7 @@ async def _work_on_pending(session: Session, run: RunStore, ledger: Ledger, done
 
     try:
         if record.spec.stop_when is None:
+            await _ask_all(run, systems, pending)
             await _all_or_cancel_the_rest([one(chunk) for chunk in pending])
             return
         for number in sorted({chunk.number for chunk in pending}):
@@ -181,6 +182,16 @@ async def _work_on_pending(session: Session, run: RunStore, ledger: Ledger, done
         for system in systems.values():
             if isinstance(system, LiveSystem):
                 await system.close()
+
+
+async def _ask_all(run: RunStore, systems: Mapping[str, Strategy], pending: Sequence[ChunkId]) -> None:
+    """Ask each system that is called about all rows left: a chunk judged in between would delay the queries behind it."""
+
+    def samples(system: str) -> Iterator[Sample]:
+        return (sample for chunk in pending if chunk.system == system for sample in run.samples(chunk))
+
+    called = [system for system in systems.values() if isinstance(system, LiveSystem)]
+    await _all_or_cancel_the_rest([system.ask_all(samples(system.name)) for system in called])
 
 
 async def _all_or_cancel_the_rest(coroutines: Sequence[Coroutine[None, None, None]]) -> None:

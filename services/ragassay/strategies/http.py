@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from contextlib import aclosing, suppress
 from functools import cached_property
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import Predicate
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 
-from ragassay.errors import BadInput, BadSettings
+from ragassay.errors import BadInput, BadSettings, reason_from
+from ragassay.llm.pacing import backoff, retry_after
 from ragassay.models import Response, Sample
 from ragassay.options import is_address
 from ragassay.settings import VARIABLE, with_variables
-from ragassay.strategies.live import LiveOptions, response_from
+from ragassay.strategies.live import LiveOptions
+from ragassay.strategies.pieces import LISTS, Pieces, response_from
+from ragassay.strategies.timing import Clock
+from ragassay.strategies.wire import PACKED, Events, StreamFormat, pieces, text_of
 from ragassay.validation import shown
 
 if TYPE_CHECKING:
@@ -24,23 +32,49 @@ if TYPE_CHECKING:
 
 ReplyField = Literal[
     "answer", "contexts", "retrieved_doc_ids", "retrieved_scores", "model", "input_tokens", "output_tokens",
-    "cost_usd", "retrieval_latency_ms", "generation_latency_ms", "route",
+    "cost_usd", "retrieval_latency_ms", "generation_latency_ms", "route", "error",
 ]  # fmt: skip
-MOST_BYTES = 10_000_000  # of a reply; a longer one is not read to its end
-_LISTS = frozenset(("contexts", "retrieved_doc_ids", "retrieved_scores"))
+_BUSY = frozenset((429, 503))
+_MOST_KEYS = 20
+_HEAD = 500  # bytes of a reply that are shown
+_LAST_BYTES_S = 0.05
 _SECRET = re.compile(r"authorization|cookie|key|token|secret|password", re.IGNORECASE)
 _PLACE = re.compile(r"\{(query|query_id|category|difficulty|metadata\.[^{}]+)\}")
+_SEVERAL = re.compile(r"\[[*?]|\.\.|\.\*")  # from here on a path may match several values
+
+
+def _address(url: str) -> str:
+    import httpx
+
+    try:
+        host = httpx.URL(url).host
+    except (httpx.InvalidURL, ValueError) as error:
+        raise ValueError(f"{url!r} is not an address: {error}") from None
+    if not host:
+        raise ValueError(f"{url!r} names no host")
+    return url
+
+
+def _paths(paths: dict[str, str]) -> dict[str, str]:
+    import jsonpath
+
+    for field, path in paths.items():
+        try:
+            jsonpath.compile(path)
+        except jsonpath.JSONPathError as error:
+            raise ValueError(f"{field}: {path!r} is not a JSONPath: {str(error).splitlines()[0]}") from None
+    return paths
+
+
+Address = Annotated[str, Field(pattern=r"^https?://[^\s/]+\S*$"), Predicate(is_address), AfterValidator(_address)]
+ReplyPaths = Annotated[dict[ReplyField, str], AfterValidator(_paths)]
 
 
 class HttpConfig(LiveOptions):
     """A system that answers over HTTP, one request a query."""
 
     kind: Annotated[Literal["http"], Field(description="a system that answers over HTTP")]
-    url: Annotated[
-        str,
-        Field(pattern=r"^https?://[^\s/]+\S*$", description="where a query is posted to, as JSON"),
-        Predicate(is_address),
-    ]
+    url: Annotated[Address, Field(description="where a query is posted to, as JSON")]
     headers: Annotated[
         dict[str, str],
         Field(description="sent with each request; `${NAME}` is the value of that environment variable"),
@@ -53,13 +87,36 @@ class HttpConfig(LiveOptions):
         ),
     ] = {"query": "{query}"}  # noqa: RUF012
     reply: Annotated[
-        dict[ReplyField, str],
+        ReplyPaths,
         Field(min_length=1, description="where the reply has what, as JSONPath"),
     ] = {  # noqa: RUF012
         "answer": "$.answer",
         "contexts": "$.contexts[*]",
         "retrieved_doc_ids": "$.retrieved_doc_ids[*]",
     }
+    stream: Annotated[
+        StreamFormat | None,
+        Field(
+            description="the reply is a stream: `sse`, server-sent events whose data is JSON, or `ndjson`, lines of JSON; "
+            "`reply` is where an event has what"
+        ),
+    ] = None
+    stream_end: Annotated[
+        str | None,
+        Field(
+            description="what ends the stream: an event's text, such as `[DONE]`, or a JSONPath that matches true in it, such "
+            "as `$.done`; without it a stream has broken off. Default: that it is closed"
+        ),
+    ] = None
+    attempts: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=10,
+            description="how often a query is sent in all when the system is busy (429, 503) or can't be reached; as "
+            "`Retry-After` says, within `timeout_s`. Latency counts from the first attempt",
+        ),
+    ] = 1
 
     @field_validator("headers")
     @classmethod
@@ -71,17 +128,20 @@ class HttpConfig(LiveOptions):
                 )
         return headers
 
-    @field_validator("reply")
+    @field_validator("stream_end")
     @classmethod
-    def _paths_can_be_read(cls, reply: dict[ReplyField, str]) -> dict[ReplyField, str]:
-        import jsonpath
+    def _end_can_be_read(cls, end: str | None) -> str | None:
+        if end and end.startswith("$"):
+            _paths({"the end": end})
+        return end
 
-        for field, path in reply.items():
-            try:
-                jsonpath.compile(path)
-            except jsonpath.JSONPathError as error:
-                raise ValueError(f"{field}: {path!r} is not a JSONPath: {str(error).splitlines()[0]}") from None
-        return reply
+
+class _Busy(BadInput):
+    """The system did not take the query, and may take it later; ``wait_s``: when it said so."""
+
+    def __init__(self, message: str, wait_s: float | None = None) -> None:
+        super().__init__(message)
+        self.wait_s = wait_s
 
 
 class HttpAsks:
@@ -94,6 +154,10 @@ class HttpAsks:
         except KeyError as missing:
             what = f"the environment variable {missing.args[0]} is not set"
             raise BadSettings(what, where=f"{where}.headers") from None
+        for name, value in self._headers.items():
+            if not (name + value).isascii() or not (name + value).isprintable():
+                what = f"{shown(name)}: a header can't have line breaks, control characters or letters beyond ASCII"
+                raise BadSettings(what, where=f"{where}.headers")
 
     async def warm_up(self) -> None:
         """Make the client, and import what a first request needs."""
@@ -102,52 +166,124 @@ class HttpAsks:
         _ = self._client, self._paths
         await anyio.sleep(0)  # it loads what it needs of the event loop
 
-    async def ask(self, sample: Sample) -> Response:
+    async def ask(self, sample: Sample, clock: Clock) -> Response:
         """What the reply has, where its paths say; raises BadInput with what is wrong with it."""
-        reply = await self._exchange(_filled(self._config.request, sample))
-        values: dict[str, Any] = {}
-        for field, path in self._paths.items():
-            matches = path.findall(reply)
-            if field in _LISTS:
-                whole = matches[0] if len(matches) == 1 and isinstance(matches[0], list) else matches
-                values[field] = tuple(whole)
-            elif matches:
-                values[field] = matches[0]
-        if "answer" in self._paths and values.get("answer") is None:
-            where = self._config.reply["answer"]
-            raise BadInput(f"the reply has no answer at {where}: {shown(json.dumps(reply, ensure_ascii=False))}")
-        return response_from(values)
+        body = _filled(self._config.request, sample)
+        while True:
+            try:
+                return await self._attempt(body, clock)
+            except _Busy as busy:
+                if clock.attempts == self._config.attempts:
+                    again = f" ({clock.attempts} attempts)" if clock.attempts > 1 else ""
+                    raise BadInput(f"{busy.message}{again}") from None
+                wait_s = backoff(clock.attempts) if busy.wait_s is None else busy.wait_s
+                if wait_s >= clock.left_s:
+                    what = (
+                        f"{busy.message}; the wait of {wait_s:.3g} s before another attempt is longer than what is left"
+                    )
+                    raise BadInput(f"{what} of {self._config.timeout_s:g} s") from None
+            await asyncio.sleep(wait_s)
+            clock.attempts += 1
 
     async def close(self) -> None:
         """Close the connections."""
         if client := self.__dict__.pop("_client", None):
             await client.aclose()
 
-    async def _exchange(self, body: Any) -> Any:
-        """The reply's JSON."""
+    async def _attempt(self, body: Any, clock: Clock) -> Response:
         import httpx
 
+        begun = False
         try:
             async with self._client.stream("POST", self._config.url, json=body, headers=self._headers) as reply:
+                begun = True
                 if reply.is_redirect:
                     there = shown(reply.headers.get("location", "nowhere"))
                     raise BadInput(f"the system redirects ({reply.status_code}) to {there}; redirects are not followed")
+                if not reply.is_success:
+                    raise await _refusal(reply)
+                if self._config.stream:
+                    return await self._streamed(reply, self._config.stream, clock)
                 raw = bytearray()
-                async for piece in reply.aiter_bytes():
+                async for piece in pieces(reply):
                     raw += piece
-                    if len(raw) > MOST_BYTES:
-                        raise BadInput(f"the reply is longer than {MOST_BYTES // 1_000_000} MB")
+                clock.ended()
+                return self._whole(text_of(raw), clock)
         except httpx.TimeoutException:
             raise TimeoutError from None
-        except httpx.HTTPError as error:
-            raise BadInput(f"no reply: {error or type(error).__name__}") from None
-        text = raw.decode("utf-8", "replace")
-        if not reply.is_success:
-            raise BadInput(f"the system replied {reply.status_code}: {shown(text)}")
+        except httpx.ConnectError as error:
+            raise _Busy(f"no reply: {error or type(error).__name__}") from None
+        except (httpx.HTTPError, httpx.StreamError) as error:
+            what = "the reply breaks off" if begun else "no reply"
+            raise BadInput(f"{what}: {error or type(error).__name__}") from None
+
+    def _whole(self, text: str, clock: Clock) -> Response:
         try:
-            return json.loads(text)
+            reply = json.loads(text)
         except (ValueError, RecursionError):
             raise BadInput(f"the reply is not JSON: {shown(text)}") from None
+        values = self._values(reply)
+        self._note_unmatched(clock, values, reply if isinstance(reply, dict) else ())
+        if "answer" in self._paths and values.get("answer") is None:
+            where = self._config.reply["answer"]
+            raise BadInput(f"the reply has no answer at {where}: {shown(json.dumps(reply, ensure_ascii=False))}")
+        return response_from(values)
+
+    async def _streamed(self, reply: httpx.Response, form: StreamFormat, clock: Clock) -> Response:
+        events, joined, number, text = Events(form), Pieces(clock), 0, ""
+        matched, keys, ended = set[str](), dict[str, None](), self._config.stream_end is None
+        async with aclosing(pieces(reply)) as arriving:
+            async with aclosing(events.of(arriving)) as texts:
+                async for text in texts:
+                    if text == self._config.stream_end:
+                        ended = True
+                        break
+                    number += 1
+                    event = _event(text, number)
+                    values = self._values(event)
+                    joined.add(values)
+                    matched |= set(values)
+                    keys |= dict.fromkeys(event if isinstance(event, dict) and len(keys) < _MOST_KEYS else ())
+                    if self._end and any(self._end.findall(event)):
+                        ended = True
+                        break
+            clock.ended()
+            await _drain(arriving)
+        if not number:
+            kind = shown(reply.headers.get("content-type", "without a content type"))
+            raise BadInput(
+                f"the reply is no stream of events but {kind}: {shown(events.head.decode('utf-8', 'replace'))}"
+            )
+        self._note_unmatched(clock, matched, keys)
+        if not ended:
+            raise BadInput(f"the stream breaks off: {self._config.stream_end!r} did not come after its {number} events")
+        if "answer" in self._paths and "answer" not in matched:
+            where = self._config.reply["answer"]
+            raise BadInput(f"no event of the stream has a part of the answer at {where}; the last one: {shown(text)}")
+        return joined.response()
+
+    def _values(self, reply: Any) -> dict[str, Any]:
+        """What stands at the paths that match; an empty list where what holds its entries is there, and empty."""
+        values: dict[str, Any] = {}
+        for field, path in self._paths.items():
+            matches = path.findall(reply)
+            if field in LISTS:
+                if matches or (
+                    field in self._holders and any(h is not None for h in self._holders[field].findall(reply))
+                ):
+                    whole = matches[0] if len(matches) == 1 and isinstance(matches[0], list) else matches
+                    values[field] = tuple(whole)
+            elif matches:
+                values[field] = matches[0]
+        if (error := values.pop("error", None)) is not None:
+            text = error if isinstance(error, str) else json.dumps(error, ensure_ascii=False)
+            raise BadInput(f"the system replied with an error: {shown(text)}")
+        return values
+
+    def _note_unmatched(self, clock: Clock, matched: Collection[str], keys: Iterable[str]) -> None:
+        clock.unmatched = tuple(field for field in self._paths if field not in matched and field != "error")
+        if clock.unmatched:
+            clock.reply_keys = tuple(reason_from(str(key)) for key in islice(keys, _MOST_KEYS))
 
     @cached_property
     def _paths(self) -> Mapping[str, JSONPath | CompoundJSONPath]:
@@ -156,11 +292,60 @@ class HttpAsks:
         return {field: jsonpath.compile(path) for field, path in self._config.reply.items()}
 
     @cached_property
+    def _holders(self) -> Mapping[str, JSONPath | CompoundJSONPath]:
+        """For a list, the path to what holds its entries, where its own path says."""
+        import jsonpath
+
+        parts = {field: _SEVERAL.split(path)[0] for field, path in self._config.reply.items() if field in LISTS}
+        return {field: jsonpath.compile(part) for field, part in parts.items() if part != self._config.reply[field]}
+
+    @cached_property
+    def _end(self) -> JSONPath | CompoundJSONPath | None:
+        import jsonpath
+
+        end = self._config.stream_end
+        return jsonpath.compile(end) if end and end.startswith("$") else None
+
+    @cached_property
     def _client(self) -> httpx.AsyncClient:
         import httpx
 
-        limits = httpx.Limits(max_connections=self._config.in_flight)
-        return httpx.AsyncClient(timeout=self._config.timeout_s, limits=limits, follow_redirects=False)
+        return httpx.AsyncClient(
+            timeout=self._config.timeout_s,
+            limits=httpx.Limits(max_connections=self._config.in_flight),
+            headers={"Accept-Encoding": PACKED},
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),  # no query is the next one of a conversation
+            follow_redirects=False,
+        )
+
+
+async def _drain(arriving: AsyncIterator[bytes]) -> None:
+    """Read what is left of a reply that is whole, if it comes at once: only then the connection can be used again."""
+    import httpx
+
+    with suppress(TimeoutError, BadInput, httpx.HTTPError):
+        async with asyncio.timeout(_LAST_BYTES_S):
+            async for _ in arriving:
+                pass
+
+
+async def _refusal(reply: httpx.Response) -> BadInput:
+    """What a status that is no success becomes, with the beginning of what the reply says."""
+    head = bytearray()
+    async with aclosing(pieces(reply)) as arriving:
+        async for piece in arriving:
+            head += piece
+            if len(head) >= _HEAD:
+                break
+    message = f"the system replied {reply.status_code}: {shown(head[:_HEAD].decode('utf-8', 'replace'))}"
+    return _Busy(message, retry_after(reply.headers)) if reply.status_code in _BUSY else BadInput(message)
+
+
+def _event(text: str, number: int) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise BadInput(f"event {number} of the stream is not JSON: {shown(text)}") from None
 
 
 def _filled(template: Any, sample: Sample) -> Any:

@@ -10,18 +10,23 @@ import inspect
 import re
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import aclosing, closing
+from types import AsyncGeneratorType
 from typing import Annotated, Any, Literal, Protocol
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from ragassay.errors import BadInput, BadSettings, reason_from
-from ragassay.models import FrozenModel, Response, Sample, Usage
+from ragassay.models import Asking, FrozenModel, LiveResponse, Response, Sample, Usage
 from ragassay.protocols import Call, Ledger, Reply
 from ragassay.registry import imported, imported_module
-from ragassay.validation import problems, shown
+from ragassay.strategies.pieces import Pieces, response_from
+from ragassay.strategies.timing import Clock, Schedule
+from ragassay.validation import shown
 
 Function = Callable[[str], Any]
+_ONE = Usage(calls=1)
 
 
 class LiveOptions(FrozenModel):
@@ -38,6 +43,15 @@ class LiveOptions(FrozenModel):
         ),
     ] = None
     timeout_s: Annotated[float, Field(gt=0, le=3600, description="seconds that one query may take")] = 30.0
+    warm_up: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=1000,
+            description="queries that each process asks one after another before it measures: their answers count, their "
+            "latencies don't",
+        ),
+    ] = 0
 
 
 class Asks(Protocol):
@@ -46,8 +60,8 @@ class Asks(Protocol):
     async def warm_up(self) -> None:
         """Load what takes time, before the clock starts."""
 
-    async def ask(self, sample: Sample) -> Response | None:
-        """The system's response, without latency. Raises BadInput with what is wrong with it."""
+    async def ask(self, sample: Sample, clock: Clock) -> Response | None:
+        """The system's response, without what the clock measures. Raises BadInput with what is wrong with it."""
 
     async def close(self) -> None:
         """Close connections."""
@@ -56,74 +70,145 @@ class Asks(Protocol):
 class LiveSystem:
     """Asks a system once for each query of a run: what has answered is in the ledger, so a resumed run does not ask again.
 
-    Latency is from the query's beginning, under a ``rate`` from when it was due, to the end of its answer. A query that
-    fails is a response with an error. ``run`` tells apart the calls of two runs.
+    Latency is from the query's beginning, under a ``rate`` from when it was due, to the end of its answer; attempts that
+    failed are in it. A query that fails is a response with an error. ``run`` tells apart the calls of two runs; where
+    these go on at the same time, ``asks`` and ``schedule`` are those of both.
     """
 
-    def __init__(self, name: str, options: LiveOptions, asks: Asks, ledger: Ledger, *, run: str) -> None:
+    def __init__(
+        self, name: str, options: LiveOptions, asks: Asks, ledger: Ledger, *, run: str, schedule: Schedule | None = None
+    ) -> None:
         self._name, self.options, self._asks, self._ledger, self._run = name, options, asks, ledger, run
-        self._in_flight = asyncio.Semaphore(options.in_flight)
-        self._next_due = 0.0
+        self._schedule, self._asked = schedule or Schedule(options), False
 
     @property
     def name(self) -> str:
         """The system's name in reports."""
         return self._name
 
-    async def respond(self, sample: Sample) -> Response | None:
-        """The system's response, or its error."""
-        call = Call.about(sample.query_id, "answer", [self._run, self._name, sample.query_id])
-        settled = await self._ledger.reserve(call, Usage(calls=1))
-        if settled is not None:
-            return Response.model_validate_json(settled.text) if settled.text else None
-        answered = False
+    async def ask_all(self, samples: Iterable[Sample]) -> None:
+        """Ask about all of these without a break, each when it is due; ``respond`` then has the answers.
+
+        ``samples`` are taken one by one, when the next one is to be asked.
+        """
+        await self._asks.warm_up()
+        tasks: set[asyncio.Task[None]] = set()
+        with self._schedule.asking():
+            try:
+                for sample in samples:
+                    if self.options.rate is None and len(tasks) >= self.options.in_flight:
+                        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                    for ended in [task for task in tasks if task.done()]:
+                        tasks.remove(ended)
+                        ended.result()
+                    call = self._call(sample)
+                    if await self._ledger.reserve(call, _ONE) is None:
+                        begun = asyncio.Event()
+                        tasks.add(asyncio.create_task(self._ask_ahead(call, sample, begun)))
+                        await begun.wait()
+                await asyncio.gather(*tasks)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _ask_ahead(self, call: Call, sample: Sample, begun: asyncio.Event) -> None:
         try:
-            response = await self._timed(sample)
-            answered = response is None or response.error is None
+            response = await self._kept(call, self._in_turn(sample, begun))
         finally:
-            if not answered:
+            begun.set()
+        if response is not None and response.error is not None:
+            self._schedule.failed[self._run, sample.query_id] = response
+
+    async def respond(self, sample: Sample) -> LiveResponse | None:
+        """The system's response, or its error."""
+        if failed := self._schedule.failed.pop((self._run, sample.query_id), None):
+            return failed
+        call = self._call(sample)
+        settled = await self._ledger.reserve(call, _ONE)
+        if settled is not None:
+            return LiveResponse.model_validate_json(settled.text) if settled.text else None
+        return await self._kept(call, self._in_turn(sample, asyncio.Event()))
+
+    async def close(self) -> None:
+        """Close connections that no other run uses."""
+        if self._asked:
+            self._asked = False
+            self._schedule.users -= 1
+        if not self._schedule.users:
+            await self._asks.close()
+
+    def _call(self, sample: Sample) -> Call:
+        if not self._asked:
+            self._asked = True
+            self._schedule.begin()
+        return Call.about(sample.query_id, "answer", [self._run, self._name, sample.query_id])
+
+    async def _kept(self, call: Call, asked: Awaitable[LiveResponse | None]) -> LiveResponse | None:
+        """What was answered, once it is in the ledger; a failure is not kept there."""
+        text: str | None = None
+        try:
+            response = await asked
+            if response is None or response.error is None:
+                text = response.model_dump_json(exclude_defaults=True) if response else ""
+        finally:
+            if text is None:
                 await self._ledger.release(call, Usage())
-        if answered:
-            text = response.model_dump_json(exclude_defaults=True) if response else ""
+        if text is not None:
             await self._ledger.settle(call, Reply(text=text))
         return response
 
-    async def close(self) -> None:
-        """Close connections."""
-        await self._asks.close()
-
-    async def _timed(self, sample: Sample) -> Response | None:
+    async def _in_turn(self, sample: Sample, begun: asyncio.Event) -> LiveResponse | None:
+        """The response to a query that is asked when it is due; ``begun`` is set then."""
         await self._asks.warm_up()
-        due = await self._turn()
-        async with self._in_flight:
-            began = time.perf_counter() if due is None else due
-            try:
-                async with asyncio.timeout(self.options.timeout_s):
-                    response = await self._asks.ask(sample)
-            except TimeoutError:
-                return Response(error=f"no answer within {self.options.timeout_s:g} s")
-            except BadInput as error:
-                return Response(error=error.message)
-            took_ms = (time.perf_counter() - began) * 1000
-        return response and response.model_copy(update={"latency_ms": took_ms})
+        with self._schedule.asking():
+            async with self._schedule.warming() as warmed_before:
+                if warmed_before is not None:
+                    response = await self._ask(sample, time.perf_counter())
+                    return response and _of_warm_up(response, first=not warmed_before)
+            due = await self._schedule.turn()
+            begun.set()
+            full = self._schedule.in_flight.locked()
+            async with self._schedule.in_flight:
+                now = time.perf_counter()
+                response = await self._ask(sample, now if due is None else due)
+                if response is None:
+                    return None
+                waited_ms = 0.0 if due is None or not full else (now - due) * 1000
+                asking = {"waited_ms": waited_ms, "share_ms": self._schedule.share_ms()}
+                return response.model_copy(update={"asking": response.asking.model_copy(update=asking)})
 
-    async def _turn(self) -> float | None:
-        """Wait until the next query is due; None where no rate is asked for."""
-        if self.options.rate is None:
-            return None
-        now = time.perf_counter()
-        due = max(self._next_due, now)  # later than now while earlier queries wait for their turn
-        self._next_due = due + 1 / self.options.rate
-        await asyncio.sleep(due - now)
-        return due
+    async def _ask(self, sample: Sample, began: float) -> LiveResponse | None:
+        clock = Clock(began, time.perf_counter() + self.options.timeout_s)
+        try:
+            async with asyncio.timeout(self.options.timeout_s):
+                answered = await self._asks.ask(sample, clock)
+            if answered is None:
+                return None
+            response = LiveResponse(**{**answered.__dict__, **clock.measured(answered)})
+            response.model_dump_json()  # what can't be written down would end the run
+        except TimeoutError:
+            response = LiveResponse(error=self._late(clock))
+        except BadInput as error:
+            response = LiveResponse(error=error.message)
+        except ValueError as error:
+            response = LiveResponse(error=f"the reply can't be kept: {reason_from(error)}")
+        asking = Asking(attempts=clock.attempts, unmatched=clock.unmatched, reply_keys=clock.reply_keys)
+        return response.model_copy(update={"asking": asking})
+
+    def _late(self, clock: Clock) -> str:
+        within, first_ms = f"{self.options.timeout_s:g} s", clock.first_token_ms
+        if first_ms is None:
+            return f"no answer within {within}"
+        return f"the answer had not ended after {within}; its first part came after {first_ms:.0f} ms"
 
 
-def response_from(values: dict[str, Any]) -> Response:
-    """The response with these fields; raises BadInput with the first that can't be used."""
-    try:
-        return Response.model_validate(values)
-    except ValidationError as error:
-        raise BadInput(f"the reply can't be used: {problems(error, Response)[0]}") from None
+def _of_warm_up(response: LiveResponse, *, first: bool) -> LiveResponse:
+    """The response without its latencies, which count apart."""
+    measured = ("latency_ms", "first_token_ms", "retrieval_latency_ms", "generation_latency_ms")
+    asking = response.asking.model_copy(update={"warm_up": True})
+    first_call_ms = response.latency_ms if first else None
+    return response.model_copy(update={**dict.fromkeys(measured), "first_call_ms": first_call_ms, "asking": asking})
 
 
 class FunctionConfig(LiveOptions):
@@ -135,7 +220,7 @@ class FunctionConfig(LiveOptions):
         Field(
             pattern=r"^[^:]+:\w+$",
             description="`module:function` or `file.py:function`; sync or async. It takes the query and returns the answer, "
-            "or an object with `answer`, `contexts`, `retrieved_doc_ids` and what else a response has",
+            "or an object with `answer`, `contexts`, `retrieved_doc_ids` and what else a response has; or it yields parts",
         ),
     ]
 
@@ -152,7 +237,10 @@ class FunctionConfig(LiveOptions):
 
 
 class FunctionAsks:
-    """Calls a function with the query's text; one that is not async, in a thread of its own."""
+    """Calls a function with the query's text; one that is not async, in a thread of its own.
+
+    A generator streams its answer: it yields parts of it, and objects with what else a response has.
+    """
 
     def __init__(self, function: Function) -> None:
         self._function = function
@@ -160,14 +248,18 @@ class FunctionAsks:
     async def warm_up(self) -> None:
         """Nothing to load."""
 
-    async def ask(self, sample: Sample) -> Response | None:
+    async def ask(self, sample: Sample, clock: Clock) -> Response | None:
         """What the function returned, as a response; raises BadInput with what it raised."""
         try:
-            if inspect.iscoroutinefunction(self._function):
-                returned = await self._function(sample.query)
+            if inspect.iscoroutinefunction(self._function) or inspect.isasyncgenfunction(self._function):
+                returned = self._function(sample.query)
             else:
-                returned = await _in_thread(lambda: self._function(sample.query))
-                returned = await returned if inspect.isawaitable(returned) else returned
+                returned = await _in_thread(lambda: _drained(self._function(sample.query), clock))
+            if inspect.isasyncgen(returned):
+                return await _streamed(returned, clock)
+            returned = await returned if inspect.isawaitable(returned) else returned
+        except BadInput:
+            raise
         except Exception as error:  # the user's code: any error is the row's reason
             raise BadInput(f"the system raised {type(error).__name__}: {reason_from(error)}") from error
         if returned is None or isinstance(returned, Response):
@@ -180,6 +272,37 @@ class FunctionAsks:
 
     async def close(self) -> None:
         """Nothing to close."""
+
+
+async def _streamed(parts: AsyncGeneratorType[Any, Any], clock: Clock) -> Response:
+    pieces = Pieces(clock)
+    async with aclosing(parts):
+        async for part in parts:
+            if clock.left_s < 0:  # one that never waits is never interrupted
+                raise BadInput("the answer did not end within its time")
+            pieces.add(_piece(part))
+    return pieces.response()
+
+
+def _drained(returned: Any, clock: Clock) -> Any:
+    """What a function returned; the response where that is a generator, which is left alone once its time is over."""
+    if not inspect.isgenerator(returned):
+        return returned
+    pieces = Pieces(clock)
+    with closing(returned):
+        for part in returned:
+            if clock.left_s < 0:
+                break
+            pieces.add(_piece(part))
+    return pieces.response()
+
+
+def _piece(part: Any) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"answer": part}
+    if isinstance(part, dict):
+        return {str(key): value for key, value in part.items()}
+    raise BadInput(f"the system yielded {shown(part)}; parts of the answer as text, or objects, are needed")
 
 
 def function_of(config: FunctionConfig, where: str) -> Function:

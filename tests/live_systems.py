@@ -1,0 +1,30 @@
+"""How tests ask a system over HTTP: queries in, responses out, as the run driver would."""
+
+import asyncio
+
+from ragassay.ledger import MemoryLedger
+from ragassay.models import Sample
+from ragassay.strategies.http import HttpAsks, HttpConfig
+from ragassay.strategies.live import LiveSystem
+
+
+def ask(queries, *, url, ledger=None, ahead=False, **options):
+    """The response to each query; ``ahead``: all of them are asked before the first is looked at, as a run does."""
+    return respond(HttpConfig(kind="http", url=url, **options), queries, ledger, ahead=ahead)
+
+
+def respond(config, queries, ledger=None, *, ahead=False, asks=None):
+    """The same, with a configuration and a way of asking."""
+
+    async def all_of_them():
+        reached = asks or HttpAsks(config, "systems.live")
+        system = LiveSystem("live", config, reached, ledger or MemoryLedger(), run="r")
+        samples = [Sample(query_id=str(n), query=query, metadata={"user": 7}) for n, query in enumerate(queries)]
+        try:
+            if ahead:
+                await system.ask_all(samples)
+            return await asyncio.gather(*map(system.respond, samples))
+        finally:
+            await system.close()
+
+    return asyncio.run(all_of_them())
