@@ -59,6 +59,16 @@ SYSTEMS = Option(
 )
 
 
+COMPOSITES = Option(
+    "further metrics made of others, by name: a weighted mean (`{faithfulness: 2, relevance: 1}`), or an expression with "
+    "+ - * / ( ) min max harmonic_mean",
+    flags=("--composite",),
+    metavar="NAME=EXPRESSION",
+    usage="a metric made of others, such as 'miss=1 - recall@5'; repeatable",
+    example="composites: {quality: {faithfulness: 2, relevance: 1}, miss: 1 - recall@5}",
+)
+
+
 class FileOptions(Declarations):
     """What is read and written."""
 
@@ -194,6 +204,9 @@ class JobOptions(Declarations):
             example='criteria: {polite: "The answer is polite and addresses the reader directly."}',
         ),
     ] = {}  # noqa: RUF012 - a default of a model
+    composites: Annotated[
+        dict[str, Any], MaxLen(20), COMPOSITES
+    ]  # EvaluationOptions declares what one is, and its default
     relevant_from: Annotated[
         float | None,
         Ge(SMALLEST),

@@ -26,6 +26,7 @@ from ragassay.documents import (
 )
 from ragassay.judges.local import AGREEMENT
 from ragassay.metrics import Metric, parse
+from ragassay.metrics.own import own_metrics
 from ragassay.models import Result, Sample, Score, Usage
 from ragassay.specification import JobSpec
 from ragassay.stats import mean_interval, ratio_interval, wilson_interval
@@ -48,7 +49,8 @@ def build(
 
     ``stopped``: judging ended early, and ``results`` are those of the rows evaluated till then.
     """
-    metrics = tuple(parse(name, provenance.configuration.criteria) for name in provenance.metrics)
+    own = own_metrics(provenance.configuration)
+    metrics = tuple(parse(name, own) for name in provenance.metrics)
     now = datetime.now(UTC)
     expected = stopped.rows if stopped else expected
     complete = all(len(rows) == expected for rows in results.values())

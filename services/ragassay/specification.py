@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from annotated_types import MaxLen, MinLen
+from pydantic import Discriminator, Tag
+
 from ragassay.models import Dollars, FrozenModel, Usage
-from ragassay.options import BudgetOptions, IntervalOptions, JobOptions, Option, ParameterOptions, PerformanceOptions
+from ragassay.options import (
+    COMPOSITES,
+    BudgetOptions,
+    IntervalOptions,
+    JobOptions,
+    Option,
+    ParameterOptions,
+    PerformanceOptions,
+)
 
 
 class Price(FrozenModel):
@@ -34,8 +45,17 @@ class JudgeParameters(ParameterOptions, FrozenModel):
     """What the judge's model is sent beside the messages."""
 
 
+# An expression, or weights by metric.
+Composite = Annotated[
+    Annotated[str, MaxLen(500), Tag("(word)")] | Annotated[dict[str, float], MinLen(1), MaxLen(20), Tag("(keys)")],
+    Discriminator(lambda given: "(keys)" if isinstance(given, dict) else "(word)"),
+]
+
+
 class EvaluationOptions(JobOptions, FrozenModel):
     """What a specification and the configuration document have in common."""
+
+    composites: Annotated[dict[str, Composite], MaxLen(20), COMPOSITES] = {}  # noqa: RUF012 - a default of a model
 
     parameters: Annotated[
         JudgeParameters,

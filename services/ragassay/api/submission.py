@@ -94,7 +94,13 @@ def read(body: bytes, settings: Settings) -> tuple[JobSpec, Source, tuple[Sample
     rows = load_rows(job.samples, name="samples", max_grade=job.highest_grade)
     name = job.dataset or job.name or "samples"
     source = Source(name=name, digest=rows.digest, rows=len(rows.samples), warnings=rows.warnings)
-    gating = Gating(criteria=tuple(job.criteria), gates=job.gates, baseline=job.baseline, statistics=job.statistics)
+    gating = Gating(
+        criteria=tuple(job.criteria),
+        composites=job.composites,
+        gates=job.gates,
+        baseline=job.baseline,
+        statistics=job.statistics,
+    )
     return spec, source, rows.samples, gating
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import partial
 
 from ragassay.compare.models import Delta, DeltaOutcome, Pair, Pareto
-from ragassay.errors import UnknownName
-from ragassay.metrics import parse
-from ragassay.metrics.base import UNIT
+from ragassay.compare.pairing import NOT_WORSE_MARGIN
 from ragassay.render import interval, listed, percent, quantity, signed
 from ragassay.stats import Correction
 
@@ -93,20 +90,11 @@ def _resolution(deltas: dict[str, Delta], names: Sequence[str]) -> list[str]:
         least, n = deltas[name].detectable, deltas[name].n
         if least is None:
             said.append(name)
-        elif least > _range(name):
+        elif (m := deltas[name].not_worse) and least > m.margin / NOT_WORSE_MARGIN:  # the whole range
             said.append(f"{name} ({n} pairs are too few to show any)")
         else:
             said.append(f"{name} ({n} pairs show about {quantity(least, 2)} or more)")
     return said
-
-
-def _range(name: str) -> float:
-    """The largest difference that there can be."""
-    try:
-        bounds = parse(name).bounds
-    except UnknownName:  # a criterion of the run
-        bounds = UNIT
-    return bounds[1] - bounds[0] if bounds else math.inf
 
 
 def _price(pair: Pair, alpha: float) -> str:

@@ -19,6 +19,7 @@ from ragassay.errors import BadSettings, NothingToEvaluate
 from ragassay.ledger import DryLedger
 from ragassay.metrics import METRICS, Metric, parse
 from ragassay.metrics.accuracy import AccuracyRule
+from ragassay.metrics.own import own_metrics
 from ragassay.models import Response, Sample, Usage
 from ragassay.protocols import digest
 from ragassay.specification import JobSpec
@@ -164,14 +165,14 @@ def computable() -> dict[str, Callable[[Sample], str | None]]:
 
 
 def choose_metrics(spec: JobSpec, systems: Mapping[str, Sequence[Sample]]) -> tuple[Metric, ...]:
-    """The metrics to report: those asked for, else the default ones whose inputs some answered row has; and criteria.
+    """The metrics to report: those asked for, else the default ones whose inputs some answered row has; and the run's own.
 
     Raises BadSettings where none is asked for, NothingToEvaluate where none has its input.
     """
+    own = own_metrics(spec)
     answered = [sample for samples in systems.values() for sample in samples if sample.response]
     if spec.metrics is not None:
-        chosen = {metric.name: metric for metric in (parse(name, spec.criteria) for name in spec.metrics)}
-        chosen |= {name: parse(name, spec.criteria) for name in spec.criteria}
+        chosen = {metric.name: metric for metric in (parse(name, own) for name in spec.metrics)} | own
         if not chosen:
             raise BadSettings("no metric is asked for", hint="leave metrics out for the default ones")
         lacks = [metric.lacks(sample) for metric in chosen.values() for sample in answered]
@@ -180,9 +181,9 @@ def choose_metrics(spec: JobSpec, systems: Mapping[str, Sequence[Sample]]) -> tu
                 f"no row has the input of a requested metric: {lacks[0]}", hint="see: ragassay data check FILE"
             )
         return tuple(chosen.values())
-    defaults = [parse(name, spec.criteria) for name in (*DEFAULT_METRICS, *spec.criteria)]
+    defaults = [*map(parse, DEFAULT_METRICS), *own.values()]
     usable = [metric for metric in defaults if any(metric.lacks(sample) is None for sample in answered)]
-    reads = set(AccuracyRule.parse(spec.accurate, spec.criteria).metrics)
+    reads = set(AccuracyRule.parse(spec.accurate, own).metrics)
     scorable = reads & {metric.name for metric in usable}
     metrics = tuple(metric for metric in usable if metric.family != "accurate" or scorable)
     if answered and not metrics:
@@ -192,11 +193,10 @@ def choose_metrics(spec: JobSpec, systems: Mapping[str, Sequence[Sample]]) -> tu
 
 def plan(spec: JobSpec, metrics: Sequence[Metric]) -> Plan:
     """What to compute for every sample."""
-    rule, criteria = AccuracyRule.parse(spec.accurate, spec.criteria), tuple(spec.criteria)
+    own = own_metrics(spec)
+    rule = AccuracyRule.parse(spec.accurate, own)
     graded = (spec.relevant_from, spec.max_grade, spec.half_life_days, spec.graded)
-    return Plan(
-        tuple(metrics), rule, *graded, concurrency=spec.concurrency, timeout_s=spec.timeout_s, criteria=criteria
-    )
+    return Plan(tuple(metrics), rule, *graded, concurrency=spec.concurrency, timeout_s=spec.timeout_s, own=own)
 
 
 async def estimate(
