@@ -110,10 +110,10 @@ class FileOptions(Declarations):
     plugins: Annotated[
         tuple[str, ...],
         Option(
-            "Python files and modules that register metrics; they are run",
+            "Python files and modules that register metrics, judges, strategies and exporters; they are run",
             flags=("--import",),
             metavar="FILE.py|MODULE",
-            usage="run a file, or import a module, that registers metrics; repeatable",
+            usage="run a file, or import a module, that registers metrics, judges, strategies or exporters; repeatable",
             set_by="files",
             resumable=True,
             example="plugins: [metrics/own.py, our_package.metrics]",

@@ -49,7 +49,8 @@ class Settings(BaseSettings):
     server_key: str | None = Field(None, repr=False, description="what they send as key")
 
     plugins: str | None = Field(
-        None, description="Python files and modules that register metrics, with commas; never read from .env"
+        None,
+        description="Python files and modules that register metrics, judges ..., with commas; never read from .env",
     )
     state_url: str | None = Field(
         None, description="Redis that keeps the jobs; redis://, rediss:// or unix://", repr=False

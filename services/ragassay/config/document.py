@@ -19,12 +19,15 @@ from ragassay.specification import Budget, EvaluationOptions, JobSpec, JudgePara
 from ragassay.stats import Correction
 from ragassay.strategies.http import HttpConfig
 from ragassay.strategies.live import FunctionConfig
-from ragassay.strategies.options import ENDPOINT, FUNCTION, KEYS, WORD, SystemConfig
+from ragassay.strategies.options import ENDPOINT, FUNCTION, KEYS, REGISTERED, WORD, SystemConfig
+from ragassay.strategies.registered import OURS, STRATEGIES, RegisteredConfig
 
 
 def _form_of_system(given: object) -> str:
     """Which form a system's value has: by its type, and a mapping's ``kind``."""
     kind = given.get("kind") if isinstance(given, dict) else getattr(given, "kind", None)
+    if isinstance(kind, str) and kind not in OURS and kind in STRATEGIES:
+        return REGISTERED
     return {"http": ENDPOINT, "python": FUNCTION}.get(str(kind), KEYS if isinstance(given, dict | BaseModel) else WORD)
 
 
@@ -32,7 +35,8 @@ SystemChoice = Annotated[
     Annotated[Path, Tag(WORD)]
     | Annotated[SystemConfig, Tag(KEYS)]
     | Annotated[HttpConfig, Tag(ENDPOINT)]
-    | Annotated[FunctionConfig, Tag(FUNCTION)],
+    | Annotated[FunctionConfig, Tag(FUNCTION)]
+    | Annotated[RegisteredConfig, Tag(REGISTERED)],
     Discriminator(_form_of_system),
 ]
 

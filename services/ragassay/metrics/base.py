@@ -198,7 +198,9 @@ def metric(thing: Any = None, /, **given: Unpack[Metadata]) -> Any:
 
     def register(thing: T) -> T:
         declared = _declared(thing, given)
-        if not declared.is_ours and declared.family in METRICS and METRICS.get(declared.family).is_ours:
+        if not declared.is_ours and any(
+            one.is_ours and one.family.lower() == declared.family.lower() for one in METRICS.registered()
+        ):
             raise BadSettings(f"metric {declared.family!r} is one of ours", hint="choose another name")
         METRICS.add(declared.family, declared, replace=True)
         return thing
@@ -215,13 +217,13 @@ def name_of(thing: object) -> str:
         return thing
     if isinstance(thing, Metric):
         return thing.name
-    if (known := next((each for each in METRICS if each.declared is thing), None)) is not None:
+    if (known := next((each for each in METRICS.registered() if each.declared is thing), None)) is not None:
         return known.name
     if not (callable(thing) or hasattr(thing, "compute")):
         what = "write a name, or a function, class or object made with @metric"
         raise BadSettings(f"{str(thing)[:60]!r} is no metric", hint=what)
     metric(thing)
-    return next(each.name for each in METRICS if each.declared is thing)
+    return next(each.name for each in METRICS.registered() if each.declared is thing)
 
 
 def _declared(thing: Any, given: Metadata) -> Metric:

@@ -29,6 +29,7 @@ from ragassay.strategies.builtin import BuiltIn, planned_source
 from ragassay.strategies.http import HttpConfig
 from ragassay.strategies.live import Function, FunctionConfig, LiveSystem
 from ragassay.strategies.options import SystemConfig
+from ragassay.strategies.registered import STRATEGIES, RegisteredConfig
 
 DEFAULT_METRICS = (
     *("hit@1", "hit@3", "hit@5", "hit@10", "ndcg@5", "ndcg@10", "mrr", "map@10", "precision@5", "recall@10"),
@@ -142,8 +143,11 @@ def load(
     if not systems:
         return recorded(source, dataset.samples)
     inputs: dict[str, SystemInput] = {}
-    for system, choice in systems.items():
-        if isinstance(choice, HttpConfig | FunctionConfig) or callable(choice):
+    for system, given in systems.items():
+        choice = given
+        if isinstance(choice, Path) and choice.name in STRATEGIES and not choice.exists():
+            choice = RegisteredConfig(kind=choice.name)
+        if isinstance(choice, HttpConfig | FunctionConfig | RegisteredConfig) or callable(choice):
             config = FunctionConfig.of(choice) if callable(choice) else choice
             called = Called(configuration=config.model_dump(mode="json"), run=uuid.uuid4().hex)
             of = Source(name=system, digest=digest(called.configuration), rows=rows, called=called)
@@ -152,8 +156,8 @@ def load(
         if isinstance(choice, SystemConfig):
             inputs[system] = SystemInput(planned_source(system, choice, corpus, len(dataset.samples)), {})
             continue
-        given = choice if isinstance(choice, Path) else rows_in(choice, system)
-        file = load_responses(given, format=format, mapping=mapping, duplicates=duplicates)
+        rows_or_file = choice if isinstance(choice, Path) else rows_in(choice, system)
+        file = load_responses(rows_or_file, format=format, mapping=mapping, duplicates=duplicates)
         responses = {s.query_id: s.response for s in join(dataset, file, system) if s.response}
         inputs[system] = _recorded(system, responses, file.warnings)
     return Inputs(source, dataset.samples, inputs)
