@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from html import escape
 
-from ragassay import Judgement, Report, Sample, Verdict, metric
+from ragassay import Report, Sample, Verdict, metric
+from ragassay.models import Judgement
 
 
 @metric(better="higher", needs="answer", share=True)

@@ -6,7 +6,7 @@
     ragassay.retrieval(qrels, run).means
 
 Functions are below. Classes, each with a help of its own: Report, Comparison, RetrievalScores (what they return);
-Client, AsyncClient (a service); Sample, Response, Result, Score, Judgement, Verdict (rows and what is known of them); Dataset;
+Client, AsyncClient (a service); Sample, Response, Result, Score, Verdict (rows and what is known of them); Dataset;
 Chunk, Ranked (what a metric may see), Units (what a judge judges); LocalJudge, LLMJudge; AssayError, the root of all errors.
 """
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from ragassay.metrics import Chunk as Chunk
     from ragassay.metrics import metric, parse
     from ragassay.metrics.ranked import Ranked as Ranked
-    from ragassay.models import Judgement as Judgement
     from ragassay.models import Response as Response
     from ragassay.models import Result as Result
     from ragassay.models import Sample as Sample
@@ -53,7 +52,6 @@ _WHERE = {
     "Client": "python.client",
     "Comparison": "python.comparing:ComparisonReport",
     "Dataset": "data.dataset",
-    "Judgement": "models",
     "LLMJudge": "judges.llm",
     "LocalJudge": "judges.local",
     "Ranked": "metrics.ranked",

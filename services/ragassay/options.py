@@ -107,6 +107,17 @@ class FileOptions(Declarations):
             "only the first so many rows; default: all", flags=("--limit",), metavar="N", variable=True, set_by="files"
         ),
     ] = None
+    judge_prompt: Annotated[
+        Path | None,
+        Option(
+            "instructions for the judge's model in place of ours; `{{ verdict }}` in the file stands for ours",
+            flags=("--judge-prompt",),
+            metavar="FILE",
+            variable=True,
+            set_by="files",
+            example="judge_prompt: prompts/own.md",
+        ),
+    ] = None
     plugins: Annotated[
         tuple[str, ...],
         Option(

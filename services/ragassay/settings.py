@@ -35,6 +35,7 @@ class Settings(BaseSettings):
     judge: str = Field(JobOptions.judge, description="judge that is used when none is named")
     api_base: str | None = Field(JobOptions.api_base, description="address of an OpenAI-compatible provider")
     api_key: str | None = Field(None, description="its key; else the provider's own variable is read", repr=False)
+    judge_prompt: Path | None = Field(None, description="file with instructions for the judge's model in place of ours")
     embeddings: str | None = Field(None, description="a sentence-transformers model, name or folder; default: bundled")
     bootstrap_key: str | None = Field(
         None, repr=False, description="what every caller of /v1 must send as 'Authorization: Bearer ...'"

@@ -74,11 +74,21 @@ class EvaluationOptions(JobOptions, FrozenModel):
     ] = Budget()
 
 
+class JudgePrompt(FrozenModel):
+    """Instructions for the judge in a user's words: the file's name, and its text."""
+
+    name: str
+    text: str
+
+
 class JobSpec(IntervalOptions, PerformanceOptions, EvaluationOptions):
     """Everything that determines an evaluation, apart from the data: the effective configuration of a report.
 
     ``metrics`` None stands for the default ones whose inputs at least one row has. ``prices`` add to, or override,
     the bundled table. ``max_missing`` is the largest share of failed rows per metric that still counts as success.
     ``graded`` False makes every relevant document count 1. ``stop_when`` ends judging early (``stats.stop_rule``);
-    ``baseline`` is what it decides against: a system of the run, or a stored run.
+    ``baseline`` is what it decides against: a system of the run, or a stored run. ``judge_prompt`` takes the place of
+    ours.
     """
+
+    judge_prompt: JudgePrompt | None = None

@@ -63,7 +63,8 @@ def judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None) -> Jud
         context_window=spec.context_window,
         prices=Prices(spec.prices),
     )
-    return LLMJudge(llm, passes=spec.passes, max_tokens=spec.parameters.max_tokens, criteria=spec.criteria)
+    users: dict[str, Any] = {"criteria": spec.criteria, "prompt": spec.judge_prompt}
+    return LLMJudge(llm, passes=spec.passes, max_tokens=spec.parameters.max_tokens, **users)
 
 
 def question_writer(

@@ -51,6 +51,7 @@ prices: {mine: {input_per_1m: 0.1, output_per_1m: 1}}
 statistics: {confidence: 0.9, alpha: 1e-2, test: t, correction: none}
 performance: {concurrency: 2, timeout_s: 5, cache: false, batch: 20}
 baseline: last
+judge_prompt: own.md
 plugins: [own.py, our.metrics]
 gates:
   - mrr: ">= 0.70"
@@ -62,7 +63,9 @@ gates:
 
 
 def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
+    (tmp_path / "own.md").write_text("{{ verdict }}")
     configuration = load(WHOLE)
+    assert configuration.judge_prompt == tmp_path / "own.md"
     assert configuration.data == tmp_path / "queries.jsonl"
     assert configuration.corpus == tmp_path / "passages.jsonl"
     assert configuration.systems == {
@@ -77,6 +80,7 @@ def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
         graded=False,
         budget={"usd": 1.5, "tokens": 2000},
         criteria={"polite": "It is polite."},
+        judge_prompt={"name": "own.md", "text": "{{ verdict }}"},
         composites={"quality": {"faithfulness": 2, "relevance": 1}, "miss": "1 - recall@5"},
         stop_when="faithfulness width <= 0.1",
         baseline="last",
@@ -156,7 +160,7 @@ def test_the_examples_in_that_file_are_valid_and_take_effect(load):
     examples = [line[4:] for line in config.template().splitlines() if re.match(r"#   \S|#     ", line)]
     keys = [line.partition(":")[0] for line in examples if line[0].isalpha()]
     configuration = load("\n".join(examples))
-    files = ["data", "corpus", "systems", "map", "plugins", "output"]
+    files = ["data", "corpus", "systems", "map", "judge_prompt", "plugins", "output"]
     assert keys == [
         *files,
         "metrics",
@@ -407,6 +411,7 @@ VARIABLES = {
     "cache": "False",
     "batch": "20",
     "baseline": "last",
+    "judge_prompt": "own.md",
 }
 
 

@@ -13,6 +13,7 @@ from pydantic import BaseModel, Discriminator, Tag
 from pydantic.fields import FieldInfo
 
 from ragassay.gates import GateList, TestName
+from ragassay.judges.instructions import read_prompt
 from ragassay.models import FrozenModel
 from ragassay.options import SYSTEMS, FileOptions, IntervalOptions, Option, PerformanceOptions
 from ragassay.specification import Budget, EvaluationOptions, JobSpec, JudgeParameters
@@ -97,11 +98,13 @@ gates:
         return self.max_grade if self.graded else None
 
     def to_job_spec(self) -> JobSpec:
-        """The flat specification that a run is made from and a report keeps."""
+        """The flat specification that a run is made from and a report keeps; raises what ``read_prompt`` raises."""
         flat = {name: getattr(self, name) for name in EvaluationOptions.model_fields}
         if self.stop_when is None:
             flat["baseline"] = None  # gates compare later: it changes nothing of the run
-        return JobSpec(**flat, **self.performance.model_dump(), confidence=self.statistics.confidence)
+        own = None if self.judge_prompt is None else read_prompt(self.judge_prompt, "judge_prompt")
+        performance = self.performance.model_dump()
+        return JobSpec(**flat, **performance, confidence=self.statistics.confidence, judge_prompt=own)
 
 
 SECTIONS: dict[str, type[BaseModel]] = {

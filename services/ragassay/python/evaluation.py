@@ -197,7 +197,7 @@ def configured(data: Any, options: Mapping[str, Any], *, remote: bool = False) -
     if isinstance(given.get("output"), str | Path):
         given["output"] = [given["output"]]
     flat = {key: _plain(key, value) for key, value in given.items()}
-    layers = [configurations.environment(without=("api_base",) if path is None or remote else ())]
+    layers = [configurations.environment(named=path is not None, remote=remote)]
     layers += [Layer.of_options(flat, "evaluate", dict.fromkeys(flat, "evaluate"))]
     if path is not None:
         layers.insert(0, configurations.read(Path(path)))

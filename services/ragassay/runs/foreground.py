@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from ragassay.documents import Report
 from ragassay.errors import BadData, BadInput, BadSettings, BudgetReached, DiskFull
+from ragassay.judges.registered import JUDGES
 from ragassay.ledger import MemoryLedger, RowsLedger
 from ragassay.metrics import parse
 from ragassay.metrics.accuracy import AccuracyRule
@@ -94,6 +95,10 @@ async def acomplete(
     if record.spec.criteria and record.spec.judge == "local" and run.pending():
         notice(
             f"warning: the local judge can't judge criteria ({', '.join(record.spec.criteria)}); a model can: --judge"
+        )
+    if record.spec.judge_prompt and (record.spec.judge == "local" or record.spec.judge in JUDGES) and run.pending():
+        notice(
+            f"warning: the judge {record.spec.judge} reads no prompt ({record.spec.judge_prompt.name}); a model does"
         )
     with ExitStack() as opened:
         opened.enter_context(run.locked())
