@@ -71,7 +71,7 @@ def test_its_commands_exist(page):
 def test_the_metric_of_the_quickstart_is_the_one_of_the_example():
     (code,) = re.findall(r"```python\n(from.*?)```", QUICKSTART, re.DOTALL)
     shown, shipped = (
-        ast.dump(ast.parse(text).body[-1]) for text in (code, (ROOT / "examples" / "mymetric.py").read_text())
+        ast.dump(ast.parse(text).body[-1]) for text in (code, (ROOT / "examples" / "own_metric.py").read_text())
     )
     assert shown == shipped
 

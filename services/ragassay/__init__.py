@@ -7,7 +7,7 @@
 
 Functions are below. Classes, each with a help of its own: Report, Comparison, RetrievalScores (what they return);
 Client, AsyncClient (a service); Sample, Response, Result, Score, Verdict (rows and what is known of them); Dataset;
-Chunk, Ranked (what a metric may see); LocalJudge, LLMJudge; AssayError, the root of all errors.
+Chunk, Ranked (what a metric may see), Units (what a judge judges); LocalJudge, LLMJudge; AssayError, the root of all errors.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     from ragassay.data.dataset import Dataset as Dataset
     from ragassay.data.load import load
     from ragassay.errors import AssayError as AssayError
+    from ragassay.exporters import exporter
     from ragassay.judges.llm import LLMJudge as LLMJudge
     from ragassay.judges.local import LocalJudge as LocalJudge
+    from ragassay.judges.registered import judge
+    from ragassay.judges.verdict import Units as Units
     from ragassay.metrics import Chunk as Chunk
     from ragassay.metrics import metric, parse
     from ragassay.metrics.ranked import Ranked as Ranked
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from ragassay.python.comparing import ComparisonReport, compare
     from ragassay.python.evaluation import aevaluate, evaluate
     from ragassay.python.report import EvaluationReport
+    from ragassay.strategies.registered import strategy
     from ragassay.trec.evaluation import RetrievalScores as RetrievalScores
     from ragassay.trec.evaluation import retrieval
 
@@ -57,19 +61,34 @@ _WHERE = {
     "RetrievalScores": "trec.evaluation",
     "Sample": "models",
     "Score": "models",
+    "Units": "judges.verdict",
     "Verdict": "models",
     "aevaluate": "python.evaluation",
     "compare": "python.comparing",
     "evaluate": "python.evaluation",
+    "exporter": "exporters",
+    "judge": "judges.registered",
     "load": "data.load",
     "metric": "metrics",
     "parse": "metrics",
     "retrieval": "trec.evaluation",
+    "strategy": "strategies.registered",
 }
 """Each public name and the module that it is imported from at first use, so that ``import ragassay`` is light."""
 
 # What help(ragassay) describes; the help of every class would be a thousand lines.
-__all__ = ["aevaluate", "compare", "evaluate", "load", "metric", "parse", "retrieval"]
+__all__ = [
+    "aevaluate",
+    "compare",
+    "evaluate",
+    "exporter",
+    "judge",
+    "load",
+    "metric",
+    "parse",
+    "retrieval",
+    "strategy",
+]
 
 
 class _Package(ModuleType):

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ragassay.judges.verdict import is_answerable
@@ -32,7 +32,7 @@ _FROM_RESPONSE = ("answer", "retrieved_doc_ids", "error", "model", "first_call_m
 class Plan:
     """What to compute for every sample. ``metrics`` are reported; others are computed where a rule needs them.
 
-    ``criteria`` are the names of the run's own.
+    ``own``: the run's own.
     """
 
     metrics: tuple[Metric, ...]
@@ -43,7 +43,7 @@ class Plan:
     graded: bool = True
     concurrency: int = PerformanceOptions.concurrency
     timeout_s: float = PerformanceOptions.timeout_s
-    criteria: tuple[str, ...] = ()
+    own: Mapping[str, Metric] = field(default_factory=dict)
 
     @property
     def bar(self) -> float | None:
@@ -52,15 +52,23 @@ class Plan:
 
     @property
     def order(self) -> tuple[Metric, ...]:
-        """All metrics to compute: those asked for and those that ``accurate`` reads, ``accurate`` last."""
-        reads = [parse(name, self.criteria) for name in self.rule.metrics] if self.asks_accuracy else []
-        unique = {metric.name: metric for metric in (*self.metrics, *reads)}
-        return tuple(sorted(unique.values(), key=lambda metric: metric.family == "accurate"))
+        """All metrics to compute: those asked for, each after those that it is made of or that ``accurate`` reads."""
+        ordered: dict[str, Metric] = {}
+
+        def add(metric: Metric) -> None:
+            rule = (parse(name, self.own) for name in self.rule.metrics) if metric.family == "accurate" else ()
+            for read in (*metric.parts, *rule):
+                add(read)
+            ordered.setdefault(metric.name, metric)
+
+        for metric in self.metrics:
+            add(metric)
+        return tuple(ordered.values())
 
     @property
     def asks_accuracy(self) -> bool:
-        """Is ``accurate`` reported?"""
-        return any(metric.family == "accurate" for metric in self.metrics)
+        """Is ``accurate`` reported, or part of what is?"""
+        return any(metric.reads("accurate") for metric in self.metrics)
 
 
 @dataclass(frozen=True)

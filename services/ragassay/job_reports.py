@@ -16,9 +16,12 @@ from ragassay.config import Statistics
 from ragassay.documents import JOB_ID, Alert, Report, run_and_system
 from ragassay.errors import BadInput, BadSettings, Conflict, NotFound, UnknownName
 from ragassay.gates import GateList, GateReport
+from ragassay.metrics import Metric
+from ragassay.metrics.own import own_metrics
 from ragassay.models import FrozenModel, Result, Sample
 from ragassay.render import json_document, number
 from ragassay.runs.stopping import baseline_rows
+from ragassay.specification import Composite
 from ragassay.store.job_run import JobRun
 from ragassay.store.job_state import JobState, no_job
 from ragassay.store.protocol import RunRecord
@@ -32,10 +35,11 @@ _log = logging.getLogger("ragassay.gates")
 class Gating(FrozenModel):
     """The gates that are checked when a job has finished. ``baseline`` is an earlier job, or JOB#SYSTEM.
 
-    ``criteria`` are names of metrics of the job's own, which gates may be about.
+    ``criteria``, by their names, and ``composites`` are metrics of the job's own, which gates may be about.
     """
 
     criteria: tuple[str, ...] = ()
+    composites: dict[str, Composite] = {}  # noqa: RUF012 - a default of a model
     gates: GateList = ()
     baseline: str | None = None
     statistics: Statistics = Statistics()
@@ -80,7 +84,7 @@ class JobReports:
     ) -> Trend:
         """A figure over the newest ``last`` finished jobs on one dataset with one judge, as ``trends.trend`` does for runs."""
         chosen: list[str] = []
-        criteria: set[str] = set()
+        own: dict[str, Metric] = {}
         followed = trends.Followed(dataset, judge)
         for job in self._store.jobs(before=None, limit=MOST_LOOKED_AT):
             try:
@@ -92,12 +96,12 @@ class JobReports:
                 continue
             if followed.takes(record.dataset, record.spec.judge):
                 chosen.append(job)
-                criteria.update(record.spec.criteria)
+                own = {**own_metrics(record.spec), **own}  # of one name, the newest
             if len(chosen) == last:
                 break
         reports = self._reports(reversed(chosen))
         made = trends.trend(
-            reports, metric, system=system, dataset=dataset, judge=judge, alpha=alpha, seed=seed, criteria=criteria
+            reports, metric, system=system, dataset=dataset, judge=judge, alpha=alpha, seed=seed, own=own
         )
         return made.model_copy(update={"left_out": dict(followed.left_out)})
 

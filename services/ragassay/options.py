@@ -69,6 +69,16 @@ SYSTEMS = Option(
 )
 
 
+COMPOSITES = Option(
+    "further metrics made of others, by name: a weighted mean (`{faithfulness: 2, relevance: 1}`), or an expression with "
+    "+ - * / ( ) min max harmonic_mean",
+    flags=("--composite",),
+    metavar="NAME=EXPRESSION",
+    usage="a metric made of others, such as 'miss=1 - recall@5'; repeatable",
+    example="composites: {quality: {faithfulness: 2, relevance: 1}, miss: 1 - recall@5}",
+)
+
+
 class FileOptions(Declarations):
     """What is read and written."""
 
@@ -107,13 +117,24 @@ class FileOptions(Declarations):
             "only the first so many rows; default: all", flags=("--limit",), metavar="N", variable=True, set_by="files"
         ),
     ] = None
+    judge_prompt: Annotated[
+        Path | None,
+        Option(
+            "instructions for the judge's model in place of ours; `{{ verdict }}` in the file stands for ours",
+            flags=("--judge-prompt",),
+            metavar="FILE",
+            variable=True,
+            set_by="files",
+            example="judge_prompt: prompts/own.md",
+        ),
+    ] = None
     plugins: Annotated[
         tuple[str, ...],
         Option(
-            "Python files and modules that register metrics; they are run",
+            "Python files and modules that register metrics, judges, strategies and exporters; they are run",
             flags=("--import",),
             metavar="FILE.py|MODULE",
-            usage="run a file, or import a module, that registers metrics; repeatable",
+            usage="run a file, or import a module, that registers metrics, judges, strategies or exporters; repeatable",
             set_by="files",
             resumable=True,
             example="plugins: [metrics/own.py, our_package.metrics]",
@@ -205,6 +226,9 @@ class JobOptions(Declarations):
             example='criteria: {polite: "The answer is polite and addresses the reader directly."}',
         ),
     ] = {}  # noqa: RUF012 - a default of a model
+    composites: Annotated[
+        dict[str, Any], MaxLen(20), COMPOSITES
+    ]  # EvaluationOptions declares what one is, and its default
     relevant_from: Annotated[
         float | None,
         Ge(SMALLEST),

@@ -24,14 +24,18 @@ class Prompt:
     version: str
     text: str
 
+    @property
+    def slots(self) -> set[str]:
+        """Names of its slots."""
+        return set(_SLOT.findall(self.text))
+
     def render(self, **values: object) -> str:
         """The text with every ``{{ slot }}`` filled in. Nothing is escaped: that is for the caller, who knows how.
 
         Raises BadSettings when a slot has no value or a value has no slot.
         """
-        slots = set(_SLOT.findall(self.text))
-        if slots != set(values):
-            odd = ", ".join(sorted(slots ^ set(values)))
+        if self.slots != set(values):
+            odd = ", ".join(sorted(self.slots ^ set(values)))
             raise BadSettings(f"prompt {self.name!r}: slots and values differ: {odd}")
         return _SLOT.sub(lambda slot: str(values[slot.group(1)]), self.text)
 
@@ -51,7 +55,11 @@ def _load(place: Path, name: str) -> Prompt:
     if not _NAME.fullmatch(name) or not path.is_file():
         known = [file.relative_to(place).with_suffix("").as_posix() for file in place.rglob("*.md")]
         raise UnknownName("prompt", name, known)
-    content = path.read_text(encoding="utf-8")  # universal newlines: the version is the same on every system
+    return prompt_of(name, path.read_text(encoding="utf-8"))  # universal newlines: the version is the same everywhere
+
+
+def prompt_of(name: str, content: str) -> Prompt:
+    """The prompt in the content of a file, front matter and all."""
     front = _FRONT.match(content)
     text = content[front.end() :] if front else content
     return Prompt(name, hashlib.sha256(content.encode()).hexdigest()[:12], text.strip())

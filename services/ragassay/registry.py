@@ -20,14 +20,16 @@ T = TypeVar("T")
 class Registry(Generic[T]):
     """Names of one kind of thing. Names are case-insensitive; plug-ins are read from entry points at first miss.
 
-    ``kind`` is what an error calls it ("metric"); the entry-point group is ``ragassay.<kind>s``. ``adopt`` makes the
-    thing of what an entry point names.
+    ``kind`` is what an error calls it ("metric"); the entry-point ``group`` is ``ragassay.<kind>s`` unless given.
+    ``adopt`` makes the thing of what an entry point names.
     """
 
-    def __init__(self, kind: str, adopt: Callable[[object], T] | None = None) -> None:
-        self.kind, self._adopt = kind, adopt
+    def __init__(self, kind: str, adopt: Callable[[object], T] | None = None, *, group: str | None = None) -> None:
+        self.kind, self._adopt, self._group = kind, adopt, group or f"ragassay.{kind.replace(' ', '_')}s"
         self._things: dict[str, T] = {}
         self._plugins_read = False
+        self._packages: dict[str, tuple[str, str]] = {}
+        self._broken: dict[str, str] = {}
 
     def add(self, name: str, thing: T, *, replace: bool = False) -> T:
         """Register ``thing``; raises BadSettings when another thing has the name and ``replace`` is not set."""
@@ -39,21 +41,29 @@ class Registry(Generic[T]):
 
     def get(self, name: str) -> T:
         """The thing of that name; raises UnknownName with the near matches."""
-        if name.lower() not in self._things:
-            self._read_plugins()
-        try:
-            return self._things[name.lower()]
-        except KeyError:
-            raise UnknownName(self.kind, name, self._things) from None
+        if name not in self:
+            raise UnknownName(self.kind, name, self._things)
+        return self._things[name.lower()]
 
     def names(self) -> list[str]:
         """All names, sorted, plug-ins included."""
         self._read_plugins()
         return sorted(self._things)
 
+    def registered(self) -> list[T]:
+        """What is known so far; reads no entry point, so that a plug-in may ask while it is read."""
+        return list(self._things.values())
+
+    def package(self, name: str) -> tuple[str, str] | None:
+        """The installed package, with its version, that brought the thing, and the digest of its code; None without one."""
+        return self._packages.get(name.lower())
+
     def __contains__(self, name: str) -> bool:
+        """Is there a thing of that name? Raises BadSettings for one whose plug-in can't be used."""
         if name.lower() not in self._things:
             self._read_plugins()
+            if why := self._broken.get(name.lower()):
+                raise BadSettings(why, where=f"{self.kind} {name}", hint="mend the plug-in, or uninstall it")
         return name.lower() in self._things
 
     def __iter__(self) -> Iterator[T]:
@@ -65,13 +75,18 @@ class Registry(Generic[T]):
         self._plugins_read = True
         from importlib.metadata import entry_points
 
-        for point in entry_points(group=f"ragassay.{self.kind}s"):
+        for point in entry_points(group=self._group):
             try:
                 thing = point.load()
-                if point.name.lower() not in self._things:
-                    self.add(point.name, self._adopt(thing) if self._adopt else thing)
+                key = point.name.lower()
+                if key not in self._things:
+                    self.add(key, self._adopt(thing) if self._adopt else thing)
+                package = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
+                self._packages[key] = (package, digest_of_code(thing))
             except Exception as error:  # another package's code
-                logger.warning("the plug-in %s can't be used: %s: %s", point.value, type(error).__name__, error)
+                why = f"the plug-in {point.value} can't be used: {type(error).__name__}: {error}"
+                self._broken[point.name.lower()] = why
+                logger.warning(why)
 
 
 _imported: dict[str, str] = {}
@@ -111,6 +126,19 @@ def import_plugin(name: str, where: str) -> None:
     code = Path(module.__file__).read_bytes() if module.__file__ else b""
     _imported[name] = sha256(code).hexdigest()
     _modules[name] = module
+
+
+def digest_of_code(thing: object) -> str:
+    """SHA-256 of the file that a function or class is written in; of its source alone where there is no file."""
+    import inspect
+    from hashlib import sha256
+    from pathlib import Path
+
+    try:
+        code = Path(inspect.getfile(thing)).read_bytes()  # type: ignore[arg-type]  # TypeError where it has none
+    except (TypeError, OSError):
+        code = getattr(getattr(thing, "__code__", None), "co_code", b"")
+    return sha256(code).hexdigest()
 
 
 def _run(path: Path) -> ModuleType:

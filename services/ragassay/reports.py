@@ -27,6 +27,7 @@ from ragassay.documents import (
 )
 from ragassay.judges.local import AGREEMENT
 from ragassay.metrics import Metric, parse
+from ragassay.metrics.own import own_metrics
 from ragassay.models import Result, Score, Usage
 from ragassay.recount import MEASURED, Recount, Scores
 from ragassay.specification import JobSpec
@@ -51,7 +52,8 @@ def build(
     Each system's results are gone through once, and kept as they are given. ``stopped``: judging ended early, and
     ``results`` are those of the rows evaluated till then.
     """
-    metrics = tuple(parse(name, provenance.configuration.criteria) for name in provenance.metrics)
+    own = own_metrics(provenance.configuration)
+    metrics = tuple(parse(name, own) for name in provenance.metrics)
     now = datetime.now(UTC)
     expected = stopped.rows if stopped else expected
     counted = {name: Recount(rows, [metric.name for metric in metrics]) for name, rows in results.items()}

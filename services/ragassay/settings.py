@@ -37,6 +37,7 @@ class Settings(BaseSettings):
     judge: str = Field(JobOptions.judge, description="judge that is used when none is named")
     api_base: Address | None = Field(JobOptions.api_base, description="address of an OpenAI-compatible provider")
     api_key: str | None = Field(None, description="its key; else the provider's own variable is read", repr=False)
+    judge_prompt: Path | None = Field(None, description="file with instructions for the judge's model in place of ours")
     embeddings: str | None = Field(None, description="a sentence-transformers model, name or folder; default: bundled")
     bootstrap_key: str | None = Field(
         None, repr=False, description="what every caller of /v1 must send as 'Authorization: Bearer ...'"
@@ -53,7 +54,8 @@ class Settings(BaseSettings):
     server_key: str | None = Field(None, repr=False, description="what they send as key")
 
     plugins: str | None = Field(
-        None, description="Python files and modules that register metrics, with commas; never read from .env"
+        None,
+        description="Python files and modules that register metrics, judges ..., with commas; never read from .env",
     )
     state_url: Address | None = Field(
         None, description="Redis that keeps the jobs; redis://, rediss:// or unix://", repr=False

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from annotated_types import MaxLen, MinLen
+from pydantic import Discriminator, Tag
+
 from ragassay.models import Dollars, FrozenModel, Usage
-from ragassay.options import BudgetOptions, IntervalOptions, JobOptions, Option, ParameterOptions, PerformanceOptions
+from ragassay.options import (
+    COMPOSITES,
+    BudgetOptions,
+    IntervalOptions,
+    JobOptions,
+    Option,
+    ParameterOptions,
+    PerformanceOptions,
+)
 
 
 class Price(FrozenModel):
@@ -34,8 +45,17 @@ class JudgeParameters(ParameterOptions, FrozenModel):
     """What the judge's model is sent beside the messages."""
 
 
+# An expression, or weights by metric.
+Composite = Annotated[
+    Annotated[str, MaxLen(500), Tag("(word)")] | Annotated[dict[str, float], MinLen(1), MaxLen(20), Tag("(keys)")],
+    Discriminator(lambda given: "(keys)" if isinstance(given, dict) else "(word)"),
+]
+
+
 class EvaluationOptions(JobOptions, FrozenModel):
     """What a specification and the configuration document have in common."""
+
+    composites: Annotated[dict[str, Composite], MaxLen(20), COMPOSITES] = {}  # noqa: RUF012 - a default of a model
 
     parameters: Annotated[
         JudgeParameters,
@@ -54,11 +74,21 @@ class EvaluationOptions(JobOptions, FrozenModel):
     ] = Budget()
 
 
+class JudgePrompt(FrozenModel):
+    """Instructions for the judge in a user's words: the file's name, and its text."""
+
+    name: str
+    text: str
+
+
 class JobSpec(IntervalOptions, PerformanceOptions, EvaluationOptions):
     """Everything that determines an evaluation, apart from the data: the effective configuration of a report.
 
     ``metrics`` None stands for the default ones whose inputs at least one row has. ``prices`` add to, or override,
     the bundled table. ``max_missing`` is the largest share of failed rows per metric that still counts as success.
     ``graded`` False makes every relevant document count 1. ``stop_when`` ends judging early (``stats.stop_rule``);
-    ``baseline`` is what it decides against: a system of the run, or a stored run.
+    ``baseline`` is what it decides against: a system of the run, or a stored run. ``judge_prompt`` takes the place of
+    ours.
     """
+
+    judge_prompt: JudgePrompt | None = None

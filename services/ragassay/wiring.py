@@ -14,6 +14,7 @@ from ragassay.embeddings import LocalEmbedder, unavailable
 from ragassay.engine import Tools
 from ragassay.errors import BadSettings
 from ragassay.judges.local import LocalJudge
+from ragassay.judges.registered import JUDGES, OwnJudge
 from ragassay.ledger import ScopedLedger
 from ragassay.llm import LLM
 from ragassay.prices import Prices
@@ -27,6 +28,7 @@ from ragassay.strategies.corpus import Corpus
 from ragassay.strategies.http import HttpAsks, HttpConfig
 from ragassay.strategies.live import Asks, Function, FunctionAsks, FunctionConfig, LiveOptions, LiveSystem, function_of
 from ragassay.strategies.options import SystemConfig
+from ragassay.strategies.registered import RegisteredConfig, asks_of
 from ragassay.strategies.retrieval import Pipeline, build
 from ragassay.synthesis.model import QuestionWriter
 
@@ -41,9 +43,12 @@ def embedder(settings: Settings, threads: int | None = None) -> tuple[Embedder |
 
 
 def judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None) -> Judge:
-    """The judge that the specification names: ``local``, or a model that LiteLLM can reach."""
+    """The judge that the specification names: ``local``, a plug-in's, or a model that LiteLLM can reach."""
     if spec.judge == "local":
         return LocalJudge(embeddings)
+    if spec.judge in JUDGES:
+        own = JUDGES.get(spec.judge)
+        return OwnJudge(own, criteria=spec.criteria, at_once=spec.concurrency, timeout_s=spec.timeout_s)
     from ragassay.judges.llm import LLMJudge
 
     llm = _llm(
@@ -58,7 +63,8 @@ def judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None) -> Jud
         context_window=spec.context_window,
         prices=Prices(spec.prices),
     )
-    return LLMJudge(llm, passes=spec.passes, max_tokens=spec.parameters.max_tokens, criteria=spec.criteria)
+    users: dict[str, Any] = {"criteria": spec.criteria, "prompt": spec.judge_prompt}
+    return LLMJudge(llm, passes=spec.passes, max_tokens=spec.parameters.max_tokens, **users)
 
 
 def question_writer(
@@ -134,6 +140,9 @@ class Wiring:
         if given.get("kind") == "http":
             config = http = HttpConfig.model_validate(given)
             asks = HttpAsks(http, where)
+        elif given.get("kind") != "python":
+            config = registered = RegisteredConfig.model_validate(given)
+            asks = asks_of(registered, where)
         else:
             config = python = FunctionConfig.model_validate(given)
             asks = FunctionAsks(self._functions.get(name) or function_of(python, where))

@@ -39,6 +39,7 @@ parameters: {temperature: 0.5, max_tokens: 900, extra_body: {min_p: 0.1}}
 graded: false
 budget: {usd: 1.5, tokens: 2000}
 criteria: {polite: "It is polite."}
+composites: {quality: {faithfulness: 2, relevance: 1}, miss: 1 - recall@5}
 stop_when: faithfulness width <= 0.1
 seed: 7
 accurate: correctness > 0.7
@@ -50,6 +51,7 @@ prices: {mine: {input_per_1m: 0.1, output_per_1m: 1}}
 statistics: {confidence: 0.9, alpha: 1e-2, test: t, correction: none}
 performance: {concurrency: 2, timeout_s: 5, cache: false, batch: 20}
 baseline: last
+judge_prompt: own.md
 plugins: [own.py, our.metrics]
 gates:
   - mrr: ">= 0.70"
@@ -61,7 +63,9 @@ gates:
 
 
 def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
+    (tmp_path / "own.md").write_text("{{ verdict }}")
     configuration = load(WHOLE)
+    assert configuration.judge_prompt == tmp_path / "own.md"
     assert configuration.data == tmp_path / "queries.jsonl"
     assert configuration.corpus == tmp_path / "passages.jsonl"
     assert configuration.systems == {
@@ -76,6 +80,8 @@ def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
         graded=False,
         budget={"usd": 1.5, "tokens": 2000},
         criteria={"polite": "It is polite."},
+        judge_prompt={"name": "own.md", "text": "{{ verdict }}"},
+        composites={"quality": {"faithfulness": 2, "relevance": 1}, "miss": "1 - recall@5"},
         stop_when="faithfulness width <= 0.1",
         baseline="last",
         metrics=("nDCG@10", "faithfulness"),
@@ -154,8 +160,18 @@ def test_the_examples_in_that_file_are_valid_and_take_effect(load):
     examples = [line[4:] for line in config.template().splitlines() if re.match(r"#   \S|#     ", line)]
     keys = [line.partition(":")[0] for line in examples if line[0].isalpha()]
     configuration = load("\n".join(examples))
-    files = ["data", "corpus", "systems", "map", "plugins", "output"]
-    assert keys == [*files, "metrics", "context_window", "criteria", "stop_when", "baseline", "prices", "gates"]
+    files = ["data", "corpus", "systems", "map", "judge_prompt", "plugins", "output"]
+    assert keys == [
+        *files,
+        "metrics",
+        "context_window",
+        "criteria",
+        "composites",
+        "stop_when",
+        "baseline",
+        "prices",
+        "gates",
+    ]
     assert [key for key in keys if getattr(configuration, key) == getattr(Configuration(), key)] == []
 
 
@@ -258,6 +274,21 @@ BROKEN = {
     "criterion with the name of a column": ("criteria: {answer: x}", 1, "something else in a report"),
     "criterion with a name that is none": ("criteria: {Very polite: x}", 1, "small letters, digits and _"),
     "criterion without a text": ('criteria: {polite: " "}', 1, "has no text; say what a good answer does"),
+    "composite of an unknown metric": ("composites:\n  own: 1 - mrrr", 2, "unknown metric 'mrrr'; did you mean"),
+    "composite that is no text": ("composites: {own: 3}", 1, "composites.own: should be text, is the number 3"),
+    "composite in a circle": ("composites: {own: 1 - own}", 1, "goes in a circle: own -> own"),
+    "composite with a weight that is none": (
+        "composites:\n  own:\n    mrr: a",
+        3,
+        "composites.own.mrr: should be a number",
+    ),
+    "composite without a weight": ("composites: {own: {}}", 1, "composites.own: is empty"),
+    "gate on a composite that can't be read": (
+        "composites:\n  own: 1 -\ngates: [own: '>= 1']",
+        2,
+        "ends where a metric",
+    ),
+    "rule on accurate by a composite": ("composites: {own: 1 - accurate}\naccurate: own > 0.5", 2, "depend on itself"),
     "criterion that is no text": ("criteria: {polite: 3}", 1, "criteria.polite: should be text, is the number 3"),
     "criterion of 501 characters": (f"criteria: {{polite: {'x' * 501}}}", 1, "is longer than 500 characters"),
     "too many criteria": (
@@ -279,7 +310,7 @@ BROKEN = {
 @pytest.mark.parametrize("case", BROKEN, ids=lambda name: name.replace(" ", "-"))
 def test_a_broken_configuration_gives_one_clear_line(case, load, tmp_path):
     text, line, says = BROKEN[case]
-    with pytest.raises(BadSettings if case != "unknown metric" else AssayError) as refused:
+    with pytest.raises(BadSettings if "unknown metric" not in case else AssayError) as refused:
         load(text)
     said = str(refused.value)
     assert said.startswith(f"{tmp_path / 'ragassay.yaml'}{f':{line}: ' if line else ''}")
@@ -380,6 +411,7 @@ VARIABLES = {
     "cache": "False",
     "batch": "20",
     "baseline": "last",
+    "judge_prompt": "own.md",
 }
 
 

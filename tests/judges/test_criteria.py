@@ -15,8 +15,9 @@ from ragassay.judges.local import LocalJudge
 from ragassay.ledger import MemoryLedger
 from ragassay.llm import FakeLLM
 from ragassay.metrics import Chunk, parse
-from ragassay.metrics.criteria import check_criteria
+from ragassay.metrics.own import check_own, own_metrics
 from ragassay.settings import Settings
+from ragassay.specification import JobSpec
 
 POLITE = "The answer is polite and addresses the reader directly."
 CRITERIA = {"polite": POLITE, "short": "It is one sentence."}
@@ -27,7 +28,7 @@ def judged(*entries):
 
 
 def scores(judgement, name="polite", given=None):
-    (score,) = parse(name, [name]).score(Chunk([given or sample()], [judgement]))
+    (score,) = parse(name, own_metrics(JobSpec(criteria={name: POLITE}))).score(Chunk([given or sample()], [judgement]))
     return score
 
 
@@ -150,7 +151,7 @@ def judge_locally(one):
 )
 def test_a_name_that_something_else_has_or_that_is_none_is_refused(name):
     with pytest.raises(BadSettings) as refused:
-        check_criteria({name: POLITE})
+        check_own(JobSpec(criteria={name: POLITE}))
     assert refused.value.where == f"criteria.{name}"
     assert refused.value.hint
 

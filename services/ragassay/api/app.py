@@ -17,6 +17,7 @@ from ragassay.compare.models import Comparison
 from ragassay.documents import Report
 from ragassay.gates import GateReport
 from ragassay.jobs import Jobs
+from ragassay.judges.instructions import read_prompt
 from ragassay.models import Sample
 from ragassay.settings import Settings
 
@@ -73,7 +74,9 @@ def _schemas() -> dict[str, Any]:
 
 
 def create_app(service: Jobs, settings: Settings) -> FastAPI:
-    """The application over the use cases. Raises BadSettings for a bootstrap key that is no good."""
+    """The application over the use cases. Raises BadSettings for a bootstrap key or a judge's prompt that is no good."""
+    if settings.judge_prompt is not None:
+        read_prompt(settings.judge_prompt, "RAGASSAY_JUDGE_PROMPT")
     app = Api(
         title="ragassay",
         version=metadata.version("ragassay"),

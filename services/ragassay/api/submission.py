@@ -17,6 +17,7 @@ from ragassay.data.load import load_rows
 from ragassay.documents import Source
 from ragassay.errors import BadSettings, UnknownName
 from ragassay.job_reports import Gating
+from ragassay.judges.instructions import read_prompt
 from ragassay.models import Sample
 from ragassay.settings import Settings
 from ragassay.specification import JobSpec, JudgeParameters
@@ -34,6 +35,7 @@ REFUSED = {
     ),
     **{key: (_OPERATOR, _SEE_SERVE) for key, (_, option) in options().items() if option.set_by == "operator"},
     **{key: (_ROWS, _SAMPLES) for key, (_, option) in options().items() if option.set_by == "files"},
+    "judge_prompt": (_OPERATOR, _SEE_SERVE),
     **dict.fromkeys(("plugin", "plugins", "import", "callable", "module"), (_CODE, "see: GET /v1/metrics")),
     "output": ("the service writes no file for a caller", "fetch the report: GET /v1/jobs/ID/report"),
 }
@@ -89,13 +91,21 @@ def read(body: bytes, settings: Settings) -> tuple[JobSpec, Source, Sequence[Sam
     document = check_json(body)
     _check_keys(document)
     job = read_as(NewJob, document)
-    own = {**_limited(job, settings), "judge": _judge(job, settings)}
+    own = {**_limited(job, settings), "judge": (judge := _judge(job, settings))}
+    if settings.judge_prompt is not None and judge != "local":
+        own["judge_prompt"] = read_prompt(settings.judge_prompt, "RAGASSAY_JUDGE_PROMPT")
     spec = job.to_job_spec().model_copy(update=own)
     check_rules(job)
     rows = load_rows(job.samples, name="samples", max_grade=job.highest_grade)
     name = job.dataset or job.name or "samples"
     source = Source(name=name, digest=rows.digest, rows=len(rows.samples), warnings=rows.warnings)
-    gating = Gating(criteria=tuple(job.criteria), gates=job.gates, baseline=job.baseline, statistics=job.statistics)
+    gating = Gating(
+        criteria=tuple(job.criteria),
+        composites=job.composites,
+        gates=job.gates,
+        baseline=job.baseline,
+        statistics=job.statistics,
+    )
     return spec, source, rows.samples, gating
 
 

@@ -96,8 +96,7 @@ def configured(
 
     found = config.find(Path()) if path is None and data is None else None
     path = path or found
-    # wiring reads RAGASSAY_API_BASE too; a report names it only where it beats a file's address
-    variables = config.environment(without=("api_base",) if path is None or remote else ())
+    variables = config.environment(named=path is not None, remote=remote)
     layers = [variables, command_line(options, data)]
     if path is not None:
         file = config.read(path)

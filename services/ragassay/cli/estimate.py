@@ -17,6 +17,7 @@ def estimate(session: Session, spec: JobSpec, inputs: Inputs, *, err: bool = Fal
     from dataclasses import replace
 
     from ragassay import runs
+    from ragassay.judges.registered import JUDGES
     from ragassay.ledger import DryLedger, of_unknown_price
     from ragassay.models import Usage
 
@@ -40,6 +41,9 @@ def estimate(session: Session, spec: JobSpec, inputs: Inputs, *, err: bool = Fal
             f"{whole.output_tokens:,} output tokens, {most}",
             err=err,
         )
+    if spec.judge in JUDGES:
+        typer.echo(f"what the judge {spec.judge} asks and spends is not known before", err=err)
+        return
     if not calls:
         typer.echo("0 judge calls, 0 USD", err=err)
         return

@@ -60,11 +60,11 @@ def evaluate(
         fixed += [DECLARED[key].option.flags[-1] for key in used(options) if not DECLARED[key].option.resumable]
         if fixed:
             raise BadSettings(f"--resume takes everything from the run, so {', '.join(fixed)} can't be given with it")
+        import_plugins(options["plugins"])
         outputs = options["output"] or []
         for path in outputs:
             EXPORTERS.for_file(path)
         limits = _limits(options)
-        import_plugins(options["plugins"])
         run = foreground.resume(settings, resume, api_base=options["api_base"])
         session = session_of(settings)
     else:

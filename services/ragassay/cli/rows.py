@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragassay.cli.configured import AsJson, option
+from ragassay.cli.configured import AsJson, Plugins, import_plugins, option
 from ragassay.errors import AssayError, BadSettings, UnknownName
 
 if TYPE_CHECKING:
@@ -109,13 +109,16 @@ def _line(run: Mapping[str, Any]) -> str:
     return f"{run['id']}  {when}  {what}, {run['status']}{far}{resume}"
 
 
-def report(run: Run, server: Server = None, output: Outputs = None, as_json: AsJson = False) -> None:
+def report(
+    run: Run, server: Server = None, output: Outputs = None, plugin: Plugins = None, as_json: AsJson = False
+) -> None:
     """Print the report of a run or of a finished job."""
     from ragassay.cli import evaluate
     from ragassay.exporters import EXPORTERS
     from ragassay.python.stored import open_report, stored_run
     from ragassay.settings import Settings
 
+    import_plugins(plugin)
     for path in output or ():
         EXPORTERS.for_file(path)
     document = open_report(run, server)

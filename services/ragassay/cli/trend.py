@@ -15,6 +15,7 @@ from ragassay.errors import AssayError, BadSettings, NotFound
 if TYPE_CHECKING:
     from ragassay.compare.trends import Point, Trend
     from ragassay.documents import Report
+    from ragassay.metrics import Metric
     from ragassay.store.folder import FolderStore
 
 FigureName = Annotated[
@@ -53,7 +54,7 @@ def trend(
         raise BadSettings(f"should be at least 1, is {last}", where="--last")
     configuration = configured(config, {"plugins": plugin}, evaluates=False)
     store = FolderStore(Settings().home)
-    criteria = _criteria(store)
+    own = _own_metrics(store)
     alpha, seed = configuration.statistics.alpha, configuration.seed
     result = trends.trend(
         _reports(store),
@@ -64,7 +65,7 @@ def trend(
         last=last,
         alpha=alpha,
         seed=seed,
-        criteria=criteria,
+        own=own,
     )
     for why, runs in result.left_out.items():
         typer.echo(f"left out: {runs} {'run' if runs == 1 else 'runs'} {why}", err=True)
@@ -74,13 +75,15 @@ def trend(
         _print(result)
 
 
-def _criteria(store: FolderStore) -> set[str]:
-    """The names of the criteria of all runs, which are metrics there."""
-    names: set[str] = set()
+def _own_metrics(store: FolderStore) -> dict[str, Metric]:
+    """The metrics that runs define themselves; of one name, the newest."""
+    from ragassay.metrics.own import own_metrics
+
+    own: dict[str, Metric] = {}
     for run in store.ids():
         with suppress(AssayError):
-            names.update(store.open(str(store.root / "runs" / run)).record.spec.criteria)
-    return names
+            own |= own_metrics(store.open(str(store.root / "runs" / run)).record.spec)
+    return own
 
 
 def _reports(store: FolderStore) -> Iterator[Report]:

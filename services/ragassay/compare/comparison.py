@@ -14,6 +14,8 @@ from ragassay.compare.summary import overall, verdict
 from ragassay.documents import Provenance, Report
 from ragassay.errors import BadInput, BadSettings, UnknownName
 from ragassay.metrics import parse
+from ragassay.metrics.composites import Definition
+from ragassay.metrics.own import own_metrics
 from ragassay.stats.corrections import Correction, correction_named
 from ragassay.validation import shown
 
@@ -55,8 +57,9 @@ def compare(
     first = _baseline(systems, baseline)
     others = [one for one in systems if one is not first]
     names = _metrics(systems, metrics)
-    seed = first.report.provenance.configuration.seed
-    paired = [PairedSystems(first.part, other.part, alpha, seed) for other in others]
+    spec = first.report.provenance.configuration
+    own = own_metrics(spec)
+    paired = [PairedSystems(first.part, other.part, alpha, spec.seed, own) for other in others]
     deltas, family = _corrected(paired, [{name: two.delta(name) for name in names} for two in paired], method)
     primary = tuple(names) if metrics is not None else tuple(n for n in HEADLINES if n in names) or tuple(names[:5])
     warnings = (*_warnings(first, others), *_not_matched(first, others, paired))
@@ -64,7 +67,7 @@ def compare(
     for other, two, by_metric in zip(others, paired, deltas, strict=True):
         pair = _pair(first, other, two, by_metric, primary, examples)
         differs = cautions(first.report.provenance, other.report.provenance)
-        pairs.append(pair.model_copy(update={"verdict": verdict(pair, primary, alpha, method, differs, two.criteria)}))
+        pairs.append(pair.model_copy(update={"verdict": verdict(pair, primary, alpha, method, differs)}))
     sides = {one.label: _system(one, examples) for one in systems}
     return Comparison(
         ragassay=metadata.version("ragassay"),
@@ -75,7 +78,7 @@ def compare(
         alpha=alpha,
         correction=method,
         family=family,
-        seed=seed,
+        seed=spec.seed,
         warnings=warnings,
         pairs=tuple(pairs),
         pareto=(front := _pareto(sides)),
@@ -175,6 +178,10 @@ def _system(one: LabelledSystem, examples: int) -> ComparedSystem:
     )
 
 
+def _definition(given: Definition) -> str:
+    return given if isinstance(given, str) else ", ".join(f"{name} {weight:g}" for name, weight in given.items())
+
+
 def _pareto(sides: dict[str, ComparedSystem]) -> Pareto:
     axes = [(axis, way) for axis, way in AXES if any(getattr(side, axis) is not None for side in sides.values())]
     points = {label: [getattr(side, axis) for axis, _ in axes] for label, side in sides.items()}
@@ -241,6 +248,10 @@ def _cautions(a: Provenance, b: Provenance) -> Iterator[str]:
         left, right = (getattr(source.configuration, field) for source in (a, b))
         if left != right:
             yield f"not the same {what}: {left} and {right}"
+    left, right = a.configuration.composites, b.configuration.composites
+    for name in sorted(left.keys() & right.keys()):
+        if left[name] != right[name]:
+            yield f"not the same {name}: {_definition(left[name])} and {_definition(right[name])}"
     if a.code_digest != b.code_digest:
         yield f"not the same code: ragassay {a.ragassay} and {b.ragassay}, digests differ"
     if a.dataset.digest != b.dataset.digest:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal
 
 from ragassay import reports
 from ragassay.errors import BadSettings, UnknownName
 from ragassay.metrics import Metric, parse
 from ragassay.metrics.base import FIGURES, OPERATIONAL, unknown
+from ragassay.metrics.own import own_metrics
 from ragassay.models import Result, Score
 from ragassay.specification import JobSpec
 from ragassay.stats import Interval
@@ -44,10 +46,14 @@ class Figure:
 
     column: str
     statistic: str = "mean"
+    own: Mapping[str, Metric] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
-    def parse(cls, text: str, criteria: Iterable[str] = ()) -> Figure:
-        """The figure that a name means; raises UnknownName and BadSettings as the metrics' own parser does."""
+    def parse(cls, text: str, own: Mapping[str, Metric] = MappingProxyType({})) -> Figure:
+        """The figure that a name means; raises UnknownName and BadSettings as the metrics' own parser does.
+
+        ``own``: metrics that the runs define themselves.
+        """
         name, _, statistic = text.strip().rpartition(".")
         if name.lower() in OPERATIONAL:
             if statistic.lower() not in STATISTICS:
@@ -56,15 +62,15 @@ class Figure:
         if statistic.lower() in STATISTICS and name:
             raise BadSettings(f"{text!r}: only {', '.join(OPERATIONAL)} have percentiles and a total")
         if text.strip().lower() == PER_ACCURATE:
-            return cls(PER_ACCURATE, "ratio")
+            return cls(PER_ACCURATE, "ratio", own)
         if text.strip().lower() == SUSPICIOUS:
-            return cls(SUSPICIOUS, "count")
+            return cls(SUSPICIOUS, "count", own)
         if text.strip().lower() in REFUSALS:
-            return cls(text.strip().lower(), "share")
+            return cls(text.strip().lower(), "share", own)
         try:
-            return cls(parse(text, criteria := tuple(criteria)).name)
+            return cls(parse(text, own).name, own=own)
         except UnknownName:
-            raise unknown(text, *FIGURES, *criteria) from None
+            raise unknown(text, *FIGURES, *own) from None
 
     @property
     def name(self) -> str:
@@ -93,7 +99,7 @@ class Figure:
     @property
     def metric(self) -> Metric:
         """The metric behind it; for the cost of an accurate answer, the cost."""
-        return parse("cost_usd" if self.column == PER_ACCURATE else self.column, (self.column,))
+        return parse("cost_usd" if self.column == PER_ACCURATE else self.column, self.own)
 
     def known_to(self, results: Sequence[Result]) -> bool:
         """Was it computed at all?"""
@@ -111,7 +117,7 @@ class Figure:
         """Is it computed by a run of these metrics?"""
         column = self._computed_from
         if column == SUSPICIOUS or column in REFUSALS:
-            return any(map(_is_judged, metrics))
+            return any(_is_judged(parse(name, self.own)) for name in metrics)
         return column in OPERATIONAL or column in metrics
 
     def values(self, row: Result) -> tuple[float, ...] | None:
@@ -151,7 +157,7 @@ class Figure:
                 reason=f"none of {rows} rows has a score" if rows else "there are no rows that could have one",
             )
         if self.statistic == "mean":
-            mean = reports.aggregate(scores, self.metric, spec)
+            mean = reports.aggregate(scores, own_metrics(spec).get(self.column, self.metric), spec)
             return FigureValue(mean.mean, mean.n, rows, mean.interval)
         distribution = reports.distribution(score.value for score in scores)
         return FigureValue(getattr(distribution, self.statistic), distribution.n, rows)
@@ -179,9 +185,5 @@ class Figure:
         return "accurate" if self.column == PER_ACCURATE else self.column
 
 
-def _is_judged(name: str) -> bool:
-    try:
-        metric = parse(name)
-    except UnknownName:  # a criterion of the run
-        return True
-    return metric.sees == "Verdict" or metric.family == "accurate"
+def _is_judged(metric: Metric) -> bool:
+    return metric.sees == "Verdict" or metric.family == "accurate" or any(map(_is_judged, metric.parts))

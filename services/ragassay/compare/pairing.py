@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,7 +20,7 @@ from ragassay.compare.models import Delta, DeltaOutcome, Matching, OperationalDe
 from ragassay.data.dataset import plain_text
 from ragassay.documents import Aggregate, Distribution, SystemReport
 from ragassay.errors import BadSettings, UnknownName
-from ragassay.metrics import parse
+from ragassay.metrics import Metric, parse
 from ragassay.metrics.base import OPERATIONAL
 from ragassay.models import Result, Score
 from ragassay.recount import slice_value
@@ -94,23 +94,19 @@ class PairedScores(NamedTuple):
 
 @dataclass(frozen=True)
 class PairedSystems:
-    """The baseline's report ``a`` beside another system's ``b``."""
+    """The baseline's report ``a`` beside another system's ``b``. ``own``: the metrics of the baseline's run itself."""
 
     a: SystemReport
     b: SystemReport
     alpha: float = 0.05
     seed: int = 0
+    own: Mapping[str, Metric] = field(default_factory=dict)
     _scores: dict[str, PairedScores] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def rows(self) -> list[tuple[Result, Result]]:
         """The matched rows, in the order of ``a``."""
         return match(self.a.results, self.b.results)
-
-    @cached_property
-    def criteria(self) -> frozenset[str]:
-        """Names of the metrics that are criteria of the baseline's run."""
-        return frozenset(c.name for row in self.a.results if row.verdict for c in row.verdict.criteria)
 
     def scores(self, name: str) -> PairedScores:
         """The matched rows that have a score on both sides; looked up once for each metric."""
@@ -169,7 +165,7 @@ class PairedSystems:
 
     def _paired_delta(self, name: str, aggregate: Aggregate) -> Delta:
         both = self.scores(name)
-        test = stats.paired(both.a, both.b, alpha=self.alpha, seed=self.seed, bounds=bounds_of(name, self.criteria))
+        test = stats.paired(both.a, both.b, alpha=self.alpha, seed=self.seed, bounds=_bounds(name, self.own))
         higher = aggregate.better == "higher"
         return Delta(
             kind=aggregate.kind,
@@ -196,7 +192,7 @@ class PairedSystems:
             [value for row in system.results if (value := _score(row, name).value) is not None]
             for system in (self.a, self.b)
         )
-        test = stats.welch(a, b, alpha=self.alpha, bounds=bounds_of(name, self.criteria))
+        test = stats.welch(a, b, alpha=self.alpha, bounds=_bounds(name, self.own))
         return Delta(
             kind=aggregate.kind,
             better=aggregate.better,
@@ -227,7 +223,7 @@ class PairedSystems:
         return delta.model_copy(update=more)
 
     def _not_worse(self, name: str, alpha: float, delta: Delta) -> stats.NonInferiority | None:
-        bounds, both = bounds_of(name, self.criteria), self.scores(name)
+        bounds, both = _bounds(name, self.own), self.scores(name)
         if bounds is None or not both.a:
             return None
         margin = NOT_WORSE_MARGIN * (bounds[1] - bounds[0])
@@ -253,9 +249,7 @@ class PairedSystems:
             mean_a=statistics.fmean(both.a) if both.a else None,
             mean_b=statistics.fmean(both.b) if both.b else None,
             delta=statistics.fmean(both.differences) if both.a else None,
-            interval=stats.difference_interval(
-                both.a, both.b, level=1 - self.alpha, bounds=bounds_of(name, self.criteria)
-            ),
+            interval=stats.difference_interval(both.a, both.b, level=1 - self.alpha, bounds=_bounds(name, self.own)),
         )
 
     def regressions(self, names: Sequence[str], limit: int) -> dict[str, tuple[RowDelta, ...]]:
@@ -366,10 +360,10 @@ def _reported(system: SystemReport, name: str) -> list[float]:
     return [value for row in system.results if (value := getattr(row, name)) is not None]
 
 
-def bounds_of(name: str, criteria: Iterable[str]) -> tuple[float, float] | None:
+def _bounds(name: str, own: Mapping[str, Metric]) -> tuple[float, float] | None:
     """Least and greatest value of a metric; None for one without, or that is not registered here."""
     try:
-        return parse(name, criteria).bounds
+        return parse(name, own).bounds
     except (UnknownName, BadSettings):
         return None
 

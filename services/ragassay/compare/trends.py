@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Literal
 
 from ragassay.compare.comparison import cautions
 from ragassay.compare.figures import Figure
 from ragassay.documents import Provenance, Report, Source
 from ragassay.errors import NothingToEvaluate
+from ragassay.metrics import Metric
 from ragassay.models import FrozenModel
 from ragassay.stats import ChangePoint, Interval, change_points
 
@@ -97,15 +99,15 @@ def trend(
     last: int | None = None,
     alpha: float = 0.05,
     seed: int = 0,
-    criteria: Iterable[str] = (),
+    own: Mapping[str, Metric] = MappingProxyType({}),
 ) -> Trend:
     """``metric`` over ``reports``, oldest first, of each system or of one.
 
     Only runs on one dataset with one judge are compared: those of that name, by default those of the newest run that has
-    such a system. ``last`` keeps so many of them. ``criteria`` are names of the runs' own metrics. Raises
+    such a system. ``last`` keeps so many of them. ``own`` are the runs' own metrics. Raises
     NothingToEvaluate when none is left, UnknownName for a metric.
     """
-    figure = Figure.parse(metric, criteria)
+    figure = Figure.parse(metric, own)
     runs: list[tuple[Provenance, dict[str, Point]]] = []
     for report in reports:
         source = report.provenance

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, Discriminator, Tag
 from pydantic.fields import FieldInfo
 
 from ragassay.gates import GateList, TestName
+from ragassay.judges.instructions import read_prompt
 from ragassay.models import FrozenModel
 from ragassay.options import SYSTEMS, FileOptions, IntervalOptions, Option, PerformanceOptions
 from ragassay.specification import Budget, EvaluationOptions, JobSpec, JudgeParameters
@@ -20,12 +21,15 @@ from ragassay.stats import Correction
 from ragassay.strategies.http import HttpConfig
 from ragassay.strategies.live import FunctionConfig
 from ragassay.strategies.openai import OpenAIConfig
-from ragassay.strategies.options import CHAT, ENDPOINT, FUNCTION, KEYS, WORD, SystemConfig
+from ragassay.strategies.options import CHAT, ENDPOINT, FUNCTION, KEYS, REGISTERED, WORD, SystemConfig
+from ragassay.strategies.registered import OURS, STRATEGIES, RegisteredConfig
 
 
 def _form_of_system(given: object) -> str:
     """Which form a system's value has: by its type, and a mapping's ``kind``."""
     kind = given.get("kind") if isinstance(given, dict) else getattr(given, "kind", None)
+    if isinstance(kind, str) and kind not in OURS and kind in STRATEGIES:
+        return REGISTERED
     forms = {"http": ENDPOINT, "python": FUNCTION, "openai": CHAT}
     return forms.get(str(kind), KEYS if isinstance(given, dict | BaseModel) else WORD)
 
@@ -35,7 +39,8 @@ SystemChoice = Annotated[
     | Annotated[SystemConfig, Tag(KEYS)]
     | Annotated[HttpConfig, Tag(ENDPOINT)]
     | Annotated[FunctionConfig, Tag(FUNCTION)]
-    | Annotated[OpenAIConfig, AfterValidator(lambda chat: chat.over_http), Tag(CHAT)],
+    | Annotated[OpenAIConfig, AfterValidator(lambda chat: chat.over_http), Tag(CHAT)]
+    | Annotated[RegisteredConfig, Tag(REGISTERED)],
     Discriminator(_form_of_system),
 ]
 
@@ -96,11 +101,13 @@ gates:
         return self.max_grade if self.graded else None
 
     def to_job_spec(self) -> JobSpec:
-        """The flat specification that a run is made from and a report keeps."""
+        """The flat specification that a run is made from and a report keeps; raises what ``read_prompt`` raises."""
         flat = {name: getattr(self, name) for name in EvaluationOptions.model_fields}
         if self.stop_when is None:
             flat["baseline"] = None  # gates compare later: it changes nothing of the run
-        return JobSpec(**flat, **self.performance.model_dump(), confidence=self.statistics.confidence)
+        own = None if self.judge_prompt is None else read_prompt(self.judge_prompt, "judge_prompt")
+        performance = self.performance.model_dump()
+        return JobSpec(**flat, **performance, confidence=self.statistics.confidence, judge_prompt=own)
 
 
 SECTIONS: dict[str, type[BaseModel]] = {

@@ -15,7 +15,7 @@ from ragassay.config.document import SECTIONS, Configuration, options, section_o
 from ragassay.errors import BadInput, BadSettings, and_more
 from ragassay.metrics import parse
 from ragassay.metrics.accuracy import AccuracyRule
-from ragassay.metrics.criteria import check_criteria
+from ragassay.metrics.own import check_own, own_metrics
 from ragassay.registry import import_plugin
 from ragassay.settings import Settings, variables
 from ragassay.stats import stop_rule
@@ -52,8 +52,13 @@ class Layer:
         return cls(values, name, nested)
 
 
-def environment(*, without: Sequence[str] = ()) -> Layer:
-    """The variables RAGASSAY_* that are set, here or in .env; RAGASSAY_METRICS holds names with commas between them."""
+def environment(*, named: bool = True, remote: bool = False) -> Layer:
+    """The variables RAGASSAY_* that are set, here or in .env; RAGASSAY_METRICS holds names with commas between them.
+
+    ``named``: is there a file of configuration? ``remote``: a service does the work.
+    """
+    # wiring reads RAGASSAY_API_BASE too; a report names it only where it beats a file's address
+    without = ("api_base", "judge_prompt") if remote else () if named else ("api_base",)
     keys = [key for key, (_, option) in options().items() if option.variable and key not in without]
     flat = {key: parsed(key, text) for key, text in variables(keys).items()}
     return Layer.of_options(flat, "environment", {key: f"RAGASSAY_{key.upper()}" for key in flat})
@@ -143,19 +148,18 @@ def check_rules(configuration: Configuration, where: Callable[[Location], str] =
     """Raise UnknownName or BadInput, with its place, for a metric or a rule that can't be read."""
     location: Location = ()
     try:
-        for name, text in configuration.criteria.items():
-            location = ("criteria", name)
-            check_criteria({name: text})
+        check_own(configuration)
+        own = own_metrics(configuration)
         for n, name in enumerate(configuration.metrics or ()):
             location = ("metrics", n)
-            parse(name, configuration.criteria)
+            parse(name, own)
         location = ("accurate",)
-        AccuracyRule.parse(configuration.accurate, configuration.criteria)
+        AccuracyRule.parse(configuration.accurate, own)
         location = ("stop_when",)
         if configuration.stop_when is not None:
             stop_rule(configuration.stop_when)
     except BadInput as error:
-        error.where = where(location)
+        error.where = where(location or tuple((error.where or "").split(".", 1)))
         raise
 
 

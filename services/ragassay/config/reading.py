@@ -195,7 +195,7 @@ def _rebased(values: dict[str, Any], folder: Path) -> dict[str, Any]:
         return {**choice, **own}
 
     rebased = dict(values)
-    for key in ("data", "corpus"):
+    for key in ("data", "corpus", "judge_prompt"):
         if key in rebased and not (key == "data" and _is_stored(rebased[key], folder)):
             rebased[key] = rebase(rebased[key])
     if isinstance(rebased.get("systems"), dict):

@@ -2,12 +2,59 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
 from ragassay.documents import Report
+from ragassay.errors import BadSettings, reason_from
 from ragassay.exporters import csv, markdown
 from ragassay.exporters.rows import printable_json
 from ragassay.render import Exporters
 
-EXPORTERS: Exporters[Report] = Exporters("exporter")
+Write = TypeVar("Write", bound=Callable[[Report], str | bytes])
+_EXTENSION = re.compile(r"[A-Za-z0-9_-]{1,20}")
+_OURS = ("csv", "json", "md")
+
+
+def exporter(extension: str) -> Callable[[Write], Write]:
+    """Register a function from a Report to text or bytes as what writes files of an extension: ``@exporter("html")``.
+
+    What it does wrong is an error when the file is written; the run's report is kept. Raises BadSettings for an
+    extension that is ours, or none.
+    """
+    if not isinstance(extension, str) or not _EXTENSION.fullmatch(extension) or extension.lower() in _OURS:
+        what = f"exporter {extension!r}: an extension is letters and digits, and none of {', '.join(_OURS)}"
+        raise BadSettings(what, hint='say it: @exporter("html")')
+
+    def register(write: Write) -> Write:
+        EXPORTERS.add(extension, _checked(write), replace=True)
+        return write
+
+    return register
+
+
+def _checked(write: object) -> Callable[[Report], bytes]:
+    """A user's exporter, with what it does wrong as one line."""
+    if not callable(write):
+        raise BadSettings(f"an exporter is a function of a report, not a {type(write).__name__}")
+
+    def export(report: Report) -> bytes:
+        name, hint = getattr(write, "__name__", "exporter"), f"the report is kept: ragassay report {report.run.id}"
+        try:
+            written = write(report)
+        except Exception as error:  # the user's code
+            what = f"the exporter {name} raised {type(error).__name__}: {reason_from(error)}"
+            raise BadSettings(what, hint=hint) from error
+        if not isinstance(written, str | bytes):
+            what = f"the exporter {name} returned a {type(written).__name__}, neither text nor bytes"
+            raise BadSettings(what, hint=hint)
+        return written.encode() if isinstance(written, str) else written
+
+    return export
+
+
+EXPORTERS: Exporters[Report] = Exporters("exporter", _checked)
 EXPORTERS.add("csv", csv.export)
 EXPORTERS.add("json", printable_json)
 EXPORTERS.add("md", markdown.export)

@@ -6,11 +6,13 @@ import math
 import re
 from collections.abc import Mapping
 from contextvars import ContextVar
+from types import SimpleNamespace
 from typing import Annotated, Any, Literal
 
 from pydantic import (
     BeforeValidator,
     Field,
+    PrivateAttr,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
     WrapValidator,
@@ -20,6 +22,10 @@ from pydantic import (
 
 from ragassay.compare.figures import Figure
 from ragassay.errors import BadInput
+from ragassay.metrics import Metric
+from ragassay.metrics.base import FIGURES
+from ragassay.metrics.criteria import criterion_metric
+from ragassay.metrics.own import own_metrics
 from ragassay.models import FrozenModel
 from ragassay.render import number
 
@@ -28,7 +34,7 @@ DROPS: tuple[ConditionName, ...] = ("max_drop", "relative_drop", "significant")
 LARGEST = 10.0**15
 Threshold = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
 _SHORT = re.compile(r"(>=|<=)\s*(\S+)")
-_CRITERIA: ContextVar[tuple[str, ...]] = ContextVar("criteria of the document that is being read", default=())
+_OWN: ContextVar[Mapping[str, Metric]] = ContextVar("metrics of its own of the document that is being read")
 _SLICE_FIELD = re.compile(r"category|difficulty|metadata\..+")
 
 
@@ -68,13 +74,20 @@ class Gate(FrozenModel):
         Field(description="only these rows: `category=factual`; a field alone, such as `category`: each of its values"),
     ] = None
 
+    _own: Mapping[str, Metric] = PrivateAttr(default_factory=dict)
+
     @field_validator("metric")
     @classmethod
     def _known(cls, text: str) -> str:
         try:
-            return Figure.parse(text, _CRITERIA.get()).name
+            return Figure.parse(text, _OWN.get({})).name
         except BadInput as error:
             raise ValueError(str(error)) from None
+
+    def model_post_init(self, _: Any) -> None:
+        """Keep the metrics of the document's own that it is about: their names mean nothing elsewhere."""
+        own = _OWN.get({})
+        self._own = own if self.metric in own or self.metric in FIGURES else {}
 
     @field_validator("slice")
     @classmethod
@@ -109,7 +122,7 @@ class Gate(FrozenModel):
     @property
     def figure(self) -> Figure:
         """What it is about."""
-        return Figure.parse(self.metric, (self.metric,))
+        return Figure.parse(self.metric, self._own)
 
     @property
     def conditions(self) -> tuple[ConditionName, ...]:
@@ -151,18 +164,24 @@ def _from_short(given: Any) -> Any:
     return {"metric": name, "min" if short[1] == ">=" else "max": bound}
 
 
-def _knowing_criteria(given: Any, read: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
-    """Gates of a document that has ``criteria`` before them may name these: they are metrics there."""
-    token = _CRITERIA.set(tuple((info.data or {}).get("criteria", ())))
+def _knowing_own_metrics(given: Any, read: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+    """Gates of a document that has ``criteria`` and ``composites`` before them may name these: they are metrics there."""
+    before = info.data or {}
+    run = SimpleNamespace(criteria=before.get("criteria", ()), composites=before.get("composites", {}))
+    try:
+        own = own_metrics(run)
+    except BadInput:  # of which the check of the composites tells
+        own = {name: criterion_metric(name) for name in (*run.criteria, *run.composites)}
+    token = _OWN.set(own)
     try:
         return read(tuple(given) if isinstance(given, list) else given)  # it may have been read from JSON
     finally:
-        _CRITERIA.reset(token)
+        _OWN.reset(token)
 
 
 GateList = Annotated[
     tuple[Annotated[Gate, BeforeValidator(_from_short, json_schema_input_type=Gate | dict[str, str])], ...],
-    WrapValidator(_knowing_criteria),
+    WrapValidator(_knowing_own_metrics),
 ]
 
 

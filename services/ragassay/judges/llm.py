@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
 from ragassay.errors import BadInput, BadSettings, ProviderDown, Unavailable, reason_from
+from ragassay.judges.instructions import instructions
 from ragassay.judges.prompt import SamplePrompt, render_prompt, suspicious
 from ragassay.judges.reply import ParsedReply, find_object, merge, parse_reply, reply_schema
 from ragassay.judges.verdict import RawVerdict, Units, check_verdict, number_units
@@ -22,6 +23,7 @@ from ragassay.llm import ChatModel, together
 from ragassay.models import FactVerdict, Judgement, Sample, Usage, Verdict
 from ragassay.prompts import load
 from ragassay.protocols import Call, Ledger, Purpose, Reply, digest
+from ragassay.specification import JudgePrompt
 
 _TOKENS_AT_LEAST, _TOKENS_PER_UNIT = 600, 90
 _MOST_WARNINGS = 5
@@ -40,7 +42,8 @@ class LLMJudge:
 
     ``passes`` 2 asks twice about a sample with ground truth, the first time without it, so that it can't leak into
     support, relevance and refusal. ``max_tokens`` limits a reply; by default it grows with the number of units.
-    ``criteria``, by their names, are in the user's words; answers are judged by them in the same call.
+    ``criteria``, by their names, are in the user's words; answers are judged by them in the same call. ``prompt`` takes
+    the place of our instructions.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class LLMJudge:
         passes: Literal[1, 2] = 1,
         max_tokens: int | None = None,
         criteria: Mapping[str, str] = MappingProxyType({}),
+        prompt: JudgePrompt | None = None,
     ) -> None:
         if passes not in (1, 2):
             raise BadSettings(f"passes must be 1 or 2, not {passes}")
@@ -57,8 +61,8 @@ class LLMJudge:
             raise BadSettings(f"max_tokens must be above zero, not {max_tokens}")
         self._llm, self._passes, self._max_tokens = llm, passes, max_tokens
         self._long: set[tuple[str, int]] = set()
-        names = ("verdict", "repair", "again", *(["criteria"] if criteria else []))
-        self._prompts = {name: load(f"judge/{name}") for name in names}
+        names = ("repair", "again", *(["criteria"] if criteria else []))
+        self._prompts = {"verdict": instructions(prompt), **{name: load(f"judge/{name}") for name in names}}
         self._criteria, self._schema = dict(criteria), reply_schema(criteria=bool(criteria))
         self._instructions = self._prompts["verdict"].text
         if criteria:  # configuration, not data: it belongs to the instructions, which are the same for every sample

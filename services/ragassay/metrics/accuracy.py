@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from ragassay.errors import BadSettings
-from ragassay.metrics.base import parse
+from ragassay.metrics.base import Metric, parse
 from ragassay.models import Score
 
 DEFAULT_RULE = "correctness >= 0.5 else semantic_similarity >= 0.8"
@@ -50,16 +51,15 @@ class AccuracyRule:
     alternatives: tuple[tuple[Condition, ...], ...]
 
     @classmethod
-    def parse(cls, text: str, criteria: Iterable[str] = ()) -> AccuracyRule:
+    def parse(cls, text: str, own: Mapping[str, Metric] = MappingProxyType({})) -> AccuracyRule:
         """The rule that ``NAME SIGN NUMBER [and ...] [else ...]`` spells, as in the default rule.
 
-        ``criteria`` are names of the run's own metrics. Raises BadSettings that quotes the part that can't be read,
+        ``own`` are the run's own metrics. Raises BadSettings that quotes the part that can't be read,
         UnknownName for an unknown metric.
         """
-        criteria = tuple(criteria)
         return cls(
             tuple(
-                tuple(_condition(part, text, criteria) for part in re.split(r"(?i)\s+and\s+", alternative))
+                tuple(_condition(part, text, own) for part in re.split(r"(?i)\s+and\s+", alternative))
                 for alternative in re.split(r"(?i)\s+else\s+", text.strip())
             )
         )
@@ -88,14 +88,16 @@ class AccuracyRule:
                 return Score(value=1.0, details=details)
             if any((score := scores.get(c.metric)) is not None and score.missing == "failed" for c in conditions):
                 break
-        return self._undecided(scores)
+        return lacking({name: scores.get(name) for name in self.metrics})
 
-    def _undecided(self, scores: Mapping[str, Score]) -> Score:
-        absent = {name: scores.get(name) for name in self.metrics if (s := scores.get(name)) is None or s.value is None}
-        reasons = [f"{name}: {score.reason if score else 'was not computed'}" for name, score in absent.items()]
-        causes = {score.missing if score else "no_input" for score in absent.values()}
-        cause = next(cause for cause in ("failed", "no_input", "undefined") if cause in causes)
-        return Score.absent("; ".join(reasons), cause)
+
+def lacking(scores: Mapping[str, Score | None]) -> Score:
+    """No score, for want of those of these metrics that have none: with every reason, and the worst cause."""
+    absent = {name: score for name, score in scores.items() if score is None or score.value is None}
+    reasons = [f"{name}: {score.reason if score else 'was not computed'}" for name, score in absent.items()]
+    causes = {score.missing if score else "no_input" for score in absent.values()}
+    cause = next(cause for cause in ("failed", "no_input", "undefined") if cause in causes)
+    return Score.absent("; ".join(reasons), cause)
 
 
 def _value(scores: Mapping[str, Score], condition: Condition) -> float | None:
@@ -103,17 +105,18 @@ def _value(scores: Mapping[str, Score], condition: Condition) -> float | None:
     return None if score is None else score.value
 
 
-def _condition(part: str, rule: str, criteria: tuple[str, ...]) -> Condition:
+def _condition(part: str, rule: str, own: Mapping[str, Metric]) -> Condition:
     match = _CONDITION.fullmatch(part.strip())
     if match is None:
         raise BadSettings(f"accuracy rule {rule!r}: can't read {part.strip()!r}", hint=_EXAMPLE)
     name, sign, bound = match.groups()
-    if name.lower() == "accurate":
-        raise BadSettings(f"accuracy rule {rule!r}: accurate can't depend on itself", hint=_EXAMPLE)
     try:
         number = float(bound)
     except ValueError:
         number = float("nan")
     if not abs(number) < float("inf"):
         raise BadSettings(f"accuracy rule {rule!r}: {bound!r} is not a number", hint=_EXAMPLE)
-    return Condition(parse(name, criteria).name, sign, number)
+    metric = parse(name, own)
+    if metric.reads("accurate"):
+        raise BadSettings(f"accuracy rule {rule!r}: accurate can't depend on itself", hint=_EXAMPLE)
+    return Condition(metric.name, sign, number)

@@ -16,9 +16,10 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, get_args, overload
 
 from ragassay.errors import BadSettings, UnknownName, reason_from
@@ -83,10 +84,13 @@ def _has_cost(sample: Sample) -> bool:
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric, bound to its parameter where it takes one. ``name`` parses back to the same metric."""
+    """A metric, bound to its parameter where it takes one. ``name`` parses back to the same metric.
+
+    ``parts``: the metrics that a composite is made of.
+    """
 
     family: str
-    function: Callable[..., Any]
+    function: Callable[..., Any] = field(compare=False)
     kind: Kind = "quality"
     better: Literal["higher", "lower"] = "higher"
     needs: tuple[str, ...] = ()
@@ -97,6 +101,7 @@ class Metric:
     share: bool = False
     description: str = ""
     declared: object = None
+    parts: tuple[Metric, ...] = ()
 
     @property
     def name(self) -> str:
@@ -108,6 +113,9 @@ class Metric:
 
         A query that the run lacks counts as nothing retrieved, so metrics that compare with a query's labels score it.
         """
+        if self.parts:
+            lacks = ((part.name, part.lacks(sample)) for part in self.parts)
+            return next((f"{name}: {reason}" for name, reason in lacks if reason), None)
         labels = [need for need in self.needs if need in LABELS]
         for label in labels:
             fields, reason = LABELS[label]
@@ -129,6 +137,10 @@ class Metric:
         if self.takes is None or self.parameter is None:
             return {}
         return {self.takes: int(self.parameter) if self.takes == "k" else self.parameter}
+
+    def reads(self, family: str) -> bool:
+        """Is it that metric, or made of it?"""
+        return self.family == family or any(part.reads(family) for part in self.parts)
 
     @property
     def sees(self) -> str:
@@ -186,7 +198,9 @@ def metric(thing: Any = None, /, **given: Unpack[Metadata]) -> Any:
 
     def register(thing: T) -> T:
         declared = _declared(thing, given)
-        if not declared.is_ours and declared.family in METRICS and METRICS.get(declared.family).is_ours:
+        if not declared.is_ours and any(
+            one.is_ours and one.family.lower() == declared.family.lower() for one in METRICS.registered()
+        ):
             raise BadSettings(f"metric {declared.family!r} is one of ours", hint="choose another name")
         METRICS.add(declared.family, declared, replace=True)
         return thing
@@ -203,13 +217,13 @@ def name_of(thing: object) -> str:
         return thing
     if isinstance(thing, Metric):
         return thing.name
-    if (known := next((each for each in METRICS if each.declared is thing), None)) is not None:
+    if (known := next((each for each in METRICS.registered() if each.declared is thing), None)) is not None:
         return known.name
     if not (callable(thing) or hasattr(thing, "compute")):
         what = "write a name, or a function, class or object made with @metric"
         raise BadSettings(f"{str(thing)[:60]!r} is no metric", hint=what)
     metric(thing)
-    return next(each.name for each in METRICS if each.declared is thing)
+    return next(each.name for each in METRICS.registered() if each.declared is thing)
 
 
 def _declared(thing: Any, given: Metadata) -> Metric:
@@ -281,16 +295,14 @@ def _bounds(bounds: Any, refused: Callable[[str], BadSettings]) -> tuple[float, 
     return None if bounds is None else (low, high)
 
 
-def parse(text: str, criteria: Iterable[str] = ()) -> Metric:
+def parse(text: str, own: Mapping[str, Metric] = MappingProxyType({})) -> Metric:
     """The metric that a name such as ``nDCG@10``, ``P@5``, ``ndcg_cut_10`` or ``rbp@0.8`` means.
 
-    ``criteria`` are the names of the run's own, which are metrics there. Raises UnknownName with the near matches,
-    BadSettings when the parameter is missing, superfluous or out of range.
+    ``own`` are the run's own (``own_metrics``). Raises UnknownName with the near matches, BadSettings when the parameter
+    is missing, superfluous or out of range.
     """
-    if text.strip().lower() in (names := tuple(criteria)) and text.strip().lower() not in METRICS:
-        from ragassay.metrics.criteria import criterion_metric  # not above: it needs pydantic
-
-        return criterion_metric(text.strip().lower())
+    if text.strip().lower() in own and text.strip().lower() not in METRICS:
+        return own[text.strip().lower()]
     family, _, parameter = text.strip().partition("@")
     key = SPELLINGS.get(family.lower(), family.lower()).lower()
     if key not in METRICS:
@@ -304,7 +316,7 @@ def parse(text: str, criteria: Iterable[str] = ()) -> Metric:
         words = _words(family)
         key = SPELLINGS.get(words, words).lower()
     if key not in METRICS:
-        raise unknown(text, *names)
+        raise unknown(text, *own)
     return _bind(METRICS.get(key), parameter, text.strip())
 
 

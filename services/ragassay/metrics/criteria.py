@@ -2,44 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-
-from ragassay.errors import BadSettings, UnknownName
-from ragassay.metrics import Metric, parse
-from ragassay.metrics.base import FIGURES, UNIT
+from ragassay.metrics.base import UNIT, Metric
 from ragassay.metrics.judged import EMPTY, STEPS
-from ragassay.models import Result, Score, Verdict
-
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
-_COLUMNS = frozenset((*Result.model_fields, "row", "missing"))
-
-
-def check_criteria(criteria: Mapping[str, str]) -> None:
-    """Raise BadSettings, with its place, for a criterion whose name or text can't be used."""
-    for name, text in criteria.items():
-        what, hint = None, "choose another name"
-        if not _NAME.fullmatch(name):
-            what = f"{name[:60]!r} can't be the name of a criterion"
-            hint = "write small letters, digits and _, at most 40, a letter first"
-        elif _is_metric(name):
-            what = f"the criterion {name!r} would hide the metric of that name"
-        elif name in FIGURES or name in _COLUMNS:
-            what = f"the criterion {name!r} would have the name of something else in a report"
-        elif not text.strip():
-            what, hint = f"the criterion {name!r} has no text", "say what a good answer does, in a sentence"
-        if what:
-            raise BadSettings(what, where=f"criteria.{name[:60]}", hint=hint)
-
-
-def _is_metric(name: str) -> bool:
-    try:
-        parse(name)
-    except UnknownName:
-        return False
-    except BadSettings:  # such as a family that needs a cutoff
-        return True
-    return True
+from ragassay.models import Score, Verdict
 
 
 def criterion_metric(name: str) -> Metric:

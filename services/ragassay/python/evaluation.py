@@ -21,6 +21,7 @@ from ragassay.config.document import SECTIONS, options
 from ragassay.data.dataset import Dataset
 from ragassay.errors import BadSettings
 from ragassay.exporters import EXPORTERS
+from ragassay.judges.registered import judge_name
 from ragassay.metrics.base import name_of
 from ragassay.python.report import EvaluationReport
 from ragassay.python.stored import session_of
@@ -45,7 +46,7 @@ def evaluate(
     data: Any = None,
     *,
     metrics: Any = None,
-    judge: str | None = None,
+    judge: Any = None,
     systems: Mapping[str, Any] | None = None,
     config: str | Path | None = None,
     progress: Callable[[int, int], object] | None = None,
@@ -57,7 +58,7 @@ def evaluate(
     has a query and, without ``systems``, the response to it. NaN counts as missing.
     metrics: names, functions made with @ragassay.metric, and objects with ``compute``; default: every usual metric
     that the rows have the input for.
-    judge: "local" (no key, no network), or a model that LiteLLM supports.
+    judge: "local" (no key, no network), a model that LiteLLM supports, or a function or class made with @ragassay.judge.
     systems: {name: responses}, each a path or rows as in ``data`` with query_id or query, or {name: {"kind": "bm25"}}
     for a built-in one.
     config: a ragassay.yaml that the other options change. progress: called with rows done and rows in all.
@@ -197,10 +198,12 @@ def configured(data: Any, options: Mapping[str, Any], *, remote: bool = False) -
         }
     if given.get("metrics") is not None:
         given["metrics"] = _metrics(given["metrics"])
+    if given.get("judge") is not None:
+        given["judge"] = judge_name(given["judge"])
     if isinstance(given.get("output"), str | Path):
         given["output"] = [given["output"]]
     flat = {key: _plain(key, value) for key, value in given.items()}
-    layers = [configurations.environment(without=("api_base",) if path is None or remote else ())]
+    layers = [configurations.environment(named=path is not None, remote=remote)]
     layers += [Layer.of_options(flat, "evaluate", dict.fromkeys(flat, "evaluate"))]
     if path is not None:
         layers.insert(0, configurations.read(Path(path)))

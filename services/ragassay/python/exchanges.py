@@ -77,6 +77,9 @@ def body(configuration: Configuration, dataset: Dataset) -> bytes:
     if configuration.systems:
         what = "a job takes the responses that are in DATA, so 'systems' can't be sent"
         raise BadSettings(what, hint="use: ragassay evaluate")
+    if configuration.judge_prompt:
+        what = "the service's operator sets the judge's prompt, so 'judge_prompt' can't be sent"
+        raise BadSettings(what, hint="leave it out, or use: ragassay evaluate")
     if not dataset.has_responses:
         raise NothingToEvaluate("no row has a response", where=where, hint="submit takes recorded responses")
     rows = [sample.model_dump(mode="json", exclude_defaults=True) for sample in dataset.samples]

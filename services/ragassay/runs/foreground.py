@@ -14,9 +14,11 @@ from pydantic import ValidationError
 
 from ragassay.documents import Report
 from ragassay.errors import BadData, BadInput, BadSettings, BudgetReached, DiskFull
+from ragassay.judges.registered import JUDGES
 from ragassay.ledger import MemoryLedger, RowsLedger
 from ragassay.metrics import parse
 from ragassay.metrics.accuracy import AccuracyRule
+from ragassay.metrics.own import own_metrics
 from ragassay.registry import imported
 from ragassay.runs.plan import Inputs
 from ragassay.runs.runner import check_unchanged, describe, finish, prepare, work_through
@@ -94,6 +96,10 @@ async def acomplete(
         notice(
             f"warning: the local judge can't judge criteria ({', '.join(record.spec.criteria)}); a model can: --judge"
         )
+    if record.spec.judge_prompt and (record.spec.judge == "local" or record.spec.judge in JUDGES) and run.pending():
+        notice(
+            f"warning: the judge {record.spec.judge} reads no prompt ({record.spec.judge_prompt.name}); a model does"
+        )
     with ExitStack() as opened:
         opened.enter_context(run.locked())
         cache = None
@@ -126,12 +132,13 @@ async def acomplete(
 
 def _check_rules(record: RunRecord, where: Path) -> None:
     """Raise BadData for a metric or a rule that can't be read."""
+    try:
+        own = own_metrics(record.spec)
+    except BadInput as error:
+        raise BadData([f"{where}: spec.{error.where}: {error.message}"], hint=error.hint) from None
     rules: list[tuple[str, Callable[[str], object], str | None]] = [
-        *(
-            (f"metrics[{n}]", partial(parse, criteria=record.spec.criteria), name)
-            for n, name in enumerate(record.metrics)
-        ),
-        ("spec.accurate", partial(AccuracyRule.parse, criteria=record.spec.criteria), record.spec.accurate),
+        *((f"metrics[{n}]", partial(parse, own=own), name) for n, name in enumerate(record.metrics)),
+        ("spec.accurate", partial(AccuracyRule.parse, own=own), record.spec.accurate),
         ("spec.stop_when", stop_rule, record.spec.stop_when),
     ]
     for place, read, text in rules:

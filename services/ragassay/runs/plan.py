@@ -20,6 +20,7 @@ from ragassay.files import LazyRows
 from ragassay.ledger import DryLedger
 from ragassay.metrics import METRICS, Metric, parse
 from ragassay.metrics.accuracy import AccuracyRule
+from ragassay.metrics.own import own_metrics
 from ragassay.models import Response, Sample, Usage
 from ragassay.protocols import digest
 from ragassay.specification import JobSpec
@@ -29,6 +30,7 @@ from ragassay.strategies.builtin import BuiltIn, planned_source
 from ragassay.strategies.http import HttpConfig
 from ragassay.strategies.live import Function, FunctionConfig, LiveSystem
 from ragassay.strategies.options import SystemConfig
+from ragassay.strategies.registered import STRATEGIES, RegisteredConfig
 
 DEFAULT_METRICS = (
     *("hit@1", "hit@3", "hit@5", "hit@10", "ndcg@5", "ndcg@10", "mrr", "map@10", "precision@5", "recall@10"),
@@ -187,8 +189,11 @@ def load(
     if not systems:
         return recorded(source, dataset.samples)
     inputs: dict[str, SystemInput] = {}
-    for system, choice in systems.items():
-        if isinstance(choice, HttpConfig | FunctionConfig) or callable(choice):
+    for system, given in systems.items():
+        choice = given
+        if isinstance(choice, Path) and choice.name in STRATEGIES and not choice.exists():
+            choice = RegisteredConfig(kind=choice.name)
+        if isinstance(choice, HttpConfig | FunctionConfig | RegisteredConfig) or callable(choice):
             config = FunctionConfig.of(choice) if callable(choice) else choice
             called = Called(configuration=config.model_dump(mode="json"), run=uuid.uuid4().hex)
             of = Source(name=system, digest=digest(called.configuration), rows=rows, called=called)
@@ -197,8 +202,8 @@ def load(
         if isinstance(choice, SystemConfig):
             inputs[system] = SystemInput(planned_source(system, choice, corpus, len(dataset.samples)), {})
             continue
-        given = choice if isinstance(choice, Path) else rows_in(choice, system)
-        file = load_responses(given, format=format, mapping=mapping, duplicates=duplicates)
+        rows_or_file = choice if isinstance(choice, Path) else rows_in(choice, system)
+        file = load_responses(rows_or_file, format=format, mapping=mapping, duplicates=duplicates)
         responses = {s.query_id: s.response for s in join(dataset, file, system) if s.response}
         inputs[system] = _recorded(system, responses, file.warnings)
     return Inputs(source, dataset.samples, inputs)
@@ -210,13 +215,13 @@ def computable() -> dict[str, Callable[[Sample], str | None]]:
 
 
 def choose_metrics(spec: JobSpec, systems: Mapping[str, Sequence[Sample]]) -> tuple[Metric, ...]:
-    """The metrics to report: those asked for, else the default ones whose inputs some answered row has; and criteria.
+    """The metrics to report: those asked for, else the default ones whose inputs some answered row has; and the run's own.
 
     Raises BadSettings where none is asked for, NothingToEvaluate where none has its input.
     """
+    own = own_metrics(spec)
     if spec.metrics is not None:
-        chosen = {metric.name: metric for metric in (parse(name, spec.criteria) for name in spec.metrics)}
-        chosen |= {name: parse(name, spec.criteria) for name in spec.criteria}
+        chosen = {metric.name: metric for metric in (parse(name, own) for name in spec.metrics)} | own
         if not chosen:
             raise BadSettings("no metric is asked for", hint="leave metrics out for the default ones")
         first = next(_answered(systems), None)
@@ -226,14 +231,14 @@ def choose_metrics(spec: JobSpec, systems: Mapping[str, Sequence[Sample]]) -> tu
                 f"no row has the input of a requested metric: {lacking}", hint="see: ragassay data check FILE"
             )
         return tuple(chosen.values())
-    defaults = [parse(name, spec.criteria) for name in (*DEFAULT_METRICS, *spec.criteria)]
+    defaults = [*map(parse, DEFAULT_METRICS), *own.values()]
     without_input = defaults
     for sample in _answered(systems):
         without_input = [metric for metric in without_input if metric.lacks(sample) is not None]
         if not without_input:
             break
     usable = [metric for metric in defaults if metric not in without_input]
-    reads = set(AccuracyRule.parse(spec.accurate, spec.criteria).metrics)
+    reads = set(AccuracyRule.parse(spec.accurate, own).metrics)
     scorable = reads & {metric.name for metric in usable}
     metrics = tuple(metric for metric in usable if metric.family != "accurate" or scorable)
     if not metrics and any(True for _ in _answered(systems)):
@@ -247,11 +252,10 @@ def _answered(systems: Mapping[str, Sequence[Sample]]) -> Iterator[Sample]:
 
 def plan(spec: JobSpec, metrics: Sequence[Metric]) -> Plan:
     """What to compute for every sample."""
-    rule, criteria = AccuracyRule.parse(spec.accurate, spec.criteria), tuple(spec.criteria)
+    own = own_metrics(spec)
+    rule = AccuracyRule.parse(spec.accurate, own)
     graded = (spec.relevant_from, spec.max_grade, spec.half_life_days, spec.graded)
-    return Plan(
-        tuple(metrics), rule, *graded, concurrency=spec.concurrency, timeout_s=spec.timeout_s, criteria=criteria
-    )
+    return Plan(tuple(metrics), rule, *graded, concurrency=spec.concurrency, timeout_s=spec.timeout_s, own=own)
 
 
 async def estimate(

@@ -12,8 +12,11 @@ import orjson
 
 from ragassay.documents import Provenance
 from ragassay.engine import Tools
+from ragassay.metrics import METRICS, parse
+from ragassay.metrics.own import own_metrics
 from ragassay.registry import imported
 from ragassay.store.protocol import RunRecord
+from ragassay.strategies.registered import STRATEGIES
 
 _RECORDED_PACKAGES = (
     *("bm25s", "litellm", "numpy", "onnxruntime", "pydantic", "rouge-score", "tokenizers"),
@@ -28,9 +31,17 @@ def with_tools(record: RunRecord, tools: Tools) -> RunRecord:
             "judge": {"name": tools.judge.name, **tools.judge.settings},
             "embeddings": tools.embedder.name if tools.embedder else None,
             "code_digest": code_digest(),
-            "plugins": {Path(name).name: digest for name, digest in imported().items()},
+            "plugins": {**{Path(name).name: digest for name, digest in imported().items()}, **_packages_used(record)},
         }
     )
+
+
+def _packages_used(record: RunRecord) -> dict[str, str]:
+    """The installed packages that bring metrics and systems of the run, and the digests of their code."""
+    families = (parse(name, own_metrics(record.spec)).family for name in record.metrics)
+    kinds = (str(source.called.configuration.get("kind")) for source in record.systems.values() if source.called)
+    found = [*(METRICS.package(family) for family in families), *(STRATEGIES.package(kind) for kind in kinds)]
+    return dict(sorted(package for package in found if package))
 
 
 def provenance(record: RunRecord) -> Provenance:

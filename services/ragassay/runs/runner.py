@@ -13,11 +13,11 @@ from datetime import UTC, datetime
 
 from ragassay import reports
 from ragassay.documents import Report, Source, Stopped
-from ragassay.engine import evaluate, rows_to_judge
+from ragassay.engine import Plan, evaluate, rows_to_judge
 from ragassay.errors import BadSettings, BudgetReached, DiskFull, NothingToEvaluate, ProviderDown
 from ragassay.ledger import GivenUpLedger, ProbingLedger
 from ragassay.metrics import parse
-from ragassay.metrics.criteria import check_criteria
+from ragassay.metrics.own import check_own, own_metrics
 from ragassay.models import Sample, Usage
 from ragassay.protocols import Ledger, Strategy
 from ragassay.runs.outage import Outage, given_up_text, waiting_text
@@ -40,7 +40,7 @@ def prepare(session: Session, spec: JobSpec, inputs: Inputs, run_id: str) -> Run
     Raises NothingToEvaluate when no system has a response or no metric its input, UnknownName, and BadSettings for a
     stop rule that can't be followed.
     """
-    check_criteria(spec.criteria)
+    check_own(spec)
     joined = inputs.joined()
     if not any(sample.response for rows in joined.values() for sample in rows):
         raise NothingToEvaluate(
@@ -107,7 +107,7 @@ async def work(
         chunk.system, {sample.query_id: sample.response for sample in samples if sample.response}
     )
     tools = session.tools(record.spec, ledger)
-    planned = plan(record.spec, [parse(name, record.spec.criteria) for name in record.metrics])
+    planned = _planned(record)
     results = await evaluate(samples, strategy, planned, tools)
     outcome = run.commit(chunk, results, given_up=isinstance(ledger, GivenUpLedger))
     if outcome == "kept" and record.spec.stop_when is not None and session.monitor(record).follow(run):
@@ -234,10 +234,16 @@ def finish(session: Session, run: RunStore, interrupted: Usage = Usage()) -> Rep
     return report
 
 
+def _planned(record: RunRecord) -> Plan:
+    """What to compute for every sample of a run."""
+    own = own_metrics(record.spec)
+    return plan(record.spec, [parse(name, own) for name in record.metrics])
+
+
 def _stopped_early(monitor: StopMonitor, run: RunStore, left: Sequence[ChunkId]) -> Stopped:
     """What the report says of a run whose rule was satisfied while the chunks ``left`` were still to come."""
     record = run.record
-    planned = plan(record.spec, [parse(name, record.spec.criteria) for name in record.metrics])
+    planned = _planned(record)
     calls = 0 if record.spec.judge == "local" else record.spec.passes
     rows_left: dict[str, int] = dict.fromkeys(record.systems, 0)
     to_judge = 0

@@ -8,6 +8,7 @@ from ragassay.compare.pairing import MatchingIndex, match
 from ragassay.documents import Report
 from ragassay.errors import BadSettings, NotFound
 from ragassay.metrics import Metric, parse
+from ragassay.metrics.own import own_metrics
 from ragassay.models import Result
 from ragassay.stats import ConfidenceSequence, Interval, stop_rule
 from ragassay.store.protocol import ChunkId, RunRecord, RunStore
@@ -31,7 +32,8 @@ class StopMonitor:
         self._against = spec.baseline
         self._baseline = MatchingIndex(baseline or ())
         self._stored = baseline is not None
-        self._metrics = _watched(self.rule.metrics, [parse(name, record.spec.criteria) for name in record.metrics])
+        own = own_metrics(spec)
+        self._metrics = _watched(self.rule.metrics, [parse(name, own) for name in record.metrics])
         compared = [name for name in systems if name != spec.baseline]
         if self.rule.watches == "differences":
             self._check(systems, compared)
@@ -102,8 +104,7 @@ class StopMonitor:
 def _watched(names: Sequence[str], metrics: Sequence[Metric]) -> list[Metric]:
     """The metrics that the rule names; without names, all those that the judge's verdict gives."""
     computed = {metric.name: metric for metric in metrics}
-    own = [metric.name for metric in metrics]
-    watched = [parse(name, own) for name in names] or [metric for metric in metrics if metric.sees == "Verdict"]
+    watched = [parse(name, computed) for name in names] or [metric for metric in metrics if metric.sees == "Verdict"]
     if not watched:
         raise BadSettings("stop_when: no judged metric is computed, so nothing would be saved")
     for metric in watched:

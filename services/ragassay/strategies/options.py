@@ -26,7 +26,8 @@ RetrieverKind = Literal["bm25", "dense", "hybrid"]
 Positive = Annotated[float, Field(gt=0, le=1000)]
 
 # In pydantic's path to a wrong key; of no use to a reader of an error, so the configuration leaves them out.
-WORD, KEYS, ENDPOINT, FUNCTION, CHAT = "(word)", "(keys)", "(endpoint)", "(function)", "(chat)"
+WORD, KEYS, ENDPOINT, FUNCTION = "(word)", "(keys)", "(endpoint)", "(function)"
+CHAT, REGISTERED = "(chat)", "(registered)"
 WORD_OR_KEYS = Discriminator(lambda given: KEYS if isinstance(given, dict | BaseModel) else WORD)
 
 # One text or several. A list of JSON has to become a tuple here, since a configuration is read strictly.

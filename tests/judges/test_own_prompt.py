@@ -1,0 +1,166 @@
+"""The judge's prompt from a user's file: in place of ours or around it, checked at the start, versioned by its content."""
+
+import json
+import shutil
+
+import pytest
+
+from judge_replies import judge, model_at, sample
+from offline_runs import GOOD, write_jsonl
+from provider import Provider
+from ragassay.api.app import create_app
+from ragassay.api.submission import read
+from ragassay.errors import AssayError, BadSettings, NotFound
+from ragassay.judges.instructions import instructions, read_prompt
+from ragassay.judges.llm import LLMJudge
+from ragassay.ledger import MemoryLedger
+from ragassay.llm import FakeLLM
+from ragassay.prompts import load
+from ragassay.settings import Settings
+from ragassay.specification import JudgePrompt
+
+OURS = load("judge/verdict").text
+AROUND = "{{ verdict }}\n\nIn this handbook a day is a working day."
+
+
+@pytest.fixture
+def own(tmp_path):
+    path = tmp_path / "own.md"
+    path.write_text(AROUND)
+    return path
+
+
+def test_a_file_stands_in_place_of_our_prompt_or_around_it(own):
+    around = instructions(read_prompt(own)).text
+    assert around == f"{OURS}\n\nIn this handbook a day is a working day."
+    own.write_text(f"---\npurpose: mine\n---\nStrictly: {OURS}")
+    assert instructions(read_prompt(own)).text == f"Strictly: {OURS}"
+
+
+def test_the_judge_is_told_it_and_names_it_by_its_content(own):
+    with Provider() as provider:
+        judge(model_at(provider), [sample()], prompt=read_prompt(own), criteria={"polite": "It is polite."})
+    (seen,) = provider.log
+    assert "a day is a working day.\n" in seen.system
+    assert seen.system.index("working day") < seen.system.index("[K1] It is polite.")
+    prompts = LLMJudge(FakeLLM([]), prompt=read_prompt(own)).settings["prompts"]
+    assert list(prompts) == ["own.md", "judge/repair", "judge/again"]
+    own.write_text(AROUND + " Mostly.")
+    assert LLMJudge(FakeLLM([]), prompt=read_prompt(own)).settings["prompts"]["own.md"] != prompts["own.md"]
+
+
+def test_a_verdict_is_cached_by_the_text_of_the_prompt_and_not_by_its_name():
+    with Provider() as provider:
+
+        def content(prompt=None):
+            ledger = MemoryLedger()
+            judge(model_at(provider), [sample()], ledger, prompt=prompt)
+            return ledger.calls[0].content
+
+        named = {content(JudgePrompt(name=name, text=AROUND)) for name in ("a.md", "b.md")}
+        assert len(named) == 1
+        assert len({*named, content(), content(JudgePrompt(name="a.md", text=AROUND + "!"))}) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("Judge well.", "does not speak of JSON, answer, evidence, why, support, supported, partly, contradicted"),
+        ("", "does not speak of JSON"),
+        (OURS.replace("not_found", "missing"), "does not speak of not_found, which the form of a reply needs"),
+        (OURS.replace("[G1]", "fact 1"), "does not speak of [G"),
+        (AROUND + " {{ domain }}", "has the slot {{ domain }}, for which there is nothing"),
+        (AROUND + "x" * 100_000, "at most 100,000 can be read"),
+        (b"\xff\xfe", "is not UTF-8 text"),
+    ],
+)
+def test_a_prompt_without_what_a_reply_needs_is_refused_at_the_start(own, text, says):
+    own.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(BadSettings) as refused:
+        read_prompt(own, "--judge-prompt")
+    assert says in str(refused.value)
+    assert str(own) in str(refused.value)
+
+
+def test_a_prompt_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(NotFound, match="there is no such file"):
+        read_prompt(tmp_path / "none.md")
+
+
+# --- in a run -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def project(tmp_path, own):
+    write_jsonl(tmp_path / "d.jsonl", [GOOD | {"query_id": f"q{n}", "query": f"{n}?"} for n in range(3)])
+    return tmp_path
+
+
+def test_a_run_keeps_its_prompt_and_goes_on_with_it_though_the_file_changed(cli, project, own, monkeypatch):
+    monkeypatch.setenv("RAGASSAY_API_KEY", "sk-test")
+    with Provider() as provider:
+        options = (
+            "--judge",
+            "openai/gpt-4o-mini",
+            "--api-base",
+            provider.url,
+            "--metrics",
+            "faithfulness",
+            "--no-cache",
+        )
+        code, out, err = cli("evaluate", "d.jsonl", *options, "--judge-prompt", "own.md", "--json")
+        assert code == 0, err
+        report = json.loads(out)
+        assert {seen.system for seen in provider.log} == {instructions(read_prompt(own)).text}
+        assert next(iter(report["provenance"]["judge"]["prompts"])) == "own.md"
+        assert report["provenance"]["configuration"]["judge_prompt"] == {"name": "own.md", "text": AROUND}
+
+        run = report["run"]["id"]
+        shutil.rmtree(project / "home" / "runs" / run / "results" / "default")
+        own.unlink()
+        code, out, err = cli("evaluate", "--resume", run, "--json", "--api-base", provider.url)
+        assert code == 0, err
+        again = json.loads(out)
+        assert again["provenance"]["judge"] == report["provenance"]["judge"]
+
+
+def test_a_prompt_in_a_configuration_is_relative_to_it_and_a_variable_names_one_too(cli, project, own, monkeypatch):
+    (project / "conf").mkdir()
+    own.rename(project / "conf" / "own.md")
+    (project / "conf" / "ragassay.yaml").write_text("data: ../d.jsonl\njudge: gpt-4o-mini\njudge_prompt: own.md\n")
+    code, out, err = cli("evaluate", "--config", "conf/ragassay.yaml", "--dry-run")
+    assert (code, "3 judge calls" in out) == (0, True), err
+    monkeypatch.setenv("RAGASSAY_JUDGE_PROMPT", "none.md")
+    code, _, err = cli("evaluate", "d.jsonl", "--judge", "gpt-4o-mini", "--dry-run")
+    assert (code, err) == (2, "error: judge_prompt: none.md: there is no such file\n")
+
+
+def test_the_local_judge_reads_no_prompt_and_says_so(cli, project):
+    code, _, err = cli("evaluate", "d.jsonl", "--judge-prompt", "own.md", "--metrics", "faithfulness")
+    assert code == 0
+    assert "warning: the judge local reads no prompt (own.md); a model does" in err
+
+
+# --- of the service -------------------------------------------------------------------------------------------------
+
+
+def test_a_job_brings_no_prompt_and_gets_the_operators(own):
+    body = {"samples": [GOOD], "judge": "gpt-4o-mini"}
+    with pytest.raises(BadSettings, match="judge_prompt: a job can't set this; the server's operator does"):
+        read(json.dumps({**body, "judge_prompt": "/etc/passwd"}).encode(), Settings())
+    spec, *_ = read(json.dumps(body).encode(), Settings(judge_prompt=own))
+    assert spec.judge_prompt == JudgePrompt(name="own.md", text=AROUND)
+    spec, *_ = read(json.dumps({"samples": [GOOD]}).encode(), Settings(judge_prompt=own))
+    assert spec.judge_prompt is None  # the local judge reads none
+
+
+def test_the_service_does_not_start_with_a_prompt_that_is_no_good(own):
+    own.write_text("Judge well.")
+    with pytest.raises(AssayError, match=r"RAGASSAY_JUDGE_PROMPT: .*does not speak of"):
+        create_app(None, Settings(judge_prompt=own))
+
+
+def test_submit_does_not_leave_a_prompt_out_silently(cli, project):
+    code, _, err = cli("submit", "d.jsonl", "--judge-prompt", "own.md")
+    assert code == 2
+    assert "the service's operator sets the judge's prompt" in err

@@ -1,0 +1,373 @@
+"""Metric, judge, strategy and exporter of one's own: each by decorator and by entry point, and what they may do wrong."""
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+import tomllib
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import ragassay
+from offline_runs import GOOD, sample, write_jsonl
+from ragassay import judge, strategy
+from ragassay.errors import BadSettings, BudgetReached
+from ragassay.exporters import EXPORTERS, exporter
+from ragassay.judges.registered import JUDGES, OwnJudge
+from ragassay.ledger import DryLedger, MemoryLedger
+from ragassay.metrics import METRICS
+from ragassay.models import Judgement, Verdict
+from ragassay.strategies.registered import STRATEGIES
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+REGISTRIES = (METRICS, JUDGES, STRATEGIES, EXPORTERS)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_stays_registered():
+    kept = [dict(registry._things) for registry in REGISTRIES]
+    yield
+    for registry, things in zip(REGISTRIES, kept, strict=True):
+        registry._things.clear()
+        registry._things.update(things)
+
+
+@pytest.fixture
+def rows(tmp_path):
+    return write_jsonl(tmp_path / "rows.jsonl", [GOOD | {"query_id": f"q{n}", "query": f"{n}?"} for n in range(3)])
+
+
+# --- as a package -----------------------------------------------------------------------------------------------------
+
+
+def wheel_of(project, folder):
+    """A wheel as a build backend makes it of a single module; no backend can be had offline."""
+    declared = tomllib.loads((project / "pyproject.toml").read_text())
+    name, version = declared["project"]["name"].replace("-", "_"), declared["project"]["version"]
+    points = "".join(
+        f"[{group}]\n" + "".join(f"{key} = {value}\n" for key, value in entries.items())
+        for group, entries in declared["project"]["entry-points"].items()
+    )
+    info, path = f"{name}-{version}.dist-info", folder / f"{name}-{version}-py3-none-any.whl"
+    files = {
+        **{
+            f"{module}.py": (project / f"{module}.py").read_text()
+            for module in declared["tool"]["setuptools"]["py-modules"]
+        },
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {declared['project']['name']}\nVersion: {version}\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/entry_points.txt": points,
+    }
+    with zipfile.ZipFile(path, "w") as wheel:
+        for file, text in files.items():
+            wheel.writestr(file, text)
+        wheel.writestr(f"{info}/RECORD", "".join(f"{file},,\n" for file in (*files, f"{info}/RECORD")))
+    return path
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory):
+    """A fresh environment with the packages that are here, in which the example package is installed."""
+    folder = tmp_path_factory.mktemp("environment")
+    venv.create(folder / "env", with_pip=False)
+    python = folder / "env" / "bin" / "python"
+    (site,) = (folder / "env" / "lib").glob("python3*/site-packages")
+    here = [path for path in sys.path if path.endswith("site-packages") or Path(path).name in ("services", "workers")]
+    (site / "here.pth").write_text("\n".join(here))
+    install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-deps", "--no-index", "--quiet"]
+    subprocess.run([*install, str(wheel_of(EXAMPLES / "package", folder))], check=True, timeout=120)
+    return python
+
+
+def ragassay_in(python, folder, *arguments):
+    command = [str(python), "-c", "from ragassay.cli import main; main()", *arguments]
+    environment = {**os.environ, "RAGASSAY_HOME": str(folder / "home")}
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+def test_an_installed_package_brings_all_four_on_the_command_line(environment, tmp_path, rows):
+    (tmp_path / "ragassay.yaml").write_text(
+        "data: rows.jsonl\nsystems: {ours: {kind: echo, options: {prefix: 'Asked:'}}}\njudge: lenient\n"
+        "metrics: [answered, relevance, faithfulness]\n"
+    )
+    done = ragassay_in(environment, tmp_path, "evaluate", "--json", "-o", "page.html")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    metrics = report["systems"]["ours"]["metrics"]
+    assert (metrics["answered"]["mean"], metrics["relevance"]["mean"]) == (1.0, 0.75)
+    assert [row["answer"] for row in report["systems"]["ours"]["results"]] == ["Asked: 0?", "Asked: 1?", "Asked: 2?"]
+    assert report["provenance"]["judge"]["name"] == "lenient"
+    assert list(report["provenance"]["plugins"]) == ["our-rag 1.0"]
+    assert "<td>answered</td><td>1.0</td>" in (tmp_path / "page.html").read_text()
+    resumed = ragassay_in(environment, tmp_path, "evaluate", "--resume", report["run"]["id"], "-o", "again.html")
+    assert resumed.returncode == 0, resumed.stderr
+    assert (tmp_path / "again.html").exists()
+
+
+def test_an_installed_package_brings_all_four_in_python_and_in_a_worker(environment, tmp_path, rows):
+    script = f"""
+        import json, ragassay
+        from ragassay.settings import Settings
+        from ragassay.specification import JobSpec
+        from ragassay.wiring import jobs_for
+        report = ragassay.evaluate({str(rows)!r}, systems={{"a": "echo"}}, judge="lenient", metrics=["answered", "relevance"])
+        report.save("page.html")
+        session = jobs_for(Settings(state_url="redis://127.0.0.1:9/0"))._session  # what a worker works with
+        tools = session.tools(JobSpec(judge="lenient"), None)
+        print(json.dumps([report["relevance"], tools.judge.name]))
+    """
+    done = subprocess.run(
+        [environment, "-c", textwrap.dedent(script)],
+        cwd=tmp_path, env={**os.environ, "RAGASSAY_HOME": str(tmp_path / "home")}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [[0.75, 0.75, 0.75], "lenient"]
+    assert (tmp_path / "page.html").read_text().startswith("<table>")
+
+
+def test_a_plugin_that_cant_be_imported_is_named_where_it_is_asked_for(environment, tmp_path, rows):
+    (site,) = (environment.parents[1] / "lib").glob("python3*/site-packages")
+    info = site / "broken-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[ragassay.judges]\nbroken = no_such_module:judge\n")
+    done = ragassay_in(environment, tmp_path, "evaluate", "rows.jsonl", "--judge", "broken")
+    assert done.returncode == 2
+    assert "judge broken: the plug-in no_such_module:judge can't be used: ModuleNotFoundError" in done.stderr
+
+
+# --- as a file --------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_brings_all_four_on_the_command_line(cli, rows):
+    plugins = [
+        part for name in ("metric", "judge", "system", "exporter") for part in ("--import", EXAMPLES / f"own_{name}.py")
+    ]
+    options = ("--system", "ours=most_words", "--judge", "words", "--metrics", "short_enough,faithfulness")
+    code, out, err = cli("evaluate", "rows.jsonl", *options, *plugins, "--json", "-o", "means.txt")
+    assert code == 0, err
+    report = json.loads(out)
+    assert report["systems"]["ours"]["metrics"]["faithfulness"]["mean"] == 1.0
+    assert report["provenance"]["judge"]["code"].endswith(":by_words")
+    assert "ours short_enough 1.0" in Path("means.txt").read_text()
+    assert cli("evaluate", "--resume", report["run"]["id"], *plugins, "-o", "again.txt")[0] == 0
+    assert Path("again.txt").read_text() == Path("means.txt").read_text()
+    code, _, err = cli("evaluate", "rows.jsonl", *options, *plugins, "--dry-run")
+    assert code == 0
+    assert cli("report", "last", "--import", EXAMPLES / "own_exporter.py", "-o", "third.txt")[0] == 0
+
+
+def test_a_run_with_another_judge_of_the_same_name_is_not_resumed(cli, rows, tmp_path):
+    own = tmp_path / "own.py"
+    code = "from ragassay import judge\n@judge\ndef mine(sample, units):\n    return {'relevance': '%s'}\n"
+    own.write_text(code % "full")
+    _, out, _ = cli("evaluate", "rows.jsonl", "--judge", "mine", "--metrics", "relevance", "--import", own, "--json")
+    run = json.loads(out)["run"]["id"]
+    shutil.rmtree(tmp_path / "home" / "runs" / run / "results" / "default")
+    own.write_text(code % "none")
+    code, _, err = cli("evaluate", "--resume", run, "--import", own)
+    assert code == 2
+    assert "its judge and plugins changed since it began" in err
+
+
+@pytest.mark.parametrize("example", ["own_metric.py", "own_judge.py", "own_system.py", "own_exporter.py"])
+def test_each_example_has_fifteen_lines_at_the_most(example):
+    lines = (EXAMPLES / example).read_text().splitlines()
+    assert len([line for line in lines if line.strip()]) <= 15
+
+
+def test_python_takes_a_judge_as_it_is(rows):
+    @judge
+    async def even(sample, units):
+        return {"relevance": "full" if sample.query_id in ("q0", "q2") else "none"}
+
+    report = ragassay.evaluate(rows, judge=even, metrics=["relevance"])
+    assert report["relevance"] == [1.0, 0.0, 1.0]
+    assert report.provenance.configuration.judge == "even"
+
+
+# --- what a judge may do wrong ----------------------------------------------------------------------------------------
+
+
+def asked(thing, *samples, timeout_s=60.0, criteria=(), ledger=None):
+    judge(thing)
+    own = OwnJudge(JUDGES.get(thing.__name__), criteria=criteria, timeout_s=timeout_s)
+    return asyncio.run(own.judge(samples or (sample(1), sample(2)), ledger or MemoryLedger()))
+
+
+@pytest.mark.parametrize(
+    ("returned", "reason"),
+    [
+        (None, "the judge own returned null, not an object"),
+        ("yes", "the judge own returned 'yes', not an object"),
+        ([1], "the judge own returned a list, not an object"),
+        ({"answers": []}, "the judge own returned an unknown key 'answers'; did you mean answer?"),
+        ({"answer": object()}, "the judge own raised TypeError: Type is not JSON serializable: object"),
+        (ValueError("no"), "the judge own raised ValueError: no"),
+    ],
+)
+@pytest.mark.parametrize("waits", [False, True])
+def test_what_a_judge_does_wrong_costs_the_row_alone(returned, reason, waits):
+    def own(sample, units):
+        if sample.query_id == "q2":
+            if isinstance(returned, Exception):
+                raise returned
+            return returned
+        return {"relevance": "full"}
+
+    if waits:
+        plain = own
+
+        async def own(sample, units):
+            return plain(sample, units)
+
+    first, second = asked(own)
+    assert first.verdict.relevance == "full"
+    assert (second.verdict, second.reason) == (None, reason)
+
+
+def test_a_judge_that_hangs_is_given_up():
+    async def own(sample, units):
+        await asyncio.sleep(3600)
+
+    (first, _) = asked(own, timeout_s=0.05)
+    assert first.reason == "the judge own gave no verdict within 0.05 s"
+
+
+def test_units_that_a_judge_leaves_out_are_missing_and_evidence_that_points_nowhere_does_not_count():
+    def own(sample, units):
+        return {
+            "answer": [
+                {"id": "A1", "support": "supported", "evidence": ("C9.9",)},
+                {"id": "A7", "support": "supported"},
+            ]
+        }
+
+    first, _ = asked(own)
+    assert [(s.id, s.support) for s in first.verdict.sentences] == [("A1", "not_found"), ("A2", None)]
+    assert (first.verdict.judge, first.verdict.evidence_dropped) == ("own", 1)
+
+
+def test_a_judge_may_judge_criteria():
+    def own(sample, units):
+        return {"criteria": [{"id": label, "step": "mostly"} for label in units.criteria]}
+
+    first, _ = asked(own, criteria=["polite"])
+    assert [(one.name, one.step) for one in first.verdict.criteria] == [("polite", "mostly")]
+
+
+def test_an_estimate_asks_no_judge():
+    called = []
+
+    def own(sample, units):
+        called.append(sample)
+        return {}
+
+    assert asked(own, ledger=DryLedger())[0].verdict is None
+    assert called == []
+
+
+@pytest.mark.parametrize(
+    ("gives", "reason"),
+    [
+        (lambda n: [Judgement(reason="x")] * (n - 1), "the judge Own gave 1 judgements for 2 rows"),
+        (lambda n: ["x"] * n, "the judge Own gave 'x', not a Judgement"),
+        (lambda n: [Judgement()] * n, "the judge Own gave no verdict"),
+        (lambda n: None, "the judge Own raised TypeError: 'NoneType' object is not iterable"),
+    ],
+)
+def test_a_class_that_breaks_the_protocol_costs_its_rows(gives, reason):
+    class Own:
+        async def judge(self, samples, ledger):
+            return gives(len(samples))
+
+    assert [one.reason for one in asked(Own)] == [reason] * 2
+
+
+def test_the_verdict_of_a_class_has_every_unit():
+    class Own:
+        def judge(self, samples, ledger):
+            return [Judgement(verdict=Verdict(judge="other", relevance="full")) for _ in samples]
+
+    first, _ = asked(Own)
+    assert ([s.id for s in first.verdict.sentences], first.verdict.judge) == (["A1", "A2"], "Own")
+
+
+def test_a_budget_that_is_reached_passes_through():
+    class Own:
+        def judge(self, samples, ledger):
+            raise BudgetReached("the budget is reached")
+
+    with pytest.raises(BudgetReached):
+        asked(Own)
+
+
+@pytest.mark.parametrize(
+    ("thing", "name", "says"),
+    [
+        (lambda sample: {}, "one", "takes a sample and its units"),
+        (lambda sample, units: {}, "local", "and not local"),
+        (object(), "thing", "is no function and has no method judge"),
+    ],
+)
+def test_what_is_no_judge_is_refused_where_it_is_declared(thing, name, says):
+    with pytest.raises(BadSettings) as refused:
+        judge(name=name)(thing)
+    assert says in str(refused.value)
+
+
+# --- what a strategy or an exporter may do wrong ------------------------------------------------------------------------
+
+
+def test_a_system_that_fails_costs_the_row_and_options_that_it_does_not_take_the_run(rows):
+    @strategy
+    def fragile(query, *, limit=1):
+        if query == "1?":
+            raise ValueError("no such page")
+        return "Paris."
+
+    report = ragassay.evaluate(rows, systems={"ours": {"kind": "fragile"}}, metrics=["relevance"], max_missing=0.5)
+    assert [row["error"] for row in report.rows] == [None, "the system raised ValueError: no such page", None]
+    with pytest.raises(BadSettings, match=r"systems\.ours: fragile does not take these options: .*'limits'"):
+        ragassay.evaluate(rows, systems={"ours": {"kind": "fragile", "options": {"limits": 2}}})
+
+
+@pytest.mark.parametrize("name", ["bm25", "python", "two words"])
+def test_a_name_that_a_strategy_cant_have_is_refused(name):
+    with pytest.raises(BadSettings):
+        strategy(name=name)(lambda query: "")
+
+
+def test_what_an_exporter_does_wrong_is_one_line_and_the_report_is_kept(cli, rows, tmp_path):
+    @exporter("one")
+    def fails(report):
+        raise KeyError("total")
+
+    @exporter("two")
+    def returns_nothing(report):
+        return None
+
+    for extension, says in (
+        ("one", "fails raised KeyError: 'total'"),
+        ("two", "returned a NoneType, neither text nor bytes"),
+    ):
+        code, _, err = cli("evaluate", "rows.jsonl", "--metrics", "mrr", "-o", f"report.{extension}")
+        assert code == 2
+        assert says in err
+        assert "the report is kept: ragassay report " in err
+        assert not Path(f"report.{extension}").exists()
+    assert cli("report", "last")[0] == 0
+
+
+@pytest.mark.parametrize("extension", ["json", "../x", ""])
+def test_an_extension_that_an_exporter_cant_have_is_refused(extension):
+    with pytest.raises(BadSettings):
+        exporter(extension)
