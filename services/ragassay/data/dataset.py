@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,9 @@ class Dataset:
     warnings: tuple[str, ...] = ()
     beyond_limit: Mapping[str, str] = field(default_factory=dict)
     judged_only: bool = False
+
+    def __iter__(self) -> Iterator[Sample]:
+        return iter(self.samples)
 
     @property
     def has_responses(self) -> bool:
@@ -78,7 +81,7 @@ def digest_of_dataset(samples: Iterable[Sample]) -> str:
 
 def digest_of_samples(samples: Iterable[Sample]) -> str:
     """As for a dataset, over all that the samples hold, in their order."""
-    return _digest(_line(canonical(sample)) for sample in samples)
+    return _digest(map(canonical_line, samples))
 
 
 def digest_of_responses(responses: Mapping[str, Response]) -> str:
@@ -89,6 +92,11 @@ def digest_of_responses(responses: Mapping[str, Response]) -> str:
 def canonical(noun: FrozenModel) -> dict[str, Any]:
     """The plain values of a noun, without those at their default."""
     return noun.model_dump(exclude_defaults=True)
+
+
+def canonical_line(noun: FrozenModel) -> bytes:
+    """The plain values as JSON with its keys sorted, and a line end."""
+    return _line(canonical(noun))
 
 
 def _line(row: dict[str, Any]) -> bytes:

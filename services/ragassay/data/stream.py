@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from pydantic import ValidationError
 
 from ragassay.data.formats import stream
 from ragassay.data.load import check_options, metadata_of, open_cells
 from ragassay.data.mapping import ColumnMapper, ColumnMapping
+from ragassay.data.problems import plain_words
 from ragassay.data.raw import RawRows
 from ragassay.data.rows import Duplicates, RowBuilder
 from ragassay.errors import BadData, NothingToEvaluate
@@ -25,7 +27,7 @@ class SampleStream:
 
     That holds for JSON Lines, CSV, TSV and Parquet; other formats are read whole, file by file. Options and errors are
     those of ``load``, and so are the samples. Columns are decided when the stream is made; bad rows are raised, all of
-    a file together, when it was read to its end. ``warnings`` and what stands beside
+    a file together, when it was read to its end, or ``most_refused`` of them. ``warnings`` and what stands beside
     the rows are complete then.
     """
 
@@ -36,14 +38,15 @@ class SampleStream:
         format: str = "auto",  # noqa: A002 - the name of the option
         mapping: Mapping[str, str] | None = None,
         duplicates: Duplicates = "error",
+        most_refused: int | None = None,
     ) -> None:
         check_options(duplicates, None)
-        self._format, self._duplicates = format, duplicates
+        self._format, self._duplicates, self._most_refused = format, duplicates, most_refused
         self.warnings: list[str] = []
         self.kept: dict[str, None] = {}
         self.judged_only = False
         self.description: str | None = None
-        self._files = {path: _columns(path, format, mapping or {}) for path in dict.fromkeys(paths)}
+        self._files = {path: _columns(path, format, mapping or {}, most_refused) for path in dict.fromkeys(paths)}
 
     @property
     def mapped(self) -> dict[str, str]:
@@ -62,6 +65,7 @@ class SampleStream:
 
     def _samples(self, path: Path, columns: ColumnMapping, already: int) -> Iterator[Sample]:
         raw, rows = stream(path, self._format)
+        raw.most_refused = self._most_refused
         builder = RowBuilder(raw, columns, self._duplicates)
         for index, (number, values) in enumerate(rows, already):
             if raw.cells:
@@ -75,9 +79,41 @@ class SampleStream:
         self.warnings += [*raw.warnings, *columns.warnings, *builder.warnings()]
 
 
-def _columns(path: Path, name: str, mapping: Mapping[str, str]) -> ColumnMapping:
+class CanonicalRows:
+    """The samples of a JSON Lines file whose keys are those of a Sample, as ``canonical`` writes them; nothing is mapped.
+
+    At no time more than one row is in memory. All bad rows are raised together as BadData, or ``most_refused`` of them.
+    """
+
+    judged_only = False
+    description: str | None = None
+
+    def __init__(self, path: Path, *, most_refused: int | None = None) -> None:
+        self._path, self._most_refused = path, most_refused
+        self.mapped: dict[str, str] = {}
+        self.warnings: list[str] = []
+
+    def __iter__(self) -> Iterator[Sample]:
+        raw, rows = stream(self._path, "jsonl")
+        raw.most_refused = self._most_refused
+        first_rows: dict[str, int] = {}
+        for number, values in rows:
+            try:
+                sample = Sample.model_validate(values)
+            except ValidationError as error:
+                for place, what in plain_words(error):
+                    raw.refuse(number, f"{place}: {what}")
+                continue
+            if (first := first_rows.setdefault(sample.query_id, number)) != number:
+                raw.refuse(number, f"query_id: {shown(sample.query_id)} is used already in {raw.place(first)}")
+            yield sample
+        raw.check()
+
+
+def _columns(path: Path, name: str, mapping: Mapping[str, str], most_refused: int | None) -> ColumnMapping:
     """What the columns of a file are. All rows decide, but of rows that are alike in outline only the first is kept."""
     raw, rows = stream(path, name)
+    raw.most_refused = most_refused
     alike: dict[bytes, int] = {}
     for number, values in rows:
         if raw.cells:
