@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from ragassay.data.describe import DatasetStatistics, Tally
 from ragassay.data.diff import DatasetDifference, difference
@@ -22,6 +22,7 @@ from ragassay.errors import BadSettings
 from ragassay.models import FrozenModel, Sample, Usage
 from ragassay.strategies.corpus import Corpus
 from ragassay.synthesis import VERSION, Candidate, GenerationReport, candidates, draw
+from ragassay.validation import problems
 
 
 class ReadRows(Protocol):
@@ -67,7 +68,17 @@ class GeneratedVersion(GenerationReport):
     usage: Usage | None = None
 
 
-class SplitOptions(FrozenModel):
+class _DatasetOptions(FrozenModel):
+    def __init__(self, **values: Any) -> None:
+        """Take them; raises BadSettings that names the option."""
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            first = problems(error)[0]
+            raise BadSettings(first.what, where=first.place) from None
+
+
+class SplitOptions(_DatasetOptions):
     """How a dataset is split. Shares add up to 1; a part without one is not made."""
 
     train: Annotated[float, Field(description="share of the rows to develop on")] = 0.8
@@ -87,7 +98,7 @@ class SplitOptions(FrozenModel):
     ] = None
 
 
-class GenerateOptions(FrozenModel):
+class GenerateOptions(_DatasetOptions):
     """Which questions are drawn; ``unanswerable`` is the share of those that the documents don't answer."""
 
     count: Annotated[int, Field(ge=1, le=100_000, description="how many questions")] = 50

@@ -12,19 +12,13 @@ from typing import Literal
 
 from ragassay import datasets
 from ragassay.data.stream import CanonicalRows, SampleStream
-from ragassay.data.versions import DatasetVersion
+from ragassay.data.versions import KeptVersion
 from ragassay.models import FrozenModel
 from ragassay.store.redis import RedisStore
 from ragassay.store.redis_datasets import RedisDatasets
 from ragassay.synthesis import read_passages
 
 MOST_PROBLEMS = 100  # of an upload, after which the rest of it is not read
-
-
-class KeptVersion(DatasetVersion):
-    """The version that an upload became, and what may be wrong with rows that could be read."""
-
-    warnings: tuple[str, ...] = ()
 
 
 def keep(

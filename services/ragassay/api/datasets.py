@@ -17,11 +17,19 @@ from ragassay.api.problems import documented, respond
 from ragassay.api.security import authorized
 from ragassay.api.uploads import DOCUMENTS, TABLES, received
 from ragassay.data.diff import DatasetDifference
-from ragassay.data.versions import NAME, REFERENCE, DatasetVersion, resolve
+from ragassay.data.versions import (
+    NAME,
+    REFERENCE,
+    DatasetPage,
+    DatasetVersion,
+    DeletedVersions,
+    KeptVersion,
+    RowPage,
+    resolve,
+)
 from ragassay.datasets import DescribedDataset, GeneratedVersion, GenerateOptions, SplitOptions, SplitVersions
 from ragassay.errors import AssayError, BadData, BadInput, BadSettings, NotFound, Unavailable, UnknownName
 from ragassay.jobs import MOST_ROWS_A_PAGE, offset
-from ragassay.models import FrozenModel, Sample
 from ragassay.store.redis_datasets import RedisDatasets
 
 if TYPE_CHECKING:
@@ -31,35 +39,15 @@ router = APIRouter(prefix="/v1/datasets", tags=["datasets"], dependencies=[Depen
 T = TypeVar("T")
 
 
-class DatasetPage(FrozenModel):
-    """Versions of datasets; ``next`` is the cursor of the next page."""
-
-    datasets: tuple[DatasetVersion, ...]
-    next: str | None
-
-
-class RowPage(FrozenModel):
-    """Rows of a version in their order; ``next`` is the cursor of the next page."""
-
-    rows: tuple[Sample, ...]
-    next: str | None
-
-
-class DeletedVersions(FrozenModel):
-    """The versions that are gone."""
-
-    deleted: tuple[DatasetVersion, ...]
-
-
 async def _datasets(jobs: Service) -> RedisDatasets:
     return RedisDatasets(jobs.store)
 
 
-Datasets = Annotated[RedisDatasets, Depends(_datasets)]
+Store = Annotated[RedisDatasets, Depends(_datasets)]
 Name = Annotated[
     str, Path(pattern=f"^{NAME}$", description="The dataset's name.", examples=["handbook"], max_length=100)
 ]
-Reference = Annotated[
+Dataset = Annotated[
     str,
     Path(
         pattern=f"^{REFERENCE}$",
@@ -121,9 +109,9 @@ def _body(kinds: Mapping[str, str], about: str) -> dict[str, Any]:
 
 _LOCATION = {"Location": {"description": "Where the version is", "schema": {"type": "string"}}}
 _UPLOAD: dict[str, Any] = {
-    "response_model": work.KeptVersion,
+    "response_model": KeptVersion,
     "responses": {
-        201: {"description": "A new version", "headers": _LOCATION, "model": work.KeptVersion},
+        201: {"description": "A new version", "headers": _LOCATION, "model": KeptVersion},
         200: {"description": "The same rows are a version of this name already; now the latest", "headers": _LOCATION},
         **documented(400, 401, 408, 409, 413, 415, 421, 422, 500, 501, 503, 507),
     },
@@ -144,14 +132,14 @@ async def upload(request: Request, dataset: Name, query: Annotated[_UploadQuery,
             document, new = await _apart(request, work.keep, path, **options)
         except BadData as error:
             return respond(error, most=work.MOST_PROBLEMS + 1)
-    version = work.KeptVersion.model_validate_json(document)
+    version = KeptVersion.model_validate_json(document)
     return _json(document, status=201 if new else 200, Location=f"/v1/datasets/{version.name}@{version.digest}")
 
 
 @router.get(
     "", operation_id="listDatasets", summary="List datasets", responses=documented(401, 409, 421, 422, 500, 503)
 )
-def list_datasets(datasets: Datasets, query: Annotated[_ListQuery, Query()]) -> DatasetPage:
+def list_datasets(datasets: Store, query: Annotated[_ListQuery, Query()]) -> DatasetPage:
     """The datasets by name, each with its latest version."""
     names = datasets.names_after(query.cursor, query.limit + 1)
     page = [versions[0] for name in names[: query.limit] if (versions := datasets.versions(name))]
@@ -164,7 +152,7 @@ def list_datasets(datasets: Datasets, query: Annotated[_ListQuery, Query()]) -> 
     summary="Look at a version",
     responses=documented(401, 404, 409, 421, 422, 500, 503),
 )
-def get(datasets: Datasets, dataset: Reference) -> DatasetVersion:
+def get(datasets: Store, dataset: Dataset) -> DatasetVersion:
     """One version: its digest, description, number of rows, when it came and what it was made from."""
     return _resolved(datasets, dataset)
 
@@ -175,7 +163,7 @@ def get(datasets: Datasets, dataset: Reference) -> DatasetVersion:
     summary="List the versions of a name",
     responses=documented(401, 404, 409, 421, 422, 500, 503),
 )
-def versions(datasets: Datasets, dataset: Name, query: Annotated[_ListQuery, Query()]) -> DatasetPage:
+def versions(datasets: Store, dataset: Name, query: Annotated[_ListQuery, Query()]) -> DatasetPage:
     """The versions of a dataset, the latest first."""
     _resolved(datasets, dataset)
     found = datasets.versions(dataset)
@@ -194,7 +182,7 @@ def versions(datasets: Datasets, dataset: Name, query: Annotated[_ListQuery, Que
     response_model=RowPage,
     responses=documented(401, 404, 409, 421, 422, 500, 503),
 )
-def rows(datasets: Datasets, dataset: Reference, query: Annotated[_ListQuery, Query()]) -> Response:
+def rows(datasets: Store, dataset: Dataset, query: Annotated[_ListQuery, Query()]) -> Response:
     """The rows in their order, as Samples without the fields that they lack; a page has 4 MB or one row at the most."""
     version, first = _resolved(datasets, dataset), offset(query.cursor)
     page = datasets.page(version, first, query.limit)
@@ -210,7 +198,7 @@ def rows(datasets: Datasets, dataset: Reference, query: Annotated[_ListQuery, Qu
     response_model=DescribedDataset,
     responses=documented(401, 404, 409, 421, 422, 500, 503),
 )
-async def describe(request: Request, dataset: Reference, query: Annotated[_DescribeQuery, Query()]) -> Response:
+async def describe(request: Request, dataset: Dataset, query: Annotated[_DescribeQuery, Query()]) -> Response:
     """Counts, lengths, labels, missing fields, questions that are nearly the same, and leaks between parts."""
     return _json(await _apart(request, work.describe, dataset, **query.model_dump()))
 
@@ -222,7 +210,7 @@ async def describe(request: Request, dataset: Reference, query: Annotated[_Descr
     response_model=DatasetDifference,
     responses=documented(401, 404, 409, 421, 422, 500, 503),
 )
-async def diff(request: Request, dataset: Reference, query: Annotated[_DiffQuery, Query()]) -> Response:
+async def diff(request: Request, dataset: Dataset, query: Annotated[_DiffQuery, Query()]) -> Response:
     """The rows that were added, removed or changed on the way to another version, and in which fields."""
     return _json(await _apart(request, work.diff, dataset, query.to))
 
@@ -240,7 +228,7 @@ _SPLIT: dict[str, Any] = {
 
 
 @router.post("/{dataset}/split", operation_id="splitDataset", summary="Split a version", **_SPLIT)
-async def split(request: Request, dataset: Reference, body: Body) -> Response:
+async def split(request: Request, dataset: Dataset, body: Body) -> Response:
     """Keep parts as NAME-train, NAME-validation and NAME-test, without questions that leak; {} takes the usual shares.
 
     The same seed and rows give the same parts.
@@ -275,7 +263,7 @@ async def generate(request: Request, dataset: Name, query: Annotated[_GenerateQu
     summary="Delete a version, or all of a name",
     responses=documented(401, 404, 409, 421, 422, 500, 503),
 )
-def delete(datasets: Datasets, dataset: Reference) -> DeletedVersions:
+def delete(datasets: Store, dataset: Dataset) -> DeletedVersions:
     """NAME@VERSION deletes that version, NAME alone all of them. Jobs have copies of their rows and go on."""
     version = _resolved(datasets, dataset)
     found = [version] if "@" in dataset else datasets.versions(version.name)

@@ -56,6 +56,32 @@ class DatasetVersion(Origin):
         return f"{self.name}@{self.digest[:SHORT]}"
 
 
+class KeptVersion(DatasetVersion):
+    """The version that rows became, and what may be wrong with some that could be read."""
+
+    warnings: tuple[str, ...] = ()
+
+
+class DatasetPage(FrozenModel):
+    """Versions of datasets; ``next`` is the cursor of the next page."""
+
+    datasets: tuple[DatasetVersion, ...]
+    next: str | None
+
+
+class RowPage(FrozenModel):
+    """Rows of a version in their order; ``next`` is the cursor of the next page."""
+
+    rows: tuple[Sample, ...]
+    next: str | None
+
+
+class DeletedVersions(FrozenModel):
+    """The versions that are gone."""
+
+    deleted: tuple[DatasetVersion, ...]
+
+
 class Reference(NamedTuple):
     """A dataset's name, and the beginning of a version's digest; None for the latest."""
 

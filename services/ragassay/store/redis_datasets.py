@@ -19,7 +19,7 @@ import orjson
 import zstandard
 from pydantic import ValidationError
 
-from ragassay.data.dataset import canonical_line, digest_of_dataset
+from ragassay.data.dataset import canonical_line
 from ragassay.data.versions import DatasetVersion, Origin, check_name, latest_first, new_version
 from ragassay.errors import BadData, Conflict, NotFound, NothingToEvaluate, Unavailable
 from ragassay.models import Sample
@@ -75,13 +75,6 @@ class RedisDatasets:
             page.append(line.rstrip())
         return page
 
-    def questions(self, version: DatasetVersion) -> str:
-        """The digest of the dataset as reports have it, which was computed when the rows were stored."""
-        digest = self._store.redis.hget(_key(f"rows:{version.digest}"), "questions")
-        if digest is None:
-            raise _gone(version)
-        return str(digest.decode())
-
     def add(self, name: str, samples: Iterable[Sample], origin: Callable[[], Origin]) -> DatasetVersion:
         """Keep rows as the latest version of a name; see ``DatasetStore``. Nobody sees any of them before all are there."""
         check_name(name)
@@ -91,10 +84,7 @@ class RedisDatasets:
             if not rows:
                 raise NothingToEvaluate("there is no row to keep", where=name)
             version = new_version(name, digest, rows, self.versions(name), origin(), datetime.now(UTC))
-            kept = _key(f"rows:{digest}")
-            if not self._store.redis.exists(kept):
-                self._store.redis.hset(new, "questions", digest_of_dataset(self._samples_of(new)))
-            keys = [new, kept, *map(_key, (f"versions:{name}", "names", f"named:{digest}"))]
+            keys = [new, *map(_key, (f"rows:{digest}", f"versions:{name}", "names", f"named:{digest}"))]
             if not self._store.run("keep_dataset", keys, [digest, name, version.model_dump_json()]):
                 raise Unavailable(f"the rows of {name} came too slowly and are gone", hint="upload them again")
         finally:
@@ -133,26 +123,16 @@ class RedisDatasets:
         return digest.hexdigest(), rows
 
     def _lines(self, version: DatasetVersion, first: int = 0) -> Iterator[bytes]:
-        for line in self._lines_of(_key(f"rows:{version.digest}"), first):
-            if line is None:
-                raise _gone(version)
-            yield line
-
-    def _lines_of(self, key: str, first: int = 0) -> Iterator[bytes | None]:
-        """The lines of the blocks from a row on; None where a block is gone."""
-        firsts = self._store.redis.hget(key, "first")
-        starts: list[int] = orjson.loads(firsts) if firsts else [0]
+        """The lines of the rows from a place on; raises NotFound where they are gone."""
+        redis, key = self._store.redis, _key(f"rows:{version.digest}")
+        starts: list[int] = orjson.loads(redis.hget(key, "first") or b"[0]")
         begin = bisect_right(starts, first) - 1
         for number in range(begin, len(starts)):
-            packed = self._store.redis.hget(key, str(number))
+            packed = redis.hget(key, str(number))
             if packed is None:
-                yield None
-                return
+                raise _gone(version)
             lines = zstandard.decompress(packed).splitlines(keepends=True)
             yield from lines[first - starts[number] :] if number == begin else lines
-
-    def _samples_of(self, key: str) -> Iterator[Sample]:
-        return (Sample.model_validate_json(line) for line in self._lines_of(key) if line)
 
 
 def _key(name: str) -> str:
