@@ -6,8 +6,9 @@
     ragassay.retrieval(qrels, run).means
 
 Functions are below. Classes, each with a help of its own: Report, Comparison, RetrievalScores (what they return);
-Client, AsyncClient (a service); Sample, Response, Result, Score, Verdict (rows and what is known of them); Dataset;
-Chunk, Ranked (what a metric may see), Units (what a judge judges); LocalJudge, LLMJudge; AssayError, the root of all errors.
+Client, AsyncClient (a service); Datasets (kept under names, with versions); Sample, Response, Result, Score, Verdict
+(rows and what is known of them); Dataset; Chunk, Ranked (what a metric may see), Units (what a judge judges); LocalJudge,
+LLMJudge; AssayError, the root of all errors.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from ragassay.python.client import AsyncClient as AsyncClient
     from ragassay.python.client import Client as Client
     from ragassay.python.comparing import ComparisonReport, compare
+    from ragassay.python.datasets import Datasets as Datasets
     from ragassay.python.evaluation import aevaluate, evaluate
     from ragassay.python.report import EvaluationReport
     from ragassay.strategies.registered import strategy
@@ -52,6 +54,7 @@ _WHERE = {
     "Client": "python.client",
     "Comparison": "python.comparing:ComparisonReport",
     "Dataset": "data.dataset",
+    "Datasets": "python.datasets",
     "LLMJudge": "judges.llm",
     "LocalJudge": "judges.local",
     "Ranked": "metrics.ranked",

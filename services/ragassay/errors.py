@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 LONGEST_REASON = 300  # characters
 MOST_KNOWN = 50  # names that are listed where none is near
@@ -49,6 +50,10 @@ class AssayError(Exception):
     def __str__(self) -> str:
         text = f"{self.where}: {self.message}" if self.where else self.message
         return f"{text}; {self.hint}" if self.hint else text
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """An error of a worker process comes back as it was, whatever its class is made from."""
+        return type(self).__new__, (type(self), *self.args), vars(self)
 
 
 def and_more(count: int) -> str:

@@ -151,7 +151,7 @@ class Jobs:
 
     def results(self, job: str, *, cursor: str | None, limit: int) -> ResultPage:
         """The results that are there, in the dataset's order; raises NotFound when their time is over."""
-        first, state = _offset(cursor), self.store.state(job)
+        first, state = offset(cursor), self.store.state(job)
         record, rows = state.record, state.record.dataset.rows
         page = range(first, min(first + limit, rows))
         evaluated = {place: n for n, place in enumerate(record.evaluation_order()) if place in page}
@@ -382,7 +382,8 @@ def _time(milliseconds: int | None) -> str | None:
     return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
 
 
-def _offset(cursor: str | None) -> int:
+def offset(cursor: str | None) -> int:
+    """The place from which a page is to begin; raises BadInput."""
     if cursor is None:
         return 0
     if not (cursor.isascii() and cursor.isdecimal()) or len(cursor) > 9:

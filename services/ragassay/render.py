@@ -92,10 +92,10 @@ def cut(text: str, most: int) -> str:
     return line if len(line) <= most else f"{line[: most - 3].rstrip()}..."
 
 
-def shortlist(lines: Sequence[str]) -> list[str]:
-    """The first ``MOST_LINES`` and, where there are more, a line that counts the rest."""
-    more = len(lines) - MOST_LINES
-    return [*lines[:MOST_LINES], *([f"... and {more} more"] if more > 0 else [])]
+def shortlist(lines: Sequence[str], most: int = MOST_LINES) -> list[str]:
+    """The first ``most`` and, where there are more, a line that counts the rest."""
+    more = len(lines) - most
+    return [*lines[:most], *([f"... and {more} more"] if more > 0 else [])]
 
 
 def json_document(document: object) -> bytes:

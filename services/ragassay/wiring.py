@@ -33,6 +33,7 @@ from ragassay.strategies.retrieval import Pipeline, build
 from ragassay.synthesis.model import QuestionWriter
 
 if TYPE_CHECKING:
+    from ragassay.datasets import GenerateOptions, Written
     from ragassay.jobs import Jobs
 
 
@@ -72,6 +73,47 @@ def question_writer(
 ) -> QuestionWriter:
     """What writes questions about passages, with a model that LiteLLM can reach."""
     return QuestionWriter(_llm(model, api_base, settings, concurrency=concurrency, seed=seed), ledger)
+
+
+def questions_of_model(
+    model: str,
+    settings: Settings,
+    name: str,
+    corpus: Corpus,
+    options: GenerateOptions,
+    *,
+    api_base: str | None = None,
+    usd: float | None = None,
+    concurrency: int = 8,
+) -> Written:
+    """Questions that a model writes for the dataset ``name``. What is answered once is not paid again.
+
+    Raises BudgetReached; what is answered then is kept.
+    """
+    import asyncio
+    from contextlib import ExitStack
+
+    from ragassay.datasets import Written
+    from ragassay.errors import BudgetReached
+    from ragassay.protocols import digest
+    from ragassay.specification import Budget
+    from ragassay.store.ledger import CallCache, FolderLedger
+
+    of_call = {**dict(options), "corpus": corpus.digest}
+    calls = settings.home / "datasets" / "calls" / f"{name}-{digest([model, of_call])[:12]}.jsonl"
+    with ExitStack() as opened:
+        cache = CallCache(settings.home / "cache" / "calls.sqlite")
+        opened.callback(cache.close)
+        ledger = FolderLedger(calls, run=calls.stem, cache=cache, budget=Budget(usd=usd))
+        opened.callback(ledger.close)
+        writer = question_writer(model, settings, ledger, api_base=api_base, concurrency=concurrency, seed=options.seed)
+        writing = writer.write(corpus, options.count, seed=options.seed, unanswerable=options.unanswerable)
+        try:
+            found = asyncio.run(writing)
+        except BudgetReached as reached:
+            reached.hint = "what is answered is kept: give the same command a higher --budget-usd"
+            raise
+    return Written(f"model {model}", found, writer.spent, writer.settings)
 
 
 def _llm(model: str, api_base: str | None, settings: Settings, **options: Any) -> LLM:

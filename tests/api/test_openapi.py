@@ -38,8 +38,9 @@ def check(document, schema, value):
 
 def test_every_operation_is_named_and_described(document, operations):
     assert sorted(operations) == [
-        "cancelJob", "compareJobs", "deleteJob", "getGates", "getJob", "getReport", "getTrend", "health", "listJobs",
-        "listMetrics", "listResults", "readiness", "resumeJob", "submitJob",
+        "cancelJob", "compareJobs", "deleteDataset", "deleteJob", "describeDataset", "diffDatasets", "generateDataset",
+        "getDataset", "getGates", "getJob", "getReport", "getTrend", "health", "listDatasets", "listJobs", "listMetrics",
+        "listResults", "listRows", "listVersions", "readiness", "resumeJob", "splitDataset", "submitJob", "uploadDataset",
     ]  # fmt: skip
     assert document["info"]["version"] == version("ragassay")
     for _, _, operation in operations.values():
@@ -75,7 +76,7 @@ def test_every_error_is_a_problem_with_an_example_that_fits(document, operations
         assert {421, 500} <= set(errors), name
         if path.startswith("/v1"):
             assert 401 in errors
-        if "{job}" in path:
+        if "{job}" in path or ("{dataset}" in path and name not in ("uploadDataset", "generateDataset")):
             assert 404 in errors
         if path != "/healthz" and path != "/v1/metrics":
             assert 503 in errors

@@ -29,6 +29,11 @@ V1 = [
     ("POST", "/v1/comparisons"),
     ("GET", "/v1/trends"),
     ("GET", "/v1/metrics"),
+    ("GET", "/v1/datasets"),
+    *(("GET", f"/v1/datasets/handbook{what}") for what in ("", "/versions", "/rows", "/description", "/diff")),
+    ("PUT", "/v1/datasets/handbook"),
+    ("DELETE", "/v1/datasets/handbook"),
+    *(("POST", f"/v1/datasets/handbook{what}") for what in ("/split", "/generate")),
 ]
 
 
@@ -55,7 +60,9 @@ def test_with_a_key_nothing_of_v1_opens_without_it(locked, method, path, sent):
 def test_every_route_of_v1_is_among_those(locked):
     paths = locked.http.get("/openapi.json").json()["paths"]
     documented = {(method.upper(), path) for path in paths for method in paths[path] if path.startswith("/v1")}
-    assert documented == {(method, path.replace("0" * 32, "{job}")) for method, path in V1}
+    assert documented == {
+        (method, path.replace("0" * 32, "{job}").replace("handbook", "{dataset}")) for method, path in V1
+    }
 
 
 def test_with_the_key_all_opens_and_health_needs_none(locked):

@@ -9,11 +9,12 @@ from anyio import CapacityLimiter
 from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
-from ragassay.api import comparisons, examples, health, jobs, metrics, page, problems
+from ragassay.api import comparisons, datasets, examples, health, jobs, metrics, page, problems
 from ragassay.api.comparisons import NewComparison
 from ragassay.api.security import SecurityMiddleware, bootstrap_key
 from ragassay.api.submission import NewJob
 from ragassay.compare.models import Comparison
+from ragassay.datasets import SplitOptions
 from ragassay.documents import Report
 from ragassay.gates import GateReport
 from ragassay.jobs import Jobs
@@ -62,7 +63,7 @@ def _schemas() -> dict[str, Any]:
         [
             (problems.Problem, "serialization"),
             *((kind, "serialization") for kind in (Report, Comparison, GateReport)),
-            *((kind, "validation") for kind in (NewJob, NewComparison)),
+            *((kind, "validation") for kind in (NewJob, NewComparison, SplitOptions)),
             (Sample, "validation"),
         ],
         ref_template="#/components/schemas/{model}",
@@ -88,7 +89,8 @@ def create_app(service: Jobs, settings: Settings) -> FastAPI:
     key = bootstrap_key(settings)
     app.state.jobs, app.state.settings, app.state.key = service, settings, key
     app.state.submissions, app.state.analyses = CapacityLimiter(AT_ONCE), CapacityLimiter(AT_ONCE)
-    for room in (jobs, comparisons, metrics, health):
+    app.state.dataset_work, app.state.arriving = CapacityLimiter(AT_ONCE), 0
+    for room in (jobs, comparisons, datasets, metrics, health):
         app.include_router(room.router)
     app.add_api_route("/docs", page.show, include_in_schema=False)
     problems.install(app)

@@ -56,7 +56,8 @@ async def _read(request: Request, limit: int) -> bytes:
 def _too_large(limit: int) -> TooLarge:
     return TooLarge(
         f"the body is larger than {limit:,} bytes",
-        hint="evaluate the file on the command line: ragassay evaluate FILE; larger uploads are still to come",
+        hint="keep the rows as a dataset and name that: ragassay data import FILE --name NAME, ragassay submit NAME; "
+        "or evaluate the file: ragassay evaluate FILE",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,13 @@ from pydantic import BaseModel
 
 from ragassay import gates
 from ragassay.compare import comparison, trends
+from ragassay.data.diff import DatasetDifference, NamedRow
+from ragassay.data.overlaps import Leak
+from ragassay.data.split import SplitPart
+from ragassay.data.versions import DatasetPage, DatasetVersion, DeletedVersions, KeptVersion, Lineage, RowPage
+from ragassay.datasets import GeneratedVersion, NamedRows, SplitVersions, describe
 from ragassay.documents import Job, JobPage, Progress, Report, ResultPage
+from ragassay.models import Sample
 
 _DOCUMENTS: dict[str, Any] = orjson.loads(Path(__file__).with_suffix(".json").read_bytes())
 SUBMISSION: dict[str, Any] = _DOCUMENTS["submission"]
@@ -48,5 +55,58 @@ def responses() -> dict[str, dict[str, Any]]:
         "cancelJob": cancelled,
         "deleteJob": cancelled,
         "resumeJob": queued.model_copy(update={"status": "running", "started_at": began}),
+        **_of_datasets(),
     }
     return {operation: document.model_dump(mode="json") for operation, document in documents.items()}
+
+
+def _of_datasets() -> dict[str, BaseModel]:
+    when = datetime(2026, 1, 31, 14, 5, tzinfo=UTC)
+    sample = Sample(
+        query_id="q1", query="When do backups start?", ground_truth_answer=("At 02:00.",), category="factual"
+    )
+
+    def version(name: str, digit: str, rows: int, lineage: Lineage) -> DatasetVersion:
+        digest = digit * 32
+        return DatasetVersion(
+            name=name, digest=digest, rows=rows, created_at=when, imported_at=when, lineage=lineage, description="Ours"
+        )
+
+    columns = {"query_id": "query_id", "query": "question", "ground_truth_answer": "reference", "category": "category"}
+    kept = version("backups", "3a", 2, Lineage(action="import", options={"columns": columns}))
+    parent = f"{kept.name}@{kept.digest}"
+    parts = [
+        version(
+            f"backups-{part}", digit, 1, Lineage(action="split", parent=parent, options={"part": part, "share": 0.5})
+        )
+        for part, digit in (("train", "4b"), ("test", "5c"))
+    ]
+    made = version("made", "6d", 1, Lineage(action="generate", options={"by": "templates 1", "count": 1, "seed": 0}))
+    return {
+        "uploadDataset": KeptVersion(**dict(kept)),
+        "getDataset": kept,
+        "listDatasets": DatasetPage(datasets=(kept,), next=None),
+        "listVersions": DatasetPage(datasets=(kept,), next=None),
+        "listRows": RowPage(rows=(sample,), next="1"),
+        "describeDataset": describe(NamedRows(kept.reference, kept.digest, lambda: iter([sample]))),
+        "diffDatasets": DatasetDifference(
+            a=kept.reference,
+            b=parts[0].reference,
+            unchanged=1,
+            added=(),
+            removed=(NamedRow(query_id="q2", query="How long are backups kept?"),),
+            changed=(),
+        ),
+        "splitDataset": SplitVersions(
+            parts=tuple(SplitPart(name=part, share=0.5, rows=1, labels={"factual": 1}) for part in ("train", "test")),
+            groups=2,
+            largest_group=1,
+            leaks=(Leak(shared="relevant document", parts=("train", "test"), rows=1, examples=("q2",)),),
+            warnings=(),
+            versions=tuple(parts),
+        ),
+        "generateDataset": GeneratedVersion(
+            passages=1, candidates=1, dropped=(), not_drawn=0, rows=1, made_by={"number": 1}, version=made
+        ),
+        "deleteDataset": DeletedVersions(deleted=(kept,)),
+    }

@@ -19,6 +19,7 @@ from ragassay.errors import NotFound, UnknownName
 from ragassay.gates import GateReport, output
 from ragassay.jobs import MOST_ROWS_A_PAGE, Jobs
 from ragassay.specification import Budget
+from ragassay.store.redis_datasets import RedisDatasets
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], dependencies=[Depends(authorized)])
 
@@ -106,7 +107,7 @@ async def submit(
     """Queue an evaluation of recorded responses and say where to follow it."""
 
     def work() -> tuple[Job, bool]:
-        asked = submission.read(body, request.app.state.settings)
+        asked = submission.read(body, request.app.state.settings, RedisDatasets(jobs.store))
         return jobs.submit(*asked, idempotency_key=idempotency_key)
 
     job, new = await to_thread.run_sync(work, limiter=request.app.state.submissions)

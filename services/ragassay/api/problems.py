@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 
 from ragassay.errors import AssayError, BadData
 from ragassay.models import FrozenModel
-from ragassay.render import printable, shortlist
+from ragassay.render import MOST_LINES, printable, shortlist
 from ragassay.validation import wording
 
 MEDIA_TYPE = "application/problem+json"
@@ -48,8 +48,11 @@ class Refused(AssayError):
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
 
-def respond(error: AssayError, *, instance: str | None = None) -> Response:
-    """The problem document of an error, with Retry-After where the same call may succeed later."""
+def respond(error: AssayError, *, instance: str | None = None, most: int = MOST_LINES) -> Response:
+    """The problem document of an error, with Retry-After where the same call may succeed later.
+
+    ``most``: how many findings are listed; the others are counted.
+    """
     headers = dict(getattr(error, "headers", None) or {})
     if error.retryable:
         headers["Retry-After"] = str(math.ceil(getattr(error, "retry_after", None) or RETRY_AFTER_S))
@@ -61,7 +64,7 @@ def respond(error: AssayError, *, instance: str | None = None) -> Response:
         detail=_clean(error.message),
         where=error.where and _clean(error.where),
         hint=error.hint and _clean(error.hint),
-        problems=tuple(map(_clean, shortlist(several))) or None,
+        problems=tuple(map(_clean, shortlist(several, most))) or None,
         instance=instance,
     )
     body = problem.model_dump_json(exclude_none=True)
@@ -122,7 +125,9 @@ _EXAMPLES = {
     421: ("misdirected", "this server has no key, so it answers on loopback names only", None),
     422: ("bad_data", "samples: row 2: query: is empty", None),
     500: ("internal", "an unexpected error", None),
+    501: ("missing_extra", "reading Parquet needs the extra 'parquet'", "install it: pip install 'ragassay[parquet]'"),
     503: ("unavailable", "Redis does not answer", None),
+    507: ("disk_full", "no room is left on the disk (No space left on device)", "make room"),
 }
 _RETRY_AFTER = {"Retry-After": {"description": "Seconds to wait before asking again", "schema": {"type": "integer"}}}
 _CHALLENGE = {"WWW-Authenticate": {"description": "How to authenticate", "schema": {"type": "string"}}}

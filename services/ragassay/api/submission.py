@@ -11,9 +11,10 @@ from pydantic import ConfigDict, Field, field_validator
 from ragassay.api.bodies import check_json, read_as
 from ragassay.api.examples import SUBMISSION
 from ragassay.api.security import bootstrap_key
+from ragassay.api.stored_rows import rows_of
 from ragassay.config import Configuration, check_rules
 from ragassay.config.document import option_of, options, section_of
-from ragassay.data.load import load_rows
+from ragassay.data.versions import DatasetStore
 from ragassay.documents import Source
 from ragassay.errors import BadSettings, UnknownName
 from ragassay.job_reports import Gating
@@ -27,7 +28,7 @@ _OPERATOR = "a job can't set this; the server's operator does"
 _SEE_SERVE = "see: ragassay serve --help"
 _ROWS = "the service reads no file of a caller's"
 _CODE = "the service runs no code of a caller's; its operator installs plug-ins"
-_SAMPLES = "put the rows, each with its response, into 'samples'"
+_SAMPLES = "put the rows, each with its response, into 'samples', or upload them: PUT /v1/datasets/NAME"
 REFUSED = {
     **dict.fromkeys(
         ("api_key", "base_url", "key", "provider", "endpoint", "url", "embeddings", "callback"),
@@ -71,7 +72,8 @@ class NewJob(Configuration):
     model_config = ConfigDict(strict=True, json_schema_extra=_as_sent)
 
     parameters: Annotated[JobParameters, option_of(Configuration.model_fields["parameters"])] = JobParameters()
-    samples: list[dict[str, Any]] = Field(
+    samples: list[dict[str, Any]] | None = Field(
+        None,
         min_length=1,
         max_length=100_000,
         description="rows with queries and recorded responses: a sample's and a response's fields side by side, or the "
@@ -79,14 +81,22 @@ class NewJob(Configuration):
     )
     dataset: Annotated[
         str | None,
-        Field(min_length=1, max_length=200, description="the rows' name in the report; default: the job's name"),
+        Field(
+            min_length=1,
+            max_length=200,
+            description="without 'samples', the stored dataset whose rows are evaluated: NAME, its latest version, or "
+            "NAME@VERSION; beside them, the rows' name in the report, where the job's name is the default",
+        ),
     ] = None
 
 
-def read(body: bytes, settings: Settings) -> tuple[JobSpec, Source, Sequence[Sample], Gating]:
+def read(
+    body: bytes, settings: Settings, datasets: DatasetStore | None = None
+) -> tuple[JobSpec, Source, Sequence[Sample], Gating]:
     """The specification, the dataset, the samples and the gates in a body.
 
-    Raises Refused (not JSON), UnknownName and BadSettings (a key, metric, judge or rule), BadData (values and rows).
+    Raises Refused (not JSON), UnknownName and BadSettings (a key, metric, judge or rule), BadData (values and rows),
+    NotFound (a dataset).
     """
     document = check_json(body)
     _check_keys(document)
@@ -96,9 +106,7 @@ def read(body: bytes, settings: Settings) -> tuple[JobSpec, Source, Sequence[Sam
         own["judge_prompt"] = read_prompt(settings.judge_prompt, "RAGASSAY_JUDGE_PROMPT")
     spec = job.to_job_spec().model_copy(update=own)
     check_rules(job)
-    rows = load_rows(job.samples, name="samples", max_grade=job.highest_grade)
-    name = job.dataset or job.name or "samples"
-    source = Source(name=name, digest=rows.digest, rows=len(rows.samples), warnings=rows.warnings)
+    source, samples = rows_of(job, datasets)
     gating = Gating(
         criteria=tuple(job.criteria),
         composites=job.composites,
@@ -106,7 +114,7 @@ def read(body: bytes, settings: Settings) -> tuple[JobSpec, Source, Sequence[Sam
         baseline=job.baseline,
         statistics=job.statistics,
     )
-    return spec, source, rows.samples, gating
+    return spec, source, samples, gating
 
 
 def _check_keys(document: dict[str, Any]) -> None:

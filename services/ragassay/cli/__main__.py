@@ -2,4 +2,5 @@
 
 from ragassay.cli import main
 
-main()
+if __name__ == "__main__":  # a process that the API starts beside itself imports this file too
+    main()

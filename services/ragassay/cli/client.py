@@ -12,7 +12,6 @@ from ragassay.cli.evaluate import Config, Data, progress, show
 from ragassay.errors import BadSettings, GateFailed
 
 if TYPE_CHECKING:
-    from ragassay.config import Configuration
     from ragassay.documents import Job
     from ragassay.python.client import Client
 
@@ -39,9 +38,10 @@ def submit(
     configuration = configured(config, options, data=data, remote=True)
     for path in configuration.output:
         EXPORTERS.for_file(path)
-    body = _body(configuration)
+    if configuration.data is None:
+        raise BadSettings("DATA is missing", hint="name a file: ragassay submit DATA, or 'data:' in the configuration")
     with Client(server) as service:
-        job = service.send(body)
+        job = service.submit_configured(configuration, lambda warning: typer.echo(f"warning: {warning}", err=True))
         if not wait:
             typer.echo(job.model_dump_json() if as_json else job.id)
             typer.echo(f"follow it: ragassay status {job.id}{f' --server {server}' if server else ''}", err=True)
@@ -72,19 +72,6 @@ def cancel(job: JobArgument, server: Server = None, as_json: AsJson = False) -> 
 
     with Client(server) as service:
         _print(service.cancel(job), as_json=as_json)
-
-
-def _body(configuration: Configuration) -> bytes:
-    """The request, with the rows of the configuration's file."""
-    from ragassay.python import exchanges
-    from ragassay.python.evaluation import dataset
-
-    if configuration.data is None:
-        raise BadSettings("DATA is missing", hint="name a file: ragassay submit DATA, or 'data:' in the configuration")
-    read = dataset(configuration)
-    for warning in read.warnings:
-        typer.echo(f"warning: {warning}", err=True)
-    return exchanges.body(configuration, read)
 
 
 def _wait(service: Client, job: Job, *, quiet: bool) -> Job:

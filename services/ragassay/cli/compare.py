@@ -31,7 +31,7 @@ Runs = Annotated[
     list[str],
     typer.Argument(
         metavar="RUN[#SYSTEM]|FILE...",
-        help="Run ids or names, 'last', run folders, report files, ids of jobs; data files are evaluated first.",
+        help="Run ids or names, 'last', run folders, report files, ids of jobs; data files and datasets are evaluated first.",
     ),
 ]
 BaselineName = Annotated[
@@ -130,14 +130,15 @@ def _sides(
     from ragassay.cli.evaluate import read
     from ragassay.compare.sides import file_names
     from ragassay.documents import run_and_system
-    from ragassay.python.stored import side
+    from ragassay.python.stored import is_stored_dataset, side
     from ragassay.runs.comparing import Unevaluated, is_data
 
     parts = [run_and_system(reference, Path()) for reference in references]
     files = [Path(place) for place, _ in parts if Path(place).is_file()]
-    called = dict(zip(files, file_names(files), strict=True))
-    data = {file for file in files if is_data(file)}
-    if twice := next((file for file in data if files.count(file) > 1), None):
+    stored = [Path(place) for place, _ in parts if is_stored_dataset(place)]
+    called = dict(zip(files, file_names(files), strict=True)) | {path: str(path) for path in stored}
+    data = {file for file in files if is_data(file)} | set(stored)
+    if twice := next((path for path in data if [*files, *stored].count(path) > 1), None):
         raise BadSettings(f"{twice} is named twice", hint="name another file, or a run")
     if data and len(parts) == 1:
         raise BadInput(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,10 +15,8 @@ from ragassay.errors import BadSettings
 from ragassay.render import listed, shortlist
 
 if TYPE_CHECKING:
-    from ragassay.data.diff import Rows
     from ragassay.data.ir import IrQueries
-    from ragassay.data.overlaps import Leak, Overlaps, QueryRow
-    from ragassay.data.split import Split
+    from ragassay.data.overlaps import Leak, Overlaps
     from ragassay.data.versions import DatasetVersion
     from ragassay.models import FrozenModel
     from ragassay.store.datasets import FolderDatasets
@@ -47,7 +45,8 @@ def import_(
     """Keep the rows of files, or of ir:NAME of ir_datasets, as a version of a dataset; the same rows are the same version."""
     from ragassay.data.ir import PREFIX, IrQueries
     from ragassay.data.stream import SampleStream
-    from ragassay.data.versions import Lineage, Origin, check_name
+    from ragassay.data.versions import check_name
+    from ragassay.datasets import import_rows
 
     columns = pairs(mapping, "--map", "OURS=THEIRS")
     of_library = [str(file) for file in files if str(file).startswith(PREFIX)]
@@ -64,12 +63,7 @@ def import_(
     else:
         chosen = check_name(name or files[0].resolve().stem)
         rows = SampleStream(files, format=format, mapping=columns, duplicates=duplicates)
-
-    def origin() -> Origin:
-        lineage = Lineage(action="import", sources=tuple(map(str, files)), options={"columns": rows.mapped})
-        return Origin(lineage=lineage, description=description or rows.description, judged_only=rows.judged_only)
-
-    version = _store().add(chosen, rows, origin)
+    version = import_rows(_store(), chosen, rows, sources=map(str, files), description=description)
     for warning in rows.warnings:
         typer.echo(f"warning: {warning}", err=True)
     _print([version], as_json=as_json)
@@ -157,39 +151,25 @@ def describe(
     as_json: AsJson = False,
 ) -> None:
     """Describe a dataset: counts, lengths, labels, missing fields, similar questions, and leaks between its parts."""
-    from ragassay.data.describe import Tally
-    from ragassay.data.overlaps import QueryRow, overlaps, query_row
+    from ragassay import datasets
 
-    tally, rows = Tally({}), list[QueryRow]()
-    name, path, digest, samples = _rows(source)
-    if against:
-        other, _, _, others = _rows(against)
-        if other == name:
-            raise BadSettings(f"{against} is what is described", where="--against")
-        rows += [query_row(sample, part=other) for sample in others()]
-    for sample in samples():
-        tally.add(sample)
-        rows.append(query_row(sample, part=name if against else None))
-    found = overlaps(rows, least=similar)
-    described = tally.description(
-        name=name, path=path, digest=digest, description=None, mapped={}, kept_as_metadata=(), warnings=()
-    )
+    store = _store()
+    other = datasets.stored_or_file_rows(store, against) if against else None
+    described = datasets.describe(datasets.stored_or_file_rows(store, source), other, similar=similar)
     if as_json:
-        _print_json(
-            {**described.model_dump(mode="json", exclude={"metrics", "mapped"}), **found.model_dump(mode="json")}
-        )
+        _print_json(described)
         return
     print_description(described)
-    _print_overlaps(found)
+    _print_overlaps(described)
 
 
 @data.command("diff")
 def diff(a: DataArgument, b: DataArgument, as_json: AsJson = False) -> None:
     """Compare two versions row by row: what was added, removed or changed, and in which fields."""
-    from ragassay.data.diff import difference
+    from ragassay import datasets
 
-    (name_a, _, _, rows_a), (name_b, _, _, rows_b) = _rows(a), _rows(b)
-    found = difference(rows_a, rows_b, names=(name_a, name_b))
+    store = _store()
+    found = datasets.diff(datasets.stored_or_file_rows(store, a), datasets.stored_or_file_rows(store, b))
     if as_json:
         _print_json(found)
         return
@@ -230,50 +210,21 @@ def split(
     as_json: AsJson = False,
 ) -> None:
     """Split a dataset into NAME-train, NAME-validation and NAME-test, without questions that leak."""
-    from ragassay.data.overlaps import PARTS, query_row
-    from ragassay.data.split import split as divide
-    from ragassay.data.versions import resolve
+    from ragassay import datasets
 
-    store = _store()
-    version = resolve(store, reference)
-    rows: list[QueryRow] = []
-    labels: list[str | None] = []
-    for sample in store.samples(version):
-        rows.append(query_row(sample, separator=separator))
-        labels.append(None if by == "none" else getattr(sample, by))
-    shares = dict(zip(PARTS, (train, validation, test), strict=True))
-    divided = divide(rows, labels, shares, seed=seed, group_by=group_by)
-    options = {"seed": seed, "by": by, "group_by": group_by} | ({"separator": separator} if separator else {})
-    made = [
-        _add_part(store, version, divided, part.name, {"part": part.name, "share": part.share, **options})
-        for part in divided.report.parts
-    ]
+    options = datasets.SplitOptions(
+        train=train, validation=validation, test=test, seed=seed, by=by, group_by=group_by, chunk_separator=separator
+    )
+    made = datasets.split(_store(), reference, options)
     if as_json:
-        _print_json(
-            {**divided.report.model_dump(mode="json"), "versions": [each.model_dump(mode="json") for each in made]}
-        )
+        _print_json(made)
         return
-    for part, new in zip(divided.report.parts, made, strict=True):
+    for part, new in zip(made.parts, made.versions, strict=True):
         table = ", ".join(f"{label or 'none'} {rows}" for label, rows in part.labels.items())
         typer.echo(f"{new.reference}: {part.rows} rows{'' if by == 'none' else f' ({table})'}")
-    _print_leaks(divided.report.leaks)
-    for warning in divided.report.warnings:
+    _print_leaks(made.leaks)
+    for warning in made.warnings:
         typer.echo(f"warning: {warning}")
-
-
-def _add_part(
-    store: FolderDatasets, version: DatasetVersion, divided: Split, part: str, options: dict[str, Any]
-) -> DatasetVersion:
-    from ragassay.data.versions import Lineage, Origin
-
-    samples = (
-        sample.model_copy(update={"split": part})
-        for sample, chosen in zip(store.samples(version), divided.parts, strict=True)
-        if chosen == part
-    )
-    lineage = Lineage(action="split", parent=f"{version.name}@{version.digest}", options=options)
-    origin = Origin(lineage=lineage, description=version.description, judged_only=version.judged_only)
-    return store.add(f"{version.name}-{part}", samples, lambda: origin)
 
 
 def _store() -> FolderDatasets:
@@ -281,23 +232,6 @@ def _store() -> FolderDatasets:
     from ragassay.store.datasets import FolderDatasets
 
     return FolderDatasets(Settings().home)
-
-
-def _rows(text: str) -> tuple[str, str, str, Rows]:
-    """Name, path, digest and rows of a stored version or of a file; a file has no digest before it is imported."""
-    from ragassay.data.stream import SampleStream
-    from ragassay.data.versions import file_or_version
-
-    store = _store()
-    version = file_or_version(store, text)
-    if version is not None:
-        return version.reference, version.reference, version.digest, lambda: store.samples(version)
-    stream = SampleStream([Path(text)])
-
-    def samples() -> Iterator[Any]:
-        return iter(stream)
-
-    return text, text, "", samples
 
 
 def _print(versions: Sequence[DatasetVersion], *, as_json: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,10 +13,7 @@ from ragassay.errors import BadSettings
 from ragassay.render import listed
 
 if TYPE_CHECKING:
-    from ragassay.models import Usage
-    from ragassay.settings import Settings
-    from ragassay.strategies.corpus import Corpus
-    from ragassay.synthesis import Candidate, GenerationReport
+    from ragassay.synthesis import GenerationReport
 
 
 @data.command("generate")
@@ -49,14 +46,13 @@ def generate(
     as_json: AsJson = False,
 ) -> None:
     """Make questions with ground truth from documents, offline or with a model, and keep them as a dataset."""
-    from ragassay import config
-    from ragassay.data.versions import Lineage, Origin, check_name
+    from ragassay import config, datasets
+    from ragassay.data.versions import check_name
     from ragassay.files import to_lines, write_whole
-    from ragassay.protocols import digest
     from ragassay.render import check_output, json_document
     from ragassay.settings import Settings
     from ragassay.store.datasets import FolderDatasets
-    from ragassay.synthesis import VERSION, candidates, draw, read_passages
+    from ragassay.synthesis import read_passages
 
     if model is None and (usd or api_base):
         raise BadSettings(f"{'--budget-usd' if usd else '--api-base'} is about a model; templates call nobody")
@@ -65,75 +61,28 @@ def generate(
     if passages:
         check_output(passages)
     settings, corpus = Settings(), read_passages(documents)
-    options: dict[str, Any] = {"count": count, "seed": seed, "unanswerable": unanswerable, "corpus": corpus.digest}
-    marked: dict[str, Any] = {"by": f"templates {VERSION}", "seed": seed}
-    usage = None
-    if model is None:
-        found = list(candidates(corpus))
-    else:
-        calls = settings.home / "datasets" / "calls" / f"{chosen}-{digest([model, options])[:12]}.jsonl"
-        asked = _Model(model, api_base, usd, concurrency)
-        found, usage, made_with = _written(asked, settings, corpus, count, seed, unanswerable, calls)
-        marked |= {"by": f"model {model}"}
-        options |= made_with
-    samples, report = draw(found, corpus, count, seed=seed, unanswerable=unanswerable, marked=marked)
+    options = datasets.GenerateOptions(count=count, seed=seed, unanswerable=unanswerable)
+    written = None
+    if model is not None:
+        from ragassay.wiring import questions_of_model
+
+        written = questions_of_model(
+            model, settings, chosen, corpus, options, api_base=api_base, usd=usd, concurrency=concurrency
+        )
+    report = datasets.generate(
+        FolderDatasets(settings.home), chosen, corpus, options, sources=[str(documents)], written=written
+    )
     if passages:
         write_whole(passages, to_lines(passage.model_dump() for passage in corpus.passages))
-    lineage = Lineage(action="generate", sources=(str(documents),), options={"by": marked["by"], **options})
-    version = FolderDatasets(settings.home).add(chosen, samples, lambda: Origin(lineage=lineage))
     if as_json:
-        typer.echo(
-            json_document(
-                {
-                    "version": version.model_dump(mode="json"),
-                    **report.model_dump(mode="json"),
-                    "usage": usage and usage.model_dump(),
-                }
-            ),
-            nl=False,
-        )
+        typer.echo(json_document(report), nl=False)
         return
     made = listed((f"{kind} {rows}" for kind, rows in report.made_by.items()), most=10)
-    typer.echo(f"{version.reference}: {report.rows} questions ({made}) from {report.passages} passages")
+    typer.echo(f"{report.version.reference}: {report.rows} questions ({made}) from {report.passages} passages")
     _print_report(report, count)
-    if usage is not None:
+    if usage := report.usage:
         cost = "of unknown cost" if usage.cost_usd is None else f"{usage.cost_usd:.4f} USD"
         typer.echo(f"{usage.calls} calls, {usage.cache_hits} taken from earlier ones, {cost}")
-
-
-class _Model(NamedTuple):
-    name: str
-    api_base: str | None
-    usd: float | None
-    concurrency: int
-
-
-def _written(
-    model: _Model, settings: Settings, corpus: Corpus, count: int, seed: int, unanswerable: float, calls: Path
-) -> tuple[list[Candidate], Usage, dict[str, Any]]:
-    """Candidates of a model, what they took, and what determined them. What is answered once is not paid again."""
-    import asyncio
-    from contextlib import ExitStack
-
-    from ragassay.errors import BudgetReached
-    from ragassay.specification import Budget
-    from ragassay.store.ledger import CallCache, FolderLedger
-    from ragassay.wiring import question_writer
-
-    with ExitStack() as opened:
-        cache = CallCache(settings.home / "cache" / "calls.sqlite")
-        opened.callback(cache.close)
-        ledger = FolderLedger(calls, run=calls.stem, cache=cache, budget=Budget(usd=model.usd))
-        opened.callback(ledger.close)
-        writer = question_writer(
-            model.name, settings, ledger, api_base=model.api_base, concurrency=model.concurrency, seed=seed
-        )
-        try:
-            found = asyncio.run(writer.write(corpus, count, seed=seed, unanswerable=unanswerable))
-        except BudgetReached as reached:
-            reached.hint = "what is answered is kept: give the same command a higher --budget-usd"
-            raise
-    return found, writer.spent, writer.settings
 
 
 def _print_report(report: GenerationReport, wanted: int) -> None:

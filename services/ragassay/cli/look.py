@@ -14,7 +14,7 @@ from ragassay.render import shortlist
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ragassay.data.describe import Description
+    from ragassay.data.describe import DatasetStatistics, Description
     from ragassay.metrics import Metric
 
 
@@ -119,14 +119,16 @@ def check(
         print_description(description)
 
 
-def print_description(description: Description) -> None:
+def print_description(description: DatasetStatistics) -> None:
     """What a dataset holds."""
     from rich.markup import escape
     from rich.table import Table
 
     from ragassay.cli.terminal import console
+    from ragassay.data.describe import Description
 
-    out = console()
+    of_file = description if isinstance(description, Description) else None
+    out, mapped = console(), of_file.mapped if of_file else {}
     counts = f"{description.rows} rows, {description.responses} with a response"
     digest = f", digest {description.digest[:12]}" if description.digest else ""
     out.print(f"{escape(description.path)}: {counts}{digest}")
@@ -134,10 +136,10 @@ def print_description(description: Description) -> None:
     for column in ("field", "column", "rows", "null"):
         fields.add_column(column, justify="right" if column in ("rows", "null") else "left")
     for name, rows in description.fields.items():
-        fields.add_row(name, escape(description.mapped.get(name, "")), str(rows), str(description.rows - rows))
+        fields.add_row(name, escape(mapped.get(name, "")), str(rows), str(description.rows - rows))
     out.print(fields)
-    if description.kept_as_metadata:
-        out.print(f"kept as metadata: {escape(', '.join(description.kept_as_metadata))}")
+    if of_file and of_file.kept_as_metadata:
+        out.print(f"kept as metadata: {escape(', '.join(of_file.kept_as_metadata))}")
     tables = {
         "categories": description.categories,
         "difficulties": description.difficulties,
@@ -160,8 +162,8 @@ def print_description(description: Description) -> None:
     repeated = [f"{each.query} ({', '.join(each.query_ids)})" for each in description.repeated_queries]
     for line in shortlist(repeated):
         out.print(f"asked more than once: {escape(line)}")
-    if description.metrics:
-        _print_computable(out, description)
+    if of_file and of_file.metrics:
+        _print_computable(out, of_file)
     for warning in description.warnings:
         out.print(f"warning: {escape(warning)}")
 

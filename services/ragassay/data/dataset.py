@@ -42,6 +42,9 @@ class Dataset:
     beyond_limit: Mapping[str, str] = field(default_factory=dict)
     judged_only: bool = False
 
+    def __iter__(self) -> Iterator[Sample]:
+        return iter(self.samples)
+
     @property
     def has_responses(self) -> bool:
         """Did any row carry a response?"""
@@ -83,7 +86,7 @@ def digest_of_dataset(samples: Iterable[Sample]) -> str:
 
 def digest_of_samples(samples: Iterable[Sample]) -> str:
     """As for a dataset, over all that the samples hold, in their order."""
-    return _digest(_line(canonical(sample)) for sample in samples)
+    return _digest(map(canonical_line, samples))
 
 
 def digest_of_responses(responses: Mapping[str, Response]) -> str:
@@ -93,12 +96,17 @@ def digest_of_responses(responses: Mapping[str, Response]) -> str:
 
 def set_aside_samples(samples: Iterable[Sample]) -> Sequence[Sample]:
     """The samples, in memory where they are few and otherwise in a file: see ``set_aside``."""
-    return set_aside(samples, lambda sample: _line(canonical(sample)), Sample.model_validate_json)
+    return set_aside(samples, canonical_line, Sample.model_validate_json)
 
 
 def canonical(noun: FrozenModel) -> dict[str, Any]:
     """The plain values of a noun, without those at their default."""
     return noun.model_dump(exclude_defaults=True)
+
+
+def canonical_line(noun: FrozenModel) -> bytes:
+    """The plain values as JSON with its keys sorted, and a line end."""
+    return _line(canonical(noun))
 
 
 def _line(row: dict[str, Any]) -> bytes:

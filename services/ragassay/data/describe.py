@@ -44,7 +44,7 @@ class Computable(FrozenModel):
     lacking: dict[str, int]
 
 
-class Description(FrozenModel):
+class DatasetStatistics(FrozenModel):
     """A dataset in numbers. Lengths are in words; ``fields`` counts the rows in which a field has a value.
 
     ``generated``: rows whose question was made by a program, as their metadata says.
@@ -56,8 +56,6 @@ class Description(FrozenModel):
     description: str | None
     rows: int
     responses: int
-    mapped: dict[str, str]
-    kept_as_metadata: tuple[str, ...]
     fields: dict[str, int]
     categories: dict[str, int]
     difficulties: dict[str, int]
@@ -68,8 +66,15 @@ class Description(FrozenModel):
     retrieved_per_query: Range | None
     contexts_per_query: Range | None
     words: dict[str, Range]
-    metrics: tuple[Computable, ...]
     warnings: tuple[str, ...]
+
+
+class Description(DatasetStatistics):
+    """The numbers, which columns they come from, and the metrics that the rows allow."""
+
+    mapped: dict[str, str]
+    kept_as_metadata: tuple[str, ...]
+    metrics: tuple[Computable, ...]
 
 
 def describe(dataset: Dataset, metrics: Mapping[str, Lacks] | None = None) -> Description:
@@ -77,14 +82,15 @@ def describe(dataset: Dataset, metrics: Mapping[str, Lacks] | None = None) -> De
     tally = Tally(metrics or {})
     for sample in dataset.samples:
         tally.add(sample)
-    return tally.description(
+    return Description(
+        **tally.counts(dataset.warnings),
         name=dataset.name,
         path=str(dataset.path),
         digest=dataset.digest,
         description=dataset.description,
         mapped=dict(dataset.mapped),
         kept_as_metadata=dataset.kept,
-        warnings=dataset.warnings,
+        metrics=tally.computable(),
     )
 
 
@@ -148,32 +154,34 @@ class Tally:
         if sample.contexts is not None:
             ranges["contexts per query"].add(len(sample.contexts))
 
-    def description(self, *, warnings: Sequence[str], **source: Any) -> Description:
-        """The description of what was counted; ``source`` are the fields about where the rows come from."""
+    def counts(self, warnings: Sequence[str] = ()) -> dict[str, Any]:
+        """The fields of ``DatasetStatistics`` that are counted; what looks wrong follows the ``warnings``."""
         ranges = {name: running.range for name, running in self._ranges.items()}
         order = (*SAMPLE_FIELDS, *RESPONSE_FIELDS, "metadata")
         texts = ("query", "ground_truth_answer", "contexts", "answer")
-        return Description(
-            **source,
-            rows=self._rows,
-            responses=self._responses,
-            fields={name: self._fields[name] for name in order if self._fields[name]},
-            categories=_table(self._labels["category"]),
-            difficulties=_table(self._labels["difficulty"]),
-            splits=_table(self._labels["split"]),
-            generated=self._generated,
-            repeated_queries=tuple(
+        return {
+            "rows": self._rows,
+            "responses": self._responses,
+            "fields": {name: self._fields[name] for name in order if self._fields[name]},
+            "categories": _table(self._labels["category"]),
+            "difficulties": _table(self._labels["difficulty"]),
+            "splits": _table(self._labels["split"]),
+            "generated": self._generated,
+            "repeated_queries": tuple(
                 RepeatedQuery(query=query, query_ids=tuple(ids)) for query, ids in self._repeated.values()
             ),
-            relevant_per_query=ranges.get("relevant per query"),
-            retrieved_per_query=ranges.get("retrieved per query"),
-            contexts_per_query=ranges.get("contexts per query"),
-            words={name: ranges[name] for name in texts if name in ranges},
-            metrics=tuple(
-                Computable(metric=name, rows=self._rows - lacking.total(), lacking=dict(lacking.most_common()))
-                for name, lacking in self._lacking.items()
-            ),
-            warnings=(*warnings, *self._doubts()),
+            "relevant_per_query": ranges.get("relevant per query"),
+            "retrieved_per_query": ranges.get("retrieved per query"),
+            "contexts_per_query": ranges.get("contexts per query"),
+            "words": {name: ranges[name] for name in texts if name in ranges},
+            "warnings": (*warnings, *self._doubts()),
+        }
+
+    def computable(self) -> tuple[Computable, ...]:
+        """How many rows have the input of each metric."""
+        return tuple(
+            Computable(metric=name, rows=self._rows - lacking.total(), lacking=dict(lacking.most_common()))
+            for name, lacking in self._lacking.items()
         )
 
     def _doubts(self) -> Iterator[str]:

@@ -19,12 +19,20 @@ _BY_DOCUMENT = {
 }
 
 
-def columns_of(path: Path, name: str, mapping: Mapping[str, str], wanted: Wanted = "dataset") -> ColumnMapping:
+def columns_of(
+    path: Path,
+    name: str,
+    mapping: Mapping[str, str],
+    wanted: Wanted = "dataset",
+    *,
+    most_refused: int | None = None,
+) -> ColumnMapping:
     """What the columns of a file are. All rows decide, but of rows that are alike in outline only the first is kept.
 
     Raises what ``ColumnMapper`` raises, and NothingToEvaluate without rows.
     """
     raw, rows = stream(path, name)
+    raw.most_refused = most_refused
     opened = {column.split(".")[0] for column in mapping.values() if "." in column}
     alike: dict[bytes, int] = {}
     for number, values in rows:

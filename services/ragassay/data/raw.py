@@ -23,7 +23,7 @@ class RawRows:
 
     ``columns`` are those of a header, which may be there without a value in any row. ``cells``: values are
     text, as in CSV, so that the columns decide what a value is. ``judged_only``: queries that nobody judged are
-    not among them.
+    not among them. ``most_refused``: after so many problems the rest is not read.
     """
 
     path: Path
@@ -38,6 +38,7 @@ class RawRows:
     hint: str | None = None
     warnings: list[str] = field(default_factory=list)
     judged_only: bool = False
+    most_refused: int | None = None
 
     def filled(self, read: Callable[[RawRows], Iterator[NumberedRow]]) -> RawRows:
         """Itself, with all the rows that ``read`` finds."""
@@ -59,8 +60,11 @@ class RawRows:
         return f"line {number}" if self.counts_lines else f"row {number}"
 
     def refuse(self, number: int, what: str) -> None:
-        """Note what is wrong with a row, or with the file (number 0), and go on."""
+        """Note what is wrong with a row, or with the file (number 0), and go on unless that is the last to be noted."""
         self.refused.append((number, f"{self.where(number) if number else self.path}: {what}"))
+        if len(self.refused) == self.most_refused:
+            self.refused.append((number, f"{self.path}: reading stopped after {self.most_refused} problems"))
+            self.check()
 
     @property
     def problems(self) -> list[str]:

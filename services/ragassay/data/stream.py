@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from ragassay.data.formats import stream
 from ragassay.data.load import check_options, metadata_of
 from ragassay.data.mapping import ColumnMapping
 from ragassay.data.outlines import columns_of
+from ragassay.data.problems import plain_words
 from ragassay.data.rows import Duplicates, RowBuilder
 from ragassay.errors import BadData
 from ragassay.models import Sample
@@ -20,7 +23,7 @@ class SampleStream:
 
     That holds for JSON Lines, CSV, TSV and Parquet; other formats are read whole, file by file. Options and errors are
     those of ``load``, and so are the samples. Columns are decided when the stream is made; bad rows are raised, all of
-    a file together, when it was read to its end. ``warnings`` and what stands beside
+    a file together, when it was read to its end, or ``most_refused`` of them. ``warnings`` and what stands beside
     the rows are complete then.
     """
 
@@ -31,14 +34,17 @@ class SampleStream:
         format: str = "auto",  # noqa: A002 - the name of the option
         mapping: Mapping[str, str] | None = None,
         duplicates: Duplicates = "error",
+        most_refused: int | None = None,
     ) -> None:
         check_options(duplicates, None)
-        self._format, self._duplicates = format, duplicates
+        self._format, self._duplicates, self._most_refused = format, duplicates, most_refused
         self.warnings: list[str] = []
         self.kept: dict[str, None] = {}
         self.judged_only = False
         self.description: str | None = None
-        self._files = {path: columns_of(path, format, mapping or {}) for path in dict.fromkeys(paths)}
+        self._files = {
+            path: columns_of(path, format, mapping or {}, most_refused=most_refused) for path in dict.fromkeys(paths)
+        }
 
     @property
     def mapped(self) -> dict[str, str]:
@@ -57,6 +63,7 @@ class SampleStream:
 
     def _samples(self, path: Path, columns: ColumnMapping, already: int) -> Iterator[Sample]:
         raw, rows = stream(path, self._format)
+        raw.most_refused = self._most_refused
         builder = RowBuilder(raw, columns, self._duplicates)
         for index, (number, values) in enumerate(rows, already):
             if sample := builder.sample(index, number, values):
@@ -66,3 +73,34 @@ class SampleStream:
         self.description, self.judged_only = self.description or raw.description, self.judged_only or raw.judged_only
         self.kept |= builder.kept
         self.warnings += [*raw.warnings, *columns.warnings, *builder.warnings()]
+
+
+class CanonicalRows:
+    """The samples of a JSON Lines file whose keys are those of a Sample, as ``canonical`` writes them; nothing is mapped.
+
+    At no time more than one row is in memory. All bad rows are raised together as BadData, or ``most_refused`` of them.
+    """
+
+    judged_only = False
+    description: str | None = None
+
+    def __init__(self, path: Path, *, most_refused: int | None = None) -> None:
+        self._path, self._most_refused = path, most_refused
+        self.mapped: dict[str, str] = {}
+        self.warnings: list[str] = []
+
+    def __iter__(self) -> Iterator[Sample]:
+        raw, rows = stream(self._path, "jsonl")
+        raw.most_refused = self._most_refused
+        first_rows: dict[str, int] = {}
+        for number, values in rows:
+            try:
+                sample = Sample.model_validate(values)
+            except ValidationError as error:
+                for place, what in plain_words(error):
+                    raw.refuse(number, f"{place}: {what}")
+                continue
+            if (first := first_rows.setdefault(sample.query_id, number)) != number:
+                raw.refuse(number, f"query_id: {shown(sample.query_id)} is used already in {raw.place(first)}")
+            yield sample
+        raw.check()

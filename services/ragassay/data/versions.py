@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Protocol
@@ -16,8 +16,8 @@ from ragassay.errors import BadInput, BadSettings, NotFound, UnknownName
 from ragassay.models import FrozenModel, Sample
 
 SHORT = 12  # hex digits of a digest, where it is shown
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
-_REFERENCE = re.compile(rf"({_NAME.pattern})(?:@([0-9a-fA-F]{{1,64}}))?")
+NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}"
+REFERENCE = rf"({NAME})(?:@([0-9a-fA-F]{{1,64}}))?"
 
 
 class Lineage(FrozenModel):
@@ -56,6 +56,32 @@ class DatasetVersion(Origin):
         return f"{self.name}@{self.digest[:SHORT]}"
 
 
+class KeptVersion(DatasetVersion):
+    """The version that rows became, and what may be wrong with some that could be read."""
+
+    warnings: tuple[str, ...] = ()
+
+
+class DatasetPage(FrozenModel):
+    """Versions of datasets; ``next`` is the cursor of the next page."""
+
+    datasets: tuple[DatasetVersion, ...]
+    next: str | None
+
+
+class RowPage(FrozenModel):
+    """Rows of a version in their order; ``next`` is the cursor of the next page."""
+
+    rows: tuple[Sample, ...]
+    next: str | None
+
+
+class DeletedVersions(FrozenModel):
+    """The versions that are gone."""
+
+    deleted: tuple[DatasetVersion, ...]
+
+
 class Reference(NamedTuple):
     """A dataset's name, and the beginning of a version's digest; None for the latest."""
 
@@ -83,9 +109,36 @@ class DatasetStore(Protocol):
         """
 
 
+def new_version(
+    name: str, digest: str, rows: int, known: Sequence[DatasetVersion], origin: Origin, now: datetime
+) -> DatasetVersion:
+    """The record of rows that are now the latest version of a name; ``known`` are its versions, the latest first."""
+    description = origin.description or (known[0].description if known else None)
+    if same := next((version for version in known if version.digest == digest), None):
+        return same.model_copy(update={"imported_at": now, "description": description})
+    lineage = origin.lineage
+    if lineage.parent is None and known:
+        lineage = lineage.model_copy(update={"parent": f"{name}@{known[0].digest}"})
+    return DatasetVersion(
+        name=name,
+        digest=digest,
+        rows=rows,
+        created_at=now,
+        imported_at=now,
+        lineage=lineage,
+        description=description,
+        judged_only=origin.judged_only,
+    )
+
+
+def latest_first(versions: Iterable[DatasetVersion]) -> list[DatasetVersion]:
+    """Versions in the order in which they were last imported, backwards."""
+    return sorted(versions, key=lambda version: (version.imported_at, version.digest), reverse=True)
+
+
 def check_name(name: str) -> str:
     """The name, where a dataset may have it; raises BadSettings."""
-    if not _NAME.fullmatch(name):
+    if not re.fullmatch(NAME, name):
         what = f"a dataset's name is letters, digits, '_' and '-', 100 at the most, not {name[:120]!r}"
         raise BadSettings(what, hint="--name gives it another one")
     return name
@@ -93,7 +146,7 @@ def check_name(name: str) -> str:
 
 def reference_in(text: str) -> Reference | None:
     """The reference that a text is; None where it can be none, as a path with a dot or a slash."""
-    found = _REFERENCE.fullmatch(text)
+    found = re.fullmatch(REFERENCE, text)
     return Reference(found[1], found[2].lower() if found[2] else None) if found else None
 
 

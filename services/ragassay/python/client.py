@@ -6,8 +6,10 @@ import asyncio
 import time
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 from urllib.parse import urlsplit
 
 from ragassay.documents import Job
@@ -18,10 +20,14 @@ from ragassay.python import exchanges
 from ragassay.python.comparing import ComparisonReport
 from ragassay.python.exchanges import Exchange, Pause
 from ragassay.python.report import EvaluationReport
+from ragassay.python.service_datasets import AsyncServiceDatasets, ServiceDatasets
 from ragassay.settings import Settings
 
 if TYPE_CHECKING:
     import httpx
+
+    from ragassay.config import Configuration
+    from ragassay.python.evaluation import Given
 
 T = TypeVar("T")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -45,18 +51,20 @@ class _Connection:
         address = urlsplit(url)
         if address.scheme not in ("http", "https") or not address.hostname:
             raise BadSettings(f"server {url!r} is not an address", hint="write it as http://127.0.0.1:8400")
-        import httpx
-
         self.server = url.rstrip("/")
         self._options: dict[str, Any] = {
             "base_url": self.server,
             "headers": {"Authorization": f"Bearer {key}"} if key else {},
-            "timeout": httpx.Timeout(60, connect=5),
             "trust_env": address.hostname not in _LOOPBACK,  # a proxy can't reach our loopback
         }
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.server!r})"
+
+    def _timeout(self, step: exchanges.HttpRequest) -> httpx.Timeout:
+        import httpx
+
+        return httpx.Timeout(step.timeout_s or 60, connect=5)
 
 
 class Client(_Connection):
@@ -71,10 +79,18 @@ class Client(_Connection):
         import httpx
 
         self._http = httpx.Client(**self._options)
+        self.datasets = ServiceDatasets(self._run)
 
     def submit(self, data: Any = None, **options: Any) -> Job:
-        """Queue an evaluation of rows with responses; ``data`` and options as ``ragassay.evaluate`` takes them."""
-        return self.send(_body(data, options))
+        """Queue an evaluation of rows with responses; ``data`` and options as ``ragassay.evaluate`` takes them.
+
+        A stored dataset, ``NAME`` or ``NAME@VERSION``, is uploaded where the service lacks it, and named.
+        """
+        return self._run(_submission(*_configured(data, options), _warn))
+
+    def submit_configured(self, configuration: Configuration, warn: Callable[[str], object]) -> Job:
+        """Queue what a configuration says, data included; ``warn`` is told what may be wrong with them."""
+        return self._run(_submission(configuration, None, warn))
 
     def send(self, body: bytes) -> Job:
         """Queue the job of a body that is written already."""
@@ -142,7 +158,10 @@ class Client(_Connection):
             time.sleep(step.seconds)
             return b""
         try:
-            response = self._http.request(step.method, step.path, content=step.content, headers=dict(step.headers))
+            with _opened(step.content) as content:
+                response = self._http.request(
+                    step.method, step.path, content=content, headers=dict(step.headers), timeout=self._timeout(step)
+                )
         except httpx.TransportError as error:
             raise exchanges.connection_error(error, self.server) from None
         return _content(response)
@@ -156,10 +175,12 @@ class AsyncClient(_Connection):
         import httpx
 
         self._http = httpx.AsyncClient(**self._options)
+        self.datasets = AsyncServiceDatasets(self._run)
 
     async def submit(self, data: Any = None, **options: Any) -> Job:
         """See ``Client.submit``."""
-        return await self._run(exchanges.submit(await asyncio.to_thread(_body, data, options)))
+        configured = await asyncio.to_thread(_configured, data, options)
+        return await self._run(await asyncio.to_thread(_submission, *configured, _warn))
 
     async def job(self, job: str | Job) -> Job:
         """See ``Client.job``."""
@@ -224,8 +245,9 @@ class AsyncClient(_Connection):
             await asyncio.sleep(step.seconds)
             return b""
         try:
+            content = _pieces(step.content) if isinstance(step.content, Path) else step.content
             response = await self._http.request(
-                step.method, step.path, content=step.content, headers=dict(step.headers)
+                step.method, step.path, content=content, headers=dict(step.headers), timeout=self._timeout(step)
             )
         except httpx.TransportError as error:
             raise exchanges.connection_error(error, self.server) from None
@@ -242,11 +264,45 @@ def _id(job: str | Job) -> str:
     return job.id if isinstance(job, Job) else job
 
 
-def _body(data: Any, options: dict[str, Any]) -> bytes:
-    from ragassay.python.evaluation import configured, dataset
+def _submission(configuration: Configuration, given: Given | None, warn: Callable[[str], object]) -> Exchange[Job]:
+    """What queues a job. Rows are read here; a stored dataset is named, and uploaded where the service lacks it."""
+    from ragassay.data.versions import file_or_version
+    from ragassay.python.evaluation import dataset
+    from ragassay.store.datasets import FolderDatasets
 
-    configuration, given = configured(data, options, remote=True)
-    read = dataset(configuration, given)
+    in_memory = given is not None and given.data is not None
+    if configuration.data is not None and configuration.limit is None and not in_memory:
+        store = FolderDatasets(Settings().home)
+        version = file_or_version(store, configuration.data)
+        if version is not None:
+            return exchanges.submit_stored(configuration, version, store.rows_file(version))
+    read = dataset(configuration, given) if given else dataset(configuration)
     for warning in read.warnings:
-        warnings.warn(warning, UserWarning, stacklevel=4)
-    return exchanges.body(configuration, read)
+        warn(warning)
+    return exchanges.submit(exchanges.body(configuration, read))
+
+
+def _configured(data: Any, options: dict[str, Any]) -> tuple[Configuration, Given]:
+    from ragassay.python.evaluation import configured
+
+    return configured(data, options, remote=True)
+
+
+def _warn(warning: str) -> None:
+    warnings.warn(warning, UserWarning, stacklevel=5)
+
+
+@contextmanager
+def _opened(content: bytes | Path | None) -> Iterator[bytes | BinaryIO | None]:
+    """A file is sent piece by piece."""
+    if not isinstance(content, Path):
+        yield content
+        return
+    with content.open("rb") as file:
+        yield file
+
+
+async def _pieces(path: Path) -> AsyncIterator[bytes]:
+    with path.open("rb") as file:
+        while piece := await asyncio.to_thread(file.read, 2**20):
+            yield piece

@@ -17,7 +17,7 @@ from ragassay.exporters.comparison import EXPORTERS, Regression, Table, regressi
 from ragassay.metrics.base import name_of
 from ragassay.python.evaluation import completed, configured, finished, inputs, session_with
 from ragassay.python.show import as_html, as_text
-from ragassay.python.stored import chosen
+from ragassay.python.stored import chosen, is_stored_dataset
 from ragassay.runs import comparing
 from ragassay.runs.comparing import Unevaluated, is_data
 from ragassay.settings import Settings
@@ -82,7 +82,8 @@ def compare(
     """Compare b with a, or the systems of a with the first of them.
 
     a, b: reports; what the command line calls a run ("last", an id, RUN#SYSTEM, a report.json); or rows as ``evaluate``
-    takes them, which are evaluated with ``options`` first. Rows are matched by their ids, else by the query's text.
+    takes them, datasets included, which are evaluated with ``options`` first. Rows are matched by their ids, else by
+    the query's text.
     metrics: what to compare, default all that both have. baseline: the name of another first system.
     alpha, correction: of p for the number of tests ("holm", "bh", "bonferroni", "none").
     examples: rows listed for each metric and cause. progress: called with the rows evaluated and those to evaluate.
@@ -123,8 +124,9 @@ def _side(given: Any, metrics: Sequence[str] | None, options: Mapping[str, Any],
     if isinstance(given, Report):
         return Side(given, None, given.provenance.configuration.name)
     file = Path(given) if isinstance(given, str | Path) else None
-    name = file.stem if file and file.is_file() else None
-    if file and not is_data(file):
+    stored = isinstance(given, str) and is_stored_dataset(given)
+    name = given if stored else file.stem if file and file.is_file() else None
+    if file and not stored and not is_data(file):
         report, system = chosen(str(given))
         return Side(report, system, name or report.provenance.configuration.name)
     asked = {} if metrics is None else {"metrics": list(metrics)}

@@ -10,6 +10,7 @@ import time
 import uuid
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from ragassay.config import Configuration
     from ragassay.data.dataset import Dataset
+    from ragassay.data.versions import DatasetVersion
 
 T = TypeVar("T")
 JSON = {"Content-Type": "application/json"}
@@ -34,12 +36,13 @@ _POLL_S, _SLOWEST_POLL_S, _PATIENCE_S = 0.2, 2.0, 120.0
 
 @dataclass(frozen=True)
 class HttpRequest:
-    """One request; its response's content is what comes back."""
+    """One request; its response's content is what comes back. ``timeout_s``: where it may take longer than others."""
 
     method: str
     path: str
-    content: bytes | None = None
+    content: bytes | Path | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    timeout_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -69,17 +72,10 @@ class NoConnection(Unavailable):
 
 def body(configuration: Configuration, dataset: Dataset) -> bytes:
     """A job: what the configuration sets, and the rows instead of its keys about files, which are read here."""
-    from ragassay.config.document import options
     from ragassay.data.load import load_rows
-    from ragassay.errors import BadSettings
 
     where = str(dataset.path)
-    if configuration.systems:
-        what = "a job takes the responses that are in DATA, so 'systems' can't be sent"
-        raise BadSettings(what, hint="use: ragassay evaluate")
-    if configuration.judge_prompt:
-        what = "the service's operator sets the judge's prompt, so 'judge_prompt' can't be sent"
-        raise BadSettings(what, hint="leave it out, or use: ragassay evaluate")
+    settings = _remote(configuration)
     if not dataset.has_responses:
         raise NothingToEvaluate("no row has a response", where=where, hint="submit takes recorded responses")
     rows = [sample.model_dump(mode="json", exclude_defaults=True) for sample in dataset.samples]
@@ -89,9 +85,31 @@ def body(configuration: Configuration, dataset: Dataset) -> bytes:
             where=where,
             hint="name the columns as we do (ragassay schema sample), or use: ragassay evaluate",
         )
+    return orjson.dumps({**settings, "dataset": dataset.name, "samples": rows})
+
+
+def _remote(configuration: Configuration) -> dict[str, Any]:
+    """What of a configuration a service is told; raises BadSettings for systems."""
+    from ragassay.config.document import options
+    from ragassay.errors import BadSettings
+
+    if configuration.systems:
+        what = "a job takes the responses that are in DATA, so 'systems' can't be sent"
+        raise BadSettings(what, hint="use: ragassay evaluate")
+    if configuration.judge_prompt:
+        what = "the service's operator sets the judge's prompt, so 'judge_prompt' can't be sent"
+        raise BadSettings(what, hint="leave it out, or use: ragassay evaluate")
     read_here = {key for key, (_, option) in options().items() if option.set_by == "files"}
-    job = configuration.model_dump(mode="json", exclude_unset=True, exclude=read_here)
-    return orjson.dumps({**job, "dataset": dataset.name, "samples": rows})
+    return configuration.model_dump(mode="json", exclude_unset=True, exclude=read_here)
+
+
+def submit_stored(configuration: Configuration, version: DatasetVersion, rows: Path) -> Exchange[Job]:
+    """Queue a job that names a dataset stored here, whose ``rows`` are uploaded where the service lacks them."""
+    from ragassay.python.dataset_exchanges import ensure
+
+    settings = _remote(configuration)
+    there = yield from ensure(version, rows)
+    return (yield from submit(orjson.dumps({**settings, "dataset": f"{there.name}@{there.digest}"})))
 
 
 def submit(body: bytes) -> Exchange[Job]:

@@ -42,6 +42,23 @@ def stored_run(reference: str) -> FolderRun | None:
         return None
 
 
+def is_stored_dataset(reference: str) -> bool:
+    """Is a dataset meant? A file, a run and a job of that name come first; raises NotFound for a version that is none."""
+    from ragassay.data.versions import file_or_version, reference_in
+    from ragassay.documents import JOB_ID
+    from ragassay.settings import Settings
+    from ragassay.store.datasets import FolderDatasets
+
+    known, store = reference_in(reference), FolderDatasets(Settings().home)
+    if known is None or Path(reference).exists():
+        return False
+    if known.prefix is None and (
+        known.name not in store.names() or JOB_ID.fullmatch(reference) or stored_run(reference)
+    ):
+        return False
+    return file_or_version(store, reference) is not None
+
+
 def side(reference: str, server: str | None = None, *, name: str | None = None) -> Side:
     """As ``chosen``, with what the user calls it where the report lies in a file."""
     from ragassay.compare.sides import Side

@@ -16,10 +16,18 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
-from ragassay.data.dataset import Dataset, canonical, set_aside_samples
+from ragassay.data.dataset import Dataset, canonical_line, set_aside_samples
 from ragassay.data.load import dataset_of, load
 from ragassay.data.rows import Duplicates
-from ragassay.data.versions import DatasetStore, DatasetVersion, Origin, check_name, file_or_version
+from ragassay.data.versions import (
+    DatasetStore,
+    DatasetVersion,
+    Origin,
+    check_name,
+    file_or_version,
+    latest_first,
+    new_version,
+)
 from ragassay.errors import BadData, BadSettings, NotFound, NothingToEvaluate
 from ragassay.files import numbered_lines, write_by_digest, write_whole
 from ragassay.models import Sample
@@ -41,7 +49,7 @@ class FolderDatasets:
     def versions(self, name: str) -> list[DatasetVersion]:
         """The versions of a name, the latest first; raises BadData for a damaged record."""
         found = [_version(path) for path in (self._root / "versions" / name).glob("*.json")]
-        return sorted(found, key=lambda version: (version.imported_at, version.digest), reverse=True)
+        return latest_first(found)
 
     def rows_file(self, version: DatasetVersion) -> Path:
         """The file of the rows, JSON Lines."""
@@ -64,28 +72,10 @@ class FolderDatasets:
     def add(self, name: str, samples: Iterable[Sample], origin: Callable[[], Origin]) -> DatasetVersion:
         """Keep rows as the latest version of a name; see ``DatasetStore``. Raises BadSettings, DiskFull."""
         check_name(name)
-        lines = (orjson.dumps(canonical(s), option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE) for s in samples)
-        digest, rows = write_by_digest(self._root / "rows", lines, ".jsonl")
+        digest, rows = write_by_digest(self._root / "rows", map(canonical_line, samples), ".jsonl")
         if not rows:
             raise NothingToEvaluate("there is no row to keep", where=name)
-        known, given, now = self.versions(name), origin(), datetime.now(UTC)
-        description = given.description or (known[0].description if known else None)
-        if same := next((version for version in known if version.digest == digest), None):
-            version = same.model_copy(update={"imported_at": now, "description": description})
-        else:
-            lineage = given.lineage
-            if lineage.parent is None and known:
-                lineage = lineage.model_copy(update={"parent": f"{name}@{known[0].digest}"})
-            version = DatasetVersion(
-                name=name,
-                digest=digest,
-                rows=rows,
-                created_at=now,
-                imported_at=now,
-                lineage=lineage,
-                description=description,
-                judged_only=given.judged_only,
-            )
+        version = new_version(name, digest, rows, self.versions(name), origin(), datetime.now(UTC))
         content = orjson.dumps(version.model_dump(mode="json"), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
         write_whole(self._root / "versions" / name / f"{digest}.json", content, private=True)
         return version

@@ -1,0 +1,306 @@
+"""``/v1/datasets``: upload, look at, describe, compare, split, generate and delete datasets with versions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+
+from anyio import BrokenWorkerProcess, fail_after, to_process
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from pydantic import Field
+
+from ragassay.api import dataset_work as work
+from ragassay.api.bodies import check_json, read_as
+from ragassay.api.jobs import Body, QueryParameters, Service
+from ragassay.api.problems import documented, respond
+from ragassay.api.security import authorized
+from ragassay.api.uploads import DOCUMENTS, TABLES, received
+from ragassay.data.diff import DatasetDifference
+from ragassay.data.versions import (
+    NAME,
+    REFERENCE,
+    DatasetPage,
+    DatasetVersion,
+    DeletedVersions,
+    KeptVersion,
+    RowPage,
+    resolve,
+)
+from ragassay.datasets import DescribedDataset, GeneratedVersion, GenerateOptions, SplitOptions, SplitVersions
+from ragassay.errors import AssayError, BadData, BadInput, BadSettings, NotFound, Unavailable, UnknownName
+from ragassay.jobs import MOST_ROWS_A_PAGE, offset
+from ragassay.store.redis_datasets import RedisDatasets
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+router = APIRouter(prefix="/v1/datasets", tags=["datasets"], dependencies=[Depends(authorized)])
+T = TypeVar("T")
+
+
+async def _datasets(jobs: Service) -> RedisDatasets:
+    return RedisDatasets(jobs.store)
+
+
+Store = Annotated[RedisDatasets, Depends(_datasets)]
+Name = Annotated[
+    str, Path(pattern=f"^{NAME}$", description="The dataset's name.", examples=["handbook"], max_length=100)
+]
+Dataset = Annotated[
+    str,
+    Path(
+        pattern=f"^{REFERENCE}$",
+        description="NAME, which means the version that came last, or NAME@VERSION with the beginning of a digest.",
+        examples=["handbook", "handbook@3a095fb0729a"],
+    ),
+]
+
+
+class _ListQuery(QueryParameters):
+    cursor: Annotated[str | None, Field(max_length=100, description="'next' of the page before")] = None
+    limit: Annotated[int, Field(ge=1, le=MOST_ROWS_A_PAGE, description="most entries of a page")] = 50
+
+
+class _UploadQuery(QueryParameters):
+    description: Annotated[str | None, Field(max_length=2000, description="what the dataset is")] = None
+    columns: Annotated[
+        Literal["auto", "ours"],
+        Field(description="'ours': keys are those of a Sample, as GET .../rows has them, and nothing is mapped"),
+    ] = "auto"
+    map: Annotated[
+        list[str], Field(max_length=100, description="OURS=THEIRS: a column that is not understood by its name")
+    ] = []  # noqa: RUF012 - a default of a model
+    duplicates: Annotated[
+        Literal["error", "keep_first"], Field(description="what becomes of a document id that a response lists twice")
+    ] = "error"
+
+    @property
+    def mapping(self) -> Mapping[str, str]:
+        """Our fields to their columns; raises BadSettings."""
+        pairs = [each.partition("=") for each in self.map]
+        if bad := next((each for each in pairs if not (each[0].strip() and each[2].strip())), None):
+            raise BadSettings(f"{''.join(bad)[:100]!r} is not of the form OURS=THEIRS", where="map")
+        return {ours.strip(): theirs.strip() for ours, _, theirs in pairs}
+
+
+class _DescribeQuery(QueryParameters):
+    similar: Annotated[
+        float, Field(ge=0.5, le=1, description="from which similarity questions are nearly the same")
+    ] = 0.8
+    against: Annotated[
+        str | None,
+        Field(pattern=f"^{REFERENCE}$", description="another dataset, whose questions must not leak into this one"),
+    ] = None
+
+
+class _DiffQuery(QueryParameters):
+    to: Annotated[str, Field(pattern=f"^{REFERENCE}$", description="the version that this one is compared with")]
+
+
+class _GenerateQuery(GenerateOptions, QueryParameters):
+    pass
+
+
+def _body(kinds: Mapping[str, str], about: str) -> dict[str, Any]:
+    content = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in kinds}
+    return {"requestBody": {"required": True, "description": about, "content": content}}
+
+
+_LOCATION = {"Location": {"description": "Where the version is", "schema": {"type": "string"}}}
+_UPLOAD: dict[str, Any] = {
+    "response_model": KeptVersion,
+    "responses": {
+        201: {"description": "A new version", "headers": _LOCATION, "model": KeptVersion},
+        200: {"description": "The same rows are a version of this name already; now the latest", "headers": _LOCATION},
+        **documented(400, 401, 408, 409, 413, 415, 421, 422, 500, 501, 503, 507),
+    },
+    "openapi_extra": _body(TABLES, "Rows with queries, and with responses where a job is to evaluate them."),
+}
+
+
+@router.put("/{dataset}", operation_id="uploadDataset", summary="Upload rows as a version", **_UPLOAD)
+async def upload(request: Request, dataset: Name, query: Annotated[_UploadQuery, Query()]) -> Response:
+    """Keep the rows of the body as the latest version of a name: all of them, or none where one is bad.
+
+    The same rows are the same version, however often and in whatever format they come.
+    """
+    mapping = query.mapping
+    async with received(request, dataset, TABLES) as path:
+        options = {"mapping": mapping, **query.model_dump(exclude={"map"})}
+        try:
+            document, new = await _apart(request, work.keep, path, **options)
+        except BadData as error:
+            return respond(error, most=work.MOST_PROBLEMS + 1)
+    version = KeptVersion.model_validate_json(document)
+    return _json(document, status=201 if new else 200, Location=f"/v1/datasets/{version.name}@{version.digest}")
+
+
+@router.get(
+    "", operation_id="listDatasets", summary="List datasets", responses=documented(401, 409, 421, 422, 500, 503)
+)
+def list_datasets(datasets: Store, query: Annotated[_ListQuery, Query()]) -> DatasetPage:
+    """The datasets by name, each with its latest version."""
+    names = datasets.names_after(query.cursor, query.limit + 1)
+    page = [versions[0] for name in names[: query.limit] if (versions := datasets.versions(name))]
+    return DatasetPage(datasets=tuple(page), next=names[query.limit - 1] if len(names) > query.limit else None)
+
+
+@router.get(
+    "/{dataset}",
+    operation_id="getDataset",
+    summary="Look at a version",
+    responses=documented(401, 404, 409, 421, 422, 500, 503),
+)
+def get(datasets: Store, dataset: Dataset) -> DatasetVersion:
+    """One version: its digest, description, number of rows, when it came and what it was made from."""
+    return _resolved(datasets, dataset)
+
+
+@router.get(
+    "/{dataset}/versions",
+    operation_id="listVersions",
+    summary="List the versions of a name",
+    responses=documented(401, 404, 409, 421, 422, 500, 503),
+)
+def versions(datasets: Store, dataset: Name, query: Annotated[_ListQuery, Query()]) -> DatasetPage:
+    """The versions of a dataset, the latest first."""
+    _resolved(datasets, dataset)
+    found = datasets.versions(dataset)
+    digests = [version.digest for version in found]
+    if query.cursor is not None and query.cursor not in digests:
+        raise BadInput(f"cursor {query.cursor[:40]!r} is not one that a page gave")
+    first = digests.index(query.cursor) + 1 if query.cursor else 0
+    last = first + query.limit
+    return DatasetPage(datasets=tuple(found[first:last]), next=digests[last - 1] if last < len(found) else None)
+
+
+@router.get(
+    "/{dataset}/rows",
+    operation_id="listRows",
+    summary="Read the rows",
+    response_model=RowPage,
+    responses=documented(401, 404, 409, 421, 422, 500, 503),
+)
+def rows(datasets: Store, dataset: Dataset, query: Annotated[_ListQuery, Query()]) -> Response:
+    """The rows in their order, as Samples without the fields that they lack; a page has 4 MB or one row at the most."""
+    version, first = _resolved(datasets, dataset), offset(query.cursor)
+    page = datasets.page(version, first, query.limit)
+    after = first + len(page)
+    rest = b"null" if after >= version.rows else b'"%d"' % after
+    return _json(b'{"rows":[%s],"next":%s}' % (b",".join(page), rest))
+
+
+@router.get(
+    "/{dataset}/description",
+    operation_id="describeDataset",
+    summary="Describe a version",
+    response_model=DescribedDataset,
+    responses=documented(401, 404, 409, 421, 422, 500, 503),
+)
+async def describe(request: Request, dataset: Dataset, query: Annotated[_DescribeQuery, Query()]) -> Response:
+    """Counts, lengths, labels, missing fields, questions that are nearly the same, and leaks between parts."""
+    return _json(await _apart(request, work.describe, dataset, **query.model_dump()))
+
+
+@router.get(
+    "/{dataset}/diff",
+    operation_id="diffDatasets",
+    summary="Compare two versions",
+    response_model=DatasetDifference,
+    responses=documented(401, 404, 409, 421, 422, 500, 503),
+)
+async def diff(request: Request, dataset: Dataset, query: Annotated[_DiffQuery, Query()]) -> Response:
+    """The rows that were added, removed or changed on the way to another version, and in which fields."""
+    return _json(await _apart(request, work.diff, dataset, query.to))
+
+
+_SPLIT: dict[str, Any] = {
+    "response_model": SplitVersions,
+    "responses": documented(400, 401, 404, 408, 409, 413, 415, 421, 422, 500, 503),
+    "openapi_extra": {
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/SplitOptions"}}},
+        }
+    },
+}
+
+
+@router.post("/{dataset}/split", operation_id="splitDataset", summary="Split a version", **_SPLIT)
+async def split(request: Request, dataset: Dataset, body: Body) -> Response:
+    """Keep parts as NAME-train, NAME-validation and NAME-test, without questions that leak; {} takes the usual shares.
+
+    The same seed and rows give the same parts.
+    """
+    options = read_as(SplitOptions, check_json(body))
+    return _json(await _apart(request, work.split, dataset, options))
+
+
+_GENERATE: dict[str, Any] = {
+    "response_model": GeneratedVersion,
+    "responses": documented(400, 401, 408, 409, 413, 415, 421, 422, 500, 503, 507),
+    "openapi_extra": _body(DOCUMENTS, 'A corpus, one {"id": ..., "text": ...} a line, or a Markdown or text file.'),
+}
+
+
+@router.post(
+    "/{dataset}/generate", operation_id="generateDataset", summary="Make questions from documents", **_GENERATE
+)
+async def generate(request: Request, dataset: Name, query: Annotated[_GenerateQuery, Query()]) -> Response:
+    """Keep questions with ground truth, made from the wording of documents, as the latest version of a name.
+
+    No model is asked. The same seed and documents give the same rows.
+    """
+    async with received(request, dataset, DOCUMENTS) as path:
+        options = GenerateOptions(**query.model_dump())
+        return _json(await _apart(request, work.generate, path, options))
+
+
+@router.delete(
+    "/{dataset}",
+    operation_id="deleteDataset",
+    summary="Delete a version, or all of a name",
+    responses=documented(401, 404, 409, 421, 422, 500, 503),
+)
+def delete(datasets: Store, dataset: Dataset) -> DeletedVersions:
+    """NAME@VERSION deletes that version, NAME alone all of them. Jobs have copies of their rows and go on."""
+    version = _resolved(datasets, dataset)
+    found = [version] if "@" in dataset else datasets.versions(version.name)
+    for each in found:
+        datasets.delete(each)
+    return DeletedVersions(deleted=tuple(found))
+
+
+async def _apart(request: Request, function: Callable[..., T], *arguments: object, **options: object) -> T:
+    """The function's answer from a process of its own: it takes seconds, and memory that this one never gives back."""
+    state = request.app.state
+    longest = state.settings.max_dataset_s
+    call = partial(function, state.jobs.store.url, *arguments, **options)
+    try:
+        with fail_after(longest):
+            return await to_process.run_sync(call, cancellable=True, limiter=state.dataset_work)
+    except UnknownName as error:
+        raise _not_found(error) from None
+    except TimeoutError:
+        hint = "RAGASSAY_MAX_DATASET_S is the operator's limit; or try it when less is asked for"
+        raise Unavailable(f"it was not done within {longest:g} s", hint=hint) from None
+    except BrokenWorkerProcess:
+        raise Unavailable("the process that worked on it died", hint="has the service's machine memory left?") from None
+
+
+def _resolved(datasets: RedisDatasets, reference: str) -> DatasetVersion:
+    """The version that a path names; raises NotFound."""
+    try:
+        return resolve(datasets, reference)
+    except UnknownName as error:
+        raise _not_found(error) from None
+
+
+def _not_found(error: UnknownName) -> AssayError:
+    """An unknown dataset has no page of its own; any other name is what the caller sent."""
+    return NotFound(error.message, hint=error.hint) if error.kind == "dataset" else error
+
+
+def _json(document: bytes, status: int = 200, **headers: str) -> Response:
+    return Response(document, status, headers, media_type="application/json")

@@ -1,0 +1,141 @@
+"""Receives bodies of any length into a file: within a limit, in time, and never more than a piece of them in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from fastapi import Request
+from starlette.requests import ClientDisconnect
+
+from ragassay.api.problems import Refused
+from ragassay.errors import TooLarge, Unavailable
+from ragassay.files import open_private, private_folder, write_errors
+from ragassay.settings import Settings
+from ragassay.validation import shown
+
+SILENT_S = 60.0
+MOST_AT_ONCE = 8
+_PIECE = 1024 * 1024  # bytes that are written to the disk together
+_LEFT_BEHIND_S = 24 * 3600  # by a process that was killed
+TABLES = {
+    "application/x-ndjson": ".jsonl",
+    "application/jsonl": ".jsonl",
+    "application/x-jsonlines": ".jsonl",
+    "text/csv": ".csv",
+    "text/tab-separated-values": ".tsv",
+    "application/vnd.apache.parquet": ".parquet",
+    "application/x-parquet": ".parquet",
+}
+DOCUMENTS = {
+    "application/x-ndjson": ".jsonl",
+    "application/jsonl": ".jsonl",
+    "text/markdown": ".md",
+    "text/plain": ".txt",
+}
+
+
+@asynccontextmanager
+async def received(request: Request, name: str, kinds: Mapping[str, str]) -> AsyncIterator[Path]:
+    """The body as a file ``name`` with the extension of its Content-Type, alone in a folder that goes with the block.
+
+    Raises Refused for another Content-Type, a body that is too slow or breaks off, TooLarge, Unavailable while many
+    arrive already, DiskFull.
+    """
+    suffix = _suffix(request, kinds)
+    state, settings = request.app.state, request.app.state.settings
+    if state.arriving >= MOST_AT_ONCE:
+        raise Unavailable(f"{MOST_AT_ONCE} uploads arrive already", hint="send it again in a minute", retry_after=60)
+    uploads = settings.home / "uploads"
+    state.arriving += 1
+    try:
+        with write_errors(uploads):
+            private_folder(uploads)
+            _clear(uploads)
+            folder = Path(tempfile.mkdtemp(dir=uploads))
+        try:
+            path = folder / f"{name}{suffix}"
+            await _receive(request, path, settings)
+            yield path
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        state.arriving -= 1
+
+
+async def _receive(request: Request, path: Path, settings: Settings) -> None:
+    limit, longest = settings.max_upload_bytes, settings.max_upload_s
+    announced = request.headers.get("content-length", "0")
+    if announced.isdecimal() and float(announced) > limit:
+        raise _too_large(limit)
+    try:
+        async with asyncio.timeout(longest):
+            await _write(request, path, limit)
+    except TimeoutError:
+        what = f"the body did not arrive within {longest:.0f} s, or nothing of it for {SILENT_S:.0f} s"
+        raise Refused(408, "body_too_slow", what, hint="send it again") from None
+    except ClientDisconnect:
+        raise Refused(400, "gone", "the client disconnected before the body was complete") from None
+
+
+async def _write(request: Request, path: Path, limit: int) -> None:
+    pieces, held, size = request.stream(), bytearray(), 0
+    with write_errors(path), open(path, "wb", buffering=0, opener=open_private) as file:
+        while True:
+            async with asyncio.timeout(SILENT_S):
+                piece = await anext(pieces, None)
+            if piece is None or len(held) >= _PIECE:
+                await asyncio.to_thread(_write_all, file.fileno(), held)
+                held = bytearray()
+            if piece is None:
+                return
+            held += piece
+            size += len(piece)
+            if size > limit:
+                raise _too_large(limit)
+
+
+def _write_all(file: int, content: bytearray) -> None:
+    left = memoryview(content)
+    while left:
+        left = left[os.write(file, left) :]
+
+
+def _suffix(request: Request, kinds: Mapping[str, str]) -> str:
+    content_type = request.headers.get("content-type", "")
+    kind, _, parameters = content_type.partition(";")
+    suffix = kinds.get(kind.strip().lower())
+    charset = parameters.strip().lower().replace('"', "")
+    if suffix is None or charset not in ("", "charset=utf-8"):
+        what = f"its Content-Type is {shown(content_type)}" if content_type else "it has no Content-Type"
+        raise Refused(
+            415,
+            "unsupported_media_type",
+            f"the body can't be read: {what}",
+            where="Content-Type",
+            hint=f"send one of: {', '.join(kinds)}; text in UTF-8",
+        )
+    encoding = request.headers.get("content-encoding", "identity")
+    if encoding.lower() != "identity":
+        what = f"the body is encoded as {shown(encoding)}"
+        raise Refused(415, "unsupported_media_type", what, where="Content-Encoding", hint="send it as it is")
+    return suffix
+
+
+def _too_large(limit: int) -> TooLarge:
+    return TooLarge(
+        f"the body is larger than {limit:,} bytes", hint="RAGASSAY_MAX_UPLOAD_BYTES is the operator's limit"
+    )
+
+
+def _clear(uploads: Path) -> None:
+    for folder in uploads.iterdir():
+        with suppress(OSError):
+            if time.time() - folder.stat().st_mtime > _LEFT_BEHIND_S:
+                shutil.rmtree(folder, ignore_errors=True)

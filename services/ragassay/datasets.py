@@ -1,0 +1,228 @@
+"""What can be done with datasets that have versions, over any store of them: import, describe, compare, split, generate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, Protocol
+
+from pydantic import Field, ValidationError
+
+from ragassay.data.describe import DatasetStatistics, Tally
+from ragassay.data.diff import DatasetDifference, difference
+from ragassay.data.overlaps import PARTS, Overlaps, QueryRow, overlaps, query_row
+from ragassay.data.similar import SIMILAR
+from ragassay.data.split import GroupBy, SplitReport
+from ragassay.data.split import split as divide
+from ragassay.data.stream import SampleStream
+from ragassay.data.versions import DatasetStore, DatasetVersion, Lineage, Origin, file_or_version, resolve
+from ragassay.errors import BadSettings
+from ragassay.models import FrozenModel, Sample, Usage
+from ragassay.strategies.corpus import Corpus
+from ragassay.synthesis import VERSION, Candidate, GenerationReport, candidates, draw
+from ragassay.validation import problems
+
+
+class ReadRows(Protocol):
+    """Samples, and what is known of their source: complete once they were read."""
+
+    @property
+    def mapped(self) -> Mapping[str, str]:
+        """Our fields to the columns that they are read from."""
+
+    @property
+    def description(self) -> str | None:
+        """What the rows are, where the source says it."""
+
+    @property
+    def judged_only(self) -> bool:
+        """Do the rows lack queries that nobody judged?"""
+
+    def __iter__(self) -> Iterator[Sample]: ...
+
+
+class NamedRows(NamedTuple):
+    """Rows that can be read again; ``digest`` is empty where they are those of a file."""
+
+    name: str
+    digest: str
+    read: Callable[[], Iterator[Sample]]
+
+
+class DescribedDataset(DatasetStatistics, Overlaps):
+    """Numbers of a dataset, questions that are nearly the same, and what leaks from one of its parts into another."""
+
+
+class SplitVersions(SplitReport):
+    """How the rows were divided, and the version that each part became."""
+
+    versions: tuple[DatasetVersion, ...]
+
+
+class GeneratedVersion(GenerationReport):
+    """What became of the candidates, the version of those that were drawn, and what a model spent on them."""
+
+    version: DatasetVersion
+    usage: Usage | None = None
+
+
+class _DatasetOptions(FrozenModel):
+    def __init__(self, **values: Any) -> None:
+        """Take them; raises BadSettings that names the option."""
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            first = problems(error)[0]
+            raise BadSettings(first.what, where=first.place) from None
+
+
+class SplitOptions(_DatasetOptions):
+    """How a dataset is split. Shares add up to 1; a part without one is not made."""
+
+    train: Annotated[float, Field(description="share of the rows to develop on")] = 0.8
+    validation: Annotated[float, Field(description="share to choose with")] = 0.1
+    test: Annotated[float, Field(description="share to test with")] = 0.1
+    seed: Annotated[int, Field(ge=0, lt=2**63, description="of the draw")] = 0
+    by: Annotated[Literal["category", "difficulty", "none"], Field(description="of what each part gets its share")] = (
+        "category"
+    )
+    group_by: Annotated[
+        GroupBy,
+        Field(description="what parts don't share: relevant documents and similar questions, similar ones, the same"),
+    ] = "document"
+    chunk_separator: Annotated[
+        str | None,
+        Field(min_length=1, max_length=100, description="what stands before the last one of an id is the document"),
+    ] = None
+
+
+class GenerateOptions(_DatasetOptions):
+    """Which questions are drawn; ``unanswerable`` is the share of those that the documents don't answer."""
+
+    count: Annotated[int, Field(ge=1, le=100_000, description="how many questions")] = 50
+    seed: Annotated[int, Field(ge=0, lt=2**63, description="of the draw")] = 0
+    unanswerable: Annotated[
+        float, Field(ge=0, le=1, description="share of questions that the documents don't answer")
+    ] = 0.1
+
+
+@dataclass(frozen=True)
+class Written:
+    """Candidates that a model wrote, what they took, and what determined them."""
+
+    by: str
+    candidates: Sequence[Candidate]
+    usage: Usage
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def import_rows(
+    store: DatasetStore, name: str, rows: ReadRows, *, sources: Iterable[str] = (), description: str | None = None
+) -> DatasetVersion:
+    """Keep rows as the latest version of a name. Raises what reading them raises, and then keeps nothing."""
+
+    def origin() -> Origin:
+        lineage = Lineage(action="import", sources=tuple(sources), options={"columns": dict(rows.mapped)})
+        return Origin(lineage=lineage, description=description or rows.description, judged_only=rows.judged_only)
+
+    return store.add(name, rows, origin)
+
+
+def stored_rows(store: DatasetStore, reference: str) -> NamedRows:
+    """The rows of a version; raises as ``resolve`` does."""
+    return _of_version(store, resolve(store, reference))
+
+
+def stored_or_file_rows(store: DatasetStore, text: str) -> NamedRows:
+    """The rows of a stored version, or of a file; raises as ``file_or_version`` does."""
+    version = file_or_version(store, text)
+    if version is not None:
+        return _of_version(store, version)
+    stream = SampleStream([Path(text)])
+    return NamedRows(text, "", lambda: iter(stream))
+
+
+def _of_version(store: DatasetStore, version: DatasetVersion) -> NamedRows:
+    return NamedRows(version.reference, version.digest, lambda: store.samples(version))
+
+
+def describe(rows: NamedRows, against: NamedRows | None = None, *, similar: float = SIMILAR) -> DescribedDataset:
+    """Describe rows; ``against`` are others that must not leak into them."""
+    if against and against.name == rows.name:
+        raise BadSettings(f"{against.name} is what is described", where="against")
+    tally, compared = Tally({}), list[QueryRow]()
+    compared += [query_row(sample, part=against.name) for sample in against.read()] if against else ()
+    for sample in rows.read():
+        tally.add(sample)
+        compared.append(query_row(sample, part=rows.name if against else None))
+    found = overlaps(compared, least=similar)
+    return DescribedDataset(
+        **tally.counts(),
+        name=rows.name,
+        path=rows.name,
+        digest=rows.digest,
+        description=None,
+        similar_queries=found.similar_queries,
+        leaks=found.leaks,
+    )
+
+
+def diff(a: NamedRows, b: NamedRows) -> DatasetDifference:
+    """What changed from ``a`` to ``b``, row by row."""
+    return difference(a.read, b.read, names=(a.name, b.name))
+
+
+def split(store: DatasetStore, reference: str, options: SplitOptions) -> SplitVersions:
+    """Keep parts of a version as ``NAME-train``, ``NAME-validation`` and ``NAME-test``."""
+    version = resolve(store, reference)
+    rows: list[QueryRow] = []
+    labels: list[str | None] = []
+    for sample in store.samples(version):
+        rows.append(query_row(sample, separator=options.chunk_separator))
+        labels.append(None if options.by == "none" else getattr(sample, options.by))
+    shares = dict(zip(PARTS, (options.train, options.validation, options.test), strict=True))
+    divided = divide(rows, labels, shares, seed=options.seed, group_by=options.group_by)
+    how: dict[str, Any] = {"seed": options.seed, "by": options.by, "group_by": options.group_by}
+    how |= {"separator": options.chunk_separator} if options.chunk_separator else {}
+    made = []
+    for part in divided.report.parts:
+        samples = (
+            sample.model_copy(update={"split": part.name})
+            for sample, chosen in zip(store.samples(version), divided.parts, strict=True)
+            if chosen == part.name
+        )
+        of_part = {"part": part.name, "share": part.share, **how}
+        lineage = Lineage(action="split", parent=f"{version.name}@{version.digest}", options=of_part)
+        origin = Origin(lineage=lineage, description=version.description, judged_only=version.judged_only)
+        made.append(store.add(f"{version.name}-{part.name}", samples, partial(Origin.model_copy, origin)))
+    return SplitVersions(**dict(divided.report), versions=tuple(made))
+
+
+def generate(
+    store: DatasetStore,
+    name: str,
+    corpus: Corpus,
+    options: GenerateOptions,
+    *,
+    sources: Iterable[str] = (),
+    written: Written | None = None,
+) -> GeneratedVersion:
+    """Keep questions with ground truth as a version: made from the documents' own wording, or ``written`` by a model.
+
+    Raises NothingToEvaluate where none can be made.
+    """
+    by = written.by if written else f"templates {VERSION}"
+    samples, report = draw(
+        written.candidates if written else candidates(corpus),
+        corpus,
+        options.count,
+        seed=options.seed,
+        unanswerable=options.unanswerable,
+        marked={"by": by, "seed": options.seed},
+    )
+    how = {"by": by, **dict(options), "corpus": corpus.digest, **(written.options if written else {})}
+    origin = Origin(lineage=Lineage(action="generate", sources=tuple(sources), options=how))
+    version = store.add(name, samples, lambda: origin)
+    return GeneratedVersion(**dict(report), version=version, usage=written and written.usage)

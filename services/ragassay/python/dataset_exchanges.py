@@ -1,0 +1,162 @@
+"""What a client asks of a service about datasets, apart from how it is sent; see ``exchanges``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote, urlencode
+
+import orjson
+
+from ragassay.data.versions import DatasetPage, DatasetVersion, DeletedVersions, KeptVersion, RowPage
+from ragassay.errors import BadInput, BadSettings
+from ragassay.python.exchanges import JSON, Exchange, HttpRequest, ServiceError
+
+if TYPE_CHECKING:
+    from ragassay.data.diff import DatasetDifference
+    from ragassay.datasets import DescribedDataset, GeneratedVersion, SplitVersions
+
+_WORK_S = 3600.0  # the server's own limits are shorter
+_TABLES = {
+    **dict.fromkeys((".jsonl", ".ndjson"), "application/x-ndjson"),
+    ".csv": "text/csv",
+    **dict.fromkeys((".tsv", ".tab"), "text/tab-separated-values"),
+    **dict.fromkeys((".parquet", ".pq"), "application/vnd.apache.parquet"),
+}
+_DOCUMENTS = {
+    **dict.fromkeys((".md", ".markdown"), "text/markdown"),
+    ".txt": "text/plain",
+    ".jsonl": "application/x-ndjson",
+}
+
+
+class Upload(NamedTuple):
+    """Rows to be sent: a file or lines, their Content-Type, and whether their keys are those of a Sample."""
+
+    name: str
+    content: Path | bytes
+    content_type: str
+    ours: bool = False
+
+
+def upload_of(data: Any, name: str | None, *, mapping: Mapping[str, str] | None) -> Upload:
+    """What is sent of a file, of a version that is stored here, or of rows in memory.
+
+    A file that the service can read row by row goes as it is. Raises BadSettings where rows in memory have no name.
+    """
+    from ragassay.data.dataset import canonical_line
+    from ragassay.data.versions import check_name, file_or_version
+    from ragassay.settings import Settings
+    from ragassay.store.datasets import FolderDatasets, open_data
+
+    store = FolderDatasets(Settings().home)
+    if isinstance(data, str | Path):
+        version = file_or_version(store, data)
+        if version is not None:
+            return Upload(check_name(name or version.name), store.rows_file(version), _TABLES[".jsonl"], ours=True)
+        path = Path(data)
+        if path.is_file() and (kind := _TABLES.get(path.suffix.lower())):
+            return Upload(check_name(name or path.resolve().stem), path, kind)
+        name = name or path.resolve().stem
+    if name is None:
+        raise BadSettings("rows in memory need a name", hint='import_(rows, "NAME")')
+    rows = open_data(store, data, mapping=mapping)
+    return Upload(check_name(name), b"".join(map(canonical_line, rows)), _TABLES[".jsonl"], ours=True)
+
+
+def send(
+    upload: Upload,
+    *,
+    description: str | None = None,
+    mapping: Mapping[str, str] | None = None,
+    duplicates: str = "error",
+) -> Exchange[KeptVersion]:
+    """Upload rows as a version."""
+    asked = [("description", description), ("columns", "ours" if upload.ours else None)]
+    asked += [("map", f"{ours}={theirs}") for ours, theirs in (mapping or {}).items() if not upload.ours]
+    asked += [("duplicates", duplicates if duplicates != "error" and not upload.ours else None)]
+    path = _path(upload.name, query=asked)
+    request = HttpRequest("PUT", path, upload.content, {"Content-Type": upload.content_type}, _WORK_S)
+    return KeptVersion.model_validate_json((yield request))
+
+
+def ensure(version: DatasetVersion, rows: Path) -> Exchange[DatasetVersion]:
+    """The version at the service, to which it is uploaded where it is not there yet."""
+    try:
+        return (yield from show(f"{version.name}@{version.digest}"))
+    except ServiceError as error:
+        if error.status != 404:
+            raise
+    upload = Upload(version.name, rows, _TABLES[".jsonl"], ours=True)
+    return (yield from send(upload, description=version.description))
+
+
+def versions(name: str | None = None) -> Exchange[tuple[DatasetVersion, ...]]:
+    """All versions of a name; without one the latest of each."""
+    found, cursor, first = list[DatasetVersion](), None, True
+    while first or cursor is not None:
+        path = _path(*([name, "versions"] if name else []), query=[("cursor", cursor), ("limit", 200)])
+        page = DatasetPage.model_validate_json((yield HttpRequest("GET", path)))
+        cursor, first = page.next, False
+        found += page.datasets
+    return tuple(found)
+
+
+def show(reference: str) -> Exchange[DatasetVersion]:
+    """One version."""
+    return DatasetVersion.model_validate_json((yield HttpRequest("GET", _path(reference))))
+
+
+def rows(reference: str, cursor: str) -> Exchange[RowPage]:
+    """Rows from a cursor on, ``0`` at first."""
+    path = _path(reference, "rows", query=[("cursor", cursor), ("limit", 200)])
+    return RowPage.model_validate_json((yield HttpRequest("GET", path)))
+
+
+def describe(reference: str, against: str | None, similar: float) -> Exchange[DescribedDataset]:
+    """The description of a version."""
+    from ragassay.datasets import DescribedDataset
+
+    path = _path(reference, "description", query=[("against", against), ("similar", similar)])
+    return DescribedDataset.model_validate_json((yield HttpRequest("GET", path, timeout_s=_WORK_S)))
+
+
+def diff(a: str, b: str) -> Exchange[DatasetDifference]:
+    """What changed from one version to another."""
+    from ragassay.data.diff import DatasetDifference
+
+    path = _path(a, "diff", query=[("to", b)])
+    return DatasetDifference.model_validate_json((yield HttpRequest("GET", path, timeout_s=_WORK_S)))
+
+
+def split(reference: str, options: Mapping[str, Any]) -> Exchange[SplitVersions]:
+    """Split a version."""
+    from ragassay.datasets import SplitVersions
+
+    request = HttpRequest("POST", _path(reference, "split"), orjson.dumps(options), JSON, _WORK_S)
+    return SplitVersions.model_validate_json((yield request))
+
+
+def generate(documents: Path, name: str | None, options: Mapping[str, Any]) -> Exchange[GeneratedVersion]:
+    """Make questions from the documents in a file."""
+    from ragassay.data.versions import check_name
+    from ragassay.datasets import GeneratedVersion
+
+    kind = _DOCUMENTS.get(documents.suffix.lower())
+    if kind is None or not documents.is_file():
+        raise BadInput("should be a Markdown or text file, or a corpus.jsonl", where=str(documents))
+    path = _path(check_name(name or f"{documents.resolve().stem}-generated"), "generate", query=options.items())
+    request = HttpRequest("POST", path, documents, {"Content-Type": kind}, _WORK_S)
+    return GeneratedVersion.model_validate_json((yield request))
+
+
+def delete(reference: str) -> Exchange[DeletedVersions]:
+    """Delete a version, or all of a name."""
+    return DeletedVersions.model_validate_json((yield HttpRequest("DELETE", _path(reference))))
+
+
+def _path(*parts: str, query: Iterable[tuple[str, Any]] = ()) -> str:
+    given = urlencode([(key, value) for key, value in query if value is not None])
+    path = "/".join(("/v1/datasets", *(quote(part, safe="@") for part in parts)))
+    return f"{path}?{given}" if given else path

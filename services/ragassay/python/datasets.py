@@ -1,0 +1,154 @@
+"""Datasets with versions from Python: what ``ragassay data`` does, as methods of one object."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from ragassay.settings import Settings
+from ragassay.store.datasets import FolderDatasets
+
+if TYPE_CHECKING:
+    from ragassay.data.diff import DatasetDifference
+    from ragassay.data.rows import Duplicates
+    from ragassay.data.split import GroupBy
+    from ragassay.data.versions import DatasetVersion
+    from ragassay.datasets import DescribedDataset, GeneratedVersion, SplitVersions
+    from ragassay.models import Sample
+
+
+class Datasets:
+    """The datasets in a folder, by default those of the command line: ``.ragassay``, or ``RAGASSAY_HOME``.
+
+    A dataset is named ``NAME``, its latest version, or ``NAME@VERSION``; the beginning of a version is enough. It
+    stands wherever ``evaluate`` takes data. ``Client.datasets`` does the same at a service.
+    """
+
+    def __init__(self, home: str | Path | None = None) -> None:
+        self._store = FolderDatasets(Path(home) if home is not None else Settings().home)
+
+    def import_(
+        self,
+        data: Any,
+        name: str | None = None,
+        *,
+        description: str | None = None,
+        format: str = "auto",  # noqa: A002 - as the option is called
+        map: Mapping[str, str] | None = None,  # noqa: A002 - as the option is called
+        duplicates: Duplicates = "error",
+    ) -> DatasetVersion:
+        """Keep rows as a version: a file, ``ir:NAME`` of ir_datasets, or rows as ``evaluate`` takes them, with a name.
+
+        The same rows are the same version. Raises BadData with a line for every bad row, and keeps nothing then.
+        """
+        from ragassay.data.ir import PREFIX, IrQueries
+        from ragassay.data.load import load
+        from ragassay.data.stream import SampleStream
+        from ragassay.data.versions import check_name
+        from ragassay.datasets import import_rows
+        from ragassay.errors import BadSettings
+
+        sources = [str(data)] if isinstance(data, str | Path) else []
+        rows: Any
+        if sources and sources[0].startswith(PREFIX):
+            rows = IrQueries(sources[0].removeprefix(PREFIX))
+            name = name or rows.name.replace("/", "-")
+        elif sources:
+            rows = SampleStream([Path(data)], format=format, mapping=map, duplicates=duplicates)
+            name = name or Path(data).resolve().stem
+        elif name is None:
+            raise BadSettings("rows in memory need a name", hint='import_(rows, "NAME")')
+        else:
+            rows = load(data, mapping=map, duplicates=duplicates)
+        version = import_rows(self._store, check_name(name), rows, sources=sources, description=description)
+        for warning in rows.warnings:
+            warnings.warn(warning, UserWarning, stacklevel=2)
+        return version
+
+    def list(self) -> tuple[DatasetVersion, ...]:
+        """The datasets by name, each with its latest version."""
+        return tuple(self._store.versions(name)[0] for name in self._store.names())
+
+    def versions(self, name: str) -> tuple[DatasetVersion, ...]:
+        """The versions of a name, the latest first."""
+        return tuple(self._store.versions(self.show(name).name))
+
+    def show(self, dataset: str) -> DatasetVersion:
+        """One version: digest, number of rows, description, times and lineage."""
+        from ragassay.data.versions import resolve
+
+        return resolve(self._store, dataset)
+
+    def rows(self, dataset: str) -> Iterator[Sample]:
+        """The rows in their order, one by one."""
+        return self._store.samples(self.show(dataset))
+
+    def describe(
+        self, data: str | Path, against: str | Path | None = None, *, similar: float = 0.8
+    ) -> DescribedDataset:
+        """Counts, lengths, labels, questions that are nearly the same, leaks; of a dataset or a file."""
+        from ragassay import datasets
+
+        other = datasets.stored_or_file_rows(self._store, str(against)) if against else None
+        return datasets.describe(datasets.stored_or_file_rows(self._store, str(data)), other, similar=similar)
+
+    def diff(self, a: str | Path, b: str | Path) -> DatasetDifference:
+        """What changed from ``a`` to ``b``, row by row; datasets or files."""
+        from ragassay import datasets
+
+        store = self._store
+        return datasets.diff(datasets.stored_or_file_rows(store, str(a)), datasets.stored_or_file_rows(store, str(b)))
+
+    def split(
+        self,
+        dataset: str,
+        *,
+        train: float = 0.8,
+        validation: float = 0.1,
+        test: float = 0.1,
+        seed: int = 0,
+        by: Literal["category", "difficulty", "none"] = "category",
+        group_by: GroupBy = "document",
+        chunk_separator: str | None = None,
+    ) -> SplitVersions:
+        """Keep parts as ``NAME-train``, ``NAME-validation`` and ``NAME-test``, without questions that leak."""
+        from ragassay import datasets
+
+        options = datasets.SplitOptions(
+            train=train,
+            validation=validation,
+            test=test,
+            seed=seed,
+            by=by,
+            group_by=group_by,
+            chunk_separator=chunk_separator,
+        )
+        return datasets.split(self._store, dataset, options)
+
+    def generate(
+        self,
+        documents: str | Path,
+        name: str | None = None,
+        *,
+        count: int = 50,
+        seed: int = 0,
+        unanswerable: float = 0.1,
+        model: str | None = None,
+        **options: Any,
+    ) -> GeneratedVersion:
+        """Keep questions with ground truth made from documents, offline or by a ``model`` that LiteLLM supports.
+
+        Options of a model: ``api_base``, ``usd`` (a cap), ``concurrency``. Raises BudgetReached.
+        """
+        from ragassay import datasets
+        from ragassay.data.versions import check_name
+        from ragassay.synthesis import read_passages
+        from ragassay.wiring import questions_of_model
+
+        path = Path(documents)
+        corpus, chosen = read_passages(path), check_name(name or f"{path.resolve().stem}-generated")
+        how = datasets.GenerateOptions(count=count, seed=seed, unanswerable=unanswerable)
+        written = questions_of_model(model, Settings(), chosen, corpus, how, **options) if model else None
+        return datasets.generate(self._store, chosen, corpus, how, sources=[str(path)], written=written)

@@ -1,0 +1,387 @@
+"""``/v1/datasets``: rows come in whole or not at all, and are what jobs name."""
+
+import asyncio
+import io
+import json
+import socket
+import time
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from api_server import problem, rows, serving
+from polling import until
+from ragassay import AsyncClient, Client, Datasets, load
+from ragassay.errors import NotFound
+from ragassay.python.exchanges import ServiceError
+from ragassay.settings import Settings
+
+NDJSON = {"Content-Type": "application/x-ndjson"}
+CSV = "id,question,answer\nq1,When?,At 02:00.\nq2,Where?,In Kiel.\n"
+
+
+def lines(samples):
+    return "".join(json.dumps(row) + "\n" for row in samples)
+
+
+def put(served, name, content, headers=NDJSON, **query):
+    return served.http.put(f"/v1/datasets/{name}", content=content, headers=headers, params=query)
+
+
+def left_behind(served, home):
+    return [key for key in served.jobs.store.redis.keys("*") if b":new:" in key], list(home.glob("uploads/*"))
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    return tmp_path_factory.mktemp("uploads")
+
+
+@pytest.fixture(scope="module")
+def receiving(redis, home):
+    """One server for all, so that its worker process starts once."""
+    with serving(redis.url, Settings.model_construct(max_upload_bytes=200_000, home=home)) as served:
+        yield served
+
+
+@pytest.fixture
+def served(receiving):
+    receiving.jobs.store.redis.flushall()
+    receiving.queue.sent.clear()
+    return receiving
+
+
+def test_rows_that_are_uploaded_come_back_and_the_same_rows_are_the_same_version(served, home):
+    first = put(served, "rivers", lines(rows(300)), description="Where rivers end")
+    version = first.json()
+    assert first.status_code == 201
+    assert first.headers["location"] == f"/v1/datasets/rivers@{version['digest']}"
+    assert (version["rows"], version["description"], version["warnings"]) == (300, "Where rivers end", [])
+    again = put(served, "rivers", lines(rows(300)))
+    assert (again.status_code, again.json()["digest"]) == (200, version["digest"])
+    assert again.json()["created_at"] == version["created_at"] < again.json()["imported_at"]
+    found, cursor = [], "0"
+    while cursor:
+        page = served.http.get("/v1/datasets/rivers/rows", params={"cursor": cursor, "limit": 70}).json()
+        found += page["rows"]
+        cursor = page["next"]
+    assert load(found).samples == load(rows(300)).samples
+    assert left_behind(served, home) == ([], [])
+
+
+def test_every_format_gives_the_same_version(served):
+    table = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.table({"id": ["q1", "q2"], "question": ["When?", "Where?"],
+                                               "answer": ["At 02:00.", "In Kiel."]}), table)  # fmt: skip
+    bodies = {
+        "text/csv; charset=utf-8": CSV,
+        "text/tab-separated-values": CSV.replace(",", "\t"),
+        "application/vnd.apache.parquet": table.getvalue(),
+        "application/jsonl": lines(
+            [
+                {"id": "q1", "question": "When?", "answer": "At 02:00."},
+                {"id": "q2", "question": "Where?", "answer": "In Kiel."},
+            ]
+        ),
+    }
+    digests = {
+        kind: put(served, "both", body, {"Content-Type": kind}).json()["digest"] for kind, body in bodies.items()
+    }
+    assert len(set(digests.values())) == 1
+    assert len(served.http.get("/v1/datasets/both/versions").json()["datasets"]) == 1
+
+
+def test_columns_are_mapped_and_rows_as_we_write_them_are_not(served):
+    mapped = put(
+        served,
+        "odd",
+        "Frage,Antwort\nWann?,Nie.\n",
+        {"Content-Type": "text/csv"},
+        map=["query=Frage", "answer=Antwort"],
+    )
+    assert mapped.json()["lineage"]["options"]["columns"] == {"query": "Frage", "answer": "Antwort"}
+    assert served.http.get("/v1/datasets/odd/rows").json()["rows"] == [
+        {"query_id": "q_0", "query": "Wann?", "response": {"answer": "Nie."}}
+    ]
+    ours = {"query_id": "a", "query": "?", "metadata": {"category": "no column"}}
+    assert put(served, "ours", lines([ours]), columns="ours").status_code == 201
+    assert served.http.get("/v1/datasets/ours/rows").json()["rows"] == [ours]
+    refused = problem(put(served, "ours", lines([{**ours, "question": "?"}, ours, ours]), columns="ours"), 422)
+    assert refused["problems"] == [
+        "ours.jsonl:1: question: is unknown",
+        "ours.jsonl:3: query_id: 'a' is used already in line 2",
+    ]
+    assert problem(put(served, "odd", CSV, {"Content-Type": "text/csv"}, map=["query"]), 422)["where"] == "map"
+
+
+def test_every_bad_row_is_named_up_to_a_hundred_and_nothing_is_stored(served, home):
+    document = problem(put(served, "bad", '{"query": "q"}\n{"query": ""}\nno json\n{"query": 1}\n'), 422)
+    assert document["problems"] == [
+        "bad.jsonl:2: query: is empty",
+        "bad.jsonl:3: column 1: is not valid JSON: expecting value",
+        "bad.jsonl:4: query: should be text, is the number 1",
+    ]
+    document = problem(put(served, "bad", '{"query": ""}\n' * 10_000), 422)
+    assert document["problems"][-2:] == [
+        "bad.jsonl:100: query: is empty",
+        "bad.jsonl: reading stopped after 100 problems",
+    ]
+    assert len(document["problems"]) == 101
+    assert problem(put(served, "bad", ""), 422)["code"] == "nothing_to_evaluate"
+    assert (
+        problem(put(served, "bad", b"PAR1", {"Content-Type": "application/vnd.apache.parquet"}), 422)["code"]
+        == "bad_data"
+    )
+    assert served.http.get("/v1/datasets").json() == {"datasets": [], "next": None}
+    assert left_behind(served, home) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("headers", "content", "status", "said"),
+    [
+        ({}, "x", 415, "it has no Content-Type"),
+        ({"Content-Type": "application/json"}, "[]", 415, "application/x-ndjson"),
+        ({"Content-Type": "text/csv; charset=latin-1"}, CSV, 415, "latin-1"),
+        ({**NDJSON, "Content-Encoding": "gzip"}, b"x", 415, "encoded as 'gzip'"),
+        (NDJSON, " " * 200_001, 413, "larger than 200,000 bytes"),
+        (NDJSON, (b" " * 50_000 for _ in range(5)), 413, "larger than 200,000 bytes"),
+        (NDJSON, b'{"query": "\xff"}\n', 422, "rivers.jsonl:1: byte 0xff"),
+    ],
+)
+def test_a_body_that_can_not_be_taken_is_refused(served, headers, content, status, said, home):
+    document = problem(put(served, "rivers", content, headers), status)
+    assert said in json.dumps(document)
+    assert left_behind(served, home) == ([], [])
+
+
+@pytest.mark.parametrize("name", ["a.b", "-a", "x" * 101, "a@ff"])
+def test_a_name_that_is_none_is_refused(served, name):
+    problem(put(served, name, CSV, {"Content-Type": "text/csv"}), 422)
+
+
+def test_an_upload_that_breaks_off_leaves_nothing(served, home):
+    host, port = served.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port))) as connection:
+        head = (
+            f"PUT /v1/datasets/cut HTTP/1.1\r\nHost: {host}\r\nContent-Type: text/csv\r\nContent-Length: 1000\r\n\r\n"
+        )
+        connection.sendall(head.encode() + CSV.encode())
+    until(lambda: left_behind(served, home) == ([], []))
+    assert served.http.get("/v1/datasets/cut").status_code == 404
+
+
+def test_an_upload_that_is_too_slow_is_ended(redis, home):
+    def slowly():
+        yield CSV.encode()
+        time.sleep(1)
+
+    kind = {"Content-Type": "text/csv"}
+    with serving(redis.url, Settings(max_upload_s=0.2, home=home)) as served:
+        assert problem(put(served, "slow", slowly(), kind), 408)["code"] == "body_too_slow"
+    with serving(redis.url, Settings(max_dataset_s=0.01, home=home)) as served:
+        assert "was not done within 0.01 s" in problem(put(served, "slow", CSV, kind), 503)["detail"]
+        assert left_behind(served, home) == ([], [])
+
+
+def test_lists_are_read_page_by_page(served):
+    for name in ("c", "a", "b"):
+        for n in (1, 2, 3):
+            put(served, name, lines(rows(n)))
+    page = served.http.get("/v1/datasets?limit=2").json()
+    assert [(version["name"], version["rows"]) for version in page["datasets"]] == [("a", 3), ("b", 3)]
+    rest = served.http.get("/v1/datasets", params={"cursor": page["next"], "limit": 2}).json()
+    assert ([version["name"] for version in rest["datasets"]], rest["next"]) == (["c"], None)
+    page = served.http.get("/v1/datasets/a/versions?limit=2").json()
+    assert [version["rows"] for version in page["datasets"]] == [3, 2]
+    rest = served.http.get("/v1/datasets/a/versions", params={"cursor": page["next"]}).json()
+    assert ([version["rows"] for version in rest["datasets"]], rest["next"]) == ([1], None)
+    first = rest["datasets"][0]["digest"]
+    assert served.http.get(f"/v1/datasets/a@{first[:9]}").json()["rows"] == 1
+    for path in ("a/versions?cursor=x", "a/rows?cursor=-1", "a/rows?cursor=x"):
+        assert "is not one that a page gave" in problem(served.http.get(f"/v1/datasets/{path}"), 422)["detail"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("rivulets", "rivulets/rows", "rivulets/versions", "rivulets/description", "rivulets/diff?to=rivers"),
+        *("rivers@00000", "rivers/diff?to=rivulets", "rivers/description?against=rivulets"),
+    ],
+)
+def test_what_is_not_there_is_a_404_with_a_suggestion(served, path):
+    put(served, "rivers", lines(rows(2)))
+    assert problem(served.http.get(f"/v1/datasets/{path}"), 404)["hint"]
+
+
+def test_a_version_is_described_compared_and_split_as_on_the_command_line(served, cli, tmp_path):
+    data = [{**row, "category": "ab"[n % 2], "query": f"{chr(65 + n) * 9}?"} for n, row in enumerate(rows(20))]
+    (tmp_path / "rivers.jsonl").write_text(lines(data))
+    assert cli("data", "import", tmp_path / "rivers.jsonl")[0] == 0
+    assert put(served, "rivers", lines(data)).status_code == 201
+
+    def same(command, method, path, **request):
+        here = json.loads(cli("data", *command, "--json")[1])
+        there = served.http.request(method, f"/v1/datasets/{path}", **request).json()
+        for document in (here, there):
+            for version in document.get("versions", ()):
+                version.pop("created_at"), version.pop("imported_at")
+        assert there == here
+
+    same(("describe", "rivers", "--similar", "0.6"), "GET", "rivers/description?similar=0.6")
+    options = {"train": 0.5, "validation": 0.0, "test": 0.5, "seed": 3}
+    same(
+        ("split", "rivers", "--train", 0.5, "--validation", 0, "--test", 0.5, "--seed", 3),
+        "POST",
+        "rivers/split",
+        json=options,
+    )
+    same(("diff", "rivers-test", "rivers"), "GET", "rivers-test/diff?to=rivers")
+    same(
+        ("describe", "rivers-test", "--against", "rivers-train"), "GET", "rivers-test/description?against=rivers-train"
+    )
+    assert "add up to 1.1" in problem(served.http.post("/v1/datasets/rivers/split", json={"train": 0.9}), 422)["detail"]
+    assert (
+        "unknown key 'sead'" in problem(served.http.post("/v1/datasets/rivers/split", json={"sead": 1}), 422)["detail"]
+    )
+
+
+def test_questions_are_made_from_documents_as_on_the_command_line(served, cli, tmp_path):
+    from ragassay.shipped import folder
+
+    corpus = folder("datasets") / "handbook" / "corpus.jsonl"
+    here = json.loads(cli("data", "generate", corpus, "-n", "6", "--seed", "4", "--name", "made", "--json")[1])
+    answer = served.http.post("/v1/datasets/made/generate?count=6&seed=4", content=corpus.read_bytes(), headers=NDJSON)
+    there = answer.json()
+    assert there["version"]["digest"] == here["version"]["digest"]
+    assert {**there, "version": 0} == {**here, "version": 0}
+    text = "# Limits\n\nA backup is a copy of all data that lies elsewhere.\n"
+    made = served.http.post(
+        "/v1/datasets/one/generate?unanswerable=0", content=text, headers={"Content-Type": "text/markdown"}
+    )
+    assert made.json()["rows"] == 1
+    bad = served.http.post("/v1/datasets/one/generate", content=b'{"id": 1}\n', headers=NDJSON)
+    assert problem(bad, 422)["detail"] == "one.jsonl:1: text missing"
+
+
+def test_a_job_names_a_dataset_and_gives_the_report_of_its_rows(served):
+    put(served, "rivers", lines(rows(4)))
+    version = put(served, "rivers", lines(rows(3))).json()
+    jobs = {
+        "rows": {"samples": rows(3), "dataset": "rivers"},
+        "name": {"dataset": "rivers"},
+        "version": {"dataset": f"rivers@{version['digest'][:7]}"},
+    }
+    ids = {
+        what: served.http.post("/v1/jobs", json={**body, "metrics": ["mrr", "token_f1"]}).json()["id"]
+        for what, body in jobs.items()
+    }
+    deleted = served.http.delete("/v1/datasets/rivers").json()["deleted"]
+    assert [each["rows"] for each in deleted] == [3, 4]  # jobs that wait have copies of their rows
+    served.work()
+    reports = {what: served.http.get(f"/v1/jobs/{job}/report").json() for what, job in ids.items()}
+    for report in reports.values():
+        assert report["provenance"]["dataset"] == reports["rows"]["provenance"]["dataset"]
+        assert report["systems"]["default"]["metrics"] == reports["rows"]["systems"]["default"]["metrics"]
+        assert report["provenance"]["dataset"]["rows"] == 3
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        ({}, 422, "name a stored dataset"),
+        ({"name": "rivers"}, 422, "name a stored dataset"),
+        ({"dataset": "rivulets"}, 404, "PUT /v1/datasets/NAME"),
+        ({"dataset": "rivers@000"}, 404, "has no version"),
+        ({"dataset": "my rivers"}, 422, "is not of the form NAME or NAME@VERSION"),
+        ({"dataset": "questions"}, 422, "no row has a response"),
+        ({"dataset": "rivers", "max_grade": 0.5}, 422, "above max_grade"),
+        ({"dataset": "rivers", "samples": []}, 422, "samples"),
+    ],
+)
+def test_a_job_that_names_no_rows_is_refused(served, body, status, said):
+    put(served, "rivers", lines([{**row, "relevance_scores": {"d": 1}, "relevant_doc_ids": None} for row in rows(2)]))
+    put(served, "questions", lines([{"query": "?"}]))
+    answer = served.http.post("/v1/jobs", json={**body, "metrics": ["mrr"]})
+    assert said in json.dumps(problem(answer, status), ensure_ascii=False)
+
+
+def test_submit_uploads_a_stored_version_once_whatever_its_size_and_names_it(served, cli, tmp_path):
+    large = [{**row, "metadata": {"notes": "x" * 1500}} for row in rows(100)]
+    (tmp_path / "large.jsonl").write_text(lines(large))
+    version = json.loads(cli("data", "import", tmp_path / "large.jsonl", "--json")[1])[0]
+    with serving(served.jobs.store.url, Settings(max_body_bytes=100_000), jobs=served.jobs) as small:
+        code, out, err = cli("submit", tmp_path / "large.jsonl", "--server", small.url)
+        assert (code, "larger than 100,000 bytes" in err, "ragassay data import" in err) == (2, True, True)
+        for reference in ("large", f"large@{version['digest'][:6]}"):
+            code, out, err = cli("submit", reference, "--metrics", "mrr", "--server", small.url)
+            assert code == 0, err
+    (there,) = served.http.get("/v1/datasets/large/versions").json()["datasets"]
+    assert (there["digest"], there["created_at"]) == (version["digest"], there["imported_at"])  # it came once
+    served.work()
+    report = served.http.get(f"/v1/jobs/{out.strip()}/report").json()
+    assert (report["provenance"]["dataset"]["name"], report["provenance"]["dataset"]["rows"]) == ("large", 100)
+
+
+def test_the_client_has_the_verbs_of_the_folder(served, tmp_path):
+    (tmp_path / "rivers.jsonl").write_text(lines(rows(30)))
+    ours = Datasets()
+    here = ours.import_(tmp_path / "rivers.jsonl", description="Ends")
+    with Client(served.url) as client:
+        there = client.datasets
+        assert there.import_(tmp_path / "rivers.jsonl").digest == here.digest
+        assert there.import_("rivers", "copy").digest == here.digest
+        assert there.import_(rows(30), "memory").digest == here.digest
+        assert [version.name for version in there.list()] == ["copy", "memory", "rivers"]
+        assert there.versions("rivers") == (there.show("rivers"),)
+        assert list(there.rows("rivers")) == list(ours.rows("rivers"))
+        assert there.describe("rivers") == ours.describe("rivers")
+        made = there.split("rivers", train=0.5, validation=0, test=0.5, seed=2, group_by="question")
+        assert [v.digest for v in made.versions] == [
+            v.digest
+            for v in ours.split("rivers", train=0.5, validation=0, test=0.5, seed=2, group_by="question").versions
+        ]
+        assert there.diff("rivers", "rivers-test") == ours.diff("rivers", "rivers-test")
+        assert [version.name for version in there.delete("copy")] == ["copy"]
+        with pytest.raises(ServiceError, match="unknown dataset 'copy'") as gone:
+            there.show("copy")
+        assert gone.value.status == NotFound.status
+        job = client.submit("rivers", metrics="mrr")
+        served.work()
+        assert client.report(job).provenance.dataset.rows == 30
+
+
+def test_all_of_it_can_be_awaited(served, tmp_path):
+    (tmp_path / "rivers.jsonl").write_text(lines(rows(30)))
+    (tmp_path / "text.md").write_text("A backup is a copy of all data that lies elsewhere.\n")
+    Datasets().import_(tmp_path / "rivers.jsonl")
+
+    async def use():
+        async with AsyncClient(served.url) as client:
+            there = client.datasets
+            version = await there.import_(tmp_path / "rivers.jsonl")
+            assert await there.list() == await there.versions("rivers") == (await there.show("rivers"),)
+            assert len([row async for row in there.rows("rivers")]) == version.rows == 30
+            assert (await there.describe("rivers")).rows == 30
+            made = await there.split("rivers", group_by="question")
+            assert (await there.diff("rivers-test", "rivers")).a == made.versions[2].reference
+            assert (await there.generate(tmp_path / "text.md", "made", unanswerable=0.0)).rows == 1
+            assert len(await there.delete("made")) == 1
+            return await client.submit("rivers", metrics="mrr")
+
+    assert asyncio.run(use()).progress.rows == 30
+
+
+def test_errors_of_a_worker_process_come_back_as_they_were():
+    import pickle
+
+    from ragassay.errors import BadData, MissingExtra, Unavailable, UnknownName
+
+    for error in (
+        BadData(["a: 1", "b: 2"], hint="mend"),
+        UnknownName("dataset", "x", ["y"], where="here"),
+        MissingExtra("this", "parquet"),
+        Unavailable("away", retry_after=3.0),
+    ):
+        back = pickle.loads(pickle.dumps(error))
+        assert (type(back), vars(back), str(back)) == (type(error), vars(error), str(error))
