@@ -3,9 +3,10 @@
     report = ragassay.evaluate(rows)           rows: dicts, a data frame, a Hugging Face Dataset, a path
     print(report); report.rows; report.worst(3); report.metrics["faithfulness"].mean
     print(ragassay.compare(report, ragassay.evaluate(new_rows)))
+    ragassay.run(systems={...}, datasets={...}, baseline="v1")      many by many; has reports and comparisons
     ragassay.retrieval(qrels, run).means
 
-Functions are below. Classes, each with a help of its own: Report, Comparison, RetrievalScores (what they return);
+Functions are below. Classes, each with a help of its own: Report, Comparison, Benchmark, RetrievalScores (what they return);
 Client, AsyncClient (a service); Sample, Response, Result, Score, Verdict (rows and what is known of them); Dataset;
 Chunk, Ranked (what a metric may see); LocalJudge, LLMJudge; AssayError, the root of all errors.
 """
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from ragassay.models import Sample as Sample
     from ragassay.models import Score as Score
     from ragassay.models import Verdict as Verdict
+    from ragassay.python.benchmark import BenchmarkReport, arun, run
     from ragassay.python.client import AsyncClient as AsyncClient
     from ragassay.python.client import Client as Client
     from ragassay.python.comparing import ComparisonReport, compare
@@ -39,11 +41,12 @@ if TYPE_CHECKING:
     from ragassay.trec.evaluation import RetrievalScores as RetrievalScores
     from ragassay.trec.evaluation import retrieval
 
-    Comparison, Report = ComparisonReport, EvaluationReport
+    Benchmark, Comparison, Report = BenchmarkReport, ComparisonReport, EvaluationReport
 
 _WHERE = {
     "AssayError": "errors",
     "AsyncClient": "python.client",
+    "Benchmark": "python.benchmark:BenchmarkReport",
     "Chunk": "metrics",
     "Client": "python.client",
     "Comparison": "python.comparing:ComparisonReport",
@@ -59,17 +62,19 @@ _WHERE = {
     "Score": "models",
     "Verdict": "models",
     "aevaluate": "python.evaluation",
+    "arun": "python.benchmark",
     "compare": "python.comparing",
     "evaluate": "python.evaluation",
     "load": "data.load",
     "metric": "metrics",
     "parse": "metrics",
     "retrieval": "trec.evaluation",
+    "run": "python.benchmark",
 }
 """Each public name and the module that it is imported from at first use, so that ``import ragassay`` is light."""
 
 # What help(ragassay) describes; the help of every class would be a thousand lines.
-__all__ = ["aevaluate", "compare", "evaluate", "load", "metric", "parse", "retrieval"]
+__all__ = ["aevaluate", "arun", "compare", "evaluate", "load", "metric", "parse", "retrieval", "run"]
 
 
 class _Package(ModuleType):

@@ -94,7 +94,8 @@ def configured(
     """
     from ragassay import config
 
-    found = config.find(Path()) if path is None and data is None else None
+    names_data = data is not None or options.get("datasets")
+    found = None if path is not None or names_data else config.find(Path())
     path = path or found
     # wiring reads RAGASSAY_API_BASE too; a report names it only where it beats a file's address
     variables = config.environment(without=("api_base",) if path is None or remote else ())
@@ -130,7 +131,7 @@ def _refuse_code(file: Layer, path: Path, layers: Sequence[Layer]) -> None:
         raise BadSettings(
             f"{place[-1]}: a configuration that was found may not say which code is run",
             where=file.where(place),
-            hint=f"where you trust it, name the file: --config {path} (gate {path}), or give --import",
+            hint=f"where you trust it, name the file: --config {path} (gate {path}, run {path}), or give --import",
         )
 
 
@@ -151,7 +152,7 @@ def _refuse_addresses(file: Layer, path: Path, layers: Sequence[Layer]) -> None:
             raise BadSettings(
                 f"{place[-1]}: a configuration that was found may not say where requests and keys are sent",
                 where=file.where(place),
-                hint=f"where you trust it, name the file: evaluate --config {path}, or gate {path}{instead}",
+                hint=f"where you trust it, name the file: evaluate --config {path}, or gate {path}, or run {path}{instead}",
             )
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ragassay.models import Result
     from ragassay.runs import Session
     from ragassay.settings import Settings
+    from ragassay.store.benchmarks import FolderBenchmark
     from ragassay.store.folder import FolderRun
     from ragassay.strategies.live import Function
 
@@ -38,6 +39,15 @@ def stored_run(reference: str) -> FolderRun | None:
         return FolderStore(Settings().home).open(reference)
     except NotFound:
         return None
+
+
+def stored_benchmark(reference: str) -> FolderBenchmark | None:
+    """The benchmark in a folder of that id; None where there is none: a part of an id means a run."""
+    from ragassay.settings import Settings
+    from ragassay.store.benchmarks import FolderBenchmarks
+
+    store = FolderBenchmarks(Settings().home)
+    return store.open(reference) if reference in store.ids() else None
 
 
 def side(reference: str, server: str | None = None, *, name: str | None = None) -> Side:

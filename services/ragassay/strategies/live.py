@@ -53,17 +53,42 @@ class Asks(Protocol):
         """Close connections."""
 
 
+class Pace:
+    """When the queries of one system begin, in however many runs it is asked: so many at once, and each when it is due.
+
+    ``users`` are the runs that have begun to ask: connections are closed when the last of them has ended.
+    """
+
+    def __init__(self, options: LiveOptions) -> None:
+        self.in_flight = asyncio.Semaphore(options.in_flight)
+        self.users = 0
+        self._rate = options.rate
+        self._next_due = 0.0
+
+    async def turn(self) -> float | None:
+        """Wait until the next query is due; None where no rate is asked for."""
+        if self._rate is None:
+            return None
+        now = time.perf_counter()
+        due = max(self._next_due, now)  # later than now while earlier queries wait for their turn
+        self._next_due = due + 1 / self._rate
+        await asyncio.sleep(due - now)
+        return due
+
+
 class LiveSystem:
     """Asks a system once for each query of a run: what has answered is in the ledger, so a resumed run does not ask again.
 
     Latency is from the query's beginning, under a ``rate`` from when it was due, to the end of its answer. A query that
-    fails is a response with an error. ``run`` tells apart the calls of two runs.
+    fails is a response with an error. ``run`` tells apart the calls of two runs; where these go on at the same time,
+    ``asks`` and ``pace`` are those of both.
     """
 
-    def __init__(self, name: str, options: LiveOptions, asks: Asks, ledger: Ledger, *, run: str) -> None:
+    def __init__(
+        self, name: str, options: LiveOptions, asks: Asks, ledger: Ledger, *, run: str, pace: Pace | None = None
+    ) -> None:
         self._name, self.options, self._asks, self._ledger, self._run = name, options, asks, ledger, run
-        self._in_flight = asyncio.Semaphore(options.in_flight)
-        self._next_due = 0.0
+        self._pace, self._asked = pace or Pace(options), False
 
     @property
     def name(self) -> str:
@@ -72,6 +97,9 @@ class LiveSystem:
 
     async def respond(self, sample: Sample) -> Response | None:
         """The system's response, or its error."""
+        if not self._asked:
+            self._asked = True
+            self._pace.users += 1
         call = Call.about(sample.query_id, "answer", [self._run, self._name, sample.query_id])
         settled = await self._ledger.reserve(call, Usage(calls=1))
         if settled is not None:
@@ -89,13 +117,17 @@ class LiveSystem:
         return response
 
     async def close(self) -> None:
-        """Close connections."""
-        await self._asks.close()
+        """Close connections that no other run uses."""
+        if self._asked:
+            self._asked = False
+            self._pace.users -= 1
+        if not self._pace.users:
+            await self._asks.close()
 
     async def _timed(self, sample: Sample) -> Response | None:
         await self._asks.warm_up()
-        due = await self._turn()
-        async with self._in_flight:
+        due = await self._pace.turn()
+        async with self._pace.in_flight:
             began = time.perf_counter() if due is None else due
             try:
                 async with asyncio.timeout(self.options.timeout_s):
@@ -106,16 +138,6 @@ class LiveSystem:
                 return Response(error=error.message)
             took_ms = (time.perf_counter() - began) * 1000
         return response and response.model_copy(update={"latency_ms": took_ms})
-
-    async def _turn(self) -> float | None:
-        """Wait until the next query is due; None where no rate is asked for."""
-        if self.options.rate is None:
-            return None
-        now = time.perf_counter()
-        due = max(self._next_due, now)  # later than now while earlier queries wait for their turn
-        self._next_due = due + 1 / self.options.rate
-        await asyncio.sleep(due - now)
-        return due
 
 
 def response_from(values: dict[str, Any]) -> Response:
