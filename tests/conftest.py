@@ -29,9 +29,10 @@ def cli(capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RAGASSAY_HOME", str(tmp_path / "home"))
 
-    from ragassay.cli import evaluate, main
+    from ragassay.cli import main
+    from ragassay.python import progress
 
-    monkeypatch.setattr(evaluate, "PROGRESS_S", 3600)  # else what stderr holds depends on the machine's speed
+    monkeypatch.setattr(progress, "PROGRESS_S", 3600)  # else what stderr holds depends on the machine's speed
     logger, root = logging.getLogger("ragassay"), logging.getLogger()
     level, handlers = logger.level, list(root.handlers)
 

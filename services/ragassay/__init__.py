@@ -3,9 +3,10 @@
     report = ragassay.evaluate(rows)           rows: dicts, a data frame, a Hugging Face Dataset, a path
     print(report); report.rows; report.worst(3); report.metrics["faithfulness"].mean
     print(ragassay.compare(report, ragassay.evaluate(new_rows)))
+    ragassay.run(systems={...}, datasets={...}, baseline="v1")      many by many; has reports and comparisons
     ragassay.retrieval(qrels, run).means
 
-Functions are below. Classes, each with a help of its own: Report, Comparison, RetrievalScores (what they return);
+Functions are below. Classes, each with a help of its own: Report, Comparison, Benchmark, RetrievalScores (what they return);
 Client, AsyncClient (a service); Datasets (kept under names, with versions); Sample, Response, Result, Score, Verdict
 (rows and what is known of them); Dataset; Chunk, Ranked (what a metric may see), Units (what a judge judges); LocalJudge,
 LLMJudge; AssayError, the root of all errors.
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from ragassay.models import Sample as Sample
     from ragassay.models import Score as Score
     from ragassay.models import Verdict as Verdict
+    from ragassay.python.benchmark import BenchmarkReport, arun, run
     from ragassay.python.client import AsyncClient as AsyncClient
     from ragassay.python.client import Client as Client
     from ragassay.python.comparing import ComparisonReport, compare
@@ -45,11 +47,12 @@ if TYPE_CHECKING:
     from ragassay.trec.evaluation import RetrievalScores as RetrievalScores
     from ragassay.trec.evaluation import retrieval
 
-    Comparison, Report = ComparisonReport, EvaluationReport
+    Benchmark, Comparison, Report = BenchmarkReport, ComparisonReport, EvaluationReport
 
 _WHERE = {
     "AssayError": "errors",
     "AsyncClient": "python.client",
+    "Benchmark": "python.benchmark:BenchmarkReport",
     "Chunk": "metrics",
     "Client": "python.client",
     "Comparison": "python.comparing:ComparisonReport",
@@ -67,6 +70,7 @@ _WHERE = {
     "Units": "judges.verdict",
     "Verdict": "models",
     "aevaluate": "python.evaluation",
+    "arun": "python.benchmark",
     "compare": "python.comparing",
     "evaluate": "python.evaluation",
     "exporter": "exporters",
@@ -75,6 +79,7 @@ _WHERE = {
     "metric": "metrics",
     "parse": "metrics",
     "retrieval": "trec.evaluation",
+    "run": "python.benchmark",
     "strategy": "strategies.registered",
 }
 """Each public name and the module that it is imported from at first use, so that ``import ragassay`` is light."""
@@ -82,6 +87,7 @@ _WHERE = {
 # What help(ragassay) describes; the help of every class would be a thousand lines.
 __all__ = [
     "aevaluate",
+    "arun",
     "compare",
     "evaluate",
     "exporter",
@@ -90,6 +96,7 @@ __all__ = [
     "metric",
     "parse",
     "retrieval",
+    "run",
     "strategy",
 ]
 

@@ -87,18 +87,27 @@ async def evaluate(samples: Sequence[Sample], strategy: Strategy, plan: Plan, to
 
     Raises BudgetReached, and errors of configuration (a wrong key, an unknown model) that would fail every sample.
     """
+    return await assess(await respond(samples, strategy, plan, tools), strategy.name, plan, tools)
+
+
+async def respond(samples: Sequence[Sample], strategy: Strategy, plan: Plan, tools: Tools) -> list[Answered]:
+    """The samples with the system's responses, in order: all that is timed of the system."""
     given = samples if plan.graded else [_ungraded(sample, plan.relevant_from) for sample in samples]
     asked = [_respond(sample, strategy, tools.prices) for sample in given]
     # Recorded responses are there at once, so tasks would only cost time.
-    answered = [await one for one in asked] if isinstance(strategy, Recorded) else await together(asked)
-    judgements = await _judge([one.sample for one in answered], strategy.name, plan, tools)
+    return [await one for one in asked] if isinstance(strategy, Recorded) else await together(asked)
+
+
+async def assess(answered: Sequence[Answered], system: str, plan: Plan, tools: Tools) -> list[Result]:
+    """Judge and score what was answered; raises as ``evaluate`` does."""
+    judgements = await _judge([one.sample for one in answered], system, plan, tools)
     scoring = time.perf_counter()
     scores = await _score([one.sample for one in answered], judgements, plan, tools)
-    share_ms = (time.perf_counter() - scoring) * 1000 / max(len(samples), 1)
+    share_ms = (time.perf_counter() - scoring) * 1000 / max(len(answered), 1)
     names = [metric.name for metric in plan.metrics]
-    by_row = [{name: scores[name][n] for name in names} for n in range(len(samples))]
+    by_row = [{name: scores[name][n] for name in names} for n in range(len(answered))]
     results = [
-        _account(one, strategy.name, judgement, row, share_ms, plan.bar)
+        _account(one, system, judgement, row, share_ms, plan.bar)
         for one, judgement, row in zip(answered, judgements, by_row, strict=True)
     ]
     _log(results)
@@ -131,7 +140,7 @@ def rows_to_judge(samples: Sequence[Sample], plan: Plan) -> list[int]:
 
 
 @dataclass(frozen=True)
-class _Answered:
+class Answered:
     """A sample with its response. ``priced``: its cost was worked out here; ``took_ms``: what this system's work took."""
 
     sample: Sample
@@ -139,12 +148,12 @@ class _Answered:
     took_ms: float = 0.0
 
 
-async def _respond(sample: Sample, strategy: Strategy, prices: Prices) -> _Answered:
+async def _respond(sample: Sample, strategy: Strategy, prices: Prices) -> Answered:
     began = time.perf_counter()
     response = await strategy.respond(sample)
     took_ms = (time.perf_counter() - began) * 1000
     if response is None:
-        return _Answered(sample.model_copy(update={"response": None}), took_ms=took_ms)
+        return Answered(sample.model_copy(update={"response": None}), took_ms=took_ms)
     if not isinstance(strategy, Recorded) and response.latency_ms is not None:
         took_ms = response.latency_ms  # without the wait for its turn among the chunk's other queries
     cost = response.cost_usd
@@ -152,7 +161,7 @@ async def _respond(sample: Sample, strategy: Strategy, prices: Prices) -> _Answe
         cost = prices.cost(response.model, response.input_tokens, response.output_tokens)
     priced = cost is not None and response.cost_usd is None
     answered = sample.model_copy(update={"response": response.model_copy(update={"cost_usd": cost})})
-    return _Answered(answered, priced, took_ms)
+    return Answered(answered, priced, took_ms)
 
 
 async def _judge(samples: Sequence[Sample], system: str, plan: Plan, tools: Tools) -> list[Judgement | None]:
@@ -186,7 +195,7 @@ async def _score(
 
 
 def _account(
-    answered: _Answered,
+    answered: Answered,
     system: str,
     judgement: Judgement | None,
     scores: dict[str, Score],
@@ -223,7 +232,7 @@ def _account(
 def given_up(samples: Sequence[Sample], system: str, metrics: Sequence[str], reason: str) -> list[Result]:
     """Results without a score for samples that could not be evaluated at all."""
     scores = {name: Score.absent(reason, "failed") for name in metrics}
-    return [_account(_Answered(sample), system, None, scores, 0.0, None) for sample in samples]
+    return [_account(Answered(sample), system, None, scores, 0.0, None) for sample in samples]
 
 
 def _relevance(sample: Sample, relevant_from: float | None) -> dict[str, Any]:

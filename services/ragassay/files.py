@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import errno
+import fcntl
 import hashlib
 import logging
 import os
@@ -23,7 +24,7 @@ from typing import Any, TypeVar, overload
 
 import orjson
 
-from ragassay.errors import BadData, BadSettings, DiskFull, TooLarge
+from ragassay.errors import BadData, BadSettings, Conflict, DiskFull, TooLarge
 
 logger = logging.getLogger("ragassay")
 T = TypeVar("T")
@@ -232,6 +233,21 @@ def private_folder(path: Path) -> None:
     for folder in reversed([path, *path.parents]):
         if not folder.exists():
             folder.mkdir(mode=0o700, exist_ok=True)
+
+
+@contextmanager
+def locked(path: Path, what: str) -> Iterator[None]:
+    """Hold the lock of a file, which a kill frees; raises Conflict when another process holds it."""
+    with write_errors(path):
+        private_folder(path.parent)
+        file = open_private(path, os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise Conflict(f"{what} is being worked on", hint="wait for the other process") from None
+    finally:
+        os.close(file)
 
 
 def to_lines(rows: Iterable[Any]) -> Iterator[bytes]:

@@ -85,6 +85,17 @@ class FileOptions(Declarations):
     data: Annotated[
         Path | None, Option("queries, with or without responses", set_by="files", example="data: queries.jsonl")
     ] = None
+    datasets: Annotated[
+        dict[str, Path],
+        Option(
+            "by its name, a file of queries or a stored dataset, in the place of `data`; `ragassay run` takes many",
+            flags=("--dataset",),
+            metavar="NAME=FILE",
+            usage="a file of queries, or a stored dataset; repeatable",
+            set_by="files",
+            example="datasets: {faq: faq.jsonl, handbook: handbook@3f21}",
+        ),
+    ] = {}  # noqa: RUF012 - a default of a model
     corpus: Annotated[
         Path | None,
         Option("passages that built-in systems search, as JSON lines", set_by="files", example="corpus: corpus.jsonl"),
@@ -268,10 +279,11 @@ class JobOptions(Declarations):
     baseline: Annotated[
         str | None,
         Option(
-            "run, RUN#SYSTEM or report file that gates compare with; `stop_when` takes a system's name too",
+            "run, RUN#SYSTEM or report file that gates compare with; `stop_when` and `ragassay run` take a system's name",
             flags=("--baseline",),
             metavar="SYSTEM|RUN",
-            usage="what --stop-when decides against: a system, a run, RUN#SYSTEM or a report file",
+            usage="what --stop-when decides against: a system, a run, RUN#SYSTEM or a report file; "
+            "run compares each other system with that one",
             variable=True,
             example="baseline: last-release.json",
         ),

@@ -26,10 +26,19 @@ from ragassay.strategies.answering import Extractive, Generative
 from ragassay.strategies.builtin import Answerer, BuiltIn
 from ragassay.strategies.corpus import Corpus
 from ragassay.strategies.http import HttpAsks, HttpConfig
-from ragassay.strategies.live import Asks, Function, FunctionAsks, FunctionConfig, LiveOptions, LiveSystem, function_of
+from ragassay.strategies.live import (
+    Asks,
+    Function,
+    FunctionAsks,
+    FunctionConfig,
+    LiveOptions,
+    LiveSystem,
+    function_of,
+)
 from ragassay.strategies.options import SystemConfig
 from ragassay.strategies.registered import RegisteredConfig, asks_of
 from ragassay.strategies.retrieval import Pipeline, build
+from ragassay.strategies.timing import Schedule
 from ragassay.synthesis.model import QuestionWriter
 
 if TYPE_CHECKING:
@@ -176,19 +185,24 @@ class Wiring:
         """The system that is called, with its calls in the tools' ledger; raises BadSettings where it can't be."""
         if source.called is None:
             raise BadSettings(f"{name} is not a live system")
-        given, where = source.called.configuration, f"systems.{name}"
-        config: LiveOptions
-        asks: Asks
+        ledger, run = ScopedLedger(tools.ledger, name), source.called.run
+        if name not in self._live or self._live[name][0] != source.called.configuration:
+            config, asks = self._reached(name, source.called.configuration)
+            self._live[name] = source.called.configuration, config, asks, Schedule(config)
+        _, config, asks, schedule = self._live[name]
+        return LiveSystem(name, config, asks, ledger, run=run, schedule=schedule)
+
+    def _reached(self, name: str, given: Mapping[str, Any]) -> tuple[LiveOptions, Asks]:
+        """How a system is asked, and what reaches it."""
+        where = f"systems.{name}"
         if given.get("kind") == "http":
-            config = http = HttpConfig.model_validate(given)
-            asks = HttpAsks(http, where)
-        elif given.get("kind") != "python":
-            config = registered = RegisteredConfig.model_validate(given)
-            asks = asks_of(registered, where)
-        else:
-            config = python = FunctionConfig.model_validate(given)
-            asks = FunctionAsks(self._functions.get(name) or function_of(python, where))
-        return LiveSystem(name, config, asks, ScopedLedger(tools.ledger, name), run=source.called.run)
+            http = HttpConfig.model_validate(given)
+            return http, HttpAsks(http, where)
+        if given.get("kind") != "python":
+            registered = RegisteredConfig.model_validate(given)
+            return registered, asks_of(registered, where)
+        python = FunctionConfig.model_validate(given)
+        return python, FunctionAsks(self._functions.get(name) or function_of(python, where))
 
     def built_in(self, name: str, source: Source, retriever: Pipeline, tools: Tools) -> BuiltIn:
         """The built-in system around its retriever, with the calls of its answerer in the tools' ledger."""
@@ -198,6 +212,11 @@ class Wiring:
     @cached_property
     def _embedder(self) -> tuple[Embedder | None, str]:
         return embedder(self._settings, self._threads)
+
+    @cached_property
+    def _live(self) -> dict[str, tuple[Mapping[str, Any], LiveOptions, Asks, Schedule]]:
+        """By name, what reaches a system; runs at the same time share it, and with it the cap on queries in flight."""
+        return {}
 
     @cached_property
     def _corpora(self) -> dict[str, Corpus]:

@@ -3,9 +3,9 @@
 import json
 
 from offline_runs import ScriptedJudge, new_run, sample, scripted_session
-from ragassay.cli import evaluate
 from ragassay.models import Usage
 from ragassay.protocols import Call, Reply
+from ragassay.python import progress
 from ragassay.runs import foreground
 from ragassay.settings import Settings
 from ragassay.specification import JobSpec
@@ -49,7 +49,7 @@ def test_without_a_terminal_a_line_now_and_then_says_how_far_it_is_and_json_is_s
     rows = [{"query": f"Which {n}?", "retrieved_doc_ids": ["a"], "relevant_doc_ids": ["a"]} for n in range(60)]
     (tmp_path / "data.json").write_text(json.dumps(rows))
     assert "evaluating" not in cli("evaluate", "data.json", "--metrics", "mrr")[2]
-    monkeypatch.setattr(evaluate, "PROGRESS_S", 0)
+    monkeypatch.setattr(progress, "PROGRESS_S", 0)
     _, out, err = cli("evaluate", "data.json", "--metrics", "mrr")
     assert err.splitlines()[-1] == "evaluating: 60 of 60 rows, about 0 s left"
     assert "evaluating" not in out

@@ -9,7 +9,21 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from ragassay.cli import ab, client, compare, completion, evaluate, gate, generate, look, rows, service, setup, trend
+from ragassay.cli import (
+    ab,
+    benchmark,
+    client,
+    compare,
+    completion,
+    evaluate,
+    gate,
+    generate,
+    look,
+    rows,
+    service,
+    setup,
+    trend,
+)
 from ragassay.errors import AssayError, BadData, reason_from
 
 logger = logging.getLogger("ragassay")
@@ -21,6 +35,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("evaluate")(evaluate.evaluate)
+app.command("run")(benchmark.run)
 app.command("demo")(evaluate.demo)
 app.command("compare")(compare.compare)
 app.command("ab")(ab.ab)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragassay.cli.configured import AsJson, configured, takes_options
-from ragassay.cli.evaluate import Config, Data, progress, show
+from ragassay.cli.evaluate import Config, Data, show
 from ragassay.errors import BadSettings, GateFailed
+from ragassay.python.progress import progress
 
 if TYPE_CHECKING:
     from ragassay.documents import Job
@@ -20,7 +21,7 @@ Wait = Annotated[bool, typer.Option("--wait", help="Wait for the report and prin
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="The id that submit printed.")]
 
 
-@takes_options(without=("systems", "api_base"))
+@takes_options(without=("datasets", "systems", "api_base"))
 def submit(
     data: Data = None,
     server: Server = None,

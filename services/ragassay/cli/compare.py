@@ -25,7 +25,7 @@ _MOST_SHOWN, _LONGEST_ANSWER = 8, 240
 _CORRECTIONS = ("holm", "bh", "bonferroni", "none")
 
 # Those of ``evaluate`` that have another meaning here, or none.
-_NOT_TAKEN = ("systems", "limit", "output", "name", "metrics", "baseline", "stop_when")
+_NOT_TAKEN = ("datasets", "systems", "limit", "output", "name", "metrics", "baseline", "stop_when")
 
 Runs = Annotated[
     list[str],

@@ -94,7 +94,8 @@ def configured(
     """
     from ragassay import config
 
-    found = config.find(Path()) if path is None and data is None else None
+    names_data = data is not None or options.get("datasets")
+    found = None if path is not None or names_data else config.find(Path())
     path = path or found
     variables = config.environment(named=path is not None, remote=remote)
     layers = [variables, command_line(options, data)]
@@ -129,7 +130,7 @@ def _refuse_code(file: Layer, path: Path, layers: Sequence[Layer]) -> None:
         raise BadSettings(
             f"{place[-1]}: a configuration that was found may not say which code is run",
             where=file.where(place),
-            hint=f"where you trust it, name the file: --config {path} (gate {path}), or give --import",
+            hint=f"where you trust it, name the file: --config {path} (gate {path}, run {path}), or give --import",
         )
 
 
@@ -150,7 +151,7 @@ def _refuse_addresses(file: Layer, path: Path, layers: Sequence[Layer]) -> None:
             raise BadSettings(
                 f"{place[-1]}: a configuration that was found may not say where requests and keys are sent",
                 where=file.where(place),
-                hint=f"where you trust it, name the file: evaluate --config {path}, or gate {path}{instead}",
+                hint=f"where you trust it, name the file: evaluate --config {path}, or gate {path}, or run {path}{instead}",
             )
 
 

@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
+    from ragassay.models import Usage
     from ragassay.runs import Inputs, Session
     from ragassay.specification import JobSpec
 
 
-def estimate(session: Session, spec: JobSpec, inputs: Inputs, *, err: bool = False) -> None:
-    """Print what an evaluation would take, and call nobody. Raises BadSettings for a cap on USD that can't be kept."""
+def estimate(session: Session, spec: JobSpec, inputs: Inputs, *, err: bool = False) -> Usage:
+    """Print what an evaluation would take, and call nobody; returns that of its judge calls.
+
+    Raises BadSettings for a cap on USD that can't be kept.
+    """
     from dataclasses import replace
 
     from ragassay import runs
@@ -43,10 +47,10 @@ def estimate(session: Session, spec: JobSpec, inputs: Inputs, *, err: bool = Fal
         )
     if spec.judge in JUDGES:
         typer.echo(f"what the judge {spec.judge} asks and spends is not known before", err=err)
-        return
+        return Usage(cost_usd=None)
     if not calls:
         typer.echo("0 judge calls, 0 USD", err=err)
-        return
+        return Usage()
     spent, made = sum(call.input_tokens for call in calls), sum(call.output_tokens for call in calls)
     typer.echo(f"{len(calls)} judge calls, at most about {spent:,} input and {made:,} output tokens", err=err)
     if spec.criteria:
@@ -60,3 +64,4 @@ def estimate(session: Session, spec: JobSpec, inputs: Inputs, *, err: bool = Fal
     cost = None if None in price else tools.prices.cost(spec.judge.removeprefix("llm:"), 2 * spent, 3 * made)
     unknown = "cost unknown: the model has no price; none of it is counted as 0 USD"
     typer.echo(unknown if cost is None else f"at most about {cost:.4f} USD if every call had to be made twice", err=err)
+    return Usage(calls=len(calls), input_tokens=spent, output_tokens=made, cost_usd=cost)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +14,7 @@ import typer
 
 from ragassay.cli.configured import DECLARED, command_line, configured, import_plugins, takes_options, used
 from ragassay.errors import BadSettings, DiskFull, Unscored
+from ragassay.python.progress import progress
 from ragassay.python.stored import session_of
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from ragassay.settings import Settings
     from ragassay.store.folder import FolderRun
 
-PROGRESS_S = 5.0
 Data = Annotated[
     Path | None,
     typer.Argument(metavar="[DATA]", help="Queries, with or without responses: a file, or a stored dataset."),
@@ -39,7 +38,7 @@ Resume = Annotated[
 ]
 
 
-@takes_options()
+@takes_options(without=("datasets",))
 def evaluate(
     data: Data = None,
     as_json: AsJson = False,
@@ -64,7 +63,7 @@ def evaluate(
         outputs = options["output"] or []
         for path in outputs:
             EXPORTERS.for_file(path)
-        limits = _limits(options)
+        limits = limits_of(options)
         run = foreground.resume(settings, resume, api_base=options["api_base"])
         session = session_of(settings)
     else:
@@ -76,7 +75,7 @@ def evaluate(
             settings = settings.model_copy(update={"api_key": settings.api_key or "never sent"})
         session, spec, inputs, limits = session_of(settings), configuration.to_job_spec(), read(configuration), {}
         if dry_run or spec.budget != type(spec.budget)():
-            with _warnings_shown():
+            with warnings_shown():
                 estimate(session, spec, inputs, err=not dry_run)
         if dry_run:
             return
@@ -117,13 +116,17 @@ def read(configuration: Configuration) -> Inputs:
     """Read everything before anything is written; raises BadSettings when no data is named."""
     from ragassay.python.evaluation import inputs
 
-    read = inputs(configuration)
-    for line in read.warnings:
-        typer.echo(f"warning: {line}", err=True)
+    warn(read := inputs(configuration))
     return read
 
 
-def _limits(options: Mapping[str, Any]) -> dict[str, Any]:
+def warn(read: Inputs) -> None:
+    """Say on stderr what may be wrong although every row could be read."""
+    for line in read.warnings:
+        typer.echo(f"warning: {line}", err=True)
+
+
+def limits_of(options: Mapping[str, Any]) -> dict[str, Any]:
     """The budget and the time that take the place of a run's own when it is resumed, where an option gives them."""
     from ragassay.config import resolve
 
@@ -145,8 +148,8 @@ def complete(session: Session, settings: Settings, run: FolderRun, *, quiet: boo
     left = sum(record.rows_in(chunk) for chunk in run.pending())
     go_on = foreground.resume_command(run, settings)
     try:
-        with progress(total, total - left, quiet) as done, _warnings_shown():
-            report = foreground.complete(session, settings, run, done=done, notice=_print_notice, **limits)
+        with progress(total, total - left, quiet) as done, warnings_shown():
+            report = foreground.complete(session, settings, run, done=done, notice=print_notice, **limits)
     except KeyboardInterrupt:
         typer.echo(f"interrupted; go on with: {go_on}", err=True)
         raise
@@ -156,13 +159,13 @@ def complete(session: Session, settings: Settings, run: FolderRun, *, quiet: boo
 
 
 @contextmanager
-def _warnings_shown() -> Iterator[None]:
+def warnings_shown() -> Iterator[None]:
     """Show what is logged about the judge's provider as it comes; with -v it is shown anyway."""
     if logging.getLogger("ragassay").level:
         yield
         return
     handler, about_models = logging.Handler(logging.WARNING), logging.getLogger("ragassay.llm")
-    handler.emit = lambda record: _print_notice(f"warning: {record.getMessage()}")  # type: ignore[method-assign]
+    handler.emit = lambda record: print_notice(f"warning: {record.getMessage()}")  # type: ignore[method-assign]
     about_models.addHandler(handler)
     try:
         yield
@@ -170,45 +173,11 @@ def _warnings_shown() -> Iterator[None]:
         about_models.removeHandler(handler)
 
 
-def _print_notice(line: str) -> None:
+def print_notice(line: str) -> None:
+    """A line on stderr, above the bar where there is one."""
     from ragassay.render import printable
 
     sys.stderr.write(f"{printable(line)}\n")  # the parser's echo would write into the bar
-
-
-@contextmanager
-def progress(total: int, already: int, quiet: bool) -> Iterator[Callable[[int], object]]:
-    """A bar on stderr where it is a terminal; elsewhere a line every few seconds, at the end of a row."""
-    if quiet or not sys.stderr.isatty():
-        yield int if quiet else _lines(total, already)
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("evaluating"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    # While it is shown, what goes to sys.stderr is printed above it; the bar itself needs the terminal's own stream.
-    terminal = Console(file=getattr(sys.stderr, "rich_proxied_file", sys.stderr))
-    with Progress(*columns, console=terminal, transient=True) as bar:
-        task = bar.add_task("rows", total=total, completed=already)
-        yield lambda rows: bar.advance(task, rows)
-
-
-def _lines(total: int, already: int) -> Callable[[int], object]:
-    """Says how far it is, and how long it will take, once ``PROGRESS_S`` have passed since it was last said."""
-    began = said = time.monotonic()
-    now_done = already
-
-    def done(rows: int) -> None:
-        nonlocal said, now_done
-        now_done += rows
-        now = time.monotonic()
-        if now - said < PROGRESS_S or now_done == already:
-            return
-        said = now
-        left_s = (total - now_done) * (now - began) / (now_done - already)
-        typer.echo(f"evaluating: {now_done} of {total} rows, about {left_s:.0f} s left", err=True)
-
-    return done
 
 
 def show(report: Report, place: str, outputs: list[Path], *, as_json: bool) -> None:

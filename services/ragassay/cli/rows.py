@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ragassay.cli.benchmark import show_benchmark
 from ragassay.cli.configured import AsJson, Plugins, import_plugins, option
 from ragassay.errors import AssayError, BadSettings, UnknownName
 
@@ -47,13 +48,15 @@ def runs(last: Last = 20, as_json: AsJson = False) -> None:
     """List the runs, newest first: when, on what, how far, and how good the answers are."""
     from ragassay.render import json_document
     from ragassay.settings import Settings
+    from ragassay.store.benchmarks import FolderBenchmarks
     from ragassay.store.folder import FolderStore
 
     if last < 1:
         raise BadSettings(f"should be at least 1, is {last}", where="--last")
     store = FolderStore(Settings().home)
     ids = store.ids()[::-1]
-    listed = [_about(store, run) for run in ids[:last]]
+    of_benchmark = FolderBenchmarks(store.root).of_runs()
+    listed = [{**_about(store, run), "benchmark": of_benchmark.get(run)} for run in ids[:last]]
     if as_json:
         typer.echo(json_document(listed), nl=False)
         return
@@ -102,23 +105,28 @@ def _line(run: Mapping[str, Any]) -> str:
         return f"{run['id']}  unreadable: {run['error']}"
     name = f"{run['name']}: " if run["name"] else ""
     far = "" if run["status"] == "finished" else f", {run['done']} of {run['rows']} rows done"
-    resume = f"; go on: ragassay evaluate --resume {run['id']}" if run["status"] == "unfinished" else ""
+    of_benchmark = f", of benchmark {run['benchmark']}" if run["benchmark"] else ""
+    go_on = f"ragassay run --resume {run['benchmark']}" if of_benchmark else f"ragassay evaluate --resume {run['id']}"
+    resume = f"; go on: {go_on}" if run["status"] == "unfinished" else ""
     systems = f"{len(run['systems'])} systems" if len(run["systems"]) > 1 else run["systems"][0]
     when = run["created_at"][:16].replace("T", " ")
     what = f"{name}{run['dataset']}, {run['queries']} queries, {systems}, judge {run['judge']}"
-    return f"{run['id']}  {when}  {what}, {run['status']}{far}{resume}"
+    return f"{run['id']}  {when}  {what}, {run['status']}{far}{of_benchmark}{resume}"
 
 
 def report(
     run: Run, server: Server = None, output: Outputs = None, plugin: Plugins = None, as_json: AsJson = False
 ) -> None:
-    """Print the report of a run or of a finished job."""
+    """Print the report of a run or of a finished job, or the result of a benchmark."""
     from ragassay.cli import evaluate
     from ragassay.exporters import EXPORTERS
-    from ragassay.python.stored import open_report, stored_run
+    from ragassay.python.stored import open_report, stored_benchmark, stored_run
     from ragassay.settings import Settings
 
     import_plugins(plugin)
+    if benchmark := stored_benchmark(run):
+        show_benchmark(benchmark, output or [], as_json=as_json)
+        return
     for path in output or ():
         EXPORTERS.for_file(path)
     document = open_report(run, server)

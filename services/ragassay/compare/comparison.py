@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from importlib import metadata
 
 from ragassay import stats
@@ -49,26 +50,81 @@ def compare(
     Raises BadInput where there are fewer than two systems, one is chosen twice, or no metric is common; UnknownName for
     a system, baseline or metric that is not there; BadSettings as ``check_terms`` does.
     """
+    [comparison] = compare_all(
+        [chosen], baseline=baseline, metrics=metrics, alpha=alpha, correction=correction, examples=examples
+    )
+    return comparison
+
+
+def compare_all(
+    groups: Sequence[Sequence[Side | tuple[Report, str | None]]],
+    *,
+    baseline: str | None = None,
+    metrics: Sequence[str] | None = None,
+    alpha: float = 0.05,
+    correction: str = "holm",
+    examples: int = EXAMPLES,
+) -> list[Comparison]:
+    """``compare`` for each group, such as the systems on one dataset; all their tests go into one ``correction``."""
     method = check_terms(alpha, correction, examples)
-    systems = labelled(chosen)
+    matched = [_matched(labelled(chosen), baseline, metrics, alpha) for chosen in groups]
+    paired = [two for one in matched for two in one.paired]
+    tested = [{name: two.delta(name) for name in one.metrics} for one in matched for two in one.paired]
+    deltas, family = _corrected(paired, tested, method)
+    left = iter(deltas)
+    return [
+        _comparison(one, [next(left) for _ in one.paired], family, metrics, alpha, method, examples) for one in matched
+    ]
+
+
+@dataclass(frozen=True)
+class _Matched:
+    """The systems of one comparison: the baseline, and the others with their rows beside its."""
+
+    systems: Sequence[LabelledSystem]
+    first: LabelledSystem
+    others: Sequence[LabelledSystem]
+    metrics: Sequence[str]
+    paired: Sequence[PairedSystems]
+
+    @property
+    def seed(self) -> int:
+        return self.first.report.provenance.configuration.seed
+
+
+def _matched(
+    systems: Sequence[LabelledSystem], baseline: str | None, metrics: Sequence[str] | None, alpha: float
+) -> _Matched:
     if len(systems) < 2:
         have = f"there is only {systems[0].label!r}" if systems else "there is none"
         raise BadInput(f"a comparison needs two systems, {have}", hint="name another run: ragassay compare A B")
     first = _baseline(systems, baseline)
     others = [one for one in systems if one is not first]
-    names = _metrics(systems, metrics)
     spec = first.report.provenance.configuration
     own = own_metrics(spec)
     paired = [PairedSystems(first.part, other.part, alpha, spec.seed, own) for other in others]
-    deltas, family = _corrected(paired, [{name: two.delta(name) for name in names} for two in paired], method)
+    return _Matched(systems, first, others, _metrics(systems, metrics), paired)
+
+
+def _comparison(
+    matched: _Matched,
+    deltas: Sequence[dict[str, Delta]],
+    family: int,
+    metrics: Sequence[str] | None,
+    alpha: float,
+    correction: Correction,
+    examples: int,
+) -> Comparison:
+    """The document; ``deltas`` are corrected, among ``family`` tests."""
+    first, others, names = matched.first, matched.others, matched.metrics
     primary = tuple(names) if metrics is not None else tuple(n for n in HEADLINES if n in names) or tuple(names[:5])
-    warnings = (*_warnings(first, others), *_not_matched(first, others, paired))
+    warnings = (*_warnings(first, others), *_not_matched(first, others, matched.paired))
     pairs = []
-    for other, two, by_metric in zip(others, paired, deltas, strict=True):
+    for other, two, by_metric in zip(others, matched.paired, deltas, strict=True):
         pair = _pair(first, other, two, by_metric, primary, examples)
         differs = cautions(first.report.provenance, other.report.provenance)
-        pairs.append(pair.model_copy(update={"verdict": verdict(pair, primary, alpha, method, differs)}))
-    sides = {one.label: _system(one, examples) for one in systems}
+        pairs.append(pair.model_copy(update={"verdict": verdict(pair, primary, alpha, correction, differs)}))
+    sides = {one.label: _system(one, examples) for one in matched.systems}
     return Comparison(
         ragassay=metadata.version("ragassay"),
         baseline=first.label,
@@ -76,9 +132,9 @@ def compare(
         metrics=tuple(names),
         primary=primary,
         alpha=alpha,
-        correction=method,
+        correction=correction,
         family=family,
-        seed=spec.seed,
+        seed=matched.seed,
         warnings=warnings,
         pairs=tuple(pairs),
         pareto=(front := _pareto(sides)),

@@ -11,7 +11,7 @@ from ragassay.config.layers import (
     parsed,
     resolve,
 )
-from ragassay.config.reading import FILE_NAME, find, parse, read
+from ragassay.config.reading import FILE_NAME, find, parse, read, rebased_paths
 
 __all__ = [
     "FILE_NAME",
@@ -28,6 +28,7 @@ __all__ = [
     "parse",
     "parsed",
     "read",
+    "rebased_paths",
     "resolve",
     "template",
 ]

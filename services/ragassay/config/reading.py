@@ -33,7 +33,7 @@ def read(path: Path) -> Layer:
     if not path.is_file():
         raise NotFound(f"{path}: there is no such file", hint="write one: ragassay init")
     layer = parse(path)
-    return Layer(_rebased(layer.values, path.parent), layer.name, layer.places)
+    return Layer(rebased_paths(layer.values, path.parent), layer.name, layer.places)
 
 
 def parse(path: Path) -> Layer:
@@ -172,7 +172,7 @@ def _scalar(tag: str, text: str, where: str) -> Any:
         raise BadSettings("holds half a character (a lone surrogate)", where=where) from None
 
 
-def _rebased(values: dict[str, Any], folder: Path) -> dict[str, Any]:
+def rebased_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Relative paths as seen from where the command runs; whatever is no text is left for the checks to refuse."""
 
     def rebase(value: Any) -> Any:
@@ -198,6 +198,9 @@ def _rebased(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     for key in ("data", "corpus", "judge_prompt"):
         if key in rebased and not (key == "data" and _is_stored(rebased[key], folder)):
             rebased[key] = rebase(rebased[key])
+    if isinstance(rebased.get("datasets"), dict):
+        given = rebased["datasets"]
+        rebased["datasets"] = {name: d if _is_stored(d, folder) else rebase(d) for name, d in given.items()}
     if isinstance(rebased.get("systems"), dict):
         rebased["systems"] = {name: system(choice) for name, choice in rebased["systems"].items()}
     if isinstance(rebased.get("output"), list):

@@ -87,6 +87,25 @@ EXPORTERS.add("md", to_markdown)
 def tables(comparison: Comparison) -> Iterator[Table]:
     """For each pair its metrics and what answers took; then all systems, and why answers failed."""
     level = percent(1 - comparison.alpha)
+    for pair, metrics in zip(comparison.pairs, metric_tables(comparison), strict=True):
+        yield metrics
+        if pair.measured:
+            taken = tuple((name, *_taken(name, m)) for name, m in pair.measured.items())
+            columns = ("a query", pair.a, pair.b, "ratio", "delta", level, "p50 delta", "p95 delta", "n")
+            title, least = f"Time and cost: {pair.b} against {pair.a}", ("p50 delta", "p95 delta", "n", level, "delta")
+            yield Table(title, columns, taken, _more(pair), least)
+    if standing := _standing(comparison):
+        yield standing
+    sides = {name: side.failures for name, side in comparison.sides.items()}
+    if "accurate" in comparison.metrics or any(one.unknown < one.rows for one in sides.values()):
+        failed = causes(sides)
+        rows = tuple((label, *cells) for label, cells in failed.rows)
+        yield Table(failed.title, ("", *sides), rows, failed.note)
+
+
+def metric_tables(comparison: Comparison) -> Iterator[Table]:
+    """For each pair its metrics."""
+    level = percent(1 - comparison.alpha)
     corrected = "p" if comparison.correction == "none" else "p corrected"
     for pair in comparison.pairs:
         matching = pair.matching
@@ -104,18 +123,6 @@ def tables(comparison: Comparison) -> Iterator[Table]:
         columns = ("metric", pair.a, pair.b, "delta", level, corrected, "n", "won/lost/tied", "difference")
         rows = tuple((name, *_cells(delta)) for name, delta in pair.metrics.items())
         yield Table(f"{pair.b} against {pair.a}", columns, rows, note, ("won/lost/tied", corrected, "n", level))
-        if pair.measured:
-            taken = tuple((name, *_taken(name, m)) for name, m in pair.measured.items())
-            columns = ("a query", pair.a, pair.b, "ratio", "delta", level, "p50 delta", "p95 delta", "n")
-            title, least = f"Time and cost: {pair.b} against {pair.a}", ("p50 delta", "p95 delta", "n", level, "delta")
-            yield Table(title, columns, taken, _more(pair), least)
-    if standing := _standing(comparison):
-        yield standing
-    sides = {name: side.failures for name, side in comparison.sides.items()}
-    if "accurate" in comparison.metrics or any(one.unknown < one.rows for one in sides.values()):
-        failed = causes(sides)
-        rows = tuple((label, *cells) for label, cells in failed.rows)
-        yield Table(failed.title, ("", *sides), rows, failed.note)
 
 
 def regressions_title(pair: Pair) -> str:

@@ -19,6 +19,7 @@ from ragassay import reports, runs
 from ragassay.config import Configuration, Layer
 from ragassay.config.document import SECTIONS, options
 from ragassay.data.dataset import Dataset
+from ragassay.documents import Report
 from ragassay.errors import BadSettings
 from ragassay.exporters import EXPORTERS
 from ragassay.judges.registered import judge_name
@@ -36,10 +37,11 @@ _OF_GATES = ("gates", "alpha", "test", "correction")
 
 
 class Given(NamedTuple):
-    """What is evaluated and lies in no file: the data, and all systems, each as it was given, in their order."""
+    """What is evaluated and lies in no file: the data, and all systems and datasets, as they were given, in their order."""
 
     data: Any = None
     systems: Mapping[str, Any] | None = None
+    datasets: Mapping[str, Any] | None = None
 
 
 def evaluate(
@@ -78,12 +80,7 @@ async def aevaluate(
 
     Cancelled, it makes no further call.
     """
-    thread = _Thread(partial(_evaluated, data, options, progress))
-    try:
-        return await asyncio.wrap_future(thread.future)
-    except asyncio.CancelledError:
-        thread.cancel()
-        raise
+    return await awaited(partial(_evaluated, data, options, progress))
 
 
 def finished(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -94,6 +91,17 @@ def finished(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     try:
         result: T = thread.future.result()
     except BaseException:  # Ctrl-C in a notebook
+        thread.cancel()
+        raise
+    return result
+
+
+async def awaited(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """The result of a coroutine that goes on in a thread of its own; cancelled, it makes no further call."""
+    thread = _Thread(work)
+    try:
+        result: T = await asyncio.wrap_future(thread.future)
+    except asyncio.CancelledError:
         thread.cancel()
         raise
     return result
@@ -158,8 +166,7 @@ async def completed(
 ) -> EvaluationReport:
     """A new run from its beginning to its report."""
     run = foreground.start(session, settings, spec, read)
-    for line in read.warnings:
-        warnings.warn(line, UserWarning, stacklevel=2)
+    warn(read)
     total = sum(run.record.rows_in(chunk) for chunk in run.record.chunks())
     done = 0
 
@@ -169,25 +176,41 @@ async def completed(
         if progress is not None:
             progress(done, total)
 
-    def notice(line: str) -> None:
-        warnings.warn(line, RuntimeWarning, stacklevel=2)
-
     report = EvaluationReport.of(await foreground.acomplete(session, settings, run, done=count, notice=notice))
-    if beyond := reports.beyond(report, spec.max_missing):
-        notice(f"{beyond}; print the report for the reasons")
+    warn_unscored(report)
     return report
 
 
-def configured(data: Any, options: Mapping[str, Any], *, remote: bool = False) -> tuple[Configuration, Given]:
+def warn(read: Inputs) -> None:
+    """Warn of what may be wrong although every row could be read."""
+    for line in read.warnings:
+        warnings.warn(line, UserWarning, stacklevel=2)
+
+
+def notice(line: str) -> None:
+    """Warn of what the user should know while, or after, a run goes on."""
+    warnings.warn(line, RuntimeWarning, stacklevel=2)
+
+
+def warn_unscored(report: Report) -> None:
+    """Warn where too many rows could not be scored."""
+    if beyond := reports.beyond(report, report.provenance.configuration.max_missing):
+        notice(f"{beyond}; print the report for the reasons")
+
+
+def configured(
+    data: Any, options: Mapping[str, Any], *, remote: bool = False, many: bool = False
+) -> tuple[Configuration, Given]:
     """The configuration that keywords give, over the environment and the file ``config``; and what is in memory.
 
-    ``remote``: a service does the work, so RAGASSAY_API_BASE is not its business. Raises BadSettings, UnknownName.
+    ``remote``: a service does the work, so RAGASSAY_API_BASE is not its business. ``many``: there may be datasets in the
+    place of data. Raises BadSettings, UnknownName.
     """
     given = dict(options)
     path = given.pop("config", None)
     for key in given:
-        _check_key(key)
-    in_memory = Given(None if isinstance(data, str | Path) else data, given.get("systems"))
+        _check_key(key, many=many)
+    in_memory = Given(None if isinstance(data, str | Path) else data, given.get("systems"), given.get("datasets"))
     if isinstance(data, str | Path):
         given["data"] = str(data)
     if in_memory.systems is not None:
@@ -196,6 +219,10 @@ def configured(data: Any, options: Mapping[str, Any], *, remote: bool = False) -
         given["systems"] = {
             name: one for name, one in in_memory.systems.items() if isinstance(one, str | Path | Mapping)
         }
+    if in_memory.datasets is not None:
+        if not isinstance(in_memory.datasets, Mapping):
+            raise BadSettings(f"should be {{name: data}}, is {shown(in_memory.datasets)}", where="datasets")
+        given["datasets"] = {name: str(one) for name, one in in_memory.datasets.items() if isinstance(one, str | Path)}
     if given.get("metrics") is not None:
         given["metrics"] = _metrics(given["metrics"])
     if given.get("judge") is not None:
@@ -209,13 +236,15 @@ def configured(data: Any, options: Mapping[str, Any], *, remote: bool = False) -
         layers.insert(0, configurations.read(Path(path)))
     configurations.import_plugins(layers)
     configuration = configurations.resolve(layers)
-    if data is None and configuration.data is None:
+    if data is None and configuration.data is None and not many:
         raise BadSettings("data is missing", hint="give rows or a path: evaluate(data)")
     return configuration, in_memory
 
 
 def inputs(configuration: Configuration, given: Given = Given()) -> Inputs:  # noqa: B008 - a tuple
-    """Everything that is evaluated, read; raises what ``runs.load`` raises."""
+    """Everything that is evaluated on one dataset, read; raises what ``runs.load`` raises."""
+    if configuration.datasets:
+        raise BadSettings("datasets: several are evaluated by: ragassay run", hint="here 'data' names one")
     systems: Mapping[str, Any] = configuration.systems
     if given.systems is not None:
         systems = {name: configuration.systems.get(name, rows) for name, rows in given.systems.items()}
@@ -250,7 +279,7 @@ def dataset(configuration: Configuration, given: Given = Given()) -> Dataset:  #
 def keywords() -> dict[str, inspect.Parameter]:
     """The options as a signature has them: each key of the configuration alone, without its section."""
     first = ("metrics", "judge", "systems", "name")
-    left_out = {"data", *SECTIONS, *_OF_GATES}
+    left_out = {"data", "datasets", *SECTIONS, *_OF_GATES}
     names = [*first, *(key for key in options() if key not in (*first, *left_out))]
     declared = {key: options()[key][0] for key in names}
     own = {key: inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=None) for key in ("config", "progress")}
@@ -265,7 +294,11 @@ def keywords() -> dict[str, inspect.Parameter]:
     }
 
 
-def _check_key(key: str) -> None:
+def _check_key(key: str, *, many: bool) -> None:
+    if many and key in ("datasets", "alpha", "correction"):
+        return
+    if key == "datasets":
+        raise BadSettings("several datasets are evaluated by ragassay.run", hint="here data is one")
     if key in _OF_GATES:
         raise BadSettings(f"{key} is about gates", hint="they are checked by: ragassay gate")
     if key not in keywords() and key not in SECTIONS:

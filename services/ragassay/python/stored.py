@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ragassay.python.client import Client
     from ragassay.runs import Session
     from ragassay.settings import Settings
+    from ragassay.store.benchmarks import FolderBenchmark
     from ragassay.store.folder import FolderRun
     from ragassay.strategies.live import Function
 
@@ -57,6 +58,15 @@ def is_stored_dataset(reference: str) -> bool:
     ):
         return False
     return file_or_version(store, reference) is not None
+
+
+def stored_benchmark(reference: str) -> FolderBenchmark | None:
+    """The benchmark in a folder of that id; None where there is none: a part of an id means a run."""
+    from ragassay.settings import Settings
+    from ragassay.store.benchmarks import FolderBenchmarks
+
+    store = FolderBenchmarks(Settings().home)
+    return store.open(reference) if reference in store.ids() else None
 
 
 def side(reference: str, server: str | None = None, *, name: str | None = None) -> Side:

@@ -6,6 +6,7 @@ import asyncio
 import shlex
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from pydantic import ValidationError
 from ragassay.documents import Report
 from ragassay.errors import BadData, BadInput, BadSettings, BudgetReached, DiskFull
 from ragassay.judges.registered import JUDGES
-from ragassay.ledger import MemoryLedger, RowsLedger
+from ragassay.ledger import BudgetLedger, MemoryLedger, RowsLedger
 from ragassay.metrics import parse
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.own import own_metrics
@@ -23,6 +24,7 @@ from ragassay.registry import imported
 from ragassay.runs.plan import Inputs
 from ragassay.runs.runner import check_unchanged, describe, finish, prepare, work_through
 from ragassay.runs.session import Session
+from ragassay.runs.turns import Turns
 from ragassay.settings import Settings
 from ragassay.specification import Budget, JobSpec
 from ragassay.stats import stop_rule
@@ -35,16 +37,25 @@ from ragassay.validation import problems
 
 def start(session: Session, settings: Settings, spec: JobSpec, inputs: Inputs) -> FolderRun:
     """A new run, written down and not begun; raises what ``prepare`` raises, and DiskFull."""
-    record = prepare(session, spec, inputs, new_run_id(spec.name or inputs.dataset.name))
-    record = describe(session, record, MemoryLedger())
-    return FolderStore(settings.home).create(record, inputs.samples, inputs.responses())
+    return create(
+        session, settings, prepare(session, spec, inputs, new_run_id(spec.name or inputs.dataset.name)), inputs
+    )
 
 
-def resume(settings: Settings, reference: str, *, api_base: str | None = None) -> FolderRun:
+def create(session: Session, settings: Settings, record: RunRecord, inputs: Inputs) -> FolderRun:
+    """Write a run down that is prepared; raises DiskFull, and what making its judge and indexes raises."""
+    described = describe(session, record, MemoryLedger())
+    return FolderStore(settings.home).create(described, inputs.samples, inputs.responses())
+
+
+def resume(
+    settings: Settings, reference: str, *, api_base: str | None = None, go_on: str = "--resume RUN"
+) -> FolderRun:
     """An earlier run, its files checked as strictly as what comes in.
 
-    Where rows are left, requests go to RAGASSAY_API_BASE and to ``api_base`` only: an address in run.json has to be one
-    of the two, since a key is sent there. Raises NotFound, BadData and BadSettings.
+    ``go_on``: the option of the command, for what is said of an error. Where rows are left, requests go to
+    RAGASSAY_API_BASE and to ``api_base`` only: an address in run.json has to be one of the two, since a key is sent
+    there. Raises NotFound, BadData and BadSettings.
     """
     run = FolderStore(settings.home).open(reference)
     run.check()
@@ -58,17 +69,30 @@ def resume(settings: Settings, reference: str, *, api_base: str | None = None) -
     if run.pending() and (others := [address for address in addresses if address not in trusted]):
         raise BadSettings(
             f"{where}: the run would send its requests, and a key, to {others[0]}",
-            hint="where you trust that address, repeat it: --resume RUN --api-base URL",
+            hint=f"where you trust that address, repeat it: {go_on} --api-base URL",
         )
     return run
 
 
-def resume_command(run: FolderRun, settings: Settings) -> str:
-    """What goes on with the run on the command line."""
+def resume_command(run: FolderRun, settings: Settings, command: str | None = None) -> str:
+    """What goes on with the run on the command line, or with what it belongs to by another ``command``."""
     own = (settings.api_base or "").rstrip("/")
     repeated = [f" --api-base {shlex.quote(address)}" for address in _addresses(run) if address != own]
     plugins = [f" --import {shlex.quote(name)}" for name in imported()]
-    return f"ragassay evaluate --resume {run.record.id}{''.join([*repeated[:1], *plugins])}"
+    return f"{command or f'ragassay evaluate --resume {run.record.id}'}{''.join([*repeated[:1], *plugins])}"
+
+
+@dataclass(frozen=True)
+class Together:
+    """What runs have in common that one process works on at the same time.
+
+    ``opened`` is passed once the calls of all of them so far are read. ``go_on``: the command that resumes all.
+    """
+
+    opened: asyncio.Barrier
+    go_on: str
+    budget: BudgetLedger | None
+    turns: Turns = field(default_factory=Turns)
 
 
 def complete(session: Session, settings: Settings, run: FolderRun, **options: Any) -> Report:
@@ -85,13 +109,15 @@ async def acomplete(
     give_up_s: float | None = None,
     done: Callable[[int], object] = int,
     notice: Callable[[str], object] = str,
+    together: Together | None = None,
 ) -> Report:
     """Do what is left of a run, and keep its report. ``budget`` and ``give_up_s`` take the place of the run's own.
 
-    ``done`` is told how many more rows are done, as calls are answered; ``notice``, in a line each, what the user should
-    know meanwhile. Raises Conflict while another process works on it, BudgetReached, DiskFull, and what ``work_through`` raises.
+    ``together``: what it has in common with other runs, whose budget then counts. ``done`` is told how many more rows
+    are done, as calls are answered; ``notice``, in a line each, what the user should know meanwhile. Raises Conflict
+    while another process works on it, BudgetReached, DiskFull, and what ``work_through`` raises.
     """
-    record = run.record
+    record, turns = run.record, together.turns if together else Turns()
     if record.spec.criteria and record.spec.judge == "local" and run.pending():
         notice(
             f"warning: the local judge can't judge criteria ({', '.join(record.spec.criteria)}); a model can: --judge"
@@ -100,6 +126,7 @@ async def acomplete(
         notice(
             f"warning: the judge {record.spec.judge} reads no prompt ({record.spec.judge_prompt.name}); a model does"
         )
+    go_on = together.go_on if together else resume_command(run, settings)
     with ExitStack() as opened:
         opened.enter_context(run.locked())
         cache = None
@@ -108,14 +135,20 @@ async def acomplete(
             opened.callback(cache.close)
         try:
             log, most = run.folder / "calls.jsonl", budget or record.spec.budget
-            ledger = FolderLedger(log, run=run.folder.name, cache=cache, budget=most)
+            shared = together.budget if together else None
+            ledger = FolderLedger(log, run=run.folder.name, cache=cache, budget=most, shared=shared)
             opened.callback(ledger.close)
             if run.pending():
                 check_unchanged(session, record, ledger)
             left, judged = sum(map(record.rows_in, run.pending())), record.spec.judge != "local"
             told = RowsLedger(ledger, done, left, "judge" if judged else "answer", record.spec.passes if judged else 1)
-            await work_through(session, run, told, told.finished, lambda why: notice(f"waiting: {why}"), give_up_s)
-            return finish(session, run, ledger.interrupted)
+            if together:
+                await together.opened.wait()
+            await work_through(
+                session, run, told, told.finished, lambda why: notice(f"waiting: {why}"), give_up_s, turns
+            )
+            async with turns.computing():
+                return finish(session, run, ledger.interrupted)
         except BudgetReached as reached:
             option = "--budget-usd" if " USD " in reached.message else "--budget-tokens"
             if killed := ledger.interrupted.uncertain_calls:
@@ -123,10 +156,10 @@ async def acomplete(
                 held = f"{ledger.held.cost_usd or 0:.4f} USD" if option == "--budget-usd" else f"{tokens:,}"
                 calls = "call that was" if killed == 1 else "calls that were"
                 reached.message += f", {held} of it held for {killed} {calls} in flight when a process was killed"
-            reached.hint = f"what is finished is kept: {resume_command(run, settings)} {option} MORE"
+            reached.hint = f"what is finished is kept: {go_on} {option} MORE"
             raise
         except DiskFull as full:
-            full.hint = f"what is finished is kept; make room, then: {resume_command(run, settings)}"
+            full.hint = f"what is finished is kept; make room, then: {go_on}"
             raise
 
 

@@ -10,10 +10,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from ragassay import reports
 from ragassay.documents import Report, Source, Stopped
-from ragassay.engine import Plan, evaluate, rows_to_judge
+from ragassay.engine import Plan, assess, respond, rows_to_judge
 from ragassay.errors import BadSettings, BudgetReached, DiskFull, NothingToEvaluate, ProviderDown
 from ragassay.ledger import GivenUpLedger, ProbingLedger
 from ragassay.metrics import parse
@@ -25,6 +26,7 @@ from ragassay.runs.plan import Inputs, SystemInput, choose_metrics, plan
 from ragassay.runs.provenance import provenance, with_tools
 from ragassay.runs.session import Session
 from ragassay.runs.stopping import StopMonitor
+from ragassay.runs.turns import Turns
 from ragassay.specification import JobSpec
 from ragassay.store.protocol import ChunkId, Outcome, RunRecord, RunStore
 from ragassay.strategies.builtin import BuiltIn
@@ -32,6 +34,7 @@ from ragassay.strategies.live import LiveSystem
 from ragassay.strategies.recorded import Recorded
 
 logger = logging.getLogger("ragassay")
+T = TypeVar("T")
 
 
 def prepare(session: Session, spec: JobSpec, inputs: Inputs, run_id: str) -> RunRecord:
@@ -94,25 +97,35 @@ def check_unchanged(session: Session, record: RunRecord, ledger: Ledger) -> None
 
 
 async def work(
-    session: Session, run: RunStore, chunk: ChunkId, ledger: Ledger, systems: Mapping[str, Strategy] | None = None
+    session: Session,
+    run: RunStore,
+    chunk: ChunkId,
+    ledger: Ledger,
+    systems: Mapping[str, Strategy] | None = None,
+    turns: Turns | None = None,
 ) -> Outcome:
     """Evaluate one chunk of one system and commit it; ``last`` when the run needs no further chunk.
 
-    ``systems``: those that answer now; any other has its responses recorded in the run. Raises BudgetReached, and
+    ``systems``: those that answer now; any other has its responses recorded in the run. ``turns``: what keeps other work
+    of this process from being measured with them. Raises BudgetReached, and
     errors of configuration that every sample would meet.
     """
-    record = run.record
+    record, turns = run.record, turns or Turns()
     samples = run.samples(chunk)
-    strategy = (systems or {}).get(chunk.system) or Recorded(
-        chunk.system, {sample.query_id: sample.response for sample in samples if sample.response}
-    )
     tools = session.tools(record.spec, ledger)
     planned = _planned(record)
-    results = await evaluate(samples, strategy, planned, tools)
-    outcome = run.commit(chunk, results, given_up=isinstance(ledger, GivenUpLedger))
-    if outcome == "kept" and record.spec.stop_when is not None and session.monitor(record).follow(run):
-        run.stop_early()
-        return "last"
+    if system := (systems or {}).get(chunk.system):
+        async with turns.answering(system):
+            answered = await respond(samples, system, planned, tools)
+    else:
+        recorded = {sample.query_id: sample.response for sample in samples if sample.response}
+        answered = await respond(samples, Recorded(chunk.system, recorded), planned, tools)
+    async with turns.computing():
+        results = await assess(answered, chunk.system, planned, tools)
+        outcome = run.commit(chunk, results, given_up=isinstance(ledger, GivenUpLedger))
+        if outcome == "kept" and record.spec.stop_when is not None and session.monitor(record).follow(run):
+            run.stop_early()
+            return "last"
     return outcome
 
 
@@ -123,17 +136,20 @@ async def work_through(
     done: Callable[[int], object] = int,
     waiting: Callable[[str], object] = str,
     give_up_s: float | None = None,
+    turns: Turns | None = None,
 ) -> None:
     """Work on all chunks that have no results, many at once; ``done`` is told how many rows each had.
 
-    While a provider fails it waits, which ``waiting`` is told, and asks with one call now and then; after
-    ``give_up_s``, else that of the specification, the rows left get the provider's error as their reason.
+    ``turns`` are those of all runs that this process works on at the same time. While a provider fails it waits, which
+    ``waiting`` is told, and asks with one call now and then; after ``give_up_s``, else that of the specification, the
+    rows left get the provider's error as their reason.
     """
     log_start(run.record, list(run.record.systems))
+    turns = turns or Turns()
     give_up_s, outage, used = give_up_s or run.record.spec.give_up_s, None, ledger
     while True:
         try:
-            return await _work_on_pending(session, run, used, done)
+            return await _work_on_pending(session, run, used, done, turns)
         except ProviderDown as down:
             if isinstance(used, GivenUpLedger):
                 raise
@@ -148,12 +164,17 @@ async def work_through(
             used = ProbingLedger(ledger, outage.why)
 
 
-async def _work_on_pending(session: Session, run: RunStore, ledger: Ledger, done: Callable[[int], object]) -> None:
+async def _work_on_pending(
+    session: Session, run: RunStore, ledger: Ledger, done: Callable[[int], object], turns: Turns
+) -> None:
     """Work on the chunks without results; under a stop rule one number after the other, until it is satisfied."""
     record, pending = run.record, run.pending()
     systems = session.systems(record.systems, session.tools(record.spec, ledger)) if pending else {}
-    # Beside the judging of another chunk, a system would be measured as slower than it is.
-    at_once = asyncio.Semaphore(1 if systems else 2 + record.spec.concurrency // max(record.chunk_size // 2, 1))
+    if systems:  # the first rows of all systems before the next ones of any, so that they are asked at the same time
+        pending = sorted(pending, key=lambda chunk: chunk.number)
+    at_once = asyncio.Semaphore(
+        max(len(systems), 2 + record.spec.concurrency // max(record.chunk_size // 2, 1)),
+    )
 
     disk_is_full = False
 
@@ -163,7 +184,7 @@ async def _work_on_pending(session: Session, run: RunStore, ledger: Ledger, done
             if disk_is_full:
                 return
             try:
-                await work(session, run, chunk, ledger, systems)
+                await work(session, run, chunk, ledger, systems, turns)
             except DiskFull:
                 disk_is_full = True
                 raise
@@ -171,34 +192,37 @@ async def _work_on_pending(session: Session, run: RunStore, ledger: Ledger, done
 
     try:
         if record.spec.stop_when is None:
-            await _ask_all(run, systems, pending)
-            await _all_or_cancel_the_rest([one(chunk) for chunk in pending])
+            await _ask_all(run, systems, pending, turns)
+            await all_or_cancel_the_rest([one(chunk) for chunk in pending])
             return
         for number in sorted({chunk.number for chunk in pending}):
             if session.monitor(record).follow(run):
                 return
-            await _all_or_cancel_the_rest([one(chunk) for chunk in pending if chunk.number == number])
+            await all_or_cancel_the_rest([one(chunk) for chunk in pending if chunk.number == number])
     finally:
         for system in systems.values():
             if isinstance(system, LiveSystem):
                 await system.close()
 
 
-async def _ask_all(run: RunStore, systems: Mapping[str, Strategy], pending: Sequence[ChunkId]) -> None:
+async def _ask_all(run: RunStore, systems: Mapping[str, Strategy], pending: Sequence[ChunkId], turns: Turns) -> None:
     """Ask each system that is called about all rows left: a chunk judged in between would delay the queries behind it."""
 
     def samples(system: str) -> Iterator[Sample]:
         return (sample for chunk in pending if chunk.system == system for sample in run.samples(chunk))
 
-    called = [system for system in systems.values() if isinstance(system, LiveSystem)]
-    await _all_or_cancel_the_rest([system.ask_all(samples(system.name)) for system in called])
+    async def ask(system: LiveSystem) -> None:
+        async with turns.answering(system):
+            await system.ask_all(samples(system.name))
+
+    await all_or_cancel_the_rest([ask(system) for system in systems.values() if isinstance(system, LiveSystem)])
 
 
-async def _all_or_cancel_the_rest(coroutines: Sequence[Coroutine[None, None, None]]) -> None:
-    """Run all to the end; when one fails, the others are cancelled and its error is raised."""
+async def all_or_cancel_the_rest(coroutines: Sequence[Coroutine[None, None, T]]) -> list[T]:
+    """What all return; when one fails, the others are cancelled and its error is raised."""
     tasks = [asyncio.create_task(one) for one in coroutines]
     try:
-        await asyncio.gather(*tasks)
+        return await asyncio.gather(*tasks)
     except (BudgetReached, DiskFull, ProviderDown):
         await asyncio.gather(*tasks, return_exceptions=True)  # their calls in flight are paid already
         raise

@@ -13,8 +13,6 @@ report.json              written last
 from __future__ import annotations
 
 import difflib
-import fcntl
-import os
 import re
 import secrets
 import shutil
@@ -29,11 +27,11 @@ from pydantic import ValidationError
 
 from ragassay.data.dataset import digest_of_dataset, digest_of_responses
 from ragassay.documents import Report, Source, SystemReport, json_parts, without_rows
-from ragassay.errors import BadData, Conflict, NotFound
+from ragassay.errors import BadData, NotFound
 from ragassay.files import (
     MOST_IN_MEMORY,
+    locked,
     numbered_lines,
-    open_private,
     private_folder,
     to_lines,
     write_errors,
@@ -79,7 +77,7 @@ class FolderRun:
         """Rows that were evaluated and rows that are left have to be of the same questions and answers."""
         sources = {"samples.jsonl": (self.record.dataset, digest_of_dataset(self._rows))}
         for name, source in self.record.systems.items():
-            if source.built is None:
+            if source.built is None and source.called is None:
                 sources[f"responses/{name}.jsonl"] = source, digest_of_responses(self._responses(name))
         for file, (source, digest) in sources.items():
             if digest != source.digest:
@@ -217,17 +215,9 @@ class FolderRun:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Nobody else may work on the run meanwhile; raises Conflict when somebody does. A kill frees it."""
-        path = self.folder / "lock"
-        with write_errors(path):
-            file = open_private(path, os.O_RDWR | os.O_CREAT)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with locked(self.folder / "lock", f"run {self.folder.name}"):
             self.__dict__.pop("_pending", None)  # somebody else may have worked on it until now
             yield
-        except BlockingIOError:
-            raise Conflict(f"run {self.folder.name} is being worked on", hint="wait for the other process") from None
-        finally:
-            os.close(file)
 
     @cached_property
     def _pending(self) -> dict[ChunkId, None]:
@@ -295,6 +285,14 @@ class FolderStore:
             shutil.rmtree(folder, ignore_errors=True)
             raise
         return FolderRun(folder)
+
+    def made(self, run_id: str) -> FolderRun | None:
+        """The run of that id; None where there is none, or a kill left one half made, which is removed."""
+        run = self._run(run_id)
+        if run.folder.joinpath("run.json").is_file():
+            return _checked(run)
+        shutil.rmtree(run.folder, ignore_errors=True)
+        return None
 
     def open(self, reference: str) -> FolderRun:
         """The run of that path or id, the newest of that name, the one whose id begins so, ``last``, or ``last-passed``.

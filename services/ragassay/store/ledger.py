@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from ragassay.errors import BadData, DiskFull
 from ragassay.files import LineLog, private_folder
-from ragassay.ledger import BudgetLedger, MemoryLedger, paid
+from ragassay.ledger import BudgetLedger, MemoryLedger, ScopedLedger, paid
 from ragassay.models import Usage
 from ragassay.protocols import Call, Ledger, Reply
 from ragassay.specification import Budget
@@ -79,13 +79,22 @@ class CallCache:
 class FolderLedger:
     """The calls of one run as JSON Lines, appended to as they begin and end; survives a kill of the process.
 
-    A call begins only within ``budget``, beside what the run has spent before. A reply from the cache is written down
+    A call begins only within ``budget``, beside what the run has spent before; with ``shared``, within that budget of
+    several runs, to which what this one has spent is added. A reply from the cache is written down
     too, so that a resumed run counts it as the first attempt did. A call that began and has no end was in flight when
     the process died: it may have been paid, so it counts as uncertain and its estimate as spent. Raises BadData for a
     damaged file.
     """
 
-    def __init__(self, path: Path, *, run: str, cache: CallCache | None = None, budget: Budget = Budget()) -> None:  # noqa: B008 - frozen
+    def __init__(
+        self,
+        path: Path,
+        *,
+        run: str,
+        cache: CallCache | None = None,
+        budget: Budget = Budget(),  # noqa: B008 - frozen
+        shared: BudgetLedger | None = None,
+    ) -> None:
         self._run, self._cache = run, cache
         self._settled: dict[str, Reply] = {}
         self._estimates: dict[str, Usage] = {}
@@ -107,8 +116,12 @@ class FolderLedger:
             row = {"id": call, "interrupted": lost.model_dump(), "held": held.model_dump()}
             self._log.append(row)
             self._read(row, {})
-        unlimited = budget == Budget()
-        self._budget: Ledger = MemoryLedger() if unlimited else BudgetLedger(MemoryLedger(), budget, self.spent)
+        self._budget: Ledger = MemoryLedger()
+        if shared is not None:
+            shared.spent += self.spent
+            self._budget = ScopedLedger(shared, run)
+        elif budget != Budget():
+            self._budget = BudgetLedger(MemoryLedger(), budget, self.spent)
 
     def _read(self, row: Any, begun: dict[str, list[Usage]]) -> None:
         if "began" in row:

@@ -1,0 +1,192 @@
+"""``ragassay run``: many systems on many datasets, compared with a baseline."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ragassay.cli.configured import DECLARED, configured, import_plugins, takes_options, used
+from ragassay.cli.evaluate import DryRun, limits_of, print_notice, refuse_unscored, warn, warnings_shown
+from ragassay.errors import BadSettings, NotFound
+from ragassay.python.progress import progress
+from ragassay.python.stored import session_of
+
+if TYPE_CHECKING:
+    from ragassay.compare.benchmark import Benchmark
+    from ragassay.config import Configuration
+    from ragassay.runs import Inputs, Session
+    from ragassay.runs.benchmark import Begun, Benchmarked
+    from ragassay.settings import Settings
+    from ragassay.specification import JobSpec
+    from ragassay.store.benchmarks import FolderBenchmark
+
+Config = Annotated[
+    Path | None, typer.Argument(metavar="[CONFIG]", help="Configuration with datasets and systems. [./ragassay.yaml]")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the benchmark as JSON.")]
+Resume = Annotated[
+    str | None, typer.Option("--resume", metavar="ID", help="Go on with an interrupted benchmark; 'last' works.")
+]
+
+
+@takes_options()
+def run(
+    config: Config = None, as_json: AsJson = False, dry_run: DryRun = False, resume: Resume = None, **options: Any
+) -> None:
+    """Evaluate systems on datasets, and compare each with the baseline."""
+    from ragassay.exporters.benchmark import EXPORTERS
+    from ragassay.settings import Settings
+
+    settings = Settings()
+    if resume is not None:
+        fixed = ["CONFIG"] if config is not None else []
+        fixed += [DECLARED[key].option.flags[-1] for key in used(options) if not DECLARED[key].option.resumable]
+        if fixed or dry_run:
+            given = ", ".join([*fixed, *(["--dry-run"] if dry_run else [])])
+            raise BadSettings(f"--resume takes everything from the benchmark, so {given} can't be given with it")
+        outputs, limits = list(options["output"] or []), limits_of(options)
+        for path in outputs:
+            EXPORTERS.for_file(path)
+        import_plugins(options["plugins"])
+        session = session_of(settings)
+        begun = _resumed(session, settings, resume, options["api_base"])
+    else:
+        configuration, outputs, limits = _configuration(config, options, dry_run=dry_run), [], {}
+        for path in (outputs := list(configuration.output)):
+            EXPORTERS.for_file(path)
+        if dry_run:  # asks nobody, so it needs no key
+            settings = settings.model_copy(update={"api_key": settings.api_key or "never sent"})
+        session, spec, inputs = session_of(settings), configuration.to_job_spec(), _read(configuration)
+        if dry_run or spec.budget != type(spec.budget)():
+            _estimate(session, spec, inputs, err=not dry_run)
+        if dry_run:
+            return
+        begun = _started(session, settings, configuration, inputs)
+    finished = _complete(session, settings, begun, quiet=as_json, **limits)
+    show_benchmark(begun.benchmark, outputs, as_json=as_json)
+    for report in finished.reports.values():
+        refuse_unscored(report, report.provenance.configuration.max_missing)
+
+
+def _configuration(config: Path | None, options: Mapping[str, Any], *, dry_run: bool) -> Configuration:
+    from ragassay import config as configurations
+
+    if config is None and not options["datasets"] and configurations.find(Path()) is None:
+        what = f"there is no configuration here: no {configurations.FILE_NAME}, no pyproject.toml with [tool.ragassay]"
+        raise NotFound(what, hint="name one: ragassay run FILE; or the data: --dataset NAME=FILE --system NAME=FILE")
+    return configured(config, options, evaluates=not dry_run)
+
+
+def _read(configuration: Configuration) -> dict[str, Inputs]:
+    """Everything is read before anything is written."""
+    from ragassay.python.benchmark import inputs_by_dataset
+
+    inputs = inputs_by_dataset(configuration)
+    for read in inputs.values():
+        warn(read)
+    return inputs
+
+
+def _estimate(session: Session, spec: JobSpec, inputs: Mapping[str, Inputs], *, err: bool) -> None:
+    """What each dataset would take, and what all of them would."""
+    from ragassay.cli.estimate import estimate
+    from ragassay.models import Usage
+
+    with warnings_shown():
+        whole = Usage.total([estimate(session, spec, read, err=err) for read in inputs.values()])
+    cost = "of unknown cost" if whole.cost_usd is None else f"at most about {whole.cost_usd:.4f} USD"
+    typer.echo(f"all {len(inputs)} datasets: {whole.calls} judge calls, {cost}", err=err)
+
+
+def _started(session: Session, settings: Settings, configuration: Configuration, inputs: Mapping[str, Inputs]) -> Begun:
+    from ragassay.python.benchmark import of_start
+    from ragassay.runs import benchmark
+
+    return benchmark.start(session, settings, configuration.to_job_spec(), inputs, **of_start(configuration))
+
+
+def _resumed(session: Session, settings: Settings, reference: str, api_base: str | None) -> Begun:
+    from ragassay import config as configurations
+    from ragassay.python.benchmark import inputs_by_dataset
+    from ragassay.runs import benchmark
+
+    def read(document: Mapping[str, Any]) -> tuple[JobSpec, Mapping[str, Inputs]]:
+        configuration = configurations.resolve([configurations.Layer(dict(document), "the benchmark's configuration")])
+        return configuration.to_job_spec(), inputs_by_dataset(configuration)
+
+    return benchmark.resume(session, settings, reference, read, api_base=api_base)
+
+
+def _complete(session: Session, settings: Settings, begun: Begun, *, quiet: bool, **limits: Any) -> Benchmarked:
+    """Do what is left with a bar on stderr, and say there how to go on where something is left."""
+    from ragassay.runs import benchmark
+
+    logging.getLogger("ragassay").addHandler(logging.NullHandler())  # what is logged as a warning stands in the report
+    total = sum(run.record.rows_in(chunk) for run in begun.runs.values() for chunk in run.record.chunks())
+    left = sum(run.record.rows_in(chunk) for run in begun.runs.values() for chunk in run.pending())
+    go_on = benchmark.resume_command(begun, settings)
+    try:
+        with progress(total, total - left, quiet) as done, warnings_shown():
+            finished = asyncio.run(
+                benchmark.acomplete(session, settings, begun, done=done, notice=print_notice, **limits)
+            )
+    except KeyboardInterrupt:
+        typer.echo(f"interrupted; go on with: {go_on}", err=True)
+        raise
+    if rows := sum(run.record.rows_in(chunk) for run in begun.runs.values() for chunk in run.given_up()):
+        typer.echo(f"the provider failed for too long for {rows} rows; to work on them again: {go_on}", err=True)
+    return finished
+
+
+def show_benchmark(kept: FolderBenchmark, outputs: list[Path], *, as_json: bool) -> None:
+    """Write the files and print the result; raises NotFound where there is none yet."""
+    from ragassay.compare.benchmark import Benchmark
+    from ragassay.exporters.benchmark import EXPORTERS
+
+    for path in outputs:
+        EXPORTERS.for_file(path)
+    document = Benchmark.model_validate_json(kept.result())
+    for path in outputs:
+        EXPORTERS.write(document, path)
+    if as_json:
+        typer.echo(kept.result(), nl=False)
+    else:
+        _print(document, kept.result_file, outputs)
+
+
+def _print(benchmark: Benchmark, place: Path, outputs: list[Path]) -> None:
+    """Each dataset, the summary over all of them, and the place where all of it lies."""
+    from ragassay.cli.terminal import console
+    from ragassay.exporters.benchmark import parts
+    from ragassay.exporters.tables import table
+
+    out = console()
+
+    def write(line: str = "", style: str | None = None) -> None:
+        out.print(line, soft_wrap=True, markup=False, style=style)
+
+    for n, part in enumerate(parts(benchmark)):
+        write(f"{'' if n == 0 else chr(10)}{part.title}", "bold")
+        for line in part.lines:
+            write(line)
+        for shown in part.tables:
+            write()
+            write(shown.title, "bold")
+            for line in table(shown.columns, shown.rows, least=shown.least):
+                write(line)
+            if shown.note:
+                write(shown.note)
+        if part.notes:
+            write()
+        for note in part.notes:
+            write(note)
+    first = next(iter(benchmark.datasets.values())).report.run.id
+    write(f"\nall metrics and why answers fail: ragassay report {first}, or -o FILE.md")
+    write(f"benchmark: {place}")
+    for output in outputs:
+        write(f"also: {output}")

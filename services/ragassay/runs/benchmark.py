@@ -1,0 +1,168 @@
+"""Many systems on many datasets: a run for each dataset, all of them at the same time, compared with a baseline."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, NamedTuple
+
+from ragassay.compare.benchmark import Benchmark, benchmark, compared
+from ragassay.compare.models import Comparison
+from ragassay.documents import Report
+from ragassay.errors import AssayError, BadSettings, UnknownName
+from ragassay.ledger import BudgetLedger, MemoryLedger
+from ragassay.models import Usage
+from ragassay.render import json_document
+from ragassay.runs import foreground
+from ragassay.runs.plan import Inputs
+from ragassay.runs.runner import all_or_cancel_the_rest, prepare
+from ragassay.runs.session import Session
+from ragassay.settings import Settings
+from ragassay.specification import Budget, JobSpec
+from ragassay.stats import Correction
+from ragassay.store.benchmarks import BenchmarkRecord, FolderBenchmark, FolderBenchmarks
+from ragassay.store.folder import FolderRun, FolderStore, new_run_id
+
+RESUME = "ragassay run --resume"
+
+
+class Begun(NamedTuple):
+    """A benchmark that is written down, with the run of each dataset."""
+
+    benchmark: FolderBenchmark
+    runs: Mapping[str, FolderRun]
+
+
+class Benchmarked(NamedTuple):
+    """The end of a benchmark: its document, and by dataset the whole report and the comparison, where there is one."""
+
+    document: Benchmark
+    reports: Mapping[str, Report]
+    comparisons: Mapping[str, Comparison]
+
+
+def start(
+    session: Session,
+    settings: Settings,
+    spec: JobSpec,
+    inputs: Mapping[str, Inputs],
+    *,
+    baseline: str | None,
+    alpha: float,
+    correction: Correction,
+    configuration: dict[str, Any] | None,
+) -> Begun:
+    """A new benchmark and its runs, written down and not begun.
+
+    ``inputs`` by dataset, with the same systems; ``baseline`` is one of them, the first by default. ``configuration``: what
+    a resume makes a run from that a kill kept from being made. Raises what ``foreground.start`` raises, and UnknownName.
+    """
+    systems = list(next(iter(inputs.values())).systems)
+    if baseline is not None and baseline not in systems:
+        raise UnknownName("baseline", baseline, systems)
+    runs = {dataset: new_run_id(spec.name or dataset) for dataset in inputs}
+    for dataset, read in inputs.items():
+        prepare(session, spec, read, runs[dataset])  # what can't be evaluated is refused before anything is written
+    record = BenchmarkRecord(
+        id=new_run_id(spec.name or "benchmark"),
+        created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        name=spec.name,
+        baseline=baseline or systems[0],
+        alpha=alpha,
+        correction=correction,
+        runs=runs,
+        configuration=configuration,
+    )
+    kept = FolderBenchmarks(settings.home).create(record)
+    try:
+        with kept.locked():
+            return Begun(kept, {name: _made(session, settings, spec, inputs[name], runs[name]) for name in inputs})
+    except AssayError:
+        kept.discard()
+        raise
+
+
+def resume(
+    session: Session,
+    settings: Settings,
+    reference: str,
+    read: Callable[[Mapping[str, Any]], tuple[JobSpec, Mapping[str, Inputs]]],
+    *,
+    api_base: str | None = None,
+) -> Begun:
+    """An earlier benchmark with its runs; those that a kill kept from being made are made, of what ``read`` gives.
+
+    ``read`` is handed the configuration of the record. Raises NotFound, BadData, BadSettings, Conflict.
+    """
+    kept = FolderBenchmarks(settings.home).open(reference)
+    record, store, again = kept.record, FolderStore(settings.home), f"--resume {kept.folder.name}"
+    with kept.locked():
+        missing = [dataset for dataset, run in record.runs.items() if store.made(run) is None]
+        if missing and record.configuration is None:
+            what = f"benchmark {record.id} was interrupted before its data were written down ({', '.join(missing)})"
+            raise BadSettings(what, hint="nothing was evaluated yet: start it again")
+        if missing and record.configuration is not None:
+            spec, inputs = read(record.configuration)
+            for dataset in missing:
+                _made(session, settings, spec, inputs[dataset], record.runs[dataset])
+    return Begun(
+        kept,
+        {
+            dataset: foreground.resume(settings, run, api_base=api_base, go_on=again)
+            for dataset, run in record.runs.items()
+        },
+    )
+
+
+def _made(session: Session, settings: Settings, spec: JobSpec, inputs: Inputs, run_id: str) -> FolderRun:
+    return foreground.create(session, settings, prepare(session, spec, inputs, run_id), inputs)
+
+
+def resume_command(begun: Begun, settings: Settings) -> str:
+    """What goes on with the benchmark on the command line."""
+    command = f"{RESUME} {begun.benchmark.folder.name}"
+    return max((foreground.resume_command(run, settings, command) for run in begun.runs.values()), key=len)
+
+
+async def acomplete(
+    session: Session,
+    settings: Settings,
+    begun: Begun,
+    *,
+    budget: Budget | None = None,
+    give_up_s: float | None = None,
+    done: Callable[[int], object] = int,
+    notice: Callable[[str], object] = str,
+) -> Benchmarked:
+    """Do what is left of all runs, compare the systems and keep the result; options as ``foreground.acomplete`` has them.
+
+    The budget is that of all runs together. Raises what ``foreground.acomplete`` raises.
+    """
+    record = begun.benchmark.record
+    with begun.benchmark.locked():
+        most = budget or next(iter(begun.runs.values())).record.spec.budget
+        together = foreground.Together(
+            asyncio.Barrier(len(begun.runs)),
+            resume_command(begun, settings),
+            None if most == Budget() else BudgetLedger(MemoryLedger(), most, Usage()),
+        )
+        complete = partial(
+            foreground.acomplete,
+            budget=budget,
+            give_up_s=give_up_s,
+            done=done,
+            notice=notice,
+            together=together,
+        )
+        made = await all_or_cancel_the_rest([complete(session, settings, run) for run in begun.runs.values()])
+        reports = dict(zip(begun.runs, made, strict=True))
+        comparisons = compared(reports, record.baseline, alpha=record.alpha, correction=record.correction)
+        document = benchmark(
+            reports,
+            comparisons,
+            **record.model_dump(include={"id", "name", "created_at", "baseline", "alpha", "correction"}),
+        )
+        begun.benchmark.save_result(json_document(document))
+    return Benchmarked(document, reports, comparisons)

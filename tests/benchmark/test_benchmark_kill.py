@@ -1,0 +1,206 @@
+"""``kill -9`` at any moment of ``ragassay run``, then ``--resume``: the same result, and nobody asked twice."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from functools import partial
+
+import orjson
+import pytest
+
+from endpoint import CAPITAL, Endpoint
+from offline_runs import write_jsonl
+from polling import until
+from ragassay.protocols import Call
+from ragassay.store.benchmarks import FolderBenchmarks
+from ragassay.store.folder import FolderRun
+
+KILLS, ROWS, IN_FLIGHT = 5, 40, 3
+DATASETS = ("first", "second")
+MEASURED = {
+    *("id", "run", "created_at", "finished_at", "duration_s", "duration_ms", "interrupted"),
+    *(
+        "latency_ms",
+        "retrieval_latency_ms",
+        "generation_latency_ms",
+        "latency_p50_ms",
+        "first_call_ms",
+        "throughput_qps",
+    ),
+    *("measured", "pareto", "verdict"),  # they are of latencies
+}
+
+
+class Asked(Endpoint):
+    """A system that remembers who was asked, as soon as they ask."""
+
+    def __init__(self):
+        super().__init__(lambda _: 0.02)
+        self.queries = []
+
+    def reply(self, request, body):
+        self.queries.append(body["query"])
+        answer = {**CAPITAL, "answer": f"Paris is the capital, says {body['query'].split()[-1]}."}
+        return self.send(request, 200, json.dumps(answer).encode())
+
+
+def rows(dataset):
+    return [
+        {
+            "query_id": f"q{n}",
+            "query": f"Capital of {dataset} {n}?",
+            "ground_truth_answer": "Paris.",
+            "relevant_doc_ids": ["paris"],
+        }
+        for n in range(ROWS)
+    ]
+
+
+@pytest.fixture
+def systems(tmp_path):
+    """Two live systems, recorded responses and a retriever, on two datasets whose queries have the same ids."""
+    for dataset in DATASETS:
+        write_jsonl(tmp_path / f"{dataset}.jsonl", rows(dataset))
+        answers = [
+            {"query_id": f"q{n}", "answer": "Lyon.", "retrieved_doc_ids": ["lyon", "paris"]} for n in range(ROWS)
+        ]
+        write_jsonl(tmp_path / f"recorded-{dataset}.jsonl", answers)
+    write_jsonl(
+        tmp_path / "corpus.jsonl", [{"id": "paris", "text": "Capital: Paris."}, {"id": "lyon", "text": "Lyon."}]
+    )
+    with ExitStack() as stack:
+        one, other = (stack.enter_context(Asked()) for _ in range(2))
+        document = {
+            "datasets": {dataset: f"{dataset}.jsonl" for dataset in DATASETS},
+            "corpus": "corpus.jsonl",
+            "baseline": "recorded",
+            "systems": {
+                "one": {"kind": "http", "url": one.url, "in_flight": IN_FLIGHT},
+                "recorded": "recorded-{dataset}.jsonl",
+                "bm25": {"kind": "bm25", "answer": "extractive"},
+                "other": {"kind": "http", "url": other.url, "in_flight": IN_FLIGHT},
+            },
+            "metrics": ["mrr", "token_f1", "faithfulness"],
+            "performance": {"batch": 7},
+        }
+        (tmp_path / "many.yaml").write_text(json.dumps(document))
+        yield {"one": one, "other": other}
+
+
+def ragassay(folder, home, *arguments):
+    environment = {**os.environ, "RAGASSAY_HOME": str(home)}
+    command = [sys.executable, "-m", "ragassay.cli", *map(str, arguments)]
+    return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def finished_queries(store):
+    """(system, query) of each answer that is written down, whatever the kill left of the last line."""
+    finished = set()
+    for benchmark in store.ids():
+        for dataset, run in store.open(benchmark).record.runs.items():
+            folder = store.root.parent / "runs" / run
+            if not (folder / "run.json").exists() or not (folder / "calls.jsonl").exists():
+                continue
+            lines = (folder / "calls.jsonl").read_bytes().split(b"\n")[:-1]
+            settled = {row["id"] for row in map(orjson.loads, lines) if "reply" in row}
+            for system, source in FolderRun(folder).record.systems.items():
+                for n in range(ROWS) if source.called else ():
+                    call = Call.about(f"q{n}", "answer", [source.called.run, system, f"q{n}"])
+                    if f"{system}/{call.id}" in settled:
+                        finished.add((system, f"Capital of {dataset} {n}?"))
+    return finished
+
+
+def reached(process, home, systems, share):
+    """Have so many of the queries been asked, or for 0 the first run been begun; or is the process at its end?"""
+    asked = sum(len(one.queries) for one in systems.values())
+    begun = asked >= share * ROWS * len(DATASETS) * len(systems) if share else (home / "runs").exists()
+    return begun or process.poll() is not None
+
+
+def without_measurements(document):
+    if isinstance(document, dict):
+        return {key: without_measurements(value) for key, value in document.items() if key not in MEASURED}
+    return [without_measurements(one) for one in document] if isinstance(document, list) else document
+
+
+def reports(store):
+    """The rows of the runs of the only benchmark, too: its document has none."""
+    [benchmark] = store.ids()
+    runs = store.open(benchmark).record.runs
+    return {
+        dataset: json.loads((store.root.parent / "runs" / run / "report.json").read_bytes())
+        for dataset, run in runs.items()
+    }
+
+
+def test_four_systems_on_two_datasets_killed_five_times_give_the_result_of_a_calm_run(systems, tmp_path):
+    chance = random.Random(5)
+    home, store = tmp_path / "killed", FolderBenchmarks(tmp_path / "killed")
+    before = []  # what was finished at each kill, and how many each system had been asked
+    # the share of the queries that has been asked; the first kill comes while the runs are written down
+    for share in sorted([0.0, *(chance.uniform(0.05, 0.9) for _ in range(KILLS - 1))]):
+        command = ("run", "--resume", "last") if store.ids() else ("run", "many.yaml")
+        process = ragassay(tmp_path, home, *command)
+        until(partial(reached, process, home, systems, share))
+        time.sleep(chance.random() * 0.05)
+        process.send_signal(signal.SIGKILL)
+        _, err = process.communicate()
+        assert b"error" not in err, err
+        time.sleep(0.2)  # what was on its way arrives
+        before.append((finished_queries(store), {name: len(one.queries) for name, one in systems.items()}))
+    process = ragassay(tmp_path, tmp_path / "killed", "run", "--resume", "last", "--json")
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert any(0 < len(finished) < ROWS * len(DATASETS) * len(systems) for finished, _ in before)
+
+    for finished, asked in before:
+        for name, one in systems.items():
+            again = {(name, query) for query in one.queries[asked[name] :]} & finished
+            assert not again
+    for one in systems.values():
+        assert set(one.queries) == {row["query"] for dataset in DATASETS for row in rows(dataset)}
+        assert len(one.queries) <= ROWS * len(DATASETS) + KILLS * IN_FLIGHT  # those in flight may be asked again
+
+    process = ragassay(tmp_path, tmp_path / "calm", "run", "many.yaml", "--json")
+    calm, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert without_measurements(json.loads(out)) == without_measurements(json.loads(calm))
+    killed, undisturbed = reports(store), reports(FolderBenchmarks(tmp_path / "calm"))
+    assert without_measurements(killed) == without_measurements(undisturbed)
+
+
+def test_a_kill_while_a_run_is_being_written_down_leads_to_no_error(systems, tmp_path):
+    store = FolderBenchmarks(tmp_path / "home")
+    process = ragassay(tmp_path, tmp_path / "home", "run", "many.yaml", "--json")
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    benchmark = store.open("last")
+    benchmark.result_file.unlink()
+    half_made = tmp_path / "home" / "runs" / benchmark.record.runs["second"]
+    (half_made / "run.json").unlink()  # it is written last
+    asked = {name: len(one.queries) for name, one in systems.items()}
+    process = ragassay(tmp_path, tmp_path / "home", "run", "--resume", "last", "--json")
+    resumed, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert without_measurements(json.loads(resumed)) == without_measurements(json.loads(out))
+    assert {len(one.queries) - asked[name] for name, one in systems.items()} == {ROWS}  # of the second dataset only
+
+
+def test_an_interrupted_benchmark_says_how_to_go_on(systems, tmp_path):
+    process = ragassay(tmp_path, tmp_path / "home", "run", "many.yaml")
+    until(lambda: len(systems["one"].queries) > 5)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    [benchmark] = FolderBenchmarks(tmp_path / "home").ids()
+    assert (process.returncode, out) == (130, b"")
+    assert f"interrupted; go on with: ragassay run --resume {benchmark}".encode() in err
+    assert b"Traceback" not in err
+    process = ragassay(tmp_path, tmp_path / "home", "run", "--resume", "last")
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, b"Summary" in out) == (0, True), err
