@@ -9,7 +9,21 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from ragassay.cli import ab, client, compare, completion, evaluate, gate, generate, look, rows, service, setup, trend
+from ragassay.cli import (
+    ab,
+    client,
+    compare,
+    completion,
+    evaluate,
+    gate,
+    generate,
+    judge,
+    look,
+    rows,
+    service,
+    setup,
+    trend,
+)
 from ragassay.errors import AssayError, BadData, reason_from
 
 logger = logging.getLogger("ragassay")
@@ -33,6 +47,7 @@ app.command("report")(rows.report)
 app.command("results")(rows.results)
 app.command("init")(setup.init)
 app.add_typer(generate.data, name="data")
+app.add_typer(judge.judge, name="judge")
 app.command("metrics")(look.metrics)
 app.command("schema")(look.schema)
 app.command("doctor")(setup.doctor)
