@@ -307,6 +307,7 @@ class Verdict(FrozenModel):
     """A judge's verdict on one sample. What was not asked, or not answered, is None.
 
     ``answerable`` False: the query can't be answered, so that there is no ground truth and a refusal is right.
+    ``probability``: by metric, the chance that people would call the whole answer so, where the judge can tell.
     """
 
     judge: str
@@ -322,6 +323,7 @@ class Verdict(FrozenModel):
     evidence_dropped: int = 0
     support_withdrawn: int = 0
     suspicious: tuple[str, ...] = ()
+    probability: dict[str, Annotated[float, Field(ge=0, le=1)]] = {}
 
 
 class Judgement(FrozenModel):

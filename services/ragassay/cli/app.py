@@ -18,6 +18,7 @@ from ragassay.cli import (
     evaluate,
     gate,
     generate,
+    judge,
     look,
     rows,
     service,
@@ -48,6 +49,7 @@ app.command("report")(rows.report)
 app.command("results")(rows.results)
 app.command("init")(setup.init)
 app.add_typer(generate.data, name="data")
+app.add_typer(judge.judge, name="judge")
 app.command("metrics")(look.metrics)
 app.command("schema")(look.schema)
 app.command("doctor")(setup.doctor)

@@ -6,7 +6,13 @@ question each function answers, and why this way.
 
 from ragassay.stats.corrections import Correction, benjamini_hochberg, bonferroni, correct, holm, marks
 from ragassay.stats.costs import incremental_cost, pareto_front
-from ragassay.stats.intervals import bootstrap_interval, mean_interval, ratio_interval, wilson_interval
+from ragassay.stats.intervals import (
+    bootstrap_interval,
+    clustered_intervals,
+    mean_interval,
+    ratio_interval,
+    wilson_interval,
+)
 from ragassay.stats.power import minimum_detectable_effect, needed_n, power_of
 from ragassay.stats.results import (
     ChangePoint,
@@ -40,6 +46,7 @@ __all__ = [
     "bonferroni",
     "bootstrap_interval",
     "change_points",
+    "clustered_intervals",
     "correct",
     "difference_interval",
     "holm",

@@ -1,0 +1,107 @@
+"""``ragassay judge``: how far a judge can be trusted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ragassay.cli.configured import AsJson, configured, takes_options
+
+if TYPE_CHECKING:
+    from ragassay.runs.agreement import JudgeAgreement
+
+# Those of ``evaluate`` that have no meaning here.
+_NOT_TAKEN = (
+    *("systems", "output", "metrics", "baseline", "stop_when", "criteria", "accurate", "corpus"),
+    *("relevant_from", "max_grade", "graded", "half_life_days"),
+)
+_SHOWN = {
+    "accuracy": "accuracy",
+    "balanced_accuracy": "balanced accuracy",
+    "kappa": "kappa",
+    "auc": "AUC",
+    "ece": "ECE",
+}
+
+judge = typer.Typer(help="Measure a judge.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@judge.callback()
+def _about() -> None:
+    """Measure a judge."""
+
+
+@judge.command("agreement")
+@takes_options(without=_NOT_TAKEN)
+def agreement(
+    data: Annotated[
+        Path,
+        typer.Argument(metavar="DATA", help="Rows with an answer and a label: 1 where people say yes, 0 where no."),
+    ],
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            "--metric",
+            metavar="NAME",
+            help="What the label is about. [faithfulness with contexts, correctness with ground truth, else relevance]",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    **options: Any,
+) -> None:
+    """Say how far a judge agrees with labels that people gave."""
+    from ragassay.cli.evaluate import complete, refuse_unscored
+    from ragassay.python.stored import session_of
+    from ragassay.render import json_document
+    from ragassay.runs import foreground
+    from ragassay.runs.agreement import LabelledRows
+    from ragassay.settings import Settings
+
+    settings, configuration = Settings(), configured(None, options, data=data)
+    rows = LabelledRows(
+        data,
+        format=configuration.format,
+        mapping=configuration.map,
+        duplicates=configuration.duplicates,
+        limit=configuration.limit,
+    )
+    wanted = rows.metric(metric)
+    spec = configuration.to_job_spec().model_copy(update={"metrics": (wanted.name,)})
+    session = session_of(settings)
+    run = foreground.start(session, settings, spec, rows.inputs)
+    report = complete(session, settings, run, quiet=as_json)
+    found = rows.compared(run, wanted)
+    if as_json:
+        typer.echo(json_document(found), nl=False)
+    else:
+        _print(found)
+    refuse_unscored(report, spec.max_missing)
+
+
+def _print(found: JudgeAgreement) -> None:
+    from ragassay.exporters.tables import table
+    from ragassay.render import interval, number, percent
+
+    items = f"{found.n} items" if found.n == found.rows else f"{found.n} items of {found.rows} rows"
+    typer.echo(
+        f"judge {found.judge['name']} beside people: {found.metric} on {found.data}, {items}, {found.groups} groups"
+    )
+    for reason, count in found.reasons.items():
+        typer.echo(f"no score: {count} of {found.n + found.missing} items: {reason}")
+    said = f"people say yes to {percent(found.share_yes)}, the judge's mean score is {number(found.mean_score)}"
+    typer.echo(f"{said}; a score from 0.5 on is a yes\n")
+    level = next(iter(found.intervals.values())).level
+    rows = [[shown, number(getattr(found, name)), interval(found.intervals[name])] for name, shown in _SHOWN.items()]
+    for line in table(["", "value", f"{level:.0%} interval"], rows):
+        typer.echo(line)
+    typer.echo("")
+    bins = [
+        [f"{b.low:.1f} to {b.high:.1f}", str(b.n), number(b.mean_score), number(b.share_yes)]
+        for b in found.reliability
+        if b.n
+    ]
+    for line in table(["score", "items", "mean score", "share of yes"], bins):
+        typer.echo(line)
+    typer.echo(f"\nverdicts: ragassay results {found.run}")
