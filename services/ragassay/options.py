@@ -5,16 +5,14 @@ The configuration document, a run's specification, the command line, the variabl
 models inherit these classes, and pydantic takes their annotations and defaults as its own.
 """
 
-import json
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_type_hints
-from urllib.parse import urlsplit
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen, Predicate
 
+from ragassay.addresses import is_address, is_extra
 from ragassay.limits import LARGEST_GRADE, SMALLEST
 
 if TYPE_CHECKING:
@@ -23,7 +21,6 @@ else:
     Declarations = object
 
 HALF_LIFE_DAYS = 365.0
-LARGEST_BODY = 10_000  # characters of what a request's body holds beside our own fields
 
 
 @dataclass(frozen=True)
@@ -48,15 +45,6 @@ class Option:
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
         return {**handler(schema), "description": self.about}
-
-
-def is_address(text: str | None) -> bool:
-    """True for an address that can be connected to, and for none; ValueError where its host or port can't be read."""
-    try:
-        urlsplit(text if "://" in (text or "") else f"//{text}").port  # noqa: B018 - it raises
-    except ValueError:  # whose text may hold a part of the password
-        raise ValueError("no address: write http://HOST:PORT, the port a number up to 65535") from None
-    return True
 
 
 SYSTEMS = Option(
@@ -288,35 +276,6 @@ class JobOptions(Declarations):
             example="baseline: last-release.json",
         ),
     ] = None
-
-
-_OURS = frozenset(
-    """model models fallbacks messages prompt input stream n response_format tools tool_choice functions function_call
-    max_tokens max_completion_tokens temperature top_p top_k frequency_penalty presence_penalty reasoning_effort seed
-    """.split()
-)
-_ADDRESS_OR_KEY = re.compile(
-    r"(?:key|token|secret|password|credentials?|authorization|headers?|url|api_?base|endpoint|host)$", re.IGNORECASE
-)
-
-
-def is_extra(body: Mapping[str, Any]) -> bool:
-    """True for an ``extra_body``; ValueError where it changes what or who is asked, or holds a key: reports print it."""
-    if taken := sorted(body.keys() & _OURS):
-        raise ValueError(f"it can't set {', '.join(taken)}: that is set elsewhere or not at all")
-    todo: list[Any] = [body]
-    while todo:
-        part = todo.pop()
-        inner = list(part.values()) if isinstance(part, dict) else part if isinstance(part, list) else ()
-        todo += inner
-        for name in part if isinstance(part, dict) else ():
-            if _ADDRESS_OR_KEY.search(name):
-                raise ValueError(
-                    f"it can't set {name}: addresses and keys are variables of the environment, and never here"
-                )
-    if len(json.dumps(body)) > LARGEST_BODY:
-        raise ValueError(f"it should be at most {LARGEST_BODY:,} characters of JSON")
-    return True
 
 
 class ParameterOptions(Declarations):

@@ -12,8 +12,9 @@ from annotated_types import Predicate
 from pydantic import Field, ValidationError, create_model
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from ragassay.addresses import is_address
 from ragassay.errors import BadSettings
-from ragassay.options import JobOptions, is_address
+from ragassay.options import JobOptions
 from ragassay.validation import problems
 
 Address = Annotated[str, Predicate(is_address)]

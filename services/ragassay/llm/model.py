@@ -26,6 +26,7 @@ from typing import Any, Protocol
 
 import orjson
 
+from ragassay.addresses import is_extra
 from ragassay.errors import BadInput, BadSettings, BudgetReached, ProviderDown
 from ragassay.llm.estimator import Estimator, Tokens
 from ragassay.llm.failures import Failure, diagnose
@@ -33,7 +34,7 @@ from ragassay.llm.library import ResolvedModel, close_with_loop, litellm, load, 
 from ragassay.llm.negotiation import CallTerms, Messages, Negotiation, form_of, is_usable, text_of
 from ragassay.llm.pacing import LONGEST_WAIT_S, Pace, backoff
 from ragassay.models import Usage
-from ragassay.options import ParameterOptions, is_extra
+from ragassay.options import ParameterOptions
 from ragassay.prices import Prices
 from ragassay.protocols import Call, Ledger, Reply
 

@@ -12,10 +12,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 from urllib.parse import urlsplit
 
+from ragassay.addresses import is_address
 from ragassay.documents import Job
 from ragassay.errors import AssayError, BadSettings
 from ragassay.models import Result
-from ragassay.options import is_address
 from ragassay.python import exchanges
 from ragassay.python.comparing import ComparisonReport
 from ragassay.python.exchanges import Exchange, Pause

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from annotated_types import Predicate
 from pydantic import AfterValidator, Field, field_validator
 
+from ragassay.addresses import is_address
 from ragassay.errors import BadInput, BadSettings, reason_from
 from ragassay.llm.pacing import backoff, retry_after
 from ragassay.models import Response, Sample
-from ragassay.options import is_address
 from ragassay.settings import VARIABLE, with_variables
 from ragassay.strategies.live import LiveOptions
 from ragassay.strategies.pieces import LISTS, Pieces, response_from

@@ -18,9 +18,9 @@ from pydantic import (
     model_validator,
 )
 
+from ragassay.addresses import is_address
 from ragassay.judges.text import words
 from ragassay.models import FrozenModel
-from ragassay.options import is_address
 
 RetrieverKind = Literal["bm25", "dense", "hybrid"]
 Positive = Annotated[float, Field(gt=0, le=1000)]
