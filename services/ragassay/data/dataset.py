@@ -119,7 +119,7 @@ def _sorted(lines: Iterable[bytes]) -> Iterator[bytes]:
         part: list[bytes] = []
         size = 0
         for line in lines:
-            part.append(line)
+            part.append(bytes(memoryview(line)))  # orjson's own bytes keep the kilobytes that it wrote into
             size += len(line)
             if size > _MOST_SORTED:
                 file = files.enter_context(tempfile.TemporaryFile())
