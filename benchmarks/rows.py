@@ -133,13 +133,8 @@ def measure(rows: int, folder: Path, metrics: list[str]) -> dict:
     write_rows(file, rows)
     chosen = ["--metrics", ",".join(metrics)] if metrics else []
     command = [sys.executable, __file__, "--one", "evaluate", str(file), *chosen]
-    done = subprocess.run(
-        command,
-        env=os.environ | {"RAGASSAY_HOME": str(home)},
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    environment = os.environ | {"RAGASSAY_HOME": str(home)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
     found = json.loads(done.stderr.splitlines()[-1]) if done.stderr else {}
     if found.get("code", 1):
         sys.exit(f"{rows} rows failed: {done.stderr[-2000:]}")
@@ -177,7 +172,8 @@ def main() -> None:
         runs = [measure(rows, folder, options.metrics) for rows in options.rows]
     about = (
         f"{time.strftime('%d %B %Y')}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}, "
-        f"load {load:.1f} at the start and {os.getloadavg()[0]:.1f} at the end; {', '.join(options.metrics) or 'default metrics, local judge'}.\n\n"
+        f"load {load:.1f} at the start and {os.getloadavg()[0]:.1f} at the end; "
+        f"{', '.join(options.metrics) or 'default metrics, local judge'}.\n\n"
     )
     text = table(runs)
     print(about + text, flush=True)

@@ -93,7 +93,7 @@ def digest_of_responses(responses: Mapping[str, Response]) -> str:
 
 def set_aside_samples(samples: Iterable[Sample]) -> Sequence[Sample]:
     """The samples, in memory where they are few and otherwise in a file: see ``set_aside``."""
-    return set_aside(samples, lambda sample: _line(canonical(sample)), Sample.model_validate_json)
+    return set_aside(samples, lambda one: orjson.dumps(canonical(one)) + b"\n", Sample.model_validate_json)
 
 
 def canonical(noun: FrozenModel) -> dict[str, Any]:
