@@ -96,7 +96,7 @@ def digest_of_responses(responses: Mapping[str, Response]) -> str:
 
 def set_aside_samples(samples: Iterable[Sample]) -> Sequence[Sample]:
     """The samples, in memory where they are few and otherwise in a file: see ``set_aside``."""
-    return set_aside(samples, canonical_line, Sample.model_validate_json)
+    return set_aside(samples, lambda one: orjson.dumps(canonical(one)) + b"\n", Sample.model_validate_json)
 
 
 def canonical(noun: FrozenModel) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def _sorted(lines: Iterable[bytes]) -> Iterator[bytes]:
         part: list[bytes] = []
         size = 0
         for line in lines:
-            part.append(line)
+            part.append(bytes(memoryview(line)))  # orjson's own bytes keep the kilobytes that it wrote into
             size += len(line)
             if size > _MOST_SORTED:
                 file = files.enter_context(tempfile.TemporaryFile())

@@ -59,8 +59,9 @@ def load(
     if isinstance(data, list | tuple) and data and all(isinstance(row, Sample) for row in data):
         return dataset_of(data, limit=limit, max_grade=max_grade)
     beyond_limit: dict[str, str] = {}
-    with _loading(data):
-        raw, columns, rows = _open_dataset(data, format, mapping or {})
+    streamed = isinstance(data, str | Path) and comes_row_by_row(Path(data), format)
+    with _loading(data, held=not streamed):
+        raw, columns, rows = _open_dataset(data, format, mapping or {}, streamed)
         builder = RowBuilder(raw, columns, duplicates, max_grade)
         samples = set_aside_samples(_samples(builder, rows, limit, beyond_limit))
     metadata = metadata_of(raw)
@@ -231,10 +232,10 @@ def check_options(duplicates: str, limit: int | None) -> None:
 
 
 def _open_dataset(
-    data: Any, name: str, mapping: Mapping[str, str]
+    data: Any, name: str, mapping: Mapping[str, str], streamed: bool
 ) -> tuple[RawRows, ColumnMapping, Iterator[NumberedRow]]:
-    """The rows still to come, where they can be read one by one."""
-    if isinstance(data, str | Path) and comes_row_by_row(Path(data), name):
+    """The rows still to come, where they are read one by one."""
+    if streamed:
         columns = columns_of(Path(data), name, mapping)
         raw, rows = stream(Path(data), name)
         return raw, columns, rows
@@ -257,13 +258,14 @@ def _open(data: Any, name: str, mapping: Mapping[str, str], wanted: Wanted) -> t
 
 
 @contextmanager
-def _loading(data: Any) -> Iterator[None]:
-    """Rows are many objects and no garbage: looking for cycles among them all again and again took 4 of 14 seconds.
+def _loading(data: Any, *, held: bool = True) -> Iterator[None]:
+    """Rows that are held are many objects and no garbage: looking for cycles among them took 4 of 14 seconds.
 
     Raises TooLarge where memory does not suffice.
     """
     was_on = gc.isenabled()
-    gc.disable()
+    if held:
+        gc.disable()
     try:
         yield
     except MemoryError:
