@@ -77,7 +77,7 @@ class FolderRun:
         """Rows that were evaluated and rows that are left have to be of the same questions and answers."""
         sources = {"samples.jsonl": (self.record.dataset, digest_of_dataset(self._rows))}
         for name, source in self.record.systems.items():
-            if source.built is None:
+            if source.built is None and source.called is None:
                 sources[f"responses/{name}.jsonl"] = source, digest_of_responses(self._responses(name))
         for file, (source, digest) in sources.items():
             if digest != source.digest:
