@@ -349,11 +349,33 @@ def _wire(seen: Seen, answer: Answer) -> bytes:
             message |= {"content": None, "tool_calls": [{"id": "1", "type": "function", "function": function}]}
         choice = {"index": 0, "message": message, "finish_reason": answer.finish_reason}
         usage = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+        if seen.body.get("stream"):
+            return _streamed(seen, answer, usage)
         reply = {"id": f"call-{seen.n}", "object": "chat.completion", "created": 1, "model": seen.body["model"]}
         body = json.dumps({**reply, "choices": [choice], "usage": usage}).encode()
     lines = {"Content-Type": "application/json", "Content-Length": str(len(body)), **answer.headers}
     head = f"HTTP/1.1 {answer.status} X\r\n" + "".join(f"{name}: {value}\r\n" for name, value in lines.items())
     return (head + "\r\n").encode() + body
+
+
+def _streamed(seen: Seen, answer: Answer, usage: dict[str, int]) -> bytes:
+    """The same answer in parts of five characters, as server-sent events; usage comes last, and only where it was asked for."""
+    wants_usage = seen.body.get("stream_options", {}).get("include_usage")
+    head = {"id": f"call-{seen.n}", "object": "chat.completion.chunk", "created": 1, "model": seen.body["model"]}
+    head |= {"usage": None} if wants_usage else {}
+    content = answer.content or ""
+    deltas: list[dict[str, str]] = [{"role": "assistant", "content": ""}]
+    deltas += [{"content": content[n : n + 5]} for n in range(0, len(content), 5)]
+    chunks = [{**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
+    chunks.append({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": answer.finish_reason}]})
+    chunks += [{**head, "choices": [], "usage": usage}] if wants_usage else []
+    events = [*(json.dumps(chunk) for chunk in chunks), "[DONE]"]
+    body = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in (f"data: {e}\n\n".encode() for e in events))
+    return (
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+        + body
+        + b"0\r\n\r\n"
+    )
 
 
 def main() -> None:

@@ -190,3 +190,15 @@ def write(tmp_path, endpoint, count, *, query="capital?", batch=50, **more):
     document = {"data": "data.jsonl", "systems": {"live": {"kind": "http", "url": endpoint.url, **more}}}
     document["performance"] = {"batch": batch}
     (tmp_path / "live.yaml").write_text(json.dumps(document))
+
+
+def test_a_resumed_run_asks_only_what_has_no_answer_yet(cli, tmp_path, endpoint):
+    """The results of a chunk are gone, as after a kill before they were written; its answers are in the ledger of the run."""
+    write(tmp_path, endpoint, 4, batch=2)
+    assert cli("evaluate", "--config", "live.yaml", "--metrics", "mrr")[0] == 0
+    [run] = (tmp_path / "home" / "runs").iterdir()
+    first, *_ = sorted(file for file in run.glob("results/**/*") if file.is_file())
+    first.unlink()
+    code, _, err = cli("evaluate", "--resume", "last")
+    assert code == 0, err
+    assert len(endpoint.asked) == 4

@@ -8,7 +8,6 @@ import re
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import aclosing, suppress
 from functools import cached_property
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -23,7 +22,7 @@ from ragassay.settings import VARIABLE, with_variables
 from ragassay.strategies.live import LiveOptions
 from ragassay.strategies.pieces import LISTS, Pieces, response_from
 from ragassay.strategies.timing import Clock
-from ragassay.strategies.wire import PACKED, Events, StreamFormat, pieces, text_of
+from ragassay.strategies.wire import Events, StreamFormat, pieces, text_of
 from ragassay.validation import shown
 
 if TYPE_CHECKING:
@@ -193,7 +192,10 @@ class HttpAsks:
     async def _attempt(self, body: Any, clock: Clock) -> Response:
         import httpx
 
+        from ragassay.strategies.transport import CLOCK
+
         begun = False
+        CLOCK.set(clock)  # of this task, which asks nothing else
         try:
             async with self._client.stream("POST", self._config.url, json=body, headers=self._headers) as reply:
                 begun = True
@@ -308,15 +310,9 @@ class HttpAsks:
 
     @cached_property
     def _client(self) -> httpx.AsyncClient:
-        import httpx
+        from ragassay.strategies.transport import client
 
-        return httpx.AsyncClient(
-            timeout=self._config.timeout_s,
-            limits=httpx.Limits(max_connections=self._config.in_flight),
-            headers={"Accept-Encoding": PACKED},
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),  # no query is the next one of a conversation
-            follow_redirects=False,
-        )
+        return client(self._config.in_flight, self._config.timeout_s)
 
 
 async def _drain(arriving: AsyncIterator[bytes]) -> None:

@@ -23,13 +23,18 @@ class Clock:
         self.retrieved_ms: float | None = None
         self.first_token_ms: float | None = None
         self._ended_ms: float | None = None
+        self._arrived: float | None = None
         self.unmatched: tuple[str, ...] = ()
         self.reply_keys: tuple[str, ...] = ()
 
     @property
     def now_ms(self) -> float:
-        """Ms since the query began."""
-        return (time.perf_counter() - self._began) * 1000
+        """Ms from when the query began to now, or to when the bytes arrived that are looked at now."""
+        return ((self._arrived or time.perf_counter()) - self._began) * 1000
+
+    def arrived(self) -> None:
+        """Bytes are here, which are looked at later."""
+        self._arrived = time.perf_counter()
 
     @property
     def left_s(self) -> float:

@@ -1,0 +1,128 @@
+"""Measures how true our latencies are: a server that stalls, its own log of what users waited, and our report beside it.
+
+    python benchmarks/latency.py [--queries 600] [--rate 10] [--page docs/systems.md]
+
+``examples/rag_server.py`` takes 100 ms +- 50 ms and stalls for 2 s at every 50th query, in a process of its own. It is
+asked at a rate, then one query after another by as many as ``in_flight`` allows, as most tools do. The true latency of a
+query under a rate is from when it was due - the first one's arrival and so many intervals - until it left the server, by
+the server's own clock. Exits with 1 where our p50 or p99 is more than 5 % off.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+import ragassay
+
+SERVER = Path(__file__).resolve().parents[1] / "examples" / "rag_server.py"
+BEGIN, END = "<!-- latency: begin -->\n", "<!-- latency: end -->"
+PERCENTILES = (50, 90, 95, 99)
+CLOSED_IN_FLIGHT = 4  # the default
+
+
+@dataclass(frozen=True)
+class Slowness:
+    """What the server does: ms, and seconds of a stall at each so many queries."""
+
+    latency_ms: float = 100.0
+    jitter_ms: float = 50.0
+    stall_s: float = 2.0
+    stall_every: int = 50
+
+
+@contextmanager
+def served(slowness: Slowness, log: Path) -> Iterator[str]:
+    """The address of a server that is so slow, in a process of its own."""
+    options = [f"--{name.replace('_', '-')}={value}" for name, value in vars(slowness).items()]
+    command = [sys.executable, str(SERVER), "--port=0", f"--log={log}", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield (process.stdout or sys.stdin).readline().strip()
+        finally:
+            process.terminate()
+
+
+def measured(
+    slowness: Slowness, queries: int, rate: float | None, in_flight: int
+) -> tuple[ragassay.Report, dict[int, tuple[float, float]]]:
+    """Our report, and by the number of each query when it came to the server and left it."""
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder, "asked.jsonl")
+        rows = [{"query_id": str(n), "query": f"refunds {n}", "ground_truth_answer": "30 days"} for n in range(queries)]
+        with served(slowness, log) as url:
+            system = {"kind": "http", "url": url, "rate": rate, "in_flight": in_flight}
+            report = ragassay.evaluate(rows, systems={"server": system}, metrics=["token_f1"])
+        seen = [json.loads(line) for line in log.read_text().splitlines()]
+    return report, {int(one["query"].split()[1]): (one["came"], one["left"]) for one in seen}
+
+
+def true_latencies(seen: dict[int, tuple[float, float]], rate: float) -> list[float]:
+    """Ms from when each query was due until it left the server."""
+    first = min(came - number / rate for number, (came, _) in seen.items())
+    return [(left - first - number / rate) * 1000 for number, (_, left) in sorted(seen.items())]
+
+
+def percentiles(values: list[float]) -> dict[int, float]:
+    """The percentiles of a report, by linear interpolation."""
+    return {p: float(np.percentile(values, p)) for p in PERCENTILES}
+
+
+def reported(report: ragassay.Report) -> dict[int, float]:
+    """The same, as our report has them."""
+    latency = report.systems["server"].latency_ms
+    return {p: getattr(latency, f"p{p}") or 0.0 for p in PERCENTILES}
+
+
+def line(name: str, figures: dict[int, float], throughput: float | None = None) -> str:
+    """A line of the table."""
+    cells = [f"{figures[p]:,.0f} ms" for p in PERCENTILES]
+    return f"| {' | '.join([name, *cells, f'{throughput:.2f}/s' if throughput else ''])} |"
+
+
+def main() -> None:
+    """Measure, print, and exit with 1 where we are off."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--queries", type=int, default=600)
+    parser.add_argument("--rate", type=float, default=10.0)
+    parser.add_argument("--page", type=Path)
+    options = parser.parse_args()
+    slowness = Slowness()
+    report, seen = measured(slowness, options.queries, options.rate, 64)
+    ours, true = reported(report), percentiles(true_latencies(seen, options.rate))
+    closed, _ = measured(slowness, options.queries, None, CLOSED_IN_FLIGHT)
+    table = "\n".join(
+        (
+            "| | p50 | p90 | p95 | p99 | throughput |",
+            "|---|--:|--:|--:|--:|--:|",
+            line("what users waited, by the server's log", true),
+            line(
+                f"our report, `rate: {options.rate:g}`, `in_flight: 64`", ours, report.systems["server"].throughput_qps
+            ),
+            line(
+                f"our report without a rate, {CLOSED_IN_FLIGHT} in flight",
+                reported(closed),
+                closed.systems["server"].throughput_qps,
+            ),
+        )
+    )
+    print(table)
+    if options.page:
+        before, rest = options.page.read_text().split(BEGIN)
+        options.page.write_text(f"{before}{BEGIN}{table}\n{END}{rest.split(END)[1]}")
+    off = {p: abs(ours[p] / true[p] - 1) for p in (50, 99)}
+    print(", ".join(f"p{p} is {share:.2%} off" for p, share in off.items()))
+    sys.exit(max(off.values()) > 0.05)
+
+
+if __name__ == "__main__":
+    main()

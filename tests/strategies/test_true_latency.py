@@ -1,0 +1,45 @@
+"""Our latencies beside the log of a server that stalls: the short form of ``make bench-latency``."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+PLACE = Path(__file__).parents[2] / "benchmarks" / "latency.py"
+SPEC = importlib.util.spec_from_file_location("latency_benchmark", PLACE)
+latency = importlib.util.module_from_spec(SPEC)
+sys.modules[SPEC.name] = latency
+SPEC.loader.exec_module(latency)
+
+SLOWNESS = latency.Slowness(latency_ms=20, jitter_ms=10, stall_s=1.5, stall_every=30)
+RATE, QUERIES = 20, 120
+
+
+@pytest.fixture(scope="module")
+def open_loop():
+    return latency.measured(SLOWNESS, QUERIES, RATE, 64)
+
+
+def test_our_percentiles_are_those_that_users_waited(open_loop):
+    """Four stalls of 1.5 s at 20 a second: half of the users wait. 100 ms are for a machine that is busy."""
+    report, seen = open_loop
+    ours, true = latency.reported(report), latency.percentiles(latency.true_latencies(seen, RATE))
+    for p in latency.PERCENTILES:
+        assert ours[p] == pytest.approx(true[p], rel=0.05, abs=100), p
+    assert true[90] > 1000
+
+
+def test_each_query_was_asked_once_and_throughput_is_the_rate(open_loop):
+    report, seen = open_loop
+    system = report.systems["server"]
+    assert len(seen) == QUERIES
+    assert (system.load.finished, system.load.waited) == (QUERIES, 0)
+    assert system.throughput_qps == pytest.approx(QUERIES / system.load.wall_s)
+    assert system.load.wall_s == pytest.approx((QUERIES - 1) / RATE + SLOWNESS.stall_s, abs=1.5)
+
+
+def test_without_a_rate_the_stalls_hide(open_loop):
+    """What the wait of users is told from: one of 30 queries in the closed loop is slow, half of them are under the rate."""
+    report, _ = latency.measured(SLOWNESS, QUERIES // 2, None, 1)
+    assert latency.reported(report)[90] < latency.reported(open_loop[0])[90] / 2
