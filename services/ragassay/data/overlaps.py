@@ -48,12 +48,16 @@ def query_row(sample: Sample, *, separator: str | None = None, part: str | None 
     return QueryRow(sample.query_id, normalised(sample.query), tuple(dict.fromkeys(relevant)), part or sample.split)
 
 
-def overlaps(rows: Sequence[QueryRow], *, least: float = SIMILAR) -> Overlaps:
-    """Similar questions (``least``: how similar, as ``similar.similarity`` has it) and leaks between the rows' parts."""
-    groups = Groups(len(rows))
-    join_similar(groups, [row.text for row in rows], least)
-    alike = [places for places in groups.members().values() if len(places) > 1]
-    similar = [places for places in alike if len({rows[place].text for place in places}) > 1]
+def overlaps(rows: Sequence[QueryRow], *, least: float = SIMILAR, alike: Groups | None = None) -> Overlaps:
+    """Similar questions (``least``: how similar, as ``similar.similarity`` has it) and leaks between the rows' parts.
+
+    ``alike``: the groups of similar questions, where they are known.
+    """
+    if alike is None:
+        alike = Groups(len(rows))
+        join_similar(alike, [row.text for row in rows], least)
+    repeated = [places for places in alike.members().values() if len(places) > 1]
+    similar = [places for places in repeated if len({rows[place].text for place in places}) > 1]
     by_document: defaultdict[str, list[int]] = defaultdict(list)
     for place, row in enumerate(rows):
         for document in row.documents:
@@ -62,7 +66,7 @@ def overlaps(rows: Sequence[QueryRow], *, least: float = SIMILAR) -> Overlaps:
         leak
         for parts in combinations(_in_order(dict.fromkeys(row.part for row in rows if row.part)), 2)
         for leak in (
-            _leak("question", parts, rows, _same_text(alike, rows)),
+            _leak("question", parts, rows, _same_text(repeated, rows)),
             _leak("similar question", parts, rows, similar),
             _leak("relevant document", parts, rows, by_document.values()),
         )
@@ -82,9 +86,9 @@ def _in_order(parts: Iterable[str]) -> list[str]:
     return sorted(parts, key=lambda part: PARTS.index(part) if part in PARTS else len(PARTS))
 
 
-def _same_text(alike: Iterable[Sequence[int]], rows: Sequence[QueryRow]) -> list[list[int]]:
+def _same_text(repeated: Iterable[Sequence[int]], rows: Sequence[QueryRow]) -> list[list[int]]:
     same: defaultdict[str, list[int]] = defaultdict(list)
-    for places in alike:
+    for places in repeated:
         for place in places:
             same[rows[place].text].append(place)
     return list(same.values())

@@ -57,6 +57,12 @@ class Groups:
         one, other = sorted((self.of(one), self.of(other)))
         self._leader[other] = one
 
+    def copy(self) -> Groups:
+        """The same groups, to be joined further."""
+        copied = Groups(0)
+        copied._leader = self._leader.copy()
+        return copied
+
     def members(self) -> dict[int, list[int]]:
         """The places of each group by the first of them, in order."""
         groups: dict[int, list[int]] = {}
@@ -74,6 +80,8 @@ def join_similar(groups: Groups, texts: Sequence[str], least: float = SIMILAR) -
     for place, text in enumerate(texts):
         if (same := first.setdefault(text, place)) != place:
             groups.join(same, place)
+    if least >= 1:
+        return
     distinct, places = list(first), list(first.values())
     for a, b in _candidates(_signatures(distinct), least):
         one, other = places[a], places[b]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ragassay.data.overlaps import Leak, QueryRow, overlaps
-from ragassay.data.similar import SIMILAR, Groups, join_similar
+from ragassay.data.similar import Groups, join_similar
 from ragassay.errors import BadInput, BadSettings
 from ragassay.models import FrozenModel
 from ragassay.render import percent
@@ -72,7 +72,9 @@ def split(
     would be empty.
     """
     shares = _checked(shares)
-    groups = _groups(rows, group_by)
+    alike = Groups(len(rows))
+    join_similar(alike, [row.text for row in rows])
+    groups = _groups(rows, alike, group_by)
     labelled = [label or "" for label in labels]
     drawn = [hashlib.sha256(f"{seed}\0{row.query_id}\0{row.text}".encode()).digest() for row in rows]
     members = sorted(groups.members().values(), key=lambda places: (-len(places), min(drawn[n] for n in places)))
@@ -90,7 +92,7 @@ def split(
         ),
         groups=len(members),
         largest_group=max(map(len, members)),
-        leaks=overlaps(divided).leaks,
+        leaks=overlaps(divided, alike=alike).leaks,
         warnings=(),
     )
     return Split(tuple(parts), _judged(report, len(rows), group_by))
@@ -107,9 +109,12 @@ def _checked(shares: Mapping[str, float]) -> dict[str, float]:
     return {part: share for part, share in shares.items() if share}
 
 
-def _groups(rows: Sequence[QueryRow], group_by: GroupBy) -> Groups:
-    groups = Groups(len(rows))
-    join_similar(groups, [row.text for row in rows], 1.0 if group_by == "question" else SIMILAR)
+def _groups(rows: Sequence[QueryRow], alike: Groups, group_by: GroupBy) -> Groups:
+    """What stays together; ``alike`` are the groups of similar questions."""
+    groups = alike.copy()
+    if group_by == "question":
+        groups = Groups(len(rows))
+        join_similar(groups, [row.text for row in rows], 1.0)
     if group_by == "document":
         first: dict[str, int] = {}
         for place, row in enumerate(rows):

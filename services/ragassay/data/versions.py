@@ -98,8 +98,8 @@ class DatasetStore(Protocol):
     def versions(self, name: str) -> list[DatasetVersion]:
         """The versions of a name, the latest first; none for a name that is unknown."""
 
-    def samples(self, version: DatasetVersion) -> Iterator[Sample]:
-        """The rows of a version, in the order in which they came."""
+    def samples(self, version: DatasetVersion, wanted: Sequence[bool] | None = None) -> Iterator[Sample]:
+        """The rows of a version, in the order in which they came; of them only those ``wanted``, one entry for each."""
 
     def add(self, name: str, samples: Iterable[Sample], origin: Callable[[], Origin]) -> DatasetVersion:
         """Keep rows as a version, the latest of its name; the version there is where the same rows are kept already.

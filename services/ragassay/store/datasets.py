@@ -7,7 +7,7 @@ datasets/versions/<name>/<digest>.json  name, description, times and lineage; wr
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -55,13 +55,15 @@ class FolderDatasets:
         """The file of the rows, JSON Lines."""
         return self._root / "rows" / f"{version.digest}.jsonl"
 
-    def samples(self, version: DatasetVersion) -> Iterator[Sample]:
-        """The rows of a version in their order; raises BadData where the file is not what was stored."""
+    def samples(self, version: DatasetVersion, wanted: Sequence[bool] | None = None) -> Iterator[Sample]:
+        """The rows of a version in their order, or those ``wanted``; raises BadData where the file is not what was stored."""
         path, digest = self.rows_file(version), hashlib.sha256()
         if not path.is_file():
             raise NotFound("there is no such file", where=str(path), hint=_DAMAGED)
         for number, line in numbered_lines(path, longest=-1):
             digest.update(line)
+            if wanted is not None and not any(wanted[number - 1 : number]):
+                continue
             try:
                 yield Sample.model_validate_json(line)
             except ValidationError as error:

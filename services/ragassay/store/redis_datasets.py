@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice
@@ -52,11 +52,13 @@ class RedisDatasets:
         """The versions of a name, the latest first; raises Conflict for a record of another version of ragassay."""
         return latest_first(map(_version, self._store.redis.hvals(_key(f"versions:{name}"))))
 
-    def samples(self, version: DatasetVersion) -> Iterator[Sample]:
-        """The rows of a version in their order; raises BadData where they are not what was stored."""
+    def samples(self, version: DatasetVersion, wanted: Sequence[bool] | None = None) -> Iterator[Sample]:
+        """The rows of a version in their order, or those ``wanted``; raises BadData where they are not what was stored."""
         digest = hashlib.sha256()
         for number, line in enumerate(self._lines(version), 1):
             digest.update(line)
+            if wanted is not None and not any(wanted[number - 1 : number]):
+                continue
             try:
                 yield Sample.model_validate_json(line)
             except ValidationError as error:
