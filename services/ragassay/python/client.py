@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-import warnings
 from collections.abc import AsyncIterator, Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,6 +16,7 @@ from ragassay.python import exchanges
 from ragassay.python.comparing import ComparisonReport
 from ragassay.python.exchanges import Exchange, Pause
 from ragassay.python.report import EvaluationReport
+from ragassay.python.warn import warn
 from ragassay.settings import Settings
 
 if TYPE_CHECKING:
@@ -243,5 +243,5 @@ def _body(data: Any, options: dict[str, Any]) -> bytes:
     configuration, given = configured(data, options, remote=True)
     read = dataset(configuration, given)
     for warning in read.warnings:
-        warnings.warn(warning, UserWarning, stacklevel=4)
+        warn(warning)
     return exchanges.body(configuration, read)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import textwrap
-import warnings
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, partial
@@ -25,6 +24,7 @@ from ragassay.judges.registered import judge_name
 from ragassay.metrics.base import name_of
 from ragassay.python.report import EvaluationReport
 from ragassay.python.stored import session_of
+from ragassay.python.warn import caller, on_behalf_of, warn
 from ragassay.runs import Inputs, foreground
 from ragassay.settings import Settings
 from ragassay.specification import JobSpec
@@ -112,11 +112,13 @@ class _Thread:
 
     def __init__(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         self._began: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = Future()
+        self._caller = caller()
         pool = ThreadPoolExecutor(1, thread_name_prefix="ragassay")
         self.future: Future[Any] = pool.submit(asyncio.run, self._main(work))
         pool.shutdown(wait=False)
 
     async def _main(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        on_behalf_of(self._caller)
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - a coroutine that runs is a task
         self._began.set_result((asyncio.get_running_loop(), task))
@@ -152,7 +154,7 @@ async def completed(
     run = foreground.start(session, settings, spec, read)
     for source in (read.dataset, *(system.source for system in read.systems.values())):
         for warning in source.warnings:
-            warnings.warn(f"{source.name}: {warning}", UserWarning, stacklevel=2)
+            warn(f"{source.name}: {warning}")
     total = sum(run.record.rows_in(chunk) for chunk in run.record.chunks())
     done = 0
 
@@ -163,7 +165,7 @@ async def completed(
             progress(done, total)
 
     def notice(line: str) -> None:
-        warnings.warn(line, RuntimeWarning, stacklevel=2)
+        warn(line, RuntimeWarning)
 
     report = EvaluationReport.of(await foreground.acomplete(session, settings, run, done=count, notice=notice))
     if beyond := {name: share for name, share in reports.unscored(report).items() if share > spec.max_missing}:
