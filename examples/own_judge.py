@@ -1,14 +1,16 @@
 """A judge of one's own: a sentence is supported where a sentence of the contexts has all of its words."""
 
+import re
+
 from ragassay import Sample, Units, judge
 
 
 @judge(name="words")
 def by_words(sample: Sample, units: Units) -> dict:
     """An entry for each sentence of the answer; what is left out of the form is missing, never guessed."""
+    contexts = {label: set(re.findall(r"\w+", text.lower())) for label, text in units.contexts.items()}
     answer = []
     for label, sentence in units.answer.items():
-        evidence = [c for c, text in units.contexts.items() if set(sentence.split()) <= set(text.split())]
-        support = "supported" if evidence else "not_found"
-        answer.append({"id": label, "support": support, "evidence": evidence[:1]})
+        evidence = [c for c, words in contexts.items() if set(re.findall(r"\w+", sentence.lower())) <= words]
+        answer.append({"id": label, "support": "supported" if evidence else "not_found", "evidence": evidence})
     return {"answer": answer, "refusal": "not find" in sample.answer}

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import pytest
 
 import ragassay
 from offline_runs import GOOD, sample, write_jsonl
-from ragassay import judge, strategy
+from ragassay import config, judge, strategy
 from ragassay.errors import BadSettings, BudgetReached
 from ragassay.exporters import EXPORTERS, exporter
 from ragassay.judges.registered import JUDGES, OwnJudge
@@ -179,9 +180,43 @@ def test_a_run_with_another_judge_of_the_same_name_is_not_resumed(cli, rows, tmp
 
 
 @pytest.mark.parametrize("example", ["own_metric.py", "own_judge.py", "own_system.py", "own_exporter.py"])
-def test_each_example_has_fifteen_lines_at_the_most(example):
-    lines = (EXAMPLES / example).read_text().splitlines()
-    assert len([line for line in lines if line.strip()]) <= 15
+def test_each_example_has_fifteen_lines_at_the_most_and_stands_on_the_page(example):
+    code = (EXAMPLES / example).read_text()
+    assert len([line for line in code.splitlines() if line.strip()]) <= 15
+    assert f"```python\n{code}```" in (EXAMPLES.parent / "docs" / "extending.md").read_text()
+
+
+def test_the_entry_points_on_the_page_are_those_of_the_example():
+    page = (EXAMPLES.parent / "docs" / "extending.md").read_text()
+    (shown,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    assert shown in (EXAMPLES / "package" / "pyproject.toml").read_text()
+
+
+def test_the_configurations_on_the_page_load(tmp_path, monkeypatch):
+    shutil.copy(EXAMPLES / "own_system.py", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    page = (EXAMPLES.parent / "docs" / "extending.md").read_text()
+    blocks = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    for text in blocks:
+        Path("ragassay.yaml").write_text(text)
+        layer = config.read(Path("ragassay.yaml"))
+        config.import_plugins([layer])
+        assert config.resolve([layer]) != config.Configuration()
+    assert len(blocks) == 3
+
+
+def test_every_example_is_run_by_a_test():
+    tests = "".join(path.read_text() for path in EXAMPLES.parent.joinpath("tests").rglob("*.py"))
+    known = {
+        path for path in EXAMPLES.rglob("*") if path.is_file() and path.suffix in (".py", ".yaml", ".toml", ".jsonl")
+    }
+    whole = ('"examples" / "retrieval").glob', 'EXAMPLES / "package"')  # folders of which a test runs everything
+    assert all(text in tests for text in whole)
+    assert [
+        path.name
+        for path in known
+        if path.parent.name not in ("retrieval", "package") and path.name not in tests and path.stem[4:] not in tests
+    ] == []
 
 
 def test_python_takes_a_judge_as_it_is(rows):

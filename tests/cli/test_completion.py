@@ -54,3 +54,14 @@ def test_files_are_left_to_the_shell_and_nothing_of_ours_is_started(completed):
     assert completed("ragassay", "evaluate", '""') == []
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.2
+
+
+def test_the_script_for_fish_has_the_same_commands_options_metrics_and_runs(cli):
+    code, out, _ = cli("completion", "fish")
+    assert code == 0
+    assert "@" not in out.replace("@k", "").replace("@10", "").replace("@0.8", "")  # nothing is left to be filled in
+    (evaluate,) = [line for line in out.splitlines() if "'__ragassay_is evaluate'" in line]
+    assert {"--budget-usd", "--metrics", "--help"} <= set(evaluate.replace("'", " ").split())
+    for line in ("complete -c ragassay -l metrics -x -a '(__ragassay_metrics)'", "-l run -l resume -l baseline -x"):
+        assert line in out
+    assert all(line.count("'") % 2 == 0 for line in out.splitlines())

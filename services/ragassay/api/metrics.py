@@ -21,12 +21,15 @@ _EXAMPLE: dict[str, Any] = {
     "kind": "retrieval",
     "better": "higher",
     "needs": ["judgments"],
+    "options": {},
     "description": "Share of the relevant documents that are among the first k.",
 }
 
 
 class MetricInfo(FrozenModel):
-    """A metric as a job may name it. ``name`` shows its parameter; ``ndcg@k`` is asked for as ``ndcg@10``."""
+    """A metric as a job may name it. ``name`` shows its parameter; ``ndcg@k`` is asked for as ``ndcg@10``.
+
+    ``options``, with their defaults, stand in parentheses: ``rougeL(stem=true)``."""
 
     model_config = ConfigDict(json_schema_extra={"example": _EXAMPLE})
 
@@ -34,6 +37,7 @@ class MetricInfo(FrozenModel):
     kind: Kind
     better: Literal["higher", "lower"]
     needs: tuple[str, ...]
+    options: dict[str, Any]
     description: str
 
 
@@ -50,11 +54,11 @@ def list_metrics() -> MetricList:
 
 
 def _info(metric: Metric) -> MetricInfo:
-    suffix = f"[@{metric.takes}]" if metric.optional else f"@{metric.takes}" if metric.takes else ""
     return MetricInfo(
-        name=f"{metric.family}{suffix}",
+        name=metric.form,
         kind=metric.kind,
         better=metric.better,
         needs=metric.needs,
+        options=metric.usual_options,
         description=metric.description,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 from typing import Annotated, NoReturn
 
@@ -120,11 +121,17 @@ def _unforeseen(error: Exception) -> tuple[str, int]:
     return f"{what}; please report it; ragassay -v shows the traceback", 70
 
 
+def _end_of_pipe() -> NoReturn:
+    """End as a program does that nobody reads on from, as in ``ragassay ... | head``."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what stdout still holds would fail again at exit
+    sys.exit(128 + signal.SIGPIPE)
+
+
 def main() -> NoReturn:
     """Run the command line.
 
     Exit codes: 0 ok, 1 gate missed, 2 bad input or usage, 3 unscored, 4 budget, 5 nothing to evaluate, 70 internal
-    error, 74 disk full, 130 interrupted.
+    error, 74 disk full, 130 interrupted, 141 nobody reads on from stdout.
     """
     try:
         code = app(standalone_mode=False)
@@ -139,8 +146,11 @@ def main() -> NoReturn:
     except (typer.Abort, KeyboardInterrupt):
         sys.exit(130)
     except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)
+        _end_of_pipe()
+    except SystemExit as ended:  # the parser's, which takes a closed pipe for an error of its own
+        if isinstance(ended.__context__, BrokenPipeError):
+            _end_of_pipe()
+        raise
     except Exception as error:
         what, code = _unforeseen(error)
         logger.info(what, exc_info=True)

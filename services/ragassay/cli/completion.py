@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-Shell = Annotated[Literal["bash", "zsh"], typer.Argument(help="bash or zsh.")]
+Shell = Annotated[Literal["bash", "zsh", "fish"], typer.Argument(help="bash, zsh or fish.")]
 _FOR_ZSH = "autoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n"
 _SCRIPT = """\
 _ragassay() {
@@ -43,6 +43,25 @@ complete -o bashdefault -o default -F _ragassay ragassay
 """
 
 
+_FISH = """\
+function __ragassay_runs
+  set -l home .ragassay; set -q RAGASSAY_HOME; and set home $RAGASSAY_HOME
+  echo last; command ls $home/runs 2>/dev/null
+end
+function __ragassay_metrics
+  set -l before (string match -r '.*,' -- (commandline -ct); or echo)
+  for metric in @METRICS@; echo $before$metric; end
+end
+function __ragassay_is; contains -- (commandline -opc)[2] $argv; end
+complete -c ragassay -n 'test (count (commandline -opc)) -eq 1' -f -a '@COMMANDS@'
+@OPTIONS@
+complete -c ragassay -l metrics -x -a '(__ragassay_metrics)'
+complete -c ragassay -l run -l resume -l baseline -x -a '(__ragassay_runs)'
+complete -c ragassay -n '__ragassay_is compare show power report' -a '(__ragassay_runs)'
+complete -c ragassay -n '__ragassay_is trend' -f -a '@METRICS@ cost_per_accurate_answer suspicious'
+"""
+
+
 def completion(shell: Shell) -> None:
     """Print a completion script; for bash: ragassay completion bash >> ~/.bashrc."""
     from ragassay.cli.app import app
@@ -52,12 +71,12 @@ def completion(shell: Shell) -> None:
     options = {name: _words(command) for name, command in root.commands.items() if not command.hidden}
     metrics = [f"{m.family}@{10 if m.takes == 'k' else 0.8}" if m.takes else m.family for m in METRICS]
     optional = [m.family for m in METRICS if m.optional]
-    script = _SCRIPT.replace("@METRICS@", " ".join(sorted([*metrics, *optional])))
+    lines = [f'    {name}) words="{words}" ;;' for name, words in options.items()]
+    if shell == "fish":
+        lines = [f"complete -c ragassay -n '__ragassay_is {name}' -a '{words}'" for name, words in options.items()]
+    script = (_FISH if shell == "fish" else _SCRIPT).replace("@METRICS@", " ".join(sorted([*metrics, *optional])))
     script = script.replace("@COMMANDS@", " ".join([*options, "--version", "--verbose", "--help"]))
-    script = script.replace(
-        "@OPTIONS@", "\n".join(f'    {name}) words="{words}" ;;' for name, words in options.items())
-    )
-    typer.echo((_FOR_ZSH if shell == "zsh" else "") + script, nl=False)
+    typer.echo((_FOR_ZSH if shell == "zsh" else "") + script.replace("@OPTIONS@", "\n".join(lines)), nl=False)
 
 
 def _words(command: Any) -> str:

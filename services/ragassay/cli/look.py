@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ragassay.data.describe import DatasetStatistics, Description
-    from ragassay.metrics import Metric
 
 
 def metrics(plugin: Plugins = None, as_json: AsJson = False) -> None:
@@ -27,7 +26,14 @@ def metrics(plugin: Plugins = None, as_json: AsJson = False) -> None:
         from ragassay.render import json_document
 
         rows = [
-            {"name": _form(m), "kind": m.kind, "better": m.better, "needs": m.needs, "description": m.description}
+            {
+                "name": m.form,
+                "kind": m.kind,
+                "better": m.better,
+                "needs": m.needs,
+                "options": m.usual_options,
+                "description": m.description,
+            }
             for m in METRICS
         ]
         typer.echo(json_document(rows), nl=False)
@@ -36,6 +42,7 @@ def metrics(plugin: Plugins = None, as_json: AsJson = False) -> None:
     from rich.table import Table
 
     from ragassay.cli.terminal import console
+    from ragassay.metrics.options import as_text
 
     table = Table(box=None, pad_edge=False)
     for column in ("metric", "kind", "better", "what it measures"):
@@ -43,13 +50,10 @@ def metrics(plugin: Plugins = None, as_json: AsJson = False) -> None:
     for metric in sorted(
         METRICS, key=lambda m: (("retrieval", "quality", "performance", "cost").index(m.kind), m.family)
     ):
-        table.add_row(escape(_form(metric)), metric.kind, metric.better, metric.description)
+        options = as_text(metric.usual_options.items())
+        about = f"{metric.description} Options: {options}" if options else metric.description
+        table.add_row(escape(metric.form), metric.kind, metric.better, escape(about))
     console(width=80).print(table)
-
-
-def _form(metric: Metric) -> str:
-    suffix = f"[@{metric.takes}]" if metric.optional else f"@{metric.takes}" if metric.takes else ""
-    return f"{metric.family}{suffix}"
 
 
 def schema(

@@ -15,6 +15,7 @@ from ragassay.config.document import SECTIONS, Configuration, options, section_o
 from ragassay.errors import BadInput, BadSettings, and_more
 from ragassay.metrics import parse
 from ragassay.metrics.accuracy import AccuracyRule
+from ragassay.metrics.options import listed
 from ragassay.metrics.own import check_own, own_metrics
 from ragassay.registry import import_plugin
 from ragassay.settings import Settings, variables
@@ -108,7 +109,7 @@ def parsed(key: str, text: str) -> Any:
 
 def names(text: str) -> list[str]:
     """The names in a text that has commas between them."""
-    return [name.strip() for name in text.split(",") if name.strip()]
+    return listed(text)
 
 
 def resolve(layers: Sequence[Layer]) -> Configuration:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, get_
 
 from ragassay.errors import BadSettings, UnknownName, reason_from
 from ragassay.metrics.names import NEAREST, SPELLINGS
+from ragassay.metrics.options import as_text, split, with_options
 from ragassay.registry import Registry
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def _has_cost(sample: Sample) -> bool:
 class Metric:
     """A metric, bound to its parameter where it takes one. ``name`` parses back to the same metric.
 
-    ``parts``: the metrics that a composite is made of.
+    ``parts``: the metrics that a composite is made of. ``options``: those that are not as usual.
     """
 
     family: str
@@ -102,11 +103,18 @@ class Metric:
     description: str = ""
     declared: object = None
     parts: tuple[Metric, ...] = ()
+    options: tuple[tuple[str, Any], ...] = ()
 
     @property
     def name(self) -> str:
-        """Canonical name, such as ``ndcg@10``."""
-        return self.family if self.parameter is None else f"{self.family}@{self.parameter:g}"
+        """Canonical name, such as ``ndcg@10`` or ``rougeL(stem=true)``."""
+        name = self.family if self.parameter is None else f"{self.family}@{self.parameter:g}"
+        return name + as_text(self.options)
+
+    @property
+    def form(self) -> str:
+        """The name with what it takes, as a list of metrics shows it: ``recall@k``, ``mrr[@k]``."""
+        return f"{self.family}{f'[@{self.takes}]' if self.optional else f'@{self.takes}' if self.takes else ''}"
 
     def lacks(self, sample: Sample) -> str | None:
         """Why this sample can't be scored for want of input; None when it has all that is needed.
@@ -133,10 +141,17 @@ class Metric:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The keyword that the function is called with, beside what it sees."""
+        """The keywords that the function is called with, beside what it sees."""
         if self.takes is None or self.parameter is None:
-            return {}
-        return {self.takes: int(self.parameter) if self.takes == "k" else self.parameter}
+            return dict(self.options)
+        return {self.takes: int(self.parameter) if self.takes == "k" else self.parameter, **dict(self.options)}
+
+    @property
+    def usual_options(self) -> dict[str, Any]:
+        """The options that it has, with their defaults: its function's keywords beside ``k`` and ``p``."""
+        _, *more = inspect.signature(self.function).parameters.values()
+        plain = (one for one in more if isinstance(one.default, bool | int | float | str | None))
+        return {one.name: one.default for one in plain if one.name != self.takes}
 
     def reads(self, family: str) -> bool:
         """Is it that metric, or made of it?"""
@@ -192,8 +207,9 @@ def metric(thing: Any = None, /, **given: Unpack[Metadata]) -> Any:
     What is not given here is what the class or object has under the same name; else ``name`` is the function's or the
     class's, ``description`` its docstring. ``needs``: inputs without which a row is missing, not zero: those in LABELS
     and LACKS, verdict, embeddings. ``bounds``: the least and greatest value; without them there are none. ``share``:
-    values are 0 or 1, so that its mean is a share. A parameter ``k`` or ``p`` is read from the name. The function may
-    be async. Raises BadSettings and UnknownName for a declaration that can't be meant.
+    values are 0 or 1, so that its mean is a share. A parameter ``k`` or ``p`` is read from the name, others with a
+    default from the parentheses behind it. The function may be async. Raises BadSettings and UnknownName for a
+    declaration that can't be meant.
     """
 
     def register(thing: T) -> T:
@@ -298,9 +314,12 @@ def _bounds(bounds: Any, refused: Callable[[str], BadSettings]) -> tuple[float, 
 def parse(text: str, own: Mapping[str, Metric] = MappingProxyType({})) -> Metric:
     """The metric that a name such as ``nDCG@10``, ``P@5``, ``ndcg_cut_10`` or ``rbp@0.8`` means.
 
-    ``own`` are the run's own (``own_metrics``). Raises UnknownName with the near matches, BadSettings when the parameter
-    is missing, superfluous or out of range.
+    ``own`` are the run's own (``own_metrics``). Options stand in parentheses at the end: ``rougeL(stem=true)``. Raises
+    UnknownName with the near matches, BadSettings when the parameter or an option is missing, superfluous or out of range.
     """
+    text, options = split(text)
+    if options:
+        return with_options(parse(text, own), options)
     if text.strip().lower() in own and text.strip().lower() not in METRICS:
         return own[text.strip().lower()]
     family, _, parameter = text.strip().partition("@")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Annotated
 
 import numpy as np
+from annotated_types import Ge, Le
 
 from ragassay.embeddings import vectors_of
 from ragassay.errors import Unavailable, reason_from
@@ -16,16 +18,18 @@ from ragassay.metrics.retrieval import ndcg
 from ragassay.models import Sample, Score, seconds
 
 ALPHA = 0.5
+Share = Annotated[float, Ge(0), Le(1)]
+Days = Annotated[float, Ge(0.001), Le(1_000_000)]
 DIGITS = 6  # embeddings of other batches differ in the seventh
 DAY = 86_400.0
 
 
 @metric(better="higher", needs="subtopics", kind="retrieval", bounds=UNIT)
-def alpha_ndcg(sample: Sample, k: int) -> Score:
-    """NDCG whose gain counts a document's subtopics, each halved for every time it was met before (Clarke et al., 2008)."""
+def alpha_ndcg(sample: Sample, k: int, alpha: Share = ALPHA) -> Score:
+    """NDCG whose gain counts a document's subtopics, each worth 1 - alpha of what it was before it was met (Clarke, 2008)."""
     subtopics = sample.subtopics or {}
-    reached = _novelty(sample.retrieved_doc_ids or (), subtopics, k)
-    best = _novelty(_most_novel(subtopics, k), subtopics, k)
+    reached = _novelty(sample.retrieved_doc_ids or (), subtopics, k, alpha)
+    best = _novelty(_most_novel(subtopics, k, alpha), subtopics, k, alpha)
     return Score(value=reached / best if best else 0.0, details={"k": k, "dcg": reached, "idcg": best})
 
 
@@ -43,11 +47,11 @@ def intra_list_diversity(chunk: Chunk, k: int) -> list[Score]:
 
 
 @metric(better="higher", needs=("judgments", "doc_timestamps"), kind="retrieval", bounds=UNIT)
-def time_decayed_ndcg(chunk: Chunk, k: int) -> list[Score]:
+def time_decayed_ndcg(chunk: Chunk, k: int, half_life_days: Days | None = None) -> list[Score]:
     """NDCG whose gain halves with every half-life that a document is older than the newest relevant one."""
     undated = [_undated(sample) for sample in chunk.samples]
     decayed = [
-        {} if lack else _decayed(sample, chunk.half_life_days)
+        {} if lack else _decayed(sample, half_life_days or chunk.half_life_days)
         for sample, lack in zip(chunk.samples, undated, strict=True)
     ]
     ranked = Ranked.build([sample.retrieved_doc_ids or () for sample in chunk.samples], decayed)
@@ -58,26 +62,26 @@ def time_decayed_ndcg(chunk: Chunk, k: int) -> list[Score]:
     ]
 
 
-def _novelty(ids: Sequence[str], subtopics: Mapping[str, Sequence[str]], k: int) -> float:
+def _novelty(ids: Sequence[str], subtopics: Mapping[str, Sequence[str]], k: int, alpha: float) -> float:
     """Discounted gain of a list, a subtopic being worth (1 - alpha) ** how often it was met before."""
     met: Counter[str] = Counter()
     total = 0.0
     for doc, discount in zip(ids[:k], discounts(min(k, len(ids))).tolist(), strict=True):
-        total += discount * _gain(subtopics.get(doc, ()), met)
+        total += discount * _gain(subtopics.get(doc, ()), met, alpha)
         met.update(set(subtopics.get(doc, ())))
     return total
 
 
-def _gain(covered: Sequence[str], met: Counter[str]) -> float:
-    return float(sum((1 - ALPHA) ** met[each] for each in set(covered)))
+def _gain(covered: Sequence[str], met: Counter[str], alpha: float) -> float:
+    return float(sum((1 - alpha) ** met[each] for each in set(covered)))
 
 
-def _most_novel(subtopics: Mapping[str, Sequence[str]], k: int) -> list[str]:
+def _most_novel(subtopics: Mapping[str, Sequence[str]], k: int, alpha: float) -> list[str]:
     """The ideal list, found greedily as is the custom, since the true one is NP-hard; equals by id ascending."""
     met: Counter[str] = Counter()
     left, chosen = sorted(subtopics), list[str]()
     while left and len(chosen) < k:
-        best = max(left, key=lambda doc: _gain(subtopics[doc], met))
+        best = max(left, key=lambda doc: _gain(subtopics[doc], met, alpha))
         left.remove(best)
         chosen.append(best)
         met.update(set(subtopics[best]))

@@ -15,7 +15,7 @@ from ragassay.config import Configuration, rebased_paths
 from ragassay.errors import BadSettings
 from ragassay.exporters.benchmark import EXPORTERS, parts
 from ragassay.python.comparing import ComparisonReport
-from ragassay.python.evaluation import Given, awaited, configured, finished, inputs, notice, warn, warn_unscored
+from ragassay.python.evaluation import Given, awaited, configured, finished, inputs, notice, warn_about, warn_unscored
 from ragassay.python.progress import progress as shown_progress
 from ragassay.python.report import EvaluationReport
 from ragassay.python.show import as_html, as_text
@@ -118,7 +118,7 @@ async def _run(data: Any, options: Mapping[str, Any], progress: bool | Callable[
         **of_start(configuration, in_files=_is_in_files(in_memory, configuration)),
     )
     for each in read.values():
-        warn(each)
+        warn_about(each)
     total = sum(made.record.rows_in(chunk) for made in begun.runs.values() for chunk in made.record.chunks())
     done = 0
 

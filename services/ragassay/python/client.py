@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-import warnings
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from ragassay.python.comparing import ComparisonReport
 from ragassay.python.exchanges import Exchange, Pause
 from ragassay.python.report import EvaluationReport
 from ragassay.python.service_datasets import AsyncServiceDatasets, ServiceDatasets
+from ragassay.python.warn import warn
 from ragassay.settings import Settings
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Client(_Connection):
 
         A stored dataset, ``NAME`` or ``NAME@VERSION``, is uploaded where the service lacks it, and named.
         """
-        return self._run(_submission(*_configured(data, options), _warn))
+        return self._run(_submission(*_configured(data, options), warn))
 
     def submit_configured(self, configuration: Configuration, warn: Callable[[str], object]) -> Job:
         """Queue what a configuration says, data included; ``warn`` is told what may be wrong with them."""
@@ -180,7 +180,7 @@ class AsyncClient(_Connection):
     async def submit(self, data: Any = None, **options: Any) -> Job:
         """See ``Client.submit``."""
         configured = await asyncio.to_thread(_configured, data, options)
-        return await self._run(await asyncio.to_thread(_submission, *configured, _warn))
+        return await self._run(await asyncio.to_thread(_submission, *configured, warn))
 
     async def job(self, job: str | Job) -> Job:
         """See ``Client.job``."""
@@ -286,10 +286,6 @@ def _configured(data: Any, options: dict[str, Any]) -> tuple[Configuration, Give
     from ragassay.python.evaluation import configured
 
     return configured(data, options, remote=True)
-
-
-def _warn(warning: str) -> None:
-    warnings.warn(warning, UserWarning, stacklevel=5)
 
 
 @contextmanager

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from ragassay.python.warn import warn
 from ragassay.settings import Settings
 from ragassay.store.datasets import FolderDatasets
 
@@ -64,7 +64,7 @@ class Datasets:
             rows = load(data, mapping=map, duplicates=duplicates)
         version = import_rows(self._store, check_name(name), rows, sources=sources, description=description)
         for warning in rows.warnings:
-            warnings.warn(warning, UserWarning, stacklevel=2)
+            warn(warning)
         return version
 
     def list(self) -> tuple[DatasetVersion, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import textwrap
-import warnings
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, partial
@@ -26,6 +25,7 @@ from ragassay.judges.registered import judge_name
 from ragassay.metrics.base import name_of
 from ragassay.python.report import EvaluationReport
 from ragassay.python.stored import session_of
+from ragassay.python.warn import caller, on_behalf_of, warn
 from ragassay.runs import Inputs, Session, foreground
 from ragassay.settings import Settings
 from ragassay.specification import JobSpec
@@ -120,11 +120,13 @@ class _Thread:
 
     def __init__(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         self._began: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = Future()
+        self._caller = caller()
         pool = ThreadPoolExecutor(1, thread_name_prefix="ragassay")
         self.future: Future[Any] = pool.submit(asyncio.run, self._main(work))
         pool.shutdown(wait=False)
 
     async def _main(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        on_behalf_of(self._caller)
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - a coroutine that runs is a task
         self._began.set_result((asyncio.get_running_loop(), task))
@@ -166,7 +168,7 @@ async def completed(
 ) -> EvaluationReport:
     """A new run from its beginning to its report."""
     run = foreground.start(session, settings, spec, read)
-    warn(read)
+    warn_about(read)
     total = sum(run.record.rows_in(chunk) for chunk in run.record.chunks())
     done = 0
 
@@ -181,15 +183,15 @@ async def completed(
     return report
 
 
-def warn(read: Inputs) -> None:
+def warn_about(read: Inputs) -> None:
     """Warn of what may be wrong although every row could be read."""
     for line in read.warnings:
-        warnings.warn(line, UserWarning, stacklevel=2)
+        warn(line)
 
 
 def notice(line: str) -> None:
     """Warn of what the user should know while, or after, a run goes on."""
-    warnings.warn(line, RuntimeWarning, stacklevel=2)
+    warn(line, RuntimeWarning)
 
 
 def warn_unscored(report: Report) -> None:

@@ -10,17 +10,17 @@ from ragassay.exporters.tables import table
 from ragassay.render import printable
 
 
-def as_text(lines: Iterable[str], tables: Iterable[Table], notes: Iterable[str] = ()) -> str:
-    """The lines, the tables as wide as the terminal, then the notes; control characters are shown, not sent."""
+def as_text(lines: Iterable[str], tables: Iterable[Table], *notes: Iterable[str]) -> str:
+    """The lines, the tables as wide as the terminal, then each group of notes; control characters are shown, not sent."""
     parts = ["\n".join(lines)]
     for one in tables:
         rows = table(one.columns, one.rows, least=one.least)
         parts.append("\n".join([one.title, *rows, *([one.note] if one.note else [])]))
-    parts.append("\n".join(notes))
+    parts += map("\n".join, notes)
     return printable("\n\n".join(part for part in parts if part))
 
 
-def as_html(lines: Iterable[str], tables: Iterable[Table], notes: Iterable[str] = ()) -> str:
+def as_html(lines: Iterable[str], tables: Iterable[Table], *notes: Iterable[str]) -> str:
     """The same as HTML in which no text from data is markup."""
     parts = [f"<p>{_escaped(line)}</p>" for line in lines]
     for one in tables:
@@ -30,7 +30,7 @@ def as_html(lines: Iterable[str], tables: Iterable[Table], notes: Iterable[str] 
         caption = f"<caption>{_escaped(one.title)}</caption>"
         parts.append(f"<table>{caption}<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>")
         parts += [f"<p>{_escaped(one.note)}</p>"] if one.note else []
-    parts += [f"<p>{_escaped(note)}</p>" for note in notes]
+    parts += [f"<p>{_escaped(note)}</p>" for group in notes for note in group]
     return f'<div class="ragassay">{"".join(parts)}</div>'
 
 

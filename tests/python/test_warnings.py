@@ -1,0 +1,62 @@
+"""Warnings of the library name the user's line, whatever loop or thread the work runs in."""
+
+import asyncio
+import inspect
+import warnings
+
+import pytest
+
+import ragassay
+from offline_runs import GOOD
+
+ROWS = [{"answerr" if key == "answer" else key: value for key, value in GOOD.items()}]  # of which the reader warns
+
+
+def here():
+    return inspect.currentframe().f_back.f_lineno
+
+
+def shown(call):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        line = call()
+    return [(one.filename, one.lineno) for one in caught if "answerr" in str(one.message)], line
+
+
+def test_evaluate_warns_at_the_line_that_called_it():
+    def call():
+        ragassay.evaluate(ROWS, metrics="mrr")
+        return here() - 1
+
+    found, line = shown(call)
+    assert found == [(__file__, line)]
+
+
+def test_within_an_event_loop_and_awaited_too():
+    async def both():
+        ragassay.evaluate(ROWS, metrics="mrr")
+        first = here() - 1
+        await ragassay.aevaluate(ROWS, metrics="mrr")
+        return [first, here() - 1]
+
+    found, lines = shown(lambda: asyncio.run(both()))
+    assert found == [(__file__, line) for line in lines]
+
+
+def test_compare_warns_at_the_line_that_called_it():
+    def call():
+        ragassay.compare(ROWS, ROWS, metrics="mrr")
+        return here() - 1
+
+    found, line = shown(call)
+    assert set(found) == {(__file__, line)}
+
+
+def test_a_metric_that_fails_too_often_is_warned_of_at_the_line_as_well():
+    @ragassay.metric(better="higher", name="never_scored")
+    def never(sample):
+        raise ValueError("no")
+
+    with pytest.warns(RuntimeWarning, match="never_scored") as caught:
+        ragassay.evaluate([GOOD], metrics=[never])
+    assert caught[0].filename == __file__
