@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from ragassay.compare.benchmark import Benchmark
-from ragassay.config import Configuration, rebased_paths
+from ragassay.config import Configuration
 from ragassay.errors import BadSettings
 from ragassay.exporters.benchmark import EXPORTERS, parts
 from ragassay.python.comparing import ComparisonReport
@@ -162,7 +162,7 @@ def of_start(configuration: Configuration, *, in_files: bool = True) -> dict[str
         "baseline": configuration.baseline,
         "alpha": configuration.statistics.alpha,
         "correction": configuration.statistics.correction,
-        "configuration": rebased_paths(document, Path.cwd()) if in_files else None,
+        "configuration": document if in_files else None,
     }
 
 
