@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragassay.cli.configured import DECLARED, configured, import_plugins, takes_options, used
-from ragassay.cli.evaluate import DryRun, limits_of, print_notice, refuse_unscored, warn, warnings_shown
+from ragassay.cli.evaluate import DryRun, limits_of, print_notice, refuse_unscored, warnings_shown
 from ragassay.errors import BadSettings, NotFound
 from ragassay.python.progress import progress
 from ragassay.python.stored import session_of
@@ -87,8 +87,8 @@ def _read(configuration: Configuration) -> dict[str, Inputs]:
     from ragassay.python.benchmark import inputs_by_dataset
 
     inputs = inputs_by_dataset(configuration)
-    for read in inputs.values():
-        warn(read)
+    for line in dict.fromkeys(line for read in inputs.values() for line in read.warnings):
+        typer.echo(f"warning: {line}", err=True)
     return inputs
 
 

@@ -15,7 +15,7 @@ from ragassay.compare.summary import overall, verdict
 from ragassay.documents import Provenance, Report
 from ragassay.errors import BadInput, BadSettings, UnknownName
 from ragassay.metrics import parse
-from ragassay.stats import Correction
+from ragassay.stats.corrections import Correction, correction_named
 from ragassay.validation import shown
 
 # What a verdict speaks of, in this order, where nobody chose metrics; cutoffs and near duplicates stay in the table.
@@ -36,7 +36,7 @@ def compare(
     baseline: str | None = None,
     metrics: Sequence[str] | None = None,
     alpha: float = 0.05,
-    correction: Correction = "holm",
+    correction: str = "holm",
     examples: int = EXAMPLES,
 ) -> Comparison:
     """Every other system against the baseline, the first one unless named.
@@ -46,7 +46,7 @@ def compare(
     metric and system, Welch's where no query is shared, goes into one ``correction``. ``examples`` limits the rows
     listed per metric and cause.
     Raises BadInput where there are fewer than two systems, one is chosen twice, or no metric is common; UnknownName for
-    a system, baseline or metric that is not there; BadSettings for an alpha outside 0..1.
+    a system, baseline or metric that is not there; BadSettings as ``check_terms`` does.
     """
     [comparison] = compare_all(
         [chosen], baseline=baseline, metrics=metrics, alpha=alpha, correction=correction, examples=examples
@@ -60,20 +60,18 @@ def compare_all(
     baseline: str | None = None,
     metrics: Sequence[str] | None = None,
     alpha: float = 0.05,
-    correction: Correction = "holm",
+    correction: str = "holm",
     examples: int = EXAMPLES,
 ) -> list[Comparison]:
     """``compare`` for each group, such as the systems on one dataset; all their tests go into one ``correction``."""
-    if not 0 < alpha < 1:
-        raise BadSettings(f"alpha must lie between 0 and 1, not {alpha:g}", hint="0.05 is usual")
+    method = check_terms(alpha, correction, examples)
     matched = [_matched(labelled(chosen), baseline, metrics, alpha) for chosen in groups]
     paired = [two for one in matched for two in one.paired]
     tested = [{name: two.delta(name) for name in one.metrics} for one in matched for two in one.paired]
-    deltas, family = _corrected(paired, tested, correction)
+    deltas, family = _corrected(paired, tested, method)
     left = iter(deltas)
     return [
-        _comparison(one, [next(left) for _ in one.paired], family, metrics, alpha, correction, examples)
-        for one in matched
+        _comparison(one, [next(left) for _ in one.paired], family, metrics, alpha, method, examples) for one in matched
     ]
 
 
@@ -111,7 +109,7 @@ def _comparison(
     family: int,
     metrics: Sequence[str] | None,
     alpha: float,
-    correction: Correction,
+    method: Correction,
     examples: int,
 ) -> Comparison:
     """The document; ``deltas`` are corrected, among ``family`` tests."""
@@ -122,7 +120,7 @@ def _comparison(
     for other, two, by_metric in zip(others, matched.paired, deltas, strict=True):
         pair = _pair(first, other, two, by_metric, primary, examples)
         differs = cautions(first.report.provenance, other.report.provenance)
-        pairs.append(pair.model_copy(update={"verdict": verdict(pair, primary, alpha, correction, differs)}))
+        pairs.append(pair.model_copy(update={"verdict": verdict(pair, primary, alpha, method, differs, two.criteria)}))
     sides = {one.label: _system(one, examples) for one in matched.systems}
     return Comparison(
         ragassay=metadata.version("ragassay"),
@@ -131,7 +129,7 @@ def _comparison(
         metrics=tuple(names),
         primary=primary,
         alpha=alpha,
-        correction=correction,
+        correction=method,
         family=family,
         seed=matched.seed,
         warnings=warnings,
@@ -139,6 +137,15 @@ def _comparison(
         pareto=(front := _pareto(sides)),
         verdict=overall(pairs, front),
     )
+
+
+def check_terms(alpha: float, correction: str, examples: int) -> Correction:
+    """The correction of that name; BadSettings for one that is none, an alpha outside 0..1, or fewer than no examples."""
+    if not 0 < alpha < 1:
+        raise BadSettings(f"alpha must lie between 0 and 1, not {alpha:g}", hint="0.05 is usual")
+    if examples < 0:
+        raise BadSettings(f"examples must not be negative, not {examples}")
+    return correction_named(correction)
 
 
 def _baseline(systems: Sequence[LabelledSystem], name: str | None) -> LabelledSystem:
