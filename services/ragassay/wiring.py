@@ -32,7 +32,7 @@ from ragassay.strategies.live import (
     FunctionConfig,
     LiveOptions,
     LiveSystem,
-    Pace,
+    QueryPace,
     function_of,
 )
 from ragassay.strategies.options import SystemConfig
@@ -140,7 +140,7 @@ class Wiring:
         ledger, run = ScopedLedger(tools.ledger, name), source.called.run
         if name not in self._live or self._live[name][0] != source.called.configuration:
             config, asks = self._reached(name, source.called.configuration)
-            self._live[name] = source.called.configuration, config, asks, Pace(config)
+            self._live[name] = source.called.configuration, config, asks, QueryPace(config)
         _, config, asks, pace = self._live[name]
         return LiveSystem(name, config, asks, ledger, run=run, pace=pace)
 
@@ -163,7 +163,7 @@ class Wiring:
         return embedder(self._settings, self._threads)
 
     @cached_property
-    def _live(self) -> dict[str, tuple[Mapping[str, Any], LiveOptions, Asks, Pace]]:
+    def _live(self) -> dict[str, tuple[Mapping[str, Any], LiveOptions, Asks, QueryPace]]:
         """By name, what reaches a system; runs at the same time share it, and with it the cap on queries in flight."""
         return {}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Mapping
 from pathlib import Path
@@ -124,6 +123,8 @@ def _resumed(session: Session, settings: Settings, reference: str, api_base: str
 
 def _complete(session: Session, settings: Settings, begun: Begun, *, quiet: bool, **limits: Any) -> Benchmarked:
     """Do what is left with a bar on stderr, and say there how to go on where something is left."""
+    import asyncio
+
     from ragassay.runs import benchmark
 
     logging.getLogger("ragassay").addHandler(logging.NullHandler())  # what is logged as a warning stands in the report

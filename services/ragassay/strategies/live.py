@@ -53,7 +53,7 @@ class Asks(Protocol):
         """Close connections."""
 
 
-class Pace:
+class QueryPace:
     """When the queries of one system begin, in however many runs it is asked: so many at once, and each when it is due.
 
     ``users`` are the runs that have begun to ask: connections are closed when the last of them has ended.
@@ -85,10 +85,10 @@ class LiveSystem:
     """
 
     def __init__(
-        self, name: str, options: LiveOptions, asks: Asks, ledger: Ledger, *, run: str, pace: Pace | None = None
+        self, name: str, options: LiveOptions, asks: Asks, ledger: Ledger, *, run: str, pace: QueryPace | None = None
     ) -> None:
         self._name, self.options, self._asks, self._ledger, self._run = name, options, asks, ledger, run
-        self._pace, self._asked = pace or Pace(options), False
+        self._pace, self._asked = pace or QueryPace(options), False
 
     @property
     def name(self) -> str:
