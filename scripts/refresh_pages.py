@@ -22,6 +22,7 @@ PAGES = (
     "docs/quickstart.md",
     "docs/datasets.md",
     "docs/extending.md",
+    "docs/benchmarking.md",  # on the datasets of the page before
 )  # `compare last` is of the demo, so it comes first
 BLOCK = re.compile(
     r"(<!-- output: (?P<command>[^\n]+?)(?: \| lines (?P<lines>[\d, -]+?))? -->\n```(?:text)?\n)(?P<output>.*?)(^```)",

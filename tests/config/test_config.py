@@ -23,6 +23,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 WHOLE = """
 name: nightly
 data: queries.jsonl
+datasets: {faq: faq.jsonl, kept: handbook@3f21}
 corpus: passages.jsonl
 systems: {hybrid: responses/hybrid.jsonl, dense: /elsewhere/dense.jsonl, bm25: {kind: bm25, k1: 2}}
 format: jsonl
@@ -67,6 +68,7 @@ def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
     configuration = load(WHOLE)
     assert configuration.judge_prompt == tmp_path / "own.md"
     assert configuration.data == tmp_path / "queries.jsonl"
+    assert configuration.datasets == {"faq": tmp_path / "faq.jsonl", "kept": Path("handbook@3f21")}
     assert configuration.corpus == tmp_path / "passages.jsonl"
     assert configuration.systems == {
         "hybrid": tmp_path / "responses/hybrid.jsonl",
@@ -160,7 +162,7 @@ def test_the_examples_in_that_file_are_valid_and_take_effect(load):
     examples = [line[4:] for line in config.template().splitlines() if re.match(r"#   \S|#     ", line)]
     keys = [line.partition(":")[0] for line in examples if line[0].isalpha()]
     configuration = load("\n".join(examples))
-    files = ["data", "corpus", "systems", "map", "judge_prompt", "plugins", "output"]
+    files = ["data", "datasets", "corpus", "systems", "map", "judge_prompt", "plugins", "output"]
     assert keys == [
         *files,
         "metrics",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragassay.cli.configured import DECLARED, configured, import_plugins, takes_options, used
-from ragassay.cli.evaluate import DryRun, limits_of, print_notice, refuse_unscored, warn, warnings_shown
+from ragassay.cli.evaluate import DryRun, limits_of, print_notice, refuse_unscored, warnings_shown
 from ragassay.errors import BadSettings, NotFound
 from ragassay.python.progress import progress
 from ragassay.python.stored import session_of
@@ -87,8 +86,8 @@ def _read(configuration: Configuration) -> dict[str, Inputs]:
     from ragassay.python.benchmark import inputs_by_dataset
 
     inputs = inputs_by_dataset(configuration)
-    for read in inputs.values():
-        warn(read)
+    for line in dict.fromkeys(line for read in inputs.values() for line in read.warnings):
+        typer.echo(f"warning: {line}", err=True)
     return inputs
 
 
@@ -124,6 +123,8 @@ def _resumed(session: Session, settings: Settings, reference: str, api_base: str
 
 def _complete(session: Session, settings: Settings, begun: Begun, *, quiet: bool, **limits: Any) -> Benchmarked:
     """Do what is left with a bar on stderr, and say there how to go on where something is left."""
+    import asyncio
+
     from ragassay.runs import benchmark
 
     logging.getLogger("ragassay").addHandler(logging.NullHandler())  # what is logged as a warning stands in the report

@@ -10,7 +10,7 @@ Shell = Annotated[Literal["bash", "zsh", "fish"], typer.Argument(help="bash, zsh
 _FOR_ZSH = "autoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n"
 _SCRIPT = """\
 _ragassay() {
-  local cur=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command= words= word before= wanted=
+  local cur=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command= words= word before= wanted= folder=runs
   local metrics="@METRICS@"
   for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
     case $word in -*) ;; *) command=$word; break ;; esac
@@ -21,7 +21,7 @@ _ragassay() {
   esac
   case $previous in
     --metrics) wanted=metrics ;;
-    --run|--resume|--baseline) wanted=runs ;;
+    --run|--resume|--baseline) wanted=runs; case $command in run) folder=benchmarks ;; esac ;;
     trend) wanted=figures ;;
     *) case $command in compare|show|power|report) wanted=runs ;; esac
   esac
@@ -35,7 +35,7 @@ _ragassay() {
       COMPREPLY=($(compgen -P "$before" -W "$metrics" -- "${cur##*,}")) ;;
     figures) COMPREPLY=($(compgen -W "$metrics cost_per_accurate_answer suspicious" -- "$cur")) ;;
     runs) # compgen expands its words, so that only names without special characters may be among them
-      words=$(command ls "${RAGASSAY_HOME:-.ragassay}/runs" 2>/dev/null | command grep -xE '[A-Za-z0-9._-]+')
+      words=$(command ls "${RAGASSAY_HOME:-.ragassay}/$folder" 2>/dev/null | command grep -xE '[A-Za-z0-9._-]+')
       COMPREPLY=($(compgen -W "last $words" -- "$cur")) ;;
   esac
 }

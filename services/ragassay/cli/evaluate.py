@@ -116,14 +116,10 @@ def read(configuration: Configuration) -> Inputs:
     """Read everything before anything is written; raises BadSettings when no data is named."""
     from ragassay.python.evaluation import inputs
 
-    warn(read := inputs(configuration))
-    return read
-
-
-def warn(read: Inputs) -> None:
-    """Say on stderr what may be wrong although every row could be read."""
+    read = inputs(configuration)
     for line in read.warnings:
         typer.echo(f"warning: {line}", err=True)
+    return read
 
 
 def limits_of(options: Mapping[str, Any]) -> dict[str, Any]:

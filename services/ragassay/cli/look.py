@@ -58,12 +58,16 @@ def metrics(plugin: Plugins = None, as_json: AsJson = False) -> None:
 
 def schema(
     document: Annotated[
-        str, typer.Argument(help="report, comparison, gates, trend, ab, ab-config, config, sample, response or job.")
+        str,
+        typer.Argument(
+            help="report, comparison, benchmark, gates, trend, ab, ab-config, config, sample, response or job."
+        ),
     ],
 ) -> None:
     """Print the JSON schema of a document."""
     from ragassay.ab import Recipe, Trial
     from ragassay.api.submission import NewJob
+    from ragassay.compare.benchmark import Benchmark
     from ragassay.compare.models import Comparison
     from ragassay.compare.trends import Trend
     from ragassay.config import Configuration
@@ -75,6 +79,7 @@ def schema(
     documents: dict[str, type[FrozenModel]] = {
         "report": Report,
         "comparison": Comparison,
+        "benchmark": Benchmark,
         "gates": GateReport,
         "trend": Trend,
         "ab": Trial,

@@ -65,14 +65,19 @@ class Benchmark(FrozenModel):
 def compared(
     reports: Mapping[str, Report], baseline: str, *, alpha: float, correction: Correction
 ) -> dict[str, Comparison]:
-    """By dataset, each other system against the baseline; empty where there is none. All tests are corrected together."""
+    """By dataset, each other system against the baseline; empty where there is none. All tests are corrected together.
+
+    The verdicts are of the metrics that were asked for, else of the usual ones.
+    """
     groups = []
     for report in reports.values():
         names = [baseline, *(name for name in report.systems if name != baseline)]
         groups.append([Side(report, name) for name in names])
     if any(len(group) < 2 for group in groups):
         return {}
-    return dict(zip(reports, compare_all(groups, alpha=alpha, correction=correction), strict=True))
+    source = next(iter(reports.values())).provenance
+    metrics = None if source.configuration.metrics is None else source.metrics
+    return dict(zip(reports, compare_all(groups, metrics=metrics, alpha=alpha, correction=correction), strict=True))
 
 
 def benchmark(

@@ -112,7 +112,7 @@ def _comparison(
     family: int,
     metrics: Sequence[str] | None,
     alpha: float,
-    correction: Correction,
+    method: Correction,
     examples: int,
 ) -> Comparison:
     """The document; ``deltas`` are corrected, among ``family`` tests."""
@@ -123,7 +123,7 @@ def _comparison(
     for other, two, by_metric in zip(others, matched.paired, deltas, strict=True):
         pair = _pair(first, other, two, by_metric, primary, examples)
         differs = cautions(first.report.provenance, other.report.provenance)
-        pairs.append(pair.model_copy(update={"verdict": verdict(pair, primary, alpha, correction, differs)}))
+        pairs.append(pair.model_copy(update={"verdict": verdict(pair, primary, alpha, method, differs)}))
     sides = {one.label: _system(one, examples) for one in matched.systems}
     return Comparison(
         ragassay=metadata.version("ragassay"),
@@ -132,7 +132,7 @@ def _comparison(
         metrics=tuple(names),
         primary=primary,
         alpha=alpha,
-        correction=correction,
+        correction=method,
         family=family,
         seed=matched.seed,
         warnings=warnings,

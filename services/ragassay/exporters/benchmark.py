@@ -26,7 +26,7 @@ UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
-class Part:
+class BenchmarkPart:
     """A dataset's part, or the summary: lines, tables, and lines below them."""
 
     title: str
@@ -35,14 +35,14 @@ class Part:
     notes: tuple[str, ...] = ()
 
 
-def parts(benchmark: Benchmark) -> Iterator[Part]:
+def parts(benchmark: Benchmark) -> Iterator[BenchmarkPart]:
     """Each dataset: what the systems reach, cost and take, and the comparison in the summary's metrics. Then the summary."""
     for dataset, one in benchmark.datasets.items():
         yield _of_dataset(benchmark, dataset, one)
     yield summary(benchmark)
 
 
-def summary(benchmark: Benchmark) -> Part:
+def summary(benchmark: Benchmark) -> BenchmarkPart:
     """Per metric every system on every dataset, and on how many each beats the baseline."""
     shown = [_metric(benchmark, name) for name in benchmark.metrics]
     if benchmark.standings:
@@ -53,7 +53,7 @@ def summary(benchmark: Benchmark) -> Part:
     if benchmark.standings:
         corrected = "" if benchmark.correction == "none" else f", p corrected for all {benchmark.family} tests"
         lines.append(f"+ better, - worse than {benchmark.baseline}: * 0.05, ** 0.01, *** 0.001{corrected}")
-    return Part("Summary", tuple(lines), tuple(shown), tuple(_spent(benchmark)))
+    return BenchmarkPart("Summary", tuple(lines), tuple(shown), tuple(_spent(benchmark)))
 
 
 def to_markdown(benchmark: Benchmark) -> bytes:
@@ -83,7 +83,7 @@ EXPORTERS.add("json", json_document)
 EXPORTERS.add("md", to_markdown)
 
 
-def _of_dataset(benchmark: Benchmark, dataset: str, one: BenchmarkedDataset) -> Part:
+def _of_dataset(benchmark: Benchmark, dataset: str, one: BenchmarkedDataset) -> BenchmarkPart:
     report, comparison = one.report, one.comparison
     source = report.provenance
     lines = [f"{source.dataset.rows} queries, judge {source.judge['name']}, run {report.run.id}"]
@@ -92,10 +92,10 @@ def _of_dataset(benchmark: Benchmark, dataset: str, one: BenchmarkedDataset) -> 
     if comparison is not None:
         lines += comparison.verdict
         shown += metric_tables(_of_summary(comparison, benchmark.metrics))
-    return Part(dataset, tuple(lines), tuple(shown), tuple(_cautions(one)))
+    return BenchmarkPart(dataset, tuple(lines), tuple(shown), tuple(_cautions(one)))
 
 
-def _with_everything(part: Part, one: BenchmarkedDataset) -> Part:
+def _with_everything(part: BenchmarkPart, one: BenchmarkedDataset) -> BenchmarkPart:
     """A dataset's part with every metric of its report and comparison, and what is missing."""
     report = one.report
     shown = [

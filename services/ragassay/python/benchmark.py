@@ -10,16 +10,17 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
+from ragassay import reports
 from ragassay.compare.benchmark import Benchmark
-from ragassay.config import Configuration, rebased_paths
+from ragassay.config import Configuration
 from ragassay.errors import BadSettings
 from ragassay.exporters.benchmark import EXPORTERS, parts
 from ragassay.python.comparing import ComparisonReport
-from ragassay.python.evaluation import Given, awaited, configured, finished, inputs, notice, warn_about, warn_unscored
+from ragassay.python.evaluation import Given, awaited, configured, finished, inputs, notice, session_with
 from ragassay.python.progress import progress as shown_progress
 from ragassay.python.report import EvaluationReport
 from ragassay.python.show import as_html, as_text
-from ragassay.python.stored import session_of
+from ragassay.python.warn import warn
 from ragassay.runs import Inputs, benchmark
 from ragassay.settings import Settings
 from ragassay.store.protocol import system_name
@@ -107,9 +108,7 @@ async def _run(data: Any, options: Mapping[str, Any], progress: bool | Callable[
     for path in configuration.output:
         EXPORTERS.for_file(path)
     read, settings = inputs_by_dataset(configuration, in_memory), Settings()
-    one = next(iter(read.values()))
-    functions = {name: system.function for name, system in one.systems.items() if system.function is not None}
-    session = session_of(settings, functions)
+    session = session_with(settings, next(iter(read.values())))
     begun = benchmark.start(
         session,
         settings,
@@ -117,8 +116,8 @@ async def _run(data: Any, options: Mapping[str, Any], progress: bool | Callable[
         read,
         **of_start(configuration, in_files=_is_in_files(in_memory, configuration)),
     )
-    for each in read.values():
-        warn_about(each)
+    for line in dict.fromkeys(line for each in read.values() for line in each.warnings):
+        warn(line)
     total = sum(made.record.rows_in(chunk) for made in begun.runs.values() for chunk in made.record.chunks())
     done = 0
 
@@ -131,8 +130,9 @@ async def _run(data: Any, options: Mapping[str, Any], progress: bool | Callable[
 
     with shown_progress(total, 0, quiet=progress is not True) as bar:
         benchmarked = await benchmark.acomplete(session, settings, begun, done=count, notice=notice)
-    for report in benchmarked.reports.values():
-        warn_unscored(report)
+    for dataset, report in benchmarked.reports.items():
+        if beyond := reports.beyond(report, report.provenance.configuration.max_missing):
+            notice(f"{dataset}: {beyond}; print the report for the reasons")
     result = BenchmarkReport(benchmarked)
     for path in configuration.output:
         result.save(path)
@@ -162,7 +162,7 @@ def of_start(configuration: Configuration, *, in_files: bool = True) -> dict[str
         "baseline": configuration.baseline,
         "alpha": configuration.statistics.alpha,
         "correction": configuration.statistics.correction,
-        "configuration": rebased_paths(document, Path.cwd()) if in_files else None,
+        "configuration": document if in_files else None,
     }
 
 

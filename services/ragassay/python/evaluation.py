@@ -18,7 +18,6 @@ from ragassay import reports, runs
 from ragassay.config import Configuration, Layer
 from ragassay.config.document import SECTIONS, options
 from ragassay.data.dataset import Dataset
-from ragassay.documents import Report
 from ragassay.errors import BadSettings
 from ragassay.exporters import EXPORTERS
 from ragassay.judges.registered import judge_name
@@ -168,7 +167,8 @@ async def completed(
 ) -> EvaluationReport:
     """A new run from its beginning to its report."""
     run = foreground.start(session, settings, spec, read)
-    warn_about(read)
+    for line in read.warnings:
+        warn(line)
     total = sum(run.record.rows_in(chunk) for chunk in run.record.chunks())
     done = 0
 
@@ -179,25 +179,14 @@ async def completed(
             progress(done, total)
 
     report = EvaluationReport.of(await foreground.acomplete(session, settings, run, done=count, notice=notice))
-    warn_unscored(report)
+    if beyond := reports.beyond(report, spec.max_missing):
+        notice(f"{beyond}; print the report for the reasons")
     return report
-
-
-def warn_about(read: Inputs) -> None:
-    """Warn of what may be wrong although every row could be read."""
-    for line in read.warnings:
-        warn(line)
 
 
 def notice(line: str) -> None:
     """Warn of what the user should know while, or after, a run goes on."""
     warn(line, RuntimeWarning)
-
-
-def warn_unscored(report: Report) -> None:
-    """Warn where too many rows could not be scored."""
-    if beyond := reports.beyond(report, report.provenance.configuration.max_missing):
-        notice(f"{beyond}; print the report for the reasons")
 
 
 def configured(

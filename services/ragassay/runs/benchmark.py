@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ragassay.compare.benchmark import Benchmark, benchmark, compared
 from ragassay.compare.models import Comparison
+from ragassay.config import rebased_paths
 from ragassay.documents import Report
 from ragassay.errors import AssayError, BadSettings, UnknownName
 from ragassay.ledger import BudgetLedger, MemoryLedger
@@ -73,6 +76,7 @@ def start(
         alpha=alpha,
         correction=correction,
         runs=runs,
+        folder=str(Path.cwd()),
         configuration=configuration,
     )
     kept = FolderBenchmarks(settings.home).create(record)
@@ -94,7 +98,7 @@ def resume(
 ) -> Begun:
     """An earlier benchmark with its runs; those that a kill kept from being made are made, of what ``read`` gives.
 
-    ``read`` is handed the configuration of the record. Raises NotFound, BadData, BadSettings, Conflict.
+    ``read`` is handed the configuration, with paths as seen from here. Raises NotFound, BadData, BadSettings, Conflict.
     """
     kept = FolderBenchmarks(settings.home).open(reference)
     record, store, again = kept.record, FolderStore(settings.home), f"--resume {kept.folder.name}"
@@ -104,7 +108,8 @@ def resume(
             what = f"benchmark {record.id} was interrupted before its data were written down ({', '.join(missing)})"
             raise BadSettings(what, hint="nothing was evaluated yet: start it again")
         if missing and record.configuration is not None:
-            spec, inputs = read(record.configuration)
+            folder = Path(os.path.relpath(record.folder))
+            spec, inputs = read(rebased_paths(record.configuration, folder))
             for dataset in missing:
                 _made(session, settings, spec, inputs[dataset], record.runs[dataset])
     return Begun(

@@ -29,8 +29,8 @@ _RECORD, _RESULT = "benchmark.json", "result.json"
 class BenchmarkRecord(FrozenModel):
     """What a benchmark is. ``runs``: by dataset, the id of the run that evaluates it, be it made already or not.
 
-    ``configuration``: the document that a run is made from, with absolute paths; None where data or systems are in the
-    memory of a program.
+    ``configuration``: the document that a run is made from, with paths as seen from ``folder``; None where data or systems
+    are in the memory of a program.
     """
 
     schema_version: Literal[1] = 1
@@ -41,6 +41,7 @@ class BenchmarkRecord(FrozenModel):
     alpha: float
     correction: Correction
     runs: Annotated[dict[str, str], Field(min_length=1)]
+    folder: str
     configuration: dict[str, Any] | None
 
 

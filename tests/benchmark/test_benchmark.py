@@ -1,0 +1,323 @@
+"""``ragassay run``: systems on datasets against a baseline, on the command line and in Python."""
+
+import asyncio
+import json
+import threading
+import time
+
+import pytest
+
+import ragassay
+from endpoint import CAPITAL, Endpoint
+from offline_runs import write_jsonl
+from provider import Provider
+from ragassay import stats
+from ragassay.errors import BadSettings
+from ragassay.store.benchmarks import FolderBenchmarks
+
+ROWS = 12
+
+
+@pytest.fixture(autouse=True)
+def _light(monkeypatch):
+    monkeypatch.setattr("ragassay.wiring.embedder", lambda *_: (None, "the tests need no model"))
+
+
+def questions(dataset, rows=ROWS):
+    return [
+        {
+            "query_id": f"q{n}",
+            "query": f"Where is {dataset} {n}?",
+            "ground_truth_answer": f"In town {n}.",
+            "relevant_doc_ids": ["d1"],
+        }
+        for n in range(rows)
+    ]
+
+
+def answers(right, rows=ROWS):
+    """Answers of which those below ``right`` are right and found at the first place."""
+    return [
+        {
+            "query_id": f"q{n}",
+            "answer": f"In town {n}." if n < right else "Nobody knows.",
+            "contexts": [f"In town {n}."],
+        }
+        | {"retrieved_doc_ids": ["d1", "d2"] if n < right else ["d2", "d1"], "latency_ms": 10.0 + n, "cost_usd": 0.001}
+        for n in range(rows)
+    ]
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Two datasets, two recorded systems with a file for each, and a configuration."""
+    for dataset, good, bad in (("faq", 12, 2), ("manual", 7, 6)):
+        write_jsonl(tmp_path / f"{dataset}.jsonl", questions(dataset))
+        write_jsonl(tmp_path / f"good-{dataset}.jsonl", answers(good))
+        write_jsonl(tmp_path / f"bad-{dataset}.jsonl", answers(bad))
+    document = {
+        "datasets": {"faq": "faq.jsonl", "manual": "manual.jsonl"},
+        "systems": {"good": "good-{dataset}.jsonl", "bad": "bad-{dataset}.jsonl"},
+        "baseline": "bad",
+        "metrics": ["token_f1", "mrr", "ndcg@10"],
+    }
+    (tmp_path / "ragassay.yaml").write_text(json.dumps(document))
+    return document
+
+
+def test_every_system_meets_every_dataset_and_is_compared_with_the_baseline(cli, files):
+    code, out, err = cli("run", "--json")
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    assert found["baseline"] == "bad"
+    means = {
+        (dataset, system): one["report"]["systems"][system]["metrics"]["mrr"]["mean"]
+        for dataset, one in found["datasets"].items()
+        for system in files["systems"]
+    }
+    # d1 at the first place counts 1, at the second a half
+    assert means == pytest.approx(
+        {("faq", "good"): 1, ("faq", "bad"): 7 / 12, ("manual", "good"): 9.5 / 12, ("manual", "bad"): 9 / 12}
+    )
+    assert found["standings"]["good"]["mrr"] == {"better": 1, "worse": 0, "not_shown": 1, "unknown": 0}
+    assert [pair["b"] for one in found["datasets"].values() for pair in one["comparison"]["pairs"]] == ["good", "good"]
+
+
+def test_p_is_corrected_over_all_systems_datasets_and_metrics(cli, files):
+    found = json.loads(cli("run", "--json")[1])
+    deltas = [
+        delta
+        for one in found["datasets"].values()
+        for pair in one["comparison"]["pairs"]
+        for delta in pair["metrics"].values()
+    ]
+    assert len(deltas) == found["family"] == 1 * 2 * 3
+    corrected = stats.correct([delta["p"] for delta in deltas], "holm")
+    assert [delta["p_corrected"] for delta in deltas] == pytest.approx(corrected)
+
+
+def test_the_command_line_names_datasets_without_a_file_and_means_the_same(cli, files, tmp_path):
+    from_file = json.loads(cli("run", "--json")[1])
+    (tmp_path / "ragassay.yaml").write_text("datasets: {other: nowhere.jsonl}\n")  # not read where data are named
+    named = [f"--dataset={name}={file}" for name, file in files["datasets"].items()]
+    named += [f"--system={name}={file}" for name, file in files["systems"].items()]
+    code, out, err = cli("run", *named, "--baseline", "bad", "--metrics", "token_f1,mrr,ndcg@10", "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["standings"] == from_file["standings"]
+
+
+def test_the_summary_shows_each_system_on_each_dataset_and_no_mean_that_hides_one(cli, files, tmp_path):
+    write_jsonl(
+        tmp_path / "manual.jsonl",
+        [{k: v for k, v in q.items() if k != "relevant_doc_ids"} for q in questions("manual")],
+    )
+    files["metrics"] = None
+    files["systems"]["dear"] = "good-{dataset}.jsonl"
+    (tmp_path / "ragassay.yaml").write_text(json.dumps(files))
+    code, out, err = cli("run", "-o", "b.md", "-o", "b.json")
+    assert code == 0, err
+    whole = out[out.index("Summary") :]
+    assert "3 systems on 2 datasets, baseline bad" in whole
+    _, title, datasets, bad, good, *_ = whole[whole.index("\nndcg@10") :].splitlines()
+    assert (title, datasets.split()) == ("ndcg@10", ["faq", "manual"])
+    assert (bad.split()[0], good.split()[:2]) == ("bad", ["good", "1.000"])
+    assert good.endswith("not computed")
+    tables = [line for line in out.splitlines() if "  " in line]
+    assert max(map(len, tables)) <= 80
+    assert "1 unknown" in whole  # no difference can be shown where it was not computed
+    page = (tmp_path / "b.md").read_text()
+    assert page.startswith("# Benchmark\n")
+    assert page.index("## Summary") < page.index("## faq") < page.index("## manual")
+    assert "hit@1" in page  # of the report, beside the summary's metrics
+    assert json.loads((tmp_path / "b.json").read_text())["kind"] == "benchmark"
+
+
+def test_a_second_run_with_nothing_changed_makes_no_judge_call_and_says_so(cli, files):
+    with Provider() as provider:
+        model = (
+            "--judge",
+            "gpt-4o-mini",
+            "--api-base",
+            provider.url,
+            "--metrics",
+            "faithfulness",
+            "--criterion",
+            "polite=Is it polite?",
+        )
+        first = cli("run", *model)
+        asked = len(provider.log)
+        second = cli("run", *model)
+    assert first[0] == second[0] == 0, first[2] + second[2]
+    assert asked == len(provider.log) == 2 * 2 * ROWS
+    assert f"judge: {asked} calls" in first[1]
+    assert "judge: 0 calls, 0 tokens" in second[1]
+    assert f"{asked} replies from the cache" in second[1]
+
+
+def test_a_budget_is_that_of_all_runs_and_the_rest_waits_for_a_higher_one(cli, files, tmp_path):
+    with Provider() as provider:
+        model = ("--judge", "gpt-4o-mini", "--api-base", provider.url, "--metrics", "faithfulness")
+        code, out, err = cli("run", *model, "--budget-tokens", 20_000, "-j", 2)
+        assert (code, out) == (4, "")
+        [benchmark] = FolderBenchmarks(tmp_path / "home").ids()
+        assert f"ragassay run --resume {benchmark}" in err
+        assert f"--api-base {provider.url}" in err
+        assert "--budget-tokens MORE" in err
+        before = len(provider.log)
+        assert 0 < before < 4 * ROWS
+        again = ("--api-base", provider.url, "--budget-tokens", 10**7)
+        code, out, err = cli("run", "--resume", "last", *again, "--json")
+        assert code == 0, err
+    usage = [
+        s["evaluation"]["usage"]["calls"]
+        for one in json.loads(out)["datasets"].values()
+        for s in one["report"]["systems"].values()
+    ]
+    assert sum(usage) == len(provider.log) == 4 * ROWS
+
+
+WRONG = {
+    "both": ({"data": "faq.jsonl"}, (), "data and datasets are both given"),
+    "neither": ({"datasets": None}, (), "data is missing"),
+    "one file": ({"systems": {"v1": "good-faq.jsonl"}}, (), "write {dataset} into the path"),
+    "no such part": ({"systems": {"v1": "best-{dataset}.jsonl"}}, (), "best-faq.jsonl"),
+    "no system": ({"systems": None}, (), "no system is named"),
+    "baseline": ({"baseline": "god"}, (), "baseline 'god'"),
+    "dataset's name": ({"datasets": {"a/b": "faq.jsonl"}}, (), "dataset name 'a/b' must be"),
+    "an address": ({"systems": {"v1": {"kind": "http", "url": "http://127.0.0.1:1/"}}}, (), "run ragassay.yaml"),
+    "code": ({"systems": {"v1": {"kind": "python", "function": "own.py:ask"}}}, (), "run ragassay.yaml"),
+    "unknown option": ({}, ("--resume", "last", "--seed", "2"), "--seed can't be given with it"),
+    "unknown benchmark": ({}, ("--resume", "nope"), "benchmark 'nope' is not in"),
+    "output": ({}, ("-o", "b.csv"), "output 'b.csv'"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG, ids=lambda case: case.replace(" ", "-"))
+def test_what_is_wrong_is_one_line_and_nothing_is_written(case, cli, files, tmp_path):
+    changed, arguments, says = WRONG[case]
+    document = {key: value for key, value in {**files, **changed}.items() if value is not None}
+    (tmp_path / "ragassay.yaml").write_text(json.dumps(document))
+    code, out, err = cli("run", *arguments)
+    assert (code, out) == (2, ""), err
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert says in err
+    assert not (tmp_path / "home" / "benchmarks").exists()
+    assert not (tmp_path / "home" / "runs").exists()
+
+
+def test_without_a_configuration_the_hint_says_what_to_name(cli):
+    code, _, err = cli("run")
+    assert code == 2
+    assert "--dataset NAME=FILE --system NAME=FILE" in err
+
+
+def test_other_commands_say_which_one_takes_datasets(cli, files):
+    code, _, err = cli("evaluate")
+    assert (code, "ragassay run" in err) == (2, True)
+    code, _, err = cli("gate")
+    assert code == 2
+
+
+def test_a_dry_run_estimates_all_of_it_and_asks_nobody(cli, files, tmp_path):
+    code, out, err = cli("run", "--dry-run", "--judge", "gpt-4o-mini", "--metrics", "faithfulness")
+    assert (code, err) == (0, "")
+    assert "faq: 12 rows x 2 systems" in out
+    assert "manual: 12 rows x 2 systems" in out
+    assert "all 2 datasets: 48 judge calls, at most about" in out
+    assert not (tmp_path / "home" / "runs").exists()
+
+
+def test_runs_and_report_know_the_benchmark(cli, files, tmp_path):
+    _, out, _ = cli("run")
+    assert ["] +*  " in line for line in out.splitlines() if line.startswith("good  1.000")] == [True] * 3  # on faq
+    [benchmark] = FolderBenchmarks(tmp_path / "home").ids()
+    _, out, _ = cli("runs")
+    assert out.count(f"of benchmark {benchmark}") == 2
+    _, again, _ = cli("report", benchmark)
+    assert again.splitlines()[-1].startswith("benchmark: ")
+    FolderBenchmarks(tmp_path / "home").open("last").result_file.unlink()
+    code, _, err = cli("report", benchmark)
+    assert (code, f"ragassay run --resume {benchmark}" in err) == (2, True)
+
+
+class Counting(Endpoint):
+    """Counts how many are asked at once, here and over all of these."""
+
+    now, together = 0, 0
+    all_of_them = threading.Lock()
+
+    def __init__(self):
+        super().__init__()
+        self.asking, self.most = 0, 0
+
+    def reply(self, request, body):
+        with self.all_of_them:
+            self.asking, Counting.now = self.asking + 1, Counting.now + 1
+            self.most, Counting.together = max(self.most, self.asking), max(Counting.together, Counting.now)
+        time.sleep(0.03)
+        with self.all_of_them:
+            self.asking, Counting.now = self.asking - 1, Counting.now - 1
+        return self.send(request, 200, json.dumps(CAPITAL).encode())
+
+
+def test_a_system_has_one_cap_over_all_datasets_and_systems_are_asked_beside_each_other(files, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with Counting() as one, Counting() as other:
+        systems = {
+            name: {"kind": "http", "url": system.url, "in_flight": 2}
+            for name, system in (("one", one), ("other", other))
+        }
+        found = ragassay.run(
+            systems=systems, datasets={n: f"{n}.jsonl" for n in ("faq", "manual")}, metrics=["token_f1"]
+        )
+    assert (one.most, other.most) == (2, 2)
+    assert Counting.together > 2
+    assert len(one.asked) == len(other.asked) == 2 * ROWS
+    assert found.baseline == "one"
+
+
+def test_in_python_datasets_are_rows_systems_are_functions_and_a_loop_may_run(tmp_path, monkeypatch, recwarn):
+    monkeypatch.chdir(tmp_path)
+    told = []
+
+    def ask(query):
+        return f"In town {query.split()[-1][:-1]}."
+
+    async def in_a_notebook():
+        return ragassay.run(
+            systems={"v1": {"faq": answers(3), "manual": answers(4)}, "v2": ask},
+            datasets={"faq": questions("faq"), "manual": questions("manual")},
+            baseline="v1",
+            metrics=["token_f1"],
+            progress=lambda done, of: told.append((done, of)),
+        )
+
+    found = asyncio.run(in_a_notebook())
+    assert told[-1] == (48, 48)
+    assert found.reports["faq"].metrics["v2"]["token_f1"].mean == 1
+    assert found.comparisons["manual"].pairs[0].metrics["token_f1"].wins == ROWS - 4
+    assert "better" in found.comparisons["manual"].verdict[0]
+    assert "Datasets won/lost/tied against v1" in str(found)
+    assert "<caption>token_f1</caption>" in found._repr_html_()
+    assert repr(found).endswith("v1, v2 on faq, manual, baseline v1>")
+    found.save("b.md")
+    assert (tmp_path / "b.md").exists()
+
+
+def test_rows_for_several_datasets_have_to_say_which_they_are_for(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    two = {"faq": questions("faq"), "manual": questions("manual")}
+    with pytest.raises(BadSettings, match=r"systems.v1.*give them by dataset"):
+        ragassay.run(systems={"v1": answers(3)}, datasets=two)
+    with pytest.raises(BadSettings, match="no responses to the dataset manual"):
+        ragassay.run(systems={"v1": {"faq": answers(3)}}, datasets=two)
+    with pytest.raises(BadSettings, match="several datasets are evaluated by"):
+        ragassay.evaluate(systems={"v1": answers(3)}, datasets=two)
+
+
+def test_one_system_on_one_dataset_needs_no_comparison(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = ragassay.run(systems={"v1": answers(3)}, data=questions("faq"), metrics=["token_f1"])
+    assert found.comparisons == {}
+    assert "1 system on 1 dataset" in str(found)
