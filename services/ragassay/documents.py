@@ -292,6 +292,7 @@ class Job(FrozenModel):
     ended_at: str | None = None
     judge: str
     metrics: tuple[str, ...]
+    systems: tuple[str, ...] = ("default",)
     progress: Progress
     uncertain_calls: int = 0
     waiting: str | None = None
@@ -308,7 +309,7 @@ class JobPage(FrozenModel):
 
 
 class ResultPage(FrozenModel):
-    """Results in the dataset's order; ``next`` asks for the following page, null on the last one."""
+    """Results of all systems, in the order that was asked for; ``next`` asks for the following page, null on the last one."""
 
     results: tuple[Result, ...]
     next: str | None

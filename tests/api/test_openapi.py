@@ -39,7 +39,7 @@ def check(document, schema, value):
 def test_every_operation_is_named_and_described(document, operations):
     assert sorted(operations) == [
         "cancelJob", "compareJobs", "deleteJob", "getGates", "getJob", "getReport", "getTrend", "health", "listJobs",
-        "listMetrics", "listResults", "readiness", "resumeJob", "submitJob",
+        "listMetrics", "listResults", "listSystems", "readiness", "resumeJob", "submitJob",
     ]  # fmt: skip
     assert document["info"]["version"] == version("ragassay")
     for _, _, operation in operations.values():
@@ -77,7 +77,7 @@ def test_every_error_is_a_problem_with_an_example_that_fits(document, operations
             assert 401 in errors
         if "{job}" in path:
             assert 404 in errors
-        if path != "/healthz" and path != "/v1/metrics":
+        if path not in ("/healthz", "/v1/metrics", "/v1/systems"):
             assert 503 in errors
         for status, response in errors.items():
             assert list(response["content"]) == ["application/problem+json"], name
@@ -108,6 +108,7 @@ def test_answers_fit_their_schemas(document, operations, served):
         "getReport",
         "listResults",
         "listMetrics",
+        "listSystems",
         "getGates",
         *bodies,
         "health",
@@ -122,11 +123,11 @@ def test_answers_fit_their_schemas(document, operations, served):
 def test_the_body_is_the_configuration_without_files_and_the_providers_address():
     ours = NewJob.model_json_schema()["properties"]
     theirs = Configuration.model_json_schema()["properties"]
-    refused = {"api_base", "data", "corpus", "systems", "format", "map", "duplicates", "limit", "plugins", "output"}
+    refused = {"api_base", "data", "corpus", "format", "map", "duplicates", "limit", "plugins", "output"}
     assert theirs.keys() - ours.keys() == refused
     assert ours.keys() - theirs.keys() == {"samples", "dataset"}
     differ = {key for key in theirs.keys() & ours.keys() if ours[key] != theirs[key]}
-    assert differ == {"judge", "baseline", "parameters"}
+    assert differ == {"judge", "baseline", "parameters", "systems"}
     assert "default" not in ours["judge"]  # it is the operator's
     given, taken = (model.model_json_schema()["$defs"] for model in (Configuration, NewJob))
     assert given["JudgeParameters"]["properties"].keys() - taken["JobParameters"]["properties"].keys() == {"extra_body"}

@@ -29,6 +29,7 @@ V1 = [
     ("POST", "/v1/comparisons"),
     ("GET", "/v1/trends"),
     ("GET", "/v1/metrics"),
+    ("GET", "/v1/systems"),
 ]
 
 

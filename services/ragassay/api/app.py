@@ -9,7 +9,7 @@ from anyio import CapacityLimiter
 from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
-from ragassay.api import comparisons, examples, health, jobs, metrics, page, problems
+from ragassay.api import comparisons, examples, health, jobs, metrics, page, problems, systems
 from ragassay.api.comparisons import NewComparison
 from ragassay.api.security import SecurityMiddleware, bootstrap_key
 from ragassay.api.submission import NewJob
@@ -85,7 +85,7 @@ def create_app(service: Jobs, settings: Settings) -> FastAPI:
     key = bootstrap_key(settings)
     app.state.jobs, app.state.settings, app.state.key = service, settings, key
     app.state.submissions, app.state.analyses = CapacityLimiter(AT_ONCE), CapacityLimiter(AT_ONCE)
-    for room in (jobs, comparisons, metrics, health):
+    for room in (jobs, comparisons, metrics, systems, health):
         app.include_router(room.router)
     app.add_api_route("/docs", page.show, include_in_schema=False)
     problems.install(app)

@@ -15,10 +15,12 @@ from ragassay.api.examples import JOB
 from ragassay.api.problems import documented
 from ragassay.api.security import authorized
 from ragassay.documents import JOB_ID, Job, JobPage, JobStatus, ResultPage
-from ragassay.errors import NotFound, UnknownName
+from ragassay.errors import UnknownName
 from ragassay.gates import GateReport, output
 from ragassay.jobs import MOST_ROWS_A_PAGE, Jobs
 from ragassay.specification import Budget
+from ragassay.store.job_state import no_job
+from ragassay.store.selection import Selection
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], dependencies=[Depends(authorized)])
 
@@ -33,7 +35,7 @@ Service = Annotated[Jobs, Depends(_jobs)]
 
 async def _job_id(job: Annotated[str, Path(description="What POST /v1/jobs gave.", examples=[JOB])]) -> str:
     if not JOB_ID.fullmatch(job):
-        raise NotFound(f"there is no job {job[:40]!r}", hint="list them: GET /v1/jobs")
+        raise no_job(job)
     return job
 
 
@@ -72,6 +74,10 @@ class _Page(QueryParameters):
     limit: Annotated[int, Field(ge=1, le=MOST_ROWS_A_PAGE, description="most entries of a page")] = 50
 
 
+class _ResultsQuery(_Page, Selection):
+    """Which rows."""
+
+
 class _JobQuery(_Page):
     status: Annotated[JobStatus | None, Field(description="only jobs with this status")] = None
 
@@ -103,10 +109,10 @@ _SUBMIT: dict[str, Any] = {
 async def submit(
     jobs: Service, request: Request, response: Response, body: Body, idempotency_key: IdempotencyKey = None
 ) -> Job:
-    """Queue an evaluation of recorded responses and say where to follow it."""
+    """Queue an evaluation of recorded responses and registered systems, and say where to follow it."""
 
     def work() -> tuple[Job, bool]:
-        asked = submission.read(body, request.app.state.settings)
+        asked = submission.read(body, request.app.state.settings, jobs.registered)
         return jobs.submit(*asked, idempotency_key=idempotency_key)
 
     job, new = await to_thread.run_sync(work, limiter=request.app.state.submissions)
@@ -195,9 +201,12 @@ def gates(jobs: Service, job: JobId, query: Annotated[_GatesQuery, Query()]) -> 
     summary="Read the results",
     responses=documented(401, 404, 421, 422, 500, 503),
 )
-def results(jobs: Service, job: JobId, query: Annotated[_Page, Query()]) -> ResultPage:
-    """The rows' results in the dataset's order, as far as they are there; also while the job runs."""
-    return jobs.results(job, cursor=query.cursor, limit=query.limit)
+def results(jobs: Service, job: JobId, query: Annotated[_ResultsQuery, Query()]) -> ResultPage:
+    """The rows' results as far as they are there, also while the job runs: system by system in the dataset's order, or
+    sorted by any figure; all of them, or those that are asked for. A page is of one order: keep its parameters.
+    """
+    selection = Selection(**query.model_dump(include=set(Selection.model_fields)))
+    return jobs.results(job, cursor=query.cursor, limit=query.limit, selection=selection)
 
 
 _CANCEL: dict[str, Any] = {"summary": "Cancel a job", "responses": documented(401, 404, 409, 421, 500, 503)}

@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 
 Server = Annotated[str | None, typer.Option("--server", metavar="URL", help="The service. [http://127.0.0.1:8400]")]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait for the report and print it.")]
+Systems = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--system",
+        metavar="NAME[=FILE]",
+        help="Responses of a system; without a file, one that the service's operator registered. Repeatable.",
+    ),
+]
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="The id that submit printed.")]
 
 
@@ -28,18 +36,20 @@ def submit(
     wait: Wait = False,
     as_json: AsJson = False,
     config: Config = None,
+    system: Systems = None,
     **options: Any,
 ) -> None:
-    """Have a service evaluate recorded responses; prints the job's id, or with --wait the report."""
+    """Have a service evaluate recorded responses and systems; prints the job's id, or with --wait the report."""
     from ragassay.exporters import EXPORTERS
     from ragassay.python.client import Client
 
     if options["output"] and not wait:
         raise BadSettings("-o needs a report", hint="add --wait, or fetch it later: ragassay report JOB -o FILE")
-    configuration = configured(config, options, data=data, remote=True)
+    recorded = [text for text in system or () if "=" in text]
+    configuration = configured(config, {**options, "systems": recorded}, data=data, remote=True)
     for path in configuration.output:
         EXPORTERS.for_file(path)
-    body = _body(configuration)
+    body = _body(configuration, [text for text in system or () if "=" not in text])
     with Client(server) as service:
         job = service.send(body)
         if not wait:
@@ -74,17 +84,18 @@ def cancel(job: JobArgument, server: Server = None, as_json: AsJson = False) -> 
         _print(service.cancel(job), as_json=as_json)
 
 
-def _body(configuration: Configuration) -> bytes:
-    """The request, with the rows of the configuration's file."""
+def _body(configuration: Configuration, registered: list[str]) -> bytes:
+    """The request, with the rows of the configuration's files."""
     from ragassay.python import exchanges
-    from ragassay.python.evaluation import dataset
+    from ragassay.python.evaluation import inputs
 
-    if configuration.data is None:
+    if configuration.data is None and not configuration.systems:
         raise BadSettings("DATA is missing", hint="name a file: ragassay submit DATA, or 'data:' in the configuration")
-    read = dataset(configuration)
-    for warning in read.warnings:
-        typer.echo(f"warning: {warning}", err=True)
-    return exchanges.body(configuration, read)
+    read = inputs(configuration)
+    for source in (read.dataset, *(system.source for system in read.systems.values())):
+        for warning in source.warnings:
+            typer.echo(f"warning: {warning}", err=True)
+    return exchanges.body(configuration, read, registered)
 
 
 def _wait(service: Client, job: Job, *, quiet: bool) -> Job:

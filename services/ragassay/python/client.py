@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import warnings
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
@@ -68,7 +68,10 @@ class Client(_Connection):
         self._http = httpx.Client(**self._options)
 
     def submit(self, data: Any = None, **options: Any) -> Job:
-        """Queue an evaluation of rows with responses; ``data`` and options as ``ragassay.evaluate`` takes them."""
+        """Queue an evaluation of rows with responses; ``data`` and options as ``ragassay.evaluate`` takes them.
+
+        ``systems`` are responses by name; None for a name, or a list of names, has the service ask registered systems.
+        """
         return self.send(_body(data, options))
 
     def send(self, body: bytes) -> Job:
@@ -237,11 +240,19 @@ def _id(job: str | Job) -> str:
     return job.id if isinstance(job, Job) else job
 
 
-def _body(data: Any, options: dict[str, Any]) -> bytes:
-    from ragassay.python.evaluation import configured, dataset
+def _body(data: Any, options: Mapping[str, Any]) -> bytes:
+    from ragassay.python.evaluation import Given, configured, inputs
 
-    configuration, given = configured(data, options, remote=True)
-    read = dataset(configuration, given)
-    for warning in read.warnings:
-        warnings.warn(warning, UserWarning, stacklevel=4)
-    return exchanges.body(configuration, read)
+    systems, registered = options.get("systems"), list[str]()
+    if isinstance(systems, list | tuple):
+        registered, systems = list(systems), None
+    elif isinstance(systems, Mapping):
+        registered = [name for name, given in systems.items() if given is None]
+        systems = {name: given for name, given in systems.items() if given is not None} or None
+    rest = {key: value for key, value in options.items() if key != "systems"}
+    configuration, given = configured(data, rest if systems is None else {**rest, "systems": systems}, remote=True)
+    read = inputs(configuration, Given(given.data, systems))
+    for source in (read.dataset, *(system.source for system in read.systems.values())):
+        for warning in source.warnings:
+            warnings.warn(warning, UserWarning, stacklevel=4)
+    return exchanges.body(configuration, read, registered)

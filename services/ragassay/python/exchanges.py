@@ -7,7 +7,7 @@ the error that stands for it: ``Client`` and ``AsyncClient`` differ in nothing e
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import httpx
 
     from ragassay.config import Configuration
-    from ragassay.data.dataset import Dataset
+    from ragassay.runs import Inputs
 
 T = TypeVar("T")
 JSON = {"Content-Type": "application/json"}
@@ -66,28 +66,39 @@ class NoConnection(Unavailable):
     """Not even a connection; asking again at once is no use."""
 
 
-def body(configuration: Configuration, dataset: Dataset) -> bytes:
-    """A job: what the configuration sets, and the rows instead of its keys about files, which are read here."""
+def body(configuration: Configuration, read: Inputs, registered: Sequence[str] = ()) -> bytes:
+    """A job: what the configuration sets, and the rows instead of its keys about files, which are read here.
+
+    ``registered``: the service's own systems that it shall ask.
+    """
     from ragassay.config.document import options
     from ragassay.data.load import load_rows
     from ragassay.errors import BadSettings
 
-    where = str(dataset.path)
-    if configuration.systems:
-        what = "a job takes the responses that are in DATA, so 'systems' can't be sent"
-        raise BadSettings(what, hint="use: ragassay evaluate")
-    if not dataset.has_responses:
-        raise NothingToEvaluate("no row has a response", where=where, hint="submit takes recorded responses")
-    rows = [sample.model_dump(mode="json", exclude_defaults=True) for sample in dataset.samples]
-    if (configuration.limit or configuration.map) and load_rows(rows).samples != dataset.samples:
+    where = str(configuration.data or "data")
+    if brought := next((name for name, one in read.systems.items() if one.source.called or one.source.built), None):
+        what = f"the service asks no system of a caller's, such as {brought!r}"
+        raise BadSettings(what, where="systems", hint="name one that its operator registered: --system NAME")
+    if not registered and not any(system.responses for system in read.systems.values()):
+        raise NothingToEvaluate("no row has a response", where=where, hint="name a system: --system NAME=FILE")
+    named = {name: system.responses for name, system in read.systems.items()}
+    of_rows = named.pop("default", {}) if named.keys() == {"default"} else {}
+    samples = [sample.model_copy(update={"response": of_rows.get(sample.query_id)}) for sample in read.samples]
+    rows = [sample.model_dump(mode="json", exclude_defaults=True) for sample in samples]
+    if (configuration.limit or configuration.map) and load_rows(rows).samples != tuple(samples):
         raise BadInput(
             "with this --map and --limit the service would read the rows differently",
             where=where,
             hint="name the columns as we do (ragassay schema sample), or use: ragassay evaluate",
         )
+    for row, sample in zip(rows, samples, strict=True):
+        given = {name: responses.get(sample.query_id) for name, responses in named.items()}
+        answered = {name: one.model_dump(mode="json", exclude_defaults=True) for name, one in given.items() if one}
+        row |= {"query_id": sample.query_id, "responses": answered} if named else {}
     read_here = {key for key, (_, option) in options().items() if option.set_by == "files"}
     job = configuration.model_dump(mode="json", exclude_unset=True, exclude=read_here)
-    return orjson.dumps({**job, "dataset": dataset.name, "samples": rows})
+    asked = {"systems": list(registered)} if registered else {}
+    return orjson.dumps({**job, "dataset": read.dataset.name, "samples": rows, **asked})
 
 
 def submit(body: bytes) -> Exchange[Job]:
