@@ -10,7 +10,8 @@ import numpy as np
 from ragassay.documents import ResultPage
 from ragassay.errors import BadInput, NotFound, UnknownName
 from ragassay.models import Result
-from ragassay.store.columns import Columns, pack_columns, pack_texts, unpack_columns, unpack_texts
+from ragassay.store.columns import THERE, read_column, rows_with
+from ragassay.store.job_rows import column_name, read_rows, write_columns
 from ragassay.store.job_state import JobState
 from ragassay.store.protocol import ChunkId, RunRecord
 from ragassay.store.redis import RedisStore
@@ -87,51 +88,62 @@ class _JobRows:
         for place in places:
             number, row = divmod(int(evaluated[place % rows]), size)
             by_chunk.setdefault(ChunkId(self._systems[place // rows], number), {})[row] = place
-        results: dict[int, Result] = {}
-        for chunk, wanted in by_chunk.items():
-            results |= {wanted[row]: result for row, result in self._store.rows(self._job, chunk, wanted).items()}
+        kept = read_rows(self._store, self._job, by_chunk)
+        results = {by_chunk[chunk][row]: one for chunk, rows in kept.items() for row, one in rows.items()}
         return [results[place] for place in places if place in results]
 
     def matching(self, chosen: Iterable[int], selection: Resolved) -> tuple[Any, Any]:
         """The places that are selected, and the figure that they are sorted by; None where they are not."""
-        size, rows = self.record.chunk_size, self.record.dataset.rows
-        chunks = [ChunkId(self._systems[system], n) for system in chosen for n in range(-(-rows // size))]
-        found: list[Any] = [np.empty(0, dtype=np.int64)]
+        places: list[Any] = [np.empty(0, dtype=np.int64)]
         keys: list[Any] = [np.empty(0)]
-        for chunk, columns in self._columns(chunks):
-            mask = selection.wanted(columns)
-            if (text := selection.selection.text) is not None and mask.any():
-                mask &= self._with_text(chunk, text.casefold())
-            first = self._systems.index(chunk.system) * rows
-            found.append(self._order[chunk.number * size : chunk.number * size + len(mask)][mask] + first)
+        for system in chosen:
+            table = _StoredColumns(self._store, self._job, self._systems[system], self.record)
+            mask = selection.wanted(table, table.there())
+            if selection.selection.text is not None:
+                mask &= table.with_text(selection.selection.text.casefold(), mask)
+            places.append(self._order[mask] + system * self.record.dataset.rows)
             if selection.sort is not None:
-                keys.append(columns.column(selection.sort)[mask])
-        return np.concatenate(found), np.concatenate(keys) if selection.sort is not None else None
+                keys.append(table.column(selection.sort)[mask])
+        return np.concatenate(places), np.concatenate(keys) if selection.sort is not None else None
 
-    def _columns(self, chunks: Sequence[ChunkId]) -> Iterable[tuple[ChunkId, Columns]]:
-        for first in range(0, len(chunks), _AT_ONCE):
-            some = chunks[first : first + _AT_ONCE]
-            blobs = self._store.redis.hmget(self._store.key(self._job, "columns"), list(map(str, some)))
-            for chunk, blob in zip(some, blobs, strict=True):
-                if blob is not None:
-                    yield chunk, unpack_columns(blob)
-                elif results := self._store.results(self._job, chunk):  # of a version that wrote no columns
-                    yield chunk, self._written(chunk, results)
 
-    def _with_text(self, chunk: ChunkId, text: str) -> Any:
-        blob = self._store.redis.hget(self._store.key(self._job, "texts"), str(chunk))
-        return np.array([text in each for each in unpack_texts(blob)]) if blob else np.False_
+class _StoredColumns:
+    """The columns of one system's rows, in the order of evaluation."""
 
-    def _written(self, chunk: ChunkId, results: Sequence[Result]) -> Columns:
-        """The columns of results that have none, kept for as long as those are."""
-        left_ms = self._store.redis.pttl(self._store.key(self._job, f"out:{chunk}"))
-        pipe = self._store.redis.pipeline(transaction=True)
-        for name, blob in (("columns", pack_columns(results)), ("texts", pack_texts(results))):
-            pipe.hset(self._store.key(self._job, name), str(chunk), blob)
-            if left_ms > 0:
-                pipe.pexpire(self._store.key(self._job, name), left_ms)
-        pipe.execute()
-        return Columns.of(results)
+    def __init__(self, store: RedisStore, job: str, system: str, record: RunRecord) -> None:
+        self._store, self._job, self._system, self._record = store, job, system, record
+        self._rows, self._size = record.dataset.rows, record.chunk_size
+
+    def column(self, name: str) -> Any:
+        """A value for each row."""
+        return read_column(
+            self._store.redis.get(self._store.key(self._job, column_name(self._system, name))), self._rows
+        )
+
+    def there(self) -> Any:
+        """Which rows are done. Those that a version without columns has done get theirs now."""
+        there = self.column(THERE) > 0
+        if there.all():
+            return there
+        done = map(ChunkId.parse, self._store.done(self._job))
+        without = [c for c in done if c.system == self._system and not there[c.number * self._size]]
+        for chunk in without:
+            if results := self._store.results(self._job, chunk):
+                write_columns(self._store, self._job, chunk, results, self._record)
+        return self.column(THERE) > 0 if without else there
+
+    def with_text(self, text: str, among: Any) -> Any:
+        """Which of the rows ``among`` hold a text."""
+        found = np.zeros(self._rows, dtype=bool)
+        numbers = np.unique(np.flatnonzero(among) // self._size)
+        for first in range(0, len(numbers), _AT_ONCE):
+            some = [int(number) for number in numbers[first : first + _AT_ONCE]]
+            chunks = [str(ChunkId(self._system, number)) for number in some]
+            blobs = self._store.redis.hmget(self._store.key(self._job, "texts"), chunks)
+            for number, blob in zip(some, blobs, strict=True):
+                if blob is not None and (rows := rows_with(blob, text)) is not None:
+                    found[number * self._size : number * self._size + len(rows)] = rows
+        return found
 
 
 def _offset(cursor: str | None) -> int:

@@ -13,6 +13,7 @@ from ragassay.api.app import create_app
 from ragassay.api.submission import NewJob
 from ragassay.config import Configuration
 from ragassay.models import Sample
+from ragassay.python.exchanges import Events
 from ragassay.settings import Settings
 
 PROBLEM = {"$ref": "#/components/schemas/Problem"}
@@ -38,7 +39,7 @@ def check(document, schema, value):
 
 def test_every_operation_is_named_and_described(document, operations):
     assert sorted(operations) == [
-        "cancelJob", "compareJobs", "deleteJob", "getGates", "getJob", "getReport", "getTrend", "health", "listJobs",
+        "cancelJob", "compareJobs", "deleteJob", "followJob", "getGates", "getJob", "getReport", "getTrend", "health", "listJobs",
         "listMetrics", "listResults", "listSystems", "readiness", "resumeJob", "submitJob",
     ]  # fmt: skip
     assert document["info"]["version"] == version("ragassay")
@@ -59,6 +60,13 @@ def test_every_schema_that_is_named_is_there(document):
 def test_every_success_has_an_example_that_fits_its_schema(document, operations):
     for name, (_, _, operation) in operations.items():
         status = next(status for status in operation["responses"] if status.startswith("2"))
+        if name == "followJob":  # a stream, whose example is one event
+            reader, (*lines,) = (
+                Events(),
+                operation["responses"]["200"]["content"]["text/event-stream"]["example"].split("\n"),
+            )
+            assert [event for line in lines if (event := reader.line(line))]
+            continue
         content = operation["responses"][status]["content"]["application/json"]
         examples = [content["example"]] if "example" in content else []
         schema = document["components"]["schemas"][content["schema"]["$ref"].rpartition("/")[2]]

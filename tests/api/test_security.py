@@ -22,6 +22,7 @@ V1 = [
     ("GET", "/v1/jobs/" + "0" * 32),
     ("DELETE", "/v1/jobs/" + "0" * 32),
     ("GET", "/v1/jobs/" + "0" * 32 + "/report"),
+    ("GET", "/v1/jobs/" + "0" * 32 + "/events"),
     ("GET", "/v1/jobs/" + "0" * 32 + "/results"),
     ("POST", "/v1/jobs/" + "0" * 32 + "/cancel"),
     ("POST", "/v1/jobs/" + "0" * 32 + "/resume"),

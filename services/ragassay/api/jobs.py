@@ -7,10 +7,12 @@ from typing import Annotated, Any, Literal
 
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
+from fastapi.sse import EventSourceResponse
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ragassay.api import submission
 from ragassay.api.bodies import json_body
+from ragassay.api.events import Known
 from ragassay.api.examples import JOB
 from ragassay.api.problems import documented
 from ragassay.api.security import authorized
@@ -207,6 +209,40 @@ def results(jobs: Service, job: JobId, query: Annotated[_ResultsQuery, Query()])
     """
     selection = Selection(**query.model_dump(include=set(Selection.model_fields)))
     return jobs.results(job, cursor=query.cursor, limit=query.limit, selection=selection)
+
+
+_EVENTS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Events, until the job has ended",
+        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+    },
+    204: {"description": "You know that the job has ended: Last-Event-ID says so"},
+    **documented(401, 404, 421, 422, 500, 503),
+}
+
+
+@router.get(
+    "/{job}/events", operation_id="followJob", summary="Follow a job", response_class=Response, responses=_EVENTS
+)
+async def events(
+    jobs: Service,
+    request: Request,
+    job: JobId,
+    last_event_id: Annotated[
+        str | None, Header(alias="Last-Event-ID", max_length=200, description="The id of the last event that you have.")
+    ] = None,
+) -> Response:
+    """Server-sent events: ``status``, ``waiting``, ``progress``, ``alert``, and ``finished`` when the job has ended, however.
+
+    The data of each is the job as it is then. First comes what has changed since the event of ``Last-Event-ID``, all of it
+    without one, so that who connects again misses nothing that matters. A comment every 15 seconds keeps the connection.
+    """
+    now = await to_thread.run_sync(jobs.get, job)
+    known = Known.parse(last_event_id)
+    if known.ended:
+        return Response(status_code=204)
+    stream = request.app.state.watch.events(now, known)
+    return EventSourceResponse(stream, headers={"X-Accel-Buffering": "no"})
 
 
 _CANCEL: dict[str, Any] = {"summary": "Cancel a job", "responses": documented(401, 404, 409, 421, 500, 503)}

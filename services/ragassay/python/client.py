@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from ragassay.documents import Job
-from ragassay.errors import AssayError, BadSettings
+from ragassay.documents import Job, JobEvent
+from ragassay.errors import AssayError, BadSettings, Unavailable
 from ragassay.models import Result
 from ragassay.python import exchanges
 from ragassay.python.comparing import ComparisonReport
@@ -89,17 +89,45 @@ class Client(_Connection):
         """
         return self._run(exchanges.wait(self.job(job), progress, self.server))
 
+    def events(self, job: str | Job) -> Iterator[JobEvent]:
+        """What becomes of a job, until it has ended: first as it is, then what changes. A connection that is lost is made
+        again; raises Unavailable where the service is away for two minutes.
+        """
+        import httpx
+
+        read, lost = exchanges.Events(), exchanges.Lost(self.server)
+        while not read.ended:
+            request = exchanges.events(_id(job), read.known)
+            try:
+                with self._http.stream("GET", request.path, headers=dict(request.headers)) as response:
+                    if not response.is_success:
+                        response.read()
+                        raise exchanges.response_error(response)
+                    for line in response.iter_lines():
+                        lost.over()
+                        if event := read.line(line):
+                            yield event
+                    if response.status_code == exchanges.NOTHING_MORE:
+                        return
+            except (httpx.TransportError, Unavailable) as error:
+                time.sleep(lost.pause_s(error))
+
     def report(self, job: str | Job) -> EvaluationReport:
         """The report of a finished job."""
         return EvaluationReport.model_validate_json(self._run(exchanges.report(_id(job))))
 
-    def results(self, job: str | Job) -> Iterator[Result]:
-        """The results that are there, in the dataset's order, page by page."""
-        cursor: str | None = "0"
-        while cursor is not None:
-            page = self._run(exchanges.page(_id(job), cursor))
+    def results(self, job: str | Job, **selection: Any) -> Iterator[Result]:
+        """The results that are there, page by page: system by system in the dataset's order.
+
+        ``sort`` is a figure, such as "faithfulness", or "-faithfulness" from the largest down; ``system``, ``category``,
+        ``difficulty``, ``failed``, ``text`` and ``where`` (["latency_ms>=2000"]) choose rows. The service does both.
+        """
+        cursor = None
+        while True:
+            page = self._run(exchanges.page(_id(job), cursor, selection))
             yield from page.results
-            cursor = page.next
+            if (cursor := page.next) is None:
+                return
 
     def compare(self, *jobs: str | Job, **options: Any) -> ComparisonReport:
         """Finished jobs side by side; options are ``baseline``, ``metrics``, ``alpha``, ``correction`` and ``limit``."""
@@ -167,18 +195,40 @@ class AsyncClient(_Connection):
         """See ``Client.wait``."""
         return await self._run(exchanges.wait(await self.job(job), progress, self.server))
 
+    async def events(self, job: str | Job) -> AsyncIterator[JobEvent]:
+        """See ``Client.events``."""
+        import httpx
+
+        read, lost = exchanges.Events(), exchanges.Lost(self.server)
+        while not read.ended:
+            request = exchanges.events(_id(job), read.known)
+            try:
+                async with self._http.stream("GET", request.path, headers=dict(request.headers)) as response:
+                    if not response.is_success:
+                        await response.aread()
+                        raise exchanges.response_error(response)
+                    async for line in response.aiter_lines():
+                        lost.over()
+                        if event := read.line(line):
+                            yield event
+                    if response.status_code == exchanges.NOTHING_MORE:
+                        return
+            except (httpx.TransportError, Unavailable) as error:
+                await asyncio.sleep(lost.pause_s(error))
+
     async def report(self, job: str | Job) -> EvaluationReport:
         """See ``Client.report``."""
         return EvaluationReport.model_validate_json(await self._run(exchanges.report(_id(job))))
 
-    async def results(self, job: str | Job) -> AsyncIterator[Result]:
+    async def results(self, job: str | Job, **selection: Any) -> AsyncIterator[Result]:
         """See ``Client.results``."""
-        cursor: str | None = "0"
-        while cursor is not None:
-            page = await self._run(exchanges.page(_id(job), cursor))
+        cursor = None
+        while True:
+            page = await self._run(exchanges.page(_id(job), cursor, selection))
             for result in page.results:
                 yield result
-            cursor = page.next
+            if (cursor := page.next) is None:
+                return
 
     async def compare(self, *jobs: str | Job, **options: Any) -> ComparisonReport:
         """See ``Client.compare``."""

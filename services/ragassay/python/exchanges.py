@@ -6,16 +6,17 @@ the error that stands for it: ``Client`` and ``AsyncClient`` differ in nothing e
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import orjson
 
 from ragassay import errors
-from ragassay.documents import ENDED, Job, ResultPage
+from ragassay.documents import ENDED, Job, JobEvent, ResultPage
 from ragassay.errors import AssayError, BadInput, BudgetReached, NothingToEvaluate, Unavailable, Unscored
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 JSON = {"Content-Type": "application/json"}
+NOTHING_MORE = 204  # of a stream of events: the job has ended, and the reader knows
 _TRIES = 4
 _PAGE = 200
 _POLL_S, _SLOWEST_POLL_S, _PATIENCE_S = 0.2, 2.0, 120.0
@@ -137,10 +139,61 @@ def report(job: str) -> Exchange[bytes]:
     return (yield HttpRequest("GET", _path(job, "report")))
 
 
-def page(job: str, cursor: str) -> Exchange[ResultPage]:
-    """Results from a cursor on, ``0`` at first."""
-    path = f"{_path(job, 'results')}?limit={_PAGE}&cursor={quote(cursor, safe='')}"
+def page(job: str, cursor: str | None, selection: Mapping[str, Any]) -> Exchange[ResultPage]:
+    """A page of the results that are selected: the first, or the one of a cursor."""
+    asked = {"limit": _PAGE, "cursor": cursor, **selection}
+    given = {key: str(one).lower() if isinstance(one, bool) else one for key, one in asked.items() if one is not None}
+    path = f"{_path(job, 'results')}?{urlencode(given, doseq=True)}"
     return ResultPage.model_validate_json((yield HttpRequest("GET", path)))
+
+
+def events(job: str, known: str | None) -> HttpRequest:
+    """The request for what has changed since the event with this id, and then for what becomes of the job."""
+    return HttpRequest("GET", _path(job, "events"), headers={"Last-Event-ID": known} if known else {})
+
+
+class Events:
+    """Reads events line by line as they come. ``known`` is the id of the last one."""
+
+    def __init__(self) -> None:
+        self.known: str | None = None
+        self.ended = False
+        self._fields: dict[str, str] = {}
+
+    def line(self, line: str) -> JobEvent | None:
+        """The event that this line completes."""
+        if line:
+            name, _, value = line.partition(":")
+            self._fields[name] = value.removeprefix(" ")  # a comment has no name
+            return None
+        fields, self._fields = self._fields, {}
+        if "data" not in fields:
+            return None
+        event = JobEvent.model_validate(
+            {"job": orjson.loads(fields["data"]), "event": fields["event"], "id": fields["id"]}
+        )
+        self.known, self.ended = event.id, event.event == "finished"
+        return event
+
+
+class Lost:
+    """How long a connection has been lost."""
+
+    def __init__(self, server: str) -> None:
+        self._server, self._pause_s = server, _POLL_S
+        self._since: float | None = None
+
+    def over(self) -> None:
+        """Something has arrived."""
+        self._since, self._pause_s = None, _POLL_S
+
+    def pause_s(self, error: httpx.TransportError | Unavailable) -> float:
+        """Seconds to wait before it is made again; raises what it stands for after two minutes."""
+        self._since = self._since or time.monotonic()
+        if time.monotonic() - self._since > _PATIENCE_S:
+            raise error if isinstance(error, Unavailable) else connection_error(error, self._server)
+        self._pause_s = min(self._pause_s * 1.5, _SLOWEST_POLL_S)
+        return self._pause_s
 
 
 def compare(jobs: tuple[str, ...], options: Mapping[str, Any]) -> Exchange[bytes]:

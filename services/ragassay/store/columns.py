@@ -1,10 +1,10 @@
-"""The figures of a chunk's results as columns, written beside them: a page sorts and filters without reading the results."""
+"""The figures of rows as columns, written beside the results: a page sorts and filters without reading the results."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import orjson
@@ -15,68 +15,58 @@ from ragassay.models import Result
 
 FIGURES = (*OPERATIONAL, "number_of_results", "relevant", "duration_ms")  # what rows have beside scores
 LABELS = ("category", "difficulty")
-FAILED = "?failed"  # 1 where a score is missing because something failed
+THERE, FAILED = "?there", "?failed"  # 1 where the row is done; where its response failed, or the scoring
+_WIDTH = 8  # bytes of a value
 
 
-@dataclass(frozen=True)
-class Columns:
-    """Some rows' figures by name, float64 with NaN where a row has none; of a label the places in ``labels``."""
-
-    names: tuple[str, ...]
-    values: Any  # shape: (names, rows)
-    labels: dict[str, tuple[str, ...]]
-
-    @classmethod
-    def of(cls, results: Sequence[Result]) -> Columns:
-        """The columns of these rows."""
-        labels = {label: tuple(dict.fromkeys(filter(None, (getattr(r, label) for r in results)))) for label in LABELS}
-        scores = tuple(dict.fromkeys(name for result in results for name in result.scores))
-        figures = tuple(name for name in FIGURES if name not in scores)
-        rows = [
-            [
-                *((result.scores[name].value if name in result.scores else None) for name in scores),
-                *(getattr(result, name) for name in figures),
-                float(any(score.missing == "failed" for score in result.scores.values())),
-                *(_place(getattr(result, label), labels[label]) for label in LABELS),
-            ]
-            for result in results
-        ]
-        names = (*scores, *figures, FAILED, *(f"?{label}" for label in LABELS))
-        return cls(names, np.array(rows, dtype="<f8").reshape(len(results), len(names)).T, labels)
+class Columns(Protocol):
+    """Rows' figures by name."""
 
     def column(self, name: str) -> Any:
-        """One column; all NaN where there is none of that name."""
-        if name in self.names:
-            return self.values[self.names.index(name)]
-        return np.full(self.values.shape[1], np.nan)
-
-    def has_label(self, label: str, value: str) -> Any:
-        """For each row, whether its label is that."""
-        known = self.labels.get(label, ())
-        return self.column(f"?{label}") == (known.index(value) if value in known else -1)
+        """A value for each row; NaN where it has none."""
 
 
-def _place(value: str | None, known: tuple[str, ...]) -> int | None:
-    return known.index(value) if value else None
+def names(metrics: Iterable[str]) -> tuple[str, ...]:
+    """The names of all columns of an evaluation with these metrics."""
+    return tuple(dict.fromkeys((*metrics, *FIGURES, FAILED, *map(label_column, LABELS), THERE)))
 
 
-def pack_columns(results: Sequence[Result]) -> bytes:
-    """The columns of a chunk's rows as they are kept."""
-    columns = Columns.of(results)
-    head = orjson.dumps({"names": columns.names, "labels": columns.labels})
-    return zstandard.compress(head + b"\n" + np.ascontiguousarray(columns.values).tobytes())
+def label_column(label: str) -> str:
+    """The name of the column of a label."""
+    return f"?{label}"
 
 
-def unpack_columns(blob: bytes) -> Columns:
-    """The columns that were kept."""
-    head, _, values = zstandard.decompress(blob).partition(b"\n")
-    document = orjson.loads(head)
-    names = tuple(document["names"])
-    return Columns(
-        names,
-        np.frombuffer(values, dtype="<f8").reshape(len(names), -1),
-        {label: tuple(known) for label, known in document["labels"].items()},
-    )
+def label_value(value: str | None) -> float:
+    """What stands for a label's text in its column; NaN for none."""
+    if value is None:
+        return float("nan")
+    return float(int.from_bytes(hashlib.sha256(value.encode()).digest()[:6]))  # 48 bits, which a float64 holds
+
+
+def columns(results: Sequence[Result]) -> dict[str, Any]:
+    """The columns of these rows, float64."""
+    metrics = tuple(dict.fromkeys(name for result in results for name in result.scores))
+    given: dict[str, Iterable[float | None]] = {
+        **{name: [getattr(result, name) for result in results] for name in FIGURES},
+        **{
+            name: [result.scores[name].value if name in result.scores else None for result in results]
+            for name in metrics
+        },
+        FAILED: [float(_failed(result)) for result in results],
+        **{label_column(label): [label_value(getattr(result, label)) for result in results] for label in LABELS},
+        THERE: [1.0] * len(results),
+    }
+    return {name: np.array(values, dtype="<f8") for name, values in given.items()}
+
+
+def _failed(result: Result) -> bool:
+    return result.error is not None or any(score.missing == "failed" for score in result.scores.values())
+
+
+def read_column(blob: bytes | None, rows: int) -> Any:
+    """A column of so many rows as it was kept; 0 where nothing was written."""
+    kept = np.frombuffer((blob or b"")[: rows * _WIDTH], dtype="<f8")
+    return kept if len(kept) == rows else np.concatenate([kept, np.zeros(rows - len(kept))])
 
 
 def pack_texts(results: Sequence[Result]) -> bytes:
@@ -84,10 +74,12 @@ def pack_texts(results: Sequence[Result]) -> bytes:
     return zstandard.compress(orjson.dumps(texts(results)))
 
 
-def unpack_texts(blob: bytes) -> list[str]:
-    """What a search for text looks at, for each row."""
-    kept: list[str] = orjson.loads(zstandard.decompress(blob))
-    return kept
+def rows_with(blob: bytes, text: str) -> list[bool] | None:
+    """For each row of a chunk, whether its kept texts hold this one; None where none does."""
+    kept = zstandard.decompress(blob)
+    if orjson.dumps(text)[1:-1] not in kept:
+        return None
+    return [text in each for each in orjson.loads(kept)]
 
 
 def texts(results: Sequence[Result]) -> list[str]:

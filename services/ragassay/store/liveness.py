@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from ragassay.store.redis import RedisStore
 
 
@@ -25,6 +28,15 @@ def stalled_jobs(store: RedisStore, *, for_s: float) -> list[str]:
         if status in (b"queued", b"running") and waiting and next_ms is None and idle_ms > for_s * 1000:
             stalled.append(job)
     return stalled
+
+
+def pulses(store: RedisStore, jobs: Sequence[str]) -> list[Any]:
+    """For each job, what changes when there is something to tell of it; in one round trip."""
+    pipe = store.redis.pipeline(transaction=False)
+    for job in jobs:
+        pipe.hmget(store.key(job, "meta"), "status", "rows_done", "rows_failed", "waiting", "waiting_since_ms", "error")
+    known: list[Any] = pipe.execute()
+    return known
 
 
 def troubles(store: RedisStore) -> list[str]:

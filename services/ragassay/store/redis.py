@@ -1,8 +1,8 @@
 """The truth about jobs, in Redis, changed by Lua scripts only; a Celery message merely says that there may be work.
 
 One hash tag per job, so that a job's keys share a slot: ``ra:{job}:meta todo lease owner dead done slots in:<chunk>
-calls:<chunk> out:<chunk> columns texts report gates``. Who asks a system that is called is kept for all jobs together, in
-``ra:asks:<system>``. Times are milliseconds of the Redis server's own clock.
+calls:<chunk> out:<chunk> column:<system>:<name> texts report gates``. Who asks a system that is called is kept for all
+jobs together, in ``ra:asks:<system>``. Times are milliseconds of the Redis server's own clock.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -23,9 +23,10 @@ from ragassay.documents import JobStatus
 from ragassay.errors import BadInput, Conflict
 from ragassay.models import Response, Result, Sample
 from ragassay.specification import Budget
-from ragassay.store.columns import pack_columns, pack_texts
+from ragassay.store.columns import columns, pack_texts
 from ragassay.store.connection import connect
 from ragassay.store.idempotency import key_name
+from ragassay.store.job_rows import column_name, column_names, pack, unpack
 from ragassay.store.job_state import Claim, JobState, gone, no_job
 from ragassay.store.protocol import ChunkId, Outcome, RunRecord
 
@@ -73,7 +74,7 @@ class RedisStore:
             rows = [samples[place] for place in order[chunk.number * size : (chunk.number + 1) * size]]
             recorded = responses.get(chunk.system, {})
             given = [row.model_copy(update={"response": recorded.get(row.query_id)}) for row in rows]
-            packed = _pack([row.model_dump(mode="json", exclude_defaults=True) for row in given])
+            packed = pack([row.model_dump(mode="json", exclude_defaults=True) for row in given])
             pipe.set(self.key(job, f"in:{chunk}"), packed)
         pipe.delete(self.key(job, "todo"))  # this pipeline may be sent again after a lost answer
         pipe.rpush(self.key(job, "todo"), *map(str, sorted(chunks, key=lambda chunk: chunk.number)))  # systems in turn
@@ -84,6 +85,7 @@ class RedisStore:
                 "record": record.model_dump_json(),
                 "gating": orjson.dumps(gating or {}),
                 "chunks": len(chunks),
+                "chunk_size": size,
                 "rows": len(samples) * len(record.systems),
                 "rows_done": 0,
                 "rows_failed": 0,
@@ -150,7 +152,7 @@ class RedisStore:
         for chunk, rows in kept:
             for name in (f"in:{rows}", f"calls:{chunk}", f"out:{chunk}"):
                 pipe.expire(self.key(job, name), RESULTS_KEPT_S)
-        for name in ("done", "columns", "texts"):
+        for name in ("done", *(column_names(record) if record else ())):
             pipe.expire(self.key(job, name), RESULTS_KEPT_S)
         pipe.expire(self.key(job, "meta"), REPORT_KEPT_S)
         pipe.execute()
@@ -213,12 +215,13 @@ class RedisStore:
 
     def commit(self, claim: Claim, results: Sequence[Result]) -> Outcome:
         """Store the results once: ``kept``, ``last`` when the job is complete now, ``stale`` when the claim was lost."""
-        names = ("meta", "lease", "owner", "done", f"out:{claim}", "columns", "texts")
+        names = ("meta", "lease", "owner", "done", f"out:{claim}", "texts")
         failed = sum(any(score.missing == "failed" for score in result.scores.values()) for result in results)
-        blob = _pack([result.model_dump(mode="json", exclude_defaults=True) for result in results])
-        columns = pack_columns(results), pack_texts(results)
-        arguments = [str(claim), claim.token, blob, len(results), failed, *columns]
-        outcome: Outcome = self.run("commit", [self.key(claim.job, n) for n in names], arguments).decode()
+        blob = pack([result.model_dump(mode="json", exclude_defaults=True) for result in results])
+        arguments = [str(claim), claim.token, blob, len(results), failed, pack_texts(results), claim.number]
+        by_key = {self.key(claim.job, column_name(claim.system, n)): c for n, c in columns(results).items()}
+        keys = [*(self.key(claim.job, name) for name in names), *by_key]
+        outcome: Outcome = self.run("commit", keys, [*arguments, *(c.tobytes() for c in by_key.values())]).decode()
         return outcome
 
     def give_back(self, claim: Claim, *, why: str = "") -> None:
@@ -266,18 +269,16 @@ class RedisStore:
         blob = own or of_all
         if blob is None:
             raise gone(f"the rows of chunk {chunk}", job)
-        return [Sample.model_validate(row) for row in _unpack(blob)]
+        return [Sample.model_validate(row) for row in unpack(blob)]
 
     def results(self, job: str, chunk: ChunkId) -> list[Result] | None:
         """The committed results of a chunk, in the order of evaluation; None when it has none."""
         blob = self.redis.get(self.key(job, f"out:{chunk}"))
-        return None if blob is None else [Result.model_validate(row) for row in _unpack(blob)]
+        return None if blob is None else [Result.model_validate(row) for row in unpack(blob)]
 
-    def rows(self, job: str, chunk: ChunkId, wanted: Iterable[int]) -> dict[int, Result]:
-        """Some of the committed results of a chunk, by their numbers in it; what is not there is left out."""
-        blob = self.redis.get(self.key(job, f"out:{chunk}"))
-        kept = [] if blob is None else _unpack(blob)
-        return {number: Result.model_validate(kept[number]) for number in wanted if number < len(kept)}
+    def done(self, job: str) -> list[str]:
+        """The chunks with results."""
+        return [chunk.decode() for chunk in self.redis.smembers(self.key(job, "done"))]
 
     def is_done(self, job: str, chunk: ChunkId) -> bool:
         """Were results of the chunk committed?"""
@@ -387,12 +388,3 @@ def _input(chunk: ChunkId, record: RunRecord) -> ChunkId:
 def _caps(budget: Budget) -> dict[str, float]:
     caps = {"most_usd": budget.usd, "most_tokens": budget.tokens}
     return {name: most for name, most in caps.items() if most is not None}
-
-
-def _pack(rows: Sequence[Any]) -> bytes:
-    return zstandard.compress(orjson.dumps(rows))
-
-
-def _unpack(blob: bytes) -> list[Any]:
-    rows: list[Any] = orjson.loads(zstandard.decompress(blob))
-    return rows

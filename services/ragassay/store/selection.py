@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, ValidationError
 
 from ragassay.errors import BadInput, UnknownName
 from ragassay.models import FrozenModel, Result
-from ragassay.store.columns import FAILED, FIGURES, Columns, texts
+from ragassay.store.columns import FAILED, FIGURES, LABELS, Columns, columns, label_column, label_value, texts
+from ragassay.validation import problems
 
 _BOUND = re.compile(r"\s*([^<>=\s][^<>=]*?)\s*(<=|>=|<|>|=)\s*(\S+)\s*")
 _COMPARE = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "=": np.equal}
@@ -54,7 +55,9 @@ class Selection(FrozenModel):
     difficulty: Annotated[str | None, Field(max_length=1000, description="only rows of this difficulty")] = None
     failed: Annotated[
         bool | None,
-        Field(description="only rows that lack a score because something failed; false: only the others"),
+        Field(
+            description="only rows whose response failed, or that lack a score because something failed; false: only the others"
+        ),
     ] = None
     where: Annotated[
         tuple[Annotated[str, Field(max_length=200), AfterValidator(_can_be_read)], ...],
@@ -76,6 +79,15 @@ class Selection(FrozenModel):
             "down; rows without it come last. Default: system by system in the dataset's order",
         ),
     ] = None
+
+    @classmethod
+    def given(cls, **values: Any) -> Selection:
+        """The selection with these values; raises BadInput for one that does not fit."""
+        try:
+            return cls(**values)
+        except ValidationError as error:
+            first = problems(error, cls)[0]
+            raise BadInput(first.what, where=first.place) from None
 
     @property
     def takes_all(self) -> bool:
@@ -102,18 +114,33 @@ class Selection(FrozenModel):
         return Resolved(self, named, sort, descending=bool(self.sort and self.sort.startswith("-")))
 
     def of(self, systems: Mapping[str, Sequence[Result]], metrics: Iterable[str]) -> list[Result]:
-        """The rows among those in memory."""
+        """The rows among those in memory; raises UnknownName."""
+        if self.system is not None and self.system not in systems:
+            raise UnknownName("system", self.system, systems)
+        if self.system is None and self.takes_all:
+            return [row for of_system in systems.values() for row in of_system]
         chosen = self.resolved(metrics)
         rows = [row for name, of_system in systems.items() if self.system in (None, name) for row in of_system]
         if not rows:
             return []
-        columns = Columns.of(rows)
-        wanted = chosen.wanted(columns)
+        table = _InMemory(columns(rows))
+        wanted = chosen.wanted(table, np.ones(len(rows), dtype=bool))
         if self.text is not None:
             wanted &= np.array([self.text.casefold() in text for text in texts(rows)])
         places = np.flatnonzero(wanted)
-        key = None if chosen.sort is None else columns.column(chosen.sort)[places]
+        key = None if chosen.sort is None else table.column(chosen.sort)[places]
         return [rows[place] for place in chosen.ordered(places, key)]
+
+
+@dataclass(frozen=True)
+class _InMemory:
+    """Columns of rows that are in memory."""
+
+    by_name: Mapping[str, Any]
+
+    def column(self, name: str) -> Any:
+        """See ``Columns``."""
+        return self.by_name[name]
 
 
 @dataclass(frozen=True)
@@ -125,26 +152,23 @@ class Resolved:
     sort: str | None
     descending: bool
 
-    def wanted(self, columns: Columns) -> Any:
-        """For each row, whether it is wanted as far as columns tell: all but the text."""
-        asked = self.selection
-        mask = np.ones(columns.values.shape[1], dtype=bool)
-        for label in ("category", "difficulty"):
+    def wanted(self, of: Columns, there: Any) -> Any:
+        """Which of the rows that are ``there`` are wanted as far as columns tell: all but the text."""
+        asked, mask = self.selection, there.copy()
+        for label in LABELS:
             if (value := getattr(asked, label)) is not None:
-                mask &= columns.has_label(label, value)
+                mask &= of.column(label_column(label)) == label_value(value)
         if asked.failed is not None:
-            mask &= (columns.column(FAILED) > 0) == asked.failed
+            mask &= (of.column(FAILED) > 0) == asked.failed
         for one in self.conditions:
-            mask &= _COMPARE[one.operator](columns.column(one.name), one.bound)
+            mask &= _COMPARE[one.operator](of.column(one.name), one.bound)
         return mask
 
     def ordered(self, places: Any, key: Any) -> Any:
         """The places in the order asked for; rows without the figure last, equal ones in the order of places."""
-        order = np.argsort(places, kind="stable")
         if key is None:
-            return places[order]
-        by = -key if self.descending else key
-        return places[order][np.argsort(by[order], kind="stable")]
+            return np.sort(places)
+        return places[np.lexsort((places, -key if self.descending else key))]
 
 
 def cursor_at(cursor: str | None, tag: str) -> int | None:
