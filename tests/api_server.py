@@ -15,6 +15,7 @@ from ragassay.judges.local import LocalJudge
 from ragassay.prices import Prices
 from ragassay.settings import Settings
 from ragassay.store.redis import RedisStore
+from ragassay.wiring import Wiring
 
 
 class RecordingQueue:
@@ -38,8 +39,11 @@ class RecordingQueue:
             most -= 1
 
 
-class Lexical:
+class Lexical(Wiring):
     """Makes the local judge without an embedding model."""
+
+    def __init__(self, settings=None):
+        super().__init__(settings or Settings.model_construct())
 
     def tools(self, spec, ledger):
         return Tools(LocalJudge(None), ledger, Prices(spec.prices), None, "the tests need no model")
@@ -64,11 +68,11 @@ class Served:
 
 
 @contextmanager
-def serving(redis_url, settings=None, *, jobs=None):
+def serving(redis_url, settings=None, *, jobs=None, registered=None):
     """Uvicorn in a thread on a free port; ends with the block."""
     settings = settings or Settings()
     queue = RecordingQueue()
-    jobs = jobs or Jobs(RedisStore(redis_url, patient=False), queue, Lexical())
+    jobs = jobs or Jobs(RedisStore(redis_url, patient=False), queue, Lexical(settings), registered)
     options = {"log_level": "error", "ws": "none", "lifespan": "on", "timeout_graceful_shutdown": 2}
     running = server(create_app(jobs, settings), host="127.0.0.1", port=0, **options)
     thread = threading.Thread(target=running.run, daemon=True)

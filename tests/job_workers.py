@@ -4,6 +4,7 @@ import asyncio
 import threading
 
 from offline_runs import ScriptedJudge, sample, source_of
+from ragassay import runs
 from ragassay.models import Usage
 from ragassay.protocols import Call, Reply
 from ragassay.specification import JobSpec
@@ -61,7 +62,8 @@ class PayingJudge(ScriptedJudge):
 def submit(jobs, count=60, **spec):
     """Submit a job over so many samples; returns its id."""
     rows = [sample(n) for n in range(count)]
-    job, _ = jobs.submit(JobSpec(**{"metrics": ("faithfulness", "mrr"), **spec}), source_of(rows), rows)
+    inputs = runs.recorded(source_of(rows), rows)
+    job, _ = jobs.submit(JobSpec(**{"metrics": ("faithfulness", "mrr"), **spec}), inputs)
     return job.id
 
 

@@ -368,12 +368,27 @@ class Job(FrozenModel):
     ended_at: str | None = None
     judge: str
     metrics: tuple[str, ...]
+    systems: tuple[str, ...] = ("default",)
     progress: Progress
     uncertain_calls: int = 0
     waiting: str | None = None
     alerts: tuple[Alert, ...] = ()
     warnings: tuple[str, ...] = ()
     error: str | None = None
+
+
+EventName = Literal["status", "waiting", "progress", "alert", "finished"]
+
+
+class JobEvent(FrozenModel):
+    """Something that became of a job, and the job as it was then. ``finished``: it has ended, however; nothing follows.
+
+    ``id`` says what its reader knows: sent as ``Last-Event-ID``, it asks for what has changed since.
+    """
+
+    event: EventName
+    id: str
+    job: Job
 
 
 class JobPage(FrozenModel):
@@ -384,7 +399,7 @@ class JobPage(FrozenModel):
 
 
 class ResultPage(FrozenModel):
-    """Results in the dataset's order; ``next`` asks for the following page, null on the last one."""
+    """Results of all systems, in the order that was asked for; ``next`` asks for the following page, null on the last one."""
 
     results: tuple[Result, ...]
     next: str | None

@@ -33,7 +33,7 @@ _log = logging.getLogger("ragassay.gates")
 
 
 class Gating(FrozenModel):
-    """The gates that are checked when a job has finished. ``baseline`` is an earlier job, or JOB#SYSTEM.
+    """The gates that are checked when a job has finished. ``baseline`` is a system of the job, an earlier job, or JOB#SYSTEM.
 
     ``criteria``, by their names, and ``composites`` are metrics of the job's own, which gates may be about.
     """
@@ -127,7 +127,7 @@ class JobReports:
         """Can the gates be checked when the job is done? Raises BadSettings, NotFound, Conflict, UnknownName."""
         gates.check_names(gating.gates, record.metrics, record.systems, samples)
         without = gates.about_a_drop(gating.gates)
-        if gating.baseline is not None:
+        if gating.baseline is not None and gating.baseline not in record.systems:
             try:
                 job, system = run_and_system(gating.baseline)
                 systems = self.finished(job).record.systems
@@ -136,8 +136,9 @@ class JobReports:
                 raise
             if system is not None and system not in systems:
                 raise UnknownName("system", system, systems, where="baseline")
-        elif without is not None:
-            raise BadSettings(without, where="gates", hint="name an earlier job: 'baseline': 'JOB' or 'JOB#SYSTEM'")
+        elif gating.baseline is None and without is not None:
+            hint = "name a system of the job or an earlier job: 'baseline': 'SYSTEM', 'JOB' or 'JOB#SYSTEM'"
+            raise BadSettings(without, where="gates", hint=hint)
 
     def check_gates(self, job: str, gating: Gating, report: Report) -> None:
         """Check a finished job's gates: keep the results, an alert for each one missed, and log those, all once."""
@@ -159,7 +160,9 @@ class JobReports:
 
     def _checked(self, gating: Gating, report: Report) -> GateReport:
         earlier, system = None, None
-        if gating.baseline is not None and gates.about_a_drop(gating.gates):
+        if gating.baseline in report.systems:
+            earlier, system = report, gating.baseline
+        elif gating.baseline is not None and gates.about_a_drop(gating.gates):
             job, system = run_and_system(gating.baseline)
             earlier = self._report(job)
         of_gates = gating.statistics.of_gates

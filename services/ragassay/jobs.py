@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import logging
-import threading
 import uuid
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 
+import orjson
 from redis.exceptions import RedisError
 
-from ragassay import runs
+from ragassay import job_results, runs
 from ragassay.data.dataset import digest_of_samples
-from ragassay.documents import Alert, Job, JobPage, JobStatus, Progress, ResultPage, Source
+from ragassay.documents import Alert, Job, JobPage, JobStatus, Progress, ResultPage
 from ragassay.engine import given_up
 from ragassay.errors import (
     AssayError,
@@ -27,21 +26,19 @@ from ragassay.errors import (
     Unavailable,
     reason_from,
 )
+from ragassay.job_chunks import Chunks
 from ragassay.job_reports import MOST_LOOKED_AT, Gating, JobReports
-from ragassay.ledger import GivenUpLedger, MemoryLedger, ProbingLedger
-from ragassay.models import Result, Sample
-from ragassay.protocols import Ledger
+from ragassay.ledger import MemoryLedger
 from ragassay.queue import Queue
-from ragassay.runs.outage import given_up_text, waiting_text
+from ragassay.registered import Registered
+from ragassay.runs.outage import waiting_text
 from ragassay.runs.provenance import with_tools
-from ragassay.runs.runner import log_start
 from ragassay.specification import Budget, JobSpec
 from ragassay.store.idempotency import free_key, take_key
 from ragassay.store.job_run import JobRun
 from ragassay.store.job_state import Claim, JobState
-from ragassay.store.protocol import ChunkId, Outcome
 from ragassay.store.redis import RedisStore
-from ragassay.store.redis_ledger import RedisLedger
+from ragassay.store.selection import Selection
 
 logger = logging.getLogger("ragassay")
 MOST_ROWS_A_PAGE = 200
@@ -52,38 +49,35 @@ SLOTS = 4  # messages of one job that may wait or work at once: many enough for 
 class Jobs:
     """Jobs in Redis. Only workers make anything of ``factory``, so that the API stays light."""
 
-    def __init__(self, store: RedisStore, queue: Queue, factory: runs.Factory) -> None:
-        self.store, self._queue = store, queue
+    def __init__(
+        self, store: RedisStore, queue: Queue, factory: runs.Factory, registered: Registered | None = None
+    ) -> None:
+        self.store, self._queue, self.registered = store, queue, registered or Registered()
         self.reports = JobReports(store)
         self._session = runs.Session(factory, self.reports.baseline_rows)
-        self._runner: asyncio.Runner | None = None
-        self._evaluation: asyncio.Task[Outcome] | None = None
-        self._broken_off: str | None = None
-        self._stopping = False
+        self._chunks = Chunks(store, self._session, self.registered)
 
     # --- for everybody ----------------------------------------------------------------------------------------
 
     def submit(
         self,
         spec: JobSpec,
-        dataset: Source,
-        samples: Sequence[Sample],
+        inputs: runs.Inputs,
         gating: Gating = Gating(),  # noqa: B008 - frozen
         *,
         idempotency_key: str | None = None,
     ) -> tuple[Job, bool]:
-        """Save and queue an evaluation of the samples' responses; returns the job and whether it is new.
+        """Save and queue an evaluation; returns the job and whether it is new.
 
         Every name is resolved now. Raises NothingToEvaluate, UnknownName, BadSettings; NotFound and Conflict for a
         baseline without a report; BadInput when the idempotency key belongs to another body, Conflict while its job is
         being made.
         """
-        asked = "".join(part.model_dump_json() for part in (spec, dataset, gating))
-        digest = hashlib.sha256(f"{asked}{digest_of_samples(samples)}".encode()).hexdigest()
+        digest = _digest(spec, inputs, gating)
         if idempotency_key and (known := take_key(self.store, idempotency_key, digest)):
             return self.get(known), False
         try:
-            job = self._create(spec, dataset, samples, gating, (idempotency_key, digest) if idempotency_key else None)
+            job = self._create(spec, inputs, gating, (idempotency_key, digest) if idempotency_key else None)
         except AssayError:
             if idempotency_key:
                 free_key(self.store, idempotency_key)
@@ -91,19 +85,13 @@ class Jobs:
         self._enqueue(job)
         return self.get(job), True
 
-    def _create(
-        self,
-        spec: JobSpec,
-        dataset: Source,
-        samples: Sequence[Sample],
-        gating: Gating,
-        idempotency: tuple[str, str] | None,
-    ) -> str:
-        inputs = runs.recorded(dataset, samples)
+    def _create(self, spec: JobSpec, inputs: runs.Inputs, gating: Gating, idempotency: tuple[str, str] | None) -> str:
         record = runs.prepare(self._session, spec, inputs, uuid.uuid4().hex)
-        self.reports.check_gating(gating, record, samples)
+        if most := self.registered.most_rows(name for name, source in record.systems.items() if source.called):
+            record = record.model_copy(update={"chunk_size": min(record.chunk_size, most)})
+        self.reports.check_gating(gating, record, inputs.samples)
         self.store.create(
-            record, samples, inputs.responses(), gating=gating.model_dump(mode="json"), idempotency=idempotency
+            record, inputs.samples, inputs.responses(), gating=gating.model_dump(mode="json"), idempotency=idempotency
         )
         return record.id
 
@@ -123,7 +111,11 @@ class Jobs:
             progress=Progress(rows=state.rows, done=state.rows_done, failed=state.rows_failed),
             uncertain_calls=state.uncertain_calls,
             alerts=tuple(Alert(**alert) for alert in state.alerts) if state.ended else (),
-            warnings=record.dataset.warnings,
+            systems=tuple(record.systems),
+            warnings=(
+                *record.dataset.warnings,
+                *(why for source in record.systems.values() for why in source.warnings),
+            ),
             waiting=_waiting(state),
             error=state.error or (state.given_up and f"rows were given up: {state.given_up}"),
         )
@@ -149,20 +141,16 @@ class Jobs:
         """The report as JSON; raises NotFound, or Conflict while the job has none."""
         return self.store.report(job)
 
-    def results(self, job: str, *, cursor: str | None, limit: int) -> ResultPage:
-        """The results that are there, in the dataset's order; raises NotFound when their time is over."""
-        first, state = offset(cursor), self.store.state(job)
-        record, rows = state.record, state.record.dataset.rows
-        page = range(first, min(first + limit, rows))
-        evaluated = {place: n for n, place in enumerate(record.evaluation_order()) if place in page}
-        by_number: dict[int, Result] = {}
-        for number in sorted({n // record.chunk_size for n in evaluated.values()}):
-            results = self.store.results(job, ChunkId("default", number)) or ()
-            by_number |= dict(enumerate(results, number * record.chunk_size))
-        results = [by_number[evaluated[place]] for place in page if evaluated[place] in by_number]
-        if not results and first < rows and state.status == "finished" and record.spec.stop_when is None:
-            raise NotFound(f"the results of job {job} were kept for 30 days and are gone", hint="the report holds them")
-        return ResultPage(results=tuple(results), next=str(first + limit) if first + limit < rows else None)
+    def results(
+        self,
+        job: str,
+        *,
+        cursor: str | None,
+        limit: int,
+        selection: Selection = Selection(),  # noqa: B008 - frozen
+    ) -> ResultPage:
+        """The results that are there; see ``job_results.page``."""
+        return job_results.page(self.store, job, selection, cursor=cursor, limit=limit)
 
     def cancel(self, job: str) -> Job:
         """Stop a job: no new call is made for it. A job that has ended can't be cancelled (Conflict)."""
@@ -185,21 +173,22 @@ class Jobs:
 
     def work(self, job: str, slot: int, nonce: str) -> None:
         """Work on one chunk of a job, then enqueue the next wake-up. Delivered at least once, so it claims first."""
-        claim = None if self._stopping else self.store.claim(job)
+        claim = None if self._chunks.stopping else self.store.claim(job)
         if claim is None:
             if self.store.is_current(job, slot, nonce):
                 self.store.clear_slot(job, slot)
             return
         state = self.store.state(job)
         try:
-            outcome = self._evaluate(claim, state)
+            with self._turn(claim, state):
+                outcome = self._chunks.evaluate(claim, state)
         except BudgetReached as reached:
             self.store.give_back(claim)
             self.store.pause(job, reached.message, state.resumes)
             self.store.clear_slot(job, slot)
             self._queue.finalize(job)
             return
-        except (BadInput, NothingToEvaluate) as error:
+        except (BadInput, NothingToEvaluate, NotFound) as error:
             self._fail(job, str(error))
             return
         except RedisError:
@@ -211,89 +200,28 @@ class Jobs:
             self._queue.finalize(job)
         elif self.store.is_current(job, slot, nonce):
             self.store.clear_slot(job, slot)
-            if not self._stopping:
+            if not self._chunks.stopping:
                 self._enqueue(job)
 
-    def break_off(self, *, stopping: bool) -> None:
-        """Stop the evaluation that is under way, if any, and give its chunk back. For a signal handler or a thread.
-
-        ``stopping``: the process ends, so no further chunk is taken and nothing is held against the chunk. Otherwise
-        it took too long, which counts like a death: a chunk that never ends is given up in the end.
-        """
-        self._stopping = self._stopping or stopping
-        evaluation = self._evaluation
-        if evaluation is not None:
-            self._broken_off = "stopping" if stopping else "too long"
-            evaluation.get_loop().call_soon_threadsafe(evaluation.cancel)
-
-    def close(self) -> None:
-        """Close the event loop and the connections that live in it."""
-        if self._runner is not None:
-            self._runner.close()
-            self._runner = None
-
-    def _evaluate(self, claim: Claim, state: JobState) -> Outcome:
-        """Evaluate a claimed chunk and commit it; ``stale`` when the claim was lost, or given back to wait."""
-        spec = state.record.spec
-        if claim.number == 0:
-            log_start(state.record, [claim.system])
-        calls = RedisLedger(self.store, claim, cache=spec.cache)
-        try:
-            if state.given_up is not None:
-                return self._work(claim, state, GivenUpLedger(calls, given_up_text(state.given_up, spec.give_up_s)))
-            probing = ProbingLedger(calls, state.waiting or "", lambda: self.store.end_wait(claim.job))
-            try:
-                return self._work(claim, state, calls if state.waiting is None else probing)
-            except Unavailable as down:
-                first = state.waiting is None or probing.proved
-                why = str(down) if first else state.waiting or ""
-                wait_s = runs.wait_s(0 if first else state.probes, down.retry_after)
-                if self.store.wait_for_provider(claim, why, wait_s=wait_s, give_up_s=spec.give_up_s) == "given up":
-                    return self._work(claim, state, GivenUpLedger(calls, given_up_text(why, spec.give_up_s)))
-                return "stale"
-        except asyncio.CancelledError:
-            if self._broken_off:
-                self.store.give_back(claim, why="it took too long" if self._broken_off == "too long" else "")
-            return "stale"
-
-    def _work(self, claim: Claim, state: JobState, ledger: Ledger) -> Outcome:
-        run = JobRun(self.store, claim.job)
-        run.record = state.record
-        return self._run(claim, runs.work(self._session, run, claim, ledger))
-
-    def _run(self, claim: Claim, evaluation: Coroutine[None, None, Outcome]) -> Outcome:
-        """Run an evaluation on this process's one event loop, with the lease kept; cancelled when the lease is lost."""
-        if self._runner is None:
-            self._runner = asyncio.Runner()
-        loop = self._runner.get_loop()
-        task = loop.create_task(evaluation)
-        self._broken_off, self._evaluation = None, task
-        if self._stopping:  # it was asked for before there was anything to break off
-            self.break_off(stopping=True)
-        try:
-            with self._lease_kept(claim, lambda: loop.call_soon_threadsafe(task.cancel)):
-                return loop.run_until_complete(task)
-        finally:
-            self._evaluation = None
-
     @contextmanager
-    def _lease_kept(self, claim: Claim, lost: Callable[[], object]) -> Iterator[None]:
-        """Renew the lease four times in its length, in a thread: scoring keeps the event loop busy."""
-        stop = threading.Event()
-
-        def renew() -> None:
-            while not stop.wait(self.store.lease_ms / 4000):
-                if not self.store.renew(claim):
-                    lost()
-                    return
-
-        thread = threading.Thread(target=renew, daemon=True, name="lease")
-        thread.start()
+    def _turn(self, claim: Claim, state: JobState) -> Iterator[None]:
+        """When the chunk's system has been asked, the jobs that wait to ask it are woken up, before this one is again."""
         try:
             yield
         finally:
-            stop.set()
-            thread.join()
+            if state.record.systems[claim.system].called is not None:
+                for waiting in self.store.end_turn(claim):
+                    if waiting != claim.job:
+                        with suppress(NotFound):
+                            self._enqueue(waiting)
+
+    def break_off(self, *, stopping: bool) -> None:
+        """Stop the chunk that is worked on, if any, and give it back; see ``Chunks.break_off``."""
+        self._chunks.break_off(stopping=stopping)
+
+    def close(self) -> None:
+        """Close the event loop and the connections that live in it."""
+        self._chunks.close()
 
     def finalize(self, job: str) -> None:
         """Recount everything and keep the report. Idempotent: the last step is what makes the job finished.
@@ -309,12 +237,16 @@ class Jobs:
             return
         try:
             run = JobRun(self.store, job, partial=partial)
-            run.record = with_tools(state.record, self._session.tools(state.record.spec, MemoryLedger()))
+            run.record = with_tools(state.described, self._session.tools(state.record.spec, MemoryLedger()))
             report = runs.finish(self._session, run)
             if not partial:
                 self.reports.check_gates(job, Gating.model_validate(state.gating), report)
         except (RedisError, Unavailable):
             raise
+        except NotFound as error:
+            if not partial:
+                self._fail(job, f"the report can't be made: {error}")
+            return
         except Exception as error:
             if not partial and self.store.count_finalize(job, "failed") >= MOST_FAILED_FINALIZES:
                 self._fail(job, f"the report can't be made: {type(error).__name__}: {reason_from(error)}")
@@ -339,14 +271,21 @@ class Jobs:
             if state.ended:  # whoever ended it died before the last step
                 self._close(job)
                 continue
-            for claim in self.store.sweep(job):
-                samples = self.store.samples(job, claim)
-                error = self.store.why_dead(claim)
-                reason = "worker crashed repeatedly on this chunk" + (f": {error}" if error else "")
-                results = given_up(samples, claim.system, state.record.metrics, reason)
-                if self.store.commit(claim, results) == "last":
-                    self._queue.finalize(job)
+            try:
+                self._give_up_poisoned(job, state)
+            except NotFound as error:  # rows or results that were evicted: no round brings them back
+                self._fail(job, str(error))
+                continue
             self._enqueue(job)
+
+    def _give_up_poisoned(self, job: str, state: JobState) -> None:
+        for claim in self.store.sweep(job):
+            samples = self.store.samples(job, claim)
+            error = self.store.why_dead(claim)
+            reason = "worker crashed repeatedly on this chunk" + (f": {error}" if error else "")
+            results = given_up(samples, claim.system, state.record.metrics, reason)
+            if self.store.commit(claim, results) == "last":
+                self._queue.finalize(job)
 
     def _enqueue(self, job: str) -> None:
         finalizing = self.store.status(job) == "finalizing"
@@ -367,7 +306,20 @@ class Jobs:
         self._close(job)
 
     def _close(self, job: str) -> None:
-        self.store.close(job, self.store.state(job).record.chunks())
+        self.store.close(job, self.store.state(job).record)
+
+
+def _digest(spec: JobSpec, inputs: runs.Inputs, gating: Gating) -> str:
+    """What tells whether two submissions ask for the same."""
+    asked = "".join(part.model_dump_json() for part in (spec, inputs.dataset, gating))
+    # What a registered system is now is the operator's business: the same body asks for the same.
+    others = {
+        name: None if system.source.called or system.source.built else system.source.digest
+        for name, system in inputs.systems.items()
+        if name != "default"
+    }
+    more = orjson.dumps(others).decode() if others else ""
+    return hashlib.sha256(f"{asked}{digest_of_samples(inputs.samples)}{more}".encode()).hexdigest()
 
 
 def _waiting(state: JobState) -> str | None:
@@ -380,12 +332,3 @@ def _time(milliseconds: int | None) -> str | None:
     if milliseconds is None:
         return None
     return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
-
-
-def offset(cursor: str | None) -> int:
-    """The place from which a page is to begin; raises BadInput."""
-    if cursor is None:
-        return 0
-    if not (cursor.isascii() and cursor.isdecimal()) or len(cursor) > 9:
-        raise BadInput(f"cursor {cursor[:40]!r} is not one that a page gave")
-    return int(cursor)

@@ -63,6 +63,9 @@ class Settings(BaseSettings):
         None,
         description="Python files and modules that register metrics, judges ..., with commas; never read from .env",
     )
+    systems: Path | None = Field(
+        None, description="file of the systems that jobs may name; the form of ragassay.yaml; never read from .env"
+    )
     state_url: Address | None = Field(
         None, description="Redis that keeps the jobs; redis://, rediss:// or unix://", repr=False
     )
@@ -79,16 +82,23 @@ class Settings(BaseSettings):
     @property
     def plugin_names(self) -> list[str]:
         """The plug-ins that the environment names; raises BadSettings where a ``.env`` that happens to lie here does."""
-        if self.plugins and "RAGASSAY_PLUGINS" not in {name.upper() for name in os.environ}:
+        if self.plugins and not _is_set("RAGASSAY_PLUGINS"):
             hint = "set it in the environment, or name the code: --import"
             raise BadSettings("a .env may not say which code is run", where="RAGASSAY_PLUGINS", hint=hint)
         return [name.strip() for name in (self.plugins or "").split(",") if name.strip()]
 
     @property
+    def systems_file(self) -> Path | None:
+        """The file of registered systems; raises BadSettings where a ``.env`` that happens to lie here names it."""
+        if self.systems and not _is_set("RAGASSAY_SYSTEMS"):
+            what = "a .env may not say where queries are sent, nor which code is run"
+            raise BadSettings(what, where="RAGASSAY_SYSTEMS", hint="set it in the environment")
+        return self.systems
+
+    @property
     def key_is_for_another_address(self) -> bool:
         """Is the key that of the environment and the address that of a ``.env`` that happens to lie here?"""
-        named = {name.upper() for name in os.environ}
-        return bool(self.api_base) and "RAGASSAY_API_KEY" in named and "RAGASSAY_API_BASE" not in named
+        return bool(self.api_base) and _is_set("RAGASSAY_API_KEY") and not _is_set("RAGASSAY_API_BASE")
 
     @property
     def expects_models(self) -> bool:
@@ -104,6 +114,11 @@ class Settings(BaseSettings):
     def broker(self) -> str:
         """The address of the Redis that carries messages, as redis-py writes it."""
         return self.broker_url or self.state
+
+
+def _is_set(variable: str) -> bool:
+    """Does the environment itself, rather than a ``.env``, set a variable?"""
+    return variable in {name.upper() for name in os.environ}
 
 
 class _Variables(BaseSettings):

@@ -173,9 +173,9 @@ class Wiring:
         Raises NotFound and BadData on a corpus that can't be read, BadSettings on one that changed since ``source``.
         """
         built = _built(source)
-        if built.corpus not in self._corpora:
-            self._corpora[built.corpus] = Corpus.read(Path(built.corpus))
-        corpus = self._corpora[built.corpus]
+        corpus = self._corpora.get(built.corpus)
+        if corpus is None or corpus.digest != built.corpus_digest:  # it may have changed since another run
+            corpus = self._corpora[built.corpus] = Corpus.read(Path(built.corpus))
         if corpus.digest != built.corpus_digest:
             raise BadSettings("the corpus changed since the run began", where=built.corpus, hint="start a new run")
         config = SystemConfig.model_validate(built.configuration)
@@ -253,12 +253,16 @@ def jobs_for(settings: Settings, *, patient: bool = True) -> Jobs:
     """
     from ragassay.jobs import Jobs
     from ragassay.queue import CeleryQueue
+    from ragassay.registered import Registered
     from ragassay.store.redis import RedisStore
 
     for name in settings.plugin_names:
         import_plugin(name, "RAGASSAY_PLUGINS")
+    registered = Registered.read(settings.systems_file)
+    if patient:  # the API knows their names, and runs nothing
+        registered.import_functions()
     store = RedisStore(settings.state, lease_s=settings.lease_s, patient=patient)
-    return Jobs(store, CeleryQueue(settings.broker), Wiring(settings, threads=1))
+    return Jobs(store, CeleryQueue(settings.broker), Wiring(settings, threads=1), registered)
 
 
 def warm_up(settings: Settings) -> None:

@@ -9,6 +9,7 @@ from api_server import problem, rows, serving
 from ragassay.jobs import Jobs
 from ragassay.queue import CeleryQueue
 from ragassay.store.idempotency import free_key, take_key
+from ragassay.store.liveness import troubles
 from ragassay.store.redis import RedisStore
 from redis_server import RedisServer, free_port
 
@@ -179,4 +180,4 @@ def test_a_full_redis_takes_no_job_and_says_so():
         answers = [served.http.post("/v1/jobs", json={"samples": big}) for _ in range(12)]
         assert answers[0].status_code == 202
         assert "Redis refuses writes now" in problem(answers[-1], 503)["detail"]
-        assert any("70 %" in warning for warning in served.jobs.store.check())
+        assert any("70 %" in warning for warning in troubles(served.jobs.store))

@@ -13,6 +13,7 @@ from ragassay.api.app import create_app
 from ragassay.api.submission import NewJob
 from ragassay.config import Configuration
 from ragassay.models import Sample
+from ragassay.python.exchanges import Events
 from ragassay.settings import Settings
 
 PROBLEM = {"$ref": "#/components/schemas/Problem"}
@@ -38,9 +39,10 @@ def check(document, schema, value):
 
 def test_every_operation_is_named_and_described(document, operations):
     assert sorted(operations) == [
-        "cancelJob", "compareJobs", "deleteDataset", "deleteJob", "describeDataset", "diffDatasets", "generateDataset",
-        "getDataset", "getGates", "getJob", "getReport", "getTrend", "health", "listDatasets", "listJobs", "listMetrics",
-        "listResults", "listRows", "listVersions", "readiness", "resumeJob", "splitDataset", "submitJob", "uploadDataset",
+        "cancelJob", "compareJobs", "deleteDataset", "deleteJob", "describeDataset", "diffDatasets", "followJob",
+        "generateDataset", "getDataset", "getGates", "getJob", "getReport", "getTrend", "health", "listDatasets", "listJobs",
+        "listMetrics", "listResults", "listRows", "listSystems", "listVersions", "readiness", "resumeJob", "splitDataset",
+        "submitJob", "uploadDataset",
     ]  # fmt: skip
     assert document["info"]["version"] == version("ragassay")
     for _, _, operation in operations.values():
@@ -60,6 +62,13 @@ def test_every_schema_that_is_named_is_there(document):
 def test_every_success_has_an_example_that_fits_its_schema(document, operations):
     for name, (_, _, operation) in operations.items():
         status = next(status for status in operation["responses"] if status.startswith("2"))
+        if name == "followJob":  # a stream, whose example is one event
+            reader, (*lines,) = (
+                Events(),
+                operation["responses"]["200"]["content"]["text/event-stream"]["example"].split("\n"),
+            )
+            assert [event for line in lines if (event := reader.line(line))]
+            continue
         content = operation["responses"][status]["content"]["application/json"]
         examples = [content["example"]] if "example" in content else []
         schema = document["components"]["schemas"][content["schema"]["$ref"].rpartition("/")[2]]
@@ -78,7 +87,7 @@ def test_every_error_is_a_problem_with_an_example_that_fits(document, operations
             assert 401 in errors
         if "{job}" in path or ("{dataset}" in path and name not in ("uploadDataset", "generateDataset")):
             assert 404 in errors
-        if path != "/healthz" and path != "/v1/metrics":
+        if path not in ("/healthz", "/v1/metrics", "/v1/systems"):
             assert 503 in errors
         for status, response in errors.items():
             assert list(response["content"]) == ["application/problem+json"], name
@@ -109,6 +118,7 @@ def test_answers_fit_their_schemas(document, operations, served):
         "getReport",
         "listResults",
         "listMetrics",
+        "listSystems",
         "getGates",
         *bodies,
         "health",
@@ -123,11 +133,11 @@ def test_answers_fit_their_schemas(document, operations, served):
 def test_the_body_is_the_configuration_without_files_and_the_providers_address():
     ours = NewJob.model_json_schema()["properties"]
     theirs = Configuration.model_json_schema()["properties"]
-    refused = {"api_base", "data", "corpus", "systems", "format", "map", "duplicates", "limit", "plugins", "output"}
+    refused = {"api_base", "data", "corpus", "format", "map", "duplicates", "limit", "plugins", "output"}
     assert theirs.keys() - ours.keys() == refused
     assert ours.keys() - theirs.keys() == {"samples", "dataset"}
     differ = {key for key in theirs.keys() & ours.keys() if ours[key] != theirs[key]}
-    assert differ == {"judge", "baseline", "parameters"}
+    assert differ == {"judge", "baseline", "parameters", "systems"}
     assert "default" not in ours["judge"]  # it is the operator's
     given, taken = (model.model_json_schema()["$defs"] for model in (Configuration, NewJob))
     assert given["JudgeParameters"]["properties"].keys() - taken["JobParameters"]["properties"].keys() == {"extra_body"}

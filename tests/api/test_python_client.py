@@ -102,8 +102,8 @@ def test_what_the_service_refuses_is_said_as_it_says_it(served):
             client.submit([*rows(1), {"answer": "?", "query": None}])
         with pytest.raises(NothingToEvaluate, match="no row has a response"):
             client.submit([{"query": "?"}])
-        with pytest.raises(BadSettings, match="'systems' can't be sent"):
-            client.submit(rows(1), systems={"new": "new.jsonl"})
+        with pytest.raises(BadSettings, match="the service asks no system of a caller's, such as 'new'"):
+            client.submit(rows(1), systems={"new": {"kind": "http", "url": "http://127.0.0.1:1/"}})
 
 
 def test_the_example_of_the_page_runs_as_it_stands(served, worker):

@@ -22,6 +22,7 @@ V1 = [
     ("GET", "/v1/jobs/" + "0" * 32),
     ("DELETE", "/v1/jobs/" + "0" * 32),
     ("GET", "/v1/jobs/" + "0" * 32 + "/report"),
+    ("GET", "/v1/jobs/" + "0" * 32 + "/events"),
     ("GET", "/v1/jobs/" + "0" * 32 + "/results"),
     ("POST", "/v1/jobs/" + "0" * 32 + "/cancel"),
     ("POST", "/v1/jobs/" + "0" * 32 + "/resume"),
@@ -34,6 +35,7 @@ V1 = [
     ("PUT", "/v1/datasets/handbook"),
     ("DELETE", "/v1/datasets/handbook"),
     *(("POST", f"/v1/datasets/handbook{what}") for what in ("/split", "/generate")),
+    ("GET", "/v1/systems"),
 ]
 
 

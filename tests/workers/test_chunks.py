@@ -98,7 +98,7 @@ def test_a_worker_that_is_told_to_stop_before_its_chunk_has_begun_gives_it_back(
     job = submit(jobs, 10)
     claim = store.claim(job)
     jobs.break_off(stopping=True)
-    assert jobs._evaluate(claim, store.state(job)) == "stale"
+    assert jobs._chunks.evaluate(claim, store.state(job)) == "stale"
     assert store.redis.lrange(store.key(job, "todo"), 0, -1) == [b"default:0"]
 
 

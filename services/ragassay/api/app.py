@@ -9,13 +9,14 @@ from anyio import CapacityLimiter
 from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
-from ragassay.api import comparisons, datasets, examples, health, jobs, metrics, page, problems
+from ragassay.api import comparisons, datasets, examples, health, jobs, metrics, page, problems, systems
 from ragassay.api.comparisons import NewComparison
+from ragassay.api.events import Watch
 from ragassay.api.security import SecurityMiddleware, bootstrap_key
 from ragassay.api.submission import NewJob
 from ragassay.compare.models import Comparison
 from ragassay.datasets import SplitOptions
-from ragassay.documents import Report
+from ragassay.documents import JobEvent, Report
 from ragassay.gates import GateReport
 from ragassay.jobs import Jobs
 from ragassay.judges.instructions import read_prompt
@@ -53,7 +54,7 @@ def _correct(operation: dict[str, Any], *, key_needed: bool) -> None:
         del answers["422"]
     if example := examples.responses().get(operation["operationId"]):
         success = next(answer for status, answer in answers.items() if status.startswith("2"))
-        success["content"]["application/json"]["example"] = example
+        next(iter(success["content"].values()))["example"] = example
     if "security" in operation and not key_needed:
         operation["security"].append({})
 
@@ -62,7 +63,7 @@ def _schemas() -> dict[str, Any]:
     _, ours = models_json_schema(
         [
             (problems.Problem, "serialization"),
-            *((kind, "serialization") for kind in (Report, Comparison, GateReport)),
+            *((kind, "serialization") for kind in (Report, Comparison, GateReport, JobEvent)),
             *((kind, "validation") for kind in (NewJob, NewComparison, SplitOptions)),
             (Sample, "validation"),
         ],
@@ -90,7 +91,8 @@ def create_app(service: Jobs, settings: Settings) -> FastAPI:
     app.state.jobs, app.state.settings, app.state.key = service, settings, key
     app.state.submissions, app.state.analyses = CapacityLimiter(AT_ONCE), CapacityLimiter(AT_ONCE)
     app.state.dataset_work, app.state.arriving = CapacityLimiter(AT_ONCE), 0
-    for room in (jobs, comparisons, datasets, metrics, health):
+    app.state.watch = Watch(service)
+    for room in (jobs, comparisons, datasets, metrics, systems, health):
         app.include_router(room.router)
     app.add_api_route("/docs", page.show, include_in_schema=False)
     problems.install(app)

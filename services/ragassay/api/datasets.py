@@ -29,7 +29,8 @@ from ragassay.data.versions import (
 )
 from ragassay.datasets import DescribedDataset, GeneratedVersion, GenerateOptions, SplitOptions, SplitVersions
 from ragassay.errors import AssayError, BadData, BadInput, BadSettings, NotFound, Unavailable, UnknownName
-from ragassay.jobs import MOST_ROWS_A_PAGE, offset
+from ragassay.job_results import offset
+from ragassay.jobs import MOST_ROWS_A_PAGE
 from ragassay.store.redis_datasets import RedisDatasets
 
 if TYPE_CHECKING:

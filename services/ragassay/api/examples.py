@@ -26,7 +26,7 @@ JOB: str = _DOCUMENTS["report"]["run"]["id"]
 
 
 @cache
-def responses() -> dict[str, dict[str, Any]]:
+def responses() -> dict[str, Any]:
     """{operation id: example of its successful answer}."""
     report = Report.model_validate_json(orjson.dumps(_DOCUMENTS["report"]))
     other = report.model_copy(update={"run": report.run.model_copy(update={"id": JOB[::-1]})})
@@ -57,7 +57,11 @@ def responses() -> dict[str, dict[str, Any]]:
         "resumeJob": queued.model_copy(update={"status": "running", "started_at": began}),
         **_of_datasets(),
     }
-    return {operation: document.model_dump(mode="json") for operation, document in documents.items()}
+    event = f"event: finished\ndata: {finished.model_dump_json()}\nid: finished!.1.0.0\n\n"
+    return {
+        "followJob": event,
+        **{operation: document.model_dump(mode="json") for operation, document in documents.items()},
+    }
 
 
 def _of_datasets() -> dict[str, BaseModel]:

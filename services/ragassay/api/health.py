@@ -12,6 +12,7 @@ from ragassay.api.problems import documented
 from ragassay.errors import Unavailable
 from ragassay.jobs import Jobs
 from ragassay.models import FrozenModel
+from ragassay.store.liveness import troubles
 
 router = APIRouter(tags=["health"])
 
@@ -45,7 +46,7 @@ async def health() -> Health:
 def readiness(request: Request) -> Readiness:
     """Redis answers and at least one worker is running."""
     jobs: Jobs = request.app.state.jobs
-    warnings = jobs.store.check()
+    warnings = troubles(jobs.store)
     workers = jobs.store.alive("worker")
     if not workers:
         listed = f"; also: {'; '.join(warnings)}" if warnings else ""

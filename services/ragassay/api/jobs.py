@@ -7,19 +7,23 @@ from typing import Annotated, Any, Literal
 
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
+from fastapi.sse import EventSourceResponse
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ragassay.api import submission
 from ragassay.api.bodies import json_body
+from ragassay.api.events import Known
 from ragassay.api.examples import JOB
 from ragassay.api.problems import documented
 from ragassay.api.security import authorized
 from ragassay.documents import JOB_ID, Job, JobPage, JobStatus, ResultPage
-from ragassay.errors import NotFound, UnknownName
+from ragassay.errors import UnknownName
 from ragassay.gates import GateReport, output
 from ragassay.jobs import MOST_ROWS_A_PAGE, Jobs
 from ragassay.specification import Budget
+from ragassay.store.job_state import no_job
 from ragassay.store.redis_datasets import RedisDatasets
+from ragassay.store.selection import Selection
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], dependencies=[Depends(authorized)])
 
@@ -34,7 +38,7 @@ Service = Annotated[Jobs, Depends(_jobs)]
 
 async def _job_id(job: Annotated[str, Path(description="What POST /v1/jobs gave.", examples=[JOB])]) -> str:
     if not JOB_ID.fullmatch(job):
-        raise NotFound(f"there is no job {job[:40]!r}", hint="list them: GET /v1/jobs")
+        raise no_job(job)
     return job
 
 
@@ -73,6 +77,10 @@ class _Page(QueryParameters):
     limit: Annotated[int, Field(ge=1, le=MOST_ROWS_A_PAGE, description="most entries of a page")] = 50
 
 
+class _ResultsQuery(_Page, Selection):
+    """Which rows."""
+
+
 class _JobQuery(_Page):
     status: Annotated[JobStatus | None, Field(description="only jobs with this status")] = None
 
@@ -104,10 +112,10 @@ _SUBMIT: dict[str, Any] = {
 async def submit(
     jobs: Service, request: Request, response: Response, body: Body, idempotency_key: IdempotencyKey = None
 ) -> Job:
-    """Queue an evaluation of recorded responses and say where to follow it."""
+    """Queue an evaluation of recorded responses and registered systems, and say where to follow it."""
 
     def work() -> tuple[Job, bool]:
-        asked = submission.read(body, request.app.state.settings, RedisDatasets(jobs.store))
+        asked = submission.read(body, request.app.state.settings, jobs.registered, RedisDatasets(jobs.store))
         return jobs.submit(*asked, idempotency_key=idempotency_key)
 
     job, new = await to_thread.run_sync(work, limiter=request.app.state.submissions)
@@ -196,9 +204,46 @@ def gates(jobs: Service, job: JobId, query: Annotated[_GatesQuery, Query()]) -> 
     summary="Read the results",
     responses=documented(401, 404, 421, 422, 500, 503),
 )
-def results(jobs: Service, job: JobId, query: Annotated[_Page, Query()]) -> ResultPage:
-    """The rows' results in the dataset's order, as far as they are there; also while the job runs."""
-    return jobs.results(job, cursor=query.cursor, limit=query.limit)
+def results(jobs: Service, job: JobId, query: Annotated[_ResultsQuery, Query()]) -> ResultPage:
+    """The rows' results as far as they are there, also while the job runs: system by system in the dataset's order, or
+    sorted by any figure; all of them, or those that are asked for. A page is of one order: keep its parameters.
+    """
+    selection = Selection(**query.model_dump(include=set(Selection.model_fields)))
+    return jobs.results(job, cursor=query.cursor, limit=query.limit, selection=selection)
+
+
+_EVENTS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Events, until the job has ended",
+        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+    },
+    204: {"description": "You know that the job has ended: Last-Event-ID says so"},
+    **documented(401, 404, 421, 422, 500, 503),
+}
+
+
+@router.get(
+    "/{job}/events", operation_id="followJob", summary="Follow a job", response_class=Response, responses=_EVENTS
+)
+async def events(
+    jobs: Service,
+    request: Request,
+    job: JobId,
+    last_event_id: Annotated[
+        str | None, Header(alias="Last-Event-ID", max_length=200, description="The id of the last event that you have.")
+    ] = None,
+) -> Response:
+    """Server-sent events: ``status``, ``waiting``, ``progress``, ``alert``, and ``finished`` when the job has ended, however.
+
+    The data of each is the job as it is then. First comes what has changed since the event of ``Last-Event-ID``, all of it
+    without one, so that who connects again misses nothing that matters. A comment every 15 seconds keeps the connection.
+    """
+    now = await to_thread.run_sync(jobs.get, job)
+    known = Known.parse(last_event_id)
+    if known.ended:
+        return Response(status_code=204)
+    stream = request.app.state.watch.events(now, known)
+    return EventSourceResponse(stream, headers={"X-Accel-Buffering": "no"})
 
 
 _CANCEL: dict[str, Any] = {"summary": "Cancel a job", "responses": documented(401, 404, 409, 421, 500, 503)}

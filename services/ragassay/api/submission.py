@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, field_validator
@@ -14,14 +13,16 @@ from ragassay.api.security import bootstrap_key
 from ragassay.api.stored_rows import rows_of
 from ragassay.config import Configuration, check_rules
 from ragassay.config.document import option_of, options, section_of
+from ragassay.data.load import load_named_responses
 from ragassay.data.versions import DatasetStore
-from ragassay.documents import Source
 from ragassay.errors import BadSettings, UnknownName
 from ragassay.job_reports import Gating
 from ragassay.judges.instructions import read_prompt
-from ragassay.models import Sample
+from ragassay.registered import Registered
+from ragassay.runs import Inputs, recorded, recorded_system
 from ragassay.settings import Settings
 from ragassay.specification import JobSpec, JudgeParameters
+from ragassay.store.protocol import system_name
 
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
 _OPERATOR = "a job can't set this; the server's operator does"
@@ -29,6 +30,10 @@ _SEE_SERVE = "see: ragassay serve --help"
 _ROWS = "the service reads no file of a caller's"
 _CODE = "the service runs no code of a caller's; its operator installs plug-ins"
 _SAMPLES = "put the rows, each with its response, into 'samples', or upload them: PUT /v1/datasets/NAME"
+_REGISTERED = "a job brings no system; it names those that the service's operator registered"
+_NAMES = (
+    "write their names, such as ['v2', 'bm25'] (see: GET /v1/systems), or recorded responses into the rows: 'responses'"
+)
 REFUSED = {
     **dict.fromkeys(
         ("api_key", "base_url", "key", "provider", "endpoint", "url", "embeddings", "callback"),
@@ -38,6 +43,7 @@ REFUSED = {
     **{key: (_ROWS, _SAMPLES) for key, (_, option) in options().items() if option.set_by == "files"},
     "judge_prompt": (_OPERATOR, _SEE_SERVE),
     **dict.fromkeys(("plugin", "plugins", "import", "callable", "module"), (_CODE, "see: GET /v1/metrics")),
+    "systems": (_REGISTERED, _NAMES),
     "output": ("the service writes no file for a caller", "fetch the report: GET /v1/jobs/ID/report"),
 }
 
@@ -45,11 +51,17 @@ REFUSED = {
 def _as_sent(schema: dict[str, Any]) -> None:
     """The schema of the body: without what is refused, and without a default that is the operator's."""
     properties = schema["properties"]
-    for key in REFUSED.keys() & properties.keys():
+    for key in REFUSED.keys() & properties.keys() - {"systems"}:
         del properties[key]
     del properties["judge"]["default"]
     properties["judge"]["description"] += "; default: the operator's"
-    properties["baseline"]["description"] = "JOB or JOB#SYSTEM that gates compare with; a finished job"
+    properties["baseline"]["description"] = (
+        "what gates and stop_when compare with: a system of this job, or JOB or JOB#SYSTEM of a finished one"
+    )
+    names = properties["systems"]
+    about = {key: names.pop(key) for key in ("default", "description")}
+    none = {"type": "object", "maxProperties": 0}  # as a ragassay.yaml without systems has it
+    properties["systems"] = {"anyOf": [names, none, {"type": "null"}], **about}
     schema["example"] = SUBMISSION
 
 
@@ -77,7 +89,13 @@ class NewJob(Configuration):
         min_length=1,
         max_length=100_000,
         description="rows with queries and recorded responses: a sample's and a response's fields side by side, or the "
-        "response's inside 'response'; other tools' names for them are understood",
+        "response's inside 'response'; other tools' names for them are understood. Responses of several systems by name: "
+        "'responses': {'v1': {...}, 'v2': {...}}",
+    )
+    systems: list[str] = Field(  # type: ignore[assignment]  # those of a configuration are files and addresses
+        [],
+        max_length=100,
+        description="registered systems that answer the rows' queries, by name; GET /v1/systems lists them",
     )
     dataset: Annotated[
         str | None,
@@ -91,22 +109,23 @@ class NewJob(Configuration):
 
 
 def read(
-    body: bytes, settings: Settings, datasets: DatasetStore | None = None
-) -> tuple[JobSpec, Source, Sequence[Sample], Gating]:
-    """The specification, the dataset, the samples and the gates in a body.
+    body: bytes, settings: Settings, registered: Registered, datasets: DatasetStore
+) -> tuple[JobSpec, Inputs, Gating]:
+    """The specification, the rows with their systems, and the gates in a body.
 
-    Raises Refused (not JSON), UnknownName and BadSettings (a key, metric, judge or rule), BadData (values and rows),
-    NotFound (a dataset).
+    Raises Refused (not JSON), UnknownName and BadSettings (a key, metric, judge, system or rule), BadData (values and
+    rows), NotFound (a dataset).
     """
     document = check_json(body)
     _check_keys(document)
+    if document.get("systems") in ({}, None):  # as a ragassay.yaml without systems has it
+        document["systems"] = []
     job = read_as(NewJob, document)
     own = {**_limited(job, settings), "judge": (judge := _judge(job, settings))}
     if settings.judge_prompt is not None and judge != "local":
         own["judge_prompt"] = read_prompt(settings.judge_prompt, "RAGASSAY_JUDGE_PROMPT")
     spec = job.to_job_spec().model_copy(update=own)
     check_rules(job)
-    source, samples = rows_of(job, datasets)
     gating = Gating(
         criteria=tuple(job.criteria),
         composites=job.composites,
@@ -114,17 +133,56 @@ def read(
         baseline=job.baseline,
         statistics=job.statistics,
     )
-    return spec, source, samples, gating
+    return spec, _inputs(job, registered, datasets), gating
+
+
+def _inputs(job: NewJob, registered: Registered, datasets: DatasetStore) -> Inputs:
+    """The rows of a job and its systems: ``default`` where rows have a response without a name, those recorded in
+    ``responses``, and registered ones.
+    """
+    of_rows = [row.pop("responses", None) for row in job.samples or ()]
+    source, samples = rows_of(job, datasets)
+    named = load_named_responses([sample.query_id for sample in samples], of_rows, name="samples") if of_rows else {}
+    for system in named:
+        try:
+            system_name(system)
+        except ValueError as error:
+            raise BadSettings(str(error), where="samples: responses") from None
+    systems = {name: recorded_system(name, file.by_id, file.warnings) for name, file in named.items()}
+    if any(sample.response for sample in samples) or not (systems or job.systems):
+        systems = {**recorded(source, samples).systems, **systems}
+    if twice := next((name for name in job.systems if name in systems or job.systems.count(name) > 1), None):
+        what = f"system {twice!r} is there twice"
+        raise BadSettings(what, where="systems", hint="its responses are recorded, or it is asked: name it once")
+    return Inputs(source, samples, {**systems, **registered.inputs(job.systems, len(samples))})
 
 
 def _check_keys(document: dict[str, Any]) -> None:
     """Refuse keys that a body must not set. A whole ragassay.yaml may be sent: a default is not refused."""
     for key, value in document.items():
-        if key in REFUSED and (key not in Configuration.model_fields or value not in _defaults(key)):
+        if key == "systems":
+            _check_systems(value)
+        elif key in REFUSED and (key not in Configuration.model_fields or value not in _defaults(key)):
             what, hint = REFUSED[key]
             raise BadSettings(what, where=key, hint=hint)
         if section := section_of(key):
             raise BadSettings(f"unknown key {key!r}", where=key, hint=f"it belongs in {section!r}")
+
+
+def _check_systems(given: object) -> None:
+    """Refuse systems that are brought rather than named."""
+    brought = given if isinstance(given, dict) else dict(enumerate(given)) if isinstance(given, list) else {}
+    for name, system in brought.items():
+        if isinstance(given, list) and isinstance(system, str):
+            continue
+        what, hint = REFUSED["systems"]
+        if isinstance(system, str):
+            what, hint = _ROWS, "put the system's responses into the rows: 'responses': {NAME: {...}}"
+        elif isinstance(system, dict) and system.get("function") is not None:
+            what, _ = REFUSED["callable"]
+        elif isinstance(system, dict) and system.get("url") is not None:
+            what = "the service calls no address of a caller's"
+        raise BadSettings(what, where=f"systems.{name}" if isinstance(given, dict) else f"systems[{name}]", hint=hint)
 
 
 def _defaults(key: str) -> tuple[Any, ...]:

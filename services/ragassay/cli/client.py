@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 
 Server = Annotated[str | None, typer.Option("--server", metavar="URL", help="The service. [http://127.0.0.1:8400]")]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait for the report and print it.")]
+Systems = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--system",
+        metavar="NAME[=FILE]",
+        help="Responses of a system; without a file, one that the service's operator registered. Repeatable.",
+    ),
+]
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="The id that submit printed.")]
 
 
@@ -28,21 +36,26 @@ def submit(
     wait: Wait = False,
     as_json: AsJson = False,
     config: Config = None,
+    system: Systems = None,
     **options: Any,
 ) -> None:
-    """Have a service evaluate recorded responses; prints the job's id, or with --wait the report."""
+    """Have a service evaluate recorded responses and systems; prints the job's id, or with --wait the report."""
     from ragassay.exporters import EXPORTERS
     from ragassay.python.client import Client
 
     if options["output"] and not wait:
         raise BadSettings("-o needs a report", hint="add --wait, or fetch it later: ragassay report JOB -o FILE")
-    configuration = configured(config, options, data=data, remote=True)
+    recorded = [text for text in system or () if "=" in text]
+    configuration = configured(config, {**options, "systems": recorded}, data=data, remote=True)
     for path in configuration.output:
         EXPORTERS.for_file(path)
-    if configuration.data is None:
+    registered = [text for text in system or () if "=" not in text]
+    if configuration.data is None and not configuration.systems:
         raise BadSettings("DATA is missing", hint="name a file: ragassay submit DATA, or 'data:' in the configuration")
     with Client(server) as service:
-        job = service.submit_configured(configuration, lambda warning: typer.echo(f"warning: {warning}", err=True))
+        job = service.submit_configured(
+            configuration, registered, lambda warning: typer.echo(f"warning: {warning}", err=True)
+        )
         if not wait:
             typer.echo(job.model_dump_json() if as_json else job.id)
             typer.echo(f"follow it: ragassay status {job.id}{f' --server {server}' if server else ''}", err=True)

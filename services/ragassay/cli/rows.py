@@ -136,11 +136,34 @@ def report(
     evaluate.show(document, place, output or [], as_json=as_json)
 
 
-def results(run: Run, server: Server = None) -> None:
-    """Print the results that are there, one JSON document a line, in the dataset's order."""
+def results(
+    run: Run,
+    server: Server = None,
+    system: SystemName = None,
+    category: Category = None,
+    difficulty: Annotated[
+        str | None, typer.Option("--difficulty", metavar="NAME", help="Only rows of that difficulty.")
+    ] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="Only rows whose response or scoring failed.")] = False,
+    where: Annotated[
+        list[str] | None,
+        typer.Option("--where", metavar="BOUND", help="Only rows within it, such as 'mrr<0.5'; repeatable."),
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option("--text", metavar="TEXT", help="Only rows with this in id, query, answer or truth.")
+    ] = None,
+    sort: Annotated[
+        str | None,
+        typer.Option("--sort", metavar="FIGURE", help="By this metric or figure; -FIGURE: the largest first."),
+    ] = None,
+) -> None:
+    """Print the results that are there, one JSON document a line, in the dataset's order; of a job the service selects."""
     from ragassay.python.stored import open_results
 
-    for result in open_results(run, server):
+    asked = {"system": system, "category": category, "difficulty": difficulty, "text": text, "sort": sort}
+    more = {"failed": failed or None, "where": tuple(where or ()) or None}
+    selection = {key: value for key, value in {**asked, **more}.items() if value is not None}
+    for result in open_results(run, server, **selection):
         sys.stdout.write(result.model_dump_json() + "\n")
 
 

@@ -99,6 +99,7 @@ def alive(kind: PartKind) -> None:
     from ragassay.settings import Settings
     from ragassay.store.liveness import stalled_jobs
     from ragassay.store.redis import RedisStore
+    from ragassay.store.redis_errors import unavailable
 
     if kind not in ("worker", "beat"):
         raise BadSettings(f"{kind!r} is neither worker nor beat")
@@ -107,7 +108,7 @@ def alive(kind: PartKind) -> None:
         running = store.alive(kind, socket.gethostname())
         stalled = stalled_jobs(store, for_s=STALLED_AFTER_S) if kind == "worker" else []
     except RedisError as error:
-        raise Unavailable(f"Redis does not answer ({error})", hint="check RAGASSAY_STATE_URL") from None
+        raise unavailable(error) or error from None
     if not running:
         raise Unavailable(f"no {kind} on this host has sent a heartbeat for half a minute")
     if stalled:

@@ -135,6 +135,30 @@ def load_rows(rows: Iterable[dict[str, Any]], *, name: str = "samples", max_grad
     )
 
 
+def load_named_responses(
+    query_ids: Sequence[str], given: Sequence[object], *, name: str = "samples"
+) -> dict[str, Responses]:
+    """For each system, its responses among ``given``: for each row ``{system: response}``, or None.
+
+    Raises BadData with a line for every one that can't be read: ``samples: responses.v2: row 3: latency_ms: ...``.
+    """
+    by_system: dict[str, RawRows] = {}
+    bad: list[str] = []
+    for number, (query_id, responses) in enumerate(zip(query_ids, given, strict=True), 1):
+        if responses is not None and not isinstance(responses, dict):
+            bad.append(f"{name}: row {number}: responses: should be {{system: response}}, is {shown(responses)}")
+            continue
+        for system, response in (responses or {}).items():
+            if response is not None and not isinstance(response, dict):
+                bad.append(f"{name}: row {number}: responses.{system}: should be an object, is {shown(response)}")
+            elif response:
+                raw = by_system.setdefault(system, RawRows(Path(f"{name}: responses.{system}"), counts_lines=False))
+                raw.rows.append((number, {**response, "query_id": query_id}))
+    if bad:
+        raise BadData(bad, hint="write the rows' responses as 'responses': {'v1': {'answer': ...}, 'v2': ...}")
+    return {system: load_responses(raw) for system, raw in by_system.items()}
+
+
 def load_responses(
     data: Any,
     *,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 from urllib.parse import urlsplit
 
 from ragassay.addresses import is_address
-from ragassay.documents import Job
-from ragassay.errors import AssayError, BadSettings
+from ragassay.documents import Job, JobEvent
+from ragassay.errors import AssayError, BadSettings, Unavailable
 from ragassay.models import Result
 from ragassay.python import exchanges
 from ragassay.python.comparing import ComparisonReport
@@ -84,13 +84,16 @@ class Client(_Connection):
     def submit(self, data: Any = None, **options: Any) -> Job:
         """Queue an evaluation of rows with responses; ``data`` and options as ``ragassay.evaluate`` takes them.
 
-        A stored dataset, ``NAME`` or ``NAME@VERSION``, is uploaded where the service lacks it, and named.
+        ``systems`` are responses by name; None for a name, or a list of names, has the service ask registered systems. A
+        stored dataset, ``NAME`` or ``NAME@VERSION``, is uploaded where the service lacks it, and named.
         """
         return self._run(_submission(*_configured(data, options), warn))
 
-    def submit_configured(self, configuration: Configuration, warn: Callable[[str], object]) -> Job:
-        """Queue what a configuration says, data included; ``warn`` is told what may be wrong with them."""
-        return self._run(_submission(configuration, None, warn))
+    def submit_configured(
+        self, configuration: Configuration, registered: Sequence[str], warn: Callable[[str], object]
+    ) -> Job:
+        """Queue what a configuration says, data included, and ask ``registered`` systems; ``warn`` is told what may be wrong."""
+        return self._run(_submission(configuration, None, registered, warn))
 
     def send(self, body: bytes) -> Job:
         """Queue the job of a body that is written already."""
@@ -107,17 +110,45 @@ class Client(_Connection):
         """
         return self._run(exchanges.wait(self.job(job), progress, self.server))
 
+    def events(self, job: str | Job) -> Iterator[JobEvent]:
+        """What becomes of a job, until it has ended: first as it is, then what changes. A connection that is lost is made
+        again; raises Unavailable where the service is away for two minutes.
+        """
+        import httpx
+
+        read, lost = exchanges.Events(), exchanges.Lost(self.server)
+        while not read.ended:
+            request = exchanges.events(_id(job), read.known)
+            try:
+                with self._http.stream("GET", request.path, headers=dict(request.headers)) as response:
+                    if not response.is_success:
+                        response.read()
+                        raise exchanges.response_error(response)
+                    for line in response.iter_lines():
+                        lost.over()
+                        if event := read.line(line):
+                            yield event
+                    if response.status_code == exchanges.NOTHING_MORE:
+                        return
+            except (httpx.TransportError, Unavailable) as error:
+                time.sleep(lost.pause_s(error))
+
     def report(self, job: str | Job) -> EvaluationReport:
         """The report of a finished job."""
         return EvaluationReport.model_validate_json(self._run(exchanges.report(_id(job))))
 
-    def results(self, job: str | Job) -> Iterator[Result]:
-        """The results that are there, in the dataset's order, page by page."""
-        cursor: str | None = "0"
-        while cursor is not None:
-            page = self._run(exchanges.page(_id(job), cursor))
+    def results(self, job: str | Job, **selection: Any) -> Iterator[Result]:
+        """The results that are there, page by page: system by system in the dataset's order.
+
+        ``sort`` is a figure, such as "faithfulness", or "-faithfulness" from the largest down; ``system``, ``category``,
+        ``difficulty``, ``failed``, ``text`` and ``where`` (["latency_ms>=2000"]) choose rows. The service does both.
+        """
+        cursor = None
+        while True:
+            page = self._run(exchanges.page(_id(job), cursor, selection))
             yield from page.results
-            cursor = page.next
+            if (cursor := page.next) is None:
+                return
 
     def compare(self, *jobs: str | Job, **options: Any) -> ComparisonReport:
         """Finished jobs side by side; options are ``baseline``, ``metrics``, ``alpha``, ``correction`` and ``limit``."""
@@ -190,18 +221,40 @@ class AsyncClient(_Connection):
         """See ``Client.wait``."""
         return await self._run(exchanges.wait(await self.job(job), progress, self.server))
 
+    async def events(self, job: str | Job) -> AsyncIterator[JobEvent]:
+        """See ``Client.events``."""
+        import httpx
+
+        read, lost = exchanges.Events(), exchanges.Lost(self.server)
+        while not read.ended:
+            request = exchanges.events(_id(job), read.known)
+            try:
+                async with self._http.stream("GET", request.path, headers=dict(request.headers)) as response:
+                    if not response.is_success:
+                        await response.aread()
+                        raise exchanges.response_error(response)
+                    async for line in response.aiter_lines():
+                        lost.over()
+                        if event := read.line(line):
+                            yield event
+                    if response.status_code == exchanges.NOTHING_MORE:
+                        return
+            except (httpx.TransportError, Unavailable) as error:
+                await asyncio.sleep(lost.pause_s(error))
+
     async def report(self, job: str | Job) -> EvaluationReport:
         """See ``Client.report``."""
         return EvaluationReport.model_validate_json(await self._run(exchanges.report(_id(job))))
 
-    async def results(self, job: str | Job) -> AsyncIterator[Result]:
+    async def results(self, job: str | Job, **selection: Any) -> AsyncIterator[Result]:
         """See ``Client.results``."""
-        cursor: str | None = "0"
-        while cursor is not None:
-            page = await self._run(exchanges.page(_id(job), cursor))
+        cursor = None
+        while True:
+            page = await self._run(exchanges.page(_id(job), cursor, selection))
             for result in page.results:
                 yield result
-            cursor = page.next
+            if (cursor := page.next) is None:
+                return
 
     async def compare(self, *jobs: str | Job, **options: Any) -> ComparisonReport:
         """See ``Client.compare``."""
@@ -264,28 +317,39 @@ def _id(job: str | Job) -> str:
     return job.id if isinstance(job, Job) else job
 
 
-def _submission(configuration: Configuration, given: Given | None, warn: Callable[[str], object]) -> Exchange[Job]:
+def _submission(
+    configuration: Configuration, given: Given | None, registered: Sequence[str], warn: Callable[[str], object]
+) -> Exchange[Job]:
     """What queues a job. Rows are read here; a stored dataset is named, and uploaded where the service lacks it."""
     from ragassay.data.versions import file_or_version
-    from ragassay.python.evaluation import dataset
+    from ragassay.python.evaluation import inputs
     from ragassay.store.datasets import FolderDatasets
 
-    in_memory = given is not None and given.data is not None
-    if configuration.data is not None and configuration.limit is None and not in_memory:
+    in_memory = given is not None and (given.data is not None or given.systems is not None)
+    if configuration.data is not None and configuration.limit is None and not (in_memory or configuration.systems):
         store = FolderDatasets(Settings().home)
         version = file_or_version(store, configuration.data)
         if version is not None:
-            return exchanges.submit_stored(configuration, version, store.rows_file(version))
-    read = dataset(configuration, given) if given else dataset(configuration)
+            return exchanges.submit_stored(configuration, version, store.rows_file(version), registered)
+    read = inputs(configuration, given) if given else inputs(configuration)
     for warning in read.warnings:
         warn(warning)
-    return exchanges.submit(exchanges.body(configuration, read))
+    return exchanges.submit(exchanges.body(configuration, read, registered))
 
 
-def _configured(data: Any, options: dict[str, Any]) -> tuple[Configuration, Given]:
-    from ragassay.python.evaluation import configured
+def _configured(data: Any, options: Mapping[str, Any]) -> tuple[Configuration, Given, list[str]]:
+    """The configuration, what is in memory, and the names of the service's systems that are to be asked."""
+    from ragassay.python.evaluation import Given, configured
 
-    return configured(data, options, remote=True)
+    systems, registered = options.get("systems"), list[str]()
+    if isinstance(systems, list | tuple):
+        registered, systems = list(systems), None
+    elif isinstance(systems, Mapping):
+        registered = [name for name, given in systems.items() if given is None]
+        systems = {name: given for name, given in systems.items() if given is not None} or None
+    rest = {key: value for key, value in options.items() if key != "systems"}
+    configuration, given = configured(data, rest if systems is None else {**rest, "systems": systems}, remote=True)
+    return configuration, Given(given.data, systems), registered
 
 
 @contextmanager

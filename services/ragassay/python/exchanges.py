@@ -8,27 +8,28 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import orjson
 
 from ragassay import errors
-from ragassay.documents import ENDED, Job, ResultPage
-from ragassay.errors import AssayError, BadInput, BudgetReached, NothingToEvaluate, Unavailable, Unscored
+from ragassay.documents import ENDED, Job, JobEvent, ResultPage
+from ragassay.errors import AssayError, BadInput, BadSettings, BudgetReached, NothingToEvaluate, Unavailable, Unscored
 
 if TYPE_CHECKING:
     import httpx
 
     from ragassay.config import Configuration
-    from ragassay.data.dataset import Dataset
     from ragassay.data.versions import DatasetVersion
+    from ragassay.runs import Inputs
 
 T = TypeVar("T")
 JSON = {"Content-Type": "application/json"}
+NOTHING_MORE = 204  # of a stream of events: the job has ended, and the reader knows
 _TRIES = 4
 _PAGE = 200
 _POLL_S, _SLOWEST_POLL_S, _PATIENCE_S = 0.2, 2.0, 120.0
@@ -70,44 +71,55 @@ class NoConnection(Unavailable):
     """Not even a connection; asking again at once is no use."""
 
 
-def body(configuration: Configuration, dataset: Dataset) -> bytes:
-    """A job: what the configuration sets, and the rows instead of its keys about files, which are read here."""
+def body(configuration: Configuration, read: Inputs, registered: Sequence[str] = ()) -> bytes:
+    """A job: what the configuration sets, and the rows instead of its keys about files, which are read here.
+
+    ``registered``: the service's own systems that it shall ask.
+    """
     from ragassay.data.load import load_rows
 
-    where = str(dataset.path)
-    settings = _remote(configuration)
-    if not dataset.has_responses:
-        raise NothingToEvaluate("no row has a response", where=where, hint="submit takes recorded responses")
-    rows = [sample.model_dump(mode="json", exclude_defaults=True) for sample in dataset.samples]
-    if (configuration.limit or configuration.map) and load_rows(rows).samples != dataset.samples:
+    where = str(configuration.data or "data")
+    if brought := next((name for name, one in read.systems.items() if one.source.called or one.source.built), None):
+        what = f"the service asks no system of a caller's, such as {brought!r}"
+        raise BadSettings(what, where="systems", hint="name one that its operator registered: --system NAME")
+    if not registered and not any(system.responses for system in read.systems.values()):
+        raise NothingToEvaluate("no row has a response", where=where, hint="name a system: --system NAME=FILE")
+    named = {name: system.responses for name, system in read.systems.items()}
+    of_rows = named.pop("default", {}) if named.keys() == {"default"} else {}
+    samples = [sample.model_copy(update={"response": of_rows.get(sample.query_id)}) for sample in read.samples]
+    rows = [sample.model_dump(mode="json", exclude_defaults=True) for sample in samples]
+    if (configuration.limit or configuration.map) and load_rows(rows).samples != tuple(samples):
         raise BadInput(
             "with this --map and --limit the service would read the rows differently",
             where=where,
             hint="name the columns as we do (ragassay schema sample), or use: ragassay evaluate",
         )
-    return orjson.dumps({**settings, "dataset": dataset.name, "samples": rows})
+    for row, sample in zip(rows, samples, strict=True):
+        given = {name: responses.get(sample.query_id) for name, responses in named.items()}
+        answered = {name: one.model_dump(mode="json", exclude_defaults=True) for name, one in given.items() if one}
+        row |= {"query_id": sample.query_id, "responses": answered} if named else {}
+    return orjson.dumps({**_remote(configuration, registered), "dataset": read.dataset.name, "samples": rows})
 
 
-def _remote(configuration: Configuration) -> dict[str, Any]:
-    """What of a configuration a service is told; raises BadSettings for systems."""
+def _remote(configuration: Configuration, registered: Sequence[str]) -> dict[str, Any]:
+    """What of a configuration a service is told; raises BadSettings for the judge's prompt."""
     from ragassay.config.document import options
-    from ragassay.errors import BadSettings
 
-    if configuration.systems:
-        what = "a job takes the responses that are in DATA, so 'systems' can't be sent"
-        raise BadSettings(what, hint="use: ragassay evaluate")
     if configuration.judge_prompt:
         what = "the service's operator sets the judge's prompt, so 'judge_prompt' can't be sent"
         raise BadSettings(what, hint="leave it out, or use: ragassay evaluate")
     read_here = {key for key, (_, option) in options().items() if option.set_by == "files"}
-    return configuration.model_dump(mode="json", exclude_unset=True, exclude=read_here)
+    asked = {"systems": list(registered)} if registered else {}
+    return {**configuration.model_dump(mode="json", exclude_unset=True, exclude=read_here), **asked}
 
 
-def submit_stored(configuration: Configuration, version: DatasetVersion, rows: Path) -> Exchange[Job]:
+def submit_stored(
+    configuration: Configuration, version: DatasetVersion, rows: Path, registered: Sequence[str]
+) -> Exchange[Job]:
     """Queue a job that names a dataset stored here, whose ``rows`` are uploaded where the service lacks them."""
     from ragassay.python.dataset_exchanges import ensure
 
-    settings = _remote(configuration)
+    settings = _remote(configuration, registered)
     there = yield from ensure(version, rows)
     return (yield from submit(orjson.dumps({**settings, "dataset": f"{there.name}@{there.digest}"})))
 
@@ -148,10 +160,61 @@ def report(job: str) -> Exchange[bytes]:
     return (yield HttpRequest("GET", _path(job, "report")))
 
 
-def page(job: str, cursor: str) -> Exchange[ResultPage]:
-    """Results from a cursor on, ``0`` at first."""
-    path = f"{_path(job, 'results')}?limit={_PAGE}&cursor={quote(cursor, safe='')}"
+def page(job: str, cursor: str | None, selection: Mapping[str, Any]) -> Exchange[ResultPage]:
+    """A page of the results that are selected: the first, or the one of a cursor."""
+    asked = {"limit": _PAGE, "cursor": cursor, **selection}
+    given = {key: str(one).lower() if isinstance(one, bool) else one for key, one in asked.items() if one is not None}
+    path = f"{_path(job, 'results')}?{urlencode(given, doseq=True)}"
     return ResultPage.model_validate_json((yield HttpRequest("GET", path)))
+
+
+def events(job: str, known: str | None) -> HttpRequest:
+    """The request for what has changed since the event with this id, and then for what becomes of the job."""
+    return HttpRequest("GET", _path(job, "events"), headers={"Last-Event-ID": known} if known else {})
+
+
+class Events:
+    """Reads events line by line as they come. ``known`` is the id of the last one."""
+
+    def __init__(self) -> None:
+        self.known: str | None = None
+        self.ended = False
+        self._fields: dict[str, str] = {}
+
+    def line(self, line: str) -> JobEvent | None:
+        """The event that this line completes."""
+        if line:
+            name, _, value = line.partition(":")
+            self._fields[name] = value.removeprefix(" ")  # a comment has no name
+            return None
+        fields, self._fields = self._fields, {}
+        if "data" not in fields:
+            return None
+        event = JobEvent.model_validate(
+            {"job": orjson.loads(fields["data"]), "event": fields["event"], "id": fields["id"]}
+        )
+        self.known, self.ended = event.id, event.event == "finished"
+        return event
+
+
+class Lost:
+    """How long a connection has been lost."""
+
+    def __init__(self, server: str) -> None:
+        self._server, self._pause_s = server, _POLL_S
+        self._since: float | None = None
+
+    def over(self) -> None:
+        """Something has arrived."""
+        self._since, self._pause_s = None, _POLL_S
+
+    def pause_s(self, error: httpx.TransportError | Unavailable) -> float:
+        """Seconds to wait before it is made again; raises what it stands for after two minutes."""
+        self._since = self._since or time.monotonic()
+        if time.monotonic() - self._since > _PATIENCE_S:
+            raise error if isinstance(error, Unavailable) else connection_error(error, self._server)
+        self._pause_s = min(self._pause_s * 1.5, _SLOWEST_POLL_S)
+        return self._pause_s
 
 
 def compare(jobs: tuple[str, ...], options: Mapping[str, Any]) -> Exchange[bytes]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ragassay.errors import NotFound, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ragassay.compare.sides import Side
     from ragassay.documents import Report
@@ -102,8 +102,9 @@ def open_report(reference: str, server: str | None = None) -> Report:
     return run.report()
 
 
-def open_results(reference: str, server: str | None = None) -> Iterator[Result]:
-    """The results that are there, system by system in the dataset's order, of a run or job that need not be finished.
+def open_results(reference: str, server: str | None = None, **selection: Any) -> Iterator[Result]:
+    """The results that are there of a run or job that need not be finished, by default system by system in the dataset's
+    order; ``selection`` as ``Client.results`` takes it. Of a job, the service sorts and selects.
 
     Raises as ``open_report`` does.
     """
@@ -111,6 +112,7 @@ def open_results(reference: str, server: str | None = None) -> Iterator[Result]:
     from ragassay.python.client import Client
     from ragassay.settings import Settings
     from ragassay.store.folder import FolderStore
+    from ragassay.store.selection import Selection
 
     run, not_local = None, None
     if not Path(reference).is_file():
@@ -118,15 +120,20 @@ def open_results(reference: str, server: str | None = None) -> Iterator[Result]:
             run = FolderStore(Settings().home).open(reference)
         except NotFound as error:
             not_local = error.message
-    if run:
-        for system in run.record.systems:
-            yield from run.evaluated([chunk for chunk in run.record.chunks() if chunk.system == system])
-    elif not_local and JOB_ID.fullmatch(reference):
+    if not_local and JOB_ID.fullmatch(reference):
         with Client(server) as service, _job_is_there(service, not_local):
-            yield from service.results(reference)
+            yield from service.results(reference, **selection)
+        return
+    systems: dict[str, Sequence[Result]]
+    if run is None:
+        report = open_report(reference, server)
+        systems, metrics = {name: one.results for name, one in report.systems.items()}, report.provenance.metrics
     else:
-        for one in open_report(reference, server).systems.values():
-            yield from one.results
+        record, systems, metrics = run.record, {}, run.record.metrics
+        for system in record.systems:
+            rows = [row for chunk in record.chunks() if chunk.system == system for row in run.results(chunk) or ()]
+            systems[system] = record.in_dataset_order(rows)
+    yield from Selection.given(**selection).of(systems, metrics)
 
 
 def _of_job(job: str, not_local: str, server: str | None) -> Report:

@@ -1,7 +1,7 @@
 """One run, from rows to report: ``prepare``, ``work``, ``finish``, over any store that keeps runs."""
 
 from ragassay.runs.outage import wait_s
-from ragassay.runs.plan import Inputs, SystemInput, estimate, load, recorded
+from ragassay.runs.plan import Inputs, SystemInput, called_source, estimate, load, recorded, recorded_system
 from ragassay.runs.runner import check_unchanged, describe, finish, prepare, work, work_through
 from ragassay.runs.session import Factory, Session
 
@@ -10,6 +10,7 @@ __all__ = [
     "Inputs",
     "Session",
     "SystemInput",
+    "called_source",
     "check_unchanged",
     "describe",
     "estimate",
@@ -17,6 +18,7 @@ __all__ = [
     "load",
     "prepare",
     "recorded",
+    "recorded_system",
     "wait_s",
     "work",
     "work_through",

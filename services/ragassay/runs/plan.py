@@ -28,7 +28,7 @@ from ragassay.store.protocol import system_name
 from ragassay.strategies.answering import extract
 from ragassay.strategies.builtin import BuiltIn, planned_source
 from ragassay.strategies.http import HttpConfig
-from ragassay.strategies.live import Function, FunctionConfig, LiveSystem
+from ragassay.strategies.live import Function, FunctionConfig, LiveOptions, LiveSystem
 from ragassay.strategies.options import SystemConfig
 from ragassay.strategies.registered import STRATEGIES, RegisteredConfig
 
@@ -140,10 +140,11 @@ class Inputs:
 
 def recorded(dataset: Source, samples: Sequence[Sample]) -> Inputs:
     """The responses that stand in the samples, as the system ``default``."""
-    return Inputs(dataset, samples, {"default": _recorded("default", ResponsesInSamples(samples))})
+    return Inputs(dataset, samples, {"default": recorded_system("default", ResponsesInSamples(samples))})
 
 
-def _recorded(system: str, responses: Mapping[str, Response], warnings: tuple[str, ...] = ()) -> SystemInput:
+def recorded_system(system: str, responses: Mapping[str, Response], warnings: tuple[str, ...] = ()) -> SystemInput:
+    """A system whose responses are there, by query id."""
     source = Source(name=system, digest=digest_of_responses(responses), rows=len(responses), warnings=warnings)
     return SystemInput(source, responses)
 
@@ -195,9 +196,7 @@ def load(
             choice = RegisteredConfig(kind=choice.name)
         if isinstance(choice, HttpConfig | FunctionConfig | RegisteredConfig) or callable(choice):
             config = FunctionConfig.of(choice) if callable(choice) else choice
-            called = Called(configuration=config.model_dump(mode="json"), run=uuid.uuid4().hex)
-            of = Source(name=system, digest=digest(called.configuration), rows=rows, called=called)
-            inputs[system] = SystemInput(of, {}, choice if callable(choice) else None)
+            inputs[system] = SystemInput(called_source(system, config, rows), {}, choice if callable(choice) else None)
             continue
         if isinstance(choice, SystemConfig):
             inputs[system] = SystemInput(planned_source(system, choice, corpus, len(dataset.samples)), {})
@@ -205,8 +204,14 @@ def load(
         rows_or_file = choice if isinstance(choice, Path) else rows_in(choice, system)
         file = load_responses(rows_or_file, format=format, mapping=mapping, duplicates=duplicates)
         responses = {s.query_id: s.response for s in join(dataset, file, system) if s.response}
-        inputs[system] = _recorded(system, responses, file.warnings)
+        inputs[system] = recorded_system(system, responses, file.warnings)
     return Inputs(source, dataset.samples, inputs)
+
+
+def called_source(system: str, config: LiveOptions, rows: int) -> Source:
+    """Where the responses of a system come from that a run calls."""
+    called = Called(configuration=config.model_dump(mode="json"), run=uuid.uuid4().hex)
+    return Source(name=system, digest=digest(called.configuration), rows=rows, called=called)
 
 
 def computable() -> dict[str, Callable[[Sample], str | None]]:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import uuid
+from typing import TYPE_CHECKING
 
 import orjson
 
 from ragassay.errors import BadInput, Conflict
-from ragassay.store.redis import RedisStore
+
+if TYPE_CHECKING:
+    from ragassay.store.redis import RedisStore
 
 MAKING_S = 60  # how long a key is taken while its job is being made
+
+
+def key_name(key: str) -> str:
+    """Where an idempotency key is kept."""
+    return f"ra:idem:{key}"
 
 
 def take_key(store: RedisStore, key: str, body_digest: str) -> str | None:
@@ -17,7 +25,7 @@ def take_key(store: RedisStore, key: str, body_digest: str) -> str | None:
 
     Raises BadInput (422) when that job had another body, Conflict (409) while it is being made.
     """
-    name = f"ra:idem:{key}"
+    name = key_name(key)
     mine = orjson.dumps([body_digest, None, uuid.uuid4().hex])
     if store.redis.set(name, mine, nx=True, ex=MAKING_S):
         return None
@@ -34,4 +42,4 @@ def take_key(store: RedisStore, key: str, body_digest: str) -> str | None:
 
 def free_key(store: RedisStore, key: str) -> None:
     """The job could not be made; the key may be used again."""
-    store.redis.delete(f"ra:idem:{key}")
+    store.redis.delete(key_name(key))

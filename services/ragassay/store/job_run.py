@@ -9,7 +9,7 @@ import orjson
 
 from ragassay.documents import Report
 from ragassay.models import Result, Sample
-from ragassay.store.job_state import Claim
+from ragassay.store.job_state import Claim, gone
 from ragassay.store.protocol import ChunkId, Outcome, RunRecord
 from ragassay.store.redis import RedisStore
 
@@ -43,8 +43,11 @@ class JobRun:
         self._store.transition_status(self._job, "finalizing", "running")
 
     def results(self, chunk: ChunkId) -> list[Result] | None:
-        """The committed results of a chunk; None when it has none."""
-        return self._store.results(self._job, chunk)
+        """The committed results of a chunk; None when it has none. Raises NotFound where they were and are gone."""
+        results = self._store.results(self._job, chunk)
+        if results is None and not self._partial and self._store.is_done(self._job, chunk):
+            raise gone(f"the results of chunk {chunk}", self._job)
+        return results
 
     def evaluated(self, chunks: Sequence[ChunkId]) -> Sequence[Result]:
         """The committed results of these chunks of one system, in the dataset's order."""

@@ -37,7 +37,10 @@ class Claim(ChunkId):
 
 
 class JobState(FrozenModel):
-    """All that is known of a job beside its rows. Times are milliseconds since 1970; ``gating`` and ``alerts`` as JSON."""
+    """All that is known of a job beside its rows. Times are milliseconds since 1970; ``gating`` and ``alerts`` as JSON.
+
+    ``built``: of built-in systems, the models and the bytes of the index that workers made.
+    """
 
     record: RunRecord
     gating: dict[str, Any] = Field(default_factory=dict)
@@ -56,6 +59,7 @@ class JobState(FrozenModel):
     given_up: str | None = None
     alerts: tuple[dict[str, Any], ...] = ()
     error: str | None = None
+    built: dict[str, tuple[tuple[str, ...], int | None]] = Field(default_factory=dict)
 
     @classmethod
     def of(cls, job: str, meta: Mapping[str, bytes]) -> JobState:
@@ -79,10 +83,21 @@ class JobState(FrozenModel):
             record=RunRecord.model_validate_json(record),
             gating=gating,
             alerts=orjson.loads(meta.get("alerts", b"[]")),
+            built={name[6:]: orjson.loads(value) for name, value in meta.items() if name.startswith("built:")},
             changed_ms=int(meta["turned_ms"]) if "turned_ms" in meta else None,
             **texts,
             **counts,
         )
+
+    @property
+    def described(self) -> RunRecord:
+        """The record with what workers made of its built-in systems."""
+        systems = dict(self.record.systems)
+        for name, (models, index_bytes) in self.built.items():
+            if (source := systems[name]).built is not None:
+                known = source.built.model_copy(update={"models": models, "index_bytes": index_bytes})
+                systems[name] = source.model_copy(update={"built": known})
+        return self.record.model_copy(update={"systems": systems})
 
     @property
     def ended(self) -> bool:
@@ -93,3 +108,8 @@ class JobState(FrozenModel):
 def no_job(job: str) -> NotFound:
     """The error for an unknown job."""
     return NotFound(f"there is no job {job[:40]!r}", hint="list them: GET /v1/jobs")
+
+
+def gone(what: str, job: str) -> NotFound:
+    """The error for a part of a job that Redis had and has no longer."""
+    return NotFound(f"{what} of job {job} are gone from Redis", hint="their retention has passed, or keys were evicted")

@@ -1,7 +1,8 @@
 """The truth about jobs, in Redis, changed by Lua scripts only; a Celery message merely says that there may be work.
 
 One hash tag per job, so that a job's keys share a slot: ``ra:{job}:meta todo lease owner dead done slots in:<chunk>
-calls:<chunk> out:<chunk> report gates``. Times are milliseconds of the Redis server's own clock.
+calls:<chunk> out:<chunk> column:<system>:<name> texts report gates``. Who asks a system that is called is kept for all
+jobs together, in ``ra:asks:<system>``. Times are milliseconds of the Redis server's own clock.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -19,10 +20,14 @@ import orjson
 import zstandard
 
 from ragassay.documents import JobStatus
-from ragassay.errors import BadInput, Conflict, NotFound, Unavailable
+from ragassay.errors import BadInput, Conflict
 from ragassay.models import Response, Result, Sample
 from ragassay.specification import Budget
-from ragassay.store.job_state import Claim, JobState, no_job
+from ragassay.store.columns import columns, pack_texts
+from ragassay.store.connection import connect
+from ragassay.store.idempotency import key_name
+from ragassay.store.job_rows import column_name, column_names, pack, unpack
+from ragassay.store.job_state import Claim, JobState, gone, no_job
 from ragassay.store.protocol import ChunkId, Outcome, RunRecord
 
 MOST_DEATHS = 5
@@ -30,7 +35,6 @@ LOOK_EVERY_S, NO_LIMIT = 5.0, 10**9
 _LUA = Path(__file__).parent / "lua"
 _DAY_S = 86_400
 REPORT_KEPT_S, RESULTS_KEPT_S = 400 * _DAY_S, 30 * _DAY_S
-IDEMPOTENCY_S = _DAY_S
 
 
 class RedisStore:
@@ -41,24 +45,9 @@ class RedisStore:
         self._most = (-math.inf, NO_LIMIT)
 
     @cached_property
-    def redis(self) -> Any:  # its stubs mix sync and async answers
-        """The connection. A call waits about ten seconds for a Redis that restarts, and some more for one that hangs.
-
-        Not ``patient``, one second each: who asks over HTTP should soon get the answer that Redis is away.
-        """
-        from redis import Redis
-        from redis.backoff import EqualJitterBackoff
-        from redis.exceptions import BusyLoadingError, ConnectionError, TimeoutError  # noqa: A004 - redis's names
-        from redis.retry import Retry
-
-        passing = (ConnectionError, BusyLoadingError, *([TimeoutError] if self._patient else []))
-        return Redis.from_url(
-            self.url,
-            socket_timeout=3 if self._patient else 1,
-            socket_connect_timeout=3 if self._patient else 1,
-            health_check_interval=15,
-            retry=Retry(EqualJitterBackoff(cap=2, base=0.05), 9 if self._patient else 3, passing),
-        )
+    def redis(self) -> Any:
+        """The connection, made at its first use."""
+        return connect(self.url, patient=self._patient)
 
     # --- jobs -------------------------------------------------------------------------------------------------
 
@@ -78,15 +67,17 @@ class RedisStore:
         """
         job, chunks = record.id, record.chunks()
         size, order = record.chunk_size, record.evaluation_order()
+        called = [name for name, source in record.systems.items() if source.called]
         created_ms = int(datetime.fromisoformat(record.created_at).timestamp() * 1000)
         pipe = self.redis.pipeline(transaction=True)
-        for chunk in chunks:
+        for chunk in {_input(chunk, record): None for chunk in chunks}:
             rows = [samples[place] for place in order[chunk.number * size : (chunk.number + 1) * size]]
-            given = [row.model_copy(update={"response": responses[chunk.system].get(row.query_id)}) for row in rows]
-            packed = _pack([row.model_dump(mode="json", exclude_defaults=True) for row in given])
+            recorded = responses.get(chunk.system, {})
+            given = [row.model_copy(update={"response": recorded.get(row.query_id)}) for row in rows]
+            packed = pack([row.model_dump(mode="json", exclude_defaults=True) for row in given])
             pipe.set(self.key(job, f"in:{chunk}"), packed)
         pipe.delete(self.key(job, "todo"))  # this pipeline may be sent again after a lost answer
-        pipe.rpush(self.key(job, "todo"), *map(str, chunks))
+        pipe.rpush(self.key(job, "todo"), *map(str, sorted(chunks, key=lambda chunk: chunk.number)))  # systems in turn
         pipe.hset(
             self.key(job, "meta"),
             mapping={
@@ -94,13 +85,15 @@ class RedisStore:
                 "record": record.model_dump_json(),
                 "gating": orjson.dumps(gating or {}),
                 "chunks": len(chunks),
+                "chunk_size": size,
                 "rows": len(samples) * len(record.systems),
                 "rows_done": 0,
                 "rows_failed": 0,
                 "created_ms": created_ms,
                 # Under a stop rule a chunk is given out only when none is being worked on.
                 "one_by_one": int(record.spec.stop_when is not None),
-                "provider": int(record.spec.judge != "local"),
+                "provider": int(record.spec.judge != "local" or bool(called)),
+                "called": f",{','.join(called)}," if called else "",
                 **_caps(record.spec.budget),
             },
         )
@@ -108,7 +101,7 @@ class RedisStore:
         pipe.sadd("ra:active", job)
         if idempotency:
             key, digest = idempotency
-            pipe.set(f"ra:idem:{key}", orjson.dumps([digest, job]), ex=IDEMPOTENCY_S)
+            pipe.set(key_name(key), orjson.dumps([digest, job]), ex=_DAY_S)
         pipe.execute()
 
     def state(self, job: str) -> JobState:
@@ -140,29 +133,33 @@ class RedisStore:
         """Jobs that are neither finished nor failed nor cancelled."""
         return sorted(job.decode() for job in self.redis.smembers("ra:active"))
 
-    def transition_status(self, job: str, to: str, *allowed: str) -> str:
-        """Change the status where it is one of ``allowed``; returns the one before. Raises NotFound."""
-        before = self.run("transition_status", [self.key(job, "meta")], [to, *allowed])
+    def transition_status(self, job: str, to: str, *allowed: str, error: str = "") -> str:
+        """Change the status where it is one of ``allowed``, for an ``error`` if any; returns the one before.
+
+        Raises NotFound.
+        """
+        before = self.run("transition_status", [self.key(job, "meta")], [to, error, *allowed])
         if before is None:
             raise no_job(job)
         return str(before.decode())
 
-    def close(self, job: str, chunks: Iterable[ChunkId] = ()) -> None:
+    def close(self, job: str, record: RunRecord | None = None) -> None:
         """A job that has ended needs no sweeping; its input, calls and results are kept for the retention time."""
         pipe = self.redis.pipeline(transaction=True)
         pipe.srem("ra:active", job)
         pipe.delete(*(self.key(job, name) for name in ("todo", "lease", "owner", "dead", "slots")))
-        for kind in ("in", "calls", "out"):
-            for chunk in chunks:
-                pipe.expire(self.key(job, f"{kind}:{chunk}"), RESULTS_KEPT_S)
-        pipe.expire(self.key(job, "done"), RESULTS_KEPT_S)
+        kept = ((chunk, _input(chunk, record)) for chunk in record.chunks()) if record else ()
+        for chunk, rows in kept:
+            for name in (f"in:{rows}", f"calls:{chunk}", f"out:{chunk}"):
+                pipe.expire(self.key(job, name), RESULTS_KEPT_S)
+        for name in ("done", *(column_names(record) if record else ())):
+            pipe.expire(self.key(job, name), RESULTS_KEPT_S)
         pipe.expire(self.key(job, "meta"), REPORT_KEPT_S)
         pipe.execute()
 
     def fail(self, job: str, error: str) -> None:
         """End a job that can't go on, and say why."""
-        self.redis.hset(self.key(job, "meta"), "error", error)
-        self.transition_status(job, "failed", "queued", "running", "paused", "finalizing")
+        self.transition_status(job, "failed", "queued", "running", "paused", "finalizing", error=error)
 
     def pause(self, job: str, why: str, resumes: int) -> None:
         """No chunk is given out any more, until ``resume``; nothing where it came after the caller's claim."""
@@ -184,6 +181,15 @@ class RedisStore:
         keys = [self.key(job, name) for name in ("meta", "todo", "lease", "owner")]
         chunk = self.run("claim", keys, [token, self.lease_ms, self._most_of_a_provider()])
         return Claim.of(job, chunk, token) if chunk else None
+
+    def end_turn(self, claim: Claim) -> list[str]:
+        """The chunk's system may be asked by others; the jobs that have waited for that, the longest first."""
+        keys = [f"ra:asks:{claim.system}", f"ra:asks:{claim.system}:waiting"]
+        return [job.decode() for job in self.run("end_turn", keys, [claim.token])]
+
+    def keep_built(self, job: str, system: str, models: Sequence[str], index_bytes: int | None) -> None:
+        """Keep what a worker made of a built-in system, for the report."""
+        self.redis.hset(self.key(job, "meta"), f"built:{system}", orjson.dumps([list(models), index_bytes]))
 
     def _most_of_a_provider(self) -> int:
         """How many chunks of a job that asks a provider may be worked on at once; looked up every few seconds."""
@@ -209,11 +215,13 @@ class RedisStore:
 
     def commit(self, claim: Claim, results: Sequence[Result]) -> Outcome:
         """Store the results once: ``kept``, ``last`` when the job is complete now, ``stale`` when the claim was lost."""
-        names = ("meta", "lease", "owner", "done", f"out:{claim}")
+        names = ("meta", "lease", "owner", "done", f"out:{claim}", "texts")
         failed = sum(any(score.missing == "failed" for score in result.scores.values()) for result in results)
-        blob = _pack([result.model_dump(mode="json", exclude_defaults=True) for result in results])
-        arguments = [str(claim), claim.token, blob, len(results), failed]
-        outcome: Outcome = self.run("commit", [self.key(claim.job, n) for n in names], arguments).decode()
+        blob = pack([result.model_dump(mode="json", exclude_defaults=True) for result in results])
+        arguments = [str(claim), claim.token, blob, len(results), failed, pack_texts(results), claim.number]
+        by_key = {self.key(claim.job, column_name(claim.system, n)): c for n, c in columns(results).items()}
+        keys = [*(self.key(claim.job, name) for name in names), *by_key]
+        outcome: Outcome = self.run("commit", keys, [*arguments, *(c.tobytes() for c in by_key.values())]).decode()
         return outcome
 
     def give_back(self, claim: Claim, *, why: str = "") -> None:
@@ -255,17 +263,26 @@ class RedisStore:
         return {ChunkId.parse(chunk.decode()) for chunk in self.redis.lrange(self.key(job, "todo"), 0, -1)}
 
     def samples(self, job: str, chunk: ChunkId) -> list[Sample]:
-        """The input of a chunk, with its system's responses."""
-        blob = self.redis.get(self.key(job, f"in:{chunk}"))
+        """The input of a chunk, with its system's responses where they are recorded."""
+        shared = ChunkId("", chunk.number)
+        own, of_all = self.redis.mget([self.key(job, f"in:{each}") for each in (chunk, shared)])
+        blob = own or of_all
         if blob is None:
-            why = "its retention has passed, or keys were evicted"
-            raise NotFound(f"chunk {chunk} of job {job} is gone from Redis", hint=why)
-        return [Sample.model_validate(row) for row in _unpack(blob)]
+            raise gone(f"the rows of chunk {chunk}", job)
+        return [Sample.model_validate(row) for row in unpack(blob)]
 
     def results(self, job: str, chunk: ChunkId) -> list[Result] | None:
         """The committed results of a chunk, in the order of evaluation; None when it has none."""
         blob = self.redis.get(self.key(job, f"out:{chunk}"))
-        return None if blob is None else [Result.model_validate(row) for row in _unpack(blob)]
+        return None if blob is None else [Result.model_validate(row) for row in unpack(blob)]
+
+    def done(self, job: str) -> list[str]:
+        """The chunks with results."""
+        return [chunk.decode() for chunk in self.redis.smembers(self.key(job, "done"))]
+
+    def is_done(self, job: str, chunk: ChunkId) -> bool:
+        """Were results of the chunk committed?"""
+        return bool(self.redis.sismember(self.key(job, "done"), str(chunk)))
 
     # --- wake-ups --------------------------------------------------------------------------------------------
 
@@ -349,26 +366,6 @@ class RedisStore:
         seconds, micros = self.redis.time()
         return float(seconds + micros / 1e6)
 
-    def check(self) -> list[str]:
-        """What of Redis's configuration would lose jobs; raises Unavailable when it does not answer."""
-        from redis.exceptions import RedisError
-
-        try:
-            memory, persistence = self.redis.info("memory"), self.redis.info("persistence")
-        except RedisError as error:
-            raise Unavailable(f"Redis does not answer ({error})", hint="check RAGASSAY_STATE_URL") from None
-        troubles = []
-        if memory.get("maxmemory_policy", "noeviction") != "noeviction":
-            troubles.append(f"Redis evicts keys (maxmemory-policy {memory['maxmemory_policy']}): jobs can vanish")
-        if not persistence.get("aof_enabled"):
-            troubles.append("Redis keeps no append-only file: a restart loses jobs")
-        if persistence.get("aof_last_write_status", "ok") != "ok":
-            troubles.append("Redis can't write its append-only file: is its disk full?")
-        limit = memory.get("maxmemory", 0)
-        if limit and memory["used_memory"] > 0.7 * limit:
-            troubles.append("Redis uses more than 70 % of its memory")
-        return troubles
-
     def key(self, job: str, name: str) -> str:
         """The Redis key of one of a job's records."""
         return f"ra:{{{job}}}:{name}"
@@ -382,15 +379,12 @@ class RedisStore:
         return self._scripts[script](keys=keys, args=arguments)
 
 
+def _input(chunk: ChunkId, record: RunRecord) -> ChunkId:
+    """The chunk under which a chunk's input is kept: systems without recorded responses share theirs."""
+    source = record.systems[chunk.system]
+    return ChunkId("", chunk.number) if source.called or source.built else chunk
+
+
 def _caps(budget: Budget) -> dict[str, float]:
     caps = {"most_usd": budget.usd, "most_tokens": budget.tokens}
     return {name: most for name, most in caps.items() if most is not None}
-
-
-def _pack(rows: Sequence[Any]) -> bytes:
-    return zstandard.compress(orjson.dumps(rows))
-
-
-def _unpack(blob: bytes) -> list[Any]:
-    rows: list[Any] = orjson.loads(zstandard.decompress(blob))
-    return rows

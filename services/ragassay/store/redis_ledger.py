@@ -47,7 +47,7 @@ class RedisLedger:
         elif answer not in _NO:
             return _reply(answer)
         if answer != b"!" and not self._lost[call.id] and (hit := self._cached(call)):
-            await self.settle(call, hit)
+            self._close(call, hit, _blob(hit), spent=Usage())
             return hit
         if answer == b"~":
             answer = await self._wait(call, estimate)
@@ -84,7 +84,11 @@ class RedisLedger:
         job, _, blob = cached.partition(b"\0") if cached else (b"", b"", b"")
         if not blob or job.decode() == self._claim.job:
             return None
-        return _reply(blob).model_copy(update={"usage": Usage(cache_hits=1), "waste": Usage()})
+        reply = _reply(blob)
+        bill = reply.usage if call.purpose == "answer" else Usage()  # what the answer takes of the system under test
+        return reply.model_copy(
+            update={"usage": bill.model_copy(update={"calls": 0, "cache_hits": 1}), "waste": Usage()}
+        )
 
     def _reached(self, estimate: Usage) -> str:
         fields = ("most_usd", "most_tokens", "spent_usd", "spent_tokens")
@@ -106,9 +110,9 @@ class RedisLedger:
         """The call came to nothing; the mark that it is open goes, what it may have cost is counted."""
         self._close(call, Reply(text="", waste=spent), b"")
 
-    def _close(self, call: Call, reply: Reply, blob: bytes) -> None:
-        estimate = self._open.pop(call.id, Usage())
-        spent = paid(reply, estimate, lost=self._lost.pop(call.id, 0))
+    def _close(self, call: Call, reply: Reply, blob: bytes, spent: Usage | None = None) -> None:
+        estimate, lost = self._open.pop(call.id, Usage()), self._lost.pop(call.id, 0)
+        spent = paid(reply, estimate, lost=lost) if spent is None else spent
         amounts = [*_amounts(estimate), *_amounts(spent), reply.waste.uncertain_calls, self._claim.token]
         self._store.run("settle", [self._calls, self._meta], [call.id, blob, *amounts])
 

@@ -1,16 +1,40 @@
 -- Give the next chunk of a job to one worker, for the length of a lease. While the job waits for its provider, a chunk is
 -- given out only when the next probe is due and nobody else has one. A job that asks a provider never has all workers:
--- while its calls hang, one is left for jobs that need none.
+-- while its calls hang, one is left for jobs that need none. A system that is called is asked by one worker at a time, over
+-- all jobs (ra:asks:<system>), so that its caps hold: the first chunk is given out whose system is free, and a job that finds
+-- none is woken up when one is.
 -- KEYS meta todo lease owner   ARGV token lease_ms most_of_a_provider   -> chunk | false
-local status, one_by_one, next_ms, set_ms, provider =
-  unpack(redis.call('HMGET', KEYS[1], 'status', 'one_by_one', 'next_ms', 'next_set_ms', 'provider'))
+local status, one_by_one, next_ms, set_ms, provider, called =
+  unpack(redis.call('HMGET', KEYS[1], 'status', 'one_by_one', 'next_ms', 'next_set_ms', 'provider', 'called'))
 if status ~= 'queued' and status ~= 'running' then return false end
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 if next_ms and now < tonumber(next_ms) and now >= tonumber(set_ms) then return false end -- else the clock was set back
 if (one_by_one == '1' or next_ms) and redis.call('ZCARD', KEYS[3]) > 0 then return false end
 if provider == '1' and redis.call('ZCARD', KEYS[3]) >= tonumber(ARGV[3]) then return false end
-local chunk = redis.call('LPOP', KEYS[2])
+local chunk
+if (called or '') == '' then
+  chunk = redis.call('LPOP', KEYS[2])
+else
+  local free = {}
+  for _, each in ipairs(redis.call('LRANGE', KEYS[2], 0, -1)) do
+    local system = string.match(each, '^(.*):%d+$')
+    if free[system] == nil then
+      local turn = 'ra:asks:' .. system
+      free[system] = not string.find(called, ',' .. system .. ',', 1, true)
+        or redis.call('SET', turn, ARGV[1], 'NX', 'PX', ARGV[2]) ~= false
+      if not free[system] then
+        redis.call('ZADD', turn .. ':waiting', 'NX', now, string.match(KEYS[1], '{(.*)}'))
+        redis.call('EXPIRE', turn .. ':waiting', 86400)
+      end
+    end
+    if free[system] then
+      redis.call('LREM', KEYS[2], 1, each)
+      chunk = each
+      break
+    end
+  end
+end
 if not chunk then return false end
 redis.call('HSET', KEYS[4], chunk, ARGV[1])
 redis.call('ZADD', KEYS[3], now + ARGV[2], chunk)

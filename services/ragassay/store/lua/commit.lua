@@ -1,8 +1,13 @@
 -- Store a chunk's results once. The done-mark comes last, so that what can fail has happened before it.
--- KEYS meta lease owner done out   ARGV chunk token blob rows failed   -> 'stale' | 'kept' | 'last'
+-- KEYS meta lease owner done out texts column...   ARGV chunk token blob rows failed texts number column...   -> 'stale' | 'kept' | 'last'
 if redis.call('HGET', KEYS[3], ARGV[1]) ~= ARGV[2] then return 'stale' end
 if redis.call('HGET', KEYS[1], 'status') == 'cancelled' then return 'stale' end
 redis.call('SET', KEYS[5], ARGV[3])
+local chunk_size = redis.call('HGET', KEYS[1], 'chunk_size')
+if chunk_size then -- else a version without columns made the job; they are written when they are read
+  redis.call('HSET', KEYS[6], ARGV[1], ARGV[6])
+  for i = 7, #KEYS do redis.call('SETRANGE', KEYS[i], ARGV[7] * chunk_size * 8, ARGV[i + 1]) end
+end
 redis.call('HINCRBY', KEYS[1], 'rows_done', ARGV[4])
 redis.call('HINCRBY', KEYS[1], 'rows_failed', ARGV[5])
 redis.call('HDEL', KEYS[3], ARGV[1])

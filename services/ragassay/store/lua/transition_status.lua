@@ -1,11 +1,12 @@
--- Change a job's status, if it is one of those allowed.
--- KEYS meta   ARGV to from...   -> the status before | false where there is no job
+-- Change a job's status, if it is one of those allowed; an error is kept with it.
+-- KEYS meta   ARGV to error from...   -> the status before | false where there is no job
 local status = redis.call('HGET', KEYS[1], 'status')
 if not status then return false end
-for i = 2, #ARGV do
+for i = 3, #ARGV do
   if status == ARGV[i] then
     local t = redis.call('TIME')
     redis.call('HSET', KEYS[1], 'status', ARGV[1], 'turned_ms', t[1] * 1000 + math.floor(t[2] / 1000))
+    if ARGV[2] ~= '' then redis.call('HSET', KEYS[1], 'error', ARGV[2]) end
   end
 end
 return status

@@ -1,0 +1,40 @@
+"""``/v1/systems``: which systems a job may name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Depends, Request
+from pydantic import ConfigDict
+
+from ragassay.api.problems import documented
+from ragassay.api.security import authorized
+from ragassay.jobs import Jobs
+from ragassay.models import FrozenModel
+
+router = APIRouter(prefix="/v1/systems", tags=["systems"], dependencies=[Depends(authorized)])
+_EXAMPLE: dict[str, Any] = {"systems": [{"name": "v2", "kind": "http", "description": "the assistant as it is online"}]}
+
+
+class SystemInfo(FrozenModel):
+    """A system that the operator registered. ``kind``: how it answers, such as ``http`` or ``bm25``."""
+
+    name: str
+    kind: str
+    description: str | None = None
+
+
+class SystemList(FrozenModel):
+    """All of them, by name."""
+
+    model_config = ConfigDict(json_schema_extra={"example": _EXAMPLE})
+
+    systems: tuple[SystemInfo, ...]
+
+
+@router.get("", operation_id="listSystems", summary="List the systems", responses=documented(401, 421, 500))
+def list_systems(request: Request) -> SystemList:
+    """The registered systems that a job may name in ``systems``."""
+    jobs: Jobs = request.app.state.jobs
+    listed = (SystemInfo(name=one.name, kind=one.config.kind, description=one.description) for one in jobs.registered)
+    return SystemList(systems=tuple(listed))

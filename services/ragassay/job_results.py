@@ -1,0 +1,155 @@
+"""Pages of a job's rows over all its systems, sorted and filtered on columns: only the page's own rows are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ragassay.documents import ResultPage
+from ragassay.errors import BadInput, NotFound, UnknownName
+from ragassay.models import Result
+from ragassay.store.columns import THERE, read_column, rows_with
+from ragassay.store.job_rows import column_name, read_rows, write_columns
+from ragassay.store.job_state import JobState
+from ragassay.store.protocol import ChunkId, RunRecord
+from ragassay.store.redis import RedisStore
+from ragassay.store.selection import Resolved, Selection, cursor_at
+
+_AT_ONCE = 500  # chunks that Redis is asked for in one call
+
+
+def page(store: RedisStore, job: str, selection: Selection, *, cursor: str | None, limit: int) -> ResultPage:
+    """The rows that are there, by default system by system in the dataset's order.
+
+    Raises NotFound for an unknown job and where the rows' time is over, UnknownName for a figure or system that it has
+    not, BadInput for a cursor that no such page gave.
+    """
+    state = store.state(job)
+    record = state.record
+    systems = list(record.systems)
+    if selection.system is not None and selection.system not in systems:
+        raise UnknownName("system of the job", selection.system, systems, where="system")
+    chosen = range(len(systems)) if selection.system is None else [systems.index(selection.system)]
+    rows = _JobRows(store, job, record)
+    if selection.takes_all:
+        places, following = _in_order(chosen, record.dataset.rows, offset(cursor), limit)
+    else:
+        places, following = _selected(rows, chosen, selection, cursor, limit)
+    results = rows.at(places)
+    if not results and (selection.takes_all and len(places)) and _should_be_there(state):
+        raise NotFound(f"the results of job {job} were kept for 30 days and are gone", hint="the report holds them")
+    return ResultPage(results=tuple(results), next=following)
+
+
+def _should_be_there(state: JobState) -> bool:
+    return state.status == "finished" and state.record.spec.stop_when is None
+
+
+def _in_order(chosen: Iterable[int], rows: int, first: int, limit: int) -> tuple[list[int], str | None]:
+    """A page of all places of the systems, and the cursor of the one after."""
+    spans = [range(max(first, system * rows), (system + 1) * rows) for system in chosen]
+    places = [place for span in spans for place in span[: limit + 1]][: limit + 1]
+    return places[:limit], str(places[limit]) if len(places) > limit else None
+
+
+def _selected(
+    rows: _JobRows, chosen: Iterable[int], selection: Selection, cursor: str | None, limit: int
+) -> tuple[list[int], str | None]:
+    """A page of the selected places, and the cursor of the one after."""
+    resolved, after = selection.resolved(rows.record.metrics), cursor_at(cursor, selection.tag)
+    places, key = rows.matching(chosen, resolved)
+    ordered = resolved.ordered(places, key)
+    begin = 0
+    if after is not None:
+        at = np.flatnonzero(ordered == after)
+        if not len(at):
+            raise BadInput("the cursor is of rows that are gone", where="cursor", hint="begin without a cursor")
+        begin = int(at[0]) + 1
+    found = [int(place) for place in ordered[begin : begin + limit]]
+    return found, f"{found[-1]}-{selection.tag}" if begin + limit < len(ordered) else None
+
+
+class _JobRows:
+    """A job's rows by their places: those of the first system in the dataset's order, then those of the second ..."""
+
+    def __init__(self, store: RedisStore, job: str, record: RunRecord) -> None:
+        self._store, self._job, self.record = store, job, record
+        self._systems = list(record.systems)
+        self._order = np.array(record.evaluation_order(), dtype=np.int64)
+
+    def at(self, places: Sequence[int]) -> list[Result]:
+        """The results at these places, as far as they are there, in their order."""
+        size, rows = self.record.chunk_size, self.record.dataset.rows
+        evaluated = np.empty_like(self._order)
+        evaluated[self._order] = np.arange(rows)
+        by_chunk: dict[ChunkId, dict[int, int]] = {}
+        for place in places:
+            number, row = divmod(int(evaluated[place % rows]), size)
+            by_chunk.setdefault(ChunkId(self._systems[place // rows], number), {})[row] = place
+        kept = read_rows(self._store, self._job, by_chunk)
+        results = {by_chunk[chunk][row]: one for chunk, rows in kept.items() for row, one in rows.items()}
+        return [results[place] for place in places if place in results]
+
+    def matching(self, chosen: Iterable[int], selection: Resolved) -> tuple[Any, Any]:
+        """The places that are selected, and the figure that they are sorted by; None where they are not."""
+        places: list[Any] = [np.empty(0, dtype=np.int64)]
+        keys: list[Any] = [np.empty(0)]
+        for system in chosen:
+            table = _StoredColumns(self._store, self._job, self._systems[system], self.record)
+            mask = selection.wanted(table, table.there())
+            if selection.selection.text is not None:
+                mask &= table.with_text(selection.selection.text.casefold(), mask)
+            places.append(self._order[mask] + system * self.record.dataset.rows)
+            if selection.sort is not None:
+                keys.append(table.column(selection.sort)[mask])
+        return np.concatenate(places), np.concatenate(keys) if selection.sort is not None else None
+
+
+class _StoredColumns:
+    """The columns of one system's rows, in the order of evaluation."""
+
+    def __init__(self, store: RedisStore, job: str, system: str, record: RunRecord) -> None:
+        self._store, self._job, self._system, self._record = store, job, system, record
+        self._rows, self._size = record.dataset.rows, record.chunk_size
+
+    def column(self, name: str) -> Any:
+        """A value for each row."""
+        return read_column(
+            self._store.redis.get(self._store.key(self._job, column_name(self._system, name))), self._rows
+        )
+
+    def there(self) -> Any:
+        """Which rows are done. Those that a version without columns has done get theirs now."""
+        there = self.column(THERE) > 0
+        if there.all():
+            return there
+        done = map(ChunkId.parse, self._store.done(self._job))
+        without = [c for c in done if c.system == self._system and not there[c.number * self._size]]
+        for chunk in without:
+            if results := self._store.results(self._job, chunk):
+                write_columns(self._store, self._job, chunk, results, self._record)
+        return self.column(THERE) > 0 if without else there
+
+    def with_text(self, text: str, among: Any) -> Any:
+        """Which of the rows ``among`` hold a text."""
+        found = np.zeros(self._rows, dtype=bool)
+        numbers = np.unique(np.flatnonzero(among) // self._size)
+        for first in range(0, len(numbers), _AT_ONCE):
+            some = [int(number) for number in numbers[first : first + _AT_ONCE]]
+            chunks = [str(ChunkId(self._system, number)) for number in some]
+            blobs = self._store.redis.hmget(self._store.key(self._job, "texts"), chunks)
+            for number, blob in zip(some, blobs, strict=True):
+                if blob is not None and (rows := rows_with(blob, text)) is not None:
+                    found[number * self._size : number * self._size + len(rows)] = rows
+        return found
+
+
+def offset(cursor: str | None) -> int:
+    """The place from which a page is to begin; raises BadInput."""
+    if cursor is None:
+        return 0
+    if not (cursor.isascii() and cursor.isdecimal()) or len(cursor) > 9:
+        raise BadInput(f"cursor {cursor[:40]!r} is not one that a page gave", where="cursor")
+    return int(cursor)

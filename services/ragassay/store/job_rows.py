@@ -1,0 +1,57 @@
+"""A job's rows in Redis: chunks of them as blobs, and the columns beside their results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import zstandard
+
+from ragassay.models import Result
+from ragassay.store.columns import columns, names, pack_texts
+from ragassay.store.protocol import ChunkId, RunRecord
+
+if TYPE_CHECKING:
+    from ragassay.store.redis import RedisStore
+
+
+def pack(rows: Sequence[Any]) -> bytes:
+    """Rows as they are kept."""
+    return zstandard.compress(orjson.dumps(rows))
+
+
+def unpack(blob: bytes) -> list[Any]:
+    """The rows that were kept."""
+    rows: list[Any] = orjson.loads(zstandard.decompress(blob))
+    return rows
+
+
+def column_name(system: str, name: str) -> str:
+    """Under which name of a job's keys one column of a system's rows is."""
+    return f"column:{system}:{name}"
+
+
+def column_names(record: RunRecord) -> list[str]:
+    """Under which names all columns and the texts are."""
+    return ["texts", *(column_name(system, name) for system in record.systems for name in names(record.metrics))]
+
+
+def read_rows(store: RedisStore, job: str, wanted: Mapping[ChunkId, Iterable[int]]) -> dict[ChunkId, dict[int, Result]]:
+    """Some of the committed results of chunks, by their numbers in these; what is not there is left out."""
+    blobs = store.redis.mget([store.key(job, f"out:{chunk}") for chunk in wanted]) if wanted else []
+    kept = {chunk: unpack(blob) for chunk, blob in zip(wanted, blobs, strict=True) if blob is not None}
+    return {chunk: {n: Result.model_validate(rows[n]) for n in wanted[chunk]} for chunk, rows in kept.items()}
+
+
+def write_columns(store: RedisStore, job: str, chunk: ChunkId, results: Sequence[Result], record: RunRecord) -> None:
+    """Write the columns of results that a version without them has committed, kept for as long as those are."""
+    left_ms = store.redis.pttl(store.key(job, f"out:{chunk}"))
+    pipe = store.redis.pipeline(transaction=True)
+    pipe.hset(store.key(job, "texts"), str(chunk), pack_texts(results))
+    for name, column in columns(results).items():
+        place = chunk.number * record.chunk_size * column.itemsize
+        pipe.setrange(store.key(job, column_name(chunk.system, name)), place, column.tobytes())
+    for name in column_names(record) if left_ms > 0 else ():
+        pipe.pexpire(store.key(job, name), left_ms)
+    pipe.execute()

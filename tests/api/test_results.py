@@ -1,0 +1,224 @@
+"""Results over all systems: sorted by any figure, filtered, page by page."""
+
+import asyncio
+import random
+
+import pytest
+
+from api_server import problem, rows
+from ragassay import AsyncClient, Client
+from ragassay.store.selection import Selection
+
+METRICS = ["mrr", "faithfulness", "token_f1"]
+
+
+def samples(n=130):
+    """Rows of two systems with figures all different or missing; every seventh response of v2 failed."""
+    drawn = random.Random(7)
+    made = []
+    for i, row in enumerate(rows(n)):
+        question = {key: row.pop(key) for key in ("query_id", "query", "ground_truth_answer", "relevant_doc_ids")}
+        kind = {"category": ("factual", "conceptual", None)[i % 3], "difficulty": ("easy", "hard")[i % 2]}
+        v1 = {**row, "latency_ms": drawn.choice([None, 100.0, drawn.uniform(1, 1000)])}
+        v2 = {
+            **row,
+            "latency_ms": drawn.uniform(1, 1000),
+            "answer": f"HARBOUR {i} \u00c4rger" if i % 5 else "Elsewhere.",
+        }
+        if i % 7 == 0:
+            v2 = {"error": "no answer within 30 s"}
+        made.append({**question, **kind, "responses": {"v1": v1, "v2": v2}})
+    return made
+
+
+@pytest.fixture
+def job(served):
+    job = served.submit(samples(), metrics=METRICS)["id"]
+    served.work()
+    return job
+
+
+def pages(served, job, limit=40, **parameters):
+    """The rows of all pages as (system, query)."""
+    found, cursor = [], None
+    while True:
+        asked = {**parameters, "limit": limit, **({"cursor": cursor} if cursor else {})}
+        answer = served.http.get(f"/v1/jobs/{job}/results", params=asked)
+        assert answer.status_code == 200, answer.text
+        found += [(row["system"], row["query_id"]) for row in answer.json()["results"]]
+        if not (cursor := answer.json()["next"]):
+            return found
+
+
+def everything(served, job):
+    report = served.http.get(f"/v1/jobs/{job}/report").json()
+    return [row for system in report["systems"].values() for row in system["results"]]
+
+
+def figure(row, name):
+    return row["scores"][name]["value"] if name in row["scores"] else row[name]
+
+
+def test_results_come_system_by_system_in_the_datasets_order(served, job):
+    wanted = [(row["system"], row["query_id"]) for row in everything(served, job)]
+    assert pages(served, job) == pages(served, job, limit=200) == wanted
+    assert pages(served, job, system="v2") == [one for one in wanted if one[0] == "v2"]
+
+
+@pytest.mark.parametrize("name", ["mrr", "token_f1", "latency_ms", "duration_ms", "MRR"])
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_results_are_sorted_by_any_figure_with_missing_ones_last(served, job, name, sign):
+    rows = everything(served, job)
+
+    def order(row):
+        value = figure(row, name.lower())
+        return (value is None, 0 if value is None else -value if sign else value)
+
+    wanted = [(row["system"], row["query_id"]) for row in sorted(rows, key=order)]
+    assert pages(served, job, sort=f"{sign}{name}") == wanted
+    assert pages(served, job, sort=f"{sign}{name}", limit=7) == wanted
+
+
+@pytest.mark.parametrize(
+    ("parameters", "wanted"),
+    [
+        ({"category": "factual"}, lambda row: row["category"] == "factual"),
+        ({"category": "nothing"}, lambda row: False),
+        ({"difficulty": "hard", "system": "v1"}, lambda row: row["difficulty"] == "hard" and row["system"] == "v1"),
+        ({"failed": "true"}, lambda row: row["error"] is not None),
+        ({"failed": "false"}, lambda row: row["error"] is None),
+        ({"where": "mrr<1"}, lambda row: (figure(row, "mrr") or 0) < 1 and figure(row, "mrr") is not None),
+        (
+            {"where": ["latency_ms>=100", "latency_ms <= 500.5"]},
+            lambda row: row["latency_ms"] is not None and 100 <= row["latency_ms"] <= 500.5,
+        ),
+        ({"text": "\u00e4rger"}, lambda row: "\u00c4rger" in (row["answer"] or "")),
+        (
+            {"text": "harbour 1", "category": "conceptual"},
+            lambda row: row["category"] == "conceptual" and "arbour 1" in str(row),
+        ),
+    ],
+)
+def test_results_are_filtered_on_the_server(served, job, parameters, wanted):
+    rows = [(row["system"], row["query_id"]) for row in everything(served, job) if wanted(row)]
+    assert pages(served, job, **parameters) == rows
+    assert sorted(pages(served, job, sort="latency_ms", **parameters)) == sorted(rows)
+
+
+def test_rows_that_could_not_be_scored_have_failed(served):
+    job = served.submit(rows(60), metrics=METRICS)["id"]
+    store = served.jobs.store
+    for _ in range(5):  # the worker of a chunk dies
+        store.claim(job)
+        store.redis.zadd(store.key(job, "lease"), {"default:0": 1})
+        served.jobs.tick()
+    served.work()
+    assert pages(served, job, failed="true") == [("default", f"q{n}") for n in range(50)]
+
+
+def test_the_pages_of_a_running_job_repeat_nothing_and_miss_nothing_that_was_there(served):
+    job = served.submit(samples(), metrics=METRICS)["id"]
+    served.work(most=3)
+    there = set(pages(served, job, sort="mrr"))
+    first = served.http.get(f"/v1/jobs/{job}/results", params={"sort": "-latency_ms", "limit": 60}).json()
+    served.work()
+    rest = pages_after(served, job, first["next"], sort="-latency_ms")
+    seen = [(row["system"], row["query_id"]) for row in first["results"]] + rest
+    assert len(seen) == len(set(seen))
+    assert there <= set(seen)
+
+
+def pages_after(served, job, cursor, **parameters):
+    found = []
+    while cursor:
+        page = served.http.get(f"/v1/jobs/{job}/results", params={**parameters, "cursor": cursor}).json()
+        found += [(row["system"], row["query_id"]) for row in page["results"]]
+        cursor = page["next"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("parameters", "status", "said"),
+    [
+        ({"sort": "faithfullness"}, 422, "unknown figure of the rows 'faithfullness'; did you mean faithfulness?"),
+        ({"where": "nothing<1"}, 422, "unknown figure of the rows 'nothing'"),
+        ({"where": "mrr"}, 422, "should be a figure and a bound, such as faithfulness<0.5"),
+        ({"where": "mrr<nan"}, 422, "should be a figure and a bound"),
+        ({"system": "v9"}, 422, "unknown system of the job 'v9'"),
+        ({"sort": "mrr", "cursor": "5"}, 422, "the cursor is of another order or choice of rows"),
+        ({"sort": "mrr", "cursor": "x"}, 422, "cursor 'x' is not one that a page gave"),
+        ({"cursor": "5-abc"}, 422, "cursor '5-abc' is not one that a page gave"),
+        ({"sorted": "mrr"}, 422, "unknown query parameter 'sorted'"),
+    ],
+)
+def test_a_wrong_parameter_is_one_clear_error(served, job, parameters, status, said):
+    document = problem(served.http.get(f"/v1/jobs/{job}/results", params=parameters), status)
+    assert said in f"{document['detail']}; {document.get('hint')}"
+
+
+def test_a_job_that_a_version_without_columns_made_is_sorted_as_well(served, job):
+    wanted = pages(served, job, sort="mrr", category="factual")
+    store = served.jobs.store
+    kept = list(store.redis.scan_iter(f"ra:{{{job}}}:column:*"))
+    store.redis.delete(*kept, f"ra:{{{job}}}:texts")
+    assert pages(served, job, sort="mrr", category="factual") == wanted
+    assert set(store.redis.scan_iter(f"ra:{{{job}}}:column:*")) == set(kept)
+    assert all(0 < store.redis.ttl(key) <= 30 * 86_400 for key in [*kept, f"ra:{{{job}}}:texts"])
+
+
+def test_the_columns_of_a_job_are_let_go_with_its_results(served, job):
+    store = served.jobs.store
+    keys = [key for key in store.redis.scan_iter(f"ra:{{{job}}}:*") if b":meta" not in key and b":report" not in key]
+    assert {b"column", b"texts", b"out", b"in"} <= {key.split(b":")[2] for key in keys}
+    assert {key: store.redis.ttl(key) for key in keys if not 0 < store.redis.ttl(key) <= 30 * 86_400} == {}
+
+
+def test_rows_in_memory_are_selected_as_those_of_a_job_are(served, job):
+    report = served.jobs.reports._report(job)
+    systems = {name: system.results for name, system in report.systems.items()}
+    for asked in (
+        {"sort": "-latency_ms", "category": "factual"},
+        {"text": "HARBOUR 1"},
+        {"where": ("mrr=1",), "failed": False},
+    ):
+        here = [(row.system, row.query_id) for row in Selection(**asked).of(systems, METRICS)]
+        assert here == pages(served, job, **asked)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--sort", "-latency_ms"],
+        ["--sort", "mrr", "--system", "v1", "--where", "mrr<1", "--difficulty", "hard"],
+        ["--failed"],
+        ["--text", "harbour 1", "--category", "factual"],
+    ],
+)
+def test_the_command_line_selects_the_rows_of_a_job_as_those_of_a_report(cli, served, job, tmp_path, options):
+    (tmp_path / "report.json").write_bytes(served.jobs.report(job))
+    code, sent, err = cli("results", job, "--server", served.url, *options)
+    assert (code, err) == (0, "")
+    assert sent
+    assert cli("results", tmp_path / "report.json", *options) == (0, sent, "")
+
+
+def test_a_wrong_figure_is_one_line_wherever_the_rows_are(cli, served, job, tmp_path):
+    (tmp_path / "report.json").write_bytes(served.jobs.report(job))
+    for source in ((job, "--server", served.url), (tmp_path / "report.json",)):
+        code, out, err = cli("results", *source, "--sort", "mrrr")
+        assert (code, out, "unknown figure of the rows 'mrrr'; did you mean mrr" in err) == (2, "", True)
+        code, out, err = cli("results", *source, "--where", "mrr")
+        assert (code, out, "should be a figure and a bound" in err) == (2, "", True)
+
+
+def test_the_clients_have_the_service_select_rows(served, job):
+    wanted = pages(served, job, sort="-mrr", system="v2", failed="false", where="mrr<1")
+    asked = {"sort": "-mrr", "system": "v2", "failed": False, "where": ["mrr<1"]}
+
+    async def awaited():
+        async with AsyncClient(served.url) as client:
+            return [(row.system, row.query_id) async for row in client.results(job, **asked)]
+
+    with Client(served.url) as client:
+        assert [(row.system, row.query_id) for row in client.results(job, **asked)] == wanted
+    assert asyncio.run(awaited()) == wanted

@@ -1,0 +1,341 @@
+"""A job's systems: recorded ones in its rows, by name, and those that the operator registered."""
+
+import json
+
+import orjson
+import pytest
+
+from api_server import problem, rows, serving
+from endpoint import CAPITAL, Endpoint
+from offline_runs import without_times
+from ragassay import Client
+from ragassay.errors import BadSettings
+from ragassay.registered import Registered
+from ragassay.settings import Settings
+
+METRICS = ["mrr", "faithfulness"]
+QUESTIONS = [
+    {
+        "query_id": f"q{n}",
+        "query": f"What is capital {n}?",
+        "ground_truth_answer": "Paris.",
+        "relevant_doc_ids": ["paris"],
+    }
+    for n in range(60)
+]
+
+
+def written(tmp_path, text):
+    path = tmp_path / "systems.yaml"
+    path.write_text(text)
+    return path
+
+
+def named(n=60):
+    """Rows of which two systems have answered, one of them worse, and a third answered the first row only."""
+    made = []
+    for row in rows(n):
+        question = {key: row.pop(key) for key in ("query_id", "query", "ground_truth_answer", "relevant_doc_ids")}
+        worse = {**row, "retrieved_doc_ids": ["elsewhere", *question["relevant_doc_ids"]]}
+        made.append({**question, "responses": {"v1": row, "v2": worse}})
+    made[0]["responses"]["v3"] = made[0]["responses"]["v1"]
+    return made
+
+
+def test_a_job_has_as_many_recorded_systems_as_its_rows_name(served):
+    job = served.submit(named(), metrics=METRICS)
+    assert (job["systems"], job["progress"]["rows"]) == (["v1", "v2", "v3"], 180)
+    assert [str(chunk) for chunk in served.jobs.store.redis.lrange(f"ra:{{{job['id']}}}:todo", 0, -1)] == [
+        f"b'{system}:{number}'" for number in range(2) for system in ("v1", "v2", "v3")
+    ]
+    served.work()
+    report = served.http.get(f"/v1/jobs/{job['id']}/report").json()
+    means = {name: system["metrics"]["mrr"]["mean"] for name, system in report["systems"].items()}
+    # v1 finds it first and second in turn (0.75); v2 always second; v3 answered the first of 60 queries, with 1
+    assert means == pytest.approx({"v1": 0.75, "v2": 0.5, "v3": 1 / 60})
+    assert report["systems"]["v3"]["missing_from_run"] == 59
+    assert served.http.get(f"/v1/jobs/{job['id']}").json()["progress"]["done"] == 180
+
+
+def test_a_response_without_a_name_is_the_system_default_beside_named_ones(served):
+    samples = [{**row, "responses": {"v2": {"answer": "Elsewhere."}}} for row in rows(2)]
+    assert served.submit(samples, metrics=["mrr"])["systems"] == ["default", "v2"]
+    assert served.submit(rows(2), metrics=["mrr"])["systems"] == ["default"]
+
+
+@pytest.mark.parametrize(
+    ("responses", "said"),
+    [
+        ({"v2": {"latency_ms": -1}}, "samples: responses.v2: row 2: latency_ms: should be at least 0"),
+        ({"v2": "answers.jsonl"}, "samples: row 2: responses.v2: should be an object, is 'answers.jsonl'"),
+        (["v2"], "samples: row 2: responses: should be {system: response}"),
+        ({"../v2": {"answer": "a"}}, "system name '../v2' must be letters"),
+    ],
+)
+def test_recorded_responses_that_do_not_fit_are_named_with_their_row(served, responses, said):
+    samples = [rows(1)[0], {**QUESTIONS[1], "responses": responses}]
+    assert said in problem(served.http.post("/v1/jobs", json={"samples": samples}), 422)["detail"]
+
+
+def test_a_baseline_may_be_a_system_of_the_job(served):
+    gates = [{"metric": "mrr", "max_drop": 0.1}]
+    job = served.submit(named(), metrics=METRICS, gates=gates, baseline="v1")["id"]
+    served.work()
+    results = served.http.get(f"/v1/jobs/{job}/gates").json()["results"]
+    assert {one["system"]: one["passed"] for one in results} == {"v1": True, "v2": False, "v3": False}
+    document = problem(served.http.post("/v1/jobs", json={"samples": named(2), "gates": gates, "baseline": "v9"}), 404)
+    assert document["where"] == "baseline"
+
+
+def test_a_stop_rule_may_decide_against_a_system_of_the_job(served):
+    job = served.submit(named(400), metrics=METRICS, stop_when="mrr decided against baseline", baseline="v1")["id"]
+    served.work()
+    stopped = served.http.get(f"/v1/jobs/{job}/report").json()["stopped"]
+    assert stopped["rows"] < 400
+    assert set(stopped["intervals"]) == {"v2", "v3"}
+
+
+# --- registered systems ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def endpoint():
+    with Endpoint() as system:
+        yield system
+
+
+@pytest.fixture
+def operators(redis, endpoint, tmp_path, monkeypatch):
+    """A service whose operator registered an endpoint with a key, and a retriever."""
+    monkeypatch.setenv("RAG_TOKEN", "a-secret-of-the-operator")
+    (tmp_path / "corpus.jsonl").write_text('{"id": "paris", "text": "Paris is the capital of France."}\n')
+    path = written(
+        tmp_path,
+        f"""\
+corpus: corpus.jsonl
+systems:
+  online:
+    description: the assistant as it is online
+    kind: http
+    url: {endpoint.url}
+    headers: {{Authorization: "Bearer ${{RAG_TOKEN}}"}}
+    request: {{query: "{{query}}"}}
+  bm25: {{kind: bm25, answer: extractive}}
+""",
+    )
+    with serving(redis.url, registered=Registered.read(path)) as served:
+        served.jobs.store.redis.flushall()
+        yield served
+
+
+def test_registered_systems_are_listed_without_where_and_how_they_are_reached(operators):
+    listed = operators.http.get("/v1/systems")
+    assert listed.json()["systems"] == [
+        {"name": "bm25", "kind": "bm25", "description": None},
+        {"name": "online", "kind": "http", "description": "the assistant as it is online"},
+    ]
+
+
+def test_a_job_asks_registered_systems_once_for_each_query_beside_recorded_ones(operators, endpoint):
+    samples = [{**row, "responses": {"last-year": {"answer": "Lyon."}}} for row in QUESTIONS]
+    job = operators.submit(samples, systems=["online", "bm25"], metrics=METRICS)
+    assert job["systems"] == ["last-year", "online", "bm25"]
+    operators.work()
+    assert operators.http.get(f"/v1/jobs/{job['id']}").json()["status"] == "finished"
+    report = operators.http.get(f"/v1/jobs/{job['id']}/report").json()
+    assert sorted(body["query"] for body, _, _ in endpoint.asked) == sorted(row["query"] for row in QUESTIONS)
+    assert {headers["Authorization"] for headers in endpoint.headers} == {"Bearer a-secret-of-the-operator"}
+    online = report["systems"]["online"]
+    assert (online["metrics"]["mrr"]["mean"], online["latency_ms"]["n"]) == (1.0, 60)
+    assert report["systems"]["bm25"]["metrics"]["mrr"]["mean"] == 1.0
+    sources = report["provenance"]["systems"]
+    assert (sources["bm25"]["built"]["corpus"], sources["bm25"]["built"]["index_bytes"] > 0) == ("corpus.jsonl", True)
+    everything = b"".join(
+        value if isinstance(value, bytes) else repr(value).encode()
+        for key in operators.jobs.store.redis.scan_iter("*")
+        for value in _values(operators.jobs.store.redis, key)
+    )
+    for secret in ("a-secret-of-the-operator", "Authorization", "RAG_TOKEN"):
+        assert secret.encode() not in everything
+        assert secret not in json.dumps(report)
+
+
+def _values(redis, key):
+    import zstandard
+
+    kind = redis.type(key)
+    raw = {
+        b"string": lambda: [redis.get(key)],
+        b"hash": lambda: redis.hvals(key),
+        b"zset": lambda: redis.zrange(key, 0, -1),
+        b"set": lambda: redis.smembers(key),
+        b"list": lambda: redis.lrange(key, 0, -1),
+    }[kind]()
+    for value in raw:
+        yield zstandard.decompress(value) if value.startswith(b"\x28\xb5\x2f\xfd") else value
+
+
+@pytest.mark.parametrize(
+    ("systems", "said"),
+    [
+        (["nline"], "unknown registered system 'nline'"),
+        (["http://127.0.0.1:1/ask"], "unknown registered system 'http://127.0.0.1:1/ask'"),
+        ({"v2": {"kind": "http", "url": "http://127.0.0.1:1/ask"}}, "the service calls no address of a caller's"),
+        ([{"kind": "http", "url": "http://127.0.0.1:1/ask"}], "the service calls no address of a caller's"),
+        ({"v2": {"kind": "python", "function": "os:system"}}, "the service runs no code of a caller's"),
+        ({"v2": {"kind": "bm25"}}, "a job brings no system; it names those that the service's operator registered"),
+        ({"v2": "/etc/passwd"}, "the service reads no file of a caller's"),
+        (["online", "online"], "system 'online' is there twice"),
+        ([7], "a job brings no system"),
+    ],
+)
+def test_a_body_names_systems_and_brings_none(operators, endpoint, systems, said):
+    answer = operators.http.post("/v1/jobs", json={"samples": QUESTIONS, "systems": systems})
+    document = problem(answer, 422)
+    assert said in document["detail"]
+    assert document["where"].startswith("systems")
+    assert endpoint.asked == []
+
+
+def test_a_recorded_system_and_a_registered_one_can_not_share_a_name(operators):
+    samples = [{**row, "responses": {"online": {"answer": "Lyon."}}} for row in QUESTIONS]
+    answer = operators.http.post("/v1/jobs", json={"samples": samples, "systems": ["online"]})
+    assert "'online' is there twice" in problem(answer, 422)["detail"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("systems: {online: {kind: http, url: http://127.0.0.1:1/other}}", "has changed since the job was submitted"),
+        ("systems: {other: {kind: http, url: http://127.0.0.1:1/ask}}", "'online' is not registered with this worker"),
+    ],
+)
+def test_a_worker_asks_only_what_its_own_file_names(operators, endpoint, tmp_path, text, said):
+    job = operators.submit(QUESTIONS, systems=["online"], metrics=METRICS)["id"]
+    operators.jobs._chunks._registered = Registered.read(written(tmp_path, text))
+    operators.work()
+    ended = operators.http.get(f"/v1/jobs/{job}").json()
+    assert (ended["status"], said in ended["error"]) == ("failed", True)
+    assert endpoint.asked == []
+
+
+def test_a_key_that_the_worker_has_not_fails_the_job_with_the_variables_name(operators, endpoint, monkeypatch):
+    job = operators.submit(QUESTIONS, systems=["online"], metrics=METRICS)["id"]
+    monkeypatch.delenv("RAG_TOKEN")
+    operators.work()
+    ended = operators.http.get(f"/v1/jobs/{job}").json()
+    assert (ended["status"], "the environment variable RAG_TOKEN is not set" in ended["error"]) == ("failed", True)
+
+
+def test_a_corpus_that_is_gone_is_the_operators_business(operators, tmp_path, caplog):
+    (tmp_path / "corpus.jsonl").unlink()
+    document = problem(operators.http.post("/v1/jobs", json={"samples": QUESTIONS, "systems": ["bm25"]}), 422)
+    assert document["detail"] == "system 'bm25' can't be used: its corpus can't be read"
+    assert "corpus.jsonl: there is no such corpus" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("data: a.jsonl\nsystems: {a: {kind: bm25}}", r"systems.yaml:1: data is no key of registered systems"),
+        ("corpus: c.jsonl", "names no system"),
+        ("systems: {a: answers.jsonl}", "a registered system answers queries, so it is no file of responses"),
+        ("systems:\n  a b: {kind: bm25}", r"systems.yaml:2: system name 'a b' must be letters"),
+        ("systems: {a: {kind: http}}", "url"),
+        ("systems: {a: {kind: bm25, description: 7}}", "a.description should be text"),
+    ],
+)
+def test_a_file_of_systems_that_is_wrong_is_one_line(tmp_path, text, said):
+    with pytest.raises(BadSettings, match=said):
+        Registered.read(written(tmp_path, text))
+
+
+def test_a_dotenv_may_not_register_systems(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_text("RAGASSAY_SYSTEMS=systems.yaml\n")
+    with pytest.raises(BadSettings, match=r"a \.env may not say where queries are sent"):
+        _ = Settings().systems_file
+    monkeypatch.setenv("RAGASSAY_SYSTEMS", "systems.yaml")
+    assert str(Settings().systems_file) == "systems.yaml"
+
+
+def test_chunks_of_a_slow_system_are_small_enough_to_be_done_in_time(tmp_path):
+    text = """\
+systems:
+  slow: {kind: http, url: http://127.0.0.1:1/, in_flight: 1, timeout_s: 60}
+  rare: {kind: http, url: http://127.0.0.1:1/, rate: 0.01}
+"""
+    registered = Registered.read(written(tmp_path, text))
+    # 600 s for a chunk: ten queries of 60 s one after the other; six at one in 100 s
+    assert (registered.most_rows(["slow"]), registered.most_rows(["slow", "rare"])) == (10, 6)
+
+
+def test_the_same_run_on_the_command_line_and_as_a_job_gives_the_same_report(
+    cli, operators, endpoint, tmp_path, monkeypatch
+):
+    """With live systems: equal but for ids, times and the latencies that were measured."""
+    monkeypatch.setattr("ragassay.wiring.embedder", lambda *_: (None, "the tests need no model"))
+    endpoint.delay = lambda n: 0.001 * (n % 5)
+    questions = [*QUESTIONS, {"query_id": "bad", "query": "fails always", "relevant_doc_ids": ["paris"]}]
+    data = tmp_path / "questions.jsonl"
+    data.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in questions))
+    both = f"{{v1: {{kind: http, url: {endpoint.url}}}, v2: {{kind: http, url: {endpoint.url}, in_flight: 2}}}}"
+    path = written(tmp_path, f"systems: {both}")
+    config = tmp_path / "run.yaml"
+    config.write_text(f"data: {data}\nsystems: {both}\nmax_missing: 1.0\n")
+    code, out, err = cli("evaluate", "--config", config, "--json", "--metrics", ",".join(METRICS))
+    assert code == 0, err
+    with serving(operators.jobs.store.url, registered=Registered.read(path)) as served:
+        job = served.submit(questions, dataset="questions", systems=["v1", "v2"], metrics=METRICS, max_missing=1.0)[
+            "id"
+        ]
+        served.work()
+        sent = served.http.get(f"/v1/jobs/{job}/report").json()
+    here, there = (_comparable(report) for report in (json.loads(out), sent))
+    assert there == here
+    assert here["systems"]["v1"]["failed_responses"] == 1
+    assert CAPITAL["answer"] in json.dumps(here)
+
+
+def test_submit_sends_several_systems_from_files_and_names_registered_ones(cli, operators, tmp_path, endpoint):
+    def jsonl(name, rows):
+        path = tmp_path / name
+        path.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+        return path
+
+    questions = jsonl("questions.jsonl", QUESTIONS)
+    answers = [{"query_id": row["query_id"], "answer": "Paris.", "retrieved_doc_ids": ["paris"]} for row in QUESTIONS]
+    v1, v2 = jsonl("v1.jsonl", answers), jsonl("v2.jsonl", answers[:10])
+    options = ["--server", operators.url, "--metrics", "mrr"]
+    code, out, err = cli(
+        "submit", questions, "--system", f"v1={v1}", "--system", f"v2={v2}", "--system", "online", *options
+    )
+    assert code == 0, err
+    operators.work()
+    report = operators.http.get(f"/v1/jobs/{out.strip()}/report").json()
+    assert report["provenance"]["dataset"]["name"] == "questions"
+    assert {name: one["missing_from_run"] for name, one in report["systems"].items()} == {
+        "v1": 0,
+        "v2": 50,
+        "online": 0,
+    }
+    assert len(endpoint.asked) == 60
+    code, _, err = cli("submit", questions, "--system", "nline", *options)
+    assert (code, "unknown registered system 'nline'; did you mean online?" in err) == (2, True)
+    with Client(operators.url) as client:
+        assert client.submit(questions, systems=["online"], metrics="mrr").systems == ("online",)
+        assert client.submit(QUESTIONS, systems={"v1": answers, "bm25": None}, metrics="mrr").systems == ("v1", "bm25")
+
+
+def _comparable(report):
+    report = without_times(report)
+    for source in report["provenance"]["systems"].values():
+        assert source["called"].pop("run")
+    for system in report["systems"].values():
+        assert system["latency_ms"].pop("n") == 60
+        for measured in ("latency_ms", "throughput_qps", "first_call_ms"):
+            del system[measured]
+        for row in system["results"]:
+            del row["latency_ms"]
+            del row["first_call_ms"]
+    return report
