@@ -56,10 +56,14 @@ def build(
     metrics = tuple(parse(name, own) for name in provenance.metrics)
     now = datetime.now(UTC)
     expected = stopped.rows if stopped else expected
-    counted = {name: Recount(rows, [metric.name for metric in metrics]) for name, rows in results.items()}
+    loads = {name: LoadCount() for name in results}
+    names = [metric.name for metric in metrics]
+    counted = {name: Recount(loads[name].counting(rows), names) for name, rows in results.items()}
     complete = all(one.rows == expected for one in counted.values())
     systems = {
-        name: _loaded(_system(one, results[name], metrics, provenance.configuration), provenance.systems.get(name))
+        name: _loaded(
+            _system(one, results[name], metrics, provenance.configuration), loads[name], provenance.systems.get(name)
+        )
         for name, one in counted.items()
     }
     return Report(
@@ -94,10 +98,10 @@ def _cautions_of_load(provenance: Provenance, systems: Mapping[str, SystemReport
             yield from cautions(name, one.load, called.configuration)
 
 
-def _loaded(report: SystemReport, source: Source | None) -> SystemReport:
+def _loaded(report: SystemReport, count: LoadCount, source: Source | None) -> SystemReport:
     """The system with how it was asked, where it was called; throughput is then what was measured."""
     called = source and source.called
-    load = LoadCount(report.results).load(called.configuration) if called else None
+    load = count.load(called.configuration) if called else None
     if not load:
         return report
     throughput = load.finished / load.wall_s if load.wall_s else None

@@ -16,13 +16,17 @@ FEWEST_REPLIES = 3  # from which on it is the path, rather than the reply, that 
 class LoadCount:
     """Counts over the rows of one system, each added once."""
 
-    def __init__(self, rows: Iterable[Result] = ()) -> None:
+    def __init__(self) -> None:
         self._finished = self._warmed = self._waited = self._attempts = self._retried = self._replies = 0
         self._wall_ms = self._longest_ms = 0.0
         self._unmatched: Counter[str] = Counter()
         self._keys: tuple[str, ...] = ()
+
+    def counting(self, rows: Iterable[Result]) -> Iterator[Result]:
+        """The rows as they are given, each counted on its way."""
         for row in rows:
             self.add(row)
+            yield row
 
     def add(self, row: Result) -> None:
         """The next row's; one that was recorded counts nothing."""
