@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ragassay.data import similar
-from ragassay.data.similar import Groups, _Bounds, _signatures, join_similar, normalised, similarity
+from ragassay.data.similar import Groups, _signatures, _UpperBounds, join_similar, normalised, similarity
 
 WORDS = "alpha bravo charlie delta echo foxtrot golf hotel india juliet kilo lima mike november oscar papa".split()
 
@@ -58,7 +58,7 @@ def test_no_pair_is_more_similar_than_its_bound() -> None:
         "aaaaaaaa",
     ]
     pairs = np.array([(a, b) for a in range(len(texts)) for b in range(a)])
-    bounds = _Bounds(texts).of(pairs)
+    bounds = _UpperBounds(texts).of(pairs)
     exact = [similarity(texts[a], texts[b]) for a, b in pairs]
     assert all(bound >= value for bound, value in zip(bounds, exact, strict=True))
     assert np.mean(bounds - exact) < 0.05

@@ -88,7 +88,7 @@ def join_similar(groups: Groups, texts: Sequence[str], least: float = SIMILAR) -
     distinct, places = list(first), list(first.values())
     pairs = _candidates(_signatures(distinct), least)
     if len(pairs) > len(distinct):
-        pairs = pairs[_Bounds(distinct).of(pairs) >= least]
+        pairs = pairs[_UpperBounds(distinct).of(pairs) >= least]
     for a, b in pairs.tolist():
         one, other = places[a], places[b]
         if groups.of(one) != groups.of(other) and similarity(distinct[a], distinct[b]) >= least:
@@ -137,7 +137,7 @@ def _mixed(values: Codes) -> Codes:
     return values ^ (values >> np.uint32(16))
 
 
-class _Bounds:
+class _UpperBounds:
     """How similar two texts can be at the most, for many pairs at once: by which of ``BITS`` bits their n-grams set.
 
     Texts of one form, such as a question with a number in it, make pairs by the hundred thousand that are almost
