@@ -12,10 +12,11 @@ COPY services services
 COPY workers workers
 COPY prompts prompts
 COPY datasets datasets
-RUN /opt/ragassay/bin/pip install --constraint constraints.txt '.[local]'
+RUN /opt/ragassay/bin/pip install --constraint constraints.txt '.[local,parquet]'
 
 FROM python:3.12-slim
-RUN useradd --uid 10001 --create-home --home-dir /var/lib/ragassay ragassay
+RUN useradd --uid 10001 --create-home --home-dir /var/lib/ragassay ragassay \
+    && install -d -o ragassay -g ragassay -m 700 /var/lib/ragassay/uploads
 COPY --from=build /opt/ragassay /opt/ragassay
 ENV PATH=/opt/ragassay/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 \
     HF_HUB_OFFLINE=1 LITELLM_LOCAL_MODEL_COST_MAP=True XDG_CACHE_HOME=/tmp RAGASSAY_HOME=/var/lib/ragassay

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 
-from ragassay.data.similar import Groups, _signatures, join_similar, normalised, similarity
+from ragassay.data import similar
+from ragassay.data.similar import Groups, _signatures, _UpperBounds, join_similar, normalised, similarity
 
 WORDS = "alpha bravo charlie delta echo foxtrot golf hotel india juliet kilo lima mike november oscar papa".split()
 
@@ -46,6 +48,31 @@ def test_unlike_texts_and_texts_below_the_threshold_are_not_joined() -> None:
 @pytest.mark.parametrize("text", ["Überprüfung der Zugriffstoken, monatlich", "バックアップはいつ始まりますか"])
 def test_other_scripts_are_compared_too(text: str) -> None:
     assert groups_of([text, "x", text + "!"]) == [[0, 2]]
+
+
+def test_no_pair_is_more_similar_than_its_bound() -> None:
+    draw = random.Random(3)
+    texts = [normalised(" ".join(draw.choices(WORDS, k=draw.randrange(1, 40)))) for _ in range(120)] + [
+        "",
+        "a",
+        "aaaaaaaa",
+    ]
+    pairs = np.array([(a, b) for a in range(len(texts)) for b in range(a)])
+    bounds = _UpperBounds(texts).of(pairs)
+    exact = [similarity(texts[a], texts[b]) for a, b in pairs]
+    assert all(bound >= value for bound, value in zip(bounds, exact, strict=True))
+    assert np.mean(bounds - exact) < 0.05
+
+
+def test_of_a_crowd_of_texts_of_one_form_few_are_compared_letter_by_letter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is like all others, at 0.6; without bounds it took 60,055 comparisons."""
+    compared = []
+    monkeypatch.setattr(similar, "similarity", lambda a, b: compared.append(a) or similarity(a, b))
+    draw = random.Random(1)
+    texts = [f"what is the status of order {draw.randrange(16**8):08x}" for _ in range(2000)]
+    found = groups_of([*texts, texts[7] + "x"], least=0.8)
+    assert [7, 2000] in found
+    assert len(compared) < 1000
 
 
 def test_signatures_are_the_same_on_any_machine() -> None:

@@ -48,7 +48,7 @@ Store = Annotated[RedisDatasets, Depends(_datasets)]
 Name = Annotated[
     str, Path(pattern=f"^{NAME}$", description="The dataset's name.", examples=["handbook"], max_length=100)
 ]
-Dataset = Annotated[
+Named = Annotated[
     str,
     Path(
         pattern=f"^{REFERENCE}$",
@@ -153,7 +153,7 @@ def list_datasets(datasets: Store, query: Annotated[_ListQuery, Query()]) -> Dat
     summary="Look at a version",
     responses=documented(401, 404, 409, 421, 422, 500, 503),
 )
-def get(datasets: Store, dataset: Dataset) -> DatasetVersion:
+def get(datasets: Store, dataset: Named) -> DatasetVersion:
     """One version: its digest, description, number of rows, when it came and what it was made from."""
     return _resolved(datasets, dataset)
 
@@ -183,7 +183,7 @@ def versions(datasets: Store, dataset: Name, query: Annotated[_ListQuery, Query(
     response_model=RowPage,
     responses=documented(401, 404, 409, 421, 422, 500, 503),
 )
-def rows(datasets: Store, dataset: Dataset, query: Annotated[_ListQuery, Query()]) -> Response:
+def rows(datasets: Store, dataset: Named, query: Annotated[_ListQuery, Query()]) -> Response:
     """The rows in their order, as Samples without the fields that they lack; a page has 4 MB or one row at the most."""
     version, first = _resolved(datasets, dataset), offset(query.cursor)
     page = datasets.page(version, first, query.limit)
@@ -199,7 +199,7 @@ def rows(datasets: Store, dataset: Dataset, query: Annotated[_ListQuery, Query()
     response_model=DescribedDataset,
     responses=documented(401, 404, 409, 421, 422, 500, 503),
 )
-async def describe(request: Request, dataset: Dataset, query: Annotated[_DescribeQuery, Query()]) -> Response:
+async def describe(request: Request, dataset: Named, query: Annotated[_DescribeQuery, Query()]) -> Response:
     """Counts, lengths, labels, missing fields, questions that are nearly the same, and leaks between parts."""
     return _json(await _apart(request, work.describe, dataset, **query.model_dump()))
 
@@ -211,7 +211,7 @@ async def describe(request: Request, dataset: Dataset, query: Annotated[_Describ
     response_model=DatasetDifference,
     responses=documented(401, 404, 409, 421, 422, 500, 503),
 )
-async def diff(request: Request, dataset: Dataset, query: Annotated[_DiffQuery, Query()]) -> Response:
+async def diff(request: Request, dataset: Named, query: Annotated[_DiffQuery, Query()]) -> Response:
     """The rows that were added, removed or changed on the way to another version, and in which fields."""
     return _json(await _apart(request, work.diff, dataset, query.to))
 
@@ -229,7 +229,7 @@ _SPLIT: dict[str, Any] = {
 
 
 @router.post("/{dataset}/split", operation_id="splitDataset", summary="Split a version", **_SPLIT)
-async def split(request: Request, dataset: Dataset, body: Body) -> Response:
+async def split(request: Request, dataset: Named, body: Body) -> Response:
     """Keep parts as NAME-train, NAME-validation and NAME-test, without questions that leak; {} takes the usual shares.
 
     The same seed and rows give the same parts.
@@ -264,7 +264,7 @@ async def generate(request: Request, dataset: Name, query: Annotated[_GenerateQu
     summary="Delete a version, or all of a name",
     responses=documented(401, 404, 409, 421, 422, 500, 503),
 )
-def delete(datasets: Store, dataset: Dataset) -> DeletedVersions:
+def delete(datasets: Store, dataset: Named) -> DeletedVersions:
     """NAME@VERSION deletes that version, NAME alone all of them. Jobs have copies of their rows and go on."""
     version = _resolved(datasets, dataset)
     found = [version] if "@" in dataset else datasets.versions(version.name)

@@ -9,7 +9,7 @@ then compared exactly. All constants are ours, so the same texts give the same p
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +17,15 @@ import numpy.typing as npt
 GRAM = 4
 BANDS, IN_BAND = 24, 3
 SIMILAR = 0.8
+BITS = 2048
 LONGEST = 2_000  # characters of a text that are looked at
 _BLOCK = 2_000  # texts whose n-grams are in memory at once
 _NEIGHBOURS = 8  # of a text among those that share a band; in a crowd of like texts not every pair is compared
+_ONES = np.array([bin(byte).count("1") for byte in range(256)], np.uint8)
 _WORD = re.compile(r"\w+")
 
 Codes = npt.NDArray[np.uint32]
+Pairs = npt.NDArray[np.int64]
 
 
 def normalised(text: str) -> str:
@@ -83,7 +86,10 @@ def join_similar(groups: Groups, texts: Sequence[str], least: float = SIMILAR) -
     if least >= 1:
         return
     distinct, places = list(first), list(first.values())
-    for a, b in _candidates(_signatures(distinct), least):
+    pairs = _candidates(_signatures(distinct), least)
+    if len(pairs) > len(distinct):
+        pairs = pairs[_UpperBounds(distinct).of(pairs) >= least]
+    for a, b in pairs.tolist():
         one, other = places[a], places[b]
         if groups.of(one) != groups.of(other) and similarity(distinct[a], distinct[b]) >= least:
             groups.join(one, other)
@@ -131,8 +137,43 @@ def _mixed(values: Codes) -> Codes:
     return values ^ (values >> np.uint32(16))
 
 
-def _candidates(signatures: Codes, least: float) -> Iterator[tuple[int, int]]:
-    """Pairs of texts that share a band and whose signatures say that they may be similar enough."""
+class _UpperBounds:
+    """How similar two texts can be at the most, for many pairs at once: by which of ``BITS`` bits their n-grams set.
+
+    Texts of one form, such as a question with a number in it, make pairs by the hundred thousand that are almost
+    similar enough; few of them are left to be compared exactly.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._bits = np.empty((len(texts), BITS // 8), np.uint8)
+        self._grams = np.empty(len(texts), np.int64)
+        for begin in range(0, len(texts), _BLOCK):
+            block = [text.ljust(GRAM) for text in texts[begin : begin + _BLOCK]]
+            hashes, starts = _hashed(block)
+            rows = np.repeat(np.arange(len(block)), np.diff(starts, append=len(hashes)))
+            distinct = np.unique(rows << 32 | hashes)
+            rows = distinct >> 32
+            is_set = np.zeros((len(block), BITS), bool)
+            is_set[rows, distinct % BITS] = True
+            self._bits[begin : begin + len(block)] = np.packbits(is_set, axis=1)
+            self._grams[begin : begin + len(block)] = np.bincount(rows, minlength=len(block))
+        # n-grams that share a bit with another one of the text, and one more, should two have the same hash
+        self._hidden = self._grams - _ONES[self._bits].sum(axis=1, dtype=np.int64) + 1
+
+    def of(self, pairs: Pairs) -> npt.NDArray[np.float64]:
+        """The most that the similarity of each pair can be."""
+        most = np.empty(len(pairs), np.float64)
+        for begin in range(0, len(pairs), _BLOCK):
+            one, other = pairs[begin : begin + _BLOCK].T
+            shared = _ONES[self._bits[one] & self._bits[other]].sum(axis=1, dtype=np.int64)
+            shared += np.minimum(self._hidden[one], self._hidden[other])
+            shared = np.minimum(shared, np.minimum(self._grams[one], self._grams[other]))
+            most[begin : begin + _BLOCK] = shared / (self._grams[one] + self._grams[other] - shared)
+        return most
+
+
+def _candidates(signatures: Codes, least: float) -> Pairs:
+    """Pairs of texts that share a band and whose signatures say that they may be similar enough; shape (pairs, 2)."""
     count = np.int64(len(signatures))
     found: list[npt.NDArray[np.int64]] = []
     for band in range(BANDS):
@@ -143,8 +184,10 @@ def _candidates(signatures: Codes, least: float) -> Iterator[tuple[int, int]]:
             equal = (ordered[step:] == ordered[:-step]).all(axis=1)
             one, other = order[:-step][equal].astype(np.int64), order[step:][equal].astype(np.int64)
             found.append(np.minimum(one, other) * count + np.maximum(one, other))
-    pairs = np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
-    for begin in range(0, len(pairs), _BLOCK):
-        one, other = np.divmod(pairs[begin : begin + _BLOCK], count)
-        likely = (signatures[one] == signatures[other]).mean(axis=1) >= least - 0.2
-        yield from zip(one[likely].tolist(), other[likely].tolist(), strict=True)
+    shared = np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
+    likely = []
+    for begin in range(0, len(shared), _BLOCK):
+        pairs = np.stack(np.divmod(shared[begin : begin + _BLOCK], count), axis=1)
+        alike = (signatures[pairs[:, 0]] == signatures[pairs[:, 1]]).mean(axis=1)
+        likely.append(pairs[alike >= least - 0.2])
+    return np.concatenate(likely) if likely else np.empty((0, 2), np.int64)
