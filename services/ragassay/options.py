@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen, Predicate
 
@@ -47,6 +48,15 @@ class Option:
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
         return {**handler(schema), "description": self.about}
+
+
+def is_address(text: str | None) -> bool:
+    """True for an address that can be connected to, and for none; ValueError where its host or port can't be read."""
+    try:
+        urlsplit(text if "://" in (text or "") else f"//{text}").port  # noqa: B018 - it raises
+    except ValueError:  # whose text may hold a part of the password
+        raise ValueError("no address: write http://HOST:PORT, the port a number up to 65535") from None
+    return True
 
 
 SYSTEMS = Option(
@@ -173,6 +183,7 @@ class JobOptions(Declarations):
     ] = "local"
     api_base: Annotated[
         str | None,
+        Predicate(is_address),
         Option(
             "address of an OpenAI-compatible provider",
             flags=("--api-base",),
@@ -381,21 +392,3 @@ class BudgetOptions(Declarations):
         Le(10**15),
         Option("most tokens, input and output together", flags=("--budget-tokens",), metavar="N", resumable=True),
     ] = None
-
-
-class Declaration(NamedTuple):
-    """An option with its type and default."""
-
-    type: Any
-    default: Any
-    option: Option
-
-
-def with_flags() -> dict[str, Declaration]:
-    """The options that the command line has, by their keys."""
-    declared = {
-        key: Declaration(hint.__origin__, getattr(group, key, None), hint.__metadata__[-1])
-        for group in (FileOptions, JobOptions, PerformanceOptions, BudgetOptions)
-        for key, hint in get_type_hints(group, include_extras=True).items()
-    }
-    return {key: declaration for key, declaration in declared.items() if declaration.option.flags}

@@ -300,6 +300,13 @@ def _retrieval(ranks: Sequence[tuple[int, ...]]) -> str:
     return f": P@5 {p5:.3f}, P@10 {p10:.3f}, MRR {mrr:.3f}"
 
 
+def beyond(report: Report, limit: float) -> str | None:
+    """What to say where more than a share ``limit`` of a metric's rows failed; None where no metric has so many."""
+    shares = {name: share for name, share in unscored(report).items() if share > limit}
+    named = ", ".join(f"{name} {share:.0%}" for name, share in sorted(shares.items()))
+    return f"rows without a score because something failed: {named}" if shares else None
+
+
 def unscored(report: Report) -> dict[str, float]:
     """Per metric, the largest share over systems of rows that had the input and got no score because something failed.
 

@@ -46,7 +46,6 @@ def trend(
     """Show a metric over the runs so far, and where its level changed."""
     from ragassay.cli.configured import configured
     from ragassay.compare import trends
-    from ragassay.compare.figures import Figure
     from ragassay.render import json_document
     from ragassay.settings import Settings
     from ragassay.store.folder import FolderStore
@@ -56,7 +55,6 @@ def trend(
     configuration = configured(config, {"plugins": plugin}, evaluates=False)
     store = FolderStore(Settings().home)
     own = _own_metrics(store)
-    Figure.parse(metric, own)
     alpha, seed = configuration.statistics.alpha, configuration.seed
     result = trends.trend(
         _reports(store),
@@ -84,7 +82,7 @@ def _own_metrics(store: FolderStore) -> dict[str, Metric]:
     own: dict[str, Metric] = {}
     for run in store.ids():
         with suppress(AssayError):
-            own |= own_metrics(store.open(run).record.spec)
+            own |= own_metrics(store.open(str(store.root / "runs" / run)).record.spec)
     return own
 
 
@@ -92,7 +90,7 @@ def _reports(store: FolderStore) -> Iterator[Report]:
     """One report at a time, oldest first; a run that can't be read is named on stderr."""
     for run in store.ids():
         try:
-            report = store.open(run).report()
+            report = store.open(str(store.root / "runs" / run)).report()
         except NotFound:
             typer.echo(f"left out: {run} is not finished; go on with it: ragassay evaluate --resume {run}", err=True)
             continue
