@@ -8,7 +8,7 @@ models inherit these classes, and pydantic takes their annotations and defaults 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen, Predicate
 
@@ -363,21 +363,3 @@ class BudgetOptions(Declarations):
         Le(10**15),
         Option("most tokens, input and output together", flags=("--budget-tokens",), metavar="N", resumable=True),
     ] = None
-
-
-class Declaration(NamedTuple):
-    """An option with its type and default."""
-
-    type: Any
-    default: Any
-    option: Option
-
-
-def with_flags() -> dict[str, Declaration]:
-    """The options that the command line has, by their keys."""
-    declared = {
-        key: Declaration(hint.__origin__, getattr(group, key, None), hint.__metadata__[-1])
-        for group in (FileOptions, JobOptions, PerformanceOptions, BudgetOptions)
-        for key, hint in get_type_hints(group, include_extras=True).items()
-    }
-    return {key: declaration for key, declaration in declared.items() if declaration.option.flags}

@@ -9,7 +9,7 @@ import pytest
 
 from offline_runs import GOOD, write_jsonl
 from provider import Provider, malformed, refuses
-from ragassay.options import with_flags
+from ragassay.cli.configured import DECLARED
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_resume_takes_limits_files_to_write_and_the_address_and_nothing_else_of_
         "--import": "json",
     }
     values = {"--system": "a=a.jsonl", "--map": "answer=reply", "--format": "csv", "--duplicates": "error"}
-    flags = {option.flags[0]: bool if kind is bool else "1" for kind, _, option in with_flags().values()}
+    flags = {option.flags[0]: bool if kind is bool else "1" for kind, _, option in DECLARED.values()}
     del flags["--dataset"]  # of ragassay run
     for flag, value in (flags | values | allowed).items():
         code, _, err = cli("evaluate", "--resume", "nope", flag, *([] if value is bool else [value]))

@@ -5,19 +5,39 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
 
 from ragassay.errors import BadSettings
-from ragassay.options import with_flags
+from ragassay.options import BudgetOptions, FileOptions, JobOptions, Option, PerformanceOptions
 
 if TYPE_CHECKING:
     from ragassay.config import Configuration, Layer
 
 _Command = TypeVar("_Command", bound=Callable[..., None])
-DECLARED = with_flags()
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+class Declaration(NamedTuple):
+    """An option with its type and default."""
+
+    type: Any
+    default: Any
+    option: Option
+
+
+def _with_flags() -> dict[str, Declaration]:
+    """The options that the command line has, by their keys."""
+    declared = {
+        key: Declaration(hint.__origin__, getattr(group, key, None), hint.__metadata__[-1])
+        for group in (FileOptions, JobOptions, PerformanceOptions, BudgetOptions)
+        for key, hint in get_type_hints(group, include_extras=True).items()
+    }
+    return {key: declaration for key, declaration in declared.items() if declaration.option.flags}
+
+
+DECLARED = _with_flags()
 
 
 def option(key: str, note: str = "") -> Any:

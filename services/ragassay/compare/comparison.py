@@ -123,7 +123,7 @@ def _comparison(
     for other, two, by_metric in zip(others, matched.paired, deltas, strict=True):
         pair = _pair(first, other, two, by_metric, primary, examples)
         differs = cautions(first.report.provenance, other.report.provenance)
-        pairs.append(pair.model_copy(update={"verdict": verdict(pair, primary, alpha, method, differs)}))
+        pairs.append(pair.model_copy(update={"verdict": verdict(pair, primary, alpha, method, differs, two.own)}))
     sides = {one.label: _system(one, examples) for one in matched.systems}
     return Comparison(
         ragassay=metadata.version("ragassay"),

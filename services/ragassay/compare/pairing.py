@@ -165,7 +165,7 @@ class PairedSystems:
 
     def _paired_delta(self, name: str, aggregate: Aggregate) -> Delta:
         both = self.scores(name)
-        test = stats.paired(both.a, both.b, alpha=self.alpha, seed=self.seed, bounds=_bounds(name, self.own))
+        test = stats.paired(both.a, both.b, alpha=self.alpha, seed=self.seed, bounds=bounds_of(name, self.own))
         higher = aggregate.better == "higher"
         return Delta(
             kind=aggregate.kind,
@@ -192,7 +192,7 @@ class PairedSystems:
             [value for row in system.results if (value := _score(row, name).value) is not None]
             for system in (self.a, self.b)
         )
-        test = stats.welch(a, b, alpha=self.alpha, bounds=_bounds(name, self.own))
+        test = stats.welch(a, b, alpha=self.alpha, bounds=bounds_of(name, self.own))
         return Delta(
             kind=aggregate.kind,
             better=aggregate.better,
@@ -223,7 +223,7 @@ class PairedSystems:
         return delta.model_copy(update=more)
 
     def _not_worse(self, name: str, alpha: float, delta: Delta) -> stats.NonInferiority | None:
-        bounds, both = _bounds(name, self.own), self.scores(name)
+        bounds, both = bounds_of(name, self.own), self.scores(name)
         if bounds is None or not both.a:
             return None
         margin = NOT_WORSE_MARGIN * (bounds[1] - bounds[0])
@@ -249,7 +249,7 @@ class PairedSystems:
             mean_a=statistics.fmean(both.a) if both.a else None,
             mean_b=statistics.fmean(both.b) if both.b else None,
             delta=statistics.fmean(both.differences) if both.a else None,
-            interval=stats.difference_interval(both.a, both.b, level=1 - self.alpha, bounds=_bounds(name, self.own)),
+            interval=stats.difference_interval(both.a, both.b, level=1 - self.alpha, bounds=bounds_of(name, self.own)),
         )
 
     def regressions(self, names: Sequence[str], limit: int) -> dict[str, tuple[RowDelta, ...]]:
@@ -360,7 +360,7 @@ def _reported(system: SystemReport, name: str) -> list[float]:
     return [value for row in system.results if (value := getattr(row, name)) is not None]
 
 
-def _bounds(name: str, own: Mapping[str, Metric]) -> tuple[float, float] | None:
+def bounds_of(name: str, own: Mapping[str, Metric]) -> tuple[float, float] | None:
     """Least and greatest value of a metric; None for one without, or that is not registered here."""
     try:
         return parse(name, own).bounds

@@ -18,14 +18,14 @@ from ragassay.metrics.retrieval import ndcg
 from ragassay.models import Sample, Score, seconds
 
 ALPHA = 0.5
-Share = Annotated[float, Ge(0), Le(1)]
+Loss = Annotated[float, Ge(0), Le(1)]
 Days = Annotated[float, Ge(0.001), Le(1_000_000)]
 DIGITS = 6  # embeddings of other batches differ in the seventh
 DAY = 86_400.0
 
 
 @metric(better="higher", needs="subtopics", kind="retrieval", bounds=UNIT)
-def alpha_ndcg(sample: Sample, k: int, alpha: Share = ALPHA) -> Score:
+def alpha_ndcg(sample: Sample, k: int, alpha: Loss = ALPHA) -> Score:
     """NDCG whose gain counts a document's subtopics, each worth 1 - alpha of what it was before it was met (Clarke, 2008)."""
     subtopics = sample.subtopics or {}
     reached = _novelty(sample.retrieved_doc_ids or (), subtopics, k, alpha)
