@@ -24,7 +24,7 @@ from ragassay.documents import (
     Stopped,
     SystemReport,
 )
-from ragassay.judges.local import AGREEMENT
+from ragassay.judges.support import left_out
 from ragassay.metrics import Metric, parse
 from ragassay.models import Result, Sample, Score, Usage
 from ragassay.specification import JobSpec
@@ -71,12 +71,14 @@ def build(
 
 def _cautions(provenance: Provenance, results: Mapping[str, Sequence[Result]]) -> tuple[str, ...]:
     """How far the local judge agrees with people, where it judged a row; of other judges nothing is known here."""
-    name = str(provenance.judge["name"])
-    if name not in AGREEMENT or not any(row.verdict for rows in results.values() for row in rows):
+    judge = provenance.judge
+    if judge.get("judge") != "local" or not any(row.verdict for rows in results.values() for row in rows):
         return ()
-    support, correctness = AGREEMENT[name]
-    agreed = f"kappa {support[0]:.2f} to {support[1]:.2f} on support and {correctness:.2f} on correctness"
-    return (f"judge {name} is a triage; its agreement with people on public sets: {agreed} (docs/judges.md)",)
+    least, most, correctness = left_out()
+    agreed = f"{least:.2f} to {most:.2f} on support, {correctness:.2f} on correctness (0.5 is guessing; docs/judges.md)"
+    return (
+        f"judge {judge['name']} is a triage; its balanced accuracy on labelled sets that it was not fitted on: {agreed}",
+    )
 
 
 def _watched(report: SystemReport, stopped: Stopped | None, name: str) -> SystemReport:
