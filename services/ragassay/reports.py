@@ -24,6 +24,7 @@ from ragassay.documents import (
     Stopped,
     SystemReport,
 )
+from ragassay.judges.local import NAMES
 from ragassay.judges.support import left_out
 from ragassay.metrics import Metric, parse
 from ragassay.models import Result, Sample, Score, Usage
@@ -71,14 +72,12 @@ def build(
 
 def _cautions(provenance: Provenance, results: Mapping[str, Sequence[Result]]) -> tuple[str, ...]:
     """How far the local judge agrees with people, where it judged a row; of other judges nothing is known here."""
-    judge = provenance.judge
-    if judge.get("judge") != "local" or not any(row.verdict for rows in results.values() for row in rows):
+    name = str(provenance.judge["name"])
+    if name not in NAMES or not any(row.verdict for rows in results.values() for row in rows):
         return ()
     least, most, correctness = left_out()
     agreed = f"{least:.2f} to {most:.2f} on support, {correctness:.2f} on correctness (0.5 is guessing; docs/judges.md)"
-    return (
-        f"judge {judge['name']} is a triage; its balanced accuracy on labelled sets that it was not fitted on: {agreed}",
-    )
+    return (f"judge {name} is a triage; its balanced accuracy on labelled sets that it was not fitted on: {agreed}",)
 
 
 def _watched(report: SystemReport, stopped: Stopped | None, name: str) -> SystemReport:

@@ -52,6 +52,7 @@ from ragassay.models import (
 )
 from ragassay.protocols import Embedder, Ledger
 
+NAMES = ("local", "local (lexical)")  # with an embedding model, and without
 VERSION = 3  # raise it with every change that can change a verdict
 SUPPORTED = 0.5  # chance that people would call a sentence supported
 PARTLY = 0.35
@@ -80,7 +81,7 @@ class LocalJudge:
     @property
     def name(self) -> str:
         """``local``, or ``local (lexical)`` where there is no embedding model."""
-        return "local" if self._embedder else "local (lexical)"
+        return NAMES[0] if self._embedder else NAMES[1]
 
     @property
     def settings(self) -> Mapping[str, Any]:
