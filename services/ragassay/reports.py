@@ -25,7 +25,8 @@ from ragassay.documents import (
     Stopped,
     SystemReport,
 )
-from ragassay.judges.local import AGREEMENT
+from ragassay.judges.local import NAMES
+from ragassay.judges.support import left_out
 from ragassay.metrics import Metric, parse
 from ragassay.metrics.own import own_metrics
 from ragassay.models import Result, Score, Usage
@@ -85,11 +86,11 @@ def build(
 def _cautions(provenance: Provenance, counted: Iterable[Recount]) -> tuple[str, ...]:
     """How far the local judge agrees with people, where it judged a row; of other judges nothing is known here."""
     name = str(provenance.judge["name"])
-    if name not in AGREEMENT or not any(one.verdicts for one in counted):
+    if name not in NAMES or not any(one.verdicts for one in counted):
         return ()
-    support, correctness = AGREEMENT[name]
-    agreed = f"kappa {support[0]:.2f} to {support[1]:.2f} on support and {correctness:.2f} on correctness"
-    return (f"judge {name} is a triage; its agreement with people on public sets: {agreed} (docs/judges.md)",)
+    least, most, correctness = left_out()
+    agreed = f"{least:.2f} to {most:.2f} on support, {correctness:.2f} on correctness (0.5 is guessing; docs/judges.md)"
+    return (f"judge {name} is a triage; its balanced accuracy on labelled sets that it was not fitted on: {agreed}",)
 
 
 def _cautions_of_load(provenance: Provenance, systems: Mapping[str, SystemReport]) -> Iterator[str]:

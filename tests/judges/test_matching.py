@@ -66,7 +66,45 @@ def test_numbers_in_words_and_digits_agree():
 def test_another_number_in_the_same_sentence_denies():
     assert carried("Refunds take 30 days.", "Refunds take 14 days.").denied_by == 0
     assert carried("Refunds take 30 days.", "Refunds take days.").denied_by is None
-    assert carried("Refunds take 30 days.", "Refunds take 14 days.", "Trials take 30 days.").denied_by is None
+    table = "The starter plan has 5 seats.", "The starter plan has 20 projects."
+    assert carried("The starter plan has 5 seats and 20 projects.", *table).denied_by is None
+
+
+def test_a_number_that_belongs_to_something_else_is_no_excuse():
+    assert carried("Refunds take 30 days.", "Refunds take 14 days.", "Trials take 30 days.").denied_by == 0
+    assert carried("Trials take 30 days.", "Refunds take 14 days.", "Trials take 30 days.").denied_by is None
+    both = "Pro accounts keep data for 30 days, Starter accounts for 7 days."
+    assert carried("Starter accounts keep data for 30 days.", both).denied_by == 0
+    assert carried("Pro accounts keep data for 30 days.", both).denied_by is None
+    assert carried("Starter accounts keep data for 7 days.", both).denied_by is None
+
+
+def test_the_opposite_of_one_clause_denies_though_the_sentence_is_long():
+    long = "Parking is not free near the station, but the shops and the town hall in the centre refund the ticket."
+    assert carried("Parking is free near the station.", long).denied_by == 0
+    assert carried("Parking is not free near the station.", long).denied_by is None
+
+
+@pytest.mark.parametrize(
+    ("claim", "said"),
+    [
+        ("The tunnel is 5 km long.", "The tunnel is 5,000 m long."),
+        ("The tunnel is 5,000 metres long.", "The tunnel is 5 kilometres long."),
+        ("Refunds take three weeks.", "Refunds take 21 days."),
+        ("The bottle holds 0.5 l.", "The bottle holds 500 ml."),
+        ("The town has 1.5 million people.", "The town has 1,500,000 people."),
+        ("The trial lasts 24 months.", "The trial lasts two years."),
+        ("Die Frist dauert 2 Wochen.", "Die Frist dauert 14 Tage."),
+    ],
+)
+def test_one_quantity_in_two_units_agrees(claim, said):
+    found = carried(claim, said)
+    assert (found.best, found.unknown_numbers, found.denied_by) == (1.0, 0.0, None)
+
+
+def test_another_quantity_in_another_unit_does_not_agree():
+    assert carried("The tunnel is 5 km long.", "The tunnel is 6,000 m long.").unknown_numbers == 1.0
+    assert carried("Refunds take three weeks.", "Refunds take 20 days.").best < 1.0
 
 
 def test_the_opposite_sign_denies():

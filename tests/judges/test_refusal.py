@@ -37,6 +37,13 @@ REFUSALS = [
     '"I cannot answer this question."',
     "I could not find it. Please contact support.",
     "I could not find it. However, the handbook covers refunds.",
+    "I don't know, but you can ask the desk.",
+    "The documents don't mention a fee. They only cover loans of 2019.",
+    "Das weiß ich leider nicht.",
+    "Dazu gibt es in den Unterlagen keine Angaben.",
+    "Die Dokumente enthalten dazu nichts.",
+    "Je ne sais pas. Les documents ne le disent pas.",
+    "No lo sé.",
 ]
 ANSWERS = [
     "Refunds take 14 days.",
@@ -54,6 +61,12 @@ ANSWERS = [
     "I know it well.",
     "There is no charge for refunds.",
     "Unknown devices are blocked after 3 attempts, and the owner is told.",
+    "I don't know for sure, but the hall costs 80 euros an evening.",
+    "I'm not able to find the exact price; however, it is about 80 euros.",
+    "It is not clear from the documents, but it probably takes a week.",
+    "I don't know for sure. The hall costs 80 euros.",
+    "The context does not say. I think it opens at noon.",
+    "Die Halle kostet 80 Euro.",
     "I couldn't find the fee. Refunds take 14 days. They are free. Ask the owner.",
 ]
 

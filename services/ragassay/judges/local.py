@@ -1,8 +1,8 @@
 """The local judge: no key, no network, deterministic. It fills the same form as a language model, by overlap.
 
 Words, numbers, names and negation are compared sentence by sentence, and, where an embedding model is given, similarity
-of meaning. It is a triage: good at telling grounded answers from invented ones, blind to subtle contradictions;
-``docs/judges.md`` says how well it agrees with people, and names the labelled sets on which its thresholds were chosen.
+of meaning with ground truth and query. It is a triage: good at telling grounded answers from invented ones, blind to
+subtle contradictions; ``docs/judges.md`` says how well it agrees with people, and on which labelled sets it was fitted.
 """
 
 from __future__ import annotations
@@ -19,8 +19,27 @@ from numpy.typing import NDArray
 from ragassay.embeddings import vectors_of
 from ragassay.errors import Unavailable, reason_from
 from ragassay.judges.matching import LEXICAL_WEIGHTS, WEIGHTS, Match, Pool, match, terms_of
-from ragassay.judges.text import LONGEST_WORD, content, is_lead_in, refuses, sentences, stem, words
-from ragassay.judges.verdict import RawVerdict, Units, check_verdict, number_units
+from ragassay.judges.support import (
+    answer_probability,
+    correctness_features,
+    correctness_logit,
+    probability,
+    support_features,
+    support_logit,
+    weights,
+)
+from ragassay.judges.text import (
+    LONGEST_WORD,
+    content,
+    is_english,
+    is_lead_in,
+    refuses,
+    says_yes,
+    sentences,
+    stem,
+    words,
+)
+from ragassay.judges.verdict import RawVerdict, Units, check_verdict, context_number, number_units
 from ragassay.models import (
     Covered,
     FactVerdict,
@@ -33,9 +52,10 @@ from ragassay.models import (
 )
 from ragassay.protocols import Embedder, Ledger
 
-VERSION = 2  # raise it with every change that can change a verdict
-SUPPORTED = 0.65
-PARTLY = 0.45
+NAMES = ("local", "local (lexical)")  # with an embedding model, and without
+VERSION = 3  # raise it with every change that can change a verdict
+SUPPORTED = 0.5  # chance that people would call a sentence supported
+PARTLY = 0.35
 COVERED = 0.65
 COVERED_PARTLY = 0.3
 AGREES = 0.5
@@ -49,10 +69,6 @@ RELEVANCE_SIMILARITY = 0.7  # weight of similarity of meaning; the rest is the s
 SHORT_ANSWER = 3  # stems: too few to tell by words whether they address a query
 MOST_WORDS_NAMED = 4
 
-AGREEMENT = {"local": ((0.39, 0.74), 0.70), "local (lexical)": ((0.37, 0.76), 0.70)}
-"""Cohen's kappa with people's labels on the sets of docs/judges.md, by the judge's name: least and greatest on support
-of sentences and claims, and on correctness of answers."""
-
 VectorsByText = Mapping[str, NDArray[np.float64]]
 
 
@@ -65,7 +81,7 @@ class LocalJudge:
     @property
     def name(self) -> str:
         """``local``, or ``local (lexical)`` where there is no embedding model."""
-        return "local" if self._embedder else "local (lexical)"
+        return NAMES[0] if self._embedder else NAMES[1]
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -83,17 +99,12 @@ class LocalJudge:
                 "relevance": {step: bound for bound, step in RELEVANCE_STEPS},
             },
             "weights": WEIGHTS if self._embedder else LEXICAL_WEIGHTS,
+            "fitted": {part: weights()[part] for part in ("support", "correctness")},
         }
 
     async def judge(self, samples: Sequence[Sample], ledger: Ledger) -> list[Judgement]:  # noqa: ARG002
         """One judgement for each sample, in order; costs nothing. Where embedding fails, the reason says so."""
         return await asyncio.to_thread(self._judge, samples)
-
-    def similarity(self, samples: Sequence[Sample]) -> list[list[float]]:
-        """For each sample, how far its contexts support each sentence of its answer, 0 to 1; to measure and to fit on."""
-        matched = [SampleMatches(sample, number_units(sample)) for sample in samples]
-        vectors = self._vectors(text for one in matched for text in one.texts(all_matches=True))
-        return [[one.support_of(label, vectors) for label in one.units.answer] for one in matched]
 
     def _judge(self, samples: Sequence[Sample]) -> list[Judgement]:
         matched = [SampleMatches(sample, number_units(sample)) if sample.response else None for sample in samples]
@@ -129,7 +140,8 @@ class SampleMatches:
     @cached_property
     def contexts(self) -> Pool:
         """The sentences of all contexts."""
-        return Pool.of(tuple(self.units.contexts.values()))
+        labels = self.units.contexts
+        return Pool.of(tuple(labels.values()), tuple(map(context_number, labels)))
 
     @cached_property
     def truth(self) -> Pool:
@@ -148,6 +160,14 @@ class SampleMatches:
         return {i: match(terms_of(text), self.contexts) for i, text in self.units.answer.items()}
 
     @cached_property
+    def support_logits(self) -> dict[str, float]:
+        """Log odds that people would call each answer sentence supported."""
+        return {i: self._support_logit(self.units.answer[i], matched) for i, matched in self.support.items()}
+
+    def _support_logit(self, text: str, matched: Match) -> float:
+        return support_logit(support_features(terms_of(text), self.contexts, matched))
+
+    @cached_property
     def agreement(self) -> dict[str, Match]:
         """Each answer sentence against the ground truth."""
         return {i: match(terms_of(text), self.truth, self.query_stems) for i, text in self.units.answer.items()}
@@ -156,6 +176,12 @@ class SampleMatches:
     def coverage(self) -> dict[str, Match]:
         """Each fact against the answer."""
         return {i: match(terms_of(text), self.answer, self.query_stems) for i, text in self.units.facts.items()}
+
+    @cached_property
+    def opposite(self) -> bool:
+        """Does the answer begin with a yes and the ground truth with a no, or the other way round?"""
+        said, true = (says_yes(next(iter(texts.values()), "")) for texts in (self.units.answer, self.units.facts))
+        return None not in (said, true) and said is not true
 
     @cached_property
     def fact_support(self) -> dict[str, Match]:
@@ -177,20 +203,18 @@ class SampleMatches:
                     best = len(covering) / len(pieces), frozenset(covering)
         return best
 
-    def texts(self, *, all_matches: bool = False) -> Iterable[str]:
+    def texts(self) -> Iterable[str]:
         """All texts whose meaning is needed; of matches, only those whose class it can still change."""
         yield self.sample.query
         yield from self.units.answer.values()
         if self.is_short:
             yield from (self.contexts.sentences[i].text for one in self.support.values() for i in one.chosen)
         for texts, matches, pool, bounds in (
-            (self.units.answer, self.support, self.contexts, (PARTLY, SUPPORTED)),
             (self.units.answer, self.agreement, self.truth, (AGREES,)),
             (self.units.facts, self.coverage, self.answer, (COVERED_PARTLY, COVERED)),
-            (self.units.facts, self.fact_support, self.contexts, (SUPPORTED,)),
         ):
             for label, one in matches.items():
-                if all_matches or any(one.similarity(0.0) < bound <= one.similarity(1.0) for bound in bounds):
+                if any(one.similarity(0.0) < bound <= one.similarity(1.0) for bound in bounds):
                     yield texts[label]
                     yield from (pool.sentences[i].text for i in one.near)
 
@@ -212,18 +236,32 @@ class SampleMatches:
             judged[label] = following = own
         refusal = refuses(list(self.units.answer.values()))
         step, why = self._relevance(judged, facts, refusal, vectors)
-        return RawVerdict(sentences=judged, facts=facts, relevance=step, refusal=refusal, why=why)
+        return RawVerdict(
+            sentences=judged,
+            facts=facts,
+            relevance=step,
+            refusal=refusal,
+            why=why,
+            probability=self._probability(refusal),
+        )
 
-    def support_of(self, label: str, vectors: VectorsByText | None) -> float:
-        """How far the contexts support a sentence of the answer, 0 to 1."""
-        matched = self.support[label]
-        return matched.similarity(_cosine(self.units.answer[label], matched, self.contexts, vectors))
+    def _probability(self, refusal: bool) -> dict[str, float]:
+        """The chance that people would call the answer supported, and correct; only where there is something to go by."""
+        chances = {}
+        claims = [i for i, text in self.units.answer.items() if not is_lead_in(text)] or list(self.units.answer)
+        if self.units.has_contexts and claims:
+            chances["faithfulness"] = answer_probability([self.support_logits[i] for i in claims])
+        truths = () if self.sample.key_facts else self.sample.ground_truth_answer
+        if self.units.has_truth and truths and claims:
+            features = correctness_features(self.sample.query, self.sample.answer or "", truths, refusal=refusal)
+            chances["correctness"] = probability(correctness_logit(features))
+        return chances
 
     def _sentence(
         self, label: str, text: str, facts: Mapping[str, FactVerdict], vectors: VectorsByText | None
     ) -> SentenceVerdict:
-        matched, similarity = self.support[label], self.support_of(label, vectors)
-        support: Support = "supported" if similarity >= SUPPORTED else "partly" if similarity >= PARTLY else "not_found"
+        matched, chance = self.support[label], probability(self.support_logits[label])
+        support: Support = "supported" if chance >= SUPPORTED else "partly" if chance >= PARTLY else "not_found"
         evidence, why = self._labels(matched.chosen), ""
         if matched.denied_by is not None:
             support, evidence = "contradicted", self._labels([matched.denied_by])
@@ -237,18 +275,23 @@ class SampleMatches:
             text=text,
             support=support,
             evidence=evidence,
-            truth=self._truth(label, text, facts, vectors),
+            truth=self._truth(label, text, support, facts, vectors),
             why=why,
         )
 
-    def _truth(self, label: str, text: str, facts: Mapping[str, FactVerdict], vectors: VectorsByText | None) -> Truth:
+    def _truth(
+        self, label: str, text: str, support: Support, facts: Mapping[str, FactVerdict], vectors: VectorsByText | None
+    ) -> Truth:
+        """A sentence that covers a fact agrees; but what contexts are there for and do not support is no mere aside."""
         matched = self.agreement[label]
-        if matched.denied_by is not None:
-            return "conflicts"
         position = int(label[1:]) - 1
+        if matched.denied_by is not None or (position == 0 and self.opposite):
+            return "conflicts"
         covers = position in self.alternative[1] or any(
             facts[f].covered == "yes" and position in m.chosen[:1] for f, m in self.coverage.items()
         )
+        if self.units.contexts and support in ("not_found", "contradicted") and is_english(text):
+            covers = False
         similarity = matched.similarity(_cosine(text, matched, self.truth, vectors))
         return "agrees" if covers or similarity >= AGREES else "absent"
 
@@ -256,16 +299,17 @@ class SampleMatches:
         cover, support = self.coverage[label], self.fact_support[label]
         similarity = cover.similarity(_cosine(text, cover, self.answer, vectors))
         covered: Covered = "yes" if similarity >= COVERED else "partly" if similarity >= COVERED_PARTLY else "no"
-        if cover.denied_by is not None:
+        denied = cover.denied_by is not None or (label == "G1" and self.opposite)
+        if denied:
             covered = "no"
         lacking = f"the answer lacks: {_named(text, cover.lacking)}" if self.units.answer else "the answer is empty"
-        in_contexts = support.similarity(_cosine(text, support, self.contexts, vectors)) >= SUPPORTED
+        in_contexts = probability(self._support_logit(text, support)) >= SUPPORTED
         return FactVerdict(
             id=label,
             text=text,
             covered=covered,
             evidence=self._labels(support.chosen) if in_contexts and support.denied_by is None else (),
-            why="" if covered == "yes" else "the answer contradicts it" if cover.denied_by is not None else lacking,
+            why="" if covered == "yes" else "the answer contradicts it" if denied else lacking,
         )
 
     def _allow_alternative(self, facts: dict[str, FactVerdict]) -> None:

@@ -7,11 +7,13 @@ overlap, not entailment: a claim that swaps two words of its source, or takes a 
 from __future__ import annotations
 
 import heapq
+import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
+from ragassay.judges.quantities import Quantity, quantities
 from ragassay.judges.text import content, names, negated, numbers, stem, words
 
 MOST_EVIDENCE = 3
@@ -20,22 +22,39 @@ LONGEST_CACHED = 1000  # characters; the cache must stay small, whatever comes
 CANDIDATES = 50  # sentences that share most with a claim; no other is looked at
 NEAR = 2  # sentences, best by words, whose meaning is compared
 DENIAL_SHARE = 0.8  # of a claim's stems in the sentence that denies it
+DENIAL_SHARE_ALIKE = 0.6  # the same, where the sentence says little else
 DENIAL_RETURN = 0.7  # of that sentence's stems in the claim
 WEIGHTS = {"best": 0.4, "union": 0.4, "similarity": 0.2}
 LEXICAL_WEIGHTS = {"best": 0.5, "union": 0.5}
+AROUND = 5  # sentences, best by words, whose windows may be the evidence
+WINDOW = 3  # neighbouring sentences that are evidence together
+FURTHER_SENTENCE, LOST_NUMBER, LOST_NAME = 0.02, 0.05, 0.02  # off the share of a claim's stems that a window holds
+START = 5  # letters; words that share them are taken for forms of one
+NAME_WEIGHT = 3  # a name tells more of what a clause is about than another word
 UNKNOWN_NUMBERS = 0.25  # off, where no number of the claim is in the pool
 UNKNOWN_NAMES = 0.25  # off, where no name of the claim is in the pool
 
 
+_CLAUSE = re.compile(
+    r"[;:()\u2013\u2014]|,(?! ?\d)|\b(?:and|but|while|whereas|although|though|however|und|aber|sondern)\b",
+    re.IGNORECASE,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class SentenceTerms:
-    """One sentence and what is read from it once. ``tokens``: every stem and number in it, stop words included."""
+    """One sentence and what is read from it once.
+
+    ``sequence``: the stems of all its words in order; ``tokens``: every one of them, and its numbers.
+    """
 
     text: str
+    sequence: tuple[str, ...]
     stems: frozenset[str]
     numbers: frozenset[str]
     names: frozenset[str]
     tokens: frozenset[str]
+    quantities: tuple[Quantity, ...]
     negated: bool
 
 
@@ -46,8 +65,22 @@ def terms_of(text: str) -> SentenceTerms:
 
 def _read(text: str) -> SentenceTerms:
     in_digits = numbers(text)
-    tokens = frozenset(map(stem, words(text))) | in_digits
-    return SentenceTerms(text, content(text), in_digits, names(text), tokens, negated(text))
+    sequence = tuple(map(stem, words(text)))
+    return SentenceTerms(
+        text=text,
+        sequence=sequence,
+        stems=_stems(text, in_digits),
+        numbers=in_digits,
+        names=names(text),
+        tokens=frozenset(sequence) | in_digits,
+        quantities=tuple(quantities(text)) if in_digits or " a " in text else (),
+        negated=negated(text),
+    )
+
+
+def _stems(text: str, in_digits: frozenset[str]) -> frozenset[str]:
+    """Stems of the words that carry meaning, with each number as one."""
+    return (frozenset(one for one in content(text) if not one.isdecimal()) | in_digits) or content(text)
 
 
 _cached = lru_cache(maxsize=16384)(_read)
@@ -55,19 +88,73 @@ _cached = lru_cache(maxsize=16384)(_read)
 
 @dataclass(frozen=True)
 class Pool:
-    """Sentences that may support a claim, in order."""
+    """Sentences that may support a claim, in order. ``texts_of``: for each, the number of the text that it is from."""
 
     sentences: tuple[SentenceTerms, ...]
+    texts_of: tuple[int, ...]
 
     @classmethod
-    def of(cls, texts: Sequence[str]) -> Pool:
-        """The pool of these sentences."""
-        return cls(tuple(map(terms_of, texts)))
+    def of(cls, texts: Sequence[str], texts_of: Sequence[int] | None = None) -> Pool:
+        """The pool of these sentences, by default all of one text."""
+        return cls(tuple(map(terms_of, texts)), tuple(texts_of or [0] * len(texts)))
 
     @cached_property
     def tokens(self) -> frozenset[str]:
         """Every stem and number in the pool."""
         return frozenset[str]().union(*(one.tokens for one in self.sentences))
+
+    @cached_property
+    def quantities(self) -> dict[str, Quantity]:
+        """The quantities of the pool by their value, as they are written there first."""
+        return {one.value: one for s in reversed(self.sentences) for one in reversed(s.quantities)}
+
+    def in_its_units(self, claim: SentenceTerms) -> SentenceTerms:
+        """The claim with its quantities as the pool writes them, where it has them in other units."""
+        for own in claim.quantities:
+            theirs = self.quantities.get(own.value)
+            if theirs is not None and not {own.number, own.unit} - {""} <= self.tokens:
+                gone, instead = frozenset((own.number, own.unit)), frozenset((theirs.number, theirs.unit)) - {""}
+                claim = replace(
+                    claim,
+                    stems=claim.stems - gone | instead,
+                    numbers=claim.numbers - gone | {theirs.number},
+                    tokens=claim.tokens - gone | instead,
+                )
+        return claim
+
+    @cached_property
+    def pairs(self) -> frozenset[tuple[str, ...]]:
+        """Every two words that follow each other in a sentence, as stems."""
+        return frozenset(two for one in self.sentences for two in zip(one.sequence, one.sequence[1:], strict=False))
+
+    @cached_property
+    def triples(self) -> frozenset[tuple[str, ...]]:
+        """Every three words that follow each other in a sentence, as stems."""
+        in_order = (one.sequence for one in self.sentences)
+        return frozenset(three for s in in_order for three in zip(s, s[1:], s[2:], strict=False))
+
+    def window(self, claim: SentenceTerms, around: Sequence[int]) -> range:
+        """Of up to three neighbouring sentences of one text, at least one of ``around``, those that hold most of a claim.
+
+        A number or name that they lack counts against them, and so does a further sentence, a little.
+        """
+        found, best = range(0), -1.0
+        for start, end in dict.fromkeys(
+            (i - before, i + 1 + after) for i in around for before in range(WINDOW) for after in range(WINDOW - before)
+        ):
+            if start < 0 or end > len(self.sentences) or self.texts_of[start] != self.texts_of[end - 1]:
+                continue
+            held = frozenset[str]().union(*(self.sentences[i].tokens for i in range(start, end)))
+            worth = len(claim.stems & held) / max(len(claim.stems), 1) - FURTHER_SENTENCE * (end - start - 1)
+            worth -= LOST_NUMBER * (not claim.numbers <= held) + LOST_NAME * len(claim.names - held)
+            if worth > best:
+                found, best = range(start, end), worth
+        return found
+
+    @cached_property
+    def starts(self) -> frozenset[str]:
+        """The first letters of every longer stem in the pool."""
+        return frozenset(token[:START] for token in self.tokens if len(token) >= START)
 
     @cached_property
     def postings(self) -> dict[str, list[int]]:
@@ -84,7 +171,8 @@ class Match:
     """How a pool supports a claim, by words.
 
     ``best``: share of the claim's stems in the one best sentence; ``union``: in the ``chosen`` sentences together
-    (indexes into the pool, best first); ``near``: the sentences whose meaning is worth comparing; ``lacking``: stems
+    (indexes into the pool, best first); ``near``: the sentences whose meaning is worth comparing; ``around``: the few
+    best, whose windows may be its evidence; ``lacking``: stems
     that no chosen sentence has; ``unknown_numbers``, ``unknown_names``: share of the claim's that are not in the pool;
     ``denied_by``: index of the sentence that has the same words with another number or the opposite sign.
     """
@@ -93,6 +181,7 @@ class Match:
     union: float = 0.0
     chosen: tuple[int, ...] = ()
     near: tuple[int, ...] = ()
+    around: tuple[int, ...] = ()
     lacking: frozenset[str] = frozenset()
     unknown_numbers: float = 0.0
     unknown_names: float = 0.0
@@ -111,6 +200,7 @@ class Match:
 
 def match(claim: SentenceTerms, pool: Pool, ignored: frozenset[str] = frozenset()) -> Match:
     """How ``pool`` supports ``claim``. Stems in ``ignored`` (the query's) are no achievement and are left out."""
+    claim = pool.in_its_units(claim)
     wanted = (claim.stems - ignored) or claim.stems
     shared = Counter(index for one in wanted for index in pool.postings.get(one, ()))
     if not shared:
@@ -123,10 +213,11 @@ def match(claim: SentenceTerms, pool: Pool, ignored: frozenset[str] = frozenset(
         union=1 - len(lacking) / len(wanted),
         chosen=chosen,
         near=tuple(dict.fromkeys((*chosen, *ranked[:NEAR]))),
+        around=tuple(ranked[:AROUND]),
         lacking=frozenset(lacking),
         unknown_numbers=_unknown(claim.numbers, pool),
         unknown_names=_unknown(claim.names, pool),
-        denied_by=_denier(claim, pool, ranked[0]),
+        denied_by=_denier(claim, pool, ranked, ignored),
     )
 
 
@@ -152,19 +243,63 @@ def _disagreement(claim: SentenceTerms, other: SentenceTerms) -> int:
     return int(not claim.numbers <= other.tokens) + int(claim.negated != other.negated)
 
 
-def _denier(claim: SentenceTerms, pool: Pool, best: int) -> int | None:
-    """``best``, where claim and sentence share nearly all words but differ in negation or in a number.
+def _denier(claim: SentenceTerms, pool: Pool, ranked: Sequence[int], ignored: frozenset[str]) -> int | None:
+    """The sentence nearest in topic, where it has nearly all words of the claim and another number or the opposite sign.
 
-    The number must be in no sentence on the topic: it may well stand in the next line of a table.
+    It may be longer than the claim: then one of its clauses has to hold the claim's words. A number that stands in a
+    sentence that is as near is none of its own: it may well be the next line of a table.
     """
+    topic = claim.stems - claim.numbers - ignored
+    if not topic:
+        return None
+
+    def share(index: int) -> float:
+        return len(topic & pool.sentences[index].stems) / len(topic)
+
+    best = max(ranked, key=share)
     other = pool.sentences[best]
-    topic, back = claim.stems - claim.numbers, other.stems - other.numbers
-    same = len(topic & back)
-    if not same or same < DENIAL_SHARE * len(topic) or same < DENIAL_RETURN * len(back):
+    about = other.stems - other.numbers - ignored
+    alike = bool(about) and len(topic & about) >= DENIAL_RETURN * len(about)
+    if share(best) < (DENIAL_SHARE_ALIKE if alike else DENIAL_SHARE):
         return None
-    if claim.negated != other.negated:
+    parts = clauses(other)
+    on_topic = [c for c in parts if len(topic & c.stems) >= DENIAL_SHARE * len(topic)] if len(topic) > 1 else []
+    denies = any(c.negated for c in clauses(claim) if topic & about & c.stems)  # and not merely "I am not sure, but"
+    if (on_topic or alike) and all(c.negated != denies for c in on_topic or [other]):
         return best
-    if claim.numbers <= other.tokens or other.numbers <= claim.tokens:
+    if rivals(claim, other):
+        return best
+    if not alike or claim.numbers <= other.tokens or other.numbers <= claim.tokens:
         return None
-    on_topic = (one.tokens for one in pool.sentences if 2 * len(topic & one.stems) >= len(topic))
-    return best if claim.numbers - frozenset[str]().union(*on_topic) else None
+    as_near = (pool.sentences[i].tokens for i in ranked if share(i) >= share(best))
+    return best if claim.numbers - frozenset[str]().union(*as_near) else None
+
+
+def clauses(sentence: SentenceTerms) -> list[SentenceTerms]:
+    """The parts of a sentence between commas, brackets and words such as "but"."""
+    parts = [part for part in _CLAUSE.split(sentence.text) if words(part)]
+    return [sentence] if len(parts) < 2 else list(map(terms_of, parts))
+
+
+def rivals(claim: SentenceTerms, sentence: SentenceTerms) -> bool:
+    """Does a sentence give a number of the claim to something else, and another one of its kind to what the claim is about?
+
+    Of one kind are numbers that the same word follows: 30 days and 7 days.
+    """
+    shared = claim.numbers & sentence.numbers
+    if not shared or not sentence.numbers - claim.numbers:
+        return False
+    parts = [part for part in clauses(sentence) if part.numbers]
+    topic, kinds = claim.stems - claim.numbers, _after(claim, shared)
+
+    def about(part: SentenceTerms) -> int:
+        return sum(NAME_WEIGHT if one in claim.names or one in part.names else 1 for one in topic & part.stems)
+
+    ours = max((about(part) for part in parts if part.numbers & shared), default=0)
+    others = [part for part in parts if not part.numbers & claim.numbers and kinds & _after(part, part.numbers)]
+    return max(map(about, others), default=0) > ours
+
+
+def _after(sentence: SentenceTerms, marks: frozenset[str]) -> frozenset[str]:
+    """The stems that follow numbers in a sentence."""
+    return frozenset(b for a, b in zip(sentence.sequence, sentence.sequence[1:], strict=False) if a in marks)

@@ -1,8 +1,8 @@
 """What is read in a text: sentences, words, stems, numbers, names, negation and refusals.
 
 Every judged metric counts sentences, and text metrics and retrievers count words, so the cut is ours, fast and the same
-everywhere. Lexical and small on purpose. Words and sentences are found in every script; stems, stop words, negation and
-refusals know English only.
+everywhere. Lexical and small on purpose. Words and sentences are found in every script; stems know English only, stop
+words and negation German too, refusals also French and Spanish.
 """
 
 from __future__ import annotations
@@ -43,9 +43,11 @@ _NAME = re.compile(r"\b[A-Z][\w'’.-]*")
 _NEGATION = re.compile(
     r"\b(?:not(?! only)|no(?!\. ?\d)|never|none|nobody|nothing|neither|nor|without|cannot|unable|fail(?:s|ed)? to)\b"
     r"|n['’] ?t\b"
-    r"|\b\w+n ' t\b",
+    r"|\b\w+n ' t\b"
+    r"|\b(?:nicht(?! nur)|kein(?:e[mnrs]?)?|nie(?:mals|mand)?|nichts|weder)\b",
     re.IGNORECASE,
 )
+_YES_OR_NO = re.compile(r"\W*(?:(yes|ja|oui)\b|(?:no|nein|non)(?=\s*(?:[,.;:!\u2013\u2014-]|$)))", re.IGNORECASE)
 NUMBER_WORDS = {
     word: str(n)
     for n, word in enumerate(
@@ -61,6 +63,11 @@ STOP_WORDS = frozenset(
     "out over own re s same shall she should so some such t than that the their them then there these they this "
     "those through to too under until up us ve very was we were what when where which while who whom whose why will "
     "with would you your yes well no not never nor neither none cannot without".split()
+)
+_GERMAN_STOP_WORDS = frozenset(  # but for what is an English word with a meaning
+    "der das den dem des ein eine einen einem einer eines und oder aber ist sind wird werden wurde wurden hatte im mit von "
+    "vom zu zum zur auf für als auch bei bis nach aus es sie er wir ihr ich nicht kein keine keinen ja nein dass dieser "
+    "diese dieses sich nur noch über unter durch kann können muss müssen".split()
 )
 _BRITISH = re.compile(r"(?<=[a-z]{3})is(e|ed|es|ing|ation|ations)$")
 _ENDINGS = (
@@ -116,7 +123,27 @@ _REFUSALS = (
     rf"not {_GIVEN}[^,;]{{0,40}}$",
     r"(?:n/a|unknown|unanswerable|no answer)\W*$",
 )
-_REFUSAL = re.compile(f"{_LEAD}(?:{'|'.join(_REFUSALS)})", re.IGNORECASE)
+_IN_OTHER_LANGUAGES = (
+    r"(?:das |dies )?(?:weiß|weiss) ich (?:leider )?nicht\b|ich (?:weiß|weiss) (?:es |das )?(?:leider )?nicht\b",
+    r"(?:leider )?(?:kann|konnte) ich (?:dazu |das |diese frage )?(?:leider )?(?:nicht|nichts|keine)\b",
+    r"ich (?:kann|konnte) (?:dazu |das |diese frage |die frage )?(?:leider )?(?:nicht|nichts|keine)\b",
+    r"(?:dazu|darüber|hierzu) (?:gibt es|steht|enthalten|liegen)\b[^.]{0,60}\b(?:keine?|nichts)\b",
+    r"(?:die dokumente|der kontext|die unterlagen|die quellen|der text) \w+ (?:\w+ ){0,2}(?:nicht|nichts|keine)\b",
+    r"je ne (?:sais|peux|trouve|connais) (?:pas|rien)\b|les documents ne\b|le contexte ne\b",
+    r"no lo (?:sé|encuentro)\b|no (?:sé|puedo|encuentro|tengo información)\b|(?:los documentos|el contexto) no\b",
+)
+_OFFER = (
+    r"(?:please|you (?:can|may|could|might|should)|(?:i|we) (?:can|could|would|am|are|do|recommend|suggest)\b|i'm|if|let|try"
+    rf"|feel|contact|ask|check|they|there|for |{_SOURCE})"
+)
+_GOES_ON = re.compile(
+    rf"[,;.\u2013\u2014] *(?:but|however|though|still|nevertheless)\b,? *(?!{_OFFER})(?=\w)", re.IGNORECASE
+)
+_ASSERTS = re.compile(
+    rf"(?!{_OFFER}).*(?:\d|\b(?:probably|likely|presumably|i (?:think|believe|guess|assume)|perhaps|maybe)\b)",
+    re.IGNORECASE,
+)
+_REFUSAL = re.compile(f"{_LEAD}(?:{'|'.join((*_REFUSALS, *_IN_OTHER_LANGUAGES))})", re.IGNORECASE)
 
 
 def sentences(text: str) -> list[str]:
@@ -231,7 +258,8 @@ def _stem(word: str) -> str:
 def content(text: str) -> frozenset[str]:
     """Stems of the words that carry meaning; of all words where a text has stop words only."""
     all_words = words(text)
-    return frozenset(stem(w) for w in all_words if w not in STOP_WORDS) or frozenset(stem(w) for w in all_words)
+    carrying = (w for w in all_words if w not in STOP_WORDS and w not in _GERMAN_STOP_WORDS)
+    return frozenset(map(stem, carrying)) or frozenset(map(stem, all_words))
 
 
 def numbers(text: str) -> frozenset[str]:
@@ -255,6 +283,18 @@ def names(text: str) -> frozenset[str]:
     return frozenset(stem(w) for w in capitalised)
 
 
+def is_english(text: str) -> bool:
+    """Is at least one word in five an English stop word, as in nearly every English sentence?"""
+    all_words = words(text)
+    return 5 * sum(word in STOP_WORDS for word in all_words) >= len(all_words)
+
+
+def says_yes(sentence: str) -> bool | None:
+    """Does a sentence begin with a yes? False: with a no; None: with neither."""
+    found = _YES_OR_NO.match(sentence)
+    return None if found is None else found[1] is not None
+
+
 def negated(text: str) -> bool:
     """Does the text deny something?"""
     return _NEGATION.search(text) is not None
@@ -264,7 +304,16 @@ def refuses(answer: Sequence[str]) -> bool:
     """Does an answer refuse, given its sentences? Its first one does, and with it at least half of them, or of two.
 
     A sentence refuses by how it begins, after a lead-in such as "Unfortunately," or "Based on the documents,". A text
-    that merely mentions further on what is not known is an answer.
+    that merely mentions further on what is not known is an answer, and so is one that says it does not know and answers
+    all the same: "I am not sure, but it costs 80 euros."
     """
-    refusing = [_REFUSAL.match(sentence.replace("’", "'").lstrip(" \"'“”")) is not None for sentence in answer]
-    return bool(refusing) and refusing[0] and 2 * sum(refusing) >= len(refusing)
+    plain = [sentence.replace("’", "'").lstrip(" \"'“”") for sentence in answer]
+    refusing = [_refuses(sentence) for sentence in plain]
+    if not refusing or not refusing[0] or 2 * sum(refusing) < len(refusing):
+        return False
+    return not any(_ASSERTS.match(text) for text, refuse in zip(plain, refusing, strict=True) if not refuse)
+
+
+def _refuses(sentence: str) -> bool:
+    begins = _REFUSAL.match(sentence)
+    return begins is not None and _GOES_ON.search(sentence, begins.end()) is None

@@ -92,6 +92,7 @@ class RawVerdict:
     relevance: Step | None = None
     refusal: bool | None = None
     why: str = ""
+    probability: dict[str, float] = field(default_factory=dict)
 
 
 def check_verdict(raw: RawVerdict, units: Units, judge: str) -> Verdict:
@@ -131,6 +132,7 @@ def check_verdict(raw: RawVerdict, units: Units, judge: str) -> Verdict:
         has_truth=units.has_truth,
         evidence_dropped=dropped,
         support_withdrawn=withdrawn,
+        probability=raw.probability,
     )
 
 
