@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_type_hints
+from urllib.parse import urlsplit
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen, Predicate
 
@@ -47,6 +48,15 @@ class Option:
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
         return {**handler(schema), "description": self.about}
+
+
+def is_address(text: str | None) -> bool:
+    """True for an address that can be connected to, and for none; ValueError where its host or port can't be read."""
+    try:
+        urlsplit(text if "://" in (text or "") else f"//{text}").port  # noqa: B018 - it raises
+    except ValueError:  # whose text may hold a part of the password
+        raise ValueError("no address: write http://HOST:PORT, the port a number up to 65535") from None
+    return True
 
 
 SYSTEMS = Option(
@@ -152,6 +162,7 @@ class JobOptions(Declarations):
     ] = "local"
     api_base: Annotated[
         str | None,
+        Predicate(is_address),
         Option(
             "address of an OpenAI-compatible provider",
             flags=("--api-base",),

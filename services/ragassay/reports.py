@@ -27,7 +27,7 @@ from ragassay.documents import (
 from ragassay.judges.local import AGREEMENT
 from ragassay.metrics import Metric, parse
 from ragassay.models import Result, Score, Usage
-from ragassay.recount import MEASURED, Recount, Scores
+from ragassay.recount import MEASURED, Recount, ScoreColumn
 from ragassay.specification import JobSpec
 from ragassay.stats import mean_interval, ratio_interval, wilson_interval
 
@@ -135,10 +135,10 @@ def aggregate(scores: Iterable[Score], metric: Metric, spec: JobSpec) -> Aggrega
 
     Shares get Wilson's interval, other bounded means Wilson's with their own spread, the rest Student's t.
     """
-    return _aggregate(Scores(scores), metric, spec)
+    return _aggregate(ScoreColumn(scores), metric, spec)
 
 
-def _aggregate(scores: Scores, metric: Metric, spec: JobSpec, places: Sequence[int] | None = None) -> Aggregate:
+def _aggregate(scores: ScoreColumn, metric: Metric, spec: JobSpec, places: Sequence[int] | None = None) -> Aggregate:
     values, reasons, failed = scores.of(places)
     missing, total = reasons.total(), math.fsum(values)
     if metric.share:
@@ -294,6 +294,13 @@ def _retrieval(results: Iterable[Result]) -> str:
     if not n:
         return ""
     return f": P@5 {p5 / 5 / n:.3f}, P@10 {p10 / 10 / n:.3f}, MRR {math.fsum(reciprocal) / n:.3f}"
+
+
+def beyond(report: Report, limit: float) -> str | None:
+    """What to say where more than a share ``limit`` of a metric's rows failed; None where no metric has so many."""
+    shares = {name: share for name, share in unscored(report).items() if share > limit}
+    named = ", ".join(f"{name} {share:.0%}" for name, share in sorted(shares.items()))
+    return f"rows without a score because something failed: {named}" if shares else None
 
 
 def unscored(report: Report) -> dict[str, float]:

@@ -6,15 +6,17 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from annotated_types import Predicate
 from pydantic import Field, ValidationError, create_model
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from ragassay.errors import BadSettings
-from ragassay.options import JobOptions
+from ragassay.options import JobOptions, is_address
 from ragassay.validation import problems
 
+Address = Annotated[str, Predicate(is_address)]
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
@@ -33,7 +35,7 @@ class Settings(BaseSettings):
 
     home: Path = Field(Path(".ragassay"), description="folder of runs and of the cache")
     judge: str = Field(JobOptions.judge, description="judge that is used when none is named")
-    api_base: str | None = Field(JobOptions.api_base, description="address of an OpenAI-compatible provider")
+    api_base: Address | None = Field(JobOptions.api_base, description="address of an OpenAI-compatible provider")
     api_key: str | None = Field(None, description="its key; else the provider's own variable is read", repr=False)
     embeddings: str | None = Field(None, description="a sentence-transformers model, name or folder; default: bundled")
     bootstrap_key: str | None = Field(
@@ -45,16 +47,18 @@ class Settings(BaseSettings):
     max_timeout_s: float = Field(
         120.0, gt=0, le=3600, description="longest time for a judge call that a job may ask for"
     )
-    server: str = Field("http://127.0.0.1:8400", description="where 'ragassay submit' and its like find the service")
+    server: Address = Field(
+        "http://127.0.0.1:8400", description="where 'ragassay submit' and its like find the service"
+    )
     server_key: str | None = Field(None, repr=False, description="what they send as key")
 
     plugins: str | None = Field(
         None, description="Python files and modules that register metrics, with commas; never read from .env"
     )
-    state_url: str | None = Field(
+    state_url: Address | None = Field(
         None, description="Redis that keeps the jobs; redis://, rediss:// or unix://", repr=False
     )
-    broker_url: str | None = Field(
+    broker_url: Address | None = Field(
         None, description="Redis that carries Celery's messages; default: the same", repr=False
     )
     lease_s: float = Field(60.0, gt=0, description="seconds after which a silent worker's chunk is given to another")

@@ -385,3 +385,31 @@ def test_folders_of_outputs_are_made_and_what_holds_prompts_and_answers_is_its_o
     assert (code, len(written) > 10) == (0, True)
     modes = {path: path.stat().st_mode & 0o777 for path in (*written, tmp_path / "old.csv")}
     assert {path.name: mode for path, mode in modes.items() if mode != (0o700 if path.is_dir() else 0o600)} == {}
+
+
+@pytest.mark.parametrize("address", ["http://x:99999/", "http://x:abc", "http://[::1"])
+def test_an_address_that_can_not_be_one_is_refused_before_anything_is_asked(address, cli, tmp_path, monkeypatch):
+    write_jsonl(tmp_path / "d.jsonl", [{"query": "When?", "answer": "At two.", "ground_truth": "At two."}])
+    (tmp_path / "docs.md").write_text("# Tokens\n\nAn access token is a signed statement.\n")
+    (tmp_path / "http.yaml").write_text(f"data: d.jsonl\nsystems: {{s: {{kind: http, url: '{address}'}}}}\n")
+    model = f"{{kind: bm25, answer: {{model: m, api_base: '{address}'}}}}"
+    (tmp_path / "model.yaml").write_text(f"data: d.jsonl\ncorpus: d.jsonl\nsystems: {{s: {model}}}\n")
+    refused = [
+        (
+            ["evaluate", "d.jsonl", "--judge", "openai/m", "--api-base", address],
+            "--api-base: no address: write http://",
+        ),
+        (["evaluate", "--config", "http.yaml"], "http.yaml:2: systems.s.url: no address"),
+        (["evaluate", "--config", "model.yaml"], "model.yaml:3: systems.s.answer.api_base: no address"),
+        (["data", "generate", "docs.md", "--model", "openai/m", "--api-base", address], "--api-base: no address"),
+        (["status", "0" * 32, "--server", address], "server: no address"),
+    ]
+    for command, says in refused:
+        code, _, err = cli(*command)
+        assert (code, err.count("\n")) == (2, 1), err
+        assert says in err
+    for variable in ("API_BASE", "STATE_URL", "BROKER_URL", "SERVER"):
+        with monkeypatch.context() as changed:
+            changed.setenv(f"RAGASSAY_{variable}", address)
+            code, _, err = cli("evaluate", "d.jsonl")
+        assert (code, f"RAGASSAY_{variable}: no address" in err, err.count("\n")) == (2, True, 1), err

@@ -75,11 +75,12 @@ def test_an_existing_run_can_be_checked_without_evaluating(cli, folder):
 
 def test_a_drop_is_measured_from_a_run_or_a_file(cli, folder):
     cli("evaluate", "-o", "before.json")  # 0.8
+    cli("evaluate")
     write(folder / "data.jsonl", 4)  # (4 x 1 + 6 x 0.5) / 10 = 0.7
     configure(folder, "- {metric: mrr, max_drop: 0.05}")
     for baseline in ("last", "before.json", "last#default"):
         code, _, err = cli(
-            "gate", "--run", "last" if baseline != "before.json" else "before.json", "--baseline", baseline
+            "gate", "--run", "last" if baseline == "before.json" else "before.json", "--baseline", baseline
         )
         assert (code, err) == (0, "")
     for more in (("--baseline", "before.json"), ("--baseline", "before.json#default")):
@@ -99,6 +100,20 @@ def test_a_drop_is_measured_from_a_run_or_a_file(cli, folder):
     configure(folder, "- {metric: mrr, significant: true}", more="baseline: before.json\n")
     code, out, _ = cli("gate")
     assert (code, "not significant (p=0.5" in out) == (0, True)  # two queries dropped: 2 of 4 sign patterns are as far
+
+
+def test_a_run_is_not_its_own_baseline_but_one_of_its_systems_may_be_that_of_the_others(cli, folder):
+    cli("evaluate", "-o", "before.json")
+    configure(folder, "- {metric: mrr, max_drop: 0.05}")
+    for run, baseline in (("last", "last"), ("last", "last#default"), ("last", "before.json")):
+        code, out, err = cli("gate", "--run", run, "--baseline", baseline)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert "can't be its own baseline; name an earlier run, or last-passed" in err
+    worse = write(folder / "worse.jsonl", 2)  # (2 x 1 + 8 x 0.5) / 10 = 0.6
+    cli("evaluate", "data.jsonl", "--system", "old=data.jsonl", "--system", f"new={worse}", "--metrics", "mrr")
+    code, out, _ = cli("gate", "--run", "last", "--baseline", "last#old")
+    assert (code, "new: mrr drop <= 0.050\n        mrr went from 0.800 to 0.600" in out) == (1, True)
+    assert cli("gate", "--run", "last", "--baseline", "last")[0] == 2
 
 
 def test_rows_that_failed_are_unscored_and_the_gates_are_written_all_the_same(cli, folder):

@@ -10,6 +10,7 @@ from ragassay.compare.models import Comparison
 from ragassay.documents import Provenance, Source
 from ragassay.errors import BadInput, BadSettings, UnknownName
 from ragassay.exporters.comparison import regressions, tables, to_markdown
+from ragassay.metrics.base import METRICS, metric
 from ragassay.models import Result, Score
 from ragassay.render import json_document
 from ragassay.specification import JobSpec
@@ -60,6 +61,26 @@ def test_p_values_and_effects_are_those_of_stats_on_the_same_vectors():
     # loss turned (3.2), and with the gain of 0.1 turned too (3.0)
     assert delta.p_corrected == delta.p == 6 / 1024
     assert (delta.outcome, delta.mark) == ("better", "**")
+
+
+def test_a_metric_that_is_not_registered_here_is_compared_and_nothing_is_said_of_its_range():
+    """As from a report of a process with plug-ins: its values may be far apart."""
+
+    def own_words(sample):
+        """Words."""
+
+    metric(own_words, better="lower")
+    columns = [10.0, 90.0, 40.0, 70.0, 20.0, 60.0, 55.0], [80.0, 10.0, 60.0, 30.0, 50.0, 40.0, 50.0]
+    try:
+        given = [
+            report(run=f"run-{n}", metrics=("own_words",), a=rows("a", column, name="own_words"))
+            for n, column in enumerate(columns)
+        ]
+    finally:
+        METRICS._things.pop("own_words")
+    comparison = compared(*given)
+    assert "too few to show any" not in " ".join(comparison.verdict)
+    assert "own_words (7 pairs show about " in " ".join(comparison.verdict)
 
 
 def test_the_correction_counts_all_metrics_and_all_systems():

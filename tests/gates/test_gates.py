@@ -11,6 +11,7 @@ from gate_checks import READ, check_gate, check_gates
 from handmade_reports import make_report, mrr_report, row, rows
 from ragassay.errors import BadSettings, NothingToEvaluate
 from ragassay.gates import Gate, check
+from ragassay.models import Verdict
 
 
 def test_a_minimum_is_met_at_the_threshold_and_missed_below_it():
@@ -210,6 +211,29 @@ def test_metric_names_take_the_usual_spellings():
         gate.metric for gate in READ.validate_python([{"nDCG@10": ">= 0.5"}, {"RR": "<=1"}, {"LATENCY_MS.P95": "<= 1"}])
     ]
     assert names == ["ndcg@10", "mrr", "latency_ms.p95"]
+
+
+def test_the_rows_behind_a_share_of_refusals_are_those_that_are_wrong():
+    """Refusals of q1 and q2 are right, of q3 wrong; q4 is an answer to what can't be answered, q5 to what can."""
+
+    def asked(n, refusal, answerable):
+        verdict = Verdict(judge="t", refusal=refusal)
+        return row(n).model_copy(update={"answer": "a", "answerable": answerable, "verdict": verdict})
+
+    refusals = [True, True, True, False, False]
+    now = make_report([asked(n, is_one, n in (3, 5)) for n, is_one in enumerate(refusals, 1)])
+    precision, recall, most = (
+        check_gate(now, gate)
+        for gate in ({"refusal_precision": ">= 0.9"}, {"refusal_recall": ">= 0.9"}, {"refusal_recall": "<= 0.5"})
+    )
+    assert (precision.value, recall.value) == (2 / 3, 2 / 3)
+    assert [(one.query_id, one.value) for one in precision.worst] == [("q3", 0.0)]
+    assert precision.worst[0].reason == "wrong refusal: the query can be answered, as far as is known"
+    assert [(one.query_id, one.reason) for one in recall.worst] == [("q4", "answered the unanswerable")]
+    assert [one.query_id for one in most.worst] == ["q1", "q2"]
+    before = make_report([asked(n, n in (1, 2), n in (3, 5)) for n in range(1, 6)])
+    drop = check_gate(now, {"metric": "refusal_precision", "max_drop": 0.1, "coverage": 0.1}, before)
+    assert (drop.cause, [one.query_id for one in drop.worst]) == ("threshold", ["q3"])
 
 
 def test_no_gate_or_no_baseline_is_an_error_and_not_a_pass():

@@ -64,6 +64,41 @@ def test_it_prints_its_verdict_and_tables_and_shows_them_in_a_notebook(rows, bet
     assert (tmp_path / "comparison.md").read_text().startswith("# Comparison")
 
 
+def test_each_of_two_files_is_evaluated_with_its_own_responses_whatever_systems_a_configuration_has(
+    rows, better, tmp_path
+):
+    v1, v2 = write_jsonl(tmp_path / "v1.jsonl", rows), write_jsonl(tmp_path / "v2.jsonl", better)
+    (tmp_path / "own.yaml").write_text("data: v1.jsonl\nsystems: {other: v2.jsonl}\nmetrics: [correctness]\n")
+    result = compare(v1, v2, config="own.yaml")
+    assert list(result.sides) == ["v1", "v2"]
+    assert result.pairs[0].metrics["correctness"].wins == 2
+    report = evaluate(rows, metrics="correctness", name="before")
+    assert list(compare(report, v2, systems={"new": v1}).sides) == ["before", "new"]
+    with pytest.raises(BadSettings, match=r"systems: each of the two brings its own responses; .*compare\(data, sys"):
+        compare(v1, v2, systems={"new": v2})
+
+
+def test_progress_counts_the_rows_of_both_sides_and_of_all_their_systems(rows, better):
+    seen = []
+    compare(rows, better, metrics="correctness", progress=lambda *counts: seen.append(counts))
+    assert (seen[-1], {total for _, total in seen}) == ((6, 6), {6})
+    assert sorted(seen) == seen
+    seen.clear()
+    compare(
+        rows, systems={"v1": rows, "v2": better}, metrics="correctness", progress=lambda *counts: seen.append(counts)
+    )
+    assert seen[-1] == (6, 6)
+
+
+@pytest.mark.parametrize("wrong", [{"alpha": 1.5}, {"correction": "luck"}, {"examples": -1}])
+def test_what_a_comparison_refuses_is_refused_before_anything_is_evaluated(wrong, rows, better, tmp_path, monkeypatch):
+    monkeypatch.setenv("RAGASSAY_HOME", str(tmp_path / "home"))
+    with pytest.raises(BadSettings, match=next(iter(wrong))):
+        compare(rows, better, metrics="correctness", **wrong)
+    assert not (tmp_path / "home").exists()
+    assert compare(rows, better, metrics="correctness", correction="bh").correction == "benjamini_hochberg"
+
+
 def test_what_can_not_be_compared_is_one_error(rows):
     report = evaluate(rows, **HOW)
     with pytest.raises(BadSettings, match="seed: all that is compared is evaluated already; leave it out"):

@@ -38,7 +38,7 @@ def writes(make):
 
     def behave(seen):
         name, days = name_and_days(seen)
-        if seen.system == load("synthesis/questions").text:
+        if load("synthesis/questions").text in seen.system:
             return play.Answer(json.dumps({"questions": make(name, days)}))
         asked = seen.user.split("Question: ")[1]
         known = "owns" not in asked
@@ -146,6 +146,53 @@ def test_a_budget_is_kept_and_what_is_answered_is_not_paid_again(generate):
         assert 0 < paid < 9
         assert generate(provider, "-j", 1)[0] == 0
         assert len(provider.log) == 9
+
+
+def test_another_address_is_asked_itself_although_its_model_has_the_same_name(generate):
+    with play.Provider(then=writes(both)) as provider, play.Provider(then=writes(both)) as other:
+        assert generate(provider)[0] == generate(other)[0] == 0
+        assert (len(provider.log), len(other.log)) == (9, 9)
+
+
+def test_replies_with_thoughts_and_words_around_them_are_read(generate):
+    sound = writes(both)
+
+    def thinks(seen):
+        thought = '<think>Perhaps {"questions": []} or {"clear": false}?</think>Here it is:\n```json\n'
+        return play.Answer(f"{thought}{sound(seen).content}\n```")
+
+    with play.Provider(then=thinks) as provider:
+        made = json.loads(generate(provider, "--unanswerable", 0.25, "--json")[1])
+    assert (made["rows"], made["dropped"]) == (4, [])
+
+
+def test_what_was_spent_holds_replies_that_were_refused(generate):
+    """The provider bills a reply without an object, and takes the form that is tried next."""
+    sound = writes(both)
+
+    def in_words(seen):
+        return play.Answer("Gladly!") if play.form(seen) == "json_schema" else sound(seen)
+
+    with play.Provider(then=in_words) as provider:
+        made = json.loads(generate(provider, "--unanswerable", 0.25, "--json", "-j", 1)[1])
+        assert made["rows"] == 4
+        assert made["usage"]["calls"] == len(provider.log) > 9
+
+
+def test_the_cache_is_closed_where_the_ledger_can_not_be_opened(generate, monkeypatch):
+    from ragassay.errors import DiskFull
+    from ragassay.store.ledger import CallCache
+
+    def full(*_, **__):
+        raise DiskFull("no room")
+
+    closed = []
+    close = CallCache.close
+    monkeypatch.setattr(CallCache, "close", lambda cache: (closed.append(cache), close(cache)))
+    monkeypatch.setattr("ragassay.store.ledger.FolderLedger", full)
+    with play.Provider(then=writes(both)) as provider:
+        assert generate(provider)[0] == 74
+    assert len(closed) == 1
 
 
 def test_options_about_a_model_need_one(cli, tmp_path):

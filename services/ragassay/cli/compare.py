@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ragassay.exporters.comparison import Regression
     from ragassay.runs.comparing import Unevaluated
     from ragassay.specification import JobSpec
-    from ragassay.stats import Correction
 
 _MOST_SHOWN, _LONGEST_ANSWER = 8, 240
 _CORRECTIONS = ("holm", "bh", "bonferroni", "none")
@@ -90,12 +89,14 @@ def compare(
     from ragassay.render import json_document
     from ragassay.runs import comparing, foreground
     from ragassay.settings import Settings
+    from ragassay.stats.corrections import correction_named
 
     for path in output or ():
         EXPORTERS.for_file(path)
     import_plugins(options.pop("plugins", None))
     if limit < 0:
         raise BadSettings(f"--limit must not be negative, not {limit}")
+    correction = correction_named(correction, where="--correction")
     settings, sides = Settings(), _sides(runs, server, config, {**options, "metrics": metrics})
     session = session_of(settings)
 
@@ -109,7 +110,7 @@ def compare(
         baseline=baseline,
         metrics=None if metrics is None else names(metrics),
         alpha=alpha,
-        correction=_correction(correction),
+        correction=correction,
         examples=limit,
     )
     for path in output or ():
@@ -155,20 +156,6 @@ def _sides(
         else:
             sides.append(side(reference, server, name=called.get(file)))
     return sides
-
-
-def _correction(name: str) -> Correction:
-    """The correction of that name; ``bh`` is short for Benjamini-Hochberg."""
-    known: dict[str, Correction] = {
-        "holm": "holm",
-        "bh": "benjamini_hochberg",
-        "benjamini_hochberg": "benjamini_hochberg",
-        "bonferroni": "bonferroni",
-        "none": "none",
-    }
-    if name not in known:
-        raise BadSettings(f"--correction: unknown {name!r}", hint=f"one of: {', '.join(_CORRECTIONS)}")
-    return known[name]
 
 
 def _print(result: Comparison, outputs: list[Path]) -> None:

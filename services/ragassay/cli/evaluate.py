@@ -118,8 +118,7 @@ def read(configuration: Configuration) -> Inputs:
     from ragassay.python.evaluation import inputs
 
     read = inputs(configuration)
-    sources = (read.dataset, *(system.source for system in read.systems.values()))
-    for line in dict.fromkeys(f"{source.name}: {warning}" for source in sources for warning in source.warnings):
+    for line in read.warnings:
         typer.echo(f"warning: {line}", err=True)
     return read
 
@@ -233,7 +232,5 @@ def refuse_unscored(report: Report, limit: float) -> None:
     """Raise Unscored when more than a share ``limit`` of a metric's rows failed."""
     from ragassay import reports
 
-    beyond = {name: share for name, share in reports.unscored(report).items() if share > limit}
-    if beyond:
-        listed = ", ".join(f"{name} {share:.0%}" for name, share in sorted(beyond.items()))
-        raise Unscored(f"rows without a score because something failed: {listed}; allowed: {limit:.0%} (--max-missing)")
+    if beyond := reports.beyond(report, limit):
+        raise Unscored(f"{beyond}; allowed: {limit:.0%} (--max-missing)")

@@ -69,6 +69,9 @@ def gate(
     if run:
         report = open_report(run)
         earlier, system = _baseline(settings, configuration, report.provenance.dataset, but=report.run.id)
+        if earlier and earlier.run.id == report.run.id and (system is None or len(report.systems) == 1):
+            hint = "name an earlier run, or last-passed; of a run with several systems, one: RUN#SYSTEM"
+            raise BadSettings(f"run {report.run.id} can't be its own baseline", where="baseline", hint=hint)
     else:
         inputs = _checked_inputs(configuration)
         earlier, system = _baseline(settings, configuration, inputs.dataset)

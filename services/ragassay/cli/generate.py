@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from ragassay.cli.configured import AsJson, option
+from ragassay.cli.configured import AsJson, command_line, option
 from ragassay.cli.datasets import data as data
 from ragassay.errors import BadSettings
 from ragassay.render import listed
@@ -49,6 +49,7 @@ def generate(
     as_json: AsJson = False,
 ) -> None:
     """Make questions with ground truth from documents, offline or with a model, and keep them as a dataset."""
+    from ragassay import config
     from ragassay.data.versions import Lineage, Origin, check_name
     from ragassay.files import to_lines, write_whole
     from ragassay.protocols import digest
@@ -59,6 +60,7 @@ def generate(
 
     if model is None and (usd or api_base):
         raise BadSettings(f"{'--budget-usd' if usd else '--api-base'} is about a model; templates call nobody")
+    config.resolve([command_line({"api_base": api_base})])  # refuses what is no address
     chosen = check_name(name or f"{documents.resolve().stem}-generated")
     if passages:
         check_output(passages)
@@ -111,25 +113,26 @@ def _written(
 ) -> tuple[list[Candidate], Usage, dict[str, Any]]:
     """Candidates of a model, what they took, and what determined them. What is answered once is not paid again."""
     import asyncio
+    from contextlib import ExitStack
 
     from ragassay.errors import BudgetReached
     from ragassay.specification import Budget
     from ragassay.store.ledger import CallCache, FolderLedger
     from ragassay.wiring import question_writer
 
-    cache = CallCache(settings.home / "cache" / "calls.sqlite")
-    ledger = FolderLedger(calls, run=calls.stem, cache=cache, budget=Budget(usd=model.usd))
-    try:
+    with ExitStack() as opened:
+        cache = CallCache(settings.home / "cache" / "calls.sqlite")
+        opened.callback(cache.close)
+        ledger = FolderLedger(calls, run=calls.stem, cache=cache, budget=Budget(usd=model.usd))
+        opened.callback(ledger.close)
         writer = question_writer(
             model.name, settings, ledger, api_base=model.api_base, concurrency=model.concurrency, seed=seed
         )
-        found = asyncio.run(writer.write(corpus, count, seed=seed, unanswerable=unanswerable))
-    except BudgetReached as reached:
-        reached.hint = "what is answered is kept: give the same command a higher --budget-usd"
-        raise
-    finally:
-        ledger.close()
-        cache.close()
+        try:
+            found = asyncio.run(writer.write(corpus, count, seed=seed, unanswerable=unanswerable))
+        except BudgetReached as reached:
+            reached.hint = "what is answered is kept: give the same command a higher --budget-usd"
+            raise
     return found, writer.spent, writer.settings
 
 

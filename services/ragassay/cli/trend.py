@@ -45,7 +45,6 @@ def trend(
     """Show a metric over the runs so far, and where its level changed."""
     from ragassay.cli.configured import configured
     from ragassay.compare import trends
-    from ragassay.compare.figures import Figure
     from ragassay.render import json_document
     from ragassay.settings import Settings
     from ragassay.store.folder import FolderStore
@@ -55,7 +54,6 @@ def trend(
     configuration = configured(config, {"plugins": plugin}, evaluates=False)
     store = FolderStore(Settings().home)
     criteria = _criteria(store)
-    Figure.parse(metric, criteria)
     alpha, seed = configuration.statistics.alpha, configuration.seed
     result = trends.trend(
         _reports(store),
@@ -81,7 +79,7 @@ def _criteria(store: FolderStore) -> set[str]:
     names: set[str] = set()
     for run in store.ids():
         with suppress(AssayError):
-            names.update(store.open(run).record.spec.criteria)
+            names.update(store.open(str(store.root / "runs" / run)).record.spec.criteria)
     return names
 
 
@@ -89,7 +87,7 @@ def _reports(store: FolderStore) -> Iterator[Report]:
     """One report at a time, oldest first; a run that can't be read is named on stderr."""
     for run in store.ids():
         try:
-            report = store.open(run).report()
+            report = store.open(str(store.root / "runs" / run)).report()
         except NotFound:
             typer.echo(f"left out: {run} is not finished; go on with it: ragassay evaluate --resume {run}", err=True)
             continue

@@ -14,7 +14,7 @@ from ragassay.compare.summary import overall, verdict
 from ragassay.documents import Provenance, Report
 from ragassay.errors import BadInput, BadSettings, UnknownName
 from ragassay.metrics import parse
-from ragassay.stats import Correction
+from ragassay.stats.corrections import Correction, correction_named
 from ragassay.validation import shown
 
 # What a verdict speaks of, in this order, where nobody chose metrics; cutoffs and near duplicates stay in the table.
@@ -35,7 +35,7 @@ def compare(
     baseline: str | None = None,
     metrics: Sequence[str] | None = None,
     alpha: float = 0.05,
-    correction: Correction = "holm",
+    correction: str = "holm",
     examples: int = EXAMPLES,
 ) -> Comparison:
     """Every other system against the baseline, the first one unless named.
@@ -45,10 +45,9 @@ def compare(
     metric and system, Welch's where no query is shared, goes into one ``correction``. ``examples`` limits the rows
     listed per metric and cause.
     Raises BadInput where there are fewer than two systems, one is chosen twice, or no metric is common; UnknownName for
-    a system, baseline or metric that is not there; BadSettings for an alpha outside 0..1.
+    a system, baseline or metric that is not there; BadSettings as ``check_terms`` does.
     """
-    if not 0 < alpha < 1:
-        raise BadSettings(f"alpha must lie between 0 and 1, not {alpha:g}", hint="0.05 is usual")
+    method = check_terms(alpha, correction, examples)
     systems = labelled(chosen)
     if len(systems) < 2:
         have = f"there is only {systems[0].label!r}" if systems else "there is none"
@@ -58,14 +57,14 @@ def compare(
     names = _metrics(systems, metrics)
     seed = first.report.provenance.configuration.seed
     paired = [PairedSystems(first.part, other.part, alpha, seed) for other in others]
-    deltas, family = _corrected(paired, [{name: two.delta(name) for name in names} for two in paired], correction)
+    deltas, family = _corrected(paired, [{name: two.delta(name) for name in names} for two in paired], method)
     primary = tuple(names) if metrics is not None else tuple(n for n in HEADLINES if n in names) or tuple(names[:5])
     warnings = (*_warnings(first, others), *_not_matched(first, others, paired))
     pairs = []
     for other, two, by_metric in zip(others, paired, deltas, strict=True):
         pair = _pair(first, other, two, by_metric, primary, examples)
         differs = cautions(first.report.provenance, other.report.provenance)
-        pairs.append(pair.model_copy(update={"verdict": verdict(pair, primary, alpha, correction, differs)}))
+        pairs.append(pair.model_copy(update={"verdict": verdict(pair, primary, alpha, method, differs, two.criteria)}))
     sides = {one.label: _system(one, examples) for one in systems}
     return Comparison(
         ragassay=metadata.version("ragassay"),
@@ -74,7 +73,7 @@ def compare(
         metrics=tuple(names),
         primary=primary,
         alpha=alpha,
-        correction=correction,
+        correction=method,
         family=family,
         seed=seed,
         warnings=warnings,
@@ -82,6 +81,15 @@ def compare(
         pareto=(front := _pareto(sides)),
         verdict=overall(pairs, front),
     )
+
+
+def check_terms(alpha: float, correction: str, examples: int) -> Correction:
+    """The correction of that name; BadSettings for one that is none, an alpha outside 0..1, or fewer than no examples."""
+    if not 0 < alpha < 1:
+        raise BadSettings(f"alpha must lie between 0 and 1, not {alpha:g}", hint="0.05 is usual")
+    if examples < 0:
+        raise BadSettings(f"examples must not be negative, not {examples}")
+    return correction_named(correction)
 
 
 def _baseline(systems: Sequence[LabelledSystem], name: str | None) -> LabelledSystem:

@@ -108,7 +108,7 @@ class PairedSystems:
         return match(self.a.results, self.b.results)
 
     @cached_property
-    def _criteria(self) -> frozenset[str]:
+    def criteria(self) -> frozenset[str]:
         """Names of the metrics that are criteria of the baseline's run."""
         return frozenset(c.name for row in self.a.results if row.verdict for c in row.verdict.criteria)
 
@@ -169,7 +169,7 @@ class PairedSystems:
 
     def _paired_delta(self, name: str, aggregate: Aggregate) -> Delta:
         both = self.scores(name)
-        test = stats.paired(both.a, both.b, alpha=self.alpha, seed=self.seed, bounds=_bounds(name, self._criteria))
+        test = stats.paired(both.a, both.b, alpha=self.alpha, seed=self.seed, bounds=bounds_of(name, self.criteria))
         higher = aggregate.better == "higher"
         return Delta(
             kind=aggregate.kind,
@@ -196,7 +196,7 @@ class PairedSystems:
             [value for row in system.results if (value := _score(row, name).value) is not None]
             for system in (self.a, self.b)
         )
-        test = stats.welch(a, b, alpha=self.alpha, bounds=_bounds(name, self._criteria))
+        test = stats.welch(a, b, alpha=self.alpha, bounds=bounds_of(name, self.criteria))
         return Delta(
             kind=aggregate.kind,
             better=aggregate.better,
@@ -227,7 +227,7 @@ class PairedSystems:
         return delta.model_copy(update=more)
 
     def _not_worse(self, name: str, alpha: float, delta: Delta) -> stats.NonInferiority | None:
-        bounds, both = _bounds(name, self._criteria), self.scores(name)
+        bounds, both = bounds_of(name, self.criteria), self.scores(name)
         if bounds is None or not both.a:
             return None
         margin = NOT_WORSE_MARGIN * (bounds[1] - bounds[0])
@@ -254,7 +254,7 @@ class PairedSystems:
             mean_b=statistics.fmean(both.b) if both.b else None,
             delta=statistics.fmean(both.differences) if both.a else None,
             interval=stats.difference_interval(
-                both.a, both.b, level=1 - self.alpha, bounds=_bounds(name, self._criteria)
+                both.a, both.b, level=1 - self.alpha, bounds=bounds_of(name, self.criteria)
             ),
         )
 
@@ -366,7 +366,7 @@ def _reported(system: SystemReport, name: str) -> list[float]:
     return [value for row in system.results if (value := getattr(row, name)) is not None]
 
 
-def _bounds(name: str, criteria: Iterable[str]) -> tuple[float, float] | None:
+def bounds_of(name: str, criteria: Iterable[str]) -> tuple[float, float] | None:
     """Least and greatest value of a metric; None for one without, or that is not registered here."""
     try:
         return parse(name, criteria).bounds

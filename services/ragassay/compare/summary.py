@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 
 from ragassay.compare.models import Delta, DeltaOutcome, Pair, Pareto
-from ragassay.errors import UnknownName
-from ragassay.metrics import parse
-from ragassay.metrics.base import UNIT
+from ragassay.compare.pairing import bounds_of
 from ragassay.render import interval, listed, percent, quantity, signed
 from ragassay.stats import Correction
 
@@ -18,11 +15,19 @@ CORRECTIONS = {"holm": "Holm", "bonferroni": "Bonferroni", "benjamini_hochberg":
 
 
 def verdict(
-    pair: Pair, primary: Sequence[str], alpha: float, correction: Correction, differs: Sequence[str]
+    pair: Pair,
+    primary: Sequence[str],
+    alpha: float,
+    correction: Correction,
+    differs: Sequence[str],
+    criteria: Collection[str] = (),
 ) -> tuple[str, ...]:
-    """What is shown, what the rows can't show, what it costs, and what keeps the numbers from being comparable."""
+    """What is shown, what the rows can't show, what it costs, and what keeps the numbers from being comparable.
+
+    ``criteria``: the names of the runs' own, which are metrics there.
+    """
     deltas = {name: pair.metrics[name] for name in primary}
-    sentences = [_finding(pair, deltas, alpha, correction), _limits(deltas), _price(pair, alpha)]
+    sentences = [_finding(pair, deltas, alpha, correction), _limits(deltas, criteria), _price(pair, alpha)]
     if differs:
         sentences.append(f"Read this with care: {'; '.join(differs)}.")
     return tuple(sentence for sentence in sentences if sentence)
@@ -72,7 +77,7 @@ def _finding(pair: Pair, deltas: dict[str, Delta], alpha: float, correction: Cor
     return f"{'; '.join(parts)} ({CORRECTIONS[correction]} correction, alpha {alpha:g})."
 
 
-def _limits(deltas: dict[str, Delta]) -> str:
+def _limits(deltas: dict[str, Delta], criteria: Collection[str]) -> str:
     """What the rows leave open, and how large a difference would have had to be to be shown."""
     parts = []
     safe = [name for name in _of(deltas, "no difference shown") if (m := deltas[name].not_worse) and m.non_inferior]
@@ -80,33 +85,24 @@ def _limits(deltas: dict[str, Delta]) -> str:
         margins = sorted({m.margin for name in safe if (m := deltas[name].not_worse)})
         parts.append(f"It is no worse on {listed(safe)} (not by more than {margins[-1]:g})")
     if left := [name for name in _of(deltas, "no difference shown") if name not in safe]:
-        parts.append(f"{'no' if parts else 'No'} difference is shown on {listed(_resolution(deltas, left))}")
+        parts.append(f"{'no' if parts else 'No'} difference is shown on {listed(_resolution(deltas, left, criteria))}")
     if blind := _of(deltas, "can't tell"):
         reasons = dict.fromkeys(deltas[name].reason or "p is unknown" for name in blind)
         parts.append(f"{'the' if parts else 'The'} rows can't tell on {listed(blind)} ({'; '.join(reasons)})")
     return f"{'; '.join(parts)}." if parts else ""
 
 
-def _resolution(deltas: dict[str, Delta], names: Sequence[str]) -> list[str]:
+def _resolution(deltas: dict[str, Delta], names: Sequence[str], criteria: Collection[str]) -> list[str]:
     said = []
     for name in names:
         least, n = deltas[name].detectable, deltas[name].n
         if least is None:
             said.append(name)
-        elif least > _range(name):
+        elif (bounds := bounds_of(name, criteria)) and least > bounds[1] - bounds[0]:
             said.append(f"{name} ({n} pairs are too few to show any)")
         else:
             said.append(f"{name} ({n} pairs show about {quantity(least, 2)} or more)")
     return said
-
-
-def _range(name: str) -> float:
-    """The largest difference that there can be."""
-    try:
-        bounds = parse(name).bounds
-    except UnknownName:  # a criterion of the run
-        bounds = UNIT
-    return bounds[1] - bounds[0] if bounds else math.inf
 
 
 def _price(pair: Pair, alpha: float) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from ragassay.errors import BadSettings, UnknownName
+from ragassay.gates.drops import slice_values
 from ragassay.gates.rules import Gate
 from ragassay.models import Sample
-from ragassay.recount import slice_value
 from ragassay.render import listed
 
 
@@ -32,7 +32,7 @@ def check_names(
 
 def _check_slice(gate: Gate, samples: Sequence[Sample], where: str) -> None:
     field = gate.slice_field or ""
-    values = sorted({value for sample in samples if (value := slice_value(sample, field)) is not None})
+    values = slice_values(field, samples)
     if gate.slice_value not in (None, *values) or not values:
         known = f"they have: {listed(values, most=8)}" if values else f"no row has a {field}"
         raise BadSettings(f"no row is in the slice {gate.slice!r}", where=where, hint=known)

@@ -9,7 +9,7 @@ from typing import Literal
 from ragassay.compare.pairing import match
 from ragassay.documents import Report
 from ragassay.gates.rules import Gate
-from ragassay.models import Result
+from ragassay.models import Result, Sample
 from ragassay.recount import slice_value
 from ragassay.specification import JobSpec
 from ragassay.stats import Interval, difference_interval, paired
@@ -77,7 +77,9 @@ def scopes(gate: Gate, report: Report, baseline: Baseline | None) -> Iterator[Sc
             yield Scope(name, None, rows, before)
             continue
         values = (
-            [gate.slice_value] if gate.slice_value is not None else _values(gate.slice_field, (*rows, *(before or ())))
+            [gate.slice_value]
+            if gate.slice_value is not None
+            else slice_values(gate.slice_field, (*rows, *(before or ())))
         )
         if not values:
             yield Scope(name, gate.slice, (), before)
@@ -110,11 +112,14 @@ def measure_drop(gate: Gate, scope: Scope, spec: JobSpec, *, alpha: float, test:
     if gate.significant:
         tested = paired(good, bad, alpha=alpha, seed=seed, bounds=bounds)
         p = {"randomisation": tested.randomisation, "t": tested.t, "wilcoxon": tested.wilcoxon}[test].p
-    interval = difference_interval(good, bad, level=1 - alpha, bounds=bounds)
+        interval = tested.interval
+    else:
+        interval = difference_interval(good, bad, level=1 - alpha, bounds=bounds)
     return Drop(len(pairs), rows, before.value, now.value, drop, interval, p)
 
 
-def _values(field: str, rows: Sequence[Result]) -> list[str]:
+def slice_values(field: str, rows: Sequence[Result | Sample]) -> list[str]:
+    """The values of ``field`` that there are, sorted."""
     return sorted({value for row in rows if (value := slice_value(row, field)) is not None})
 
 

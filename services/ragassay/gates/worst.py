@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ragassay.compare.figures import PER_ACCURATE, SUSPICIOUS, Figure
+from ragassay.compare.figures import PER_ACCURATE, REFUSALS, SUSPICIOUS, Figure
 from ragassay.compare.pairing import match
 from ragassay.gates.drops import Scope
 from ragassay.gates.rules import DROPS, ConditionName
+from ragassay.metrics.judged import ANSWERED_UNANSWERABLE, WRONG_REFUSAL
 from ragassay.models import FrozenModel, Result
 from ragassay.render import listed, number
 
@@ -39,12 +40,19 @@ def rows_behind(figure: Figure, condition: ConditionName, scope: Scope, *, unsco
     elif condition in DROPS:
         sign = 1 if figure.better == "higher" else -1
         pairs = [_row(now, figure, then) for then, now in match(scope.before or (), scope.rows)]
-        drops = [
-            (sign * (one.value - one.before), one) for one in pairs if one.value is not None and one.before is not None
-        ]
-        found = [one for drop, one in sorted(drops, key=lambda entry: entry[0]) if drop < 0]
+        if figure.column in REFUSALS:  # a row that was none of those counted before may be a wrong one now
+            found = [one for one in pairs if one.value == 0.0 and one.before != 0.0]
+        else:
+            drops = [
+                (sign * (one.value - one.before), one)
+                for one in pairs
+                if one.value is not None and one.before is not None
+            ]
+            found = [one for drop, one in sorted(drops, key=lambda entry: entry[0]) if drop < 0]
     else:
         found = [_row(row, figure) for row in _counted(figure, scope)]
+        if figure.column in REFUSALS:
+            found = [one for one in found if one.value == (0.0 if condition == "min" else 1.0)]
         found.sort(key=lambda one: (one.value or 0.0) * (1 if condition == "min" else -1))
     return tuple(found[:MOST_WORST])
 
@@ -53,7 +61,7 @@ def _counted(figure: Figure, scope: Scope) -> Iterator[Result]:
     """The rows that make the figure what it is."""
     for row in scope.rows:
         values = figure.values(row)
-        if values is None or (figure.column == SUSPICIOUS and not values[0]):
+        if not values or (figure.column == SUSPICIOUS and not values[0]):
             continue
         if figure.column != PER_ACCURATE or not values[1]:
             yield row
@@ -65,6 +73,8 @@ def _row(row: Result, figure: Figure, then: Result | None = None) -> GateRow:
     if figure.column == SUSPICIOUS and row.verdict:
         reason = listed(row.verdict.suspicious)
     values, before = figure.values(row), None if then is None else figure.values(then)
+    if figure.column in REFUSALS and values == (0.0,):
+        reason = WRONG_REFUSAL if figure.column == "refusal_precision" else ANSWERED_UNANSWERABLE
     return GateRow(
         query_id=row.query_id,
         query=row.query,

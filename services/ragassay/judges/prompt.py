@@ -122,10 +122,7 @@ def suspicious(verdict: Verdict, units: Units, texts: Mapping[str, str]) -> tupl
 
 
 def _manipulates(text: str) -> bool:
-    if text.isascii():
-        shown = text
-    elif _HIDING.search(text):
+    if _HIDING.search(text):
         return True
-    else:
-        shown = unicodedata.normalize("NFKC", _visible(text))
+    shown = unicodedata.normalize("NFKC", _visible(text))
     return any(pattern.search(shown) for pattern in (_TO_THE_JUDGE, _OUR_LABEL, _DELIMITER))

@@ -24,7 +24,8 @@ _OBJECT = re.compile(r'\{\s*"')
 _LONGEST, _MOST_OBJECTS, _LONGEST_WHY = 500_000, 50, 300
 
 
-def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
+def object_schema(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON schema of an object that has these properties, all of them and no other."""
     return {
         "type": "object",
         "properties": properties,
@@ -43,7 +44,7 @@ _LOOKED_AT = {"id": _TEXT, "evidence": _LABELS, "why": _TEXT}
 
 
 def _list_of(properties: Mapping[str, Any]) -> dict[str, Any]:
-    return {"type": "array", "items": _object(properties)}
+    return {"type": "array", "items": object_schema(properties)}
 
 
 def reply_schema(*, criteria: bool) -> dict[str, Any]:
@@ -52,7 +53,7 @@ def reply_schema(*, criteria: bool) -> dict[str, Any]:
     Evidence and reason stand before the label: who names the label first has not looked yet. Literals only, since bounds
     on numbers are not taken by all. ``criteria``: is the answer judged by criteria in the user's words as well?
     """
-    return _object(
+    return object_schema(
         {
             "answer": _list_of({**_LOOKED_AT, "support": _one_of(SUPPORTS), "truth": _one_of(TRUTHS)}),
             "facts": _list_of({**_LOOKED_AT, "covered": _one_of(COVERS)}),
@@ -72,15 +73,15 @@ class ParsedReply:
     missing: list[str]
 
 
-def find_object(text: str, sample: str) -> dict[str, Any] | None:
-    """The one object of the agreed form in a reply, bare, fenced or with words around it; else None.
+def find_object(text: str, sample: str, keys: frozenset[str] = _KEYS) -> dict[str, Any] | None:
+    """The one object with any of ``keys`` in a reply, bare, fenced or with words and thoughts around it; else None.
 
     Two such objects are one too many, and an object that stands in the sample is the sample's, not the judge's.
     """
     text = _THOUGHTS.sub("", text).strip()
     if len(text) > _LONGEST:
         return None
-    candidates = [(value, raw) for value, raw in _objects(text) if isinstance(value, dict) and _KEYS & value.keys()]
+    candidates = [(value, raw) for value, raw in _objects(text) if isinstance(value, dict) and keys & value.keys()]
     if len(candidates) != 1:
         return None
     value, raw = candidates[0]

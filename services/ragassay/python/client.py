@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from ragassay.documents import Job
 from ragassay.errors import AssayError, BadSettings
 from ragassay.models import Result
+from ragassay.options import is_address
 from ragassay.python import exchanges
 from ragassay.python.comparing import ComparisonReport
 from ragassay.python.exchanges import Exchange, Pause
@@ -37,6 +38,10 @@ class _Connection:
         """The address and the key; by default ``RAGASSAY_SERVER`` and ``RAGASSAY_SERVER_KEY``."""
         settings = Settings()
         url, key = url or settings.server, key or settings.server_key
+        try:
+            is_address(url)
+        except ValueError as error:
+            raise BadSettings(str(error), where="server") from None
         address = urlsplit(url)
         if address.scheme not in ("http", "https") or not address.hostname:
             raise BadSettings(f"server {url!r} is not an address", hint="write it as http://127.0.0.1:8400")

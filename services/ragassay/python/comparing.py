@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,12 +15,13 @@ from ragassay.documents import Report
 from ragassay.errors import BadSettings
 from ragassay.exporters.comparison import EXPORTERS, Regression, Table, regressions, regressions_title, tables
 from ragassay.metrics.base import name_of
-from ragassay.python.evaluation import completed, configured, finished, inputs
+from ragassay.python.evaluation import completed, configured, finished, inputs, session_with
 from ragassay.python.show import as_html, as_text
 from ragassay.python.stored import chosen
 from ragassay.runs import comparing
 from ragassay.runs.comparing import Unevaluated, is_data
-from ragassay.stats import Correction
+from ragassay.settings import Settings
+from ragassay.specification import JobSpec
 
 
 class ComparisonReport(Comparison):
@@ -73,8 +74,9 @@ def compare(
     metrics: str | Sequence[Any] | None = None,
     baseline: str | None = None,
     alpha: float = 0.05,
-    correction: Correction = "holm",
+    correction: str = "holm",
     examples: int = 3,
+    progress: Callable[[int, int], object] | None = None,
     **options: Any,
 ) -> ComparisonReport:
     """Compare b with a, or the systems of a with the first of them.
@@ -82,16 +84,31 @@ def compare(
     a, b: reports; what the command line calls a run ("last", an id, RUN#SYSTEM, a report.json); or rows as ``evaluate``
     takes them, which are evaluated with ``options`` first. Rows are matched by their ids, else by the query's text.
     metrics: what to compare, default all that both have. baseline: the name of another first system.
-    alpha, correction: of p for the number of tests ("holm", "benjamini_hochberg", "bonferroni", "none").
-    examples: rows listed for each metric and cause. Raises BadInput where the two have nothing in common.
+    alpha, correction: of p for the number of tests ("holm", "bh", "bonferroni", "none").
+    examples: rows listed for each metric and cause. progress: called with the rows evaluated and those to evaluate.
+    Raises BadInput where the two have nothing in common.
     """
     asked = names(metrics) if isinstance(metrics, str) else None if metrics is None else list(map(name_of, metrics))
-    sides = _named([_side(given, asked, options) for given in (a, b) if given is not None])
+    two = b is not None
+    sides = _named([_side(given, asked, options, beside=two) for given in (a, b) if given is not None])
     if options and not any(isinstance(side, Unevaluated) for side in sides):
         raise BadSettings(f"{', '.join(options)}: all that is compared is evaluated already", hint="leave it out")
+    if options.get("systems") is not None and sum(isinstance(side, Unevaluated) for side in sides) > 1:
+        hint = "to compare systems on the same data: compare(data, systems={...})"
+        raise BadSettings("each of the two brings its own responses", where="systems", hint=hint)
+    settings, new = Settings(), [side for side in sides if isinstance(side, Unevaluated)]
+    session, total, before = session_with(settings, *(side.inputs for side in new)), sum(side.rows for side in new), 0
+
+    def evaluate(side: Unevaluated, spec: JobSpec) -> Report:
+        nonlocal before
+        shown = None if progress is None else lambda done, _: progress(before + done, total)
+        report = finished(partial(completed, session, settings, spec, side.inputs, shown))
+        before += side.rows
+        return report
+
     document, _ = comparing.compare(
         sides,
-        lambda side, spec: finished(partial(completed, spec, side.inputs)),
+        evaluate,
         baseline=baseline,
         metrics=asked,
         alpha=alpha,
@@ -101,8 +118,8 @@ def compare(
     return ComparisonReport(**dict(document))
 
 
-def _side(given: Any, metrics: Sequence[str] | None, options: Mapping[str, Any]) -> Side | Unevaluated:
-    """A report that there is, or data, read and to be evaluated."""
+def _side(given: Any, metrics: Sequence[str] | None, options: Mapping[str, Any], *, beside: bool) -> Side | Unevaluated:
+    """A report that there is, or data, read and to be evaluated; ``beside`` another side, with the responses in it."""
     if isinstance(given, Report):
         return Side(given, None, given.provenance.configuration.name)
     file = Path(given) if isinstance(given, str | Path) else None
@@ -112,6 +129,10 @@ def _side(given: Any, metrics: Sequence[str] | None, options: Mapping[str, Any])
         return Side(report, system, name or report.provenance.configuration.name)
     asked = {} if metrics is None else {"metrics": list(metrics)}
     configuration, in_memory = configured(given, {**options, **asked})
+    if beside:  # those of a file are about its own data
+        of_file: dict[str, Any] = {"systems": {}, "stop_when": None}
+        left_out = {key: none for key, none in of_file.items() if options.get(key) is None}
+        configuration = configuration.model_copy(update=left_out)
     return Unevaluated(inputs(configuration, in_memory), configuration.to_job_spec(), None, name or configuration.name)
 
 

@@ -24,7 +24,7 @@ from ragassay.exporters import EXPORTERS
 from ragassay.metrics.base import name_of
 from ragassay.python.report import EvaluationReport
 from ragassay.python.stored import session_of
-from ragassay.runs import Inputs, foreground
+from ragassay.runs import Inputs, Session, foreground
 from ragassay.settings import Settings
 from ragassay.specification import JobSpec
 from ragassay.store.datasets import FolderDatasets, open_data
@@ -135,23 +135,30 @@ async def _evaluated(
     configuration, given = configured(data, options)
     for path in configuration.output:
         EXPORTERS.for_file(path)
-    report = await completed(configuration.to_job_spec(), inputs(configuration, given), progress)
+    settings, read = Settings(), inputs(configuration, given)
+    report = await completed(session_with(settings, read), settings, configuration.to_job_spec(), read, progress)
     for path in configuration.output:
         report.save(path)
     return report
 
 
+def session_with(settings: Settings, *read: Inputs) -> Session:
+    """A session that knows the functions among the systems of ``read``."""
+    systems = [system for one in read for system in one.systems.items()]
+    return session_of(settings, {name: system.function for name, system in systems if system.function is not None})
+
+
 async def completed(
-    spec: JobSpec, read: Inputs, progress: Callable[[int, int], object] | None = None
+    session: Session,
+    settings: Settings,
+    spec: JobSpec,
+    read: Inputs,
+    progress: Callable[[int, int], object] | None = None,
 ) -> EvaluationReport:
     """A new run from its beginning to its report."""
-    settings = Settings()
-    functions = {name: system.function for name, system in read.systems.items() if system.function is not None}
-    session = session_of(settings, functions)
     run = foreground.start(session, settings, spec, read)
-    for source in (read.dataset, *(system.source for system in read.systems.values())):
-        for warning in source.warnings:
-            warnings.warn(f"{source.name}: {warning}", UserWarning, stacklevel=2)
+    for line in read.warnings:
+        warnings.warn(line, UserWarning, stacklevel=2)
     total = sum(run.record.rows_in(chunk) for chunk in run.record.chunks())
     done = 0
 
@@ -165,9 +172,8 @@ async def completed(
         warnings.warn(line, RuntimeWarning, stacklevel=2)
 
     report = EvaluationReport.of(await foreground.acomplete(session, settings, run, done=count, notice=notice))
-    if beyond := {name: share for name, share in reports.unscored(report).items() if share > spec.max_missing}:
-        listed = ", ".join(f"{name} {share:.0%}" for name, share in sorted(beyond.items()))
-        notice(f"rows without a score because something failed: {listed}; print the report for the reasons")
+    if beyond := reports.beyond(report, spec.max_missing):
+        notice(f"{beyond}; print the report for the reasons")
     return report
 
 

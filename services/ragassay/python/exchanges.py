@@ -6,6 +6,7 @@ the error that stands for it: ``Client`` and ``AsyncClient`` differ in nothing e
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
@@ -143,7 +144,7 @@ def wait(waited: Job, seen: Callable[[Job], object], server: str) -> Exchange[Jo
 
     Raises BudgetReached while it is paused, Unscored when it has ended without a report.
     """
-    lost, pause = 0.0, _POLL_S
+    lost_since, pause = None, _POLL_S
     seen(waited)
     while waited.status not in ENDED:
         if waited.status == "paused":
@@ -152,10 +153,10 @@ def wait(waited: Job, seen: Callable[[Job], object], server: str) -> Exchange[Jo
         yield Pause(pause)
         pause = min(pause * 1.1, _SLOWEST_POLL_S)
         try:
-            waited, lost = (yield from job(waited.id)), 0.0
+            waited, lost_since = (yield from job(waited.id)), None
         except Unavailable:
-            lost += pause
-            if lost > _PATIENCE_S:
+            lost_since = time.monotonic() if lost_since is None else lost_since
+            if time.monotonic() - lost_since > _PATIENCE_S:
                 raise
             continue
         seen(waited)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from ragassay.compare.sides import Side
     from ragassay.documents import Report
     from ragassay.models import Result
+    from ragassay.python.client import Client
     from ragassay.runs import Session
     from ragassay.settings import Settings
     from ragassay.store.folder import FolderRun
@@ -80,12 +82,20 @@ def open_results(reference: str, server: str | None = None) -> Iterator[Result]:
     """
     from ragassay.documents import JOB_ID
     from ragassay.python.client import Client
+    from ragassay.settings import Settings
+    from ragassay.store.folder import FolderStore
 
-    if run := stored_run(reference):
+    run, not_local = None, None
+    if not Path(reference).is_file():
+        try:
+            run = FolderStore(Settings().home).open(reference)
+        except NotFound as error:
+            not_local = error.message
+    if run:
         for system in run.record.systems:
             yield from run.evaluated([chunk for chunk in run.record.chunks() if chunk.system == system])
-    elif JOB_ID.fullmatch(reference):
-        with Client(server) as service:
+    elif not_local and JOB_ID.fullmatch(reference):
+        with Client(server) as service, _job_is_there(service, not_local):
             yield from service.results(reference)
     else:
         for one in open_report(reference, server).systems.values():
@@ -94,17 +104,24 @@ def open_results(reference: str, server: str | None = None) -> Iterator[Result]:
 
 def _of_job(job: str, not_local: str, server: str | None) -> Report:
     from ragassay.python.client import Client
+
+    with Client(server) as service, _job_is_there(service, not_local):
+        return service.report(job)
+
+
+@contextmanager
+def _job_is_there(service: Client, not_local: str) -> Iterator[None]:
+    """Raise NotFound where the service does not answer or has no such job; ``not_local``: nor is there a run."""
     from ragassay.python.exchanges import ServiceError
 
-    with Client(server) as service:
-        try:
-            return service.report(job)
-        except Unavailable as error:
-            raise NotFound(f"{not_local}, and {error.message}", hint=error.hint) from None
-        except ServiceError as error:
-            if error.status != NotFound.status:
-                raise
-            raise NotFound(f"{not_local}, and the service at {service.server} has no such job") from None
+    try:
+        yield
+    except Unavailable as error:
+        raise NotFound(f"{not_local}, and {error.message}", hint=error.hint) from None
+    except ServiceError as error:
+        if error.status != NotFound.status:
+            raise
+        raise NotFound(f"{not_local}, and the service at {service.server} has no such job") from None
 
 
 def session_of(settings: Settings, functions: Mapping[str, Function] | None = None) -> Session:

@@ -29,15 +29,28 @@ class Unevaluated:
     system: str | None = None
     name: str | None = None
 
+    @property
+    def rows(self) -> int:
+        """How many there are to evaluate, over all systems."""
+        return len(self.inputs.samples) * len(self.inputs.systems)
+
 
 def compare(
-    sides: Sequence[Side | Unevaluated], evaluate: Callable[[Unevaluated, JobSpec], Report], **options: Any
+    sides: Sequence[Side | Unevaluated],
+    evaluate: Callable[[Unevaluated, JobSpec], Report],
+    *,
+    alpha: float,
+    correction: str,
+    examples: int,
+    **options: Any,
 ) -> tuple[Comparison, list[Report]]:
     """The comparison of reports and of rows, and the reports of the rows, which ``evaluate`` makes one after the other.
 
     It is handed the specification to use: the side's own, whose budget is what earlier sides left of it. ``options`` are
-    those of ``comparison.compare``; raises what that and ``evaluate`` raise, and BudgetReached.
+    those of ``comparison.compare``, whose terms are checked first; raises what that and ``evaluate`` raise, and
+    BudgetReached.
     """
+    comparison.check_terms(alpha, correction, examples)
     made: list[Report] = []
     chosen: list[Side] = []
     for side in sides:
@@ -45,7 +58,8 @@ def compare(
             made.append(evaluate(side, side.spec.model_copy(update={"budget": _left(side.spec.budget, made)})))
             side = Side(made[-1], side.system, side.name)
         chosen.append(side)
-    return comparison.compare(chosen, **options), made
+    result = comparison.compare(chosen, alpha=alpha, correction=correction, examples=examples, **options)
+    return result, made
 
 
 def _left(budget: Budget, made: Sequence[Report]) -> Budget:

@@ -118,6 +118,12 @@ class Inputs:
     samples: Sequence[Sample]
     systems: Mapping[str, SystemInput]
 
+    @property
+    def warnings(self) -> list[str]:
+        """What may be wrong with the rows, behind the name of their file; each once."""
+        sources = (self.dataset, *(system.source for system in self.systems.values()))
+        return list(dict.fromkeys(f"{source.name}: {warning}" for source in sources for warning in source.warnings))
+
     def joined(self) -> dict[str, Sequence[Sample]]:
         """For each system, the samples with their responses."""
         return {name: system.join(self.samples) for name, system in self.systems.items()}

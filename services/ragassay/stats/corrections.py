@@ -41,17 +41,26 @@ def benjamini_hochberg(ps: PValues) -> list[float | None]:
     return _adjust(ps, lambda p: np.minimum.accumulate((p * len(p) / np.arange(1, len(p) + 1))[::-1])[::-1])
 
 
-def correct(ps: PValues, method: Correction) -> list[float | None]:
+_METHODS: dict[Correction, Callable[[PValues], list[float | None]]] = {
+    "none": list,
+    "bonferroni": bonferroni,
+    "holm": holm,
+    "benjamini_hochberg": benjamini_hochberg,
+}
+
+
+def correction_named(name: str, *, where: str | None = None) -> Correction:
+    """The correction of that name, ``bh`` is short for Benjamini-Hochberg; raises BadSettings for another one."""
+    full = "benjamini_hochberg" if name == "bh" else name
+    for method in _METHODS:
+        if method == full:
+            return method
+    raise BadSettings(f"unknown correction {name!r}", where=where, hint=f"use one of {', '.join(_METHODS)}")
+
+
+def correct(ps: PValues, method: str) -> list[float | None]:
     """The correction of that name; "none" returns ``ps`` as they are. Raises BadSettings for another name."""
-    known: dict[str, Callable[[PValues], list[float | None]]] = {
-        "none": list,
-        "bonferroni": bonferroni,
-        "holm": holm,
-        "benjamini_hochberg": benjamini_hochberg,
-    }
-    if method not in known:
-        raise BadSettings(f"unknown correction {method!r}", hint=f"use one of {', '.join(known)}")
-    return known[method](ps)
+    return _METHODS[correction_named(method)](ps)
 
 
 def marks(p: float | None) -> str:

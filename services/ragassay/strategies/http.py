@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from annotated_types import Predicate
 from pydantic import Field, field_validator
 
 from ragassay.errors import BadInput, BadSettings
 from ragassay.models import Response, Sample
+from ragassay.options import is_address
 from ragassay.settings import VARIABLE, with_variables
 from ragassay.strategies.live import LiveOptions, response_from
 from ragassay.validation import shown
@@ -34,7 +36,11 @@ class HttpConfig(LiveOptions):
     """A system that answers over HTTP, one request a query."""
 
     kind: Annotated[Literal["http"], Field(description="a system that answers over HTTP")]
-    url: Annotated[str, Field(pattern=r"^https?://[^\s/]+\S*$", description="where a query is posted to, as JSON")]
+    url: Annotated[
+        str,
+        Field(pattern=r"^https?://[^\s/]+\S*$", description="where a query is posted to, as JSON"),
+        Predicate(is_address),
+    ]
     headers: Annotated[
         dict[str, str],
         Field(description="sent with each request; `${NAME}` is the value of that environment variable"),

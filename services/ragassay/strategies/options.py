@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
+from annotated_types import Predicate
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -19,6 +20,7 @@ from pydantic import (
 
 from ragassay.judges.text import words
 from ragassay.models import FrozenModel
+from ragassay.options import is_address
 
 RetrieverKind = Literal["bm25", "dense", "hybrid"]
 Positive = Annotated[float, Field(gt=0, le=1000)]
@@ -179,7 +181,9 @@ class AnswerModel(FrozenModel):
     """A language model that answers from the passages that were retrieved."""
 
     model: Annotated[str, Field(min_length=1, description="a model that LiteLLM supports")]
-    api_base: Annotated[str | None, Field(description="address of an OpenAI-compatible provider")] = None
+    api_base: Annotated[
+        str | None, Predicate(is_address), Field(description="address of an OpenAI-compatible provider")
+    ] = None
     max_tokens: Annotated[int, Field(ge=1, le=100_000, description="longest answer")] = 400
     parameters: dict[str, str | float | bool | dict[str, Any]] = Field(
         default_factory=dict, description="what the provider is sent beside temperature 0 and the seed"

@@ -7,14 +7,13 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
-
 from ragassay.errors import BadInput, BadSettings, ProviderDown, Unavailable, reason_from
+from ragassay.judges.reply import find_object, object_schema
 from ragassay.judges.text import content, numbers
 from ragassay.llm import ChatModel, together
 from ragassay.models import Usage
 from ragassay.prompts import Prompt, load
-from ragassay.protocols import Call, Ledger
+from ragassay.protocols import Call, Ledger, Reply, digest
 from ragassay.strategies.corpus import Corpus, Passage
 from ragassay.synthesis.generate import Candidate
 
@@ -26,35 +25,27 @@ _TOKENS, _CHECK_TOKENS = 1500, 400
 _SAME = 0.5  # share of the shorter answer's stems that the other one must have
 
 
-def _object(**properties: Any) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
 _TEXT, _FLAG = {"type": "string"}, {"type": "boolean"}
-_QUESTION = _object(
-    question=_TEXT,
-    answerable=_FLAG,
-    answer=_TEXT,
-    evidence=_TEXT,
-    category={"type": "string", "enum": list(CATEGORIES)},
-    difficulty={"type": "string", "enum": list(DIFFICULTIES)},
+_QUESTION = object_schema(
+    {
+        "question": _TEXT,
+        "answerable": _FLAG,
+        "answer": _TEXT,
+        "evidence": _TEXT,
+        "category": {"type": "string", "enum": list(CATEGORIES)},
+        "difficulty": {"type": "string", "enum": list(DIFFICULTIES)},
+    }
 )
-_QUESTIONS = _object(questions={"type": "array", "items": _QUESTION})
-_CHECK = _object(clear=_FLAG, answerable=_FLAG, answer=_TEXT)
+_QUESTIONS = object_schema({"questions": {"type": "array", "items": _QUESTION}})
+_CHECK = object_schema({"clear": _FLAG, "answerable": _FLAG, "answer": _TEXT})
 
 
 class QuestionWriter:
     """Writes questions with the model behind ``llm``; every call goes through the ledger, so none is paid twice."""
 
     def __init__(self, llm: ChatModel, ledger: Ledger) -> None:
-        self._llm, self._ledger = llm, ledger
+        self._llm, self._ledger = llm, _SpentLedger(ledger)
         self._prompt, self._check = load("synthesis/questions"), load("synthesis/check")
-        self._spent: list[Usage] = []
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -65,7 +56,7 @@ class QuestionWriter:
     @property
     def spent(self) -> Usage:
         """What the calls so far have spent."""
-        return Usage.total(self._spent)
+        return Usage.total(self._ledger.spent)
 
     async def write(self, corpus: Corpus, count: int, *, seed: int, unanswerable: float) -> list[Candidate]:
         """Candidates for ``count`` questions, those that failed a check with the reason, from passages that are drawn.
@@ -101,7 +92,7 @@ class QuestionWriter:
         code = hashlib.sha256(f"{passage.id}\0{passage.full}".encode()).hexdigest()[:8]
         user = f"<passage {code}>\n{passage.full}\n</passage {code}>\n{text}"
         messages = [{"role": "system", "content": prompt.text}, {"role": "user", "content": user}]
-        asked = [dict(self._llm.settings), prompt.version, messages, limit]
+        asked = [self._llm.endpoint, dict(self._llm.settings), prompt.version, digest(schema), messages, limit]
         try:
             reply = await self._llm.complete(
                 messages,
@@ -115,13 +106,8 @@ class QuestionWriter:
             raise
         except (BadInput, Unavailable) as error:
             return f"the model failed: {reason_from(error)}"
-        self._spent += [reply.usage, reply.waste]
-        begin, end = reply.text.find("{"), reply.text.rfind("}")
-        try:
-            value = orjson.loads(reply.text[begin : end + 1])
-        except orjson.JSONDecodeError:
-            value = None
-        return value if isinstance(value, dict) else "the model's reply could not be read"
+        value = find_object(reply.text, user, frozenset(schema["required"]))
+        return "the model's reply could not be read" if value is None else value
 
     def _candidate(self, passage: Passage, row: Mapping[str, Any], unfit: str | None) -> Candidate:
         return Candidate(
@@ -134,6 +120,27 @@ class QuestionWriter:
             details={"evidence": row["evidence"]} if row.get("answerable") and "evidence" in row else {},
             unfit=unfit,
         )
+
+
+class _SpentLedger:
+    """A ledger that also keeps what each call spent: on its reply, and on attempts that came to nothing."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self.spent: list[Usage] = []
+
+    async def reserve(self, call: Call, estimate: Usage) -> Reply | None:
+        if reply := await self._ledger.reserve(call, estimate):
+            self.spent += [reply.usage, reply.waste]
+        return reply
+
+    async def settle(self, call: Call, reply: Reply) -> None:
+        self.spent += [reply.usage, reply.waste]
+        await self._ledger.settle(call, reply)
+
+    async def release(self, call: Call, spent: Usage, *, answered: bool = False) -> None:
+        self.spent.append(spent)
+        await self._ledger.release(call, spent, answered=answered)
 
 
 def _misfit(row: Mapping[str, Any], passage: Passage) -> str | None:

@@ -105,12 +105,13 @@ def _comparisons(defined: list[Candidate]) -> Iterator[Candidate]:
 def _unanswerable(defined: list[Candidate], counted: list[tuple[str, Passage]], corpus: Corpus) -> Iterator[Candidate]:
     """Things with units that stand beside them in no passage, so that no passage can say how many there are."""
     stems = [content(passage.full) for passage in corpus.passages]
-    units = list(dict.fromkeys(unit for unit, _ in counted))
+    stems_of = {unit: content(unit) for unit, _ in counted}
+    units = list(stems_of)
     for n, each in enumerate(defined):
         thing = content(each.about)
         beside = frozenset().union(*(of for of in stems if thing <= of))
         for unit in (*units[n % max(len(units), 1) :], *units[: n % max(len(units), 1)]):
-            if content(unit).isdisjoint(beside):
+            if stems_of[unit].isdisjoint(beside):
                 question = f"How many {unit} does {each.about} have at the most?"
                 yield Candidate(question, "", each.passages, "factual", "hard", "unanswerable", each.about)
                 break
