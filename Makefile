@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint unit up chaos bench bench-llm bench-latency readme baseline clean
+.PHONY: demo test lint unit up chaos bench bench-llm bench-latency bench-rows readme baseline clean
 
 demo: $(VENV)/.user  ## evaluate the quickstart dataset and print the report
 	@$(BIN)/ragassay demo
@@ -59,6 +59,9 @@ bench-llm: $(VENV)/.dev  ## calls, tokens, CPU and wall against the floor; exits
 
 bench-latency: $(VENV)/.dev  ## our latencies beside the log of a server that stalls, into docs/systems.md; two minutes on an idle machine
 	$(BIN)/python benchmarks/latency.py --page docs/systems.md
+
+bench-rows: $(VENV)/.dev  ## 5,000 and 100,000 rows with the local judge: memory and rows per second, into docs/performance.md; half an hour of processor time
+	$(BIN)/python benchmarks/rows.py --page docs/performance.md
 
 readme: $(VENV)/.user  ## put what the commands print now into README.md and the pages
 	$(BIN)/python scripts/refresh_pages.py

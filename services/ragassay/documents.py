@@ -330,6 +330,17 @@ def without_rows(report: Report) -> Report:
     return report.model_copy(update={"systems": systems})
 
 
+def held(report: Report, system: str | None = None) -> Report:
+    """The report with the results of one system, or of all, in memory: for who goes through them again and again."""
+    stored = [name for name, one in report.systems.items() if isinstance(one.results, LazyRows)]
+    read = {
+        name: report.systems[name].model_copy(update={"results": tuple(report.systems[name].results)})
+        for name in stored
+        if system in (None, name)
+    }
+    return report.model_copy(update={"systems": {**report.systems, **read}}) if read else report
+
+
 JobStatus = Literal["queued", "running", "paused", "finalizing", "finished", "failed", "cancelled"]
 ENDED: tuple[JobStatus, ...] = ("finished", "failed", "cancelled")
 

@@ -36,7 +36,7 @@ class Numbers:
         return (None if isnan(value) else value for value in self._values)
 
 
-class Scores:
+class ScoreColumn:
     """The scores of one metric: each row's value, or why it has none."""
 
     def __init__(self, scores: Iterable[Score] = ()) -> None:
@@ -93,7 +93,7 @@ class Spent:
         return Usage(**self._counts, cost_usd=cost, latency_ms=fsum(self._latencies))
 
 
-class Groups:
+class RowGroups:
     """The places of the rows that share a value of category, difficulty or a field of the metadata."""
 
     def __init__(self) -> None:
@@ -128,10 +128,10 @@ class Recount:
         self.priced_by_us = self.verdicts = self.evidence_dropped = self.support_withdrawn = self.suspicious = 0
         self.judged = self.refused = self.refused_rightly = self.unanswerable = self.unanswerable_judged = 0
         self.first_call_ms: float | None = None
-        self.scores = {name: Scores() for name in metrics}
+        self.scores = {name: ScoreColumn() for name in metrics}
         self.measured = {name: Numbers() for name in MEASURED}
         self.accurate, self.accuracy_asked = Numbers(), array("b")
-        self.evaluation, self.waste, self.left_out, self.groups = Spent(), Spent(), Counter[str](), Groups()
+        self.evaluation, self.waste, self.left_out, self.groups = Spent(), Spent(), Counter[str](), RowGroups()
         for result in results:
             self._add(result)
 

@@ -30,7 +30,7 @@ from ragassay.judges.support import left_out
 from ragassay.metrics import Metric, parse
 from ragassay.metrics.own import own_metrics
 from ragassay.models import Result, Score, Usage
-from ragassay.recount import MEASURED, Recount, Scores
+from ragassay.recount import MEASURED, Recount, ScoreColumn
 from ragassay.specification import JobSpec
 from ragassay.stats import mean_interval, ratio_interval, wilson_interval
 from ragassay.strategies.load import LoadCount, cautions
@@ -163,10 +163,10 @@ def aggregate(scores: Iterable[Score], metric: Metric, spec: JobSpec) -> Aggrega
 
     Shares get Wilson's interval, other bounded means Wilson's with their own spread, the rest Student's t.
     """
-    return _aggregate(Scores(scores), metric, spec)
+    return _aggregate(ScoreColumn(scores), metric, spec)
 
 
-def _aggregate(scores: Scores, metric: Metric, spec: JobSpec, places: Sequence[int] | None = None) -> Aggregate:
+def _aggregate(scores: ScoreColumn, metric: Metric, spec: JobSpec, places: Sequence[int] | None = None) -> Aggregate:
     values, reasons, failed = scores.of(places)
     missing, total = reasons.total(), math.fsum(values)
     if metric.share:

@@ -10,12 +10,15 @@ import orjson
 import pytest
 
 from offline_runs import ScriptedJudge, evaluated, new_run, sample
+from ragassay.compare.comparison import compare
 from ragassay.data.dataset import digest_of_dataset
 from ragassay.data.load import load
 from ragassay.documents import Source, json_parts
 from ragassay.errors import BadData
 from ragassay.exporters import EXPORTERS
 from ragassay.files import LineRows
+from ragassay.gates import check
+from ragassay.gates.rules import Gate
 from ragassay.models import Result
 from ragassay.render import json_document
 from ragassay.specification import JobSpec
@@ -115,6 +118,21 @@ def test_each_result_is_read_once_to_count_them(tmp_path, few_in_memory, monkeyp
     monkeypatch.setattr(ChunkResults, "row", lambda self, place: read.append(place) or row(self, place))
     evaluated(FolderStore(tmp_path).open("last"))
     assert read == [*range(120), *range(120)]  # of each system; the file of the report takes them as they are
+
+
+def test_comparisons_and_gates_read_a_long_run_once(tmp_path, few_in_memory, monkeypatch):
+    run = long_run(tmp_path)
+    report = evaluated(run)
+    held = read_report(run.report_file)
+    gates = [Gate(metric="mrr", min=0.5, max_drop=0.1, slice="category"), Gate(metric="latency_ms.p95", max=1e6)]
+    expected = compare([(held, None)]), check(held, gates, held)
+    read = []
+    row = ChunkResults.row
+    monkeypatch.setattr(ChunkResults, "row", lambda self, place: read.append(place) or row(self, place))
+    assert compare([(report, None)]) == expected[0]
+    assert len(read) == 240
+    assert check(report, gates, report) == expected[1]
+    assert len(read) == 3 * 240
 
 
 def test_a_long_run_that_lost_results_says_which_file(tmp_path, few_in_memory):

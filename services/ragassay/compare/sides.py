@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from ragassay.documents import Report, SystemReport
+from ragassay.documents import Report, SystemReport, held
 from ragassay.errors import BadInput, UnknownName
 
 DEFAULT_SYSTEM = "default"  # the responses that stand in the data: a name that tells a reader nothing
@@ -49,6 +49,7 @@ def labelled(sides: Sequence[Side | tuple[Report, str | None]]) -> tuple[Labelle
         known = side.report.systems
         if side.system is not None and side.system not in known:
             raise UnknownName("system", side.system, known, where=side.name or f"run {side.report.run.id}")
+        side = side._replace(report=held(side.report, side.system))
         picked += [(side, name) for name in ([side.system] if side.system is not None else known)]
     ids = Counter((side.report.run.id, name) for side, name in picked)
     if twice := next((f"{run}#{name}" for (run, name), n in ids.items() if n > 1), None):

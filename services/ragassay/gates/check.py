@@ -8,7 +8,7 @@ from typing import Literal
 
 from ragassay.compare.comparison import cautions
 from ragassay.compare.figures import FigureValue
-from ragassay.documents import Report
+from ragassay.documents import Report, held
 from ragassay.errors import BadSettings, NothingToEvaluate
 from ragassay.gates.drops import Baseline, Drop, Scope, TestName, measure_drop, scopes
 from ragassay.gates.rules import DROPS, ConditionName, Gate, name_of
@@ -122,7 +122,8 @@ def check(
         raise NothingToEvaluate(f"run {report.run.id} has no system to check")
     if baseline is None and (missed := about_a_drop(gates)):
         raise BadSettings(missed, hint="give --baseline RUN or FILE")
-    earlier = None if baseline is None else Baseline(baseline, baseline_system)
+    report = held(report)
+    earlier = None if baseline is None else Baseline(held(baseline), baseline_system)
     spec = report.provenance.configuration
     seed = (baseline or report).provenance.configuration.seed  # a comparison draws with its baseline's too
     cases = [

@@ -131,8 +131,7 @@ def open_results(reference: str, server: str | None = None, **selection: Any) ->
     else:
         record, systems, metrics = run.record, {}, run.record.metrics
         for system in record.systems:
-            rows = [row for chunk in record.chunks() if chunk.system == system for row in run.results(chunk) or ()]
-            systems[system] = record.in_dataset_order(rows)
+            systems[system] = run.evaluated([chunk for chunk in record.chunks() if chunk.system == system])
     yield from Selection.given(**selection).of(systems, metrics)
 
 
