@@ -209,10 +209,15 @@ class Provenance(FrozenModel):
 
 
 class RunInfo(FrozenModel):
-    """The run itself. Times are UTC, ISO 8601."""
+    """The run itself. Times are UTC, ISO 8601.
+
+    An ``incomplete`` one has ``rows_done`` of its ``rows`` (one per query and system), and every figure is of these alone.
+    """
 
     id: str
     status: Literal["finished", "incomplete"]
+    rows: int | None = None
+    rows_done: int | None = None
     created_at: str
     finished_at: str
     duration_s: float

@@ -49,7 +49,7 @@ def responses() -> dict[str, Any]:
         "deleteJob": cancelled,
         "resumeJob": queued.model_copy(update={"status": "running", "started_at": began}),
     }
-    event = f"event: finished\ndata: {finished.model_dump_json()}\nid: finished!.1.0.0\n\n"
+    event = {"event": "finished", "id": "finished!.1.0.0", "data": finished.model_dump_json()}
     return {
         "followJob": event,
         **{operation: document.model_dump(mode="json") for operation, document in documents.items()},
