@@ -252,10 +252,15 @@ class Provenance(FrozenModel):
 
 
 class RunInfo(FrozenModel):
-    """The run itself. Times are UTC, ISO 8601."""
+    """The run itself. Times are UTC, ISO 8601.
+
+    An ``incomplete`` one has ``rows_done`` of its ``rows`` (one per query and system), and every figure is of these alone.
+    """
 
     id: str
     status: Literal["finished", "incomplete"]
+    rows: int | None = None
+    rows_done: int | None = None
     created_at: str
     finished_at: str
     duration_s: float
@@ -339,78 +344,3 @@ def held(report: Report, system: str | None = None) -> Report:
         if system in (None, name)
     }
     return report.model_copy(update={"systems": {**report.systems, **read}}) if read else report
-
-
-JobStatus = Literal["queued", "running", "paused", "finalizing", "finished", "failed", "cancelled"]
-ENDED: tuple[JobStatus, ...] = ("finished", "failed", "cancelled")
-
-
-class Progress(FrozenModel):
-    """How far a job is, in rows (one per query and system). ``failed`` rows lack a score because something broke."""
-
-    rows: int
-    done: int
-    failed: int
-
-
-class Alert(FrozenModel):
-    """A gate that a job missed, or with only a reason: why its gates could not be checked."""
-
-    gate: str | None = None
-    metric: str | None = None
-    value: float | None = None
-    threshold: float | None = None
-    reason: str
-
-
-class Job(FrozenModel):
-    """A submitted evaluation. Times are UTC, ISO 8601; ``uncertain_calls`` may have been paid and were lost.
-
-    ``alerts`` come with the report: one for each gate that was missed. ``waiting``: what a running job waits for, and
-    since when, while its provider fails. ``warnings``: what may be wrong with its rows. ``error``: why it failed or
-    paused, or what kept rows from being scored.
-    """
-
-    id: str
-    name: str | None
-    status: JobStatus
-    created_at: str
-    started_at: str | None = None
-    ended_at: str | None = None
-    judge: str
-    metrics: tuple[str, ...]
-    systems: tuple[str, ...] = ("default",)
-    progress: Progress
-    uncertain_calls: int = 0
-    waiting: str | None = None
-    alerts: tuple[Alert, ...] = ()
-    warnings: tuple[str, ...] = ()
-    error: str | None = None
-
-
-EventName = Literal["status", "waiting", "progress", "alert", "finished"]
-
-
-class JobEvent(FrozenModel):
-    """Something that became of a job, and the job as it was then. ``finished``: it has ended, however; nothing follows.
-
-    ``id`` says what its reader knows: sent as ``Last-Event-ID``, it asks for what has changed since.
-    """
-
-    event: EventName
-    id: str
-    job: Job
-
-
-class JobPage(FrozenModel):
-    """Jobs, newest first; ``next`` asks for the following page, null on the last one."""
-
-    jobs: tuple[Job, ...]
-    next: str | None
-
-
-class ResultPage(FrozenModel):
-    """Results of all systems, in the order that was asked for; ``next`` asks for the following page, null on the last one."""
-
-    results: tuple[Result, ...]
-    next: str | None

@@ -13,9 +13,10 @@ from ragassay.compare import comparison, trends
 from ragassay.compare.models import Comparison
 from ragassay.compare.trends import Trend
 from ragassay.config import Statistics
-from ragassay.documents import JOB_ID, Alert, Report, run_and_system
+from ragassay.documents import JOB_ID, Report, run_and_system
 from ragassay.errors import BadInput, BadSettings, Conflict, NotFound, UnknownName
 from ragassay.gates import GateList, GateReport
+from ragassay.job_documents import Alert
 from ragassay.metrics import Metric
 from ragassay.metrics.own import own_metrics
 from ragassay.models import FrozenModel, Result, Sample

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ragassay.documents import ResultPage
 from ragassay.errors import BadInput, NotFound, UnknownName
+from ragassay.job_documents import ResultPage
 from ragassay.models import Result
 from ragassay.store.columns import THERE, read_column, rows_with
 from ragassay.store.job_rows import column_name, read_rows, write_columns

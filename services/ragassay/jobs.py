@@ -14,7 +14,6 @@ from redis.exceptions import RedisError
 
 from ragassay import job_results, runs
 from ragassay.data.dataset import digest_of_samples
-from ragassay.documents import Alert, Job, JobPage, JobStatus, Progress, ResultPage
 from ragassay.engine import given_up
 from ragassay.errors import (
     AssayError,
@@ -27,6 +26,7 @@ from ragassay.errors import (
     reason_from,
 )
 from ragassay.job_chunks import Chunks
+from ragassay.job_documents import Alert, Job, JobPage, JobStatus, Progress, ResultPage
 from ragassay.job_reports import MOST_LOOKED_AT, Gating, JobReports
 from ragassay.ledger import MemoryLedger
 from ragassay.queue import Queue

@@ -71,6 +71,8 @@ def build(
         run=RunInfo(
             id=run_id,
             status="finished" if complete else "incomplete",
+            rows=expected * len(results),
+            rows_done=sum(map(len, results.values())),
             created_at=created_at,
             finished_at=now.isoformat(timespec="milliseconds"),
             duration_s=round((now - datetime.fromisoformat(created_at)).total_seconds(), 3),

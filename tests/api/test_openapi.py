@@ -1,5 +1,6 @@
 """The OpenAPI document: complete, true, and kept by the server."""
 
+import json
 import re
 import subprocess
 import sys
@@ -13,7 +14,6 @@ from ragassay.api.app import create_app
 from ragassay.api.submission import NewJob
 from ragassay.config import Configuration
 from ragassay.models import Sample
-from ragassay.python.exchanges import Events
 from ragassay.settings import Settings
 
 PROBLEM = {"$ref": "#/components/schemas/Problem"}
@@ -62,12 +62,10 @@ def test_every_schema_that_is_named_is_there(document):
 def test_every_success_has_an_example_that_fits_its_schema(document, operations):
     for name, (_, _, operation) in operations.items():
         status = next(status for status in operation["responses"] if status.startswith("2"))
-        if name == "followJob":  # a stream, whose example is one event
-            reader, (*lines,) = (
-                Events(),
-                operation["responses"]["200"]["content"]["text/event-stream"]["example"].split("\n"),
-            )
-            assert [event for line in lines if (event := reader.line(line))]
+        if name == "followJob":
+            content = operation["responses"][status]["content"]["text/event-stream"]
+            check(document, content["schema"], content["example"])
+            check(document, {"$ref": "#/components/schemas/Job"}, json.loads(content["example"]["data"]))
             continue
         content = operation["responses"][status]["content"]["application/json"]
         examples = [content["example"]] if "example" in content else []
@@ -164,7 +162,7 @@ def test_generated_requests_never_break_the_server_and_answers_conform(served):
     done = subprocess.run(
         [sys.executable, "-m", "schemathesis.cli", "run", f"{served.url}/openapi.json", "--checks", checks,
          "--max-examples", "12", "--seed", "1", "--phases", "examples,coverage,fuzzing", "--no-color",
-         "--exclude-operation-id", "readiness", "--generation-database", "none"],
+         "--exclude-operation-id", "readiness", "--exclude-operation-id", "followJob", "--generation-database", "none"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]

@@ -2,15 +2,17 @@
 
 import json
 import time
+from pathlib import Path
 
 import pytest
 import yaml
 
 from api_server import problem, rows, serving
-from ragassay import config
+from ragassay import Client, config
 from ragassay.data.load import load
-from ragassay.documents import Job, Report
+from ragassay.documents import Report
 from ragassay.errors import NothingToEvaluate
+from ragassay.job_documents import Job
 from ragassay.settings import Settings
 from ragassay.specification import JobSpec
 
@@ -185,8 +187,26 @@ def test_a_cancelled_job_makes_no_more_calls_and_keeps_what_is_done(served):
     assert len(served.http.get(f"/v1/jobs/{job}/results", params={"limit": 200}).json()["results"]) == 50
     report = served.http.get(f"/v1/jobs/{job}/report").json()
     assert (report["run"]["status"], report["systems"]["default"]["queries"]) == ("incomplete", 50)
+    assert (report["run"]["rows"], report["run"]["rows_done"]) == (120, 50)
     again = served.http.delete(f"/v1/jobs/{job}")
     assert (again.status_code, again.json()) == (200, after)
+
+
+def test_a_partial_report_says_that_it_is_partial_wherever_it_is_shown(cli, served):
+    job = served.submit(
+        [{**row, "responses": {"v2": {"answer": "No."}}} for row in rows(120)], metrics=["mrr", "token_f1"]
+    )["id"]
+    served.work(most=3)  # the first chunk of both systems, and the second of one
+    served.http.post(f"/v1/jobs/{job}/cancel")
+    served.work()
+    said = (
+        "artial report: 150 of 240 rows are done (default 100 of 120, v2 50 of 120), and every figure is of these alone"
+    )
+    code, out, err = cli("report", job, "--server", served.url, "-o", "r.md")
+    assert (code, said in " ".join(out.split())) == (0, True), err
+    assert said in Path("r.md").read_text()
+    with Client(served.url) as client:
+        assert said in str(client.report(job))
 
 
 def test_a_job_that_is_cancelled_before_a_row_is_done_has_no_report(served):

@@ -175,6 +175,30 @@ def _values(redis, key):
         yield zstandard.decompress(value) if value.startswith(b"\x28\xb5\x2f\xfd") else value
 
 
+def test_a_system_is_asked_although_the_judges_provider_was_given_up(operators, endpoint):
+    job = operators.submit(QUESTIONS, systems=["online"], metrics=METRICS)["id"]
+    store = operators.jobs.store
+    store.redis.hset(store.key(job, "meta"), "given_up", "the provider failed (500)")
+    operators.work()
+    report = operators.http.get(f"/v1/jobs/{job}/report").json()
+    assert (len(endpoint.asked), report["systems"]["online"]["metrics"]["mrr"]["mean"]) == (60, 1.0)
+
+
+def test_a_registered_function_answers_in_the_worker_and_its_folder_is_not_shown(redis, tmp_path):
+    (tmp_path / "own.py").write_text(
+        "def ask(query):\n    return {'answer': 'Paris.', 'retrieved_doc_ids': ['paris']}\n"
+    )
+    registered = Registered.read(written(tmp_path, "systems: {own: {kind: python, function: 'own.py:ask'}}"))
+    registered.import_functions()
+    with serving(redis.url, registered=registered) as served:
+        job = served.submit(QUESTIONS, systems=["own"], metrics=METRICS)["id"]
+        served.work()
+        report = served.http.get(f"/v1/jobs/{job}/report").json()
+    assert report["systems"]["own"]["metrics"]["mrr"]["mean"] == 1.0
+    assert report["provenance"]["systems"]["own"]["called"]["configuration"]["function"] == "own.py:ask"
+    assert str(tmp_path) not in json.dumps(report)
+
+
 @pytest.mark.parametrize(
     ("systems", "said"),
     [

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from ragassay import Report, evaluate
-from ragassay.documents import Job
 from ragassay.errors import BadSettings, NotFound, Unavailable, UnknownName
+from ragassay.job_documents import Job
 from ragassay.python import exchanges
 from ragassay.python.stored import open_report, open_results
 

@@ -42,9 +42,10 @@ def test_every_command_works(finished):
 
 def test_what_is_shown_is_what_comes(finished):
     service, done = finished
-    started, mean, alerts = SHOWN
+    started, told, mean, alerts = SHOWN
     assert [line.split()[:3] for line in started.splitlines()] == [line.split()[:3] for line in service.info]
-    assert f"}}{mean}" in done.stdout
+    assert (service.folder / "events.txt").read_text().endswith(f"{told}\n")
+    assert f"\n{mean}" in done.stdout
     assert alerts in done.stdout
     assert json.loads((service.folder / "comparison.json").read_text())["kind"] == "comparison"
     assert len(json.loads((service.folder / "trend.json").read_text())["systems"]["default"]["points"]) == 2

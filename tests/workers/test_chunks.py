@@ -12,6 +12,7 @@ from ragassay.errors import Conflict, NothingToEvaluate, Unavailable
 from ragassay.jobs import MOST_FAILED_FINALIZES, MOST_FINALIZES
 from ragassay.store.job_state import Claim
 from ragassay.store.redis import MOST_DEATHS
+from ragassay.store.selection import Selection
 
 
 def test_workers_log_a_jobs_start_once_and_its_end_with_how_well_it_retrieved(make_jobs, queue, caplog):
@@ -282,3 +283,61 @@ def test_a_lease_is_not_given_up_while_redis_is_away(store, monkeypatch):
 
     monkeypatch.setattr(store, "run", away)
     assert store.renew(Claim("default", 0, "job", "token")) is True
+
+
+def test_a_job_whose_rows_were_evicted_fails_and_holds_up_no_other(make_jobs, queue, store):
+    """The sweeper used to end its round there, every round."""
+    jobs = make_jobs()
+    evicted, alive = sorted(submit(jobs, 10) for _ in range(2))
+    for _ in range(MOST_DEATHS):
+        store.claim(evicted)
+        store.redis.delete(store.key(evicted, "in:default:0"))
+        expire_leases(store, evicted)
+        store.redis.delete(store.key(alive, "slots"))
+        queue.sent.clear()
+        jobs.tick()
+    failed = jobs.get(evicted)
+    assert failed.status == "failed"
+    assert failed.error.startswith(f"the rows of chunk default:0 of job {evicted} are gone from Redis; their retention")
+    assert (store.active(), [job for job, _, _ in queue.sent]) == ([alive], [alive])
+
+
+def test_a_worker_that_finds_no_rows_fails_the_job(make_jobs, queue, store):
+    jobs = make_jobs()
+    job = submit(jobs, 10)
+    store.redis.delete(store.key(job, "in:default:0"))
+    deliver_all(jobs, queue)
+    assert (jobs.get(job).status, "are gone from Redis" in jobs.get(job).error) == ("failed", True)
+
+
+def test_results_that_were_evicted_before_the_report_fail_the_job_instead_of_lacking_in_it(make_jobs, queue, store):
+    jobs = make_jobs()
+    job = submit(jobs, 60)
+    deliver_all(jobs, queue)
+    store.redis.delete(store.key(job, "out:default:1"))
+    jobs.finalize(job)
+    failed = jobs.get(job)
+    assert (failed.status, store.active()) == ("failed", [])
+    assert f"the report can't be made: the results of chunk default:1 of job {job} are gone from Redis" in failed.error
+
+
+def test_an_error_stands_only_on_a_job_that_failed(make_jobs, queue, store):
+    jobs = make_jobs()
+    job = submit(jobs, 10)
+    deliver_all(jobs, queue)
+    jobs.finalize(job)
+    store.fail(job, "too late")
+    assert (jobs.get(job).status, jobs.get(job).error) == ("finished", None)
+
+
+def test_a_job_that_a_version_before_systems_made_is_worked_on_as_it_is(make_jobs, queue, store):
+    """Its record has no chunk size for columns, and says nothing of systems that are called."""
+    jobs = make_jobs()
+    job = submit(jobs, 60)
+    store.redis.hdel(store.key(job, "meta"), "called", "chunk_size")
+    deliver_all(jobs, queue)
+    jobs.finalize(job)
+    assert jobs.get(job).status == "finished"
+    assert list(store.redis.scan_iter(store.key(job, "column:*").replace("{", "[{]").replace("}", "[}]"))) == []
+    sorted_rows = jobs.results(job, cursor=None, limit=200, selection=Selection(sort="-duration_ms")).results
+    assert len(sorted_rows) == 60

@@ -70,3 +70,16 @@ def test_a_settlement_that_is_sent_again_or_comes_late_changes_no_bill(make_jobs
     asyncio.run(late.release(call, Usage(uncertain_calls=1)))
     assert money(store, job) == (60, 0, 0)
     assert asyncio.run(ledger.reserve(call, most)) == answer
+
+
+def test_an_answer_from_the_cache_keeps_its_bill_and_takes_nothing_of_the_budget(make_jobs, store):
+    call = Call(id="a", content="what was asked", purpose="answer")
+    reply = Reply(text="Paris.", usage=Usage(calls=1, input_tokens=40, output_tokens=2, cost_usd=0.001))
+    earlier = RedisLedger(store, store.claim(submit(make_jobs())), cache=True)
+    assert asyncio.run(earlier.reserve(call, Usage(calls=1))) is None
+    asyncio.run(earlier.settle(call, reply))
+    job = submit(make_jobs())
+    hit = asyncio.run(RedisLedger(store, store.claim(job), cache=True).reserve(call, Usage(calls=1)))
+    # the answer is what the system takes, whoever paid for it; this job pays nothing
+    assert hit.usage == Usage(cache_hits=1, input_tokens=40, output_tokens=2, cost_usd=0.001)
+    assert money(store, job)[0] == 0

@@ -16,8 +16,9 @@ from ragassay.api.security import SecurityMiddleware, bootstrap_key
 from ragassay.api.submission import NewJob
 from ragassay.compare.models import Comparison
 from ragassay.datasets import SplitOptions
-from ragassay.documents import JobEvent, Report
+from ragassay.documents import Report
 from ragassay.gates import GateReport
+from ragassay.job_documents import JobEvent
 from ragassay.jobs import Jobs
 from ragassay.judges.instructions import read_prompt
 from ragassay.models import Sample

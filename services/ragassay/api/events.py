@@ -14,8 +14,8 @@ from anyio import to_thread
 from fastapi.sse import format_sse_event
 from redis.exceptions import RedisError
 
-from ragassay.documents import ENDED, EventName, Job
 from ragassay.errors import AssayError
+from ragassay.job_documents import ENDED, EventName, Job
 from ragassay.jobs import Jobs
 from ragassay.store import liveness
 

@@ -17,7 +17,8 @@ from ragassay.data.overlaps import Leak
 from ragassay.data.split import SplitPart
 from ragassay.data.versions import DatasetPage, DatasetVersion, DeletedVersions, KeptVersion, Lineage, RowPage
 from ragassay.datasets import GeneratedVersion, NamedRows, SplitVersions, describe
-from ragassay.documents import Job, JobPage, Progress, Report, ResultPage
+from ragassay.documents import Report
+from ragassay.job_documents import Job, JobPage, Progress, ResultPage
 from ragassay.models import Sample
 
 _DOCUMENTS: dict[str, Any] = orjson.loads(Path(__file__).with_suffix(".json").read_bytes())
@@ -57,7 +58,7 @@ def responses() -> dict[str, Any]:
         "resumeJob": queued.model_copy(update={"status": "running", "started_at": began}),
         **_of_datasets(),
     }
-    event = f"event: finished\ndata: {finished.model_dump_json()}\nid: finished!.1.0.0\n\n"
+    event = {"event": "finished", "id": "finished!.1.0.0", "data": finished.model_dump_json()}
     return {
         "followJob": event,
         **{operation: document.model_dump(mode="json") for operation, document in documents.items()},

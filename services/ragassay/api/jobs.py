@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
@@ -16,9 +16,10 @@ from ragassay.api.events import Known
 from ragassay.api.examples import JOB
 from ragassay.api.problems import documented
 from ragassay.api.security import authorized
-from ragassay.documents import JOB_ID, Job, JobPage, JobStatus, ResultPage
+from ragassay.documents import JOB_ID
 from ragassay.errors import UnknownName
 from ragassay.gates import GateReport, output
+from ragassay.job_documents import EventName, Job, JobPage, JobStatus, ResultPage
 from ragassay.jobs import MOST_ROWS_A_PAGE, Jobs
 from ragassay.specification import Budget
 from ragassay.store.job_state import no_job
@@ -212,10 +213,23 @@ def results(jobs: Service, job: JobId, query: Annotated[_ResultsQuery, Query()])
     return jobs.results(job, cursor=query.cursor, limit=query.limit, selection=selection)
 
 
+_EVENT: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "event": {"enum": list(get_args(EventName))},
+        "id": {"type": "string"},
+        "data": {
+            "type": "string",
+            "contentMediaType": "application/json",
+            "contentSchema": {"$ref": "#/components/schemas/Job"},
+        },
+    },
+    "required": ["event", "id", "data"],
+}
 _EVENTS: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "Events, until the job has ended",
-        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        "content": {"text/event-stream": {"schema": _EVENT}},
     },
     204: {"description": "You know that the job has ended: Last-Event-ID says so"},
     **documented(401, 404, 421, 422, 500, 503),

@@ -13,7 +13,7 @@ from ragassay.errors import BadSettings, GateFailed
 from ragassay.python.progress import progress
 
 if TYPE_CHECKING:
-    from ragassay.documents import Job
+    from ragassay.job_documents import Job
     from ragassay.python.client import Client
 
 Server = Annotated[str | None, typer.Option("--server", metavar="URL", help="The service. [http://127.0.0.1:8400]")]

@@ -62,7 +62,7 @@ def print_report(report: Report, place: str, outputs: Sequence[Path]) -> None:
     from rich.markup import escape
 
     from ragassay.exporters.failing import failure_causes, headline
-    from ragassay.exporters.summary import interrupted, missing, sections, stopped, suspicious
+    from ragassay.exporters.summary import interrupted, missing, partial, sections, stopped, suspicious
 
     out = console()
     source = report.provenance
@@ -70,6 +70,8 @@ def print_report(report: Report, place: str, outputs: Sequence[Path]) -> None:
         f"{escape(source.dataset.name)}: {source.dataset.rows} queries, judge {escape(str(source.judge['name']))}, "
         f"{source.configuration.confidence:.0%} intervals"
     )
+    if part := partial(report):
+        out.print(f"[bold]{escape(part)}[/bold]")
     if early := stopped(report):
         out.print(escape(early))
     for section in sections(report):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ragassay.documents import Report
 from ragassay.exporters.failing import failure_causes, headline, slice_fields, slice_section, worst_rows
-from ragassay.exporters.summary import Section, interrupted, missing, sections, stopped, suspicious
+from ragassay.exporters.summary import Section, interrupted, missing, partial, sections, stopped, suspicious
 from ragassay.render import markdown_code, markdown_row, markdown_text
 
 
@@ -19,6 +19,8 @@ def export(report: Report) -> bytes:
         *(f"- **{markdown_text(name)}**: {markdown_text(headline(one))}" for name, one in report.systems.items()),
     ]
     lines += [line for caution in report.cautions for line in ("", f"Caution: {markdown_text(caution)}.")]
+    if far := partial(report):
+        lines += ["", f"**{markdown_text(far)[:1].upper()}{markdown_text(far)[1:]}.**"]
     if early := stopped(report):
         lines += ["", f"{markdown_text(early)[:1].upper()}{markdown_text(early)[1:]}."]
     for section in sections(report):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 
 from ragassay.documents import Aggregate, CostPerAccurate, Distribution, Report, Share, SystemReport
 from ragassay.models import Usage
@@ -15,7 +15,7 @@ NOT_REPORTED = "not reported"
 NOTHING = "nothing"
 PER_ACCURATE = "USD per accurate answer"
 PERCENTAGES = frozenset(("gate_efficiency",))
-_end = partial(number, digits=2)
+_end = functools.partial(number, digits=2)
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,18 @@ def sections(report: Report) -> list[Section]:
         Section("Spent on the evaluation", tuple(row for row in spent if any(row[1]) and set(row[1]) != {NOTHING}))
     )
     return [section for section in made if section.rows]
+
+
+def partial(report: Report) -> str | None:
+    """How many rows a report is of where the run has done only part of them; None for a whole one."""
+    if report.run.status == "finished":
+        return None
+    expected = report.stopped.rows if report.stopped else report.provenance.dataset.rows
+    done = sum(system.queries for system in report.systems.values())
+    of_each = [f"{name} {one.queries:,} of {expected:,}" for name, one in report.systems.items()]
+    each = f" ({', '.join(of_each)})" if len(of_each) > 1 else ""
+    rows = expected * len(of_each)
+    return f"partial report: {done:,} of {rows:,} rows are done{each}, and every figure is of these alone"
 
 
 def stopped(report: Report) -> str | None:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 from urllib.parse import urlsplit
 
 from ragassay.addresses import is_address
-from ragassay.documents import Job, JobEvent
 from ragassay.errors import AssayError, BadSettings, Unavailable
+from ragassay.job_documents import Job, JobEvent
 from ragassay.models import Result
 from ragassay.python import exchanges
 from ragassay.python.comparing import ComparisonReport

@@ -17,8 +17,8 @@ from urllib.parse import quote, urlencode
 import orjson
 
 from ragassay import errors
-from ragassay.documents import ENDED, Job, JobEvent, ResultPage
 from ragassay.errors import AssayError, BadInput, BadSettings, BudgetReached, NothingToEvaluate, Unavailable, Unscored
+from ragassay.job_documents import ENDED, Job, JobEvent, ResultPage
 
 if TYPE_CHECKING:
     import httpx

@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 from pydantic import Field, ValidationError
 
-from ragassay.documents import ENDED, JobStatus
 from ragassay.errors import Conflict, NotFound
+from ragassay.job_documents import ENDED, JobStatus
 from ragassay.models import FrozenModel
 from ragassay.store.protocol import ChunkId, RunRecord
 from ragassay.validation import problems

@@ -19,8 +19,8 @@ from typing import Any, Literal
 import orjson
 import zstandard
 
-from ragassay.documents import JobStatus
 from ragassay.errors import BadInput, Conflict
+from ragassay.job_documents import JobStatus
 from ragassay.models import Response, Result, Sample
 from ragassay.specification import Budget
 from ragassay.store.columns import columns, pack_texts

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Annotated, Any
 
 import numpy as np
@@ -113,12 +114,12 @@ class Selection(FrozenModel):
         sort = self.sort and name_of(self.sort.removeprefix("-"), "sort")
         return Resolved(self, named, sort, descending=bool(self.sort and self.sort.startswith("-")))
 
-    def of(self, systems: Mapping[str, Sequence[Result]], metrics: Iterable[str]) -> list[Result]:
+    def of(self, systems: Mapping[str, Sequence[Result]], metrics: Iterable[str]) -> Iterable[Result]:
         """The rows among those in memory; raises UnknownName."""
         if self.system is not None and self.system not in systems:
             raise UnknownName("system", self.system, systems)
         if self.system is None and self.takes_all:
-            return [row for of_system in systems.values() for row in of_system]
+            return chain.from_iterable(systems.values())
         chosen = self.resolved(metrics)
         rows = [row for name, of_system in systems.items() if self.system in (None, name) for row in of_system]
         if not rows:
