@@ -108,6 +108,7 @@ def test_every_option_reaches_the_configuration(served):
         "judge": "local",
         "metrics": ["mrr"],
         "criteria": {"polite": "It is polite."},
+        "composites": {"quality": {"mrr": 2, "recall@5": 1}, "miss": "1 - recall@5"},
         "graded": False,
         "budget": {"usd": 2.5, "tokens": None},
     }
@@ -127,7 +128,8 @@ def test_every_option_reaches_the_configuration(served):
     job = served.submit(rows(2), **options, statistics=statistics, performance=performance, gates=gates)["id"]
     served.work()
     used = served.http.get(f"/v1/jobs/{job}/report").json()["provenance"]["configuration"]
-    assert used == {**options, **performance, "confidence": 0.9, "api_base": None, "stop_when": None, "baseline": None}
+    unset = dict.fromkeys(("api_base", "stop_when", "baseline", "judge_prompt"))
+    assert used == {**options, **performance, "confidence": 0.9, **unset}
     said = served.http.get(f"/v1/jobs/{job}/gates").json()
     assert (said["alpha"], said["test"], said["correction"]) == (0.01, "t", "none")
 
