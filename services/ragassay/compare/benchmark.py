@@ -10,7 +10,7 @@ from typing import Literal
 from ragassay.compare.comparison import HEADLINES, compare_all
 from ragassay.compare.models import Comparison
 from ragassay.compare.sides import Side
-from ragassay.documents import Report
+from ragassay.documents import Report, without_rows
 from ragassay.models import FrozenModel
 from ragassay.stats import Correction
 
@@ -107,7 +107,7 @@ def benchmark(
         family=next((one.family for one in comparisons.values()), 0),
         metrics=metrics,
         datasets={
-            dataset: BenchmarkedDataset(report=_without_rows(report), comparison=comparisons.get(dataset))
+            dataset: BenchmarkedDataset(report=without_rows(report), comparison=comparisons.get(dataset))
             for dataset, report in reports.items()
         },
         standings={system: {m: _standing(comparisons, system, m) for m in metrics} for system in others},
@@ -136,8 +136,3 @@ def _standing(comparisons: Mapping[str, Comparison], system: str, metric: str) -
         not_shown=outcomes["no difference shown"],
         unknown=outcomes["can't tell"],
     )
-
-
-def _without_rows(report: Report) -> Report:
-    systems = {name: one.model_copy(update={"results": ()}) for name, one in report.systems.items()}
-    return report.model_copy(update={"systems": systems})
