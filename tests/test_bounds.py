@@ -25,6 +25,7 @@ from ragassay.metrics import METRICS, Chunk, metric, parse
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.models import Response, Result, Sample
 from ragassay.prices import Prices
+from ragassay.registered import Registered
 from ragassay.settings import Settings
 from ragassay.specification import Budget, JobSpec, Price
 from ragassay.strategies.recorded import Recorded
@@ -273,6 +274,6 @@ def test_files_and_jobs_refuse_the_row_with_one_line(tmp_path, row, place):
         load(file)
     assert refused.value.problems == (f"{file}:1: {place}",)
     with pytest.raises(BadData) as refused:
-        read(json.dumps({"samples": [row]}).encode(), Settings())
+        read(json.dumps({"samples": [row]}).encode(), Settings(), Registered())
     assert refused.value.problems == (f"samples: row 1: {place}",)
     assert refused.value.status == 422

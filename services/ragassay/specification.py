@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from annotated_types import MaxLen, MinLen
+from annotated_types import Ge, Le, MaxLen, MinLen
 from pydantic import Discriminator, Tag
 
+from ragassay.limits import LARGEST_WEIGHT
 from ragassay.models import Dollars, FrozenModel, Usage
 from ragassay.options import (
     COMPOSITES,
@@ -45,9 +46,10 @@ class JudgeParameters(ParameterOptions, FrozenModel):
     """What the judge's model is sent beside the messages."""
 
 
+Weight = Annotated[float, Ge(0), Le(LARGEST_WEIGHT)]
 # An expression, or weights by metric.
 Composite = Annotated[
-    Annotated[str, MaxLen(500), Tag("(word)")] | Annotated[dict[str, float], MinLen(1), MaxLen(20), Tag("(keys)")],
+    Annotated[str, MaxLen(500), Tag("(word)")] | Annotated[dict[str, Weight], MinLen(1), MaxLen(20), Tag("(keys)")],
     Discriminator(lambda given: "(keys)" if isinstance(given, dict) else "(word)"),
 ]
 

@@ -176,7 +176,7 @@ def test_submit_says_the_job_as_json(cli, data):
         (["status", "../../healthz"], 2, "there is no"),
         (["report", "x", "-o", "r.xyz"], 2, "xyz"),
         (["results", "x"], 2, "there is no run 'x'"),
-        (["results", "0" * 32], 2, "there is no job"),
+        (["results", "0" * 32], 2, "has no such job"),
         (["status", "x", "--server", "localhost:8400"], 2, "is not an address"),
         (["status", "x", "--server", "ftp://localhost"], 2, "is not an address"),
         (["status", "x", "--server", "http://"], 2, "is not an address"),

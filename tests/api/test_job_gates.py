@@ -243,7 +243,7 @@ def test_a_drop_from_a_job_is_checked_on_the_command_line_too(served, cli, tmp_p
     first = done(served, made())
     file = write(tmp_path, made(), gates=[{"metric": "mrr", "max_drop": 0.1}], baseline=f"{first}#default")
     assert cli("gate", file)[0] == 0
-    assert cli("gate", file, "--run", first)[0] == 0
+    assert cli("gate", file, "--run", done(served, made()))[0] == 0
     code, _, err = cli("gate", file, "--baseline", f"{first}#other")
     assert (code, "has no system 'other'" in err) == (2, True)
 
@@ -251,7 +251,10 @@ def test_a_drop_from_a_job_is_checked_on_the_command_line_too(served, cli, tmp_p
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"systems": {"a": "a.jsonl"}}, "'systems' can't be sent"),
+        (
+            {"systems": {"a": {"kind": "http", "url": "http://127.0.0.1:1/"}}},
+            "the service asks no system of a caller's, such as 'a'",
+        ),
         ({"api_base": "http://127.0.0.1:1"}, "api_base: a job can't set this; the server's operator does"),
         ({"baseline": "last", "gates": [{"metric": "mrr", "max_drop": 0}]}, "baseline: there is no job 'last'"),
         ({"data": None}, "DATA is missing"),

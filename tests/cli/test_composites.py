@@ -7,6 +7,7 @@ import pytest
 import ragassay
 from offline_runs import GOOD, write_jsonl
 from ragassay.api.submission import read
+from ragassay.registered import Registered
 from ragassay.settings import Settings
 
 YAML = """
@@ -102,7 +103,7 @@ def test_a_job_brings_composites_in_its_body_and_its_gates_know_them_when_a_work
         "composites": {"miss": "1 - recall@1"},
         "gates": [{"metric": "miss", "max": 0.5}],
     }
-    spec, _, _, gating = read(json.dumps(body).encode(), Settings())
+    spec, _, gating = read(json.dumps(body).encode(), Settings(), Registered())
     assert spec.composites == {"miss": "1 - recall@1"}
     stored = type(gating).model_validate_json(gating.model_dump_json())
     assert stored == gating

@@ -16,6 +16,7 @@ from ragassay.ledger import MemoryLedger
 from ragassay.llm import FakeLLM
 from ragassay.metrics import Chunk, parse
 from ragassay.metrics.own import check_own, own_metrics
+from ragassay.registered import Registered
 from ragassay.settings import Settings
 from ragassay.specification import JobSpec
 
@@ -246,9 +247,9 @@ def test_a_criterion_of_the_command_line_that_can_not_be_is_one_clear_line(cli, 
 
 def test_a_job_may_bring_criteria_and_gates_on_them():
     body = {"samples": [GOOD], "criteria": {"polite": POLITE}, "gates": [{"polite": ">= 0.5"}]}
-    spec, _, _, gating = read(json.dumps(body).encode(), Settings())
+    spec, _, gating = read(json.dumps(body).encode(), Settings(), Registered())
     assert spec.criteria == {"polite": POLITE}
     stored = type(gating).model_validate(gating.model_dump(mode="json"))  # as a worker reads it
     assert stored == gating
     with pytest.raises(AssayError, match="polite"):
-        read(json.dumps({**body, "criteria": {}}).encode(), Settings())
+        read(json.dumps({**body, "criteria": {}}).encode(), Settings(), Registered())

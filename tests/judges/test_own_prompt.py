@@ -16,6 +16,7 @@ from ragassay.judges.llm import LLMJudge
 from ragassay.ledger import MemoryLedger
 from ragassay.llm import FakeLLM
 from ragassay.prompts import load
+from ragassay.registered import Registered
 from ragassay.settings import Settings
 from ragassay.specification import JudgePrompt
 
@@ -147,10 +148,10 @@ def test_the_local_judge_reads_no_prompt_and_says_so(cli, project):
 def test_a_job_brings_no_prompt_and_gets_the_operators(own):
     body = {"samples": [GOOD], "judge": "gpt-4o-mini"}
     with pytest.raises(BadSettings, match="judge_prompt: a job can't set this; the server's operator does"):
-        read(json.dumps({**body, "judge_prompt": "/etc/passwd"}).encode(), Settings())
-    spec, *_ = read(json.dumps(body).encode(), Settings(judge_prompt=own))
+        read(json.dumps({**body, "judge_prompt": "/etc/passwd"}).encode(), Settings(), Registered())
+    spec, *_ = read(json.dumps(body).encode(), Settings(judge_prompt=own), Registered())
     assert spec.judge_prompt == JudgePrompt(name="own.md", text=AROUND)
-    spec, *_ = read(json.dumps({"samples": [GOOD]}).encode(), Settings(judge_prompt=own))
+    spec, *_ = read(json.dumps({"samples": [GOOD]}).encode(), Settings(judge_prompt=own), Registered())
     assert spec.judge_prompt is None  # the local judge reads none
 
 

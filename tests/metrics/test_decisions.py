@@ -10,6 +10,7 @@ from ragassay.errors import BadData
 from ragassay.metrics import parse
 from ragassay.metrics.chunk import Chunk
 from ragassay.models import Response, Sample
+from ragassay.registered import Registered
 from ragassay.settings import Settings
 
 
@@ -115,7 +116,8 @@ def test_a_job_brings_both_rankings_and_routes_and_gates():
     ]
     names = ["reranking_improvement", "routing_accuracy", "gate_efficiency"]
     body = json.dumps({"samples": rows, "metrics": names}).encode()
-    _, _, samples, _ = submission.read(body, Settings())
+    _, inputs, _ = submission.read(body, Settings(), Registered())
+    [samples] = inputs.joined().values()
     scores = [parse(name).score(Chunk(samples))[n].value for n, name in enumerate(names)]
     assert scores == [pytest.approx(0.5849625007), 1.0, 1.0]
 

@@ -109,7 +109,7 @@ class NewJob(Configuration):
 
 
 def read(
-    body: bytes, settings: Settings, registered: Registered, datasets: DatasetStore
+    body: bytes, settings: Settings, registered: Registered, datasets: DatasetStore | None = None
 ) -> tuple[JobSpec, Inputs, Gating]:
     """The specification, the rows with their systems, and the gates in a body.
 
@@ -136,7 +136,7 @@ def read(
     return spec, _inputs(job, registered, datasets), gating
 
 
-def _inputs(job: NewJob, registered: Registered, datasets: DatasetStore) -> Inputs:
+def _inputs(job: NewJob, registered: Registered, datasets: DatasetStore | None) -> Inputs:
     """The rows of a job and its systems: ``default`` where rows have a response without a name, those recorded in
     ``responses``, and registered ones.
     """

@@ -14,6 +14,7 @@ from functools import reduce
 from typing import Literal
 
 from ragassay.errors import BadSettings
+from ragassay.limits import LARGEST_WEIGHT
 from ragassay.metrics.accuracy import lacking
 from ragassay.metrics.base import OPERATIONAL, Metric
 from ragassay.metrics.chunk import Chunk
@@ -33,7 +34,6 @@ _BETTER = re.compile(r"(?s)(.*?)(?:,\s*(higher|lower)\s+is\s+better\s*)?")
 _EXAMPLE = "write, for example, harmonic_mean(faithfulness, completeness) or 1 - faithfulness"
 _DEEPEST = 20
 _BOTH = frozenset((1, -1))
-LARGEST_WEIGHT = 1e6
 
 
 @dataclass(frozen=True, slots=True)
