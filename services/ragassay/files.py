@@ -120,6 +120,9 @@ class LazyRows(Sequence[T]):
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __reduce__(self) -> tuple[type[tuple[T, ...]], tuple[tuple[T, ...]]]:
+        return tuple, (tuple(self),)
+
 
 class StoredRows(LazyRows[T]):
     """Rows that lie in files as JSON."""

@@ -13,7 +13,7 @@ from polling import until
 from ragassay import AsyncClient, Client
 from ragassay.api import events as watching
 from ragassay.errors import Unavailable
-from ragassay.python.exchanges import Events, ServiceError
+from ragassay.python.exchanges import EventReader, ServiceError
 from redis_server import RedisServer
 
 METRICS = ["mrr"]
@@ -31,7 +31,7 @@ def stream(served, job, known=None):
 
 def read(response, most=10_000):
     """Events as they come, up to so many."""
-    reader, found = Events(), []
+    reader, found = EventReader(), []
     for line in response.iter_lines():
         if event := reader.line(line):
             found.append(event)
@@ -48,7 +48,7 @@ def test_a_reader_is_told_the_state_then_each_change_and_the_end(served, job):
     with stream(served, job) as response:
         assert response.headers["content-type"].startswith("text/event-stream")
         lines = response.iter_lines()
-        reader, found = Events(), []
+        reader, found = EventReader(), []
 
         def following(event, done):
             while not found or (found[-1].event, found[-1].job.progress.done) != (event, done):

@@ -174,7 +174,7 @@ def test_a_model_that_fails_or_hangs_for_a_query_is_an_error_of_that_query(cli, 
 
 def test_a_resumed_run_answers_only_what_has_no_results(cli, many, monkeypatch):
     evaluated = []
-    real = runner.evaluate
+    real = runner.respond
 
     async def ends(samples, *arguments):
         if len(evaluated) == 1:
@@ -184,10 +184,10 @@ def test_a_resumed_run_answers_only_what_has_no_results(cli, many, monkeypatch):
 
     with Provider(then=says("It is 20.")) as provider:
         (many / "ragassay.yaml").write_text(ANSWERED.replace("URL", provider.url))
-        monkeypatch.setattr(runner, "evaluate", ends)
+        monkeypatch.setattr(runner, "respond", ends)
         code, _, err = cli("evaluate", "--config", "ragassay.yaml", "--json")
         assert (code, "error: enough" in err) == (4, True)
-        monkeypatch.setattr(runner, "evaluate", real)
+        monkeypatch.setattr(runner, "respond", real)
         run = FolderStore(many / "home").open("last")
         done = len(provider.log)
         assert [chunk.number for chunk in run.pending()] in ([0, 1, 2], [1, 2])
@@ -202,7 +202,7 @@ def test_a_run_is_not_resumed_on_another_corpus(cli, many, monkeypatch):
     async def ends(*arguments):
         raise BudgetReached("enough")
 
-    monkeypatch.setattr(runner, "evaluate", ends)
+    monkeypatch.setattr(runner, "respond", ends)
     (many / "ragassay.yaml").write_text(SYSTEMS)
     assert cli("evaluate")[0] == 4
     lines = (many / "corpus.jsonl").read_text().splitlines()

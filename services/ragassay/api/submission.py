@@ -149,7 +149,13 @@ def _inputs(job: NewJob, registered: Registered, datasets: DatasetStore | None) 
         except ValueError as error:
             raise BadSettings(str(error), where="samples: responses") from None
     systems = {name: recorded_system(name, file.by_id, file.warnings) for name, file in named.items()}
-    if any(sample.response for sample in samples) or not (systems or job.systems):
+    answered = any(sample.response for sample in samples)
+    if answered and "default" in named:
+        what = "system 'default' is there twice"
+        raise BadSettings(
+            what, where="samples", hint="a response without a name is its own; give the other another name"
+        )
+    if answered or not (systems or job.systems):
         systems = {**recorded(source, samples).systems, **systems}
     if twice := next((name for name in job.systems if name in systems or job.systems.count(name) > 1), None):
         what = f"system {twice!r} is there twice"

@@ -84,6 +84,7 @@ def print_report(report: Report, place: str, outputs: Sequence[Path]) -> None:
             for line in shown:
                 out.print(f"  {escape(line)}")
     failed = failure_causes(report)
+    unanswered = any(system.failed_responses for system in report.systems.values())
     if failed:
         _print_section(out, failed, report)
     _print_worst(out, report)
@@ -96,7 +97,7 @@ def print_report(report: Report, place: str, outputs: Sequence[Path]) -> None:
     out.print(f"\nreport: {escape(place)}")
     for output in outputs:
         out.print(f"also: {escape(str(output))}")
-    out.print(f"rows: ragassay show {escape(report.run.id)} {'--failed' if failed else '--worst 10'}")
+    out.print(f"rows: ragassay show {escape(report.run.id)} {'--failed' if failed or unanswered else '--worst 10'}")
 
 
 def _print_section(out: Console, section: Section, report: Report) -> None:

@@ -198,8 +198,8 @@ def _standing(comparison: Comparison) -> Table | None:
     return Table("Accuracy, cost and latency", ("system", *known), rows, frontier(comparison.pareto))
 
 
-def _score(value: float | None) -> str:
-    return "not scored" if value is None else number(value)
+def _score(value: float | None, none: str = "not scored") -> str:
+    return none if value is None else number(value)
 
 
 def _reported(value: float | None) -> str:
@@ -209,9 +209,10 @@ def _reported(value: float | None) -> str:
 def _cells(delta: Delta) -> tuple[str, ...]:
     p = delta.p_corrected
     counts = "" if delta.wins is None else f"{delta.wins}/{delta.losses}/{delta.ties}"
+    none = "no pair" if delta.paired and delta.n == 0 else "not scored"
     return (
-        _score(delta.mean_a),
-        _score(delta.mean_b),
+        _score(delta.mean_a, none),
+        _score(delta.mean_b, none),
         "" if delta.delta is None else signed(delta.delta),
         interval(delta.interval, signed) if delta.interval.low is not None else "none",
         "" if p is None else f"{p:.2g}{delta.mark}",

@@ -116,7 +116,7 @@ class Client(_Connection):
         """
         import httpx
 
-        read, lost = exchanges.Events(), exchanges.Lost(self.server)
+        read, lost = exchanges.EventReader(), exchanges.Lost(self.server)
         while not read.ended:
             request = exchanges.events(_id(job), read.known)
             try:
@@ -225,7 +225,7 @@ class AsyncClient(_Connection):
         """See ``Client.events``."""
         import httpx
 
-        read, lost = exchanges.Events(), exchanges.Lost(self.server)
+        read, lost = exchanges.EventReader(), exchanges.Lost(self.server)
         while not read.ended:
             request = exchanges.events(_id(job), read.known)
             try:

@@ -173,7 +173,7 @@ def events(job: str, known: str | None) -> HttpRequest:
     return HttpRequest("GET", _path(job, "events"), headers={"Last-Event-ID": known} if known else {})
 
 
-class Events:
+class EventReader:
     """Reads events line by line as they come. ``known`` is the id of the last one."""
 
     def __init__(self) -> None:

@@ -115,9 +115,11 @@ class FolderRun:
 
     def evaluated(self, chunks: Sequence[ChunkId]) -> Sequence[Result]:
         """The results that these chunks of one system have, in the dataset's order; many are read as they are asked for."""
-        if sum(map(self.record.rows_in, chunks)) <= MOST_IN_MEMORY:
+        files = [self._file_of(chunk) for chunk in chunks]
+        there = [file for file in files if file]
+        if sum(map(self.record.rows_in, chunks)) <= MOST_IN_MEMORY or files[: len(there)] != there:
             return self.record.in_dataset_order([row for chunk in chunks for row in self.results(chunk) or ()])
-        return ChunkResults(self.record, [file for chunk in chunks if (file := self._file_of(chunk))], self._result)
+        return ChunkResults(self.record, there, self._result)
 
     def _file_of(self, chunk: ChunkId) -> Path | None:
         files = self._results_file(chunk), self._given_up_file(chunk)

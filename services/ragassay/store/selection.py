@@ -18,7 +18,7 @@ from ragassay.models import FrozenModel, Result
 from ragassay.store.columns import FAILED, FIGURES, LABELS, Columns, columns, label_column, label_value, texts
 from ragassay.validation import problems
 
-_BOUND = re.compile(r"\s*([^<>=\s][^<>=]*?)\s*(<=|>=|<|>|=)\s*(\S+)\s*")
+_BOUND = re.compile(r"\s*([^<>=\s(][^<>=(]*?(?:\([^()]*\))?)\s*(<=|>=|<|>|=)\s*(\S+)\s*")
 _COMPARE = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "=": np.equal}
 
 
