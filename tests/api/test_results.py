@@ -7,7 +7,7 @@ import pytest
 
 from api_server import problem, rows
 from ragassay import AsyncClient, Client
-from ragassay.store.selection import Selection
+from ragassay.store.selection import Bound, Selection
 
 METRICS = ["mrr", "faithfulness", "token_f1"]
 
@@ -222,3 +222,10 @@ def test_the_clients_have_the_service_select_rows(served, job):
     with Client(served.url) as client:
         assert [(row.system, row.query_id) for row in client.results(job, **asked)] == wanted
     assert asyncio.run(awaited()) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "name"), [("rougeL(stem=true)<0.5", "rougeL(stem=true)"), ("mrr >= 1", "mrr"), ("ndcg@10=1", "ndcg@10")]
+)
+def test_a_bound_may_be_on_a_metric_with_options(text, name):
+    assert Bound.parse(text).name == name

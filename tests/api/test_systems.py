@@ -70,6 +70,7 @@ def test_a_response_without_a_name_is_the_system_default_beside_named_ones(serve
         ({"v2": "answers.jsonl"}, "samples: row 2: responses.v2: should be an object, is 'answers.jsonl'"),
         (["v2"], "samples: row 2: responses: should be {system: response}"),
         ({"../v2": {"answer": "a"}}, "system name '../v2' must be letters"),
+        ({"default": {"answer": "a"}}, "system 'default' is there twice"),
     ],
 )
 def test_recorded_responses_that_do_not_fit_are_named_with_their_row(served, responses, said):

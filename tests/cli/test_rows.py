@@ -173,6 +173,14 @@ def test_text_of_a_report_from_elsewhere_is_shown_as_it_is_and_not_as_markup(run
     assert "[bold]C1.1" in out
 
 
+def test_rows_whose_system_failed_are_failed_rows(run, home, tmp_path):
+    samples = [sample(1), sample(2, error="no reply")]
+    report = evaluated(new_run(tmp_path, samples, JobSpec(metrics=("mrr",))))
+    (tmp_path / "r.json").write_text(report.model_dump_json())
+    code, out, _ = run("show", "r.json", "--failed")
+    assert (code, "1 of 2 rows" in out, "no reply" in out) == (0, True, True)
+
+
 def test_failed_rows_of_a_run_without_accuracy_are_those_that_broke(run, home, tmp_path):
     samples = [sample(1), sample(2)]
     judge = ScriptedJudge(q2=Judgement(reason="the provider said no"))

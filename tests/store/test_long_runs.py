@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -146,6 +147,20 @@ def test_a_long_run_that_lost_results_says_which_file(tmp_path, few_in_memory):
     file.unlink()
     with pytest.raises(BadData, match=r"b/00001\.jsonl: can't be read"):
         results[60]
+
+
+def test_rows_behind_a_chunk_that_is_not_there_yet_are_read_too(tmp_path, few_in_memory):
+    run = long_run(tmp_path)
+    evaluated(run)
+    (run.folder / "results" / "a" / "00001.jsonl").unlink()
+    again = FolderStore(tmp_path).open("last")
+    rows = again.evaluated([chunk for chunk in again.record.chunks() if chunk.system == "a"])
+    assert [row.query_id for row in rows] == [f"q{n}" for n in (*range(1, 51), *range(101, 121))]
+
+
+def test_a_report_of_a_long_run_can_be_handed_to_another_process(tmp_path, few_in_memory):
+    report = evaluated(long_run(tmp_path))
+    assert pickle.loads(pickle.dumps(report)) == report
 
 
 def test_an_interrupted_long_run_goes_on_where_it_stopped(tmp_path, few_in_memory):
