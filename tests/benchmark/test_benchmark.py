@@ -210,7 +210,7 @@ def test_what_is_wrong_is_one_line_and_nothing_is_written(case, cli, files, tmp_
     assert not (tmp_path / "home" / "runs").exists()
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(30)
 @pytest.mark.parametrize("dataset", ["faq", "manual"])
 @pytest.mark.parametrize("what", ["ledger", "lock"])
 def test_a_disk_that_is_full_before_all_runs_are_opened_ends_them_with_what_to_do(
