@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shlex
 import threading
 import time
 
@@ -12,8 +13,11 @@ from endpoint import CAPITAL, Endpoint
 from offline_runs import write_jsonl
 from provider import Provider
 from ragassay import stats
-from ragassay.errors import BadSettings
+from ragassay.errors import BadSettings, DiskFull
+from ragassay.runs import foreground
 from ragassay.store.benchmarks import FolderBenchmarks
+from ragassay.store.folder import FolderRun
+from ragassay.store.ledger import FolderLedger
 
 ROWS = 12
 
@@ -204,6 +208,39 @@ def test_what_is_wrong_is_one_line_and_nothing_is_written(case, cli, files, tmp_
     assert says in err
     assert not (tmp_path / "home" / "benchmarks").exists()
     assert not (tmp_path / "home" / "runs").exists()
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("dataset", ["faq", "manual"])
+@pytest.mark.parametrize("what", ["ledger", "lock"])
+def test_a_disk_that_is_full_before_all_runs_are_opened_ends_them_with_what_to_do(
+    what, dataset, cli, files, monkeypatch
+):
+    """The other run waits for this one at that moment."""
+    locked = FolderRun.locked
+
+    def full(where):
+        raise DiskFull(f"{where}: no room is left on the disk")
+
+    with monkeypatch.context() as patched:
+        if what == "ledger":
+            patched.setattr(
+                foreground,
+                "FolderLedger",
+                lambda path, **options: full(path) if dataset in options["run"] else FolderLedger(path, **options),
+            )
+        else:
+            patched.setattr(
+                FolderRun, "locked", lambda run: full("lock") if run.record.dataset.name == dataset else locked(run)
+            )
+        code, out, err = cli("run")
+    assert (code, out) == (74, "")
+    assert err.count("\n") == 1
+    assert ": no room is left on the disk; what is finished is kept; make room, then: ragassay run --resume " in err
+    command = err.partition("make room, then: ragassay ")[2]
+    code, out, err = cli(*shlex.split(command), "--json")
+    assert (code, err) == (0, "")
+    assert set(json.loads(out)["datasets"]) == set(files["datasets"])
 
 
 def test_without_a_configuration_the_hint_says_what_to_name(cli):

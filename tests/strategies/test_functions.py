@@ -10,6 +10,7 @@ import pytest
 from ragassay.ledger import MemoryLedger
 from ragassay.models import Response, Sample
 from ragassay.strategies.live import FunctionAsks, LiveOptions, LiveSystem
+from ragassay.strategies.timing import Schedule
 
 OWN = """
 import asyncio
@@ -31,6 +32,30 @@ def ask(function, queries=("capital?",), **options):
         return await asyncio.gather(*(system.respond(Sample(query_id=q, query=q)) for q in queries))
 
     return asyncio.run(all_of_them())
+
+
+def test_a_row_that_failed_is_asked_once_in_a_process_and_anew_in_the_next_one():
+    asked, rows, ledger = [], [Sample(query_id=q, query=q) for q in "abc"], MemoryLedger()
+
+    def function(query):
+        asked.append(query)
+        if query == "b":
+            raise RuntimeError("not this one")
+        return "Paris."
+
+    async def work(schedule):
+        system = LiveSystem("f", schedule.options, FunctionAsks(function), ledger, run="r", schedule=schedule)
+        await system.ask_all(rows)
+        responses = [await system.respond(row) for row in rows]
+        await system.close()
+        return [response.error for response in responses]
+
+    schedule = Schedule(LiveOptions())
+    failed = [None, "the system raised RuntimeError: not this one", None]
+    assert [asyncio.run(work(schedule)) for _ in range(3)] == [failed] * 3
+    assert sorted(asked) == ["a", "b", "c"]
+    assert asyncio.run(work(Schedule(LiveOptions()))) == failed
+    assert sorted(asked) == ["a", "b", "b", "c"]
 
 
 async def answers(query):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -128,22 +128,22 @@ async def acomplete(
         )
     go_on = together.go_on if together else resume_command(run, settings)
     with ExitStack() as opened:
-        opened.enter_context(run.locked())
-        cache = None
-        if record.spec.cache:
-            cache = CallCache(settings.home / "cache" / "calls.sqlite", lambda why: notice(f"warning: {why}"))
-            opened.callback(cache.close)
         try:
-            log, most = run.folder / "calls.jsonl", budget or record.spec.budget
-            shared = together.budget if together else None
-            ledger = FolderLedger(log, run=run.folder.name, cache=cache, budget=most, shared=shared)
-            opened.callback(ledger.close)
-            if run.pending():
-                check_unchanged(session, record, ledger)
-            left, judged = sum(map(record.rows_in, run.pending())), record.spec.judge != "local"
-            told = RowsLedger(ledger, done, left, "judge" if judged else "answer", record.spec.passes if judged else 1)
-            if together:
-                await together.opened.wait()
+            async with _all_opened(together):
+                opened.enter_context(run.locked())
+                cache = None
+                if record.spec.cache:
+                    cache = CallCache(settings.home / "cache" / "calls.sqlite", lambda why: notice(f"warning: {why}"))
+                    opened.callback(cache.close)
+                log, most = run.folder / "calls.jsonl", budget or record.spec.budget
+                shared = together.budget if together else None
+                ledger = FolderLedger(log, run=run.folder.name, cache=cache, budget=most, shared=shared)
+                opened.callback(ledger.close)
+                if run.pending():
+                    check_unchanged(session, record, ledger)
+                left, judged = sum(map(record.rows_in, run.pending())), record.spec.judge != "local"
+                each = record.spec.passes if judged else 1
+                told = RowsLedger(ledger, done, left, "judge" if judged else "answer", each)
             await work_through(
                 session, run, told, told.finished, lambda why: notice(f"waiting: {why}"), give_up_s, turns
             )
@@ -161,6 +161,19 @@ async def acomplete(
         except DiskFull as full:
             full.hint = f"what is finished is kept; make room, then: {go_on}"
             raise
+
+
+@asynccontextmanager
+async def _all_opened(together: Together | None) -> AsyncIterator[None]:
+    """A section at whose end runs wait for each other; where one fails in it, the wait of all others is broken."""
+    try:
+        yield
+    except BaseException:
+        if together:
+            await together.opened.abort()
+        raise
+    if together:
+        await together.opened.wait()
 
 
 def _check_rules(record: RunRecord, where: Path) -> None:

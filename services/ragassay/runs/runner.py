@@ -149,7 +149,7 @@ async def work_through(
     give_up_s, outage, used = give_up_s or run.record.spec.give_up_s, None, ledger
     while True:
         try:
-            return await _work_on_pending(session, run, used, done, turns)
+            return await _work_on_pending(session, run, used, ledger, done, turns)
         except ProviderDown as down:
             if isinstance(used, GivenUpLedger):
                 raise
@@ -165,11 +165,18 @@ async def work_through(
 
 
 async def _work_on_pending(
-    session: Session, run: RunStore, ledger: Ledger, done: Callable[[int], object], turns: Turns
+    session: Session, run: RunStore, ledger: Ledger, asks: Ledger, done: Callable[[int], object], turns: Turns
 ) -> None:
-    """Work on the chunks without results; under a stop rule one number after the other, until it is satisfied."""
+    """Work on the chunks without results; under a stop rule one number after the other, until it is satisfied.
+
+    ``asks``: the ledger of systems that are called. They are none of the judge's provider, so they are asked whether that
+    one fails or not, and what they answer says nothing of it.
+    """
     record, pending = run.record, run.pending()
-    systems = session.systems(record.systems, session.tools(record.spec, ledger)) if pending else {}
+    systems: dict[str, BuiltIn | LiveSystem] = {}
+    for name, source in record.systems.items() if pending else ():
+        calls = ledger if source.called is None else asks
+        systems |= session.systems({name: source}, session.tools(record.spec, calls))
     if systems:  # the first rows of all systems before the next ones of any, so that they are asked at the same time
         pending = sorted(pending, key=lambda chunk: chunk.number)
     at_once = asyncio.Semaphore(
@@ -198,7 +205,9 @@ async def _work_on_pending(
         for number in sorted({chunk.number for chunk in pending}):
             if session.monitor(record).follow(run):
                 return
-            await all_or_cancel_the_rest([one(chunk) for chunk in pending if chunk.number == number])
+            chunks = [chunk for chunk in pending if chunk.number == number]
+            await _ask_all(run, systems, chunks, turns)
+            await all_or_cancel_the_rest([one(chunk) for chunk in chunks])
     finally:
         for system in systems.values():
             if isinstance(system, LiveSystem):
@@ -206,7 +215,7 @@ async def _work_on_pending(
 
 
 async def _ask_all(run: RunStore, systems: Mapping[str, Strategy], pending: Sequence[ChunkId], turns: Turns) -> None:
-    """Ask each system that is called about all rows left: a chunk judged in between would delay the queries behind it."""
+    """Ask each system that is called about all these rows: a chunk judged in between would delay the queries behind it."""
 
     def samples(system: str) -> Iterator[Sample]:
         return (sample for chunk in pending if chunk.system == system for sample in run.samples(chunk))

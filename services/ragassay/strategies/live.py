@@ -89,13 +89,15 @@ class LiveSystem:
     async def ask_all(self, samples: Iterable[Sample]) -> None:
         """Ask about all of these without a break, each when it is due; ``respond`` then has the answers.
 
-        ``samples`` are taken one by one, when the next one is to be asked.
+        ``samples`` are taken one by one, when the next one is to be asked. Those that failed before are not asked again.
         """
         await self._asks.warm_up()
         tasks: set[asyncio.Task[None]] = set()
         with self._schedule.asking():
             try:
                 for sample in samples:
+                    if (self._run, sample.query_id) in self._schedule.failed:
+                        continue
                     if self.options.rate is None and len(tasks) >= self.options.in_flight:
                         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                     for ended in [task for task in tasks if task.done()]:
@@ -122,7 +124,7 @@ class LiveSystem:
 
     async def respond(self, sample: Sample) -> LiveResponse | None:
         """The system's response, or its error."""
-        if failed := self._schedule.failed.pop((self._run, sample.query_id), None):
+        if failed := self._schedule.failed.get((self._run, sample.query_id)):
             return failed
         call = self._call(sample)
         settled = await self._ledger.reserve(call, _ONE)

@@ -73,7 +73,7 @@ class Schedule:
     """When the queries of one system begin, in however many runs it is asked: so many at once, and each when it is due.
 
     ``users`` are the runs that have begun to ask: connections are closed when the last of them has ended. ``failed`` are
-    responses with an error by run and query, until their row takes them.
+    responses with an error by run and query: a row that is worked on again, since its judge failed, takes it again.
     """
 
     def __init__(self, options: LiveOptions) -> None:
