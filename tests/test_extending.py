@@ -277,6 +277,19 @@ def test_a_judge_that_hangs_is_given_up():
     assert first.reason == "the judge own gave no verdict within 0.05 s"
 
 
+def test_an_async_judge_judges_both_sides_of_a_comparison():
+    @judge
+    async def own(sample, units):
+        await asyncio.sleep(0.001)
+        return {"relevance": "full" if sample.response.answer == "Paris" else "none"}
+
+    sides = [
+        [{"query_id": f"q{n}", "query": f"{n}?", "answer": answer} for n in range(30)] for answer in ("Paris", "Rome")
+    ]
+    compared = ragassay.compare(*sides, judge="own", metrics=["relevance"], cache=False)
+    assert compared.pairs[0].metrics["relevance"].delta == -1.0
+
+
 def test_units_that_a_judge_leaves_out_are_missing_and_evidence_that_points_nowhere_does_not_count():
     def own(sample, units):
         return {
