@@ -99,7 +99,7 @@ def test_an_installed_package_brings_all_four_on_the_command_line(environment, t
         "data: rows.jsonl\nsystems: {ours: {kind: echo, options: {prefix: 'Asked:'}}}\njudge: lenient\n"
         "metrics: [answered, relevance, faithfulness]\n"
     )
-    done = ragassay_in(environment, tmp_path, "evaluate", "--json", "-o", "page.html")
+    done = ragassay_in(environment, tmp_path, "evaluate", "--config", "ragassay.yaml", "--json", "-o", "page.html")
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     metrics = report["systems"]["ours"]["metrics"]
@@ -164,6 +164,39 @@ def test_a_file_brings_all_four_on_the_command_line(cli, rows):
     code, _, err = cli("evaluate", "rows.jsonl", *options, *plugins, "--dry-run")
     assert code == 0
     assert cli("report", "last", "--import", EXAMPLES / "own_exporter.py", "-o", "third.txt")[0] == 0
+
+
+OWN_SYSTEM = """
+from pathlib import Path
+from ragassay import strategy
+
+@strategy
+class acme:
+    def __init__(self, file="made"):
+        Path(file).touch()
+
+    def respond(self, sample):
+        return sample.query
+"""
+
+
+def test_a_system_of_a_plugin_is_named_alike_for_one_dataset_and_for_several(cli, rows, tmp_path):
+    (tmp_path / "own.py").write_text(OWN_SYSTEM)
+    datasets = ("--dataset", "one=rows.jsonl", "--dataset", "two=rows.jsonl")
+    options = ("--import", "own.py", "--system", "ours=acme", "--metrics", "rouge1", "--json")
+    code, out, err = cli("run", *datasets, *options)
+    assert code == 0, err
+    several = [one["report"] for one in json.loads(out)["datasets"].values()]
+    single = json.loads(cli("evaluate", "rows.jsonl", *options)[1])
+    assert [report["systems"]["ours"]["metrics"]["rouge1"]["n"] for report in (*several, single)] == [3, 3, 3]
+
+
+def test_a_system_that_needs_options_is_not_named_in_the_place_of_a_file(cli, rows, tmp_path):
+    (tmp_path / "own.py").write_text("from ragassay import strategy\n@strategy\ndef acme(query, *, index): ...\n")
+    code, _, err = cli("evaluate", "rows.jsonl", "--import", "own.py", "--system", "ours=acme")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "acme does not take these options: missing a required argument: 'index'" in err
+    assert "{kind: acme, options: {...}}" in err
 
 
 def test_a_run_with_another_judge_of_the_same_name_is_not_resumed(cli, rows, tmp_path):
