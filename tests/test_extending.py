@@ -99,7 +99,7 @@ def test_an_installed_package_brings_all_four_on_the_command_line(environment, t
         "data: rows.jsonl\nsystems: {ours: {kind: echo, options: {prefix: 'Asked:'}}}\njudge: lenient\n"
         "metrics: [answered, relevance, faithfulness]\n"
     )
-    done = ragassay_in(environment, tmp_path, "evaluate", "--json", "-o", "page.html")
+    done = ragassay_in(environment, tmp_path, "evaluate", "--config", "ragassay.yaml", "--json", "-o", "page.html")
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     metrics = report["systems"]["ours"]["metrics"]
@@ -164,6 +164,67 @@ def test_a_file_brings_all_four_on_the_command_line(cli, rows):
     code, _, err = cli("evaluate", "rows.jsonl", *options, *plugins, "--dry-run")
     assert code == 0
     assert cli("report", "last", "--import", EXAMPLES / "own_exporter.py", "-o", "third.txt")[0] == 0
+
+
+OWN_SYSTEM = """
+from pathlib import Path
+from ragassay import strategy
+
+@strategy
+class acme:
+    def __init__(self, file="made"):
+        Path(file).touch()
+
+    def respond(self, sample):
+        return sample.query
+"""
+
+
+@pytest.mark.parametrize("system", [{"kind": "acme", "options": {"file": "theirs"}}, {"kind": "ACME"}, "acme"])
+@pytest.mark.parametrize("command", ["evaluate", "evaluate --dry-run", "run", "gate"])
+def test_a_configuration_that_was_found_may_not_name_a_system_of_a_plugin(
+    cli, rows, tmp_path, monkeypatch, system, command
+):
+    (tmp_path / "own.py").write_text(OWN_SYSTEM)
+    monkeypatch.setenv("RAGASSAY_PLUGINS", "own.py")
+    document = {"data": "rows.jsonl", "metrics": ["rouge1"], "systems": {"ours": system}}
+    (tmp_path / "ragassay.yaml").write_text(json.dumps(document | {"gates": [{"rouge1": ">= 0"}]}))
+    code, _, err = cli(*command.split())
+    assert (code, (tmp_path / "theirs").exists(), (tmp_path / "made").exists()) == (2, False, False)
+    where = "ours" if system == "acme" else "kind"
+    assert f"{where}: a configuration that was found may not say which code is run" in err
+    assert "name the file: --config ragassay.yaml" in err
+    assert cli("evaluate", "--system", "ours=acme")[0] == 0
+    assert cli("evaluate", "--config", "ragassay.yaml")[0] == 0
+
+
+def test_a_file_of_responses_may_have_the_name_of_a_plugins_system(cli, rows, tmp_path, monkeypatch):
+    (tmp_path / "own.py").write_text(OWN_SYSTEM)
+    monkeypatch.setenv("RAGASSAY_PLUGINS", "own.py")
+    shutil.copy(rows, tmp_path / "acme")
+    document = {"data": "rows.jsonl", "format": "jsonl", "metrics": ["rouge1"], "systems": {"ours": "acme"}}
+    (tmp_path / "ragassay.yaml").write_text(json.dumps(document))
+    code, _, err = cli("evaluate")
+    assert (code, (tmp_path / "made").exists()) == (0, False), err
+
+
+def test_a_system_of_a_plugin_is_named_alike_for_one_dataset_and_for_several(cli, rows, tmp_path):
+    (tmp_path / "own.py").write_text(OWN_SYSTEM)
+    datasets = ("--dataset", "one=rows.jsonl", "--dataset", "two=rows.jsonl")
+    options = ("--import", "own.py", "--system", "ours=acme", "--metrics", "rouge1", "--json")
+    code, out, err = cli("run", *datasets, *options)
+    assert code == 0, err
+    several = [one["report"] for one in json.loads(out)["datasets"].values()]
+    single = json.loads(cli("evaluate", "rows.jsonl", *options)[1])
+    assert [report["systems"]["ours"]["metrics"]["rouge1"]["n"] for report in (*several, single)] == [3, 3, 3]
+
+
+def test_a_system_that_needs_options_is_not_named_in_the_place_of_a_file(cli, rows, tmp_path):
+    (tmp_path / "own.py").write_text("from ragassay import strategy\n@strategy\ndef acme(query, *, index): ...\n")
+    code, _, err = cli("evaluate", "rows.jsonl", "--import", "own.py", "--system", "ours=acme")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "acme does not take these options: missing a required argument: 'index'" in err
+    assert "{kind: acme, options: {...}}" in err
 
 
 def test_a_run_with_another_judge_of_the_same_name_is_not_resumed(cli, rows, tmp_path):
@@ -275,6 +336,19 @@ def test_a_judge_that_hangs_is_given_up():
 
     (first, _) = asked(own, timeout_s=0.05)
     assert first.reason == "the judge own gave no verdict within 0.05 s"
+
+
+def test_an_async_judge_judges_both_sides_of_a_comparison():
+    @judge
+    async def own(sample, units):
+        await asyncio.sleep(0.001)
+        return {"relevance": "full" if sample.response.answer == "Paris" else "none"}
+
+    sides = [
+        [{"query_id": f"q{n}", "query": f"{n}?", "answer": answer} for n in range(30)] for answer in ("Paris", "Rome")
+    ]
+    compared = ragassay.compare(*sides, judge="own", metrics=["relevance"], cache=False)
+    assert compared.pairs[0].metrics["relevance"].delta == -1.0
 
 
 def test_units_that_a_judge_leaves_out_are_missing_and_evidence_that_points_nowhere_does_not_count():

@@ -127,6 +127,8 @@ def configured(
             _refuse_addresses(file, path, layers)
         layers = [file, *layers]
     config.import_plugins(layers)
+    if found:
+        _refuse_registered(layers[0], found, layers[1:])
     return config.resolve(layers)
 
 
@@ -139,19 +141,38 @@ def import_plugins(names: Sequence[str] | None) -> None:
 
 def _refuse_code(file: Layer, path: Path, layers: Sequence[Layer]) -> None:
     """Raise BadSettings where a file that was found, not named, says which code is run."""
-    places: list[tuple[str, ...]] = [("plugins",)] if file.values.get("plugins") else []
-    systems = file.values.get("systems")
-    for name, system in systems.items() if isinstance(systems, dict) else ():
+    if file.values.get("plugins") and not any("plugins" in layer.values for layer in layers):
+        raise _may_not_run(file, path, ("plugins",), ", or give --import")
+    for name, system in _systems_of(file, layers):
         if isinstance(system, dict) and system.get("function") is not None:
-            places.append(("systems", name, "function"))
-    for place in places:
-        if any(place[0] in layer.values for layer in layers):
-            continue
-        raise BadSettings(
-            f"{place[-1]}: a configuration that was found may not say which code is run",
-            where=file.where(place),
-            hint=f"where you trust it, name the file: --config {path} (gate {path}, run {path}), or give --import",
-        )
+            raise _may_not_run(file, path, ("systems", name, "function"))
+
+
+def _refuse_registered(file: Layer, path: Path, layers: Sequence[Layer]) -> None:
+    """Raise BadSettings where a file that was found, not named, has a system of a plug-in; all plug-ins are known."""
+    from ragassay.strategies.registered import is_name, is_registered
+
+    for name, system in _systems_of(file, layers):
+        if isinstance(system, dict) and is_registered(system.get("kind")):
+            raise _may_not_run(file, path, ("systems", name, "kind"))
+        if isinstance(system, str) and is_name(Path(system)):
+            raise _may_not_run(file, path, ("systems", name))
+
+
+def _systems_of(file: Layer, layers: Sequence[Layer]) -> list[tuple[str, Any]]:
+    """The systems of a file by name, as they are written there; none where one of ``layers`` takes their place."""
+    systems = file.values.get("systems")
+    if not isinstance(systems, dict) or any("systems" in layer.values for layer in layers):
+        return []
+    return list(systems.items())
+
+
+def _may_not_run(file: Layer, path: Path, place: tuple[str, ...], instead: str = "") -> BadSettings:
+    return BadSettings(
+        f"{place[-1]}: a configuration that was found may not say which code is run",
+        where=file.where(place),
+        hint=f"where you trust it, name the file: --config {path} (gate {path}, run {path}){instead}",
+    )
 
 
 def _refuse_addresses(file: Layer, path: Path, layers: Sequence[Layer]) -> None:

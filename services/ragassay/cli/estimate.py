@@ -55,7 +55,8 @@ def estimate(session: Session, spec: JobSpec, inputs: Inputs, *, err: bool = Fal
     typer.echo(f"{len(calls)} judge calls, at most about {spent:,} input and {made:,} output tokens", err=err)
     if spec.criteria:
         without = session.tools(spec.model_copy(update={"criteria": {}}), DryLedger())
-        plain = asyncio.run(runs.estimate(spec, inputs, without, live))
+        afresh = session.systems(sources, replace(without, ledger=DryLedger()))  # those above belong to the first loop
+        plain = asyncio.run(runs.estimate(spec, inputs, without, afresh))
         more = spent - sum(call.input_tokens for call in plain), made - sum(call.output_tokens for call in plain)
         named = ", ".join(spec.criteria)
         typer.echo(f"of these, {more[0]:,} input and {more[1]:,} output tokens are for criteria: {named}", err=err)

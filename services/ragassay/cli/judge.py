@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # Those of ``evaluate`` that have no meaning here.
 _NOT_TAKEN = (
-    *("systems", "output", "metrics", "baseline", "stop_when", "criteria", "accurate", "corpus"),
+    *("systems", "datasets", "output", "metrics", "baseline", "stop_when", "criteria", "accurate", "corpus"),
     *("relevant_from", "max_grade", "graded", "half_life_days"),
 )
 _SHOWN = {

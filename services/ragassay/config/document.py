@@ -22,13 +22,13 @@ from ragassay.strategies.http import HttpConfig
 from ragassay.strategies.live import FunctionConfig
 from ragassay.strategies.openai import OpenAIConfig
 from ragassay.strategies.options import CHAT, ENDPOINT, FUNCTION, KEYS, REGISTERED, WORD, SystemConfig
-from ragassay.strategies.registered import OURS, STRATEGIES, RegisteredConfig
+from ragassay.strategies.registered import RegisteredConfig, is_registered
 
 
 def _form_of_system(given: object) -> str:
     """Which form a system's value has: by its type, and a mapping's ``kind``."""
     kind = given.get("kind") if isinstance(given, dict) else getattr(given, "kind", None)
-    if isinstance(kind, str) and kind not in OURS and kind in STRATEGIES:
+    if is_registered(kind):
         return REGISTERED
     forms = {"http": ENDPOINT, "python": FUNCTION, "openai": CHAT}
     return forms.get(str(kind), KEYS if isinstance(given, dict | BaseModel) else WORD)

@@ -18,7 +18,7 @@ from ragassay.errors import BadSettings, BudgetReached, ProviderDown, reason_fro
 from ragassay.judges.reply import parse_reply, reply_schema
 from ragassay.judges.verdict import RawVerdict, Units, check_verdict, number_units
 from ragassay.ledger import DryLedger
-from ragassay.llm import together
+from ragassay.llm import Pace, together
 from ragassay.models import Judgement, Sample, Verdict
 from ragassay.protocols import Ledger
 from ragassay.registry import Registry, digest_of_code
@@ -95,13 +95,16 @@ def _declared(thing: Any, name: str | None) -> RegisteredJudge:
 
 
 class OwnJudge:
-    """A registered judge at work. ``at_once`` rows of an async function wait together, ``timeout_s`` each."""
+    """A registered judge at work. ``at_once`` rows of an async function wait together, ``timeout_s`` each.
+
+    Used from several event loops, each has ``at_once`` of its own.
+    """
 
     def __init__(
         self, registered: RegisteredJudge, *, criteria: Iterable[str] = (), at_once: int = 8, timeout_s: float = 60.0
     ) -> None:
         self._registered, self._criteria = registered, tuple(criteria)
-        self._slots, self._timeout_s = asyncio.Semaphore(at_once), timeout_s
+        self._pace, self._timeout_s = Pace(at_once), timeout_s
         self._thing = registered.declared
         if isinstance(self._thing, type):
             try:
@@ -142,7 +145,7 @@ class OwnJudge:
 
     async def _of_one(self, sample: Sample) -> Judgement:
         units = number_units(sample, self._criteria)
-        async with self._slots:
+        async with self._pace.slot():
             clock = asyncio.timeout(self._timeout_s)
             try:
                 async with clock:

@@ -4,6 +4,6 @@ from ragassay.llm.fake import FakeLLM
 from ragassay.llm.library import missing_keys, warm_up
 from ragassay.llm.model import LLM, ChatModel
 from ragassay.llm.negotiation import Messages
-from ragassay.llm.pacing import together
+from ragassay.llm.pacing import Pace, together
 
-__all__ = ["LLM", "ChatModel", "FakeLLM", "Messages", "missing_keys", "together", "warm_up"]
+__all__ = ["LLM", "ChatModel", "FakeLLM", "Messages", "Pace", "missing_keys", "together", "warm_up"]

@@ -24,6 +24,7 @@ from ragassay.python.warn import warn
 from ragassay.runs import Inputs, benchmark
 from ragassay.settings import Settings
 from ragassay.store.protocol import system_name
+from ragassay.strategies.registered import by_name
 from ragassay.validation import shown
 
 PLACE = "{dataset}"
@@ -209,6 +210,7 @@ def _part(name: str, system: Any, dataset: str, of: int) -> Any:
             raise BadSettings(f"has no responses to the dataset {dataset}", where=f"systems.{name}")
         part = system.parts[dataset]
         return Path(part) if isinstance(part, str) else part
+    system = by_name(system)
     if isinstance(system, Path):
         if of > 1 and PLACE not in str(system):
             hint = f"write {PLACE} into the path, such as responses/{name}/{PLACE}.jsonl, which becomes each one's name"

@@ -30,7 +30,7 @@ from ragassay.strategies.builtin import BuiltIn, planned_source
 from ragassay.strategies.http import HttpConfig
 from ragassay.strategies.live import Function, FunctionConfig, LiveOptions, LiveSystem
 from ragassay.strategies.options import SystemConfig
-from ragassay.strategies.registered import STRATEGIES, RegisteredConfig
+from ragassay.strategies.registered import RegisteredConfig, by_name
 
 DEFAULT_METRICS = (
     *("hit@1", "hit@3", "hit@5", "hit@10", "ndcg@5", "ndcg@10", "mrr", "map@10", "precision@5", "recall@10"),
@@ -191,9 +191,7 @@ def load(
         return recorded(source, dataset.samples)
     inputs: dict[str, SystemInput] = {}
     for system, given in systems.items():
-        choice = given
-        if isinstance(choice, Path) and choice.name in STRATEGIES and not choice.exists():
-            choice = RegisteredConfig(kind=choice.name)
+        choice = by_name(given)
         if isinstance(choice, HttpConfig | FunctionConfig | RegisteredConfig) or callable(choice):
             config = FunctionConfig.of(choice) if callable(choice) else choice
             inputs[system] = SystemInput(called_source(system, config, rows), {}, choice if callable(choice) else None)

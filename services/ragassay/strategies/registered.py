@@ -6,9 +6,10 @@ import inspect
 import re
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, TypeVar, overload
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from ragassay.errors import BadSettings, reason_from
 from ragassay.models import Response, Sample
@@ -69,6 +70,30 @@ class RegisteredConfig(LiveOptions):
             except TypeError as error:
                 raise ValueError(f"{self.kind} does not take these options: {error}") from None
         return self
+
+
+def is_registered(kind: object) -> bool:
+    """Is it the kind of a system that a plug-in registers?"""
+    return isinstance(kind, str) and kind not in OURS and kind in STRATEGIES
+
+
+def is_name(system: object) -> bool:
+    """Is it the name of a system that a plug-in registers, in the place of a file?"""
+    return isinstance(system, Path) and system.name in STRATEGIES and not system.exists()
+
+
+def by_name(system: Any) -> Any:
+    """The system that a plug-in registers, where its name stands in the place of a file; anything else as it is.
+
+    Raises BadSettings for one that needs options.
+    """
+    if not is_name(system):
+        return system
+    try:
+        return RegisteredConfig(kind=system.name)
+    except ValidationError as error:
+        what = str(error.errors()[0]["ctx"]["error"])
+        raise BadSettings(what, hint=f"write them into a file: {{kind: {system.name}, options: {{...}}}}") from None
 
 
 def asks_of(config: RegisteredConfig, where: str) -> Asks:
