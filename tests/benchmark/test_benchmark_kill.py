@@ -31,6 +31,11 @@ MEASURED = {
         "latency_p50_ms",
         "first_call_ms",
         "throughput_qps",
+        "wall_s",
+        "share_ms",
+        "waited",
+        "waited_ms",
+        "longest_wait_ms",
     ),
     *("measured", "pareto", "verdict"),  # they are of latencies
 }

@@ -88,6 +88,11 @@ def test_a_response_that_does_not_say_what_it_retrieved_is_missing_not_zero():
     assert parse("hit@1").score(Chunk([silent]))[0].reason == "the response has no retrieved_doc_ids"
 
 
+def test_of_a_system_that_failed_the_reason_is_its_error():
+    failed = Sample(query_id="q", query="?", relevant_doc_ids=["a"], response=Response(error="no reply: refused"))
+    assert parse("hit@1").score(Chunk([failed]))[0].reason == "the system failed: no reply: refused"
+
+
 def test_negative_grades_count_as_zero():
     assert value("precision@1", ["a"], {"a": -1}) == 0.0
 

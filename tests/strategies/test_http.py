@@ -109,6 +109,7 @@ def test_headers_take_their_keys_from_the_environment(endpoint, monkeypatch):
         ({"reply": {"answer": "$.a["}}, "answer: '\\$.a\\[' is not a JSONPath"),
         ({"reply": {}}, "at least 1 item"),
         ({"url": "ftp://here"}, "pattern"),
+        ({"request": {"q": "{question}"}}, "each row would be asked the same: write {query}"),
         ({"in_flight": 0}, "greater than or equal to 1"),
     ],
 )

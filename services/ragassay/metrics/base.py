@@ -131,11 +131,10 @@ class Metric:
                 return reason
         if sample.response is None:
             return None if labels else "the system gave no response"
-        if sample.response.retrieved_doc_ids is None and not _OF_DOCUMENTS.isdisjoint(labels):
-            return LACKS["retrieved_doc_ids"][1]
-        for need in self.needs:
+        of_documents = ("retrieved_doc_ids",) if not _OF_DOCUMENTS.isdisjoint(labels) else ()
+        for need in (*of_documents, *self.needs):
             if need in LACKS and LACKS[need][0](sample):
-                error = sample.response.error if need in ("answer", "contexts") else None
+                error = sample.response.error if need in ("answer", "contexts", "retrieved_doc_ids") else None
                 return f"the system failed: {reason_from(error)}" if error else LACKS[need][1]
         return None
 

@@ -65,6 +65,12 @@ def _paths(paths: dict[str, str]) -> dict[str, str]:
     return paths
 
 
+def _differs_by_row(request: dict[str, Any]) -> dict[str, Any]:
+    if not _PLACE.search(json.dumps(request, ensure_ascii=False)):
+        raise ValueError("each row would be asked the same: write {query} where its text belongs")
+    return request
+
+
 Address = Annotated[str, Field(pattern=r"^https?://[^\s/]+\S*$"), Predicate(is_address), AfterValidator(_address)]
 ReplyPaths = Annotated[dict[ReplyField, str], AfterValidator(_paths)]
 
@@ -84,6 +90,7 @@ class HttpConfig(LiveOptions):
             description="the body; `{query}`, `{query_id}`, `{category}`, `{difficulty}` and `{metadata.KEY}` in its texts "
             "are those of the row"
         ),
+        AfterValidator(_differs_by_row),
     ] = {"query": "{query}"}  # noqa: RUF012
     reply: Annotated[
         ReplyPaths,
