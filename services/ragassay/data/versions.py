@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from ragassay.data.qrels import beir_folder
-from ragassay.errors import BadInput, BadSettings, NotFound, UnknownName
+from ragassay.errors import BadData, BadInput, BadSettings, NotFound, UnknownName
 from ragassay.models import FrozenModel, Sample
+from ragassay.validation import problems
 
 SHORT = 12  # hex digits of a digest, where it is shown
 NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}"
@@ -129,6 +131,26 @@ def new_version(
         description=description,
         judged_only=origin.judged_only,
     )
+
+
+def stored_samples(
+    lines: Iterable[bytes], version: DatasetVersion, wanted: Sequence[bool] | None, *, of: str, row: str, hint: str
+) -> Iterator[Sample]:
+    """The samples of a version's lines, or those ``wanted``; raises BadData where they are not what was stored.
+
+    ``of`` names the rows in an error, ``row`` is what stands before the number of one, ``hint`` what then helps.
+    """
+    digest = hashlib.sha256()
+    for number, line in enumerate(lines, 1):
+        digest.update(line)
+        if wanted is not None and not any(wanted[number - 1 : number]):
+            continue
+        try:
+            yield Sample.model_validate_json(line)
+        except ValidationError as error:
+            raise BadData([f"{row}{number}: {problems(error)[0]}"], hint=hint) from None
+    if digest.hexdigest() != version.digest:
+        raise BadData([f"{of}: the rows are not those that were stored"], hint=hint)
 
 
 def latest_first(versions: Iterable[DatasetVersion]) -> list[DatasetVersion]:

@@ -6,7 +6,6 @@ datasets/versions/<name>/<digest>.json  name, description, times and lineage; wr
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -27,6 +26,7 @@ from ragassay.data.versions import (
     file_or_version,
     latest_first,
     new_version,
+    stored_samples,
 )
 from ragassay.errors import BadData, BadSettings, NotFound, NothingToEvaluate
 from ragassay.files import numbered_lines, write_by_digest, write_whole
@@ -57,19 +57,11 @@ class FolderDatasets:
 
     def samples(self, version: DatasetVersion, wanted: Sequence[bool] | None = None) -> Iterator[Sample]:
         """The rows of a version in their order, or those ``wanted``; raises BadData where the file is not what was stored."""
-        path, digest = self.rows_file(version), hashlib.sha256()
+        path = self.rows_file(version)
         if not path.is_file():
             raise NotFound("there is no such file", where=str(path), hint=_DAMAGED)
-        for number, line in numbered_lines(path, longest=-1):
-            digest.update(line)
-            if wanted is not None and not any(wanted[number - 1 : number]):
-                continue
-            try:
-                yield Sample.model_validate_json(line)
-            except ValidationError as error:
-                raise BadData([f"{path}:{number}: {problems(error)[0]}"], hint=_DAMAGED) from None
-        if digest.hexdigest() != version.digest:
-            raise BadData([f"{path}: the rows are not those that were stored"], hint=_DAMAGED)
+        lines = (line for _, line in numbered_lines(path, longest=-1))
+        return stored_samples(lines, version, wanted, of=str(path), row=f"{path}:", hint=_DAMAGED)
 
     def add(self, name: str, samples: Iterable[Sample], origin: Callable[[], Origin]) -> DatasetVersion:
         """Keep rows as the latest version of a name; see ``DatasetStore``. Raises BadSettings, DiskFull."""

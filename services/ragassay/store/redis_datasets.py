@@ -20,8 +20,8 @@ import zstandard
 from pydantic import ValidationError
 
 from ragassay.data.dataset import canonical_line
-from ragassay.data.versions import DatasetVersion, Origin, check_name, latest_first, new_version
-from ragassay.errors import BadData, Conflict, NotFound, NothingToEvaluate, Unavailable
+from ragassay.data.versions import DatasetVersion, Origin, check_name, latest_first, new_version, stored_samples
+from ragassay.errors import Conflict, NotFound, NothingToEvaluate, Unavailable
 from ragassay.models import Sample
 from ragassay.store.redis import RedisStore
 from ragassay.validation import problems
@@ -54,18 +54,8 @@ class RedisDatasets:
 
     def samples(self, version: DatasetVersion, wanted: Sequence[bool] | None = None) -> Iterator[Sample]:
         """The rows of a version in their order, or those ``wanted``; raises BadData where they are not what was stored."""
-        digest = hashlib.sha256()
-        for number, line in enumerate(self._lines(version), 1):
-            digest.update(line)
-            if wanted is not None and not any(wanted[number - 1 : number]):
-                continue
-            try:
-                yield Sample.model_validate_json(line)
-            except ValidationError as error:
-                what = f"{version.reference}: row {number}: {problems(error)[0]}"
-                raise BadData([what], hint=_DAMAGED) from None
-        if digest.hexdigest() != version.digest:
-            raise BadData([f"{version.reference}: the rows are not those that were stored"], hint=_DAMAGED)
+        named = version.reference
+        return stored_samples(self._lines(version), version, wanted, of=named, row=f"{named}: row ", hint=_DAMAGED)
 
     def page(self, version: DatasetVersion, first: int, limit: int) -> list[bytes]:
         """Rows from a place on as canonical JSON: ``limit`` of them, or one and as many as fit into 4 MB with it."""
