@@ -1,13 +1,13 @@
 """The walls of the house: what may not be imported, and how light it has to be."""
 
 import ast
-import os
-import resource
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from polling import fastest, slowness
 
 ROOT = Path(__file__).parents[1]
 
@@ -34,24 +34,6 @@ def test_nothing_heavy_is_imported_before_it_is_used(module, heavy):
 def processor_time(*arguments, times, cwd=None):
     """Seconds of the command line's fastest run: the wall clock depends on what runs beside the tests."""
     return fastest([sys.executable, "-m", "ragassay.cli", *map(str, arguments)], times, cwd)
-
-
-def slowness():
-    """How many times as long as on the machine of the marks it takes to import typer, which we start with; at least 1."""
-    return max(1.0, fastest([sys.executable, "-c", "import typer"], times=5) / 0.05)
-
-
-def fastest(command, times, cwd=None):
-    left_out = ("COVERAGE", "PYTHONDONTWRITEBYTECODE")  # compiled code is kept, as it is where the package is installed
-    untraced = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
-
-    def once():
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(command, env=untraced, cwd=cwd, capture_output=True, check=True, timeout=60)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-    return min(once() for _ in range(times))
 
 
 def test_help_takes_less_than_a_fifth_of_a_second():

@@ -377,3 +377,8 @@ class Result(FrozenModel):
     waste: Usage = Usage()
     left_out: tuple[str, ...] = ()
     duration_ms: Amount = 0.0
+
+    @property
+    def scoring_failed(self) -> bool:
+        """Lacks it a score because something broke, rather than for want of an input?"""
+        return any(score.missing == "failed" for score in self.scores.values())

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"], dependencies=[Depends(authorized)])
 T = TypeVar("T")
+_OF_A_DATASET = documented(401, 404, 409, 421, 422, 500, 503)
 
 
 async def _datasets(jobs: Service) -> RedisDatasets:
@@ -151,7 +152,7 @@ def list_datasets(datasets: Store, query: Annotated[_ListQuery, Query()]) -> Dat
     "/{dataset}",
     operation_id="getDataset",
     summary="Look at a version",
-    responses=documented(401, 404, 409, 421, 422, 500, 503),
+    responses=_OF_A_DATASET,
 )
 def get(datasets: Store, dataset: Named) -> DatasetVersion:
     """One version: its digest, description, number of rows, when it came and what it was made from."""
@@ -162,7 +163,7 @@ def get(datasets: Store, dataset: Named) -> DatasetVersion:
     "/{dataset}/versions",
     operation_id="listVersions",
     summary="List the versions of a name",
-    responses=documented(401, 404, 409, 421, 422, 500, 503),
+    responses=_OF_A_DATASET,
 )
 def versions(datasets: Store, dataset: Name, query: Annotated[_ListQuery, Query()]) -> DatasetPage:
     """The versions of a dataset, the latest first."""
@@ -181,7 +182,7 @@ def versions(datasets: Store, dataset: Name, query: Annotated[_ListQuery, Query(
     operation_id="listRows",
     summary="Read the rows",
     response_model=RowPage,
-    responses=documented(401, 404, 409, 421, 422, 500, 503),
+    responses=_OF_A_DATASET,
 )
 def rows(datasets: Store, dataset: Named, query: Annotated[_ListQuery, Query()]) -> Response:
     """The rows in their order, as Samples without the fields that they lack; a page has 4 MB or one row at the most."""
@@ -197,7 +198,7 @@ def rows(datasets: Store, dataset: Named, query: Annotated[_ListQuery, Query()])
     operation_id="describeDataset",
     summary="Describe a version",
     response_model=DescribedDataset,
-    responses=documented(401, 404, 409, 421, 422, 500, 503),
+    responses=_OF_A_DATASET,
 )
 async def describe(request: Request, dataset: Named, query: Annotated[_DescribeQuery, Query()]) -> Response:
     """Counts, lengths, labels, missing fields, questions that are nearly the same, and leaks between parts."""
@@ -209,7 +210,7 @@ async def describe(request: Request, dataset: Named, query: Annotated[_DescribeQ
     operation_id="diffDatasets",
     summary="Compare two versions",
     response_model=DatasetDifference,
-    responses=documented(401, 404, 409, 421, 422, 500, 503),
+    responses=_OF_A_DATASET,
 )
 async def diff(request: Request, dataset: Named, query: Annotated[_DiffQuery, Query()]) -> Response:
     """The rows that were added, removed or changed on the way to another version, and in which fields."""
@@ -262,7 +263,7 @@ async def generate(request: Request, dataset: Name, query: Annotated[_GenerateQu
     "/{dataset}",
     operation_id="deleteDataset",
     summary="Delete a version, or all of a name",
-    responses=documented(401, 404, 409, 421, 422, 500, 503),
+    responses=_OF_A_DATASET,
 )
 def delete(datasets: Store, dataset: Named) -> DeletedVersions:
     """NAME@VERSION deletes that version, NAME alone all of them. Jobs have copies of their rows and go on."""

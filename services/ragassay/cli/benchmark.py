@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ragassay.cli.configured import DECLARED, configured, import_plugins, takes_options, used
-from ragassay.cli.evaluate import DryRun, limits_of, print_notice, refuse_unscored, warnings_shown
+from ragassay.cli.evaluate import DryRun, limits_of, print_notice, refuse_unscored, warnings_shown, watched
 from ragassay.errors import BadSettings, NotFound
-from ragassay.python.progress import progress
 from ragassay.python.stored import session_of
 
 if TYPE_CHECKING:
@@ -122,26 +120,15 @@ def _resumed(session: Session, settings: Settings, reference: str, api_base: str
 
 
 def _complete(session: Session, settings: Settings, begun: Begun, *, quiet: bool, **limits: Any) -> Benchmarked:
-    """Do what is left with a bar on stderr, and say there how to go on where something is left."""
+    """Do what is left of all runs, as ``watched`` does it."""
     import asyncio
 
     from ragassay.runs import benchmark
 
-    logging.getLogger("ragassay").addHandler(logging.NullHandler())  # what is logged as a warning stands in the report
-    total = sum(run.record.rows_in(chunk) for run in begun.runs.values() for chunk in run.record.chunks())
-    left = sum(run.record.rows_in(chunk) for run in begun.runs.values() for chunk in run.pending())
-    go_on = benchmark.resume_command(begun, settings)
-    try:
-        with progress(total, total - left, quiet) as done, warnings_shown():
-            finished = asyncio.run(
-                benchmark.acomplete(session, settings, begun, done=done, notice=print_notice, **limits)
-            )
-    except KeyboardInterrupt:
-        typer.echo(f"interrupted; go on with: {go_on}", err=True)
-        raise
-    if rows := sum(run.record.rows_in(chunk) for run in begun.runs.values() for chunk in run.given_up()):
-        typer.echo(f"the provider failed for too long for {rows} rows; to work on them again: {go_on}", err=True)
-    return finished
+    def work(done: Callable[[int], object]) -> Benchmarked:
+        return asyncio.run(benchmark.acomplete(session, settings, begun, done=done, notice=print_notice, **limits))
+
+    return watched(begun.runs.values(), benchmark.resume_command(begun, settings), work, quiet=quiet)
 
 
 def show_benchmark(kept: FolderBenchmark, outputs: list[Path], *, as_json: bool) -> None:
@@ -162,26 +149,15 @@ def show_benchmark(kept: FolderBenchmark, outputs: list[Path], *, as_json: bool)
 
 def _print(benchmark: Benchmark, place: Path, outputs: list[Path]) -> None:
     """Each dataset, the summary over all of them, and the place where all of it lies."""
-    from ragassay.cli.terminal import console
+    from ragassay.cli.terminal import line_writer, print_tables
     from ragassay.exporters.benchmark import parts
-    from ragassay.exporters.tables import table
 
-    out = console()
-
-    def write(line: str = "", style: str | None = None) -> None:
-        out.print(line, soft_wrap=True, markup=False, style=style)
-
+    write = line_writer()
     for n, part in enumerate(parts(benchmark)):
         write(f"{'' if n == 0 else chr(10)}{part.title}", "bold")
         for line in part.lines:
             write(line)
-        for shown in part.tables:
-            write()
-            write(shown.title, "bold")
-            for line in table(shown.columns, shown.rows, least=shown.least):
-                write(line)
-            if shown.note:
-                write(shown.note)
+        print_tables(write, part.tables)
         if part.notes:
             write()
         for note in part.notes:

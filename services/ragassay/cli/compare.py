@@ -161,26 +161,15 @@ def _sides(
 
 def _print(result: Comparison, outputs: list[Path]) -> None:
     """The verdict first, then the tables behind it and the queries that got worse."""
-    from ragassay.cli.terminal import console
+    from ragassay.cli.terminal import line_writer, print_tables
     from ragassay.exporters.comparison import regressions, regressions_title, tables
-    from ragassay.exporters.tables import table
 
-    out = console()
-
-    def write(line: str = "", style: str | None = None) -> None:
-        out.print(line, soft_wrap=True, markup=False, style=style)
-
+    write = line_writer()
     for sentence in result.verdict:
         write(sentence)
     for warning in result.warnings:
         write(f"warning: {warning}")
-    for shown in tables(result):
-        write()
-        write(shown.title, "bold")
-        for line in table(shown.columns, shown.rows, least=shown.least):
-            write(line)
-        if shown.note:
-            write(shown.note)
+    print_tables(write, tables(result))
     for pair in result.pairs:
         if worst := regressions(pair):
             write()

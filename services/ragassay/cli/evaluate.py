@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ragassay.settings import Settings
     from ragassay.store.folder import FolderRun
 
+T = TypeVar("T")
 Data = Annotated[
     Path | None,
     typer.Argument(metavar="[DATA]", help="Queries, with or without responses: a file, or a stored dataset."),
@@ -134,24 +135,33 @@ def limits_of(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def complete(session: Session, settings: Settings, run: FolderRun, *, quiet: bool, **limits: Any) -> Report:
-    """Do what is left of a run with a bar on stderr, and say there how to go on where something is left."""
+    """Do what is left of a run, as ``watched`` does it."""
     from ragassay.runs import foreground
 
+    def work(done: Callable[[int], object]) -> Report:
+        return foreground.complete(session, settings, run, done=done, notice=print_notice, **limits)
+
+    return watched([run], foreground.resume_command(run, settings), work, quiet=quiet)
+
+
+def watched(runs: Collection[FolderRun], go_on: str, work: Callable[[Callable[[int], object]], T], *, quiet: bool) -> T:
+    """Work on runs with a bar on stderr, and say there how to go on where something is left.
+
+    ``work`` is handed what it tells how many more rows are done. ``go_on``: the command.
+    """
     # What is logged as a warning stands in the report; -v shows it.
     logging.getLogger("ragassay").addHandler(logging.NullHandler())
-    record = run.record
-    total = sum(record.rows_in(chunk) for chunk in record.chunks())
-    left = sum(record.rows_in(chunk) for chunk in run.pending())
-    go_on = foreground.resume_command(run, settings)
+    total = sum(run.record.rows_in(chunk) for run in runs for chunk in run.record.chunks())
+    left = sum(run.record.rows_in(chunk) for run in runs for chunk in run.pending())
     try:
         with progress(total, total - left, quiet) as done, warnings_shown():
-            report = foreground.complete(session, settings, run, done=done, notice=print_notice, **limits)
+            worked = work(done)
     except KeyboardInterrupt:
         typer.echo(f"interrupted; go on with: {go_on}", err=True)
         raise
-    if rows := sum(record.rows_in(chunk) for chunk in run.given_up()):
+    if rows := sum(run.record.rows_in(chunk) for run in runs for chunk in run.given_up()):
         typer.echo(f"the provider failed for too long for {rows} rows; to work on them again: {go_on}", err=True)
-    return report
+    return worked
 
 
 @contextmanager

@@ -217,11 +217,7 @@ def _selected(
         found = {name: [row for row in rows if of(row) == value] for name, rows in found.items()}
     if failed:
         found = {
-            name: [
-                row
-                for row in rows
-                if row.error or attribute(row) or any(s.missing == "failed" for s in row.scores.values())
-            ]
+            name: [row for row in rows if row.error or row.scoring_failed or attribute(row)]
             for name, rows in found.items()
         }
         if "accurate" not in report.provenance.metrics:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ragassay.documents import Report
+    from ragassay.exporters.comparison import Table
     from ragassay.exporters.summary import Section
 
 
@@ -55,6 +56,29 @@ def console(width: int = 100) -> Console:
             return super().render_str(printable(text), **options)
 
     return PrintableConsole(highlight=False, width=None if sys.stdout and sys.stdout.isatty() else width)
+
+
+def line_writer() -> Callable[..., None]:
+    """What prints a line of text from data on stdout, however long, in a style where one is given."""
+    out = console()
+
+    def write(line: str = "", style: str | None = None) -> None:
+        out.print(line, soft_wrap=True, markup=False, style=style)
+
+    return write
+
+
+def print_tables(write: Callable[..., None], tables: Iterable[Table]) -> None:
+    """Tables, each behind a blank line and its title."""
+    from ragassay.exporters.tables import table
+
+    for shown in tables:
+        write()
+        write(shown.title, "bold")
+        for line in table(shown.columns, shown.rows, least=shown.least):
+            write(line)
+        if shown.note:
+            write(shown.note)
 
 
 def print_report(report: Report, place: str, outputs: Sequence[Path]) -> None:

@@ -81,6 +81,14 @@ def send(
     return KeptVersion.model_validate_json((yield request))
 
 
+def import_(
+    data: Any, name: str | None, *, description: str | None, mapping: Mapping[str, str] | None, duplicates: str
+) -> Exchange[KeptVersion]:
+    """Upload what ``upload_of`` makes of it."""
+    upload = upload_of(data, name, mapping=mapping)
+    return send(upload, description=description, mapping=mapping, duplicates=duplicates)
+
+
 def ensure(version: DatasetVersion, rows: Path) -> Exchange[DatasetVersion]:
     """The version at the service, to which it is uploaded where it is not there yet."""
     try:

@@ -31,9 +31,8 @@ class ServiceDatasets:
         duplicates: str = "error",
     ) -> KeptVersion:
         """Upload a file, a version that is stored here, or rows in memory. Files of any length go piece by piece."""
-        upload = exchanges.upload_of(data, name, mapping=map)
         kept: KeptVersion = self._run(
-            exchanges.send(upload, description=description, mapping=map, duplicates=duplicates)
+            exchanges.import_(data, name, description=description, mapping=map, duplicates=duplicates)
         )
         return kept
 
@@ -102,9 +101,8 @@ class AsyncServiceDatasets:
         duplicates: str = "error",
     ) -> KeptVersion:
         """See ``ServiceDatasets.import_``."""
-        upload = exchanges.upload_of(data, name, mapping=map)
         kept: KeptVersion = await self._run(
-            exchanges.send(upload, description=description, mapping=map, duplicates=duplicates)
+            exchanges.import_(data, name, description=description, mapping=map, duplicates=duplicates)
         )
         return kept
 

@@ -19,6 +19,7 @@ from ragassay.ledger import BudgetLedger, MemoryLedger
 from ragassay.models import Usage
 from ragassay.render import json_document
 from ragassay.runs import foreground
+from ragassay.runs.foreground import create
 from ragassay.runs.plan import Inputs
 from ragassay.runs.runner import all_or_cancel_the_rest, prepare
 from ragassay.runs.session import Session
@@ -66,8 +67,8 @@ def start(
     if baseline is not None and baseline not in systems:
         raise UnknownName("baseline", baseline, systems)
     runs = {dataset: new_run_id(spec.name or dataset) for dataset in inputs}
-    for dataset, read in inputs.items():
-        prepare(session, spec, read, runs[dataset])  # what can't be evaluated is refused before anything is written
+    # what can't be evaluated is refused before anything is written
+    prepared = {dataset: prepare(session, spec, read, runs[dataset]) for dataset, read in inputs.items()}
     record = BenchmarkRecord(
         id=new_run_id(spec.name or "benchmark"),
         created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -82,7 +83,8 @@ def start(
     kept = FolderBenchmarks(settings.home).create(record)
     try:
         with kept.locked():
-            return Begun(kept, {name: _made(session, settings, spec, inputs[name], runs[name]) for name in inputs})
+            made = {name: create(session, settings, prepared[name], read) for name, read in inputs.items()}
+            return Begun(kept, made)
     except AssayError:
         kept.discard()
         raise
@@ -111,7 +113,8 @@ def resume(
             folder = Path(os.path.relpath(record.folder))
             spec, inputs = read(rebased_paths(record.configuration, folder))
             for dataset in missing:
-                _made(session, settings, spec, inputs[dataset], record.runs[dataset])
+                prepared = prepare(session, spec, inputs[dataset], record.runs[dataset])
+                create(session, settings, prepared, inputs[dataset])
     return Begun(
         kept,
         {
@@ -119,10 +122,6 @@ def resume(
             for dataset, run in record.runs.items()
         },
     )
-
-
-def _made(session: Session, settings: Settings, spec: JobSpec, inputs: Inputs, run_id: str) -> FolderRun:
-    return foreground.create(session, settings, prepare(session, spec, inputs, run_id), inputs)
 
 
 def resume_command(begun: Begun, settings: Settings) -> str:

@@ -52,15 +52,11 @@ def columns(results: Sequence[Result]) -> dict[str, Any]:
             name: [result.scores[name].value if name in result.scores else None for result in results]
             for name in metrics
         },
-        FAILED: [float(_failed(result)) for result in results],
+        FAILED: [float(result.error is not None or result.scoring_failed) for result in results],
         **{label_column(label): [label_value(getattr(result, label)) for result in results] for label in LABELS},
         THERE: [1.0] * len(results),
     }
     return {name: np.array(values, dtype="<f8") for name, values in given.items()}
-
-
-def _failed(result: Result) -> bool:
-    return result.error is not None or any(score.missing == "failed" for score in result.scores.values())
 
 
 def read_column(blob: bytes | None, rows: int) -> Any:

@@ -65,10 +65,8 @@ class Events:
             self.head += piece[: _HEAD - len(self.head)] if len(self.head) < _HEAD else b""
             for text in self._feed(piece):
                 yield text
-        for text in (
-            *self._take_line(),
-            *self._dispatch(),
-        ):  # the line break or blank line after an event may be missing
+        # the line break or blank line after an event may be missing
+        for text in (*self._take_line(), *self._dispatch()):
             yield text
 
     def _feed(self, piece: bytes) -> Iterator[str]:
