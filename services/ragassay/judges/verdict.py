@@ -105,12 +105,16 @@ def check_verdict(raw: RawVerdict, units: Units, judge: str) -> Verdict:
         dropped += len(set(sentence.evidence)) - len(evidence)
         change: dict[str, object] = {"text": text, "evidence": evidence}
         if not units.has_truth:
-            change["truth"] = None
+            change.update(truth=None, truth_score=None)
         if not units.has_contexts:
-            change.update(support=None, evidence=())
+            change.update(support=None, support_score=None, evidence=())
         elif sentence.support in ("supported", "partly") and not evidence:
             withdrawn += 1
-            change.update(support="not_found", why=sentence.why or "the judge named no sentence that supports it")
+            change.update(
+                support="not_found",
+                support_score=None,
+                why=sentence.why or "the judge named no sentence that supports it",
+            )
         kept_sentences.append(sentence.model_copy(update=change))
     for label, text in units.facts.items():
         fact = raw.facts.get(label) or FactVerdict(id=label, text=text)

@@ -28,10 +28,20 @@ import orjson
 
 from ragassay.addresses import is_extra
 from ragassay.errors import BadInput, BadSettings, BudgetReached, ProviderDown
+from ragassay.llm.alternatives import alternatives
 from ragassay.llm.estimator import Estimator, Tokens
 from ragassay.llm.failures import Failure, diagnose
 from ragassay.llm.library import ResolvedModel, close_with_loop, litellm, load, provider_errors, resolve_model
-from ragassay.llm.negotiation import CallTerms, Messages, Negotiation, form_of, is_usable, text_of
+from ragassay.llm.negotiation import (
+    BOUNDS,
+    CallTerms,
+    Messages,
+    Negotiation,
+    form_of,
+    is_usable,
+    text_of,
+    without_bounds,
+)
 from ragassay.llm.pacing import LONGEST_WAIT_S, Pace, backoff
 from ragassay.models import Usage
 from ragassay.options import ParameterOptions
@@ -78,8 +88,12 @@ class ChatModel(Protocol):
         max_tokens: int,
         call: Call,
         ledger: Ledger,
+        alternatives: int = 0,
     ) -> Reply:
-        """The reply; from the ledger where the call is settled, else from the provider and then settled."""
+        """The reply; from the ledger where the call is settled, else from the provider and then settled.
+
+        ``alternatives``: how many of the likeliest tokens are wanted with their probabilities, wherever it hesitates.
+        """
 
 
 @dataclass(frozen=True)
@@ -88,6 +102,7 @@ class _Request:
     schema: Mapping[str, Any] | None
     schema_name: str
     max_tokens: int
+    alternatives: int = 0
 
 
 @dataclass(eq=False)
@@ -200,6 +215,7 @@ class LLM:
         max_tokens: int,
         call: Call,
         ledger: Ledger,
+        alternatives: int = 0,
     ) -> Reply:
         """The reply; from the ledger where the call is settled, else from the provider and then settled.
 
@@ -208,7 +224,8 @@ class LLM:
         """
         bill = _Bill(outages=self._outages)
         try:
-            return await self._with_retries(_Request(messages, schema, schema_name, max_tokens), call, ledger, bill)
+            request = _Request(messages, schema, schema_name, max_tokens, alternatives)
+            return await self._with_retries(request, call, ledger, bill)
         except BaseException as error:
             if bill.open:
                 await ledger.release(call, bill.waste, answered=isinstance(error, BadInput))
@@ -300,11 +317,12 @@ class LLM:
         resolved = self._resolved
         await close_with_loop()
         sent = self._sent(request, terms)
+        schema = without_bounds(request.schema) if terms.without.intersection(BOUNDS) else request.schema
         began = time.perf_counter()
         try:
             async with asyncio.timeout(self._timeout_s):
                 response = await litellm().acompletion(
-                    **form_of(terms.form, request.messages, request.schema, request.schema_name),
+                    **form_of(terms.form, request.messages, schema, request.schema_name),
                     **sent,
                     model=resolved.name,
                     api_base=self._api_base,
@@ -318,7 +336,7 @@ class LLM:
             self._negotiation.ended(terms)
             raise
         except provider_errors() as e:
-            names = (*sent, *sent.get("extra_body", {}))
+            names = (*sent, *sent.get("extra_body", {}), *(BOUNDS if schema is not None else ()))
             hint, key = resolved.key_hint, self._api_key
             failure = diagnose(e, self._model, key=key, hint=hint, timeout_s=self._timeout_s, sent=names)
             bill.uncertain += failure.uncertain
@@ -333,6 +351,8 @@ class LLM:
         """The parameters of a request, without those that the provider refused; a reply's limit has two names."""
         limit = "max_completion_tokens" if "max_tokens" in terms.without else "max_tokens"
         sent = {limit: request.max_tokens + self._resolved.thinking_tokens, **self._resolved.sent}
+        if request.alternatives:
+            sent.update(logprobs=True, top_logprobs=request.alternatives)
         kept = {name: value for name, value in sent.items() if name not in terms.without}
         if extra := kept.get("extra_body"):
             kept["extra_body"] = {name: value for name, value in extra.items() if name not in terms.without}
@@ -370,6 +390,7 @@ class LLM:
             finish_reason=choice.finish_reason or "stop",
             model=response.model or "",
             usage=Usage(calls=1, input_tokens=tokens[0], output_tokens=tokens[1], cost_usd=price, latency_ms=took_ms),
+            alternatives=alternatives(choice, text) if request.alternatives else None,
         )
 
     def _estimated(self, request: _Request) -> Tokens:
