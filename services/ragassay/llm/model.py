@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 
@@ -32,16 +32,7 @@ from ragassay.llm.alternatives import alternatives
 from ragassay.llm.estimator import Estimator, Tokens
 from ragassay.llm.failures import Failure, diagnose
 from ragassay.llm.library import ResolvedModel, close_with_loop, litellm, load, provider_errors, resolve_model
-from ragassay.llm.negotiation import (
-    BOUNDS,
-    CallTerms,
-    Messages,
-    Negotiation,
-    form_of,
-    is_usable,
-    text_of,
-    without_bounds,
-)
+from ragassay.llm.negotiation import BOUNDS, CallTerms, Messages, Negotiation, form_of, is_usable, text_of
 from ragassay.llm.pacing import LONGEST_WAIT_S, Pace, backoff
 from ragassay.models import Usage
 from ragassay.options import ParameterOptions
@@ -55,45 +46,6 @@ _DOWN_AFTER, _DOWN_CALLS = 5, 3
 _RESERVE_AGAIN_S = 0.05
 _MOST_TOKENS = 10**9  # of one call
 _NO_OBJECT = Failure(BadInput("the reply holds no JSON object"), doubtful=True)
-
-
-class ChatModel(Protocol):
-    """What judges and answerers need of a model; ``LLM`` and ``FakeLLM`` implement it."""
-
-    @property
-    def model(self) -> str:
-        """The model's name, as the user gave it."""
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """What determines a reply, apart from messages and endpoint. JSON-ready, without addresses and keys."""
-
-    @property
-    def endpoint(self) -> str:
-        """The address that requests go to, for the name of a call alone: no report shows it."""
-
-    @property
-    def context_window(self) -> int | None:
-        """Tokens that the model reads; None where that is not known."""
-
-    def warm_up(self) -> None:
-        """Import what the first call needs, which is no part of its time; asks nobody."""
-
-    async def complete(
-        self,
-        messages: Messages,
-        *,
-        schema: Mapping[str, Any] | None,
-        schema_name: str,
-        max_tokens: int,
-        call: Call,
-        ledger: Ledger,
-        alternatives: int = 0,
-    ) -> Reply:
-        """The reply; from the ledger where the call is settled, else from the provider and then settled.
-
-        ``alternatives``: how many of the likeliest tokens are wanted with their probabilities, wherever it hesitates.
-        """
 
 
 @dataclass(frozen=True)
@@ -317,12 +269,11 @@ class LLM:
         resolved = self._resolved
         await close_with_loop()
         sent = self._sent(request, terms)
-        schema = without_bounds(request.schema) if terms.without.intersection(BOUNDS) else request.schema
         began = time.perf_counter()
         try:
             async with asyncio.timeout(self._timeout_s):
                 response = await litellm().acompletion(
-                    **form_of(terms.form, request.messages, schema, request.schema_name),
+                    **form_of(terms, request.messages, request.schema, request.schema_name),
                     **sent,
                     model=resolved.name,
                     api_base=self._api_base,
@@ -336,7 +287,7 @@ class LLM:
             self._negotiation.ended(terms)
             raise
         except provider_errors() as e:
-            names = (*sent, *sent.get("extra_body", {}), *(BOUNDS if schema is not None else ()))
+            names = (*sent, *sent.get("extra_body", {}), *(BOUNDS if request.schema is not None else ()))
             hint, key = resolved.key_hint, self._api_key
             failure = diagnose(e, self._model, key=key, hint=hint, timeout_s=self._timeout_s, sent=names)
             bill.uncertain += failure.uncertain

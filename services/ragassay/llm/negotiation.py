@@ -149,12 +149,14 @@ class Negotiation:
                 logger.warning("%s: the provider does not take %s; it is left out from now on", self._model, what)
 
 
-def form_of(form: int | None, messages: Messages, schema: Mapping[str, Any] | None, name: str) -> dict[str, Any]:
+def form_of(terms: CallTerms, messages: Messages, schema: Mapping[str, Any] | None, name: str) -> dict[str, Any]:
     """The part of a request that says what form the reply is to have, and the messages."""
     plain = {"messages": list(messages)}
-    if schema is None or form is None:
+    if schema is None or terms.form is None:
         return plain
-    asked = FORMS[form]
+    asked = FORMS[terms.form]
+    if terms.without.intersection(BOUNDS):
+        schema = without_bounds(schema)
     if asked == "json_schema":
         described = {"name": name, "strict": True, "schema": schema}
         return {**plain, "response_format": {"type": "json_schema", "json_schema": described}}
