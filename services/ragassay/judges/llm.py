@@ -16,12 +16,12 @@ from typing import Any, Literal, TypeVar
 
 from ragassay.errors import BadInput, BadSettings, ProviderDown, Unavailable, reason_from
 from ragassay.judges.instructions import instructions
-from ragassay.judges.prompt import SamplePrompt, render_prompt, suspicious
+from ragassay.judges.prompt import SamplePrompt, addresses_the_judge, hidden, render_prompt, suspicious
 from ragassay.judges.reply import ParsedReply, find_object, merge, parse_reply, reply_schema, with_counts
 from ragassay.judges.soft import with_scores
 from ragassay.judges.verdict import RawVerdict, Units, check_verdict, number_units
 from ragassay.llm import ChatModel, together
-from ragassay.models import FactVerdict, Judgement, Sample, Usage, Verdict
+from ragassay.models import FactVerdict, Judgement, Sample, SentenceVerdict, Usage, Verdict
 from ragassay.prompts import load
 from ragassay.protocols import Call, Ledger, Purpose, Reply, digest
 from ragassay.specification import JudgePrompt
@@ -109,7 +109,7 @@ class LLMJudge:
         units, booked = number_units(sample, self._criteria), SampleLedger(ledger)
         if sample.response is None:
             return Judgement(reason="the system gave no response")
-        if not units.answer and not (units.facts and units.contexts):
+        if (not units.answer or (units.echo and not units.criteria)) and not (units.facts and units.contexts):
             return Judgement(verdict=check_verdict(_empty_answer(units), units, self.name))
         try:
             verdict = await self._verdict(sample, units, booked)
@@ -134,8 +134,11 @@ class LLMJudge:
             raw = _combined(without_truth.raw, with_truth.raw)
         else:
             raw = (await self._ask(sample, units, prompt, ledger)).raw
+        withhold(raw, units)
         verdict = check_verdict(raw, units, self.name)
-        return verdict.model_copy(update={"suspicious": suspicious(verdict, units, prompt.texts)})
+        return verdict.model_copy(
+            update={"suspicious": suspicious(verdict, units, {**prompt.texts, **hidden(sample, units)})}
+        )
 
     def _rendered(self, sample: Sample, units: Units) -> SamplePrompt:
         return render_prompt(sample, units, self._prompts["verdict"].version)
@@ -257,6 +260,15 @@ class SampleLedger:
         """As the ledger below; what was spent is waste."""
         self._wasted.append(spent)
         await self._ledger.release(call, spent, answered=answered)
+
+
+def withhold(raw: RawVerdict, units: Units) -> None:
+    """Take back what was said of sentences that the judge was not shown: nothing supports them, and they say nothing."""
+    for label, text in units.answer.items():
+        if addresses_the_judge(text):
+            raw.sentences[label] = SentenceVerdict(
+                id=label, text=text, support="not_found", truth="absent", why="it addresses the judge: withheld"
+            )
 
 
 def _empty_answer(units: Units) -> RawVerdict:

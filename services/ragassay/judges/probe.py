@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from ragassay.judges.llm import ALTERNATIVES, LLMJudge, NoVerdict, SampleLedger
+from ragassay.judges.llm import ALTERNATIVES, LLMJudge, NoVerdict, SampleLedger, withhold
 from ragassay.judges.matching import Pool, match, terms_of
-from ragassay.judges.prompt import disarm, suspicious
+from ragassay.judges.prompt import disarm, hidden, shown, suspicious
 from ragassay.judges.text import refuses
 from ragassay.judges.verdict import RawVerdict, Units, check_verdict
 from ragassay.llm import ChatModel, together
@@ -64,16 +64,18 @@ class ProbeJudge(LLMJudge):
         asked = list(_questions(units, self._criteria))
         chances = await together([self._chance(sample, question, ledger) for question in asked])
         by_unit = {(question.kind, question.label): chance for question, chance in zip(asked, chances, strict=True)}
-        verdict = check_verdict(_raw(units, by_unit), units, self.name)
-        texts = {"Q": sample.query, **units.contexts, **units.answer, **units.facts}
+        raw = _raw(units, by_unit)
+        withhold(raw, units)
+        verdict = check_verdict(raw, units, self.name)
+        texts = {"Q": sample.query, **units.contexts, **units.answer, **units.facts, **hidden(sample, units)}
         return verdict.model_copy(update={"suspicious": suspicious(verdict, units, texts)})
 
     async def _chance(self, sample: Sample, asked: _Question, ledger: SampleLedger) -> float:
         """The chance of a yes; raises NoVerdict where the answer is neither yes nor no."""
-        body = "\n".join(map(disarm, asked.lines))
+        body = "\n".join(asked.lines)
         marker = hashlib.sha256(f"{self._prompts['probe'].version}\n{body}".encode()).hexdigest()[:16]
         prompt = self._prompts[asked.kind]
-        given = {"query": disarm(sample.query), "unit": disarm(asked.unit), "before": disarm(asked.before) or "none"}
+        given = {"query": disarm(sample.query), "unit": asked.unit, "before": asked.before or "none"}
         question = prompt.render(**{name: given[name] for name in prompt.slots})
         messages = [
             {"role": "system", "content": self._prompts["probe"].text},
@@ -112,19 +114,22 @@ def yes_chance(reply: Reply) -> float | None:
 
 def _questions(units: Units, criteria: Mapping[str, str]) -> Iterator[_Question]:
     """All that is asked about a sample; what is asked about the same text comes in a row."""
-    contexts, facts, answer = (tuple(texts.values()) for texts in (units.contexts, units.facts, units.answer))
+    contexts, facts, answer = (
+        tuple(shown(label, text) for label, text in texts.items())
+        for texts in (units.contexts, units.facts, units.answer)
+    )
     before = dict(zip(units.answer, ("", *answer), strict=False))
     if contexts:
         for label, text in units.answer.items():
-            yield _Question("support", label, text, contexts, before[label])
+            yield _Question("support", label, shown(label, text), contexts, before[label])
         for label, text in units.facts.items():
-            yield _Question("held", label, text, contexts)
+            yield _Question("held", label, disarm(text), contexts)
     if units.has_truth:
         for label, text in units.answer.items():
-            yield _Question("truth", label, text, facts, before[label])
+            yield _Question("truth", label, shown(label, text), facts, before[label])
     if answer:
         for label, text in units.facts.items():
-            yield _Question("covered", label, text, answer)
+            yield _Question("covered", label, disarm(text), answer)
         yield _Question("relevance", "", "", answer)
         for label, name in units.criteria.items():
             yield _Question("criterion", label, " ".join(criteria[name].split()), answer)
