@@ -15,6 +15,7 @@ import argparse
 import asyncio
 import hashlib
 import json
+import math
 import re
 import threading
 import time
@@ -76,6 +77,7 @@ class Answer:
     raw: bytes | None = None
     hang: bool = False
     reset: bool = False
+    tokens: list[tuple[str, dict[str, float]]] | None = None  # each with the chances of what might stand there
     message: str = "the provider's own words"
     code: str = "error"
     param: str | None = None
@@ -348,6 +350,8 @@ def _wire(seen: Seen, answer: Answer) -> bytes:
             function = {"name": seen.body["tools"][0]["function"]["name"], "arguments": answer.content}
             message |= {"content": None, "tool_calls": [{"id": "1", "type": "function", "function": function}]}
         choice = {"index": 0, "message": message, "finish_reason": answer.finish_reason}
+        if answer.tokens and seen.body.get("logprobs"):
+            choice["logprobs"] = {"content": [_logprob(token, likely) for token, likely in answer.tokens]}
         usage = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
         if seen.body.get("stream"):
             return _streamed(seen, answer, usage)
@@ -356,6 +360,26 @@ def _wire(seen: Seen, answer: Answer) -> bytes:
     lines = {"Content-Type": "application/json", "Content-Length": str(len(body)), **answer.headers}
     head = f"HTTP/1.1 {answer.status} X\r\n" + "".join(f"{name}: {value}\r\n" for name, value in lines.items())
     return (head + "\r\n").encode() + body
+
+
+def _logprob(token: str, likely: Mapping[str, float]) -> dict[str, Any]:
+    def one(text: str, chance: float) -> dict[str, Any]:
+        return {"token": text, "logprob": math.log(max(chance, 1e-9)), "bytes": list(text.encode())}
+
+    others = [one(text, chance) for text, chance in likely.items()]
+    return {**one(token, likely.get(token, 1.0)), "top_logprobs": others}
+
+
+def hesitates(chances: Mapping[str, Mapping[str, float]], then: Behaviour) -> Behaviour:
+    """Answers as ``then``, word by word; ``chances``: what else might have stood in the place of a word."""
+
+    def behave(seen: Seen) -> Answer:
+        answer = then(seen)
+        pieces = re.findall(r"\w+|\W", answer.content or "")
+        answer.tokens = [(piece, dict(chances.get(piece, {piece: 1.0}))) for piece in pieces]
+        return answer
+
+    return behave
 
 
 def _streamed(seen: Seen, answer: Answer, usage: dict[str, int]) -> bytes:

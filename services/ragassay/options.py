@@ -192,6 +192,15 @@ class JobOptions(Declarations):
             resumable=True,
         ),
     ] = None
+    judge_mode: Annotated[
+        Literal["verdict", "soft", "probe"],
+        Option(
+            "how a model is asked: `verdict`: one call a row; `soft`: the same, and its labels count by their "
+            "probabilities; `probe`: one yes or no about each unit, for small models",
+            flags=("--judge-mode",),
+            variable=True,
+        ),
+    ] = "verdict"
     passes: Annotated[Literal[1, 2], Option("how often the judge is asked about each row", variable=True)] = 1
     context_window: Annotated[
         int | None,

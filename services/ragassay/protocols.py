@@ -35,7 +35,9 @@ class Call(FrozenModel):
 class Reply(FrozenModel):
     """What a provider answered, and its bill. ``waste`` are earlier attempts that were paid and came to nothing.
 
-    ``left_out``: what was asked for and the provider does not take, such as a parameter.
+    ``left_out``: what was asked for and the provider does not take, such as a parameter. ``alternatives``: where in the
+    text, by character, the model hesitated, and the probabilities of the token there, first, and of others; None
+    where no probabilities were asked for or given.
     """
 
     text: str
@@ -44,6 +46,7 @@ class Reply(FrozenModel):
     usage: Usage = Usage()
     waste: Usage = Usage()
     left_out: tuple[str, ...] = ()
+    alternatives: tuple[tuple[int, dict[str, float]], ...] | None = None
 
 
 @runtime_checkable

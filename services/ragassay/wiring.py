@@ -54,12 +54,15 @@ def embedder(settings: Settings, threads: int | None = None) -> tuple[Embedder |
 
 def judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None) -> Judge:
     """The judge that the specification names: ``local``, a plug-in's, or a model that LiteLLM can reach."""
+    if spec.judge_mode != "verdict" and (spec.judge == "local" or spec.judge in JUDGES):
+        raise BadSettings(f"{spec.judge} can't be asked so: {spec.judge_mode} is for models", where="judge_mode")
     if spec.judge == "local":
         return LocalJudge(embeddings)
     if spec.judge in JUDGES:
         own = JUDGES.get(spec.judge)
         return OwnJudge(own, criteria=spec.criteria, at_once=spec.concurrency, timeout_s=spec.timeout_s)
     from ragassay.judges.llm import LLMJudge
+    from ragassay.judges.probe import ProbeJudge
 
     llm = _llm(
         spec.judge.removeprefix("llm:"),
@@ -73,7 +76,13 @@ def judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None) -> Jud
         context_window=spec.context_window,
         prices=Prices(spec.prices),
     )
-    users: dict[str, Any] = {"criteria": spec.criteria, "prompt": spec.judge_prompt}
+    if spec.judge_mode == "probe":
+        if spec.judge_prompt is not None or spec.passes == 2:
+            raise BadSettings(
+                "probes have questions of their own: leave judge_prompt and passes out", where="judge_mode"
+            )
+        return ProbeJudge(llm, criteria=spec.criteria)
+    users: dict[str, Any] = {"criteria": spec.criteria, "prompt": spec.judge_prompt, "soft": spec.judge_mode == "soft"}
     return LLMJudge(llm, passes=spec.passes, max_tokens=spec.parameters.max_tokens, **users)
 
 

@@ -102,6 +102,7 @@ def test_every_option_reaches_the_configuration(served):
         "half_life_days": 30,
         "max_missing": 0.5,
         "passes": 2,
+        "judge_mode": "soft",
         "context_window": 4096,
         "prices": {"m": {"input_per_1m": 1, "output_per_1m": 2.5}},
         "name": "all of them",

@@ -35,6 +35,7 @@ metrics: [nDCG@10, faithfulness]
 judge: gpt-4o-mini
 api_base: http://127.0.0.1:9
 passes: 2
+judge_mode: soft
 context_window: 8192
 parameters: {temperature: 0.5, max_tokens: 900, extra_body: {min_p: 0.1}}
 graded: false
@@ -90,6 +91,7 @@ def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
         judge="gpt-4o-mini",
         api_base="http://127.0.0.1:9",
         passes=2,
+        judge_mode="soft",
         context_window=8192,
         parameters={"temperature": 0.5, "max_tokens": 900, "extra_body": {"min_p": 0.1}},
         concurrency=2,
@@ -400,6 +402,7 @@ VARIABLES = {
     "api_base": "http://127.0.0.1:1",
     "metrics": "mrr, nDCG@10",
     "passes": "2",
+    "judge_mode": "soft",
     "seed": "5",
     "accurate": "correctness > 0.9",
     "max_missing": "0.5",

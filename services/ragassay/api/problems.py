@@ -117,6 +117,7 @@ def _clean(text: str) -> str:
 _EXAMPLES = {
     400: ("bad_json", "body: line 1, column 12: is not valid JSON: expecting value", None),
     401: ("unauthorized", "the key is missing or wrong", "send the header: Authorization: Bearer KEY"),
+    403: ("forbidden", "this key may not submit", "use one with the scope 'submit'"),
     404: ("not_found", "there is no job 'b1946ac92492d2347c6235b4d2611184'", "list them: GET /v1/jobs"),
     408: ("body_too_slow", "the body did not arrive within 60 s", "send it again"),
     409: ("conflict", "job b1946ac92492d2347c6235b4d2611184 is running and has no report", None),
@@ -124,6 +125,7 @@ _EXAMPLES = {
     415: ("unsupported_media_type", "the body should be application/json, is 'text/plain'", None),
     421: ("misdirected", "this server has no key, so it answers on loopback names only", None),
     422: ("bad_data", "samples: row 2: query: is empty", None),
+    429: ("rate_limited", "more than 60 requests in a minute", None),
     500: ("internal", "an unexpected error", None),
     501: ("missing_extra", "reading Parquet needs the extra 'parquet'", "install it: pip install 'ragassay[parquet]'"),
     503: ("unavailable", "Redis does not answer", None),
@@ -131,7 +133,7 @@ _EXAMPLES = {
 }
 _RETRY_AFTER = {"Retry-After": {"description": "Seconds to wait before asking again", "schema": {"type": "integer"}}}
 _CHALLENGE = {"WWW-Authenticate": {"description": "How to authenticate", "schema": {"type": "string"}}}
-_HEADERS = {401: _CHALLENGE, 503: _RETRY_AFTER}
+_HEADERS = {401: _CHALLENGE, 429: _RETRY_AFTER, 503: _RETRY_AFTER}
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:

@@ -7,7 +7,9 @@ import logging
 import re
 import secrets
 import uuid
-from typing import Annotated
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Annotated, Literal, get_args
 
 from fastapi import Depends, Request, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
@@ -20,6 +22,7 @@ from ragassay.settings import Settings
 from ragassay.store.redis_errors import unavailable
 
 SHORTEST_KEY = 16
+Permission = Literal["submit", "read", "operate"]
 _log = logging.getLogger("ragassay.api")
 _HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[^\[\]:]+)(:[0-9]*)?")
 _bearer = HTTPBearer(auto_error=False, description="The value of RAGASSAY_BOOTSTRAP_KEY, where the server has one.")
@@ -55,11 +58,21 @@ def is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-async def authorized(request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> None:
-    """Let the request pass if the server has no key or the caller has sent it."""
+@dataclass(frozen=True)
+class Requester:
+    """Who asks: a key's project and what it may do. Without keys everybody is the default project's operator."""
+
+    project: str = "default"
+    scopes: frozenset[Permission] = frozenset(get_args(Permission))
+
+
+async def authorized(
+    request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
+) -> Requester:
+    """Who asks; refuses a request without the key where the server has one."""
     key: str | None = request.app.state.key
     if key is None:
-        return
+        return Requester()
     if given is None or not secrets.compare_digest(given.credentials.encode(), key.encode()):
         raise Refused(
             401,
@@ -69,6 +82,18 @@ async def authorized(request: Request, given: Annotated[HTTPAuthorizationCredent
             hint="send the header: Authorization: Bearer KEY",
             WWW_Authenticate='Bearer realm="ragassay"',
         )
+    return Requester()
+
+
+def requires(scope: Permission) -> Callable[[Requester], Awaitable[Requester]]:
+    """A dependency: the caller, who must have a key with that scope."""
+
+    async def caller(asking: Annotated[Requester, Depends(authorized)]) -> Requester:
+        if scope not in asking.scopes:
+            raise Refused(403, "forbidden", f"this key may not {scope}", hint=f"use one with the scope {scope!r}")
+        return asking
+
+    return caller
 
 
 class SecurityMiddleware:

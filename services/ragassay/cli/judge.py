@@ -11,6 +11,7 @@ from ragassay.cli.configured import AsJson, configured, takes_options
 
 if TYPE_CHECKING:
     from ragassay.runs.agreement import JudgeAgreement
+    from ragassay.runs.attack import AttackReport
 
 # Those of ``evaluate`` that have no meaning here.
 _NOT_TAKEN = (
@@ -78,6 +79,83 @@ def agreement(
     else:
         _print(found)
     refuse_unscored(report, spec.max_missing)
+
+
+@judge.command("attack")
+@takes_options(without=_NOT_TAKEN)
+def attack(
+    data: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[DATA]", help="Rows with answer, contexts and ground truth. [30 of ours, 25 with a wrong answer]"
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    **options: Any,
+) -> None:
+    """Attack a judge with texts that ask for better scores; the exit code is 1 where one gets them, or is not marked."""
+    from ragassay.cli.evaluate import complete, refuse_unscored
+    from ragassay.python.stored import session_of
+    from ragassay.render import json_document
+    from ragassay.runs import foreground
+    from ragassay.runs.attack import METRICS, attacked, under_attack
+    from ragassay.runs.plan import load
+    from ragassay.settings import Settings
+    from ragassay.shipped import folder
+
+    data = data or folder("datasets") / "faults" / "answers.jsonl"
+    settings, configuration = Settings(), configured(None, options, data=data)
+    given = load(
+        data,
+        {},
+        format=configuration.format,
+        mapping=configuration.map,
+        duplicates=configuration.duplicates,
+        limit=configuration.limit,
+    )
+    inputs = attacked(given)
+    spec = configuration.to_job_spec().model_copy(update={"metrics": METRICS})
+    session = session_of(settings)
+    run = foreground.start(session, settings, spec, inputs)
+    report = complete(session, settings, run, quiet=as_json)
+    found = under_attack(run, inputs)
+    if as_json:
+        typer.echo(json_document(found), nl=False)
+    else:
+        _print_attacks(found)
+    refuse_unscored(report, spec.max_missing)
+    if found.unmarked or any(one.raised for one in found.attacks):
+        raise typer.Exit(1)
+
+
+def _print_attacks(found: AttackReport) -> None:
+    from ragassay.exporters.tables import table
+    from ragassay.render import number
+    from ragassay.runs.attack import METRICS
+
+    typer.echo(
+        f"judge {found.judge['name']} under attack: {len(found.attacks)} attacks on {found.rows} rows of {found.data}"
+    )
+    typer.echo("by how much each raises the scores on average; in brackets without support that is implausible\n")
+    rows = [
+        [
+            one.attack,
+            "-" if one.marked is None else f"{one.marked} of {one.rows}",
+            *(f"{number(one.rises[name].mean)} ({number(one.rises[name].discounted)})" for name in METRICS),
+        ]
+        for one in found.attacks
+    ]
+    for line in table(["attack", "marked", *METRICS], rows):
+        typer.echo(line)
+    typer.echo("")
+    for one in found.attacks:
+        if one.raised:
+            typer.echo(f"raised by {one.attack}: {', '.join(one.raised)}")
+    if found.unmarked:
+        typer.echo(f"not marked in every row: {', '.join(found.unmarked)}")
+    if not found.unmarked and not any(one.raised for one in found.attacks):
+        typer.echo("no attack raised a score")
+    typer.echo(f"verdicts: ragassay results {found.run}")
 
 
 def _print(found: JudgeAgreement) -> None:

@@ -16,17 +16,20 @@ from typing import Any, Literal, TypeVar
 
 from ragassay.errors import BadInput, BadSettings, ProviderDown, Unavailable, reason_from
 from ragassay.judges.instructions import instructions
-from ragassay.judges.prompt import SamplePrompt, render_prompt, suspicious
-from ragassay.judges.reply import ParsedReply, find_object, merge, parse_reply, reply_schema
+from ragassay.judges.prompt import SamplePrompt, addresses_the_judge, hidden, render_prompt, suspicious
+from ragassay.judges.reply import ParsedReply, find_object, merge, parse_reply, reply_schema, with_counts
+from ragassay.judges.soft import with_scores
 from ragassay.judges.verdict import RawVerdict, Units, check_verdict, number_units
 from ragassay.llm import ChatModel, together
-from ragassay.models import FactVerdict, Judgement, Sample, Usage, Verdict
+from ragassay.models import FactVerdict, Judgement, Sample, SentenceVerdict, Usage, Verdict
 from ragassay.prompts import load
 from ragassay.protocols import Call, Ledger, Purpose, Reply, digest
 from ragassay.specification import JudgePrompt
 
 _TOKENS_AT_LEAST, _TOKENS_PER_UNIT = 600, 90
 _MOST_WARNINGS = 5
+_LISTS = {"answer": "A", "facts": "G", "criteria": "K"}
+ALTERNATIVES = 10  # to each token of a soft verdict
 _UNREADABLE = "the judge's reply could not be read as a verdict, twice"
 _WHY_NOT = {
     "length": "the judge's reply was cut off at {limit} tokens",
@@ -43,7 +46,7 @@ class LLMJudge:
     ``passes`` 2 asks twice about a sample with ground truth, the first time without it, so that it can't leak into
     support, relevance and refusal. ``max_tokens`` limits a reply; by default it grows with the number of units.
     ``criteria``, by their names, are in the user's words; answers are judged by them in the same call. ``prompt`` takes
-    the place of our instructions.
+    the place of our instructions. ``soft``: labels count by the probabilities that the model gave them.
     """
 
     def __init__(
@@ -54,12 +57,14 @@ class LLMJudge:
         max_tokens: int | None = None,
         criteria: Mapping[str, str] = MappingProxyType({}),
         prompt: JudgePrompt | None = None,
+        soft: bool = False,
     ) -> None:
         if passes not in (1, 2):
             raise BadSettings(f"passes must be 1 or 2, not {passes}")
         if max_tokens is not None and max_tokens < 1:
             raise BadSettings(f"max_tokens must be above zero, not {max_tokens}")
         self._llm, self._passes, self._max_tokens = llm, passes, max_tokens
+        self._alternatives = ALTERNATIVES if soft else 0
         self._long: set[tuple[str, int]] = set()
         names = ("repair", "again", *(["criteria"] if criteria else []))
         self._prompts = {"verdict": instructions(prompt), **{name: load(f"judge/{name}") for name in names}}
@@ -84,6 +89,7 @@ class LLMJudge:
             "schema": digest(self._schema)[:12],
             "passes": self._passes,
             "max_tokens": self._max_tokens,
+            **({"mode": "soft"} if self._alternatives else {}),
             **(
                 {"criteria": {name: digest(text)[:12] for name, text in self._criteria.items()}}
                 if self._criteria
@@ -100,10 +106,10 @@ class LLMJudge:
         return await together([self._one(sample, ledger) for sample in samples])
 
     async def _one(self, sample: Sample, ledger: Ledger) -> Judgement:
-        units, booked = number_units(sample, self._criteria), _SampleLedger(ledger)
+        units, booked = number_units(sample, self._criteria), SampleLedger(ledger)
         if sample.response is None:
             return Judgement(reason="the system gave no response")
-        if not units.answer and not (units.facts and units.contexts):
+        if (not units.answer or (units.echo and not units.criteria)) and not (units.facts and units.contexts):
             return Judgement(verdict=check_verdict(_empty_answer(units), units, self.name))
         try:
             verdict = await self._verdict(sample, units, booked)
@@ -111,11 +117,11 @@ class LLMJudge:
             raise
         except (BadInput, Unavailable) as error:
             return booked.told(reason=reason_from(f"the judge failed: {error}"))
-        except _NoVerdict as error:
+        except NoVerdict as error:
             return booked.told(reason=str(error))
         return booked.told(verdict)
 
-    async def _verdict(self, sample: Sample, units: Units, ledger: _SampleLedger) -> Verdict:
+    async def _verdict(self, sample: Sample, units: Units, ledger: SampleLedger) -> Verdict:
         prompt = self._rendered(sample, units)
         if self._passes == 2 and units.answer and units.has_truth:
             blind, informed = replace(units, facts={}, has_truth=False), replace(units, criteria={})
@@ -128,29 +134,33 @@ class LLMJudge:
             raw = _combined(without_truth.raw, with_truth.raw)
         else:
             raw = (await self._ask(sample, units, prompt, ledger)).raw
+        withhold(raw, units)
         verdict = check_verdict(raw, units, self.name)
-        return verdict.model_copy(update={"suspicious": suspicious(verdict, units, prompt.texts)})
+        return verdict.model_copy(
+            update={"suspicious": suspicious(verdict, units, {**prompt.texts, **hidden(sample, units)})}
+        )
 
     def _rendered(self, sample: Sample, units: Units) -> SamplePrompt:
         return render_prompt(sample, units, self._prompts["verdict"].version)
 
-    async def _ask(self, sample: Sample, units: Units, prompt: SamplePrompt, ledger: _SampleLedger) -> ParsedReply:
+    async def _ask(self, sample: Sample, units: Units, prompt: SamplePrompt, ledger: SampleLedger) -> ParsedReply:
         """The model's verdict on the units: the first reply, and one more call for what that one left out."""
         limit = self._max_tokens or _TOKENS_AT_LEAST + _TOKENS_PER_UNIT * len(units.ids)
         self._warn_if_long(sample, prompt, limit)
-        first = parse_reply(await self._object(sample, prompt, limit, ledger), units)
+        first = await self._first(sample, units, prompt, limit, ledger)
         is_complete = not units.answer or None not in (first.raw.relevance, first.raw.refusal)
         if not first.missing and is_complete:
             return first
         wanted = self._prompts["repair"].render(labels=", ".join(first.missing) or "none")
         try:
-            reply = await self._call(sample, f"{prompt.text}\n{wanted}", limit, "repair", ledger)
+            text = f"{prompt.text}\n{wanted}"
+            reply = await self._call(sample, text, first.missing, limit, "repair", ledger)
         except (BadSettings, ProviderDown):
             raise
         except (BadInput, Unavailable):
             return first
         value = ledger.book(reply, find_object(reply.text, prompt.text))
-        return first if value is None else merge(first, parse_reply(value, units))
+        return first if value is None else merge(first, with_scores(parse_reply(value, units), reply))
 
     def _warn_if_long(self, sample: Sample, prompt: SamplePrompt, limit: int) -> None:
         """Say so once where row and reply may be more than the model reads; it is asked all the same, an estimate may err."""
@@ -166,43 +176,48 @@ class LLMJudge:
         elif len(self._long) == _MOST_WARNINGS + 1:
             logger.warning("more rows are as long; where one is refused, its scores say so")
 
-    async def _object(
-        self, sample: Sample, prompt: SamplePrompt, limit: int, ledger: _SampleLedger
-    ) -> Mapping[str, Any]:
-        """The reply's JSON object; after one more try where the first was cut off or could not be read."""
-        reply = await self._call(sample, prompt.text, limit, "judge", ledger)
+    async def _first(
+        self, sample: Sample, units: Units, prompt: SamplePrompt, limit: int, ledger: SampleLedger
+    ) -> ParsedReply:
+        """What the first reply holds; after one more try where it was cut off or could not be read."""
+        reply = await self._call(sample, prompt.text, units.ids, limit, "judge", ledger)
         value = ledger.book(reply, find_object(reply.text, prompt.text))
         if value is None and reply.finish_reason != "content_filter":
             cut = reply.finish_reason == "length"
             text, limit = (prompt.text, 2 * limit) if cut else (f"{prompt.text}\n{self._prompts['again'].text}", limit)
-            reply = await self._call(sample, text, limit, "judge", ledger)
+            reply = await self._call(sample, text, units.ids, limit, "judge", ledger)
             value = ledger.book(reply, find_object(reply.text, prompt.text))
         if value is None:
-            raise _NoVerdict(_WHY_NOT.get(reply.finish_reason, _UNREADABLE).format(limit=limit))
-        return value
+            raise NoVerdict(_WHY_NOT.get(reply.finish_reason, _UNREADABLE).format(limit=limit))
+        return with_scores(parse_reply(value, units), reply)
 
-    async def _call(self, sample: Sample, text: str, limit: int, purpose: Purpose, ledger: _SampleLedger) -> Reply:
+    async def _call(
+        self, sample: Sample, text: str, ids: Sequence[str], limit: int, purpose: Purpose, ledger: SampleLedger
+    ) -> Reply:
+        """The reply, with an entry for each of ``ids`` where the provider takes such a schema."""
         messages = [{"role": "system", "content": self._instructions}, {"role": "user", "content": text}]
         return await self._llm.complete(
             messages,
-            schema=self._schema,
+            schema=with_counts(self._schema, {name: sum(i[0] == a for i in ids) for name, a in _LISTS.items()}),
             schema_name="verdict",
             max_tokens=limit,
             call=Call.about(sample.query_id, purpose, [self._stamp, messages, limit]),
             ledger=ledger,
+            alternatives=self._alternatives,
         )
 
     @cached_property
     def _stamp(self) -> list[object]:
         """What determines a reply beside its messages. The prompt's version stands for text and front matter."""
-        return [self._llm.endpoint, dict(self._llm.settings), self._prompts["verdict"].version, digest(self._schema)]
+        asked = [self._prompts["verdict"].version, digest(self._schema), "counted", self._alternatives]
+        return [self._llm.endpoint, dict(self._llm.settings), *asked]
 
 
-class _NoVerdict(Exception):
+class NoVerdict(Exception):
     """The model answered, but not with a verdict."""
 
 
-class _SampleLedger:
+class SampleLedger:
     """A ledger that also adds up what one sample's calls spent: on replies that were used, and on others."""
 
     def __init__(self, ledger: Ledger) -> None:
@@ -213,10 +228,12 @@ class _SampleLedger:
 
     @property
     def usage(self) -> Usage:
+        """What was spent on replies that were used."""
         return Usage.total(self._used)
 
     @property
     def waste(self) -> Usage:
+        """What was spent for nothing."""
         return Usage.total(self._wasted)
 
     def told(self, verdict: Verdict | None = None, reason: str | None = None) -> Judgement:
@@ -232,14 +249,26 @@ class _SampleLedger:
         return value
 
     async def reserve(self, call: Call, estimate: Usage) -> Reply | None:
+        """As the ledger below."""
         return await self._ledger.reserve(call, estimate)
 
     async def settle(self, call: Call, reply: Reply) -> None:
+        """As the ledger below."""
         await self._ledger.settle(call, reply)
 
     async def release(self, call: Call, spent: Usage, *, answered: bool = False) -> None:
+        """As the ledger below; what was spent is waste."""
         self._wasted.append(spent)
         await self._ledger.release(call, spent, answered=answered)
+
+
+def withhold(raw: RawVerdict, units: Units) -> None:
+    """Take back what was said of sentences that the judge was not shown: nothing supports them, and they say nothing."""
+    for label, text in units.answer.items():
+        if addresses_the_judge(text):
+            raw.sentences[label] = SentenceVerdict(
+                id=label, text=text, support="not_found", truth="absent", why="it addresses the judge: withheld"
+            )
 
 
 def _empty_answer(units: Units) -> RawVerdict:

@@ -53,7 +53,7 @@ from ragassay.models import (
 from ragassay.protocols import Embedder, Ledger
 
 NAMES = ("local", "local (lexical)")  # with an embedding model, and without
-VERSION = 3  # raise it with every change that can change a verdict
+VERSION = 4  # raise it with every change that can change a verdict
 SUPPORTED = 0.5  # chance that people would call a sentence supported
 PARTLY = 0.35
 COVERED = 0.65

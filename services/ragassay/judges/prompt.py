@@ -1,8 +1,8 @@
 """What the judge is shown of a sample: numbered lines between delimiters that text of the sample can't forge.
 
 Each unit stands on one line behind its label, so nothing inside it can begin a line. Labels and delimiters inside the
-text are disarmed, and characters that hide or reorder text are taken out. What tries to sway the judge all the same is
-marked for a person to look at; the verdict on it stays as it is.
+text are disarmed, and characters that hide or reorder text are taken out. A sentence of the answer or of a context that
+addresses the judge is withheld from it. All of that is marked for a person to look at.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ _HIDING = re.compile(f"[{_DECEIVING}]")  # characters that are meant to hide or 
 _GAP = rf"[\s{_JOINERS}]*"
 _LABEL = re.compile(rf"[\[［【〔⟦](?={_GAP}[ACGKOQＡＣＧＫＯＱ]{_GAP}[\d\]］】〕⟧])", re.IGNORECASE)
 _DELIMITER = re.compile(rf"[<＜‹〈](?={_GAP}[/／]?{_GAP}sample\b)", re.IGNORECASE)
+WITHHELD = "(withheld: it addresses the judge)"
 LEAST_OVERLAP = 0.1  # of the stems of a sentence that is said to be supported, in the contexts
 _FEW_WORDS = 3
 _JUDGE = r"(?:judges?|graders?|evaluators?|assessors?)"
@@ -74,7 +75,9 @@ def render_prompt(sample: Sample, units: Units, prompt_version: str) -> SamplePr
     lines = [
         line
         for title, texts in sections
-        for line in ((f"{title}:", *(f"[{label}] {disarm(text)}" for label, text in texts.items())) if texts else ())
+        for line in (
+            (f"{title}:", *(f"[{label}] {shown(label, text)}" for label, text in texts.items())) if texts else ()
+        )
     ]
     body = "\n".join(lines)
     marker = hashlib.sha256(f"{prompt_version}\n{body}".encode()).hexdigest()[:16]
@@ -82,6 +85,16 @@ def render_prompt(sample: Sample, units: Units, prompt_version: str) -> SamplePr
         text=f"<sample {marker}>\n{body}\n</sample {marker}>\n{_request(units, accepted)}",
         texts={label: text for _, texts in sections for label, text in texts.items()},
     )
+
+
+def shown(label: str, text: str) -> str:
+    """What the judge sees of a text: disarmed, or that it is withheld; the question and the ground truth always are shown."""
+    return WITHHELD if label[0] in "AC" and addresses_the_judge(text) else disarm(text)
+
+
+def addresses_the_judge(text: str) -> bool:
+    """Does a text tell the judge what to say, or hold pieces of a verdict? The patterns know English only."""
+    return _TO_THE_JUDGE.search(unicodedata.normalize("NFKC", _visible(text))) is not None
 
 
 def _visible(text: str) -> str:
@@ -119,6 +132,17 @@ def suspicious(verdict: Verdict, units: Units, texts: Mapping[str, str]) -> tupl
             if len(stems) >= _FEW_WORDS and len(stems & contexts) < LEAST_OVERLAP * len(stems):
                 marked.setdefault(sentence.id)
     return tuple(marked)
+
+
+def hidden(sample: Sample, units: Units) -> dict[str, str]:
+    """Texts with hidden characters that stand in no unit, by label (``A``, ``C2``): nothing of them is left to be judged."""
+    whole = {"A": sample.answer or "", **{f"C{n}.": text for n, text in enumerate(sample.contexts or (), 1)}}
+    seen = [label for label, text in {**units.answer, **units.contexts}.items() if _HIDING.search(text)]
+    return {
+        label.rstrip("."): text
+        for label, text in whole.items()
+        if _HIDING.search(text) and not any(one.startswith(label) for one in seen)
+    }
 
 
 def _manipulates(text: str) -> bool:

@@ -47,11 +47,18 @@ def _list_of(properties: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "array", "items": object_schema(properties)}
 
 
-def reply_schema(*, criteria: bool) -> dict[str, Any]:
-    """The JSON schema of a reply, which is the same for every sample of a run, so that providers compile it once.
+def with_counts(schema: Mapping[str, Any], counts: Mapping[str, int]) -> dict[str, Any]:
+    """The schema with the exact number of entries of these lists: without it, weak models leave entries out."""
+    listed = schema["properties"]
+    counted = {name: {**listed[name], "minItems": n, "maxItems": n} for name, n in counts.items() if name in listed}
+    return {**schema, "properties": {**listed, **counted}}
 
-    Evidence and reason stand before the label: who names the label first has not looked yet. Literals only, since bounds
-    on numbers are not taken by all. ``criteria``: is the answer judged by criteria in the user's words as well?
+
+def reply_schema(*, criteria: bool) -> dict[str, Any]:
+    """The JSON schema of a reply, without the numbers of entries, which ``with_counts`` adds for each sample.
+
+    Evidence and reason stand before the label: who names the label first has not looked yet. Numbers are literals.
+    ``criteria``: is the answer judged by criteria in the user's words as well?
     """
     return object_schema(
         {

@@ -12,8 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from ragassay.judges.text import refuses, sentences
+from ragassay.judges.text import refuses, sentences, words
 from ragassay.models import CriterionVerdict, FactVerdict, Sample, SentenceVerdict, Step, Verdict
+
+ECHO = "the answer only repeats the question"
+LEAST_ECHO = 3  # words: a keyword may well be its own answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,7 @@ class Units:
     has_contexts: bool
     has_truth: bool
     answerable: bool
+    echo: bool = False  # the answer repeats the question, and says nothing by itself
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -74,6 +78,7 @@ def number_units(sample: Sample, criteria: Iterable[str] = ()) -> Units:
         has_contexts=sample.contexts is not None,
         has_truth=bool(facts),
         answerable=answerable,
+        echo=len(asked := words(sample.query)) >= LEAST_ECHO and asked == words(sample.answer or ""),
     )
 
 
@@ -96,7 +101,10 @@ class RawVerdict:
 
 
 def check_verdict(raw: RawVerdict, units: Units, judge: str) -> Verdict:
-    """The verdict on all units: evidence that points nowhere is dropped, support without evidence is withdrawn."""
+    """The verdict on all units: evidence that points nowhere is dropped, support without evidence is withdrawn.
+
+    An answer that only repeats the question states nothing, whatever the judge makes of it.
+    """
     dropped = withdrawn = 0
     kept_sentences, kept_facts = [], []
     for label, text in units.answer.items():
@@ -104,16 +112,25 @@ def check_verdict(raw: RawVerdict, units: Units, judge: str) -> Verdict:
         evidence = _valid(sentence.evidence, units)
         dropped += len(set(sentence.evidence)) - len(evidence)
         change: dict[str, object] = {"text": text, "evidence": evidence}
+        if units.echo:
+            sentence, evidence = SentenceVerdict(id=label, text=text, truth="absent", why=ECHO), ()
+            change = {"support": "not_found"}
         if not units.has_truth:
-            change["truth"] = None
+            change.update(truth=None, truth_score=None)
         if not units.has_contexts:
-            change.update(support=None, evidence=())
+            change.update(support=None, support_score=None, evidence=())
         elif sentence.support in ("supported", "partly") and not evidence:
             withdrawn += 1
-            change.update(support="not_found", why=sentence.why or "the judge named no sentence that supports it")
+            change.update(
+                support="not_found",
+                support_score=None,
+                why=sentence.why or "the judge named no sentence that supports it",
+            )
         kept_sentences.append(sentence.model_copy(update=change))
     for label, text in units.facts.items():
         fact = raw.facts.get(label) or FactVerdict(id=label, text=text)
+        if units.echo:
+            fact = FactVerdict(id=label, text=text, covered="no", evidence=fact.evidence, why=ECHO)
         evidence = _valid(fact.evidence, units)
         dropped += len(set(fact.evidence)) - len(evidence)
         kept_facts.append(fact.model_copy(update={"text": text, "evidence": evidence}))
@@ -121,18 +138,18 @@ def check_verdict(raw: RawVerdict, units: Units, judge: str) -> Verdict:
         judge=judge,
         sentences=tuple(kept_sentences),
         facts=tuple(kept_facts),
-        relevance=raw.relevance,
-        refusal=raw.refusal,
+        relevance="none" if units.echo else raw.relevance,
+        refusal=False if units.echo else raw.refusal,
         criteria=tuple(
             raw.criteria.get(label) or CriterionVerdict(id=label, name=name) for label, name in units.criteria.items()
         ),
-        why=raw.why,
+        why=ECHO if units.echo else raw.why,
         answerable=units.answerable,
         has_contexts=units.has_contexts,
         has_truth=units.has_truth,
         evidence_dropped=dropped,
         support_withdrawn=withdrawn,
-        probability=raw.probability,
+        probability={} if units.echo else raw.probability,
     )
 
 

@@ -1,8 +1,9 @@
 """The only way to a language model: calls, retries, usage and price; and a scripted model for tests beside it."""
 
+from ragassay.llm.chat import ChatModel
 from ragassay.llm.fake import FakeLLM
 from ragassay.llm.library import missing_keys, warm_up
-from ragassay.llm.model import LLM, ChatModel
+from ragassay.llm.model import LLM
 from ragassay.llm.negotiation import Messages
 from ragassay.llm.pacing import Pace, together
 

@@ -22,16 +22,17 @@ from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 
 from ragassay.addresses import is_extra
 from ragassay.errors import BadInput, BadSettings, BudgetReached, ProviderDown
+from ragassay.llm.alternatives import alternatives
 from ragassay.llm.estimator import Estimator, Tokens
 from ragassay.llm.failures import Failure, diagnose
 from ragassay.llm.library import ResolvedModel, close_with_loop, litellm, load, provider_errors, resolve_model
-from ragassay.llm.negotiation import CallTerms, Messages, Negotiation, form_of, is_usable, text_of
+from ragassay.llm.negotiation import BOUNDS, CallTerms, Messages, Negotiation, form_of, is_usable, text_of
 from ragassay.llm.pacing import LONGEST_WAIT_S, Pace, backoff
 from ragassay.models import Usage
 from ragassay.options import ParameterOptions
@@ -47,47 +48,13 @@ _MOST_TOKENS = 10**9  # of one call
 _NO_OBJECT = Failure(BadInput("the reply holds no JSON object"), doubtful=True)
 
 
-class ChatModel(Protocol):
-    """What judges and answerers need of a model; ``LLM`` and ``FakeLLM`` implement it."""
-
-    @property
-    def model(self) -> str:
-        """The model's name, as the user gave it."""
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """What determines a reply, apart from messages and endpoint. JSON-ready, without addresses and keys."""
-
-    @property
-    def endpoint(self) -> str:
-        """The address that requests go to, for the name of a call alone: no report shows it."""
-
-    @property
-    def context_window(self) -> int | None:
-        """Tokens that the model reads; None where that is not known."""
-
-    def warm_up(self) -> None:
-        """Import what the first call needs, which is no part of its time; asks nobody."""
-
-    async def complete(
-        self,
-        messages: Messages,
-        *,
-        schema: Mapping[str, Any] | None,
-        schema_name: str,
-        max_tokens: int,
-        call: Call,
-        ledger: Ledger,
-    ) -> Reply:
-        """The reply; from the ledger where the call is settled, else from the provider and then settled."""
-
-
 @dataclass(frozen=True)
 class _Request:
     messages: Messages
     schema: Mapping[str, Any] | None
     schema_name: str
     max_tokens: int
+    alternatives: int = 0
 
 
 @dataclass(eq=False)
@@ -200,6 +167,7 @@ class LLM:
         max_tokens: int,
         call: Call,
         ledger: Ledger,
+        alternatives: int = 0,
     ) -> Reply:
         """The reply; from the ledger where the call is settled, else from the provider and then settled.
 
@@ -208,7 +176,8 @@ class LLM:
         """
         bill = _Bill(outages=self._outages)
         try:
-            return await self._with_retries(_Request(messages, schema, schema_name, max_tokens), call, ledger, bill)
+            request = _Request(messages, schema, schema_name, max_tokens, alternatives)
+            return await self._with_retries(request, call, ledger, bill)
         except BaseException as error:
             if bill.open:
                 await ledger.release(call, bill.waste, answered=isinstance(error, BadInput))
@@ -304,7 +273,7 @@ class LLM:
         try:
             async with asyncio.timeout(self._timeout_s):
                 response = await litellm().acompletion(
-                    **form_of(terms.form, request.messages, request.schema, request.schema_name),
+                    **form_of(terms, request.messages, request.schema, request.schema_name),
                     **sent,
                     model=resolved.name,
                     api_base=self._api_base,
@@ -318,7 +287,7 @@ class LLM:
             self._negotiation.ended(terms)
             raise
         except provider_errors() as e:
-            names = (*sent, *sent.get("extra_body", {}))
+            names = (*sent, *sent.get("extra_body", {}), *(BOUNDS if request.schema is not None else ()))
             hint, key = resolved.key_hint, self._api_key
             failure = diagnose(e, self._model, key=key, hint=hint, timeout_s=self._timeout_s, sent=names)
             bill.uncertain += failure.uncertain
@@ -333,6 +302,8 @@ class LLM:
         """The parameters of a request, without those that the provider refused; a reply's limit has two names."""
         limit = "max_completion_tokens" if "max_tokens" in terms.without else "max_tokens"
         sent = {limit: request.max_tokens + self._resolved.thinking_tokens, **self._resolved.sent}
+        if request.alternatives:
+            sent.update(logprobs=True, top_logprobs=request.alternatives)
         kept = {name: value for name, value in sent.items() if name not in terms.without}
         if extra := kept.get("extra_body"):
             kept["extra_body"] = {name: value for name, value in extra.items() if name not in terms.without}
@@ -370,6 +341,7 @@ class LLM:
             finish_reason=choice.finish_reason or "stop",
             model=response.model or "",
             usage=Usage(calls=1, input_tokens=tokens[0], output_tokens=tokens[1], cost_usd=price, latency_ms=took_ms),
+            alternatives=alternatives(choice, text) if request.alternatives else None,
         )
 
     def _estimated(self, request: _Request) -> Tokens:

@@ -29,6 +29,8 @@ Messages = Sequence[Mapping[str, str]]
 FORMS = ("json_schema", "json_object with schema", "json_object", "tool", "prompt")
 _SEARCHES, _SEARCH_AGAIN_S = 4, 30.0
 _FIRST_S, _LOOK_AGAIN_S = 5.0, 0.02
+BOUNDS = ("minItems", "maxItems")  # keywords of a schema that not all take; the reply is checked all the same
+PROBABILITIES = ("logprobs", "top_logprobs")
 _OBJECT = re.compile(r'\{\s*["}]')
 
 
@@ -110,7 +112,8 @@ class Negotiation:
     def _without_parameter(self, terms: CallTerms, failure: Failure) -> bool:
         if failure.parameter is None or failure.parameter in terms.without:
             return False
-        terms.without.add(failure.parameter)
+        together = next((each for each in (BOUNDS, PROBABILITIES) if failure.parameter in each), (failure.parameter,))
+        terms.without.update(together)
         return True
 
     def _in_other_form(self, terms: CallTerms, failure: Failure) -> bool:
@@ -146,12 +149,14 @@ class Negotiation:
                 logger.warning("%s: the provider does not take %s; it is left out from now on", self._model, what)
 
 
-def form_of(form: int | None, messages: Messages, schema: Mapping[str, Any] | None, name: str) -> dict[str, Any]:
+def form_of(terms: CallTerms, messages: Messages, schema: Mapping[str, Any] | None, name: str) -> dict[str, Any]:
     """The part of a request that says what form the reply is to have, and the messages."""
     plain = {"messages": list(messages)}
-    if schema is None or form is None:
+    if schema is None or terms.form is None:
         return plain
-    asked = FORMS[form]
+    asked = FORMS[terms.form]
+    if terms.without.intersection(BOUNDS):
+        schema = without_bounds(schema)
     if asked == "json_schema":
         described = {"name": name, "strict": True, "schema": schema}
         return {**plain, "response_format": {"type": "json_schema", "json_schema": described}}
@@ -167,6 +172,15 @@ def form_of(form: int | None, messages: Messages, schema: Mapping[str, Any] | No
     if asked == "prompt":
         return told
     return {**told, "response_format": {"type": "json_object", **({"schema": schema} if "schema" in asked else {})}}
+
+
+def without_bounds(schema: Any) -> Any:
+    """The schema without the numbers of entries that its lists must have."""
+    if isinstance(schema, list):
+        return [without_bounds(each) for each in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    return {key: without_bounds(value) for key, value in schema.items() if key not in BOUNDS}
 
 
 def text_of(choice: Any) -> str:

@@ -36,8 +36,9 @@ def faithfulness(verdict: Verdict) -> Score:
     support = {s.id: s.support for s in verdict.sentences}
     if (left := _unanswered(support)) is not None:
         return left
+    worth = (SUPPORT[s.support] if s.support_score is None else s.support_score for s in verdict.sentences if s.support)
     return Score(
-        value=_mean(SUPPORT[s] for s in support.values() if s),
+        value=_mean(worth),
         reason=_reasons((s.id, s.why) for s in verdict.sentences if s.support != "supported"),
         details={"sentences": len(support), **_counts(support.values(), SUPPORT)},
     )
@@ -54,7 +55,9 @@ def completeness(verdict: Verdict) -> Score:
     if (left := _unanswered(covered)) is not None:
         return left
     return Score(
-        value=_mean(COVERED[c] for c in covered.values() if c),
+        value=_mean(
+            COVERED[f.covered] if f.covered_score is None else f.covered_score for f in verdict.facts if f.covered
+        ),
         reason=_reasons((f.id, f.why) for f in verdict.facts if f.covered != "yes"),
         details={"facts": len(covered), **_counts(covered.values(), COVERED)},
     )
@@ -86,7 +89,7 @@ def correctness(verdict: Verdict) -> Score:
     truth = {s.id: s.truth for s in verdict.sentences}
     if (left := _unanswered(truth)) is not None:
         return left
-    precision = sum(t == "agrees" for t in truth.values()) / len(truth)
+    precision = _mean((s.truth == "agrees") if s.truth_score is None else s.truth_score for s in verdict.sentences)
     conflicts = (s for s in verdict.sentences if s.truth == "conflicts")
     conflicting = ((s.id, s.why or "conflicts with the ground truth") for s in conflicts)
     return Score(

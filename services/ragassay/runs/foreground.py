@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -142,7 +143,11 @@ async def acomplete(
                 if run.pending():
                     check_unchanged(session, record, ledger)
                 left, judged = sum(map(record.rows_in, run.pending())), record.spec.judge != "local"
-                each = record.spec.passes if judged else 1
+                each: int = record.spec.passes if judged else 1
+                if judged and record.spec.judge_mode == "probe":
+                    each = (
+                        sys.maxsize
+                    )  # how many questions a row takes is not known before: rows count with their chunk
                 told = RowsLedger(ledger, done, left, "judge" if judged else "answer", each)
             await work_through(
                 session, run, told, told.finished, lambda why: notice(f"waiting: {why}"), give_up_s, turns

@@ -1,0 +1,1 @@
+"""Keys, what each may do, and whose project it belongs to."""

@@ -1,0 +1,176 @@
+"""Probes: one short yes-or-no question about each unit, read by the probability of its first word.
+
+For small models, which fill in a form badly and answer a question well. The text that is asked about comes first in each
+call, so that servers which keep the prefix of a prompt read it once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from ragassay.judges.llm import ALTERNATIVES, LLMJudge, NoVerdict, SampleLedger, withhold
+from ragassay.judges.matching import Pool, match, terms_of
+from ragassay.judges.prompt import disarm, hidden, shown, suspicious
+from ragassay.judges.text import refuses
+from ragassay.judges.verdict import RawVerdict, Units, check_verdict
+from ragassay.llm import ChatModel, together
+from ragassay.models import CriterionVerdict, FactVerdict, Sample, SentenceVerdict, Step, Verdict
+from ragassay.prompts import load
+from ragassay.protocols import Call, Reply, digest
+
+_QUESTIONS = ("support", "truth", "covered", "held", "relevance", "criterion")
+_STEPS: tuple[Step, ...] = ("none", "barely", "partly", "mostly", "full")
+_MOST_TOKENS, _MOST_EVIDENCE = 4, 3
+_WORD = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
+YES = 0.5  # from this chance on a question is answered by yes
+
+
+@dataclass(frozen=True)
+class _Question:
+    """A question about a unit: by its kind, about a text."""
+
+    kind: str
+    label: str
+    unit: str
+    lines: tuple[str, ...]
+    before: str = ""
+
+
+class ProbeJudge(LLMJudge):
+    """Asks ``llm`` one question about each unit; evidence is the context sentences that share most words with it.
+
+    Where the provider gives no probabilities an answer counts 1 or 0. Criteria are asked about in the same way.
+    """
+
+    def __init__(self, llm: ChatModel, *, criteria: Mapping[str, str] = MappingProxyType({})) -> None:
+        super().__init__(llm)
+        self._criteria = dict(criteria)
+        self._prompts = {"probe": load("judge/probe"), **{kind: load(f"judge/probe-{kind}") for kind in _QUESTIONS}}
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Model, parameters, prompt versions: all that determines a verdict."""
+        versions = {prompt.name: prompt.version for prompt in self._prompts.values()}
+        criteria = {name: digest(text)[:12] for name, text in self._criteria.items()}
+        asked = {"judge": "llm", **self._llm.settings, "mode": "probe", "prompts": versions}
+        return {**asked, **({"criteria": criteria} if criteria else {})}
+
+    async def _verdict(self, sample: Sample, units: Units, ledger: SampleLedger) -> Verdict:
+        asked = list(_questions(units, self._criteria))
+        chances = await together([self._chance(sample, question, ledger) for question in asked])
+        by_unit = {(question.kind, question.label): chance for question, chance in zip(asked, chances, strict=True)}
+        raw = _raw(units, by_unit)
+        withhold(raw, units)
+        verdict = check_verdict(raw, units, self.name)
+        texts = {"Q": sample.query, **units.contexts, **units.answer, **units.facts, **hidden(sample, units)}
+        return verdict.model_copy(update={"suspicious": suspicious(verdict, units, texts)})
+
+    async def _chance(self, sample: Sample, asked: _Question, ledger: SampleLedger) -> float:
+        """The chance of a yes; raises NoVerdict where the answer is neither yes nor no."""
+        body = "\n".join(asked.lines)
+        marker = hashlib.sha256(f"{self._prompts['probe'].version}\n{body}".encode()).hexdigest()[:16]
+        prompt = self._prompts[asked.kind]
+        given = {"query": disarm(sample.query), "unit": asked.unit, "before": asked.before or "none"}
+        question = prompt.render(**{name: given[name] for name in prompt.slots})
+        messages = [
+            {"role": "system", "content": self._prompts["probe"].text},
+            {"role": "user", "content": f"<text {marker}>\n{body}\n</text {marker}>\n\n{question} Answer yes or no."},
+        ]
+        stamp = [self._llm.endpoint, dict(self._llm.settings), self._prompts["probe"].version, prompt.version]
+        reply = await self._llm.complete(
+            messages,
+            schema=None,
+            schema_name="answer",
+            max_tokens=_MOST_TOKENS,
+            call=Call.about(sample.query_id, "judge", [stamp, messages, ALTERNATIVES]),
+            ledger=ledger,
+            alternatives=ALTERNATIVES,
+        )
+        chance = ledger.book(reply, yes_chance(reply))
+        if chance is None:
+            raise NoVerdict(f"the judge answered neither yes nor no about {asked.label}")
+        return chance
+
+
+def yes_chance(reply: Reply) -> float | None:
+    """The chance that a reply says yes rather than no; None where it says neither."""
+    written = _WORD.match(reply.text)
+    for place, likely in reply.alternatives or ():
+        if reply.text[:place].strip(" \n\t\"'*"):
+            break
+        words = dict.fromkeys(("yes", "no"), 0.0)
+        for token, chance in likely.items():
+            if (word := token.strip(" \n\t\"'*.,").lower()) in words:
+                words[word] += chance
+        if total := sum(words.values()):
+            return words["yes"] / total
+    return None if written is None else float(written[1].lower() == "yes")
+
+
+def _questions(units: Units, criteria: Mapping[str, str]) -> Iterator[_Question]:
+    """All that is asked about a sample; what is asked about the same text comes in a row."""
+    contexts, facts, answer = (
+        tuple(shown(label, text) for label, text in texts.items())
+        for texts in (units.contexts, units.facts, units.answer)
+    )
+    before = dict(zip(units.answer, ("", *answer), strict=False))
+    if contexts:
+        for label, text in units.answer.items():
+            yield _Question("support", label, shown(label, text), contexts, before[label])
+        for label, text in units.facts.items():
+            yield _Question("held", label, disarm(text), contexts)
+    if units.has_truth:
+        for label, text in units.answer.items():
+            yield _Question("truth", label, shown(label, text), facts, before[label])
+    if answer:
+        for label, text in units.facts.items():
+            yield _Question("covered", label, disarm(text), answer)
+        yield _Question("relevance", "", "", answer)
+        for label, name in units.criteria.items():
+            yield _Question("criterion", label, " ".join(criteria[name].split()), answer)
+
+
+def _raw(units: Units, chances: Mapping[tuple[str, str], float]) -> RawVerdict:
+    """The verdict that the chances make, as if one reply had held it."""
+    pool = Pool.of(list(units.contexts.values()))
+    labels = list(units.contexts)
+
+    def evidence(text: str) -> tuple[str, ...]:
+        return tuple(labels[place] for place in match(terms_of(text), pool).chosen[:_MOST_EVIDENCE])
+
+    raw = RawVerdict(refusal=refuses(list(units.answer.values())) if units.answer else False)
+    for label, text in units.answer.items():
+        support, truth = chances.get(("support", label), 0.0), chances.get(("truth", label), 0.0)
+        supported = support >= YES
+        raw.sentences[label] = SentenceVerdict(
+            id=label,
+            text=text,
+            support="supported" if supported else "not_found",
+            evidence=evidence(text) if supported else (),
+            truth="agrees" if truth >= YES else "absent",
+            support_score=support,
+            truth_score=truth,
+        )
+    for label, text in units.facts.items():
+        covered, held = chances.get(("covered", label), 0.0), chances.get(("held", label), 0.0)
+        raw.facts[label] = FactVerdict(
+            id=label,
+            text=text,
+            covered="yes" if covered >= YES else "no",
+            evidence=evidence(text) if held >= YES else (),
+            covered_score=covered,
+        )
+    raw.relevance = step(chances.get(("relevance", ""), 0.0))
+    for label, name in units.criteria.items():
+        raw.criteria[label] = CriterionVerdict(id=label, name=name, step=step(chances["criterion", label]))
+    return raw
+
+
+def step(chance: float) -> Step:
+    """The one of the five steps that is nearest."""
+    return _STEPS[round(chance * (len(_STEPS) - 1))]

@@ -1,0 +1,48 @@
+"""What the other rooms need of a language model; ``LLM`` and ``FakeLLM`` implement it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from ragassay.llm.negotiation import Messages
+from ragassay.protocols import Call, Ledger, Reply
+
+
+class ChatModel(Protocol):
+    """What judges and answerers need of a model; ``LLM`` and ``FakeLLM`` implement it."""
+
+    @property
+    def model(self) -> str:
+        """The model's name, as the user gave it."""
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What determines a reply, apart from messages and endpoint. JSON-ready, without addresses and keys."""
+
+    @property
+    def endpoint(self) -> str:
+        """The address that requests go to, for the name of a call alone: no report shows it."""
+
+    @property
+    def context_window(self) -> int | None:
+        """Tokens that the model reads; None where that is not known."""
+
+    def warm_up(self) -> None:
+        """Import what the first call needs, which is no part of its time; asks nobody."""
+
+    async def complete(
+        self,
+        messages: Messages,
+        *,
+        schema: Mapping[str, Any] | None,
+        schema_name: str,
+        max_tokens: int,
+        call: Call,
+        ledger: Ledger,
+        alternatives: int = 0,
+    ) -> Reply:
+        """The reply; from the ledger where the call is settled, else from the provider and then settled.
+
+        ``alternatives``: how many of the likeliest tokens are wanted with their probabilities, wherever it hesitates.
+        """

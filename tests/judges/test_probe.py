@@ -1,0 +1,126 @@
+"""Probes: one yes or no about each unit, against a real HTTP server."""
+
+import asyncio
+import re
+
+import pytest
+
+import provider as play
+from judge_replies import model_at, sample
+from provider import Provider
+from ragassay.errors import BadSettings
+from ragassay.judges.probe import ProbeJudge, step, yes_chance
+from ragassay.ledger import MemoryLedger
+from ragassay.metrics import Chunk, parse
+from ragassay.protocols import Reply
+from ragassay.settings import Settings
+from ragassay.specification import JobSpec
+from ragassay.wiring import judge as judge_of
+
+
+def probed(behave, given=None, **options):
+    given = given or sample()
+    with Provider(then=behave) as provider:
+        asked = ProbeJudge(model_at(provider), **options)
+        (judgement,) = asyncio.run(asked.judge([given], MemoryLedger()))
+    return judgement, provider.log
+
+
+def by_question(chances, otherwise=0.9):
+    """Says yes with the chance of the first pattern that the question holds."""
+
+    def behave(seen):
+        question = seen.user.rpartition("</text")[2]
+        yes = next((chance for pattern, chance in chances.items() if re.search(pattern, question)), otherwise)
+        likely = {"Yes": yes, "No": 1 - yes}
+        word = "Yes" if yes >= 0.5 else "No"
+        return play.Answer(word, tokens=[(word, likely)])
+
+    return behave
+
+
+def test_each_unit_is_asked_about_once_and_counts_by_the_chance_of_a_yes():
+    judgement, log = probed(by_question({"support all": 0.8}))
+    verdict = judgement.verdict
+    # 3 sentences by the contexts and by the truth, 2 facts in contexts and answer, the answer as a whole
+    assert len(log) == judgement.usage.calls == 3 + 3 + 2 + 2 + 1
+    assert [s.support_score for s in verdict.sentences] == [0.8, 0.8, None]
+    assert [s.support for s in verdict.sentences] == ["supported", "supported", "not_found"]
+    assert verdict.support_withdrawn == 1  # the last one shares no word with the contexts
+    assert [f.covered for f in verdict.facts] == ["yes", "yes"]
+    assert verdict.relevance == "full"
+    assert verdict.refusal is False
+    assert all(seen.body["max_tokens"] <= 4 and "response_format" not in seen.body for seen in log)
+
+
+def test_the_text_stands_before_the_question_and_is_the_same_for_all_of_its_units():
+    _, log = probed(by_question({}))
+    about = {}
+    for seen in log:
+        text, _, question = seen.user.partition("\n\n")
+        about.setdefault(text, []).append(question)
+        assert seen.system == log[0].system
+    assert sorted(map(len, about.values())) == [3, 3, 5]  # facts; answer; contexts
+
+
+def test_a_score_is_the_mean_of_the_chances():
+    given = sample(answer="Refunds take 14 days. Money goes back to the card that paid.", ground_truth_answer=())
+    judgement, _ = probed(by_question({"Claim: Refunds": 0.9, "Claim: Money": 0.6}), given)
+    (score,) = parse("faithfulness").score(Chunk([given], [judgement]))
+    assert score.value == pytest.approx(0.75)
+
+
+def test_without_probabilities_an_answer_counts_1_or_0():
+    judgement, _ = probed(play.refuses("logprobs", play.says("yes.")))
+    assert {s.support_score for s in judgement.verdict.sentences} <= {1.0, None}
+    assert "logprobs" in judgement.left_out
+
+
+def test_an_answer_that_is_neither_is_a_reason():
+    judgement, _ = probed(play.says("maybe"))
+    assert judgement.verdict is None
+    assert "neither yes nor no" in judgement.reason
+
+
+def test_criteria_are_asked_about_too():
+    judgement, _ = probed(
+        by_question({"Criterion: The answer is polite": 0.5}), criteria={"polite": "The answer is polite."}
+    )
+    (criterion,) = judgement.verdict.criteria
+    assert (criterion.name, criterion.step) == ("polite", "partly")
+
+
+@pytest.mark.parametrize(
+    ("text", "alternatives", "chance"),
+    [
+        ("Yes", ((0, {"Yes": 0.5, "yes": 0.2, "No": 0.1, "I": 0.2}),), 0.7 / 0.8),
+        (" no", ((0, {" no": 0.75, " yes": 0.25}),), 0.25),
+        ("Yes", (), 1.0),
+        ("**No**, it", None, 0.0),
+        ("yes and no", ((4, {"and": 0.5, "no": 0.5}),), 1.0),
+        ("nobody", None, None),
+    ],
+)
+def test_the_chance_is_read_from_the_first_word(text, alternatives, chance):
+    found = yes_chance(Reply(text=text, alternatives=alternatives))
+    assert found == (pytest.approx(chance) if chance is not None else None)
+
+
+@pytest.mark.parametrize(
+    ("chance", "nearest"), [(0.0, "none"), (0.3, "barely"), (0.5, "partly"), (0.8, "mostly"), (1.0, "full")]
+)
+def test_a_chance_is_the_nearest_of_five_steps(chance, nearest):
+    assert step(chance) == nearest
+
+
+@pytest.mark.parametrize(
+    ("spec", "what"),
+    [
+        ({"judge": "local", "judge_mode": "probe"}, "for models"),
+        ({"judge": "gpt-4o-mini", "judge_mode": "probe", "passes": 2}, "questions of their own"),
+    ],
+)
+def test_what_can_not_be_probed_is_refused(spec, what):
+    with pytest.raises(BadSettings, match=what) as refused:
+        judge_of(JobSpec(**spec), Settings(), None)
+    assert refused.value.where == "judge_mode"
