@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Le, MaxLen
@@ -79,6 +80,35 @@ class NewSchedule(Timing):
         ),
     ]
     paused: Annotated[bool, Field(description="no run begins until it is false")] = False
+
+
+class PlannedJob(Timing):
+    """``schedule`` of a configuration: when its job runs, and on which rows of the service; all else stands beside it."""
+
+    name: Annotated[str, Field(pattern=f"^{NAME}$", description="the schedule's name")] = "nightly"
+    dataset: Annotated[
+        str | None,
+        Field(max_length=200, description="the service's dataset: its latest version at the time, or NAME@VERSION"),
+    ] = None
+    data: Annotated[
+        DataPath | None, Field(description="instead of a dataset, a file of rows inside the service's data folder")
+    ] = None
+    systems: Annotated[
+        tuple[str, ...], MaxLen(100), Field(description="systems that the service's operator registered, by name")
+    ] = ()
+    responses: Annotated[
+        dict[str, DataPath],
+        MaxLen(100),
+        Field(description="by a system's name, a file of its responses in that folder"),
+    ] = {}  # noqa: RUF012 - a default of a model
+
+    def request(self, job: Mapping[str, Any]) -> dict[str, Any]:
+        """The body of ``POST /v1/schedules`` for a job with these options."""
+        of_job = self.model_dump(
+            include={"dataset", "data", "systems", "responses"}, exclude_defaults=True, mode="json"
+        )
+        timing = self.model_dump(include={*Timing.model_fields, "name"})
+        return {**timing, "job": {**job, **of_job}}
 
 
 class ScheduleChange(FrozenModel):

@@ -66,14 +66,14 @@ class Schedules:
         again_s: float = 60.0,
         now: Callable[[], int] | None = None,
     ) -> None:
-        self._jobs, self._queue, self._alerts, self.project = jobs.of(project), queue, alerts, project
+        self.jobs, self._queue, self._alerts, self.project = jobs.of(project), queue, alerts, project
         self._again_ms, self._given_now = int(again_s * 1000), now
         self._store = RedisSchedules(jobs.store, project)
 
     def of(self, project: str) -> Schedules:
         """The schedules of another project."""
         again_s = self._again_ms / 1000
-        return Schedules(self._jobs, self._queue, self._alerts, project=project, again_s=again_s, now=self._given_now)
+        return Schedules(self.jobs, self._queue, self._alerts, project=project, again_s=again_s, now=self._given_now)
 
     # --- for everybody ----------------------------------------------------------------------------------------
 
@@ -187,7 +187,7 @@ class Schedules:
         """Make the job; returns what is to be known of it."""
         spec, inputs, gating, note = self.prepared(schedule, read)
         slot = None if run.value.trigger == "manual" else run.value.slot
-        self._jobs.submit(spec, inputs, gating, planned=(job, Planned(schedule=schedule.name, slot=slot)))
+        self.jobs.submit(spec, inputs, gating, planned=(job, Planned(schedule=schedule.name, slot=slot)))
         return note
 
     def prepared(self, schedule: NewSchedule, read: Read) -> tuple[JobSpec, Inputs, Gating, str | None]:
@@ -211,13 +211,18 @@ class Schedules:
         note = "no run has passed yet, so nothing was compared with a baseline"
         return spec, inputs, gating.model_copy(update={"gates": kept}), note
 
+    def check(self, new: NewSchedule, read: Read) -> None:
+        """Raise what the first run's job would be refused for."""
+        spec, inputs, gating, _ = self.prepared(new, read)
+        self.jobs.check(spec, inputs, gating)
+
     def _last_passed(self, name: str) -> str | None:
         """The newest job whose gates all passed; one without gates passes when it has finished."""
         for run in self._store.runs(name, self._store.times(name)):
             now = self._followed(run.value)
             if now.job is not None and now.status == "finished" and not now.gates_missed:
                 try:
-                    self._jobs.reports.finished(now.job)
+                    self.jobs.reports.finished(now.job)
                 except (NotFound, Conflict):
                     continue
                 return now.job
@@ -227,7 +232,7 @@ class Schedules:
 
     def tick(self) -> None:
         """A round over all projects: claim what is due, send again what was lost, tell of runs that did not begin."""
-        for project in projects(self._jobs.store):
+        for project in projects(self.jobs.store):
             (self if project == self.project else self.of(project)).tick_project()
 
     def tick_project(self) -> None:
@@ -339,7 +344,7 @@ class Schedules:
         """The run with what became of its job by now."""
         if run.job is None or run.status in ("finished", "failed", "cancelled", "expired"):
             return run
-        return run.model_copy(update=_outcome(self._jobs, run.job))
+        return run.model_copy(update=_outcome(self.jobs, run.job))
 
     def _keep(self, known: StoredRun, status: str, **update: Any) -> None:
         """Write what became of a run; it is looked at again in the next round."""
@@ -353,7 +358,7 @@ class Schedules:
 
     def _is_there(self, job: str) -> bool:
         try:
-            self._jobs.store.status(job)
+            self.jobs.store.status(job)
         except NotFound:
             return False
         return True
@@ -361,7 +366,7 @@ class Schedules:
     def _now(self) -> int:
         if self._given_now is not None:
             return self._given_now()
-        seconds, microseconds = self._jobs.store.redis.time()
+        seconds, microseconds = self.jobs.store.redis.time()
         return int(seconds * 1000 + microseconds // 1000)
 
 

@@ -5,6 +5,7 @@ Only ``zoneinfo``'s way from UTC to a wall clock is used, and no arithmetic of l
 
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 STEP = timedelta(minutes=15)
@@ -43,7 +44,7 @@ def due(expression, zone, since, until):
     found, first_at = set(), {}
     for at, shown in shows:
         first_at.setdefault(shown, at)  # of a time that is shown twice, the first
-    for (_, before), (at, shown) in zip(shows, shows[1:], strict=False):
+    for (_, before), (at, shown) in pairwise(shows):
         if matches(shown):
             found.add(first_at[shown])
         left_out = before + STEP

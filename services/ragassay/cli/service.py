@@ -70,17 +70,18 @@ def serve(host: Host = "127.0.0.1", port: Port = 8400, fd: Fd = None) -> None:
     listeners = None if fd is None else [socket.socket(fileno=fd)]
     check_bind(listeners[0].getsockname()[0] if listeners else host, settings)
     os.environ.setdefault("PYTHONSAFEPATH", "1")  # processes that the API starts import nothing from this folder
-    app = create_app(wiring.jobs_for(settings, patient=False), settings)
+    jobs = wiring.jobs_for(settings, patient=False)
+    app = create_app(jobs, settings, wiring.schedules_for(settings, jobs))
     server(app, host=host, port=port).run(sockets=listeners)
 
 
 def worker(concurrency: Processes = None) -> None:
     """Run workers alone. Stopped, they go on with their chunks for up to RAGASSAY_SHUTDOWN_S seconds."""
-    from ragassay.queue import CHUNKS, REPORTS
+    from ragassay.queue import CHUNKS, REPORTS, SCHEDULES
 
     # Without the signal's new meaning, Celery would wait for a chunk as long as it takes.
     _exec(
-        f"-m celery -A ragassay_workers.app:app worker --pool prefork --loglevel INFO --queues {CHUNKS},{REPORTS} "
+        f"-m celery -A ragassay_workers.app:app worker --pool prefork --loglevel INFO --queues {CHUNKS},{REPORTS},{SCHEDULES} "
         f"--concurrency {concurrency or _processes()} --hostname ragassay@%h "
         "--without-gossip --without-mingle --without-heartbeat",
         REMAP_SIGTERM="SIGQUIT",
