@@ -151,6 +151,8 @@ class ScheduledRun(FrozenModel):
 class KeptSchedule(NewSchedule):
     """A schedule as it is kept."""
 
+    model_config = ConfigDict(json_schema_extra={})
+
     created_at: str
     changed_at: str
 
@@ -161,7 +163,7 @@ class KeptRun(ScheduledRun):
     tries: int = 0
 
 
-class Schedule(KeptSchedule):
+class JobSchedule(KeptSchedule):
     """A schedule as it stands: with the times of its next runs, none while it is paused, and its newest run."""
 
     next: tuple[str, ...]
@@ -171,7 +173,7 @@ class Schedule(KeptSchedule):
 class SchedulePage(FrozenModel):
     """Schedules by name; ``next`` asks for the following page, null on the last one."""
 
-    schedules: tuple[Schedule, ...]
+    schedules: tuple[JobSchedule, ...]
     next: str | None
 
 

@@ -25,11 +25,11 @@ from ragassay.notices import Notice
 from ragassay.queue import Queue
 from ragassay.schedule_documents import (
     LAST_PASSED,
+    JobSchedule,
     KeptRun,
     KeptSchedule,
     NewSchedule,
     RunPage,
-    Schedule,
     ScheduleChange,
     ScheduledRun,
     SchedulePage,
@@ -77,7 +77,7 @@ class Schedules:
 
     # --- for everybody ----------------------------------------------------------------------------------------
 
-    def create(self, new: NewSchedule) -> Schedule:
+    def create(self, new: NewSchedule) -> JobSchedule:
         """Keep a schedule; its first run is due at the next time. Raises BadSettings, UnknownName, Conflict."""
         now = self._now()
         if len(self._store.names()) >= MOST_SCHEDULES:
@@ -89,12 +89,12 @@ class Schedules:
             )
         return self.get(new.name)
 
-    def get(self, name: str) -> Schedule:
+    def get(self, name: str) -> JobSchedule:
         """The schedule as it stands; raises NotFound."""
         known = self._known(name)
         times = self._store.times(name)[:1]
         last = next(map(self._shown, self._store.runs(name, times)), None)
-        return Schedule(**dict(known.value), next=tuple(self._next(known)), last=last)
+        return JobSchedule(**dict(known.value), next=tuple(self._next(known)), last=last)
 
     def changed(self, name: str, change: ScheduleChange) -> NewSchedule:
         """What the schedule would be; raises NotFound."""
@@ -102,7 +102,7 @@ class Schedules:
         kept = self._known(name).value
         return NewSchedule.model_validate({**kept.model_dump(include=set(NewSchedule.model_fields)), **given})
 
-    def change(self, name: str, new: NewSchedule) -> Schedule:
+    def change(self, name: str, new: NewSchedule) -> JobSchedule:
         """Keep what a schedule is from now on. Times that are claimed already stay; raises NotFound, Conflict."""
         now, known = self._now(), self._known(name)
         kept = KeptSchedule(**dict(new), created_at=known.value.created_at, changed_at=iso(now))
@@ -112,7 +112,7 @@ class Schedules:
             raise Conflict(_CHANGED, hint="look at it, then change it again")
         return self.get(name)
 
-    def delete(self, name: str) -> Schedule:
+    def delete(self, name: str) -> JobSchedule:
         """Forget a schedule with its history; its jobs stay. Raises NotFound, Conflict."""
         schedule = self.get(name)
         if not self._store.delete(self._known(name)):
@@ -122,7 +122,7 @@ class Schedules:
     def page(self, *, cursor: str | None, limit: int) -> SchedulePage:
         """Schedules by name, those after ``cursor``."""
         names = [name for name in self._store.names() if cursor is None or name > cursor]
-        shown: list[Schedule] = []
+        shown: list[JobSchedule] = []
         for name in names[:limit]:
             try:
                 shown.append(self.get(name))

@@ -29,7 +29,7 @@ from ragassay.settings import Settings
 from ragassay.specification import JobSpec
 
 
-class Recorded(FrozenModel):
+class Files(FrozenModel):
     """Files of the data folder: rows, and the responses of systems by name."""
 
     data: DataPath | None = None
@@ -49,10 +49,10 @@ def read(
     return spec, _inputs(job, files, settings, registered, datasets), gating
 
 
-def checked(template: Mapping[str, Any], settings: Settings) -> tuple[NewJob, Recorded, JobSpec, Gating]:
+def checked(template: Mapping[str, Any], settings: Settings) -> tuple[NewJob, Files, JobSpec, Gating]:
     """The parts of a schedule's job that need no row, and the files that it names; none is opened."""
     document = dict(template)
-    files = read_as(Recorded, {key: document.pop(key) for key in Recorded.model_fields if key in document})
+    files = read_as(Files, {key: document.pop(key) for key in Files.model_fields if key in document})
     if "samples" in document:
         what = "a schedule has no rows of its own"
         raise BadSettings(what, where="samples", hint="upload them and name them: 'dataset': 'NAME'")
@@ -66,7 +66,7 @@ def checked(template: Mapping[str, Any], settings: Settings) -> tuple[NewJob, Re
     return job, files, spec, gating
 
 
-def _inputs(job: NewJob, files: Recorded, settings: Settings, registered: Registered, datasets: DatasetStore) -> Inputs:
+def _inputs(job: NewJob, files: Files, settings: Settings, registered: Registered, datasets: DatasetStore) -> Inputs:
     folder = (settings.data_folder or Path()).resolve()
     for path in (*([files.data] if files.data else []), *files.responses.values()):
         _check_file(folder, path, settings.max_upload_bytes)

@@ -19,9 +19,9 @@ from ragassay.errors import BadData
 from ragassay.jobs import MOST_ROWS_A_PAGE
 from ragassay.schedule_documents import (
     NAME,
+    JobSchedule,
     NewSchedule,
     RunPage,
-    Schedule,
     ScheduleChange,
     ScheduledRun,
     SchedulePage,
@@ -31,8 +31,8 @@ from ragassay.store.redis_datasets import RedisDatasets
 from ragassay.validation import problems
 
 router = APIRouter(prefix="/v1/schedules", tags=["schedules"], dependencies=[Depends(requires("read"))])
-Reader = Annotated[Requester, Depends(requires("read"))]
-Submitter = Annotated[Requester, Depends(requires("submit"))]
+MayRead = Annotated[Requester, Depends(requires("read"))]
+MaySubmit = Annotated[Requester, Depends(requires("submit"))]
 Name = Annotated[
     str, Path(pattern=f"^{NAME}$", max_length=100, description="The schedule's name.", examples=["nightly"])
 ]
@@ -44,7 +44,9 @@ def _schedules(request: Request, asking: Requester) -> Schedules:
     return schedules.of(asking.project)
 
 
-class _ListQuery(QueryParameters):
+class _PartQuery(QueryParameters):
+    """Which part of a list."""
+
     cursor: Annotated[str | None, Field(max_length=100, description="'next' of the page before")] = None
     limit: Annotated[int, Field(ge=1, le=MOST_ROWS_A_PAGE, description="most entries of a page")] = 50
 
@@ -65,7 +67,7 @@ _CREATE: dict[str, Any] = {
 
 
 @router.post("", operation_id="createSchedule", summary="Plan a job", **_CREATE)
-async def create(request: Request, response: Response, body: Body, asking: Submitter) -> Schedule:
+async def create(request: Request, response: Response, body: Body, asking: MaySubmit) -> JobSchedule:
     """Keep a schedule, whose first run is at the next time of its cron expression.
 
     Its job is checked as a job is that is submitted, but for files of the data folder, which are read at every run.
@@ -81,19 +83,19 @@ async def create(request: Request, response: Response, body: Body, asking: Submi
 @router.get(
     "", operation_id="listSchedules", summary="List schedules", responses=documented(401, 403, 421, 422, 500, 503)
 )
-def list_schedules(request: Request, asking: Reader, query: Annotated[_ListQuery, Query()]) -> SchedulePage:
+def list_schedules(request: Request, asking: MayRead, query: Annotated[_PartQuery, Query()]) -> SchedulePage:
     """Schedules by name, each with its next times and its newest run."""
     return _schedules(request, asking).page(cursor=query.cursor, limit=query.limit)
 
 
 @router.get("/{schedule}", operation_id="getSchedule", summary="Look at a schedule", responses=_OF_A_SCHEDULE)
-def get(request: Request, asking: Reader, schedule: Name) -> Schedule:
+def get(request: Request, asking: MayRead, schedule: Name) -> JobSchedule:
     """The schedule with its next five times, none while it is paused, and its newest run."""
     return _schedules(request, asking).get(schedule)
 
 
 @router.get("/{schedule}/runs", operation_id="listScheduledRuns", summary="Read its history", responses=_OF_A_SCHEDULE)
-def runs(request: Request, asking: Reader, schedule: Name, query: Annotated[_ListQuery, Query()]) -> RunPage:
+def runs(request: Request, asking: MayRead, schedule: Name, query: Annotated[_PartQuery, Query()]) -> RunPage:
     """What became of each time, the newest first: its job with status and gates, or why there is none. 400 are kept."""
     return _schedules(request, asking).runs(schedule, cursor=query.cursor, limit=query.limit)
 
@@ -105,7 +107,7 @@ _CHANGE: dict[str, Any] = {
 
 
 @router.patch("/{schedule}", operation_id="changeSchedule", summary="Change a schedule", **_CHANGE)
-async def change(request: Request, asking: Submitter, schedule: Name, body: Body) -> Schedule:
+async def change(request: Request, asking: MaySubmit, schedule: Name, body: Body) -> JobSchedule:
     """Change what is given, from the next run on; ``{"paused": true}`` pauses it. Times while it is paused are not missed."""
     given = read_as(ScheduleChange, check_json(body))
     schedules = _schedules(request, asking)
@@ -119,7 +121,7 @@ async def change(request: Request, asking: Submitter, schedule: Name, body: Body
 
 
 @router.delete("/{schedule}", operation_id="deleteSchedule", summary="Delete a schedule", responses=_OF_A_SCHEDULE)
-def delete(request: Request, asking: Submitter, schedule: Name) -> Schedule:
+def delete(request: Request, asking: MaySubmit, schedule: Name) -> JobSchedule:
     """Forget a schedule and its history. Its jobs stay, and one that is under way goes on."""
     return _schedules(request, asking).delete(schedule)
 
@@ -131,7 +133,7 @@ def delete(request: Request, asking: Submitter, schedule: Name) -> Schedule:
     summary="Run it now",
     responses=_OF_A_SCHEDULE,
 )
-def run(request: Request, asking: Submitter, schedule: Name) -> ScheduledRun:
+def run(request: Request, asking: MaySubmit, schedule: Name) -> ScheduledRun:
     """Have a worker make a run now, beside those that are planned, also while it is paused; the history has its job."""
     return _schedules(request, asking).run(schedule)
 

@@ -15,7 +15,7 @@ from ragassay.render import cut
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ragassay.schedule_documents import Schedule, ScheduledRun
+    from ragassay.schedule_documents import JobSchedule, ScheduledRun
 
 schedule = typer.Typer(help="Plan jobs of a service: nightly runs.", no_args_is_help=True)
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The schedule.")]
@@ -209,7 +209,7 @@ def _print(lines: Sequence[str]) -> None:
         typer.echo(line.rstrip())
 
 
-def _local(known: Schedule, times: Iterable[str]) -> Iterator[str]:
+def _local(known: JobSchedule, times: Iterable[str]) -> Iterator[str]:
     """Times as a clock in the schedule's zone shows them."""
     from datetime import datetime
     from zoneinfo import ZoneInfo

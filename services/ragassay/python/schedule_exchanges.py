@@ -9,27 +9,27 @@ from urllib.parse import quote, urlencode
 import orjson
 
 from ragassay.python.exchanges import JSON, Exchange, HttpRequest, ServiceError
-from ragassay.schedule_documents import RunPage, Schedule, ScheduledRun, SchedulePage
+from ragassay.schedule_documents import JobSchedule, RunPage, ScheduledRun, SchedulePage
 
 
-def add(new: Mapping[str, Any], *, replace: bool = False) -> Exchange[Schedule]:
+def add(new: Mapping[str, Any], *, replace: bool = False) -> Exchange[JobSchedule]:
     """Plan a job; with ``replace`` the schedule of that name, where there is one, is changed to it."""
     try:
-        return Schedule.model_validate_json((yield HttpRequest("POST", _path(), orjson.dumps(new), JSON)))
+        return JobSchedule.model_validate_json((yield HttpRequest("POST", _path(), orjson.dumps(new), JSON)))
     except ServiceError as error:
         if not (replace and error.status == 409):
             raise
     return (yield from change(new["name"], {key: value for key, value in new.items() if key != "name"}))
 
 
-def change(name: str, changes: Mapping[str, Any]) -> Exchange[Schedule]:
+def change(name: str, changes: Mapping[str, Any]) -> Exchange[JobSchedule]:
     """Change what is given."""
-    return Schedule.model_validate_json((yield HttpRequest("PATCH", _path(name), orjson.dumps(changes), JSON)))
+    return JobSchedule.model_validate_json((yield HttpRequest("PATCH", _path(name), orjson.dumps(changes), JSON)))
 
 
-def schedules() -> Exchange[tuple[Schedule, ...]]:
+def schedules() -> Exchange[tuple[JobSchedule, ...]]:
     """All of them, by name."""
-    found, cursor, first = list[Schedule](), None, True
+    found, cursor, first = list[JobSchedule](), None, True
     while first or cursor is not None:
         page = SchedulePage.model_validate_json((yield HttpRequest("GET", _path(cursor=cursor))))
         cursor, first = page.next, False
@@ -37,9 +37,9 @@ def schedules() -> Exchange[tuple[Schedule, ...]]:
     return tuple(found)
 
 
-def show(name: str) -> Exchange[Schedule]:
+def show(name: str) -> Exchange[JobSchedule]:
     """One schedule."""
-    return Schedule.model_validate_json((yield HttpRequest("GET", _path(name))))
+    return JobSchedule.model_validate_json((yield HttpRequest("GET", _path(name))))
 
 
 def runs(name: str, cursor: str | None) -> Exchange[RunPage]:
@@ -52,9 +52,9 @@ def run(name: str) -> Exchange[ScheduledRun]:
     return ScheduledRun.model_validate_json((yield HttpRequest("POST", _path(name, "run"))))
 
 
-def delete(name: str) -> Exchange[Schedule]:
+def delete(name: str) -> Exchange[JobSchedule]:
     """Forget it."""
-    return Schedule.model_validate_json((yield HttpRequest("DELETE", _path(name))))
+    return JobSchedule.model_validate_json((yield HttpRequest("DELETE", _path(name))))
 
 
 def _path(*parts: str, cursor: str | None = None) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ragassay.python import schedule_exchanges as exchanges
 
 if TYPE_CHECKING:
-    from ragassay.schedule_documents import Schedule, ScheduledRun
+    from ragassay.schedule_documents import JobSchedule, ScheduledRun
 
 
 class ServiceSchedules:
@@ -17,23 +17,25 @@ class ServiceSchedules:
     def __init__(self, run: Callable[[Any], Any]) -> None:
         self._run = run
 
-    def add(self, name: str, cron: str, job: Mapping[str, Any], *, replace: bool = False, **options: Any) -> Schedule:
+    def add(
+        self, name: str, cron: str, job: Mapping[str, Any], *, replace: bool = False, **options: Any
+    ) -> JobSchedule:
         """Plan a job: the body of one without rows, such as ``{"dataset": "handbook", "systems": ["online"]}``.
 
         Options are ``zone`` ("UTC"), ``catch_up``, ``overlap``, ``deadline_s`` and ``paused``. ``replace``: change the
         schedule of this name where there is one.
         """
-        added: Schedule = self._run(_added(name, cron, job, replace, options))
+        added: JobSchedule = self._run(_added(name, cron, job, replace, options))
         return added
 
-    def list(self) -> tuple[Schedule, ...]:
+    def list(self) -> tuple[JobSchedule, ...]:
         """All schedules, by name."""
-        found: tuple[Schedule, ...] = self._run(exchanges.schedules())
+        found: tuple[JobSchedule, ...] = self._run(exchanges.schedules())
         return found
 
-    def show(self, name: str) -> Schedule:
+    def show(self, name: str) -> JobSchedule:
         """One schedule, with its next times and its newest run."""
-        shown: Schedule = self._run(exchanges.show(name))
+        shown: JobSchedule = self._run(exchanges.show(name))
         return shown
 
     def runs(self, name: str) -> Iterator[ScheduledRun]:
@@ -44,16 +46,16 @@ class ServiceSchedules:
             yield from page.runs
             cursor, first = page.next, False
 
-    def change(self, name: str, **changes: Any) -> Schedule:
+    def change(self, name: str, **changes: Any) -> JobSchedule:
         """Change what is given: ``cron``, ``zone``, ``job``, and the options of ``add``."""
-        changed: Schedule = self._run(exchanges.change(name, changes))
+        changed: JobSchedule = self._run(exchanges.change(name, changes))
         return changed
 
-    def pause(self, name: str) -> Schedule:
+    def pause(self, name: str) -> JobSchedule:
         """No run begins until it is resumed; times until then are not missed."""
         return self.change(name, paused=True)
 
-    def resume(self, name: str) -> Schedule:
+    def resume(self, name: str) -> JobSchedule:
         """Runs begin again, at the next time."""
         return self.change(name, paused=False)
 
@@ -62,9 +64,9 @@ class ServiceSchedules:
         asked: ScheduledRun = self._run(exchanges.run(name))
         return asked
 
-    def delete(self, name: str) -> Schedule:
+    def delete(self, name: str) -> JobSchedule:
         """Forget a schedule and its history; its jobs stay."""
-        gone: Schedule = self._run(exchanges.delete(name))
+        gone: JobSchedule = self._run(exchanges.delete(name))
         return gone
 
 
@@ -76,19 +78,19 @@ class AsyncServiceSchedules:
 
     async def add(
         self, name: str, cron: str, job: Mapping[str, Any], *, replace: bool = False, **options: Any
-    ) -> Schedule:
+    ) -> JobSchedule:
         """See ``ServiceSchedules.add``."""
-        added: Schedule = await self._run(_added(name, cron, job, replace, options))
+        added: JobSchedule = await self._run(_added(name, cron, job, replace, options))
         return added
 
-    async def list(self) -> tuple[Schedule, ...]:
+    async def list(self) -> tuple[JobSchedule, ...]:
         """See ``ServiceSchedules.list``."""
-        found: tuple[Schedule, ...] = await self._run(exchanges.schedules())
+        found: tuple[JobSchedule, ...] = await self._run(exchanges.schedules())
         return found
 
-    async def show(self, name: str) -> Schedule:
+    async def show(self, name: str) -> JobSchedule:
         """See ``ServiceSchedules.show``."""
-        shown: Schedule = await self._run(exchanges.show(name))
+        shown: JobSchedule = await self._run(exchanges.show(name))
         return shown
 
     async def runs(self, name: str) -> AsyncIterator[ScheduledRun]:
@@ -100,16 +102,16 @@ class AsyncServiceSchedules:
                 yield run
             cursor, first = page.next, False
 
-    async def change(self, name: str, **changes: Any) -> Schedule:
+    async def change(self, name: str, **changes: Any) -> JobSchedule:
         """See ``ServiceSchedules.change``."""
-        changed: Schedule = await self._run(exchanges.change(name, changes))
+        changed: JobSchedule = await self._run(exchanges.change(name, changes))
         return changed
 
-    async def pause(self, name: str) -> Schedule:
+    async def pause(self, name: str) -> JobSchedule:
         """See ``ServiceSchedules.pause``."""
         return await self.change(name, paused=True)
 
-    async def resume(self, name: str) -> Schedule:
+    async def resume(self, name: str) -> JobSchedule:
         """See ``ServiceSchedules.resume``."""
         return await self.change(name, paused=False)
 
@@ -118,9 +120,9 @@ class AsyncServiceSchedules:
         asked: ScheduledRun = await self._run(exchanges.run(name))
         return asked
 
-    async def delete(self, name: str) -> Schedule:
+    async def delete(self, name: str) -> JobSchedule:
         """See ``ServiceSchedules.delete``."""
-        gone: Schedule = await self._run(exchanges.delete(name))
+        gone: JobSchedule = await self._run(exchanges.delete(name))
         return gone
 
 
