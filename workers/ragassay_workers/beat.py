@@ -1,4 +1,4 @@
-"""Beat: Celery's clock for schedules, and the sweeper in a thread beside it, so that it never waits behind workers."""
+"""Beat: the sweeper and the round over schedules, in threads that never wait behind workers, beside Celery's own clock."""
 
 from __future__ import annotations
 

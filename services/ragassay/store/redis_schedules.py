@@ -18,6 +18,7 @@ from ragassay.store.redis import RedisStore
 from ragassay.validation import problems
 
 MOST_RUNS = 400  # of a schedule that are remembered
+OVERDUE_S = 60  # a beat looks every second
 _PROJECTS = "ra:schedules"
 _Document = TypeVar("_Document", bound=BaseModel)
 
