@@ -3,18 +3,23 @@
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import httpx
 
 from polling import until
+from ragassay.alerts import Alerts
+from ragassay.api import scheduled_jobs
 from ragassay.api.app import create_app
 from ragassay.api.server import server
 from ragassay.engine import Tools
 from ragassay.jobs import Jobs
 from ragassay.judges.local import LocalJudge
 from ragassay.prices import Prices
+from ragassay.schedules import Schedules
 from ragassay.settings import Settings
 from ragassay.store.redis import RedisStore
+from ragassay.store.redis_datasets import RedisDatasets
 from ragassay.wiring import Wiring
 
 
@@ -32,10 +37,24 @@ class RecordingQueue:
         self.sent.append(("finalize", (job,)))
         return True
 
+    def start(self, project, schedule, slot_ms):
+        self.sent.append(("start", (project, schedule, slot_ms)))
+        return True
+
     def answer(self, jobs, *, most=10_000):
         while self.sent and most:
             use_case, arguments = self.sent.pop(0)
-            getattr(jobs, use_case)(*arguments)
+            if use_case != "start":
+                getattr(jobs, use_case)(*arguments)
+            else:
+                project, *run = arguments
+                read = partial(
+                    scheduled_jobs.read,
+                    settings=self.settings,
+                    registered=jobs.registered,
+                    datasets=RedisDatasets(jobs.store),
+                )
+                self.planned.of(project).start(*run, read)
             most -= 1
 
 
@@ -74,7 +93,9 @@ def serving(redis_url, settings=None, *, jobs=None, registered=None):
     queue = RecordingQueue()
     jobs = jobs or Jobs(RedisStore(redis_url, patient=False), queue, Lexical(settings), registered)
     options = {"log_level": "error", "ws": "none", "lifespan": "on", "timeout_graceful_shutdown": 2}
-    running = server(create_app(jobs, settings), host="127.0.0.1", port=0, **options)
+    planned = Schedules(jobs, queue, Alerts(jobs.store), again_s=2)
+    queue.planned, queue.settings = planned, settings
+    running = server(create_app(jobs, settings, planned), host="127.0.0.1", port=0, **options)
     thread = threading.Thread(target=running.run, daemon=True)
     thread.start()
     until(lambda: running.started, what="the server did not start")

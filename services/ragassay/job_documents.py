@@ -10,6 +10,13 @@ JobStatus = Literal["queued", "running", "paused", "finalizing", "finished", "fa
 ENDED: tuple[JobStatus, ...] = ("finished", "failed", "cancelled")
 
 
+class Planned(FrozenModel):
+    """The schedule that a job is a run of, and the time that it was planned for; null where somebody asked for the run."""
+
+    schedule: str
+    slot: str | None
+
+
 class Progress(FrozenModel):
     """How far a job is, in rows (one per query and system). ``failed`` rows lack a score because something broke."""
 
@@ -33,7 +40,7 @@ class Job(FrozenModel):
 
     ``alerts`` come with the report: one for each gate that was missed. ``waiting``: what a running job waits for, and
     since when, while its provider fails. ``warnings``: what may be wrong with its rows. ``error``: why it failed or
-    paused, or what kept rows from being scored.
+    paused, or what kept rows from being scored. ``planned``: the schedule that it is a run of, if any.
     """
 
     id: str
@@ -51,6 +58,7 @@ class Job(FrozenModel):
     alerts: tuple[Alert, ...] = ()
     warnings: tuple[str, ...] = ()
     error: str | None = None
+    planned: Planned | None = None
 
 
 EventName = Literal["status", "waiting", "progress", "alert", "finished"]

@@ -26,7 +26,7 @@ from ragassay.errors import (
     reason_from,
 )
 from ragassay.job_chunks import Chunks
-from ragassay.job_documents import Alert, Job, JobPage, JobStatus, Progress, ResultPage
+from ragassay.job_documents import Alert, Job, JobPage, JobStatus, Planned, Progress, ResultPage
 from ragassay.job_reports import MOST_LOOKED_AT, Gating, JobReports
 from ragassay.ledger import MemoryLedger
 from ragassay.queue import Queue
@@ -71,18 +71,19 @@ class Jobs:
         gating: Gating = Gating(),  # noqa: B008 - frozen
         *,
         idempotency_key: str | None = None,
+        planned: tuple[str, Planned] | None = None,
     ) -> tuple[Job, bool]:
         """Save and queue an evaluation; returns the job and whether it is new.
 
         Every name is resolved now. Raises NothingToEvaluate, UnknownName, BadSettings; NotFound and Conflict for a
         baseline without a report; BadInput when the idempotency key belongs to another body, Conflict while its job is
-        being made.
+        being made. ``planned``: the id, and the schedule and time, of a scheduled run; Conflict where it is there.
         """
         digest = _digest(spec, inputs, gating)
         if idempotency_key and (known := take_key(self.store, idempotency_key, digest)):
             return self.get(known), False
         try:
-            job = self._create(spec, inputs, gating, (idempotency_key, digest) if idempotency_key else None)
+            job = self._create(spec, inputs, gating, (idempotency_key, digest) if idempotency_key else None, planned)
         except AssayError:
             if idempotency_key:
                 free_key(self.store, idempotency_key)
@@ -90,13 +91,31 @@ class Jobs:
         self._enqueue(job)
         return self.get(job), True
 
-    def _create(self, spec: JobSpec, inputs: runs.Inputs, gating: Gating, idempotency: tuple[str, str] | None) -> str:
+    def check(self, spec: JobSpec, inputs: runs.Inputs, gating: Gating) -> None:
+        """Raise what ``submit`` would."""
         record = runs.prepare(self._session, spec, inputs, uuid.uuid4().hex)
+        self.reports.check_gating(gating, record, inputs.samples)
+
+    def _create(
+        self,
+        spec: JobSpec,
+        inputs: runs.Inputs,
+        gating: Gating,
+        idempotency: tuple[str, str] | None,
+        planned: tuple[str, Planned] | None,
+    ) -> str:
+        id_, of_schedule = planned or (uuid.uuid4().hex, None)
+        record = runs.prepare(self._session, spec, inputs, id_)
         if most := self.registered.most_rows(name for name, source in record.systems.items() if source.called):
             record = record.model_copy(update={"chunk_size": min(record.chunk_size, most)})
         self.reports.check_gating(gating, record, inputs.samples)
         self.store.create(
-            record, inputs.samples, inputs.responses(), gating=gating.model_dump(mode="json"), idempotency=idempotency
+            record,
+            inputs.samples,
+            inputs.responses(),
+            gating=gating.model_dump(mode="json"),
+            idempotency=idempotency,
+            planned=of_schedule,
         )
         return record.id
 
@@ -123,6 +142,7 @@ class Jobs:
             ),
             waiting=_waiting(state),
             error=state.error or (state.given_up and f"rows were given up: {state.given_up}"),
+            planned=state.planned,
         )
 
     def page(self, *, cursor: str | None, limit: int, status: JobStatus | None = None) -> JobPage:

@@ -6,8 +6,8 @@ import logging
 from functools import cached_property
 from typing import Any, Protocol
 
-# Workers take from the queues in turn, so that a report does not wait behind the chunks of other jobs.
-CHUNKS, REPORTS = "ragassay.chunks", "ragassay.reports"
+# Workers take from the queues in turn, so that a report, or a run that is due, does not wait behind the chunks of jobs.
+CHUNKS, REPORTS, SCHEDULES = "ragassay.chunks", "ragassay.reports", "ragassay.schedules"
 logger = logging.getLogger(__name__)
 
 
@@ -20,6 +20,9 @@ class Queue(Protocol):
     def finalize(self, job: str) -> bool:
         """All chunks are done; the report can be made. False when the message could not be sent."""
 
+    def start(self, project: str, schedule: str, slot_ms: int) -> bool:
+        """A scheduled run is due; its job can be made. False when the message could not be sent."""
+
 
 class CeleryQueue:
     """Sends through a Celery broker. ``url`` as redis-py writes it; ``unix://`` is turned into Celery's form."""
@@ -29,19 +32,23 @@ class CeleryQueue:
 
     def enqueue(self, job: str, slot: int, nonce: str) -> bool:
         """Send a message to the workers' queue. Where the broker does not take it, the sweeper sends it again."""
-        return self._send(CHUNKS, "ragassay.work", job, slot, nonce)
+        return self._send(CHUNKS, "ragassay.work", job, slot, nonce, about=f"job {job}")
 
     def finalize(self, job: str) -> bool:
         """Send the message for the report. Where the broker does not take it, the sweeper sends it again."""
-        return self._send(REPORTS, "ragassay.finalize", job)
+        return self._send(REPORTS, "ragassay.finalize", job, about=f"job {job}")
 
-    def _send(self, queue: str, task: str, job: str, *arguments: object) -> bool:
+    def start(self, project: str, schedule: str, slot_ms: int) -> bool:
+        """Send the message for a run that is due. Where the broker does not take it, the sweeper sends it again."""
+        return self._send(SCHEDULES, "ragassay.start", project, schedule, slot_ms, about=f"schedule {schedule}")
+
+    def _send(self, queue: str, task: str, *arguments: object, about: str) -> bool:
         from kombu.exceptions import OperationalError
 
         try:
-            self._celery.send_task(task, (job, *arguments), queue=queue, ignore_result=True)
+            self._celery.send_task(task, arguments, queue=queue, ignore_result=True)
         except OperationalError as error:
-            logger.warning("the broker does not take %s for job %s: %s", task, job, error)
+            logger.warning("the broker does not take %s for %s: %s", task, about, error)
             return False
         return True
 

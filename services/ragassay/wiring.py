@@ -44,6 +44,7 @@ from ragassay.synthesis.model import QuestionWriter
 if TYPE_CHECKING:
     from ragassay.datasets import GenerateOptions, Written
     from ragassay.jobs import Jobs
+    from ragassay.schedules import Schedules
 
 
 def embedder(settings: Settings, threads: int | None = None) -> tuple[Embedder | None, str]:
@@ -272,6 +273,15 @@ def jobs_for(settings: Settings, *, patient: bool = True) -> Jobs:
         registered.import_functions()
     store = RedisStore(settings.state, lease_s=settings.lease_s, patient=patient)
     return Jobs(store, CeleryQueue(settings.broker), Wiring(settings, threads=1), registered)
+
+
+def schedules_for(settings: Settings, jobs: Jobs) -> Schedules:
+    """The schedules over these jobs."""
+    from ragassay.alerts import Alerts
+    from ragassay.queue import CeleryQueue
+    from ragassay.schedules import Schedules
+
+    return Schedules(jobs, CeleryQueue(settings.broker), Alerts(jobs.store), again_s=settings.lease_s)
 
 
 def warm_up(settings: Settings) -> None:

@@ -39,10 +39,11 @@ def check(document, schema, value):
 
 def test_every_operation_is_named_and_described(document, operations):
     assert sorted(operations) == [
-        "cancelJob", "compareJobs", "deleteDataset", "deleteJob", "describeDataset", "diffDatasets", "followJob",
-        "generateDataset", "getDataset", "getGates", "getJob", "getReport", "getTrend", "health", "listDatasets", "listJobs",
-        "listMetrics", "listResults", "listRows", "listSystems", "listVersions", "readiness", "resumeJob", "splitDataset",
-        "submitJob", "uploadDataset",
+        "cancelJob", "changeSchedule", "compareJobs", "createSchedule", "deleteDataset", "deleteJob", "deleteSchedule",
+        "describeDataset", "diffDatasets", "followJob", "generateDataset", "getDataset", "getGates", "getJob", "getReport",
+        "getSchedule", "getTrend", "health", "listDatasets", "listJobs", "listMetrics", "listResults", "listRows",
+        "listScheduledRuns", "listSchedules", "listSystems", "listVersions", "readiness", "resumeJob", "runSchedule",
+        "splitDataset", "submitJob", "uploadDataset",
     ]  # fmt: skip
     assert document["info"]["version"] == version("ragassay")
     for _, _, operation in operations.values():
@@ -132,7 +133,7 @@ def test_the_body_is_the_configuration_without_files_and_the_providers_address()
     ours = NewJob.model_json_schema()["properties"]
     theirs = Configuration.model_json_schema()["properties"]
     refused = {"api_base", "data", "datasets", "corpus", "format", "map", "duplicates", "limit", "plugins", "output"}
-    refused.add("judge_prompt")
+    refused |= {"judge_prompt", "schedule"}
     assert theirs.keys() - ours.keys() == refused
     assert ours.keys() - theirs.keys() == {"samples", "dataset"}
     differ = {key for key in theirs.keys() & ours.keys() if ours[key] != theirs[key]}

@@ -16,6 +16,7 @@ from ragassay.config import Configuration, Layer
 from ragassay.config.document import SECTIONS, options
 from ragassay.errors import AssayError, BadSettings, NotFound
 from ragassay.gates import Gate
+from ragassay.schedule_documents import PlannedJob
 from ragassay.specification import JobSpec
 from ragassay.strategies.options import SystemConfig
 
@@ -61,6 +62,7 @@ gates:
     min: 0.8
     coverage: 0.9
     on: interval
+schedule: {cron: 30 2 * * *, zone: Asia/Kolkata, dataset: faq@3f21, systems: [online], catch_up: skip}
 """
 
 
@@ -116,6 +118,8 @@ def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
         Gate(metric="mrr", min=0.7),
         Gate(metric="faithfulness", min=0.8, coverage=0.9, on="interval"),
     )
+    wanted = {"cron": "30 2 * * *", "zone": "Asia/Kolkata", "catch_up": "skip", "dataset": "faq@3f21"}
+    assert configuration.schedule == PlannedJob(**wanted, systems=("online",))
     defaults = Configuration()
     assert [
         name for name in Configuration.model_fields if getattr(configuration, name) == getattr(defaults, name)
@@ -175,6 +179,7 @@ def test_the_examples_in_that_file_are_valid_and_take_effect(load):
         "baseline",
         "prices",
         "gates",
+        "schedule",
     ]
     assert [key for key in keys if getattr(configuration, key) == getattr(Configuration(), key)] == []
 
@@ -231,7 +236,9 @@ BROKEN = {
     "far from any key": ("zzz: 1", 1, "known: accurate"),
     "batch size": ("batch_size: 10", 1, "batch"),
     "budget": ("budget_usd: 1", 1, "budget: {usd: 5}"),
-    "schedule": ("schedule: daily", 1, "cron"),
+    "schedule": ("schedule: daily", 1, "schedule: should be an object"),
+    "schedule without times": ("schedule: {zone: UTC}", 1, "schedule.cron: is missing"),
+    "schedule outside": ("schedule:\n  cron: 30 2 * * *\n  data: ../a", 3, "should be a path inside the data folder"),
     "key twice": ("seed: 1\njudge: local\nseed: 2", 3, "seed is given twice"),
     "key twice in a gate": ("gates:\n  - metric: mrr\n    min: 1\n    min: 2", 4, "min is given twice"),
     "nan": ("max_grade: .nan", 1, ".nan is not a finite number"),

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from ragassay.config import Configuration
 from ragassay.config.document import option_of
 from ragassay.gates import Gate
+from ragassay.schedule_documents import PlannedJob
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -43,6 +44,7 @@ def test_the_page_has_a_row_for_every_key_with_its_default_flag_variable_and_eff
         variable = f"`RAGASSAY_{key.rpartition('.')[2].upper()}`" if option.variable else ""
         wanted.append(cells(f"`{key}`", shown_default(field), flag, variable, option.about))
     wanted += [cells(f"`gates.{key}`", shown_default(field), field.description) for key, field in keys(Gate)]
+    wanted += [cells(f"`schedule.{key}`", shown_default(one), one.description) for key, one in keys(PlannedJob)]
     assert re.findall(r"^\| `.*$", page, re.MULTILINE) == wanted
 
 

@@ -54,6 +54,17 @@ def test_work_waits_and_nobody_takes_it(cli, store):
     assert cli("alive", "beat")[0] == 0
 
 
+def test_a_schedule_is_due_and_no_beat_takes_it(cli, store):
+    run_worker(store, "beat")
+    store.redis.sadd("ra:schedules", "default")
+    store.redis.zadd("ra:p:{default}:due", {"nightly": (time.time() - 50) * 1000})
+    assert cli("alive", "beat")[0] == 0
+    store.redis.zadd("ra:p:{default}:due", {"nightly": (time.time() - 65) * 1000})
+    code, _, err = cli("alive", "beat")
+    assert code == 3
+    assert "schedule nightly is due, and no beat has noticed for 60 s" in err
+
+
 @pytest.mark.parametrize(
     "options",
     [

@@ -15,7 +15,7 @@ from redis.exceptions import ConnectionError as RedisAway
 
 from polling import until
 from ragassay.errors import Unavailable
-from ragassay.queue import CHUNKS, REPORTS, TRANSPORT, CeleryQueue, broker_url
+from ragassay.queue import CHUNKS, REPORTS, SCHEDULES, TRANSPORT, CeleryQueue, broker_url
 from ragassay.store.redis import RedisStore
 from ragassay_workers import beat, periodic, process, tasks
 from ragassay_workers.app import app, configuration
@@ -302,20 +302,41 @@ def test_beat_runs_the_clock_and_the_sweeper(monkeypatch):
             pass
 
         def run(self):
-            until(lambda: swept and RedisStore(url).alive("beat"))
+            until(lambda: swept and looked and RedisStore(url).alive("beat"))
             seen.append(RedisStore(url).alive("beat"))
 
-    swept, seen = [], []
+    swept, looked, seen = [], [], []
     with redis_server() as url:
         monkeypatch.setenv("RAGASSAY_STATE_URL", url)
         monkeypatch.setattr(beat.app.log, "setup", lambda **_: None)
         monkeypatch.setattr(beat.app, "Beat", Clock)
         monkeypatch.setattr("ragassay.jobs.Jobs.tick", lambda self: swept.append(True))
+        monkeypatch.setattr("ragassay.schedules.Schedules.tick", lambda self: looked.append(True))
         beat.main()
         assert seen == [1]
         assert RedisStore(url).alive("beat") == 0
 
 
-def test_the_application_offers_two_tasks():
+def test_the_application_offers_its_tasks_and_celerys_clock_one_of_them():
     app.loader.import_default_modules()
-    assert {name for name in app.tasks if name.startswith("ragassay.")} == {"ragassay.work", "ragassay.finalize"}
+    offered = {name for name in app.tasks if name.startswith("ragassay.")}
+    assert offered == {"ragassay.work", "ragassay.finalize", "ragassay.start", "ragassay.round"}
+    (entry,) = configuration()["beat_schedule"].values()
+    assert (entry["task"], entry["options"]) == ("ragassay.round", {"queue": SCHEDULES, "expires": entry["schedule"]})
+
+
+def test_an_outage_during_a_round_or_a_start_is_one_line_in_the_log(monkeypatch, caplog):
+    class Away:
+        def of(self, project):
+            raise RedisAway("no Redis")
+
+        def tick(self):
+            raise Unavailable("no Redis")
+
+    monkeypatch.setattr(process, "schedules", Away)
+    tasks.look_at_schedules()
+    tasks.start("default", "nightly", 1)
+    assert [record.getMessage() for record in caplog.records] == [
+        "the round over schedules: no Redis",
+        "schedule nightly: no Redis",
+    ]

@@ -9,10 +9,12 @@ from typing import Any
 
 from celery import Celery
 
-from ragassay.queue import CHUNKS, TRANSPORT, broker_url
+from ragassay.queue import CHUNKS, SCHEDULES, TRANSPORT, broker_url
 from ragassay.settings import Settings
 
 SOFT_LIMIT_S, HARD_LIMIT_S = 840, 900
+ROUND_S = 30.0
+ROUND = {"queue": SCHEDULES, "expires": ROUND_S}  # where no worker takes it, the next one does
 
 
 def configuration() -> dict[str, Any]:
@@ -46,6 +48,7 @@ def configuration() -> dict[str, Any]:
         "redbeat_redis_url": settings.broker,
         "redbeat_redis_options": {"socket_timeout": 10, "socket_connect_timeout": 3, "health_check_interval": 15},
         "redbeat_lock_timeout": 30,
+        "beat_schedule": {"schedules": {"task": "ragassay.round", "schedule": ROUND_S, "options": ROUND}},
     }
 
 

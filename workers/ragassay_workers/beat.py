@@ -1,4 +1,4 @@
-"""Beat: Celery's clock for schedules, and the sweeper in a thread beside it, so that it never waits behind workers."""
+"""Beat: the sweeper and the round over schedules, in threads that never wait behind workers, beside Celery's own clock."""
 
 from __future__ import annotations
 
@@ -9,13 +9,20 @@ from ragassay.settings import Settings
 from ragassay_workers.app import app
 from ragassay_workers.periodic import Periodic, heartbeat
 
+SCHEDULES_EVERY_S = 1.0
+
 
 def main() -> None:
     """Run both until a signal ends them; when Redis restarts Celery's part exits, and is to be started again."""
     settings = Settings()
     jobs = wiring.jobs_for(settings)
     app.log.setup(loglevel=logging.INFO)
-    threads = [heartbeat(jobs.store, "beat"), Periodic("the sweeper's round", settings.sweep_s, jobs.tick)]
+    schedules = wiring.schedules_for(settings, jobs)
+    threads = [
+        heartbeat(jobs.store, "beat"),
+        Periodic("the sweeper's round", settings.sweep_s, jobs.tick),
+        Periodic("the round over schedules", SCHEDULES_EVERY_S, schedules.tick),
+    ]
     for thread in threads:
         thread.start()
     try:

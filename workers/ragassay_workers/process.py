@@ -19,6 +19,7 @@ from celery import signals
 from ragassay import wiring
 from ragassay.jobs import Jobs
 from ragassay.render import one_line
+from ragassay.schedules import Schedules
 from ragassay.settings import Settings
 from ragassay.store.redis import RedisStore
 from ragassay_workers.periodic import Periodic, heartbeat
@@ -34,6 +35,12 @@ _heartbeat: Periodic | None = None
 def jobs() -> Jobs:
     """The use cases, with this process's own connections and event loop."""
     return wiring.jobs_for(Settings())
+
+
+@cache
+def schedules() -> Schedules:
+    """The schedules over them."""
+    return wiring.schedules_for(Settings(), jobs())
 
 
 @signals.after_setup_logger.connect
@@ -62,6 +69,7 @@ def _before_fork(**_: Any) -> None:
 @signals.worker_process_init.connect
 def _after_fork(**_: Any) -> None:
     jobs.cache_clear()  # connections and event loops do not survive a fork
+    schedules.cache_clear()
     jobs()
     if _pipe is not None:
         reader, writer = _pipe

@@ -11,6 +11,8 @@ from redis.exceptions import RedisError
 
 from ragassay.errors import AssayError
 from ragassay.jobs import Jobs
+from ragassay.settings import Settings
+from ragassay.store.redis_datasets import RedisDatasets
 from ragassay_workers import process
 from ragassay_workers.app import app
 
@@ -29,6 +31,28 @@ def finalize(job: str) -> None:
     """Make the report of a job whose chunks are all done."""
     with _jobs(job) as jobs:
         jobs.finalize(job)
+
+
+@app.task(name="ragassay.start", max_retries=5, default_retry_delay=5)
+def start(project: str, schedule: str, slot_ms: int) -> None:
+    """Make the job of a scheduled run. Delivered at least once; a run that has its job is left alone."""
+    from ragassay.api import scheduled_jobs  # a schedule's job is read as the API reads it, which no other task needs
+
+    try:
+        schedules = process.schedules().of(project)
+        registered, datasets = schedules.jobs.registered, RedisDatasets(schedules.jobs.store)
+        schedules.start(schedule, slot_ms, lambda job: scheduled_jobs.read(job, Settings(), registered, datasets))
+    except (AssayError, RedisError) as error:
+        logger.warning("schedule %s: %s", schedule, error)
+
+
+@app.task(name="ragassay.round")
+def look_at_schedules() -> None:
+    """A round over schedules, as beat's thread does it every second: Celery's clock still ticks where that thread hangs."""
+    try:
+        process.schedules().tick()
+    except (AssayError, RedisError) as error:
+        logger.warning("the round over schedules: %s", error)
 
 
 @contextmanager

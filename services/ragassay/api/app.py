@@ -9,7 +9,7 @@ from anyio import CapacityLimiter
 from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
-from ragassay.api import comparisons, datasets, examples, health, jobs, metrics, page, problems, systems
+from ragassay.api import comparisons, datasets, examples, health, jobs, metrics, page, problems, schedules, systems
 from ragassay.api.comparisons import NewComparison
 from ragassay.api.events import Watch
 from ragassay.api.security import SecurityMiddleware, bootstrap_key
@@ -22,6 +22,8 @@ from ragassay.job_documents import JobEvent
 from ragassay.jobs import Jobs
 from ragassay.judges.instructions import read_prompt
 from ragassay.models import Sample
+from ragassay.schedule_documents import NewSchedule, ScheduleChange
+from ragassay.schedules import Schedules
 from ragassay.settings import Settings
 
 AT_ONCE = 2  # submissions at a time, and comparisons: each may take seconds of CPU and 150 MB, and others want answers
@@ -65,7 +67,7 @@ def _schemas() -> dict[str, Any]:
         [
             (problems.Problem, "serialization"),
             *((kind, "serialization") for kind in (Report, Comparison, GateReport, JobEvent)),
-            *((kind, "validation") for kind in (NewJob, NewComparison, SplitOptions)),
+            *((kind, "validation") for kind in (NewJob, NewComparison, SplitOptions, NewSchedule, ScheduleChange)),
             (Sample, "validation"),
         ],
         ref_template="#/components/schemas/{model}",
@@ -76,7 +78,7 @@ def _schemas() -> dict[str, Any]:
     return schemas
 
 
-def create_app(service: Jobs, settings: Settings) -> FastAPI:
+def create_app(service: Jobs, settings: Settings, planned: Schedules | None = None) -> FastAPI:
     """The application over the use cases. Raises BadSettings for a bootstrap key or a judge's prompt that is no good."""
     if settings.judge_prompt is not None:
         read_prompt(settings.judge_prompt, "RAGASSAY_JUDGE_PROMPT")
@@ -93,7 +95,8 @@ def create_app(service: Jobs, settings: Settings) -> FastAPI:
     app.state.submissions, app.state.analyses = CapacityLimiter(AT_ONCE), CapacityLimiter(AT_ONCE)
     app.state.dataset_work, app.state.arriving = CapacityLimiter(AT_ONCE), 0
     app.state.watch = Watch(service)
-    for room in (jobs, comparisons, datasets, metrics, systems, health):
+    app.state.schedules = planned
+    for room in (jobs, comparisons, datasets, metrics, systems, schedules, health):
         app.include_router(room.router)
     app.add_api_route("/docs", page.show, include_in_schema=False)
     problems.install(app)

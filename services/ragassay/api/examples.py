@@ -20,6 +20,7 @@ from ragassay.datasets import GeneratedVersion, NamedRows, SplitVersions, descri
 from ragassay.documents import Report
 from ragassay.job_documents import Job, JobPage, Progress, ResultPage
 from ragassay.models import Sample
+from ragassay.schedule_documents import LAST_PASSED, JobSchedule, RunPage, ScheduledRun, SchedulePage
 
 _DOCUMENTS: dict[str, Any] = orjson.loads(Path(__file__).with_suffix(".json").read_bytes())
 SUBMISSION: dict[str, Any] = _DOCUMENTS["submission"]
@@ -57,11 +58,41 @@ def responses() -> dict[str, Any]:
         "deleteJob": cancelled,
         "resumeJob": queued.model_copy(update={"status": "running", "started_at": began}),
         **_of_datasets(),
+        **_of_schedules(),
     }
     event = {"event": "finished", "id": "finished!.1.0.0", "data": finished.model_dump_json()}
     return {
         "followJob": event,
         **{operation: document.model_dump(mode="json") for operation, document in documents.items()},
+    }
+
+
+def _of_schedules() -> dict[str, BaseModel]:
+    job = {"dataset": "handbook", "systems": ["online"], "baseline": LAST_PASSED, "gates": [{"mrr": ">= 0.7"}]}
+    run = ScheduledRun(
+        slot="2026-01-31T01:30:00+00:00",
+        status="finished",
+        job=JOB,
+        began_at="2026-01-31T01:30:01.245+00:00",
+        gates_passed=1,
+        gates_missed=0,
+    )
+    made = "2026-01-30T14:05:00+00:00"
+    schedule = JobSchedule(
+        name="nightly",
+        cron="30 2 * * *",
+        zone="Europe/Berlin",
+        job=job,
+        created_at=made,
+        changed_at=made,
+        next=tuple(f"2026-02-0{day}T01:30:00+00:00" for day in range(1, 6)),
+        last=run,
+    )
+    return {
+        **dict.fromkeys(("createSchedule", "getSchedule", "changeSchedule", "deleteSchedule"), schedule),
+        "listSchedules": SchedulePage(schedules=(schedule,), next=None),
+        "listScheduledRuns": RunPage(runs=(run,), next=None),
+        "runSchedule": ScheduledRun(slot="2026-01-31T09:12:13.456+00:00", trigger="manual", status="waiting"),
     }
 
 

@@ -13,6 +13,7 @@ from ragassay.errors import Unavailable
 from ragassay.jobs import Jobs
 from ragassay.models import FrozenModel
 from ragassay.store.liveness import troubles
+from ragassay.store.redis_schedules import OVERDUE_S, overdue_schedules
 
 router = APIRouter(tags=["health"])
 
@@ -27,7 +28,9 @@ class Health(FrozenModel):
 
 
 class Readiness(FrozenModel):
-    """Redis answers and workers are running. ``warnings``: what in Redis's configuration could lose jobs."""
+    """Redis answers and workers are running. ``warnings``: what in Redis's configuration could lose jobs, and schedules
+    that are due and that no beat begins.
+    """
 
     model_config = ConfigDict(json_schema_extra={"example": {"status": "ready", "workers": 2, "warnings": []}})
 
@@ -47,6 +50,8 @@ def readiness(request: Request) -> Readiness:
     """Redis answers and at least one worker is running."""
     jobs: Jobs = request.app.state.jobs
     warnings = troubles(jobs.store)
+    if overdue := overdue_schedules(jobs.store, for_s=OVERDUE_S):
+        warnings.append(f"schedule {overdue[0]} is due and no beat has noticed for {OVERDUE_S} s")
     workers = jobs.store.alive("worker")
     if not workers:
         listed = f"; also: {'; '.join(warnings)}" if warnings else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, field_validator
@@ -19,7 +20,7 @@ from ragassay.errors import BadSettings, UnknownName
 from ragassay.job_reports import Gating
 from ragassay.judges.instructions import read_prompt
 from ragassay.registered import Registered
-from ragassay.runs import Inputs, recorded, recorded_system
+from ragassay.runs import Inputs, SystemInput, recorded, recorded_system
 from ragassay.settings import Settings
 from ragassay.specification import JobSpec, JudgeParameters
 from ragassay.store.protocol import system_name
@@ -44,6 +45,7 @@ REFUSED = {
     "judge_prompt": (_OPERATOR, _SEE_SERVE),
     **dict.fromkeys(("plugin", "plugins", "import", "callable", "module"), (_CODE, "see: GET /v1/metrics")),
     "systems": (_REGISTERED, _NAMES),
+    "schedule": ("a job is run once, as soon as there is a worker", "plan one: POST /v1/schedules"),
     "output": ("the service writes no file for a caller", "fetch the report: GET /v1/jobs/ID/report"),
 }
 
@@ -116,7 +118,12 @@ def read(
     Raises Refused (not JSON), UnknownName and BadSettings (a key, metric, judge, system or rule), BadData (values and
     rows), NotFound (a dataset).
     """
-    document = check_json(body)
+    job, spec, gating = parts(check_json(body), settings)
+    return spec, _inputs(job, registered, datasets), gating
+
+
+def parts(document: dict[str, Any], settings: Settings) -> tuple[NewJob, JobSpec, Gating]:
+    """What a job's document asks for, apart from its rows: itself, its specification and its gates."""
     _check_keys(document)
     if document.get("systems") in ({}, None):  # as a ragassay.yaml without systems has it
         document["systems"] = []
@@ -133,7 +140,7 @@ def read(
         baseline=job.baseline,
         statistics=job.statistics,
     )
-    return spec, _inputs(job, registered, datasets), gating
+    return job, spec, gating
 
 
 def _inputs(job: NewJob, registered: Registered, datasets: DatasetStore | None) -> Inputs:
@@ -157,10 +164,15 @@ def _inputs(job: NewJob, registered: Registered, datasets: DatasetStore | None) 
         )
     if answered or not (systems or job.systems):
         systems = {**recorded(source, samples).systems, **systems}
-    if twice := next((name for name in job.systems if name in systems or job.systems.count(name) > 1), None):
+    return Inputs(source, samples, {**systems, **asked(job, systems, registered, len(samples))})
+
+
+def asked(job: NewJob, recorded: Collection[str], registered: Registered, rows: int) -> dict[str, SystemInput]:
+    """The registered systems that a job of so many rows names, beside those whose responses are ``recorded``."""
+    if twice := next((name for name in job.systems if name in recorded or job.systems.count(name) > 1), None):
         what = f"system {twice!r} is there twice"
         raise BadSettings(what, where="systems", hint="its responses are recorded, or it is asked: name it once")
-    return Inputs(source, samples, {**systems, **registered.inputs(job.systems, len(samples))})
+    return registered.inputs(job.systems, rows)
 
 
 def _check_keys(document: dict[str, Any]) -> None:

@@ -22,6 +22,7 @@ from ragassay.cli import (
     judge,
     look,
     rows,
+    schedule,
     service,
     setup,
     trend,
@@ -58,6 +59,7 @@ app.command("completion")(completion.completion)
 app.command("submit")(client.submit)
 app.command("status")(client.status)
 app.command("cancel")(client.cancel)
+app.add_typer(schedule.schedule, name="schedule")
 app.command("up")(service.up)
 app.command("serve")(service.serve)
 app.command("worker")(service.worker)

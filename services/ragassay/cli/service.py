@@ -70,17 +70,18 @@ def serve(host: Host = "127.0.0.1", port: Port = 8400, fd: Fd = None) -> None:
     listeners = None if fd is None else [socket.socket(fileno=fd)]
     check_bind(listeners[0].getsockname()[0] if listeners else host, settings)
     os.environ.setdefault("PYTHONSAFEPATH", "1")  # processes that the API starts import nothing from this folder
-    app = create_app(wiring.jobs_for(settings, patient=False), settings)
+    jobs = wiring.jobs_for(settings, patient=False)
+    app = create_app(jobs, settings, wiring.schedules_for(settings, jobs))
     server(app, host=host, port=port).run(sockets=listeners)
 
 
 def worker(concurrency: Processes = None) -> None:
     """Run workers alone. Stopped, they go on with their chunks for up to RAGASSAY_SHUTDOWN_S seconds."""
-    from ragassay.queue import CHUNKS, REPORTS
+    from ragassay.queue import CHUNKS, REPORTS, SCHEDULES
 
     # Without the signal's new meaning, Celery would wait for a chunk as long as it takes.
     _exec(
-        f"-m celery -A ragassay_workers.app:app worker --pool prefork --loglevel INFO --queues {CHUNKS},{REPORTS} "
+        f"-m celery -A ragassay_workers.app:app worker --pool prefork --loglevel INFO --queues {CHUNKS},{REPORTS},{SCHEDULES} "
         f"--concurrency {concurrency or _processes()} --hostname ragassay@%h "
         "--without-gossip --without-mingle --without-heartbeat",
         REMAP_SIGTERM="SIGQUIT",
@@ -88,18 +89,19 @@ def worker(concurrency: Processes = None) -> None:
 
 
 def beat() -> None:
-    """Run the sweeper and the clock of schedules alone. Several may run; one of them does the schedules."""
+    """Run the sweeper and the clock of schedules alone. Several may run: each time is claimed once."""
     _exec("-m ragassay_workers.beat")
 
 
 def alive(kind: PartKind) -> None:
-    """Tell whether a worker or beat runs on this host, and whether workers take the work that waits; for health checks."""
+    """Tell whether a worker or beat runs on this host, and whether what waits is taken; for health checks."""
     from redis.exceptions import RedisError
 
     from ragassay.settings import Settings
     from ragassay.store.liveness import stalled_jobs
     from ragassay.store.redis import RedisStore
     from ragassay.store.redis_errors import unavailable
+    from ragassay.store.redis_schedules import OVERDUE_S, overdue_schedules
 
     if kind not in ("worker", "beat"):
         raise BadSettings(f"{kind!r} is neither worker nor beat")
@@ -107,6 +109,7 @@ def alive(kind: PartKind) -> None:
     try:
         running = store.alive(kind, socket.gethostname())
         stalled = stalled_jobs(store, for_s=STALLED_AFTER_S) if kind == "worker" else []
+        overdue = overdue_schedules(store, for_s=OVERDUE_S) if kind == "beat" else []
     except RedisError as error:
         raise unavailable(error) or error from None
     if not running:
@@ -115,6 +118,11 @@ def alive(kind: PartKind) -> None:
         raise Unavailable(
             f"chunks wait, and no worker has claimed one for {STALLED_AFTER_S} s (job {stalled[0]})",
             hint="restart the workers, and see their logs",
+        )
+    if overdue:
+        raise Unavailable(
+            f"schedule {overdue[0]} is due, and no beat has noticed for {OVERDUE_S} s",
+            hint="restart beat, and see its log",
         )
     typer.echo(f"{running} {kind} on this host")
 

@@ -16,6 +16,7 @@ from ragassay.gates import GateList, TestName
 from ragassay.judges.instructions import read_prompt
 from ragassay.models import FrozenModel
 from ragassay.options import SYSTEMS, FileOptions, IntervalOptions, Option, PerformanceOptions
+from ragassay.schedule_documents import PlannedJob
 from ragassay.specification import Budget, EvaluationOptions, JobSpec, JudgeParameters
 from ragassay.stats import Correction
 from ragassay.strategies.http import HttpConfig
@@ -94,6 +95,19 @@ gates:
     significant: true""",
         ),
     ] = ()
+    schedule: Annotated[
+        PlannedJob | None,
+        Option(
+            "a job that a service runs at planned times; `ragassay schedule add` reads it, nothing else does",
+            set_by="files",
+            example="""\
+schedule:
+  cron: "30 2 * * *"
+  zone: Europe/Berlin
+  dataset: handbook
+  systems: [online]""",
+        ),
+    ] = None
 
     @property
     def highest_grade(self) -> float | None:

@@ -24,7 +24,6 @@ from ragassay.validation import FieldProblem, Location, place_of, problems
 
 NO_OPTIONS = {
     "budget": "write budget: {usd: 5} or {tokens: 1000000}",
-    "schedule": "ragassay has no clock of its own; start it from cron or a build server",
 }
 
 

@@ -98,10 +98,10 @@ def body(configuration: Configuration, read: Inputs, registered: Sequence[str] =
         given = {name: responses.get(sample.query_id) for name, responses in named.items()}
         answered = {name: one.model_dump(mode="json", exclude_defaults=True) for name, one in given.items() if one}
         row |= {"query_id": sample.query_id, "responses": answered} if named else {}
-    return orjson.dumps({**_remote(configuration, registered), "dataset": read.dataset.name, "samples": rows})
+    return orjson.dumps({**remote(configuration, registered), "dataset": read.dataset.name, "samples": rows})
 
 
-def _remote(configuration: Configuration, registered: Sequence[str]) -> dict[str, Any]:
+def remote(configuration: Configuration, registered: Sequence[str]) -> dict[str, Any]:
     """What of a configuration a service is told; raises BadSettings for the judge's prompt."""
     from ragassay.config.document import options
 
@@ -119,7 +119,7 @@ def submit_stored(
     """Queue a job that names a dataset stored here, whose ``rows`` are uploaded where the service lacks them."""
     from ragassay.python.dataset_exchanges import ensure
 
-    settings = _remote(configuration, registered)
+    settings = remote(configuration, registered)
     there = yield from ensure(version, rows)
     return (yield from submit(orjson.dumps({**settings, "dataset": f"{there.name}@{there.digest}"})))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -43,3 +43,15 @@ def take_key(store: RedisStore, key: str, body_digest: str) -> str | None:
 def free_key(store: RedisStore, key: str) -> None:
     """The job could not be made; the key may be used again."""
     store.redis.delete(key_name(key))
+
+
+def begin_once(pipe: Any, key: str) -> None:
+    """Begin a transaction that takes place only while ``key`` is absent; raises Conflict where it is there already.
+
+    Where it comes meanwhile, ``execute`` raises redis's WatchError.
+    """
+    pipe.watch(key)
+    if pipe.exists(key):
+        pipe.reset()
+        raise Conflict("this job is there already")
+    pipe.multi()

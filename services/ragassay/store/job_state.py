@@ -10,7 +10,7 @@ import orjson
 from pydantic import Field, ValidationError
 
 from ragassay.errors import Conflict, NotFound
-from ragassay.job_documents import ENDED, JobStatus
+from ragassay.job_documents import ENDED, JobStatus, Planned
 from ragassay.models import FrozenModel
 from ragassay.store.protocol import ChunkId, RunRecord
 from ragassay.validation import problems
@@ -59,6 +59,7 @@ class JobState(FrozenModel):
     given_up: str | None = None
     alerts: tuple[dict[str, Any], ...] = ()
     error: str | None = None
+    planned: Planned | None = None
     built: dict[str, tuple[tuple[str, ...], int | None]] = Field(default_factory=dict)
 
     @classmethod
@@ -83,6 +84,7 @@ class JobState(FrozenModel):
             record=RunRecord.model_validate_json(record),
             gating=gating,
             alerts=orjson.loads(meta.get("alerts", b"[]")),
+            planned=orjson.loads(meta.get("planned", b"null")),
             built={name[6:]: orjson.loads(value) for name, value in meta.items() if name.startswith("built:")},
             changed_ms=int(meta["turned_ms"]) if "turned_ms" in meta else None,
             **texts,

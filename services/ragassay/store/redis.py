@@ -20,12 +20,12 @@ import orjson
 import zstandard
 
 from ragassay.errors import BadInput, Conflict
-from ragassay.job_documents import JobStatus
+from ragassay.job_documents import JobStatus, Planned
 from ragassay.models import Response, Result, Sample
 from ragassay.specification import Budget
 from ragassay.store.columns import columns, pack_texts
 from ragassay.store.connection import connect
-from ragassay.store.idempotency import key_name
+from ragassay.store.idempotency import begin_once, key_name
 from ragassay.store.job_rows import column_name, column_names, pack, unpack
 from ragassay.store.job_state import Claim, JobState, gone, no_job
 from ragassay.store.protocol import ChunkId, Outcome, RunRecord
@@ -59,17 +59,20 @@ class RedisStore:
         *,
         gating: dict[str, Any] | None = None,
         idempotency: tuple[str, str] | None = None,
+        planned: Planned | None = None,
     ) -> None:
         """Save a job with its input; it is visible only when all of it is there.
 
         ``idempotency``, the key and the digest of its body, is kept with the job or not at all: a client that repeats
-        itself after a crash finds the job.
+        itself after a crash finds the job. A ``planned`` one is never made twice: Conflict where it is there.
         """
         job, chunks = record.id, record.chunks()
         size, order = record.chunk_size, record.evaluation_order()
         called = [name for name, source in record.systems.items() if source.called]
         created_ms = int(datetime.fromisoformat(record.created_at).timestamp() * 1000)
         pipe = self.redis.pipeline(transaction=True)
+        if planned:
+            begin_once(pipe, self.key(job, "meta"))
         for chunk in {_input(chunk, record): None for chunk in chunks}:
             rows = [samples[place] for place in order[chunk.number * size : (chunk.number + 1) * size]]
             recorded = responses.get(chunk.system, {})
@@ -95,6 +98,7 @@ class RedisStore:
                 "provider": int(record.spec.judge != "local" or bool(called)),
                 "called": f",{','.join(called)}," if called else "",
                 **_caps(record.spec.budget),
+                **({"planned": planned.model_dump_json()} if planned else {}),
             },
         )
         pipe.zadd("ra:jobs", {job: created_ms})

@@ -1,0 +1,228 @@
+"""``ragassay schedule``: jobs that a service runs at planned times."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from ragassay.cli.client import Server
+from ragassay.cli.configured import DECLARED, AsJson, configured, pairs, takes_options
+from ragassay.errors import BadSettings
+from ragassay.render import cut
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from ragassay.schedule_documents import JobSchedule, ScheduledRun
+
+schedule = typer.Typer(help="Plan jobs of a service: nightly runs.", no_args_is_help=True)
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The schedule.")]
+_NOT_SENT = ["name", *(key for key, declared in DECLARED.items() if declared.option.set_by != "job")]
+
+
+@schedule.command("add")
+@takes_options(without=_NOT_SENT)
+def add(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="A configuration. [ragassay.yaml of this folder]")
+    ] = None,
+    server: Server = None,
+    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Its name. [nightly]")] = None,
+    cron: Annotated[
+        str | None, typer.Option("--cron", metavar="'M H D M W'", help="When, such as '30 2 * * *'.")
+    ] = None,
+    zone: Annotated[str | None, typer.Option("--zone", metavar="ZONE", help="Time zone, Europe/Berlin. [UTC]")] = None,
+    dataset: Annotated[
+        str | None, typer.Option("--dataset", metavar="NAME[@VERSION]", help="A dataset of the service.")
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option("--data", metavar="PATH", help="Instead, rows in the service's data folder.")
+    ] = None,
+    system: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--system", metavar="NAME[=PATH]", help="A registered system, or responses in that folder. Repeatable."
+        ),
+    ] = None,
+    catch_up: Annotated[
+        Literal["once", "skip"] | None, typer.Option("--catch-up", help="Of times that passed without a beat. [once]")
+    ] = None,
+    overlap: Annotated[
+        Literal["skip", "allow"] | None, typer.Option("--overlap", help="Where the last run is under way. [skip]")
+    ] = None,
+    deadline_s: Annotated[
+        float | None, typer.Option("--deadline", metavar="SECONDS", help="Alert where no run began by then. [900]")
+    ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Change the schedule of this name.")] = False,
+    as_json: AsJson = False,
+    **options: Any,
+) -> None:
+    """Plan a job: 'schedule' and the options of a configuration, over which those of the command go."""
+    from pydantic import ValidationError
+
+    from ragassay.python.client import Client
+    from ragassay.python.exchanges import remote
+    from ragassay.schedule_documents import PlannedJob
+    from ragassay.validation import problems
+
+    configuration = configured(file, options, remote=True)
+    registered = [text for text in system or () if "=" not in text]
+    responses = pairs([text for text in system or () if "=" in text], "--system", "NAME=PATH")
+    given = {
+        "name": name,
+        "cron": cron,
+        "zone": zone,
+        "dataset": dataset,
+        "data": data,
+        "systems": registered or None,
+        "responses": responses or None,
+        "catch_up": catch_up,
+        "overlap": overlap,
+        "deadline_s": deadline_s,
+    }
+    own = {} if configuration.schedule is None else configuration.schedule.model_dump(exclude_unset=True)
+    planned = {**own, **{key: value for key, value in given.items() if value is not None}}
+    if "cron" not in planned:
+        raise BadSettings(
+            "it is not said when", hint="'schedule: {cron: ...}' in the configuration, or --cron '30 2 * * *'"
+        )
+    try:
+        section = PlannedJob.model_validate(planned)
+    except ValidationError as error:
+        raise BadSettings(str(problems(error, PlannedJob)[0]), where="schedule") from None
+    with Client(server) as service:
+        body = section.request(remote(configuration, ()))
+        added = service.schedules.add(**body, replace=replace)
+    if as_json:
+        typer.echo(added.model_dump_json())
+        return
+    typer.echo(added.name)
+    typer.echo(f"next: {', '.join(_local(added, added.next[:1])) or 'never, it is paused'}", err=True)
+
+
+@schedule.command("list")
+def list_(server: Server = None, as_json: AsJson = False) -> None:
+    """List schedules with their next time and newest run."""
+    from ragassay.exporters.tables import table
+    from ragassay.python.client import Client
+    from ragassay.render import json_document
+
+    with Client(server) as service:
+        schedules = service.schedules.list()
+    if as_json:
+        typer.echo(json_document(schedules), nl=False)
+        return
+    columns = ("schedule", "cron", "zone", "next", "last", "gates")
+    rows = [
+        (
+            one.name,
+            one.cron,
+            one.zone,
+            next(_local(one, one.next[:1]), "paused"),
+            "" if one.last is None else f"{one.last.status} {next(_local(one, [one.last.slot]))}",
+            "" if one.last is None else _gates(one.last),
+        )
+        for one in schedules
+    ]
+    _print(table(columns, rows, least=("zone", "cron")) if rows else ["there is no schedule"])
+
+
+@schedule.command("show")
+def show(
+    name: NameArgument,
+    server: Server = None,
+    last: Annotated[int, typer.Option("--last", metavar="N", min=0, help="How many runs are shown.")] = 10,
+    as_json: AsJson = False,
+) -> None:
+    """Show a schedule: its next times and what became of those before, in the zone of its clock."""
+    from itertools import islice
+
+    from ragassay.exporters.tables import table
+    from ragassay.python.client import Client
+    from ragassay.render import json_document
+
+    with Client(server) as service:
+        known = service.schedules.show(name)
+        runs = list(islice(service.schedules.runs(name), last))
+    if as_json:
+        document = {**known.model_dump(mode="json"), "runs": [run.model_dump(mode="json") for run in runs]}
+        typer.echo(json_document(document), nl=False)
+        return
+    job = known.job
+    rows_of = job.get("dataset") or job.get("data")
+    systems = [*job.get("systems", ()), *job.get("responses", ())]
+    of = f"; {', '.join(systems)} on {rows_of}" if systems else f"; {rows_of}"
+    typer.echo(f"{known.name}: {known.cron} {known.zone}{of}{' (paused)' if known.paused else ''}\n")
+    planned = [(at, "planned", "", "", "") for at in _local(known, tuple(reversed(known.next)))]
+    made = [
+        (next(_local(known, [run.slot])), _status(run), _gates(run), run.job or "", cut(run.reason or "", 100))
+        for run in runs
+    ]
+    _print(table(("time", "run", "gates", "job", "why"), [*planned, *made], least=("why",)))
+
+
+@schedule.command("pause")
+def pause(name: NameArgument, server: Server = None) -> None:
+    """Begin no run until 'resume'."""
+    from ragassay.python.client import Client
+
+    with Client(server) as service:
+        service.schedules.pause(name)
+    typer.echo(f"{name} is paused")
+
+
+@schedule.command("resume")
+def resume(name: NameArgument, server: Server = None) -> None:
+    """Begin runs again, at the next time."""
+    from ragassay.python.client import Client
+
+    with Client(server) as service:
+        known = service.schedules.resume(name)
+    typer.echo(f"{name} runs next: {next(_local(known, known.next), 'never')}")
+
+
+@schedule.command("run")
+def run(name: NameArgument, server: Server = None, as_json: AsJson = False) -> None:
+    """Have a run made now, beside those that are planned."""
+    from ragassay.python.client import Client
+
+    with Client(server) as service:
+        asked = service.schedules.run(name)
+    typer.echo(asked.model_dump_json() if as_json else asked.slot)
+    typer.echo(f"follow it: ragassay schedule show {name}{f' --server {server}' if server else ''}", err=True)
+
+
+@schedule.command("remove")
+def remove(name: NameArgument, server: Server = None) -> None:
+    """Forget a schedule and its history; its jobs stay."""
+    from ragassay.python.client import Client
+
+    with Client(server) as service:
+        service.schedules.delete(name)
+    typer.echo(f"{name} is removed")
+
+
+def _print(lines: Sequence[str]) -> None:
+    for line in lines:
+        typer.echo(line.rstrip())
+
+
+def _local(known: JobSchedule, times: Iterable[str]) -> Iterator[str]:
+    """Times as a clock in the schedule's zone shows them."""
+    from datetime import datetime
+    from zoneinfo import ZoneInfo
+
+    zone = ZoneInfo(known.zone)
+    return (f"{datetime.fromisoformat(time).astimezone(zone):%Y-%m-%d %H:%M:%S %Z}" for time in times)
+
+
+def _status(run: ScheduledRun) -> str:
+    return run.status + {"slot": "", "catch_up": ", caught up", "manual": ", by hand"}[run.trigger]
+
+
+def _gates(run: ScheduledRun) -> str:
+    if run.gates_passed is None or run.gates_missed is None:
+        return ""
+    return f"{run.gates_passed} of {run.gates_passed + run.gates_missed}"

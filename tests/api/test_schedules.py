@@ -1,0 +1,255 @@
+"""``/v1/schedules``: planned, changed, run, with a history; a worker of the test makes the jobs, a clock's round claims."""
+
+import json
+import time
+
+import pytest
+
+from api_server import problem, rows, serving
+from ragassay.settings import Settings
+
+GATES = [{"mrr": ">= 0.7"}]
+
+
+@pytest.fixture
+def planned(served):
+    """The API with a dataset of four rows; every second one has its document in second place, so that mrr is 0.75."""
+    answers = "".join(line(row) for row in rows(4))
+    headers = {"Content-Type": "application/x-ndjson"}
+    assert served.http.put("/v1/datasets/answers", content=answers, headers=headers).status_code == 201
+    return served
+
+
+def line(row):
+    return json.dumps(row) + "\n"
+
+
+def body(name="nightly", cron="30 2 * * *", **more):
+    job = {"dataset": "answers", "metrics": ["mrr"], **more.pop("job", {})}
+    return {"name": name, "cron": cron, "job": job, **more}
+
+
+def create(served, **more):
+    answer = served.http.post("/v1/schedules", json=body(**more))
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+def history(served, name="nightly"):
+    return served.http.get(f"/v1/schedules/{name}/runs").json()["runs"]
+
+
+def run_now(served, name="nightly"):
+    """A run that somebody asks for, to its end."""
+    asked = served.http.post(f"/v1/schedules/{name}/run")
+    assert asked.status_code == 202, asked.text
+    served.work()
+    return history(served, name)[0]
+
+
+def test_a_schedule_shows_what_it_is_and_its_next_times(planned):
+    answer = planned.http.post("/v1/schedules", json=body(zone="Europe/Berlin"))
+    assert answer.status_code == 201
+    assert answer.headers["location"] == "/v1/schedules/nightly"
+    made = answer.json()
+    assert made == planned.http.get("/v1/schedules/nightly").json()
+    assert (made["catch_up"], made["overlap"], made["deadline_s"]) == ("once", "skip", 900)
+    assert (made["paused"], made["last"]) == (False, None)
+    assert len(made["next"]) == 5
+    assert all(at.endswith(":30:00+00:00") for at in made["next"])
+    assert planned.http.get("/v1/schedules").json() == {"schedules": [made], "next": None}
+    assert history(planned) == []
+
+
+def test_a_time_that_comes_has_one_job_which_says_what_it_is_of(planned):
+    create(planned, cron="* * * * * *", job={"gates": GATES})
+    time.sleep(1.1)
+    planned_ = planned.queue.planned
+    planned_.tick()
+    planned_.tick()
+    planned.queue.sent *= 2  # each message comes twice
+    planned.work()
+    first = history(planned)[-1]
+    assert (first["status"], first["gates_passed"], first["gates_missed"], first["late"]) == ("finished", 1, 0, False)
+    job = planned.http.get(f"/v1/jobs/{first['job']}").json()
+    assert job["planned"] == {"schedule": "nightly", "slot": first["slot"]}
+    assert job["name"] == "nightly"
+    jobs = planned.http.get("/v1/jobs").json()["jobs"]
+    assert len(jobs) == len([run for run in history(planned) if run["job"]])
+
+
+def test_a_run_that_is_asked_for_is_beside_the_planned_ones(planned):
+    before = create(planned)["next"]
+    run = run_now(planned)
+    assert (run["trigger"], run["status"], run["reason"]) == ("manual", "finished", None)
+    assert planned.http.get(f"/v1/jobs/{run['job']}").json()["planned"] == {"schedule": "nightly", "slot": None}
+    after = planned.http.get("/v1/schedules/nightly").json()
+    assert (after["next"], after["last"]) == (before, run)
+
+
+def test_drops_are_measured_from_the_newest_run_that_passed(planned):
+    create(planned, job={"baseline": "last-passed", "gates": [*GATES, {"metric": "mrr", "max_drop": 0.01}]})
+    first = run_now(planned)
+    assert (first["gates_passed"], first["gates_missed"]) == (1, 0)
+    assert first["reason"] == "no run has passed yet, so nothing was compared with a baseline"
+    second = run_now(planned)
+    assert (second["gates_passed"], second["gates_missed"], second["reason"]) == (2, 0, None)
+    worse = "".join(line({**row, "retrieved_doc_ids": ["x", "y", "z", row["relevant_doc_ids"][0]]}) for row in rows(4))
+    planned.http.put("/v1/datasets/answers", content=worse, headers={"Content-Type": "application/x-ndjson"})
+    third, fourth = run_now(planned), run_now(planned)
+    assert (third["gates_missed"], fourth["gates_missed"]) == (2, 2)
+    gates = planned.http.get(f"/v1/jobs/{fourth['job']}/gates").json()
+    assert gates["baseline"] == second["job"]
+
+
+def test_a_pause_leaves_times_out_and_missing_none(planned):
+    create(planned, cron="* * * * * *")
+    paused = planned.http.patch("/v1/schedules/nightly", json={"paused": True}).json()
+    assert (paused["paused"], paused["next"]) == (True, [])
+    time.sleep(1.1)
+    planned.queue.planned.tick()
+    assert history(planned) == []
+    again = planned.http.patch("/v1/schedules/nightly", json={"paused": False}).json()
+    assert again["next"][0] > paused["changed_at"]
+    assert again["created_at"] == paused["created_at"]
+
+
+def test_a_change_holds_from_the_next_run_on(planned):
+    create(planned, job={"gates": GATES})
+    change = {"cron": "0 5 * * *", "job": {"dataset": "answers", "metrics": ["recall@1"]}}
+    changed = planned.http.patch("/v1/schedules/nightly", json=change)
+    assert changed.json()["next"][0].endswith("T05:00:00+00:00")
+    run = run_now(planned)
+    assert (run["gates_passed"], run["gates_missed"]) == (None, None)
+    assert planned.http.get(f"/v1/jobs/{run['job']}").json()["metrics"] == ["recall@1"]
+
+
+def test_a_run_that_overlaps_is_skipped_and_says_of_which(planned):
+    create(planned, cron="* * * * * *")
+    for _ in range(2):
+        time.sleep(1.1)
+        planned.queue.planned.tick()
+    skipped, first = history(planned)[0], history(planned)[-1]
+    assert (first["status"], skipped["status"]) == ("waiting", "skipped")
+    assert skipped["reason"] == f"the run of {first['slot']} was still under way"
+
+
+def test_what_a_job_can_not_be_is_said_in_the_history(planned):
+    create(planned)
+    planned.http.delete("/v1/datasets/answers")
+    run = run_now(planned)
+    assert (run["status"], run["job"]) == ("failed_to_start", None)
+    assert run["reason"].startswith("dataset: unknown dataset 'answers'")
+
+
+def test_a_schedule_is_forgotten_and_its_jobs_stay(planned):
+    create(planned)
+    job = run_now(planned)["job"]
+    assert planned.http.delete("/v1/schedules/nightly").json()["last"]["job"] == job
+    problem(planned.http.get("/v1/schedules/nightly"), 404)
+    assert planned.http.get(f"/v1/jobs/{job}/report").status_code == 200
+    create(planned)
+    assert run_now(planned)["job"] != job
+
+
+def test_lists_are_read_page_by_page(planned):
+    for name in ("c", "a", "b"):
+        create(planned, name=name)
+    first = planned.http.get("/v1/schedules?limit=2").json()
+    assert ([one["name"] for one in first["schedules"]], first["next"]) == (["a", "b"], "b")
+    rest = planned.http.get("/v1/schedules?limit=2&cursor=b").json()
+    assert ([one["name"] for one in rest["schedules"]], rest["next"]) == (["c"], None)
+    made = [run_now(planned, "a")["slot"] for _ in range(3)]
+    page = planned.http.get("/v1/schedules/a/runs?limit=2").json()
+    assert [run["slot"] for run in page["runs"]] == [made[2], made[1]]
+    last = planned.http.get(f"/v1/schedules/a/runs?limit=2&cursor={page['next']}").json()
+    assert ([run["slot"] for run in last["runs"]], last["next"]) == ([made[0]], None)
+
+
+REFUSED = {
+    "no cron": ({"cron": "30 2 * *"}, "is no cron expression: wrong number of fields"),
+    "a day that never comes": ({"cron": "0 0 31 2 *"}, "bad day-of-month"),
+    "an unknown zone": ({"zone": "Europe/Belin"}, "unknown time zone 'Europe/Belin'"),
+    "a name that is none": ({"name": "a/b"}, "name: "),
+    "a key that is none": ({"timezone": "UTC"}, "unknown key 'timezone'"),
+    "a policy that is none": ({"catch_up": "all"}, "catch_up: "),
+    "a deadline below a second": ({"deadline_s": 0}, "deadline_s: "),
+    "rows of its own": ({"job": {"samples": rows(1)}}, "a schedule has no rows of its own"),
+    "no rows": ({"job": {"dataset": None}}, "names no rows"),
+    "a system that is not registered": ({"job": {"systems": ["online"]}}, "unknown registered system 'online'"),
+    "a metric that is none": ({"job": {"metrics": ["mmr"]}}, "unknown metric 'mmr'"),
+    "a gate on what is not computed": ({"job": {"gates": [{"faithfulness": ">= 0.5"}]}}, "which this run does not compute"),
+    "an address": ({"job": {"api_base": "http://127.0.0.1"}}, "the server's operator does"),
+    "a file without a folder": ({"job": {"data": "a.jsonl", "dataset": None}}, "the service has no data folder"),
+    "a path out of the folder": ({"job": {"data": "../a.jsonl"}}, "should be a path inside the data folder"),
+    "a whole path": ({"job": {"responses": {"v1": "/etc/passwd"}}}, "should be a path inside the data folder"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_could_not_run_is_refused_at_once(planned, case):
+    given, what = REFUSED[case]
+    document = problem(planned.http.post("/v1/schedules", json=body(**given)), 422)
+    assert what in document["detail"]
+    assert planned.http.get("/v1/schedules").json()["schedules"] == []
+
+
+def test_a_change_is_refused_as_a_new_one_is(planned):
+    create(planned)
+    wrong = {
+        "is no cron": {"cron": "x"},
+        "deadline_s": {"deadline_s": 0},
+        "names no rows": {"job": {}},
+        "'name'": {"name": "b"},
+    }
+    for what, change in wrong.items():
+        assert what in problem(planned.http.patch("/v1/schedules/nightly", json=change), 422)["detail"]
+
+
+def test_a_name_is_taken_once_and_what_is_not_there_is_not_found(planned):
+    create(planned)
+    problem(planned.http.post("/v1/schedules", json=body()), 409)
+    problem(planned.http.post("/v1/schedules", json=body(name="b", job={"dataset": "nothing"})), 404)
+    for method, path in (("GET", ""), ("PATCH", ""), ("DELETE", ""), ("GET", "/runs"), ("POST", "/run")):
+        more = {"json": {"paused": True}} if method == "PATCH" else {}
+        problem(planned.http.request(method, f"/v1/schedules/nothing{path}", **more), 404)
+
+
+def test_rows_and_responses_may_be_files_of_the_data_folder(redis, tmp_path):
+    folder, outside = tmp_path / "data", tmp_path / "outside.jsonl"
+    (folder / "in").mkdir(parents=True)
+    made = rows(4)
+    (folder / "in" / "rows.jsonl").write_text("".join(map(line, made)))
+    best = [{"query_id": row["query_id"], "retrieved_doc_ids": row["relevant_doc_ids"]} for row in made]
+    (folder / "v1.jsonl").write_text("".join(map(line, best)))
+    outside.write_text(line(made[0]))
+    (folder / "link.jsonl").symlink_to(outside)
+    (folder / "linked").symlink_to(tmp_path)
+    with serving(redis.url, Settings(data_folder=folder)) as served:
+        served.jobs.store.redis.flushall()
+        jobs = {
+            "rows": {"data": "in/rows.jsonl"},
+            "responses": {"data": "in/rows.jsonl", "responses": {"v1": "v1.jsonl"}},
+            "link": {"data": "link.jsonl"},
+            "behind": {"data": "linked/outside.jsonl"},
+            "nothing": {"data": "nothing.jsonl"},
+        }
+        for name, job in jobs.items():
+            create(served, name=name, job={"dataset": None, **job})
+        assert mrr(served, run_now(served, "rows")) == {"default": 0.75}
+        assert mrr(served, run_now(served, "responses")) == {"v1": 1.0}
+        for name in ("link", "behind"):
+            assert "is a link, or behind one" in run_now(served, name)["reason"]
+        assert run_now(served, "nothing")["reason"].startswith(
+            "data: there is no file 'nothing.jsonl' in the data folder"
+        )
+        (folder / "in" / "rows.jsonl").write_text('{"query": ""}\n')
+        reason = run_now(served, "rows")["reason"]
+        assert reason.startswith("in/rows.jsonl:")
+        assert str(tmp_path) not in reason
+
+
+def mrr(served, run):
+    assert run["status"] == "finished", run
+    systems = served.http.get(f"/v1/jobs/{run['job']}/report").json()["systems"]
+    return {name: system["metrics"]["mrr"]["mean"] for name, system in systems.items()}

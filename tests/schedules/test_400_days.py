@@ -1,0 +1,254 @@
+"""400 days in less than a minute: real Redis, a made-up clock, two beats and workers that die anywhere; each time has one run.
+
+The clock jumps from one thing to do to the next. Every command to Redis, and every message, may be the last of its process.
+Nights in which the clocks change, days without a beat, Redis killed and started again, and an hourly schedule that is paused
+and goes on are among them. When schedules are due is taken from ``wall_clock``, not from ``ragassay.cron``.
+"""
+
+import heapq
+import random
+from collections import Counter, defaultdict
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from job_workers import RecordingQueue
+from offline_runs import FakeFactory, sample, source_of
+from ragassay import runs
+from ragassay.alerts import Alerts
+from ragassay.cron import milliseconds
+from ragassay.job_reports import Gating
+from ragassay.jobs import Jobs
+from ragassay.schedule_documents import NewSchedule, ScheduleChange
+from ragassay.schedules import MOST_TOLD, Schedules
+from ragassay.specification import JobSpec
+from ragassay.store.redis import RedisStore
+from redis_server import RedisServer
+from schedules.wall_clock import due
+
+BEGIN, DAYS = datetime(2026, 1, 1, tzinfo=UTC), 400
+END = BEGIN + timedelta(days=DAYS)
+DEADLINE_S = 900
+SCHEDULES = {
+    "berlin": ("30 2 * * *", "Europe/Berlin", "once"),
+    "new-york": ("30 1,2 * * 0,1", "America/New_York", "skip"),
+    "lord-howe": ("*/30 1-2 * * 0", "Australia/Lord_Howe", "once"),
+    "kolkata": ("15 4 * * 1-5", "Asia/Kolkata", "skip"),
+    "utc": ("0 */12 * * 1", "UTC", "once"),
+    "hourly": ("0 * * * *", "Europe/Berlin", "once"),
+}
+HOURLY = [(datetime(2026, 3, 27, 12, 5, tzinfo=UTC), datetime(2026, 3, 31, 7, 5, tzinfo=UTC)),
+          (datetime(2026, 10, 23, 12, 5, tzinfo=UTC), datetime(2026, 10, 27, 7, 5, tzinfo=UTC))]  # fmt: skip
+# days on which no beat ran, one of them over the night of a clock change
+AWAY = [(datetime(2026, 1, 20, 3, 7, tzinfo=UTC), datetime(2026, 1, 23, 9, 1, tzinfo=UTC)),
+        (datetime(2026, 3, 28, 20, 20, tzinfo=UTC), datetime(2026, 3, 29, 13, 3, tzinfo=UTC)),
+        (datetime(2026, 4, 4, 14, 50, tzinfo=UTC), datetime(2026, 4, 4, 15, 4, tzinfo=UTC)),  # within the deadline
+        (datetime(2026, 8, 1, 0, 0, 30, tzinfo=UTC), datetime(2026, 8, 13, 12, 0, 30, tzinfo=UTC)),
+        (datetime(2026, 11, 1, 4, 59, 50, tzinfo=UTC), datetime(2026, 11, 1, 6, 10, tzinfo=UTC))]  # fmt: skip
+
+
+class Killed(BaseException):
+    """The process is no more."""
+
+
+class Mortal:
+    """A connection whose process may die before or after any command."""
+
+    def __init__(self, redis, dies):
+        self._redis, self._dies = redis, dies
+
+    def __getattr__(self, name):
+        what = getattr(self._redis, name)
+        if name == "pipeline":
+            return lambda **options: Mortal(what(**options), self._dies)
+        if not callable(what) or name in ("register_script", "close", "multi"):
+            return what
+
+        def command(*arguments, **options):
+            self._dies()
+            answer = what(*arguments, **options)
+            self._dies()
+            return answer
+
+        return command
+
+
+class MortalStore(RedisStore):
+    dies = staticmethod(lambda: None)
+
+    @property
+    def redis(self):
+        return Mortal(super().redis, lambda: self.dies())
+
+    def run(self, script, keys, arguments):
+        self.dies()
+        answer = super().run(script, keys, arguments)
+        self.dies()
+        return answer
+
+
+class Told(Alerts):
+    """Remembers."""
+
+    def __init__(self):
+        self.notices = Counter()
+
+    def tell(self, notice):
+        self.notices[notice.id] += 1
+        return self.notices[notice.id] == 1
+
+
+class World:
+    """The clock, the messages under way, and the processes."""
+
+    def __init__(self, redis, seed):
+        self.redis, self.random, self.now = redis, random.Random(seed), milliseconds(BEGIN.isoformat())
+        self.messages, self.kills, self.told, self.made = [], 0, Told(), Counter()
+        rows = [sample(1)]
+        self.parts = JobSpec(metrics=("mrr",)), runs.recorded(source_of(rows), rows), Gating()
+        self.beats = [self.process() for _ in range(2)]
+
+    def process(self):
+        store = MortalStore(self.redis.url)
+        store.dies = self.dies
+        jobs = Jobs(store, RecordingQueue(), FakeFactory())
+        return Schedules(jobs, self, self.told, now=lambda: self.now)
+
+    def dies(self):
+        if self.random.random() < self.mortality:
+            self.kills += 1
+            raise Killed
+
+    mortality = 0.0
+
+    def start(self, project, schedule, slot):
+        """A message: it comes soon, or late, or twice, or not at all; as ``Queue`` has it."""
+        self.dies()
+        for _ in range(self.random.choices([0, 1, 2], [1, 18, 1])[0]):
+            heapq.heappush(self.messages, (self.now + self.random.randrange(20_000), schedule, slot))
+        self.dies()
+        return True
+
+    def alive(self, action):
+        self.mortality = 0.01
+        try:
+            action()
+        except Killed:
+            return False
+        finally:
+            self.mortality = 0.0
+        return True
+
+    def work(self):
+        """Deliver what has come; the job begins at once, and ends."""
+        while self.messages and self.messages[0][0] <= self.now:
+            _, schedule, slot = heapq.heappop(self.messages)
+            worker = self.worker
+            self.alive(lambda: worker.start(schedule, slot, lambda template: self.parts))  # noqa: B023 - called here
+            store = self.quiet
+            for job in store.active():
+                meta = store.state(job)
+                self.made[meta.planned.schedule, meta.planned.slot] += 1
+                ended = store.redis.pipeline()
+                ended.hset(store.key(job, "meta"), mapping={"status": "finished", "started_ms": self.now})
+                ended.srem("ra:active", job)
+                ended.execute()
+
+
+def away(at):
+    return next((end for begin, end in AWAY if begin <= at < end), None)
+
+
+def expected():
+    """{(schedule, slot): whether a run begins}, as the documents promise it, and those that nobody is told of."""
+    wanted, untold = {}, set()
+    for name, (cron, zone, catch_up) in SCHEDULES.items():
+        slots = [at for at in due(cron, zone, BEGIN, END - timedelta(days=1)) if at > BEGIN]
+        if name == "hourly":
+            slots = [at for at in slots if any(begin < at < end for begin, end in HOURLY)]
+        gaps = defaultdict(list)
+        for at in slots:
+            gaps[away(at)].append(at)
+        for back, gap in gaps.items():
+            for n, at in enumerate(gap):
+                late = back is not None and back > at + timedelta(seconds=DEADLINE_S)
+                wanted[name, at] = not late or (catch_up == "once" and n == len(gap) - 1)
+                if late and n < len(gap) - MOST_TOLD:
+                    untold.add((name, at))
+    return wanted, untold
+
+
+@pytest.fixture(scope="module")
+def lived():
+    """What happened in the 400 days: the world at their end, and its history."""
+    with RedisServer("--appendfsync", "no") as redis:
+        world = World(redis, seed=12)
+        quiet = world.process()
+        world.quiet, world.worker = quiet.jobs.store, world.process()
+        for name, (cron, zone, catch_up) in SCHEDULES.items():
+            timing = {"cron": cron, "zone": zone, "catch_up": catch_up, "overlap": "allow", "deadline_s": DEADLINE_S}
+            quiet.create(NewSchedule(name=name, job={}, paused=name == "hourly", **timing))
+        history = {}
+        restarts = [BEGIN + timedelta(days=n) for n in range(30, DAYS, 50)]
+        edits = sorted([(begin, False) for begin, _ in HOURLY] + [(end, True) for _, end in HOURLY])
+        looked = BEGIN
+        while (at := datetime.fromtimestamp(world.now / 1000, UTC)) < END:
+            if restarts and at >= restarts[0]:
+                restarts.pop(0)
+                redis.kill()
+                redis.start()
+            if edits and at >= edits[0][0]:
+                _, paused = edits.pop(0)
+                quiet.change("hourly", quiet.changed("hourly", ScheduleChange(paused=paused)))
+            if away(at) is None:
+                world.random.shuffle(world.beats)
+                for beat in world.beats if world.random.random() < 0.3 else world.beats[:1]:
+                    world.alive(beat.tick)
+            world.work()
+            if at > looked + timedelta(days=10):
+                looked = at
+                remember(quiet, history)
+            store = quiet._store
+            next_at = [store._store.redis.zrange(store._key(name), 0, 0, withscores=True) for name in ("due", "open")]
+            coming = [int(ms) for ((_, ms),) in filter(None, next_at)] + [ms for ms, *_ in world.messages[:1]]
+            coming += [milliseconds(begin.isoformat()) for begin, _ in edits[:1]]
+            step = max(min(coming) - world.now, 0) + world.random.randrange(1, 15_000)
+            world.now += step
+            at = datetime.fromtimestamp(world.now / 1000, UTC)
+            if (back := away(at)) and not world.messages:
+                world.now = milliseconds(back.isoformat())
+        remember(quiet, history)
+        yield world, history
+
+
+def remember(schedules, history):
+    for name in SCHEDULES:
+        page = schedules.runs(name, cursor=None, limit=400)
+        history.update({(name, datetime.fromisoformat(run.slot)): run for run in page.runs})
+
+
+def test_every_time_has_one_run_or_none_as_stated(lived, capsys):
+    world, history = lived
+    wanted, _ = expected()
+    ended = {(name, at): run for (name, at), run in history.items() if at < END - timedelta(days=1)}
+    assert ended.keys() == wanted.keys()
+    assert {key: run.status == "finished" for key, run in ended.items()} == wanted
+    assert {run.status for run in ended.values()} == {"finished", "missed"}
+    made = {(name, datetime.fromisoformat(slot)): n for (name, slot), n in world.made.items()}
+    assert set(made.values()) == {1}
+    assert {key for key, n in made.items() if key in wanted} == {key for key, runs_ in wanted.items() if runs_}
+    with capsys.disabled():
+        print(f"\n{len(wanted)} times, {sum(wanted.values())} runs, {world.kills} processes killed")
+    assert world.kills > 500
+
+
+def test_who_did_not_begin_in_time_is_told_of_once(lived):
+    world, history = lived
+    wanted, untold = expected()
+    late = {key for key, run in history.items() if run.late and key in wanted}
+    told = {
+        (name, datetime.fromisoformat(slot)) for _, _, name, slot in (id_.split(":", 3) for id_ in world.told.notices)
+    }
+    past = {(name, at) for name, at in wanted if (back := away(at)) and back > at + timedelta(seconds=DEADLINE_S)}
+    assert late == past
+    assert told & wanted.keys() == past - untold

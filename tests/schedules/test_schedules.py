@@ -1,0 +1,260 @@
+"""What becomes of times when something goes wrong: who is told, what is tried again, and what is left alone."""
+
+import threading
+
+import pytest
+
+from job_workers import RecordingQueue
+from offline_runs import FakeFactory, sample, source_of
+from ragassay import runs
+from ragassay.alerts import Alerts
+from ragassay.cron import milliseconds
+from ragassay.errors import BadInput, Conflict, Unavailable
+from ragassay.job_documents import Planned
+from ragassay.job_reports import Gating
+from ragassay.jobs import Jobs
+from ragassay.schedule_documents import NewSchedule, ScheduleChange
+from ragassay.schedules import MOST_TRIES, Schedules
+from ragassay.specification import JobSpec
+from ragassay.store.redis import RedisStore
+from redis_server import RedisServer
+
+NOON = milliseconds("2026-05-05T12:00:00+00:00")
+MINUTE = 60_000
+
+
+class Starts(RecordingQueue):
+    def __init__(self):
+        super().__init__()
+        self.started = []
+
+    def start(self, project, schedule, slot_ms):
+        self.started.append((project, schedule, slot_ms))
+        return True
+
+
+class Told(Alerts):
+    def __init__(self):
+        self.notices = []
+
+    def tell(self, notice):
+        self.notices.append(notice)
+        return True
+
+
+class World:
+    def __init__(self, url, **more):
+        self.store, self.queue, self.told, self.now = RedisStore(url), Starts(), Told(), NOON
+        self.schedules = self.process()
+
+    def process(self):
+        jobs = Jobs(self.store, self.queue, FakeFactory())
+        return Schedules(jobs, self.queue, self.told, now=lambda: self.now)
+
+    def create(self, name="nightly", cron="0 * * * *", **more):
+        self.schedules.create(NewSchedule(name=name, cron=cron, job={}, **more))
+
+    def tick(self, minutes):
+        self.now = NOON + int(minutes * MINUTE)
+        self.schedules.tick()
+
+    def start(self, read=None):
+        for _, name, slot in self.queue.started:
+            self.schedules.start(name, slot, read or parts)
+        self.queue.started.clear()
+
+    def begin(self):
+        for job in self.store.active():
+            self.store.redis.hset(self.store.key(job, "meta"), mapping={"started_ms": self.now, "status": "running"})
+
+    def runs(self, name="nightly"):
+        return self.schedules.runs(name, cursor=None, limit=100).runs
+
+
+def parts(template):
+    rows = [sample(1)]
+    return JobSpec(metrics=("mrr",)), runs.recorded(source_of(rows), rows), Gating()
+
+
+def refused(template):
+    raise BadInput("no such thing")
+
+
+def away(template):
+    raise Unavailable("Redis does not answer")
+
+
+def broken(template):
+    raise ZeroDivisionError("a bug")
+
+
+@pytest.fixture(scope="module")
+def redis():
+    with RedisServer("--appendfsync", "no") as server:
+        yield server
+
+
+@pytest.fixture
+def world(redis):
+    world = World(redis.url)
+    world.store.redis.flushall()
+    return world
+
+
+def test_nobody_is_told_of_a_run_that_began_in_time(world):
+    world.create()
+    world.tick(60)
+    world.start()
+    world.begin()
+    for minutes in (61, 75, 90, 119):
+        world.tick(minutes)
+    assert world.told.notices == []
+    assert world.runs()[0].status == "running"
+
+
+@pytest.mark.parametrize("read", [parts, refused])
+def test_a_job_that_no_worker_begins_and_one_that_can_not_be_are_told_of_once_at_the_deadline(world, read):
+    world.create()
+    world.tick(60)
+    world.start(read)
+    world.tick(74.9)
+    assert world.told.notices == []
+    for minutes in (75, 76, 90, 119):
+        world.tick(minutes)
+    (notice,) = world.told.notices
+    assert (notice.kind, notice.project, notice.schedule) == ("run_missed", "default", "nightly")
+    assert (notice.slot, notice.at) == ("2026-05-05T13:00:00+00:00", "2026-05-05T13:15:00+00:00")
+    assert notice.job == world.runs()[0].job
+    assert world.runs()[0].late
+
+
+def test_a_time_that_passed_while_no_beat_ran_is_told_of_when_one_is_back(world):
+    world.create(catch_up="skip")
+    world.tick(200)
+    world.tick(200.1)
+    assert [notice.slot[11:16] for notice in world.told.notices] == ["13:00", "14:00", "15:00"]
+    assert [run.status for run in world.runs()] == ["missed"] * 3
+
+
+def test_a_message_that_is_lost_is_sent_again_and_makes_one_job(world):
+    world.create()
+    world.tick(60)
+    world.queue.started.clear()
+    world.tick(60.5)
+    assert world.queue.started == []
+    world.tick(61)
+    world.tick(62)
+    assert len(world.queue.started) == 2
+    world.start()
+    assert len(world.store.active()) == 1
+    assert world.runs()[0].status == "queued"
+
+
+def test_a_worker_that_fails_again_and_again_ends_the_run_with_its_error(world):
+    world.create()
+    world.tick(60)
+    for minutes in range(61, 61 + MOST_TRIES):
+        with pytest.raises(ZeroDivisionError):
+            world.start(broken)
+        assert world.runs()[0].status == "waiting"
+        world.tick(minutes)
+    world.start(broken)
+    assert world.runs()[0].status == "failed_to_start"
+    assert world.runs()[0].reason == "no worker could make the job in 5 tries: ZeroDivisionError: a bug"
+
+
+def test_an_outage_is_tried_again_and_no_reason_to_give_up_at_once(world):
+    world.create()
+    world.tick(60)
+    with pytest.raises(Unavailable):
+        world.start(away)
+    world.tick(62)
+    world.start()
+    assert (world.runs()[0].status, world.runs()[0].reason) == ("queued", None)
+
+
+def test_a_job_that_is_there_is_never_made_again(world):
+    world.create()
+    world.tick(60)
+    (message,) = world.queue.started
+    world.start()
+    world.begin()
+    known = world.schedules._store.runs("nightly", world.schedules._store.times("nightly"))[0]
+    lost = known.value.model_copy(
+        update={"status": "waiting", "job": None}
+    )  # as where the worker died before it said so
+    assert world.schedules._store.keep_run(known, lost, world.now)
+    world.schedules.start(message[1], message[2], refused)
+    assert world.runs()[0].status == "running"
+    assert len(world.store.jobs(before=None, limit=10)) == 1
+
+
+def test_ten_beats_and_ten_workers_at_once_make_one_job_of_a_time(world):
+    world.create(overlap="allow")
+    world.now = NOON + 60 * MINUTE
+    beats = [threading.Thread(target=world.process().tick) for _ in range(10)]
+    for beat in beats:
+        beat.start()
+    for beat in beats:
+        beat.join()
+    assert len(world.queue.started) == 1
+    _, name, slot = world.queue.started[0]
+    workers = [threading.Thread(target=world.process().start, args=(name, slot, parts)) for _ in range(10)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert len(world.store.jobs(before=None, limit=10)) == 1
+    assert [run.status for run in world.runs()] == ["queued"]
+
+
+def test_a_record_that_can_not_be_read_keeps_no_other_schedule_back(world, caplog):
+    world.create("a")
+    world.create("b")
+    world.store.redis.hset("ra:p:{default}:schedules", "a", b'{"cron": 7}')
+    world.tick(60)
+    assert [name for _, name, _ in world.queue.started] == ["b"]
+    assert "the record of schedule a can't be read" in caplog.text
+    assert [one.name for one in world.schedules.page(cursor=None, limit=9).schedules] == ["b"]
+
+
+def test_another_project_has_schedules_of_its_own(world):
+    world.create()
+    other = world.schedules.of("other")
+    assert other.page(cursor=None, limit=9).schedules == ()
+    other.create(NewSchedule(name="nightly", cron="30 * * * *", job={}))
+    world.tick(30)
+    assert world.queue.started == [("other", "nightly", NOON + 30 * MINUTE)]
+    other.start("nightly", NOON + 30 * MINUTE, parts)
+    assert [run.job for run in world.runs()] == []
+    other.delete("nightly")
+    assert world.schedules.get("nightly").cron == "0 * * * *"
+
+
+def test_a_change_at_the_same_moment_is_lost_by_nobody(world):
+    world.create()
+    stale = world.schedules._store.get("nightly")
+    world.schedules.change("nightly", world.schedules.changed("nightly", ScheduleChange(deadline_s=60)))
+    assert not world.schedules._store.change(stale, stale.value, "same")
+    assert world.schedules._store.claim(stale, NOON + 60 * MINUTE, None, []) is None
+    world.tick(60)
+    assert len(world.queue.started) == 1
+
+
+def test_a_paused_job_keeps_no_later_run_back(world):
+    world.create()
+    world.tick(60)
+    world.start()
+    (job,) = world.store.active()
+    world.store.redis.hset(world.store.key(job, "meta"), "status", "paused")
+    world.tick(120)
+    assert [run.status for run in world.runs()] == ["waiting", "paused"]
+
+
+def test_a_planned_job_is_made_once_whoever_asks_for_it(world):
+    jobs, planned = world.schedules.jobs, ("ab" * 16, Planned(schedule="nightly", slot=None))
+    jobs.submit(*parts({}), planned=planned)
+    world.begin()
+    with pytest.raises(Conflict, match="this job is there already"):
+        jobs.submit(*parts({}), planned=planned)
+    assert jobs.get("ab" * 16).status == "running"

@@ -1,0 +1,112 @@
+"""A schedule every two seconds through real beats and workers: no time is doubled, none is lost, whoever is killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from datetime import datetime, timedelta
+
+import pytest
+
+from polling import until
+from service.running import Service, environment, rows, write_rows
+
+CONFIGURATION = """
+metrics: [mrr]
+gates:
+  - mrr: ">= 0.7"
+baseline: last-passed
+schedule:
+  name: often
+  cron: "*/2 * * * * *"
+  zone: Asia/Kolkata
+  dataset: things
+  overlap: allow
+  deadline_s: 60
+"""
+
+
+@pytest.fixture(scope="module")
+def service():
+    with Service(preload="nothing") as running:
+        yield running.ready()
+
+
+@pytest.fixture(scope="module")
+def command(service):
+    """Runs a command of the client against the service; its stdout."""
+
+    def run(*arguments):
+        done = subprocess.run(
+            [sys.executable, "-m", "ragassay.cli", *arguments], cwd=service.folder, text=True, capture_output=True,
+            env={**environment(server=service.url, home=service.folder / "home"), "COLUMNS": "160"}, timeout=60,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+def history(service, name):
+    runs, cursor = [], ""
+    while cursor is not None:
+        page = service.answered("GET", f"/v1/schedules/{name}/runs?limit=200{cursor}").raise_for_status().json()
+        runs += page["runs"]
+        cursor = page["next"] and f"&cursor={page['next']}"
+    return runs
+
+
+def test_every_time_has_one_job_while_a_beat_a_worker_and_redis_are_killed(service, command):
+    write_rows(service.folder / "things.jsonl", rows(3))
+    things, kind = (service.folder / "things.jsonl").read_bytes(), {"Content-Type": "application/x-ndjson"}
+    assert service.client.put("/v1/datasets/things", content=things, headers=kind).status_code == 201
+    (service.folder / "ragassay.yaml").write_text(CONFIGURATION)
+    settings = environment(state_url=f"unix://{service.data}/redis/redis.sock", lease_s=2, sweep_s=0.5)
+    beat = [sys.executable, "-m", "ragassay.cli", "beat"]
+    second = subprocess.Popen(beat, env=settings, start_new_session=True, stderr=subprocess.DEVNULL)
+    try:
+        until(lambda: service.redis.zcard("ra:alive:beat") == 2, 60, "two beats")
+        assert command("schedule", "add", "ragassay.yaml") == "often\n"
+        for number, part in enumerate(("beat", "celery", "redis-server"), 1):
+            until(lambda n=number: len(history(service, "often")) >= 2 * n, 60, "two times")
+            os.kill(service.part(part).pid, signal.SIGKILL)
+        until(lambda: len(history(service, "often")) >= 8, 60, "the times after the kills")
+        assert command("schedule", "pause", "often") == "often is paused\n"
+
+        def all_ended():
+            return {run["status"] for run in history(service, "often")} == {"finished"}
+
+        until(all_ended, 120, "the end of all jobs")
+    finally:
+        os.killpg(second.pid, signal.SIGKILL)
+        second.wait()
+    runs = history(service, "often")
+    slots = sorted(datetime.fromisoformat(run["slot"]) for run in runs)
+    assert slots == [slots[0] + n * timedelta(seconds=2) for n in range(len(slots))]
+    jobs = service.answered("GET", "/v1/jobs?limit=200").json()["jobs"]
+    assert sorted(job["planned"]["slot"] for job in jobs) == sorted(run["slot"] for run in runs)
+    assert {job["id"] for job in jobs} == {run["job"] for run in runs}
+    assert {(run["gates_passed"], run["gates_missed"], run["late"]) for run in runs} == {(1, 0, False)}
+
+
+def test_the_commands_show_and_change_what_is_planned(service, command):
+    assert command("schedule", "resume", "often").startswith("often runs next: 20")
+    table = command("schedule", "show", "often", "--last", "2").splitlines()
+    assert table[0] == "often: */2 * * * * * Asia/Kolkata; things"
+    assert table[2].split() == ["time", "run", "gates", "job", "why"]
+    assert [line.split()[3] for line in table[3:8]] == ["planned"] * 5
+    assert all(" IST " in line for line in table[3:])
+    command("schedule", "pause", "often")
+    asked = json.loads(command("schedule", "run", "often", "--json"))
+    assert asked["trigger"] == "manual"
+    until(lambda: history(service, "often")[0]["status"] == "finished", 60, "the run by hand")
+    assert "finished, by hand" in command("schedule", "show", "often")
+    assert "paused" in command("schedule", "list")
+    assert json.loads(command("schedule", "list", "--json"))[0]["name"] == "often"
+    changed = json.loads(
+        command("schedule", "add", "--replace", "--cron", "30 2 * * *", "--zone", "Europe/Berlin", "--json")
+    )
+    assert (changed["cron"], changed["zone"], changed["deadline_s"]) == ("30 2 * * *", "Europe/Berlin", 60)
+    assert command("schedule", "remove", "often") == "often is removed\n"
+    assert command("schedule", "list") == "there is no schedule\n"
