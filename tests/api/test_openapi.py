@@ -41,8 +41,8 @@ def test_every_operation_is_named_and_described(document, operations):
     assert sorted(operations) == [
         "cancelJob", "compareJobs", "deleteDataset", "deleteJob", "describeDataset", "diffDatasets", "followJob",
         "generateDataset", "getDataset", "getGates", "getJob", "getReport", "getTrend", "health", "listDatasets", "listJobs",
-        "listMetrics", "listResults", "listRows", "listSystems", "listVersions", "readiness", "resumeJob", "splitDataset",
-        "submitJob", "uploadDataset",
+        "listKeys", "listMetrics", "listResults", "listRows", "listSystems", "listVersions", "makeKey", "readiness", "resumeJob",
+        "revokeKey", "rotateKey", "splitDataset", "submitJob", "uploadDataset",
     ]  # fmt: skip
     assert document["info"]["version"] == version("ragassay")
     for _, _, operation in operations.values():
@@ -82,7 +82,7 @@ def test_every_error_is_a_problem_with_an_example_that_fits(document, operations
         errors = {int(s): r for s, r in operation["responses"].items() if int(s) >= 400}
         assert {421, 500} <= set(errors), name
         if path.startswith("/v1"):
-            assert 401 in errors
+            assert {401, 403, 429, 503} <= set(errors)
         if "{job}" in path or ("{dataset}" in path and name not in ("uploadDataset", "generateDataset")):
             assert 404 in errors
         if path not in ("/healthz", "/v1/metrics", "/v1/systems"):
