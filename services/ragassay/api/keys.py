@@ -39,7 +39,7 @@ Keys = Annotated[Access, Depends(_access)]
 
 async def _key_id(key: Annotated[str, Path(description="The part of a key after ra_.", examples=[_ID])]) -> str:
     if not re.fullmatch("[0-9a-f]{12}", key):
-        raise NotFound(f"there is no key {key[:40]!r}", hint="list them: GET /v1/keys")
+        raise NotFound("that is not the id of a key", hint="list them: GET /v1/keys")  # it may be a whole key
     return key
 
 
