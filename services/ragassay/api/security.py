@@ -177,20 +177,20 @@ async def authorized(
     )
 
 
-Caller = Annotated[Requester, Depends(authorized)]
+Authorized = Annotated[Requester, Depends(authorized)]
 
 
 @cache
 def requires(scope: Permission) -> Callable[[Requester], Awaitable[Requester]]:
     """A dependency: the caller, who must have a key with that scope."""
 
-    async def caller(asking: Caller) -> Requester:
+    async def caller(asking: Authorized) -> Requester:
         return _with(scope, asking)
 
     return caller
 
 
-async def by_method(request: Request, asking: Caller) -> Requester:
+async def by_method(request: Request, asking: Authorized) -> Requester:
     """A dependency: the caller, who must have a key that may read for GET, and submit for anything else."""
     return _with(_of_method(request.method), asking)
 
