@@ -18,6 +18,7 @@ from ragassay.specification import JobSpec
 from ragassay.stats import Interval
 
 JOB_ID = re.compile("[0-9a-f]{32}")
+PROJECT, DEFAULT_PROJECT = "[A-Za-z0-9][A-Za-z0-9_-]{0,63}", "default"
 
 
 def run_and_system(reference: str, folder: Path | None = None) -> tuple[str, str | None]:

@@ -39,7 +39,7 @@ class Chunks:
         spec = state.record.spec
         if claim.number == 0:
             log_start(state.record, [claim.system])
-        calls = RedisLedger(self._store, claim, cache=spec.cache)
+        calls = RedisLedger(self._store.of(state.project), claim, cache=spec.cache)
         try:
             if state.given_up is not None:
                 return self._work(claim, state, GivenUpLedger(calls, given_up_text(state.given_up, spec.give_up_s)))

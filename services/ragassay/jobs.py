@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import logging
 import uuid
@@ -59,8 +60,12 @@ class Jobs:
 
     def of(self, project: str) -> Jobs:
         """The use cases over one project's jobs and datasets; what belongs to another is not there (NotFound)."""
-        del project
-        return self
+        scoped = copy.copy(self)
+        scoped.store = self.store.of(project)
+        scoped.reports = JobReports(scoped.store)
+        scoped.registered = self.registered.of(project)
+        scoped._session = self._session.comparing_with(scoped.reports.baseline_rows)
+        return scoped
 
     # --- for everybody ----------------------------------------------------------------------------------------
 

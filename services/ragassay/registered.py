@@ -7,6 +7,7 @@ headers, the options of a plug-in's and the folders of its files.
 from __future__ import annotations
 
 import logging
+import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ragassay import config
-from ragassay.documents import Called, Source
+from ragassay.documents import PROJECT, Called, Source
 from ragassay.errors import AssayError, BadSettings, UnknownName
 from ragassay.protocols import digest
 from ragassay.registry import import_plugin, imported
@@ -29,17 +30,19 @@ from ragassay.strategies.registered import RegisteredConfig
 logger = logging.getLogger("ragassay")
 VARIABLE = "RAGASSAY_SYSTEMS"
 _KEYS = ("systems", "corpus")
+_OURS = ("description", "projects")  # of a system, beside what asks it
 _LONGEST_CHUNK_S = 600.0  # that a worker may ask a system for one chunk; Celery breaks it off some minutes later
 
 
 @dataclass(frozen=True)
 class RegisteredSystem:
-    """A system as the operator's file has it."""
+    """A system as the operator's file has it. ``projects``: whose jobs may name it; None for all."""
 
     name: str
     config: HttpConfig | FunctionConfig | RegisteredConfig | SystemConfig
     corpus: Path | None = None
     description: str | None = None
+    projects: tuple[str, ...] | None = None
 
     def source(self, rows: int) -> Source:
         """Where its responses come from, with all that it takes to get them."""
@@ -78,6 +81,7 @@ class Registered:
         if not isinstance(given, dict) or not given:
             raise BadSettings("names no system", where=str(path), hint="write systems: {NAME: {kind: http, url: ...}}")
         described: dict[str, str] = {}
+        projects: dict[str, tuple[str, ...]] = {}
         systems: dict[str, Any] = {}
         for name, system in given.items():
             where = layer.where(("systems", name))
@@ -88,18 +92,29 @@ class Registered:
                 system_name(name)
             except ValueError as error:
                 raise BadSettings(str(error), where=where) from None
-            systems[name] = {key: value for key, value in system.items() if key != "description"}
+            systems[name] = {key: value for key, value in system.items() if key not in _OURS}
             if (description := system.get("description")) is not None:
                 if not isinstance(description, str):
                     raise BadSettings(f"{name}.description should be text", where=where)
                 described[name] = description
+            if (among := system.get("projects")) is not None:
+                if not isinstance(among, list) or not all(re.fullmatch(PROJECT, str(each)) for each in among):
+                    what = f"{name}.projects should be a list of names of projects"
+                    raise BadSettings(what, where=where, hint="leave it out for all: projects: [docs, search]")
+                projects[name] = tuple(map(str, among))
         values = {**layer.values, "systems": systems}
         read = config.resolve([replace(layer, values=values)])
         return cls(
-            RegisteredSystem(name, system, read.corpus, described.get(name))
+            RegisteredSystem(name, system, read.corpus, described.get(name), projects.get(name))
             for name, system in read.systems.items()
             if isinstance(system, HttpConfig | FunctionConfig | RegisteredConfig | SystemConfig)
         )
+
+    def of(self, project: str) -> Registered:
+        """Those that a project's jobs may name."""
+        scoped = Registered(s for s in self._systems.values() if s.projects is None or project in s.projects)
+        scoped._known = self._known
+        return scoped
 
     def import_functions(self) -> None:
         """Import the modules of systems that are Python functions; raises BadSettings where one can't be."""

@@ -41,7 +41,19 @@ class Settings(BaseSettings):
     judge_prompt: Path | None = Field(None, description="file with instructions for the judge's model in place of ours")
     embeddings: str | None = Field(None, description="a sentence-transformers model, name or folder; default: bundled")
     bootstrap_key: str | None = Field(
-        None, repr=False, description="what every caller of /v1 must send as 'Authorization: Bearer ...'"
+        None,
+        repr=False,
+        description="the operator's key for /v1, sent as 'Authorization: Bearer ...'; good for all projects",
+    )
+    key_pepper: str | None = Field(
+        None,
+        repr=False,
+        description="secret that the keys of projects are hashed with; with it, nobody asks without one",
+    )
+    wrong_keys_per_minute: int = Field(30, ge=0, description="wrong keys from one address in a minute; 0: any number")
+    key_requests_per_minute: int = Field(1200, ge=0, description="requests of one key in a minute; 0: any number")
+    project_requests_per_minute: int = Field(
+        6000, ge=0, description="requests of all keys of a project in a minute; 0: any number"
     )
     judges: str | None = Field(None, description="models that jobs may name, with commas; 'local' always is one")
     max_body_bytes: int = Field(2_000_000, ge=1_000, description="largest request body")
@@ -144,7 +156,7 @@ def with_variables(text: str) -> str:
 
 def secrets() -> list[str]:
     """Values of all environment variables that are named like a key; for taking them out of what others wrote."""
-    named = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD)$")
+    named = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PEPPER)$")
     return [value for name, value in os.environ.items() if named.search(name)]
 
 

@@ -41,9 +41,9 @@ def test_every_operation_is_named_and_described(document, operations):
     assert sorted(operations) == [
         "cancelJob", "changeSchedule", "compareJobs", "createSchedule", "deleteDataset", "deleteJob", "deleteSchedule",
         "describeDataset", "diffDatasets", "followJob", "generateDataset", "getDataset", "getGates", "getJob", "getReport",
-        "getSchedule", "getTrend", "health", "listDatasets", "listJobs", "listMetrics", "listResults", "listRows",
-        "listScheduledRuns", "listSchedules", "listSystems", "listVersions", "readiness", "resumeJob", "runSchedule",
-        "splitDataset", "submitJob", "uploadDataset",
+        "getSchedule", "getTrend", "health", "listDatasets", "listJobs", "listKeys", "listMetrics", "listResults",
+        "listRows", "listScheduledRuns", "listSchedules", "listSystems", "listVersions", "makeKey", "readiness",
+        "resumeJob", "revokeKey", "rotateKey", "runSchedule", "splitDataset", "submitJob", "uploadDataset",
     ]  # fmt: skip
     assert document["info"]["version"] == version("ragassay")
     for _, _, operation in operations.values():
@@ -83,7 +83,7 @@ def test_every_error_is_a_problem_with_an_example_that_fits(document, operations
         errors = {int(s): r for s, r in operation["responses"].items() if int(s) >= 400}
         assert {421, 500} <= set(errors), name
         if path.startswith("/v1"):
-            assert 401 in errors
+            assert {401, 403, 429, 503} <= set(errors)
         if "{job}" in path or ("{dataset}" in path and name not in ("uploadDataset", "generateDataset")):
             assert 404 in errors
         if path not in ("/healthz", "/v1/metrics", "/v1/systems"):

@@ -36,12 +36,18 @@ V1 = [
     ("DELETE", "/v1/datasets/handbook"),
     *(("POST", f"/v1/datasets/handbook{what}") for what in ("/split", "/generate")),
     ("GET", "/v1/systems"),
+    *(
+        ("GET", "/v1/keys"),
+        ("POST", "/v1/keys"),
+        ("DELETE", "/v1/keys/" + "0" * 12),
+        ("POST", f"/v1/keys/{'0' * 12}/rotate"),
+    ),
 ]
 
 
 @pytest.fixture(scope="module")
 def locked(redis):
-    with serving(redis.url, Settings.model_construct(bootstrap_key=KEY)) as served:
+    with serving(redis.url, Settings.model_construct(bootstrap_key=KEY, wrong_keys_per_minute=0)) as served:
         yield served
 
 
@@ -63,7 +69,8 @@ def test_every_route_of_v1_is_among_those(locked):
     paths = locked.http.get("/openapi.json").json()["paths"]
     documented = {(method.upper(), path) for path in paths for method in paths[path] if path.startswith("/v1")}
     assert documented == {
-        (method, path.replace("0" * 32, "{job}").replace("handbook", "{dataset}")) for method, path in V1
+        (method, path.replace("0" * 32, "{job}").replace("0" * 12, "{key}").replace("handbook", "{dataset}"))
+        for method, path in V1
     }
 
 

@@ -137,6 +137,25 @@ def test_registered_systems_are_listed_without_where_and_how_they_are_reached(op
     ]
 
 
+def test_a_system_for_some_projects_is_unknown_to_the_others(redis, tmp_path):
+    (tmp_path / "corpus.jsonl").write_text('{"id": "paris", "text": "Paris is the capital of France."}\n')
+    text = "corpus: corpus.jsonl\nsystems: {open: {kind: bm25}, inner: {kind: bm25, projects: [docs]}}\n"
+    with serving(redis.url, registered=Registered.read(written(tmp_path, text))) as served:
+        served.jobs.store.redis.flushall()
+        seen = {}
+        for project in ("docs", "search"):
+            headers = {"X-Ragassay-Project": project}
+            listed = served.http.get("/v1/systems", headers=headers).json()["systems"]
+            body = {"samples": QUESTIONS, "systems": ["inner"], "metrics": ["mrr"]}
+            asked = served.http.post("/v1/jobs", json=body, headers=headers)
+            seen[project] = [one["name"] for one in listed], asked.status_code
+        assert seen == {"docs": (["inner", "open"], 202), "search": (["open"], 422)}
+        assert "inner" not in problem(asked, 422)["hint"]
+        served.work()
+        (job,) = served.http.get("/v1/jobs", headers={"X-Ragassay-Project": "docs"}).json()["jobs"]
+        assert job["status"] == "finished"
+
+
 def test_a_job_asks_registered_systems_once_for_each_query_beside_recorded_ones(operators, endpoint):
     samples = [{**row, "responses": {"last-year": {"answer": "Lyon."}}} for row in QUESTIONS]
     job = operators.submit(samples, systems=["online", "bm25"], metrics=METRICS)
@@ -268,6 +287,8 @@ def test_a_corpus_that_is_gone_is_the_operators_business(operators, tmp_path, ca
         ("systems:\n  a b: {kind: bm25}", r"systems.yaml:2: system name 'a b' must be letters"),
         ("systems: {a: {kind: http}}", "url"),
         ("systems: {a: {kind: bm25, description: 7}}", "a.description should be text"),
+        ("systems: {a: {kind: bm25, projects: docs}}", "a.projects should be a list of names of projects"),
+        ("systems: {a: {kind: bm25, projects: [a b]}}", "a.projects should be a list of names of projects"),
     ],
 )
 def test_a_file_of_systems_that_is_wrong_is_one_line(tmp_path, text, said):

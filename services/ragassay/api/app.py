@@ -7,12 +7,14 @@ from typing import Any
 
 from anyio import CapacityLimiter
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 from pydantic.json_schema import models_json_schema
 
-from ragassay.api import comparisons, datasets, examples, health, jobs, metrics, page, problems, schedules, systems
+from ragassay.api import comparisons, datasets, examples, health, jobs, keys, metrics, page, problems, schedules, systems
 from ragassay.api.comparisons import NewComparison
 from ragassay.api.events import Watch
-from ragassay.api.security import SecurityMiddleware, bootstrap_key
+from ragassay.api.keys import NewKey
+from ragassay.api.security import Guard, SecurityMiddleware, asks_for_key, scopes_of
 from ragassay.api.submission import NewJob
 from ragassay.compare.models import Comparison
 from ragassay.datasets import SplitOptions
@@ -25,12 +27,15 @@ from ragassay.models import Sample
 from ragassay.schedule_documents import NewSchedule, ScheduleChange
 from ragassay.schedules import Schedules
 from ragassay.settings import Settings
+from ragassay.store.keys import Permission
 
 AT_ONCE = 2  # submissions at a time, and comparisons: each may take seconds of CPU and 150 MB, and others want answers
+_ROOMS = (jobs, comparisons, datasets, metrics, systems, schedules, keys, health)
 _ABOUT = """Judges RAG systems: retrieval, answer quality, latency and cost, and how far each number can be trusted.
 
 Every error is a problem document (RFC 9457). Lists are read page by page: `next` of a page is the `cursor` of the one
-after. Where the server has a key, `/v1` requires `Authorization: Bearer KEY`.
+after. Where the server has keys, `/v1` requires `Authorization: Bearer KEY`; the role beside a route is the scope that
+the key must have. What belongs to another project is not there: 404.
 """
 
 
@@ -45,21 +50,27 @@ class Api(FastAPI):
             for unused in ("HTTPValidationError", "ValidationError"):
                 schemas.pop(unused, None)
             schemas.update({name: schema for name, schema in _schemas().items() if name not in schemas})
-            for operation in (each for path in document["paths"].values() for each in path.values()):
-                _correct(operation, key_needed=self.state.key is not None)
+            key_needed = asks_for_key(self.state.settings)
+            for route in (each for room in _ROOMS for each in room.router.routes if isinstance(each, APIRoute)):
+                for method in route.methods or ():
+                    operation = document["paths"][route.path_format][method.lower()]
+                    _correct(operation, scopes_of(route, method), key_needed=key_needed)
         return self.openapi_schema
 
 
-def _correct(operation: dict[str, Any], *, key_needed: bool) -> None:
-    """Remove the framework's own errors, which we never send; add an example, and whether a key is needed."""
+def _correct(operation: dict[str, Any], scopes: list[Permission], *, key_needed: bool) -> None:
+    """Remove the framework's own errors, which we never send; add an example, which key is needed, and what follows."""
     answers = operation["responses"]
     if "application/json" in answers.get("422", {}).get("content", {}):
         del answers["422"]
     if example := examples.responses().get(operation["operationId"]):
         success = next(answer for status, answer in answers.items() if status.startswith("2"))
         next(iter(success["content"].values()))["example"] = example
-    if "security" in operation and not key_needed:
-        operation["security"].append({})
+    if "security" in operation:
+        for status, answer in problems.documented(401, 403, 422, 429, 503).items():
+            answers.setdefault(str(status), answer)
+        operation["responses"] = dict(sorted(answers.items()))
+        operation["security"] = [dict.fromkeys(operation["security"][0], scopes), *([] if key_needed else [{}])]
 
 
 def _schemas() -> dict[str, Any]:
@@ -67,7 +78,7 @@ def _schemas() -> dict[str, Any]:
         [
             (problems.Problem, "serialization"),
             *((kind, "serialization") for kind in (Report, Comparison, GateReport, JobEvent)),
-            *((kind, "validation") for kind in (NewJob, NewComparison, SplitOptions, NewSchedule, ScheduleChange)),
+            *((kind, "validation") for kind in (NewJob, NewComparison, SplitOptions, NewSchedule, ScheduleChange, NewKey)),
             (Sample, "validation"),
         ],
         ref_template="#/components/schemas/{model}",
@@ -90,15 +101,14 @@ def create_app(service: Jobs, settings: Settings, planned: Schedules | None = No
         redoc_url=None,
         redirect_slashes=False,
     )
-    key = bootstrap_key(settings)
-    app.state.jobs, app.state.settings, app.state.key = service, settings, key
+    app.state.jobs, app.state.settings, app.state.guard = service, settings, Guard(service, settings)
     app.state.submissions, app.state.analyses = CapacityLimiter(AT_ONCE), CapacityLimiter(AT_ONCE)
     app.state.dataset_work, app.state.arriving = CapacityLimiter(AT_ONCE), 0
     app.state.watch = Watch(service)
     app.state.schedules = planned
-    for room in (jobs, comparisons, datasets, metrics, systems, schedules, health):
+    for room in _ROOMS:
         app.include_router(room.router)
     app.add_api_route("/docs", page.show, include_in_schema=False)
     problems.install(app)
-    app.add_middleware(SecurityMiddleware, loopback_only=key is None)
+    app.add_middleware(SecurityMiddleware, loopback_only=not asks_for_key(settings))
     return app

@@ -12,13 +12,13 @@ from ragassay.api.bodies import check_json, read_as
 from ragassay.api.examples import JOB
 from ragassay.api.jobs import Body, QueryParameters, Service
 from ragassay.api.problems import documented
-from ragassay.api.security import authorized
+from ragassay.api.security import by_method
 from ragassay.compare.trends import Trend
 from ragassay.models import FrozenModel
 from ragassay.render import json_document
 from ragassay.stats import Correction
 
-router = APIRouter(prefix="/v1", tags=["comparisons"], dependencies=[Depends(authorized)])
+router = APIRouter(prefix="/v1", tags=["comparisons"], dependencies=[Depends(by_method)])
 
 
 class NewComparison(FrozenModel):

@@ -15,14 +15,14 @@ from ragassay.data.stream import CanonicalRows, SampleStream
 from ragassay.data.versions import KeptVersion
 from ragassay.models import FrozenModel
 from ragassay.store.redis import RedisStore
-from ragassay.store.redis_datasets import RedisDatasets
+from ragassay.store.redis_datasets import Place, RedisDatasets
 from ragassay.synthesis import read_passages
 
 MOST_PROBLEMS = 100  # of an upload, after which the rest of it is not read
 
 
 def keep(
-    state_url: str,
+    place: Place,
     path: Path,
     *,
     columns: Literal["auto", "ours"],
@@ -32,7 +32,7 @@ def keep(
 ) -> tuple[bytes, bool]:
     """Keep the rows of a file under its stem; returns the version and whether it is new."""
     with chdir(path.parent):  # so that errors name the file and no folder of the server's
-        file, store = Path(path.name), _store(state_url)
+        file, store = Path(path.name), _store(place)
         rows = (
             CanonicalRows(file, most_refused=MOST_PROBLEMS)
             if columns == "ours"
@@ -43,33 +43,33 @@ def keep(
     return _json(kept), version.created_at == version.imported_at
 
 
-def describe(state_url: str, reference: str, *, against: str | None, similar: float) -> bytes:
+def describe(place: Place, reference: str, *, against: str | None, similar: float) -> bytes:
     """The description of a version."""
-    store = _store(state_url)
+    store = _store(place)
     other = datasets.stored_rows(store, against) if against else None
     return _json(datasets.describe(datasets.stored_rows(store, reference), other, similar=similar))
 
 
-def diff(state_url: str, a: str, b: str) -> bytes:
+def diff(place: Place, a: str, b: str) -> bytes:
     """What changed from one version to another."""
-    store = _store(state_url)
+    store = _store(place)
     return _json(datasets.diff(datasets.stored_rows(store, a), datasets.stored_rows(store, b)))
 
 
-def split(state_url: str, reference: str, options: datasets.SplitOptions) -> bytes:
+def split(place: Place, reference: str, options: datasets.SplitOptions) -> bytes:
     """Split a version."""
-    return _json(datasets.split(_store(state_url), reference, options))
+    return _json(datasets.split(_store(place), reference, options))
 
 
-def generate(state_url: str, path: Path, options: datasets.GenerateOptions) -> bytes:
+def generate(place: Place, path: Path, options: datasets.GenerateOptions) -> bytes:
     """Keep questions made from the documents in a file under its stem."""
     with chdir(path.parent):
         corpus = read_passages(Path(path.name))
-    return _json(datasets.generate(_store(state_url), path.stem, corpus, options))
+    return _json(datasets.generate(_store(place), path.stem, corpus, options))
 
 
-def _store(state_url: str) -> RedisDatasets:
-    return RedisDatasets(RedisStore(state_url))
+def _store(place: Place) -> RedisDatasets:
+    return RedisDatasets(RedisStore(place.url, project=place.project))
 
 
 def _json(document: FrozenModel) -> bytes:

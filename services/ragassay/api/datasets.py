@@ -14,7 +14,7 @@ from ragassay.api import dataset_work as work
 from ragassay.api.bodies import check_json, read_as
 from ragassay.api.jobs import Body, QueryParameters, Service
 from ragassay.api.problems import documented, respond
-from ragassay.api.security import authorized
+from ragassay.api.security import by_method
 from ragassay.api.uploads import DOCUMENTS, TABLES, received
 from ragassay.data.diff import DatasetDifference
 from ragassay.data.versions import (
@@ -36,7 +36,7 @@ from ragassay.store.redis_datasets import RedisDatasets
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-router = APIRouter(prefix="/v1/datasets", tags=["datasets"], dependencies=[Depends(authorized)])
+router = APIRouter(prefix="/v1/datasets", tags=["datasets"], dependencies=[Depends(by_method)])
 T = TypeVar("T")
 _OF_A_DATASET = documented(401, 404, 409, 421, 422, 500, 503)
 
@@ -122,7 +122,7 @@ _UPLOAD: dict[str, Any] = {
 
 
 @router.put("/{dataset}", operation_id="uploadDataset", summary="Upload rows as a version", **_UPLOAD)
-async def upload(request: Request, dataset: Name, query: Annotated[_UploadQuery, Query()]) -> Response:
+async def upload(request: Request, datasets: Store, dataset: Name, query: Annotated[_UploadQuery, Query()]) -> Response:
     """Keep the rows of the body as the latest version of a name: all of them, or none where one is bad.
 
     The same rows are the same version, however often and in whatever format they come.
@@ -131,7 +131,7 @@ async def upload(request: Request, dataset: Name, query: Annotated[_UploadQuery,
     async with received(request, dataset, TABLES) as path:
         options = {"mapping": mapping, **query.model_dump(exclude={"map"})}
         try:
-            document, new = await _apart(request, work.keep, path, **options)
+            document, new = await _apart(request, datasets, work.keep, path, **options)
         except BadData as error:
             return respond(error, most=work.MOST_PROBLEMS + 1)
     version = KeptVersion.model_validate_json(document)
@@ -200,9 +200,11 @@ def rows(datasets: Store, dataset: Named, query: Annotated[_ListQuery, Query()])
     response_model=DescribedDataset,
     responses=_OF_A_DATASET,
 )
-async def describe(request: Request, dataset: Named, query: Annotated[_DescribeQuery, Query()]) -> Response:
+async def describe(
+    request: Request, datasets: Store, dataset: Named, query: Annotated[_DescribeQuery, Query()]
+) -> Response:
     """Counts, lengths, labels, missing fields, questions that are nearly the same, and leaks between parts."""
-    return _json(await _apart(request, work.describe, dataset, **query.model_dump()))
+    return _json(await _apart(request, datasets, work.describe, dataset, **query.model_dump()))
 
 
 @router.get(
@@ -212,9 +214,9 @@ async def describe(request: Request, dataset: Named, query: Annotated[_DescribeQ
     response_model=DatasetDifference,
     responses=_OF_A_DATASET,
 )
-async def diff(request: Request, dataset: Named, query: Annotated[_DiffQuery, Query()]) -> Response:
+async def diff(request: Request, datasets: Store, dataset: Named, query: Annotated[_DiffQuery, Query()]) -> Response:
     """The rows that were added, removed or changed on the way to another version, and in which fields."""
-    return _json(await _apart(request, work.diff, dataset, query.to))
+    return _json(await _apart(request, datasets, work.diff, dataset, query.to))
 
 
 _SPLIT: dict[str, Any] = {
@@ -230,13 +232,13 @@ _SPLIT: dict[str, Any] = {
 
 
 @router.post("/{dataset}/split", operation_id="splitDataset", summary="Split a version", **_SPLIT)
-async def split(request: Request, dataset: Named, body: Body) -> Response:
+async def split(request: Request, datasets: Store, dataset: Named, body: Body) -> Response:
     """Keep parts as NAME-train, NAME-validation and NAME-test, without questions that leak; {} takes the usual shares.
 
     The same seed and rows give the same parts.
     """
     options = read_as(SplitOptions, check_json(body))
-    return _json(await _apart(request, work.split, dataset, options))
+    return _json(await _apart(request, datasets, work.split, dataset, options))
 
 
 _GENERATE: dict[str, Any] = {
@@ -249,14 +251,16 @@ _GENERATE: dict[str, Any] = {
 @router.post(
     "/{dataset}/generate", operation_id="generateDataset", summary="Make questions from documents", **_GENERATE
 )
-async def generate(request: Request, dataset: Name, query: Annotated[_GenerateQuery, Query()]) -> Response:
+async def generate(
+    request: Request, datasets: Store, dataset: Name, query: Annotated[_GenerateQuery, Query()]
+) -> Response:
     """Keep questions with ground truth, made from the wording of documents, as the latest version of a name.
 
     No model is asked. The same seed and documents give the same rows.
     """
     async with received(request, dataset, DOCUMENTS) as path:
         options = GenerateOptions(**query.model_dump())
-        return _json(await _apart(request, work.generate, path, options))
+        return _json(await _apart(request, datasets, work.generate, path, options))
 
 
 @router.delete(
@@ -274,11 +278,13 @@ def delete(datasets: Store, dataset: Named) -> DeletedVersions:
     return DeletedVersions(deleted=tuple(found))
 
 
-async def _apart(request: Request, function: Callable[..., T], *arguments: object, **options: object) -> T:
+async def _apart(
+    request: Request, datasets: RedisDatasets, function: Callable[..., T], *arguments: object, **options: object
+) -> T:
     """The function's answer from a process of its own: it takes seconds, and memory that this one never gives back."""
     state = request.app.state
     longest = state.settings.max_dataset_s
-    call = partial(function, state.jobs.store.url, *arguments, **options)
+    call = partial(function, datasets.place, *arguments, **options)
     try:
         with fail_after(longest):
             return await to_process.run_sync(call, cancellable=True, limiter=state.dataset_work)

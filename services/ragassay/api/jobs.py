@@ -15,7 +15,7 @@ from ragassay.api.bodies import json_body
 from ragassay.api.events import Known
 from ragassay.api.examples import JOB
 from ragassay.api.problems import documented
-from ragassay.api.security import authorized
+from ragassay.api.security import Authorized, by_method
 from ragassay.documents import JOB_ID
 from ragassay.errors import UnknownName
 from ragassay.gates import GateReport, output
@@ -26,12 +26,12 @@ from ragassay.store.job_state import no_job
 from ragassay.store.redis_datasets import RedisDatasets
 from ragassay.store.selection import Selection
 
-router = APIRouter(prefix="/v1/jobs", tags=["jobs"], dependencies=[Depends(authorized)])
+router = APIRouter(prefix="/v1/jobs", tags=["jobs"], dependencies=[Depends(by_method)])
 
 
-async def _jobs(request: Request) -> Jobs:
+async def _jobs(request: Request, asking: Authorized) -> Jobs:
     jobs: Jobs = request.app.state.jobs
-    return jobs
+    return jobs.of(asking.project)
 
 
 Service = Annotated[Jobs, Depends(_jobs)]

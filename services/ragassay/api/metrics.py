@@ -8,12 +8,12 @@ from fastapi import APIRouter, Depends
 from pydantic import ConfigDict
 
 from ragassay.api.problems import documented
-from ragassay.api.security import authorized
+from ragassay.api.security import by_method
 from ragassay.metrics import METRICS
 from ragassay.metrics.base import Kind, Metric
 from ragassay.models import FrozenModel
 
-router = APIRouter(prefix="/v1/metrics", tags=["metrics"], dependencies=[Depends(authorized)])
+router = APIRouter(prefix="/v1/metrics", tags=["metrics"], dependencies=[Depends(by_method)])
 
 
 _EXAMPLE: dict[str, Any] = {

@@ -4,46 +4,56 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import math
 import re
 import secrets
+import time
 import uuid
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Annotated, Literal, get_args
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Annotated
 
-from fastapi import Depends, Request, Response
+from anyio import to_thread
+from fastapi import Depends, Header, Request, Response
+from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ragassay.access import SCOPES, Access, Requester, secret_setting
 from ragassay.api.problems import Refused, respond
-from ragassay.errors import BadSettings
+from ragassay.documents import DEFAULT_PROJECT, PROJECT
+from ragassay.errors import BadSettings, RateLimited
 from ragassay.settings import Settings
+from ragassay.store.keys import ApiKey, Permission
 from ragassay.store.redis_errors import unavailable
 
-SHORTEST_KEY = 16
-Permission = Literal["submit", "read", "operate"]
+if TYPE_CHECKING:
+    from ragassay.jobs import Jobs
+
+PROJECT_HEADER = "X-Ragassay-Project"
+LOOK_EVERY_S = 1.0
+MOST_ADDRESSES = 10_000
 _log = logging.getLogger("ragassay.api")
 _HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[^\[\]:]+)(:[0-9]*)?")
-_bearer = HTTPBearer(auto_error=False, description="The value of RAGASSAY_BOOTSTRAP_KEY, where the server has one.")
+_bearer = HTTPBearer(auto_error=False, description="A key of a project, or the operator's bootstrap key.")
 
 
 def bootstrap_key(settings: Settings) -> str | None:
-    """The key that every caller must send, or None; raises BadSettings for one that is no good."""
-    key = (settings.bootstrap_key or "").strip()
-    if not key:
-        return None
-    if len(key) < SHORTEST_KEY or not (key.isascii() and key.isprintable()) or " " in key:
-        raise BadSettings(
-            f"RAGASSAY_BOOTSTRAP_KEY must be {SHORTEST_KEY} or more printable ASCII characters without blanks",
-            hint="make one: openssl rand -hex 24",
-        )
-    return key
+    """The operator's key, good for all projects, or None; raises BadSettings for one that is no good."""
+    return secret_setting(settings.bootstrap_key, "RAGASSAY_BOOTSTRAP_KEY")
+
+
+def asks_for_key(settings: Settings) -> bool:
+    """Do the settings alone say that nobody may ask without a key? Raises BadSettings for secrets that are no good."""
+    pepper = secret_setting(settings.key_pepper, "RAGASSAY_KEY_PEPPER")
+    return bootstrap_key(settings) is not None or pepper is not None
 
 
 def check_bind(host: str, settings: Settings) -> None:
     """Raise BadSettings where others could reach a server that asks for no key."""
-    if bootstrap_key(settings) is None and not is_loopback(host):
+    if not asks_for_key(settings) and not is_loopback(host):
         raise BadSettings(
             f"without a key the server listens on loopback only, not on {host!r}",
             hint="set RAGASSAY_BOOTSTRAP_KEY, or leave --host out",
@@ -58,42 +68,152 @@ def is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-@dataclass(frozen=True)
-class Requester:
-    """Who asks: a key's project and what it may do. Without keys everybody is the default project's operator."""
+class Guard:
+    """Recognizes who asks: by the bootstrap key or a project's key; where neither is in use, everybody on loopback.
 
-    project: str = "default"
-    scopes: frozenset[Permission] = frozenset(get_args(Permission))
+    Whether keys are in use is looked up at most once a second until they are; while Redis is away nobody comes in without
+    the bootstrap key.
+    """
+
+    def __init__(self, jobs: Jobs | None, settings: Settings) -> None:
+        self._bootstrap, self._locked = bootstrap_key(settings), asks_for_key(settings)
+        self._jobs, self._settings = jobs, settings
+        self._open_until = -math.inf
+        self._wrong = WrongKeys(settings.wrong_keys_per_minute)
+
+    async def requester(self, text: str | None, project: str | None, address: str) -> Requester:
+        """Who asks with a key's text; raises Refused, RateLimited, Unavailable."""
+        operator = Requester(project or DEFAULT_PROJECT)
+        barred_s = self._wrong.barred_s(address)
+        if self._bootstrap is not None and not barred_s and _same(text, self._bootstrap):
+            return operator
+        if not self._locked and (time.monotonic() < self._open_until or await to_thread.run_sync(self._is_open)):
+            return operator
+        if text is None:
+            raise _unauthorized("the key is missing or wrong")
+        key, why_not = await to_thread.run_sync(self._admitted, text)
+        if key is None:
+            self._wrong.count(address)
+            if barred_s:
+                raise RateLimited("too many wrong keys came from your address", retry_after=barred_s)
+            raise _unauthorized(why_not)
+        if project not in (None, key.project):
+            raise Refused(403, "forbidden", "this key belongs to another project", where=PROJECT_HEADER)
+        return Requester(key.project, frozenset(key.scopes))
+
+    def _is_open(self) -> bool:
+        self._locked = self._access.any_made()
+        self._open_until = time.monotonic() + LOOK_EVERY_S
+        return not self._locked
+
+    def _admitted(self, text: str) -> tuple[ApiKey | None, str]:
+        key, why_not = self._access.recognize(text)
+        if key is not None:
+            self._access.admit(key)
+        return key, why_not
+
+    @cached_property
+    def _access(self) -> Access:
+        assert self._jobs is not None  # noqa: S101 - without it there is only a document to show
+        return Access(self._jobs.store, self._settings)
+
+
+class WrongKeys:
+    """How many wrong keys addresses have sent lately. Remembers a bounded number of addresses, those that sent last."""
+
+    def __init__(self, a_minute: int) -> None:
+        self._every_s = 60.0 / a_minute if a_minute else 0.0
+        self._due: OrderedDict[str, float] = OrderedDict()  # when the address has sent as many as it may
+
+    def barred_s(self, address: str) -> float:
+        """For how many seconds the address may not try; 0 where it may: a minute's number at once, then one by one."""
+        left = self._due.get(_network(address), -math.inf) - time.monotonic()
+        return max(0.0, left + self._every_s - 60.0) if self._every_s else 0.0
+
+    def count(self, address: str) -> None:
+        """A wrong key came. Those that come while it is barred don't bar it for longer."""
+        network, now = _network(address), time.monotonic()
+        self._due[network] = min(max(now, self._due.pop(network, now)) + self._every_s, now + 60.0)
+        if len(self._due) > MOST_ADDRESSES:
+            self._due.popitem(last=False)
+
+
+def _same(text: str | None, secret: str) -> bool:
+    return text is not None and secrets.compare_digest(text.encode(), secret.encode())
+
+
+def _network(address: str) -> str:
+    """An IPv6 network of 64 bits is one customer's; else the address itself."""
+    return str(ipaddress.ip_network((address, 64), strict=False)) if ":" in address else address
+
+
+def _unauthorized(what: str) -> Refused:
+    return Refused(
+        401,
+        "unauthorized",
+        what,
+        where="Authorization",
+        hint="send the header: Authorization: Bearer KEY",
+        WWW_Authenticate='Bearer realm="ragassay"',
+    )
 
 
 async def authorized(
-    request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
+    request: Request,
+    given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
+    project: Annotated[
+        str | None,
+        Header(
+            alias=PROJECT_HEADER,
+            pattern=f"^{PROJECT}$",
+            description="With the bootstrap key, or without keys: the project to act in. A project's key needs none.",
+        ),
+    ] = None,
 ) -> Requester:
-    """Who asks; refuses a request without the key where the server has one."""
-    key: str | None = request.app.state.key
-    if key is None:
-        return Requester()
-    if given is None or not secrets.compare_digest(given.credentials.encode(), key.encode()):
-        raise Refused(
-            401,
-            "unauthorized",
-            "the key is missing or wrong",
-            where="Authorization",
-            hint="send the header: Authorization: Bearer KEY",
-            WWW_Authenticate='Bearer realm="ragassay"',
-        )
-    return Requester()
+    """Who asks; refuses a request without a good key where the server asks for one."""
+    guard: Guard = request.app.state.guard
+    return await guard.requester(
+        given.credentials if given else None, project, request.client.host if request.client else ""
+    )
 
 
+Authorized = Annotated[Requester, Depends(authorized)]
+
+
+@cache
 def requires(scope: Permission) -> Callable[[Requester], Awaitable[Requester]]:
     """A dependency: the caller, who must have a key with that scope."""
 
-    async def caller(asking: Annotated[Requester, Depends(authorized)]) -> Requester:
-        if scope not in asking.scopes:
-            raise Refused(403, "forbidden", f"this key may not {scope}", hint=f"use one with the scope {scope!r}")
-        return asking
+    async def caller(asking: Authorized) -> Requester:
+        return _with(scope, asking)
 
     return caller
+
+
+async def by_method(request: Request, asking: Authorized) -> Requester:
+    """A dependency: the caller, who must have a key that may read for GET, and submit for anything else."""
+    return _with(_of_method(request.method), asking)
+
+
+def _of_method(method: str) -> Permission:
+    return "read" if method in ("GET", "HEAD") else "submit"
+
+
+def _with(scope: Permission, asking: Requester) -> Requester:
+    if scope not in asking.scopes:
+        raise Refused(403, "forbidden", f"this key may not {scope}", hint=f"use one with the scope {scope!r}")
+    return asking
+
+
+def scopes_of(route: APIRoute, method: str) -> list[Permission]:
+    """What a key must be allowed for a route, by the dependencies that check it."""
+    left, found = [route.dependant], set[Permission]()
+    while left:
+        dependant = left.pop()
+        left += dependant.dependencies
+        found |= {scope for scope in SCOPES if dependant.call is requires(scope)}
+        found |= {_of_method(method)} if dependant.call is by_method else set()
+    return [scope for scope in SCOPES if scope in found]
 
 
 class SecurityMiddleware:

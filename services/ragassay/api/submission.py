@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, field_validator
 
 from ragassay.api.bodies import check_json, read_as
 from ragassay.api.examples import SUBMISSION
-from ragassay.api.security import bootstrap_key
+from ragassay.api.security import asks_for_key
 from ragassay.api.stored_rows import rows_of
 from ragassay.config import Configuration, check_rules
 from ragassay.config.document import option_of, options, section_of
@@ -228,7 +228,7 @@ def _allowed(settings: Settings) -> list[str] | None:
     if settings.judges is not None:
         named = (name.strip().removeprefix("llm:") for name in settings.judges.split(","))
         return [name for name in named if name]
-    return None if bootstrap_key(settings) is None else [settings.judge.removeprefix("llm:")]
+    return None if not asks_for_key(settings) else [settings.judge.removeprefix("llm:")]
 
 
 def _limited(job: NewJob, settings: Settings) -> dict[str, Any]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends
 from pydantic import ConfigDict
 
+from ragassay.api.jobs import Service
 from ragassay.api.problems import documented
-from ragassay.api.security import authorized
-from ragassay.jobs import Jobs
+from ragassay.api.security import by_method
 from ragassay.models import FrozenModel
 
-router = APIRouter(prefix="/v1/systems", tags=["systems"], dependencies=[Depends(authorized)])
+router = APIRouter(prefix="/v1/systems", tags=["systems"], dependencies=[Depends(by_method)])
 _EXAMPLE: dict[str, Any] = {"systems": [{"name": "v2", "kind": "http", "description": "the assistant as it is online"}]}
 
 
@@ -33,8 +33,7 @@ class SystemList(FrozenModel):
 
 
 @router.get("", operation_id="listSystems", summary="List the systems", responses=documented(401, 421, 500))
-def list_systems(request: Request) -> SystemList:
+def list_systems(jobs: Service) -> SystemList:
     """The registered systems that a job may name in ``systems``."""
-    jobs: Jobs = request.app.state.jobs
     listed = (SystemInfo(name=one.name, kind=one.config.kind, description=one.description) for one in jobs.registered)
     return SystemList(systems=tuple(listed))

@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ragassay.errors import BadSettings, Conflict
+from ragassay.settings import Settings
 
 ORPHAN_STOPS_WITHIN_S = 5.0
 LONGEST_SOCKET_PATH = 103  # bytes; Linux allows 107, macOS 103
@@ -62,6 +63,12 @@ logfile ""
 """
     )
     return EmbeddedRedis((program, str(configuration.absolute())), url)
+
+
+def state_url(settings: Settings) -> str:
+    """The Redis of the service on this machine: of RAGASSAY_STATE_URL, else of the ``up`` in RAGASSAY_HOME, else the usual one."""
+    of_up = settings.home / "service" / "redis" / "address"
+    return of_up.read_text() if settings.state_url is None and of_up.is_file() else settings.state
 
 
 def find_server() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -55,6 +56,12 @@ class Session:
         self._tools: OrderedDict[str, Tools] = OrderedDict()
         self._retrievers: OrderedDict[str, Pipeline] = OrderedDict()
         self._monitors: OrderedDict[str, StopMonitor] = OrderedDict()
+
+    def comparing_with(self, baseline: Callable[[str], Sequence[Result]]) -> Session:
+        """The same session with another look-up of baselines; what was made is shared."""
+        session = copy.copy(self)
+        session._baseline = baseline
+        return session
 
     def tools(self, spec: JobSpec, ledger: Ledger) -> Tools:
         """Judge, prices and embedding model for a specification, with its own ledger."""

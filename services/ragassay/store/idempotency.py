@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 MAKING_S = 60  # how long a key is taken while its job is being made
 
 
-def key_name(key: str) -> str:
-    """Where an idempotency key is kept."""
-    return f"ra:idem:{key}"
+def key_name(store: RedisStore, key: str) -> str:
+    """Where an idempotency key of the store's project is kept."""
+    return store.of_project(f"idem:{key}")
 
 
 def take_key(store: RedisStore, key: str, body_digest: str) -> str | None:
@@ -25,7 +25,7 @@ def take_key(store: RedisStore, key: str, body_digest: str) -> str | None:
 
     Raises BadInput (422) when that job had another body, Conflict (409) while it is being made.
     """
-    name = key_name(key)
+    name = key_name(store, key)
     mine = orjson.dumps([body_digest, None, uuid.uuid4().hex])
     if store.redis.set(name, mine, nx=True, ex=MAKING_S):
         return None
@@ -42,7 +42,7 @@ def take_key(store: RedisStore, key: str, body_digest: str) -> str | None:
 
 def free_key(store: RedisStore, key: str) -> None:
     """The job could not be made; the key may be used again."""
-    store.redis.delete(key_name(key))
+    store.redis.delete(key_name(store, key))
 
 
 def begin_once(pipe: Any, key: str) -> None:

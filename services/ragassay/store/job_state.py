@@ -9,13 +9,14 @@ from typing import Any
 import orjson
 from pydantic import Field, ValidationError
 
+from ragassay.documents import DEFAULT_PROJECT
 from ragassay.errors import Conflict, NotFound
 from ragassay.job_documents import ENDED, JobStatus, Planned
 from ragassay.models import FrozenModel
 from ragassay.store.protocol import ChunkId, RunRecord
 from ragassay.validation import problems
 
-_TEXTS = {"status", "error", "waiting", "given_up"}
+_TEXTS = {"status", "error", "waiting", "given_up", "project"}
 _COUNTS = {
     *("chunks", "rows", "rows_done", "rows_failed", "uncertain_calls", "resumes"),
     *("started_ms", "waiting_since_ms", "probes"),
@@ -43,6 +44,7 @@ class JobState(FrozenModel):
     """
 
     record: RunRecord
+    project: str = DEFAULT_PROJECT  # of a job from before there were projects
     gating: dict[str, Any] = Field(default_factory=dict)
     status: JobStatus
     chunks: int

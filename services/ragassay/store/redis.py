@@ -2,7 +2,8 @@
 
 One hash tag per job, so that a job's keys share a slot: ``ra:{job}:meta todo lease owner dead done slots in:<chunk>
 calls:<chunk> out:<chunk> column:<system>:<name> texts report gates``. Who asks a system that is called is kept for all
-jobs together, in ``ra:asks:<system>``. Times are milliseconds of the Redis server's own clock.
+jobs together, in ``ra:asks:<system>``. Each project has a list of its jobs, ``jobs``. Times are milliseconds of the
+Redis server's own clock.
 """
 
 from __future__ import annotations
@@ -12,42 +13,36 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import cached_property
-from pathlib import Path
 from typing import Any, Literal
 
 import orjson
-import zstandard
 
-from ragassay.errors import BadInput, Conflict
-from ragassay.job_documents import JobStatus, Planned
+from ragassay.documents import DEFAULT_PROJECT
+from ragassay.errors import BadInput
+from ragassay.job_documents import Planned
 from ragassay.models import Response, Result, Sample
 from ragassay.specification import Budget
 from ragassay.store.columns import columns, pack_texts
-from ragassay.store.connection import connect
 from ragassay.store.idempotency import begin_once, key_name
 from ragassay.store.job_rows import column_name, column_names, pack, unpack
 from ragassay.store.job_state import Claim, JobState, gone, no_job
+from ragassay.store.presence import Presence
 from ragassay.store.protocol import ChunkId, Outcome, RunRecord
+from ragassay.store.stored_reports import REPORT_KEPT_S, StoredReports
 
 MOST_DEATHS = 5
 LOOK_EVERY_S, NO_LIMIT = 5.0, 10**9
-_LUA = Path(__file__).parent / "lua"
 _DAY_S = 86_400
-REPORT_KEPT_S, RESULTS_KEPT_S = 400 * _DAY_S, 30 * _DAY_S
+RESULTS_KEPT_S = 30 * _DAY_S
 
 
-class RedisStore:
+class RedisStore(StoredReports, Presence):
     """Jobs, chunks, results and reports. Every method may be called by many processes at once."""
 
-    def __init__(self, url: str, *, lease_s: float = 60.0, patient: bool = True) -> None:
-        self.url, self.lease_ms, self._patient = url, int(lease_s * 1000), patient
+    def __init__(self, url: str, *, lease_s: float = 60.0, patient: bool = True, project: str | None = None) -> None:
+        super().__init__(url, patient=patient, project=project)
+        self.lease_ms = int(lease_s * 1000)
         self._most = (-math.inf, NO_LIMIT)
-
-    @cached_property
-    def redis(self) -> Any:
-        """The connection, made at its first use."""
-        return connect(self.url, patient=self._patient)
 
     # --- jobs -------------------------------------------------------------------------------------------------
 
@@ -61,12 +56,13 @@ class RedisStore:
         idempotency: tuple[str, str] | None = None,
         planned: Planned | None = None,
     ) -> None:
-        """Save a job with its input; it is visible only when all of it is there.
+        """Save a job of this project with its input; it is visible only when all of it is there.
 
         ``idempotency``, the key and the digest of its body, is kept with the job or not at all: a client that repeats
         itself after a crash finds the job. A ``planned`` one is never made twice: Conflict where it is there.
         """
-        job, chunks = record.id, record.chunks()
+        job, chunks, project = record.id, record.chunks(), self.project or DEFAULT_PROJECT
+        self.knows([job])
         size, order = record.chunk_size, record.evaluation_order()
         called = [name for name, source in record.systems.items() if source.called]
         created_ms = int(datetime.fromisoformat(record.created_at).timestamp() * 1000)
@@ -85,6 +81,7 @@ class RedisStore:
             self.key(job, "meta"),
             mapping={
                 "status": "queued",
+                "project": project,
                 "record": record.model_dump_json(),
                 "gating": orjson.dumps(gating or {}),
                 "chunks": len(chunks),
@@ -101,11 +98,12 @@ class RedisStore:
                 **({"planned": planned.model_dump_json()} if planned else {}),
             },
         )
-        pipe.zadd("ra:jobs", {job: created_ms})
+        pipe.zadd(self.of_project("jobs"), {job: created_ms})
+        pipe.sadd("ra:projects", project)
         pipe.sadd("ra:active", job)
         if idempotency:
             key, digest = idempotency
-            pipe.set(key_name(key), orjson.dumps([digest, job]), ex=_DAY_S)
+            pipe.set(key_name(self, key), orjson.dumps([digest, job]), ex=_DAY_S)
         pipe.execute()
 
     def state(self, job: str) -> JobState:
@@ -115,26 +113,20 @@ class RedisStore:
             raise no_job(job)
         return JobState.of(job, meta)
 
-    def status(self, job: str) -> JobStatus:
-        """The job's status alone; raises NotFound."""
-        status = self.redis.hget(self.key(job, "meta"), "status")
-        if status is None:
-            raise no_job(job)
-        known: JobStatus = status.decode()
-        return known
-
     def jobs(self, *, before: str | None, limit: int) -> list[str]:
-        """Ids, newest first, of the jobs that come after the job ``before`` in that order."""
-        first = 0
+        """Ids, newest first, of the project's jobs that come after the job ``before`` in that order."""
+        first, listed = 0, self.of_project("jobs")
         if before is not None:
-            rank = self.redis.zrevrank("ra:jobs", before)
+            rank = self.redis.zrevrank(listed, before)
             if rank is None:
                 raise BadInput(f"cursor {before[:40]!r} is not one that a page gave")
             first = rank + 1
-        return [job.decode() for job in self.redis.zrevrange("ra:jobs", first, first + limit - 1)]
+        ids = [job.decode() for job in self.redis.zrevrange(listed, first, first + limit - 1)]
+        self.knows(ids)
+        return ids
 
     def active(self) -> list[str]:
-        """Jobs that are neither finished nor failed nor cancelled."""
+        """Jobs of all projects that are neither finished nor failed nor cancelled."""
         return sorted(job.decode() for job in self.redis.smembers("ra:active"))
 
     def transition_status(self, job: str, to: str, *allowed: str, error: str = "") -> str:
@@ -304,83 +296,6 @@ class RedisStore:
     def clear_slot(self, job: str, slot: int) -> None:
         """Forget that the slot's wake-up was sent, so that the next one may be sent at once."""
         self.redis.hdel(self.key(job, "slots"), str(slot))
-
-    # --- reports ----------------------------------------------------------------------------------------------
-
-    def save_report(self, job: str, report: bytes, *, partial: bool = False) -> None:
-        """Keep the finished report. The first one stays: a finalize that was overtaken must not change what was read.
-
-        ``partial``: of the rows that a paused or cancelled job has done so far; the next one takes its place.
-        """
-        name = "partial" if partial else "report"
-        self.redis.set(self.key(job, name), zstandard.compress(report), ex=REPORT_KEPT_S, nx=not partial)
-
-    def report(self, job: str) -> bytes:
-        """The report's JSON, else that of the rows done when the job was paused or cancelled.
-
-        Raises NotFound for an unknown job, Conflict while there is no report.
-        """
-        blob = self.redis.get(self.key(job, "report"))
-        if blob is None and self.status(job) in ("paused", "cancelled"):
-            blob = self.redis.get(self.key(job, "partial"))
-        if blob is None:
-            status = self.status(job)
-            raise Conflict(f"job {job} is {status} and has no report", hint="follow it: GET /v1/jobs/" + job)
-        return zstandard.decompress(blob)
-
-    def save_gates(self, job: str, document: bytes, alerts: bytes) -> bool:
-        """Keep what the gates say, and the alerts in the job's record; False where that was kept already."""
-        pipe = self.redis.pipeline(transaction=True)
-        pipe.set(self.key(job, "gates"), document, ex=REPORT_KEPT_S, nx=True)
-        pipe.hsetnx(self.key(job, "meta"), "alerts", alerts)
-        return bool(pipe.execute()[0])
-
-    def gates(self, job: str) -> bytes | None:
-        """What the gates of a job say, as JSON; empty where they could not be checked."""
-        document: bytes | None = self.redis.get(self.key(job, "gates"))
-        return document
-
-    # --- who is there -----------------------------------------------------------------------------------------
-
-    def heartbeat(self, kind: str, name: str, *, for_s: int) -> None:
-        """Count ``name`` (``host:pid:processes``) as running for so many seconds by the clock of Redis."""
-        now, pipe = self._now_s(), self.redis.pipeline(transaction=True)
-        pipe.zremrangebyscore(f"ra:alive:{kind}", "-inf", now)
-        pipe.zadd(f"ra:alive:{kind}", {name: now + for_s})
-        pipe.expire(f"ra:alive:{kind}", for_s)
-        pipe.execute()
-
-    def deregister(self, kind: str, name: str) -> None:
-        """Stop counting a process that ends."""
-        self.redis.zrem(f"ra:alive:{kind}", name)
-
-    def alive(self, kind: str, host: str | None = None) -> int:
-        """How many of a kind run, everywhere or on one host."""
-        return sum(host in (None, name.rsplit(":", 2)[0]) for name in self._running(kind))
-
-    def processes(self) -> int:
-        """How many processes all workers together have for chunks."""
-        return sum(int(name.rsplit(":", 1)[1]) for name in self._running("worker"))
-
-    def _running(self, kind: str) -> list[str]:
-        names = self.redis.zrangebyscore(f"ra:alive:{kind}", f"({self._now_s()}", "+inf")
-        return [name.decode() for name in names]
-
-    def _now_s(self) -> float:
-        seconds, micros = self.redis.time()
-        return float(seconds + micros / 1e6)
-
-    def key(self, job: str, name: str) -> str:
-        """The Redis key of one of a job's records."""
-        return f"ra:{{{job}}}:{name}"
-
-    @cached_property
-    def _scripts(self) -> dict[str, Any]:
-        return {path.stem: self.redis.register_script(path.read_text()) for path in _LUA.glob("*.lua")}
-
-    def run(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
-        """Run one of the Lua scripts by its name."""
-        return self._scripts[script](keys=keys, args=arguments)
 
 
 def _input(chunk: ChunkId, record: RunRecord) -> ChunkId:

@@ -1,6 +1,6 @@
 """Datasets in Redis: the rows of each version once, in compressed blocks under their digest, however many names it has.
 
-All keys share the slot of ``{datasets}``, so that scripts can change them together: ``ra:{datasets}:names``,
+All keys of a project share a slot, so that scripts can change them together: ``ra:{datasets}:names`` in ``default``,
 ``versions:<name>`` (digest -> record), ``named:<digest>`` (its names), ``rows:<digest>`` (number -> block of canonical
 JSON Lines, ``first`` -> the number of the first row of each), and ``new:<id>``, rows that are still being written.
 """
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice
+from typing import NamedTuple
 
 import orjson
 import zstandard
@@ -32,11 +33,23 @@ WRITTEN_WITHIN_S = 3600  # from one block to the next
 _DAMAGED = "upload the rows again"
 
 
+class Place(NamedTuple):
+    """Which Redis, and whose datasets in it."""
+
+    url: str
+    project: str | None
+
+
 class RedisDatasets:
-    """Datasets beside the jobs of a ``RedisStore``. No row is kept in memory beyond its block."""
+    """Datasets of the project of a ``RedisStore``, beside its jobs. No row is kept in memory beyond its block."""
 
     def __init__(self, store: RedisStore) -> None:
         self._store = store
+
+    @property
+    def place(self) -> Place:
+        """From where another process opens them."""
+        return Place(self._store.url, self._store.project)
 
     def names(self) -> list[str]:
         """The names that have a version, sorted."""
@@ -45,12 +58,12 @@ class RedisDatasets:
     def names_after(self, name: str | None, limit: int = -1) -> list[str]:
         """Names that come after one in their order; -1: all of them."""
         after = "-" if name is None else f"({name}"
-        found = self._store.redis.zrangebylex(_key("names"), after, "+", start=0, num=limit)
+        found = self._store.redis.zrangebylex(self._key("names"), after, "+", start=0, num=limit)
         return [each.decode() for each in found]
 
     def versions(self, name: str) -> list[DatasetVersion]:
         """The versions of a name, the latest first; raises Conflict for a record of another version of ragassay."""
-        return latest_first(map(_version, self._store.redis.hvals(_key(f"versions:{name}"))))
+        return latest_first(map(_version, self._store.redis.hvals(self._key(f"versions:{name}"))))
 
     def samples(self, version: DatasetVersion, wanted: Sequence[bool] | None = None) -> Iterator[Sample]:
         """The rows of a version in their order, or those ``wanted``; raises BadData where they are not what was stored."""
@@ -70,13 +83,13 @@ class RedisDatasets:
     def add(self, name: str, samples: Iterable[Sample], origin: Callable[[], Origin]) -> DatasetVersion:
         """Keep rows as the latest version of a name; see ``DatasetStore``. Nobody sees any of them before all are there."""
         check_name(name)
-        new = _key(f"new:{uuid.uuid4().hex}")
+        new = self._key(f"new:{uuid.uuid4().hex}")
         try:
             digest, rows = self._write(new, samples)
             if not rows:
                 raise NothingToEvaluate("there is no row to keep", where=name)
             version = new_version(name, digest, rows, self.versions(name), origin(), datetime.now(UTC))
-            keys = [new, *map(_key, (f"rows:{digest}", f"versions:{name}", "names", f"named:{digest}"))]
+            keys = [new, *map(self._key, (f"rows:{digest}", f"versions:{name}", "names", f"named:{digest}"))]
             if not self._store.run("keep_dataset", keys, [digest, name, version.model_dump_json()]):
                 raise Unavailable(f"the rows of {name} came too slowly and are gone", hint="upload them again")
         finally:
@@ -87,8 +100,11 @@ class RedisDatasets:
     def delete(self, version: DatasetVersion) -> None:
         """Forget a version, and its rows where no other name has them; raises NotFound."""
         keys = (f"versions:{version.name}", "names", f"named:{version.digest}", f"rows:{version.digest}")
-        if not self._store.run("delete_dataset", list(map(_key, keys)), [version.digest, version.name]):
+        if not self._store.run("delete_dataset", list(map(self._key, keys)), [version.digest, version.name]):
             raise _gone(version)
+
+    def _key(self, name: str) -> str:
+        return self._store.of_project(f"{{datasets}}:{name}")
 
     def _write(self, key: str, samples: Iterable[Sample]) -> tuple[str, int]:
         """Write the blocks of the rows; returns their digest and number."""
@@ -116,7 +132,7 @@ class RedisDatasets:
 
     def _lines(self, version: DatasetVersion, first: int = 0) -> Iterator[bytes]:
         """The lines of the rows from a place on; raises NotFound where they are gone."""
-        redis, key = self._store.redis, _key(f"rows:{version.digest}")
+        redis, key = self._store.redis, self._key(f"rows:{version.digest}")
         starts: list[int] = orjson.loads(redis.hget(key, "first") or b"[0]")
         begin = bisect_right(starts, first) - 1
         for number in range(begin, len(starts)):
@@ -125,10 +141,6 @@ class RedisDatasets:
                 raise _gone(version)
             lines = zstandard.decompress(packed).splitlines(keepends=True)
             yield from lines[first - starts[number] :] if number == begin else lines
-
-
-def _key(name: str) -> str:
-    return f"ra:{{datasets}}:{name}"
 
 
 def _gone(version: DatasetVersion) -> NotFound:

@@ -80,7 +80,7 @@ class RedisLedger:
         return answer
 
     def _cached(self, call: Call) -> Reply | None:
-        cached = self._store.redis.get(f"ra:cache:{call.content}") if self._cache else None
+        cached = self._store.redis.get(self._of_cache(call)) if self._cache else None
         job, _, blob = cached.partition(b"\0") if cached else (b"", b"", b"")
         if not blob or job.decode() == self._claim.job:
             return None
@@ -102,9 +102,12 @@ class RedisLedger:
         blob = _blob(reply)
         self._close(call, reply, blob)
         if self._cache and not reply.usage.cache_hits:
-            self._store.redis.set(
-                f"ra:cache:{call.content}", self._claim.job.encode() + b"\0" + blob, nx=True, ex=CACHE_KEPT_S
-            )
+            known = self._claim.job.encode() + b"\0" + blob
+            self._store.redis.set(self._of_cache(call), known, nx=True, ex=CACHE_KEPT_S)
+
+    def _of_cache(self, call: Call) -> str:
+        """Where later jobs of the same project find a call; another's would learn that it was made."""
+        return self._store.of_project(f"cache:{call.content}")
 
     async def release(self, call: Call, spent: Usage, *, answered: bool = False) -> None:  # noqa: ARG002 - it is paid or not, whoever refused
         """The call came to nothing; the mark that it is open goes, what it may have cost is counted."""

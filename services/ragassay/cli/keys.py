@@ -1,0 +1,139 @@
+"""``ragassay admin keys``: the keys of a service, made and revoked in its Redis; so the first one needs no other key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ragassay.cli.configured import AsJson
+from ragassay.errors import BadSettings, UnknownName
+
+if TYPE_CHECKING:
+    from ragassay.access import Access, MadeKey
+    from ragassay.store.keys import Permission
+
+keys = typer.Typer(help="Make, list, rotate and revoke keys of the API.", no_args_is_help=True, rich_markup_mode=None)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="What the key is for.")]
+KeyArgument = Annotated[str, typer.Argument(metavar="ID", help="The part of the key after ra_.")]
+Project = Annotated[str, typer.Option("--project", metavar="NAME", help="Whose jobs and datasets it reaches.")]
+OfProject = Annotated[str | None, typer.Option("--project", metavar="NAME", help="Only the keys of this project.")]
+Scopes = Annotated[
+    list[str] | None,
+    typer.Option("--scope", metavar="submit|read|operate", help="What it may do; repeatable. [submit and read]"),
+]
+Days = Annotated[
+    float | None, typer.Option("--expires-in-days", metavar="N", min=0, help="When it ends. [it does not]")
+]
+Hours = Annotated[
+    float, typer.Option("--overlap-hours", metavar="N", min=0, max=720, help="How long the secret before is good.")
+]
+
+
+@keys.callback()
+def _about() -> None:
+    """Make, list, rotate and revoke keys of the API."""
+
+
+@keys.command("make")
+def make(
+    name: Name,
+    project: Project = "default",
+    scope: Scopes = None,
+    expires_in_days: Days = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a key and print it. It can't be shown again; Redis keeps a hash of it only."""
+    with _access() as access:
+        made = access.make(name, project=project, scopes=_scopes(scope), expires_in_days=expires_in_days)
+    _print(made, f"key {made.id} of project {made.project} may {' and '.join(made.scopes)}", as_json=as_json)
+
+
+@keys.command("list")
+def list_keys(project: OfProject = None, as_json: AsJson = False) -> None:
+    """List the keys of all projects; for 90 days also those that are revoked or have expired."""
+    from ragassay.exporters.tables import table
+    from ragassay.render import json_document, printable
+
+    with _access() as access:
+        listed = [key for key in access.listed() if project in (None, key.project)]
+    if as_json:
+        typer.echo(json_document([key.model_dump(mode="json") for key in listed]), nl=False)
+        return
+    rows = [
+        (
+            key.id,
+            printable(key.name),
+            key.project,
+            ", ".join(key.scopes),
+            _day(key.last_used_at) or "never",
+            f"revoked {_day(key.revoked_at)}" if key.revoked_at else _day(key.expires_at) or "no end",
+        )
+        for key in listed
+    ]
+    if not rows:
+        typer.echo("there is no key; make one: ragassay admin keys make NAME", err=True)
+        return
+    for line in table(("key", "name", "project", "may", "last used", "ends"), rows):
+        typer.echo(line)
+
+
+@keys.command("rotate")
+def rotate(key: KeyArgument, overlap_hours: Hours = 24.0, as_json: AsJson = False) -> None:
+    """Give a key a new secret and print it. The one before stays good for a while; --overlap-hours 0 ends it now."""
+    with _access() as access:
+        made = access.rotate(key, overlap_s=overlap_hours * 3600)
+    until = f"{made.previous_until:%Y-%m-%d %H:%M} UTC" if made.previous_until and overlap_hours else "now"
+    _print(made, f"the secret before of key {key} ends {until}", as_json=as_json)
+
+
+@keys.command("revoke")
+def revoke(key: KeyArgument) -> None:
+    """End a key: from the next request on it opens nothing."""
+    with _access() as access:
+        revoked = access.revoke(key)
+    typer.echo(f"key {key} of project {revoked.project} is revoked")
+
+
+@contextmanager
+def _access() -> Iterator[Access]:
+    """The keys in the service's Redis; raises Unavailable while it does not answer."""
+    from redis.exceptions import RedisError
+
+    from ragassay.access import Access
+    from ragassay.local.redis import state_url
+    from ragassay.settings import Settings
+    from ragassay.store.projects import ProjectRedis
+    from ragassay.store.redis_errors import unavailable
+
+    settings = Settings()
+    try:
+        yield Access(ProjectRedis(state_url(settings), patient=False), settings)
+    except RedisError as error:
+        raise unavailable(error) or error from None
+
+
+def _scopes(given: list[str] | None) -> list[Permission]:
+    from ragassay.access import SCOPES
+
+    known: dict[str, Permission] = {name: name for name in SCOPES}
+    asked = [part.strip() for text in given or ("submit", "read") for part in text.split(",") if part.strip()]
+    for name in asked:
+        if name not in known:
+            raise UnknownName("scope", name, SCOPES, where="--scope")
+    if not asked:
+        raise BadSettings("names no scope", where="--scope", hint=f"known: {', '.join(SCOPES)}")
+    return [known[name] for name in asked]
+
+
+def _print(made: MadeKey, what: str, *, as_json: bool) -> None:
+    typer.echo(made.model_dump_json() if as_json else made.key)
+    typer.echo(f"{what}; keep it now, it is not shown again", err=True)
+
+
+def _day(when: datetime | None) -> str:
+    return f"{when:%Y-%m-%d %H:%M}" if when else ""

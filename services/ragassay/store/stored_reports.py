@@ -1,0 +1,47 @@
+"""Reports of jobs and what their gates say, kept longer than the rows they were made from."""
+
+from __future__ import annotations
+
+import zstandard
+
+from ragassay.errors import Conflict
+from ragassay.store.projects import ProjectRedis
+
+REPORT_KEPT_S = 400 * 86_400
+
+
+class StoredReports(ProjectRedis):
+    """Each report once: a finalize that was overtaken must not change what was read."""
+
+    def save_report(self, job: str, report: bytes, *, partial: bool = False) -> None:
+        """Keep the finished report; the first one stays.
+
+        ``partial``: of the rows that a paused or cancelled job has done so far; the next one takes its place.
+        """
+        name = "partial" if partial else "report"
+        self.redis.set(self.key(job, name), zstandard.compress(report), ex=REPORT_KEPT_S, nx=not partial)
+
+    def report(self, job: str) -> bytes:
+        """The report's JSON, else that of the rows done when the job was paused or cancelled.
+
+        Raises NotFound for an unknown job, Conflict while there is no report.
+        """
+        blob = self.redis.get(self.key(job, "report"))
+        if blob is None and self.status(job) in ("paused", "cancelled"):
+            blob = self.redis.get(self.key(job, "partial"))
+        if blob is None:
+            status = self.status(job)
+            raise Conflict(f"job {job} is {status} and has no report", hint="follow it: GET /v1/jobs/" + job)
+        return zstandard.decompress(blob)
+
+    def save_gates(self, job: str, document: bytes, alerts: bytes) -> bool:
+        """Keep what the gates say, and the alerts in the job's record; False where that was kept already."""
+        pipe = self.redis.pipeline(transaction=True)
+        pipe.set(self.key(job, "gates"), document, ex=REPORT_KEPT_S, nx=True)
+        pipe.hsetnx(self.key(job, "meta"), "alerts", alerts)
+        return bool(pipe.execute()[0])
+
+    def gates(self, job: str) -> bytes | None:
+        """What the gates of a job say, as JSON; empty where they could not be checked."""
+        document: bytes | None = self.redis.get(self.key(job, "gates"))
+        return document

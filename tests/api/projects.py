@@ -1,0 +1,69 @@
+"""A server with keys, and projects full of marked things; for the tests of who reaches what."""
+
+from contextlib import contextmanager
+
+import httpx
+
+from api_server import rows, serving
+from ragassay.access import SCOPES, Access
+from ragassay.settings import Settings
+from redis_server import RedisServer
+
+PEPPER, BOOTSTRAP = "a-pepper-of-the-tests-0123", "a-bootstrap-key-of-the-tests"
+
+
+@contextmanager
+def keyed_server(**settings):
+    """A server that asks for keys, over a Redis of its own."""
+    given = {"key_pepper": PEPPER, "bootstrap_key": BOOTSTRAP, **settings}
+    with RedisServer() as redis, serving(redis.url, Settings.model_construct(**given)) as served:
+        served.redis, served.access = redis, Access(served.jobs.store, Settings.model_construct(**given))
+        yield served
+
+
+def made_key(served, project, scopes=SCOPES, name="a test", **options):
+    """A key of a project, with all scopes if none are named."""
+    return served.access.make(name, project=project, scopes=scopes, **options)
+
+
+def caller(served, key=None, **headers):
+    """A client that sends a key's text, or none."""
+    sent = {"Authorization": f"Bearer {key}", **headers} if key else headers
+    return httpx.Client(base_url=served.url, trust_env=False, timeout=60, headers=sent, verify=False)
+
+
+def marked(mark, count=2):
+    """Rows that hold a mark wherever there is text."""
+    return [
+        {
+            **row,
+            "query": f"{mark} asks: {row['query']}",
+            "ground_truth_answer": f"{mark} knows: {row['ground_truth_answer']}",
+            "answer": f"{mark} answers: {row['answer']}",
+            "contexts": [f"{mark} read: {text}" for text in row["contexts"]],
+            "category": mark,
+        }
+        for row in rows(count)
+    ]
+
+
+def filled(served, project, mark):
+    """Make one of each thing in a project, all with the mark in their text; returns {path parameter: its id}."""
+    key = made_key(served, project, name=f"{mark} key")
+    with caller(served, key.key) as http:
+        body = {"name": f"{mark} job", "samples": marked(mark), "metrics": ["mrr"], "gates": [{"mrr": ">= 0"}]}
+        answer = http.post("/v1/jobs", json=body)
+        assert answer.status_code == 202, answer.text
+        served.work()
+        dataset = f"of-{project}"
+        table = "id,question,answer,ground_truth,category\n" + "".join(
+            f"q{n},{mark} question {n}?,{mark} answer {n},{mark} truth {n},{mark}\n" for n in range(4)
+        )
+        kept = http.put(
+            f"/v1/datasets/{dataset}",
+            params={"description": f"{mark} description"},
+            content=table,
+            headers={"Content-Type": "text/csv"},
+        )
+        assert kept.status_code == 201, kept.text
+    return {"job": answer.json()["id"], "dataset": dataset, "key": key.id}, key.key

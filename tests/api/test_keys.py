@@ -1,0 +1,300 @@
+"""Keys: made, listed, rotated, revoked; what Redis and logs hold of them; how often one may ask."""
+
+import logging
+import re
+import time
+
+import pytest
+
+from api.projects import BOOTSTRAP, PEPPER, caller, keyed_server, made_key
+from api_server import problem, rows, serving
+from polling import until
+from ragassay.access import Access
+from ragassay.api import security
+from ragassay.api.security import WrongKeys
+from ragassay.errors import BadSettings, Conflict, NotFound
+from ragassay.settings import Settings
+from ragassay.store.keys import RedisKeys
+from ragassay.store.redis import RedisStore
+from redis_server import RedisServer
+
+
+@pytest.fixture(scope="module")
+def server():
+    with keyed_server() as served:
+        yield served
+
+
+@pytest.fixture
+def served(server):
+    server.jobs.store.redis.flushall()
+    return server
+
+
+def test_a_key_is_made_used_rotated_and_revoked_over_http(served):
+    with caller(served, BOOTSTRAP, **{"X-Ragassay-Project": "search"}) as operator:
+        answer = operator.post("/v1/keys", json={"name": "CI", "scopes": ["read", "submit"], "expires_in_days": 30})
+        made = answer.json()
+        assert answer.status_code == 201
+        assert answer.headers["cache-control"] == "no-store"
+        assert re.fullmatch(rf"ra_{made['id']}_[0-9a-f]{{48}}", made["key"])
+        assert (made["project"], made["scopes"], made["last_used_at"]) == ("search", ["submit", "read"], None)
+        with caller(served, made["key"]) as http:
+            assert http.get("/v1/jobs").json() == {"jobs": [], "next": None}
+            assert problem(http.get("/v1/keys"), 403)["detail"] == "this key may not operate"
+        (listed,) = operator.get("/v1/keys").json()["keys"]
+        assert made["key"] not in operator.get("/v1/keys").text
+        assert listed["last_used_at"] is not None
+        rotated = operator.post(f"/v1/keys/{made['id']}/rotate?overlap_s=3600").json()
+        assert rotated["id"] == made["id"]
+        for key in (made["key"], rotated["key"]):  # both, for an hour
+            with caller(served, key) as http:
+                assert http.get("/v1/jobs").status_code == 200
+        again = operator.post(f"/v1/keys/{made['id']}/rotate?overlap_s=0").json()
+        for key, status in ((made["key"], 401), (rotated["key"], 401), (again["key"], 200)):
+            with caller(served, key) as http:
+                assert http.get("/v1/jobs").status_code == status
+        for _ in range(2):
+            assert operator.delete(f"/v1/keys/{made['id']}").json()["revoked_at"] is not None
+        with caller(served, again["key"]) as http:
+            assert problem(http.get("/v1/jobs"), 401)["detail"] == "this key was revoked"
+        problem(operator.post(f"/v1/keys/{made['id']}/rotate"), 404)
+        assert [key["id"] for key in operator.get("/v1/keys").json()["keys"]] == [made["id"]]
+
+
+def test_an_operator_of_a_project_makes_keys_of_that_project_only(served):
+    with caller(served, made_key(served, "search").key) as operator:
+        assert operator.post("/v1/keys", json={"name": "x"}).json()["project"] == "search"
+        problem(operator.post("/v1/keys", json={"name": "x", "project": "docs"}), 422)
+        problem(operator.post("/v1/keys", json={"name": "x"}, headers={"X-Ragassay-Project": "docs"}), 403)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"name": ""},
+        {"name": "x" * 101},
+        {"name": "a\u0007b"},
+        {"name": "x", "scopes": []},
+        {"name": "x", "scopes": ["admin"]},
+        {"name": "x", "expires_in_days": 0},
+        {"name": "x", "expires_in_days": 1e9},
+        {"name": "x", "expires_in_days": "soon"},
+    ],
+)
+def test_a_key_that_makes_no_sense_is_refused(served, body):
+    with caller(served, BOOTSTRAP) as operator:
+        problem(operator.post("/v1/keys", json=body), 422)
+        assert operator.get("/v1/keys").json() == {"keys": []}
+
+
+def test_an_expired_key_says_so(served):
+    key = made_key(served, "search", expires_in_days=0.5 / 86_400)
+    with caller(served, key.key) as http:
+        assert http.get("/v1/jobs").status_code == 200
+        until(lambda: http.get("/v1/jobs").status_code == 401, what="the key did not expire")
+        assert problem(http.get("/v1/jobs"), 401)["detail"] == "this key has expired"
+
+
+def test_redis_and_the_log_hold_no_secret(served, caplog):
+    with caplog.at_level(logging.DEBUG):
+        key = made_key(served, "search")
+        rotated = served.access.rotate(key.id, overlap_s=60)
+        with caller(served, rotated.key) as http:
+            http.post("/v1/jobs", json={"samples": rows(1), "metrics": ["mrr"]})
+            http.get(f"/v1/keys/{rotated.key}/rotate")
+            assert rotated.key[:30] not in str(problem(http.delete(f"/v1/keys/{rotated.key}"), 404))
+        with caller(served, rotated.key[:-1] + "x") as http:
+            answer = http.get("/v1/jobs")
+        served.access.revoke(key.id)
+    secrets = [text.rpartition("_")[2] for text in (key.key, rotated.key)]
+    ours = "\n".join(record.getMessage() for record in caplog.records if not record.name.startswith("httpx"))
+    assert f"key made: key={key.id} project=search" in ours
+    redis = served.jobs.store.redis
+    kept = b"".join(redis.dump(name) or b"" for name in redis.keys("*")).decode("latin-1")
+    everything = "".join(map(str, (redis.hgetall(f"ra:key:{key.id}"), redis.keys("*"), kept)))
+    for text in (ours, everything, answer.text):
+        assert not [secret for secret in (*secrets, PEPPER, BOOTSTRAP) if secret in text]
+
+
+def test_the_digest_depends_on_the_pepper(served):
+    key = made_key(served, "search").key
+    other = Access(served.jobs.store, Settings.model_construct(key_pepper="another-pepper-0123456789"))
+    assert served.access.recognize(key)[0] is not None
+    assert other.recognize(key) == (None, "the key is missing or wrong")
+
+
+def test_last_use_is_written_once_a_minute(served):
+    key = made_key(served, "search")
+    with caller(served, key.key) as http:
+        http.get("/v1/jobs")
+        first = served.access.listed()[0].last_used_at
+        http.get("/v1/jobs")
+        assert served.access.listed()[0].last_used_at == first
+        served.jobs.store.redis.hincrby(f"ra:key:{key.id}", "used_ms", -60_000)  # a minute later
+        http.get("/v1/jobs")
+        assert served.access.listed()[0].last_used_at >= first
+
+
+def test_a_project_has_a_bounded_number_of_keys(served, monkeypatch):
+    monkeypatch.setattr("ragassay.access.MOST_KEYS", 2)
+    first, _ = made_key(served, "search"), made_key(served, "search")
+    with pytest.raises(Conflict, match="project search has 2 keys"):
+        made_key(served, "search")
+    made_key(served, "docs")
+    served.access.revoke(first.id)
+    made_key(served, "search")
+
+
+def test_of_ended_keys_the_list_forgets_those_that_are_gone(served):
+    keys = RedisKeys(served.jobs.store.of("search"))
+    key, kept = made_key(served, "search"), made_key(served, "search")
+    served.access.revoke(key.id)
+    assert 0 < served.jobs.store.redis.ttl(f"ra:key:{key.id}") <= 90 * 86_400
+    assert served.jobs.store.redis.ttl(f"ra:key:{kept.id}") == -1
+    served.jobs.store.redis.delete(f"ra:key:{key.id}")
+    assert [each.id for each in keys.listed()] == [kept.id]
+    with pytest.raises(NotFound, match=f"there is no key '{key.id}'"):
+        keys.revoke(key.id)
+
+
+# --- who may ask without a key ------------------------------------------------------------------------------------
+
+
+def test_a_pepper_alone_locks_the_server_and_lets_it_listen_anywhere(redis):
+    settings = Settings.model_construct(key_pepper=PEPPER)
+    security.check_bind("0.0.0.0", settings)
+    with serving(redis.url, settings) as served:
+        problem(served.http.get("/v1/jobs"), 401)
+        served.jobs.store.redis.flushall()
+
+
+@pytest.mark.parametrize("pepper", ["short", "with a blank inside it", "pfeffer-für-die-schlüssel"])
+def test_a_pepper_that_is_no_good_is_refused_at_the_start(pepper):
+    with pytest.raises(BadSettings, match="RAGASSAY_KEY_PEPPER"):
+        security.check_bind("127.0.0.1", Settings(key_pepper=pepper))
+
+
+def test_no_key_is_made_without_a_pepper(served):
+    with pytest.raises(BadSettings, match=r"RAGASSAY_KEY_PEPPER: there are no keys without a pepper; .*openssl rand"):
+        Access(served.jobs.store, Settings.model_construct()).make("x", project="a", scopes=["read"])
+    assert not served.access.any_made()
+
+
+def test_the_first_key_closes_a_server_that_was_open_and_revoking_it_does_not_open_it_again(monkeypatch):
+    monkeypatch.setattr(security, "LOOK_EVERY_S", 0.05)
+    with RedisServer() as redis, serving(redis.url, Settings.model_construct()) as served:
+        assert served.http.get("/v1/jobs").status_code == 200
+        access = Access(served.jobs.store, Settings.model_construct(key_pepper=PEPPER))
+        made = access.make("first", project="a", scopes=["read"])
+        until(lambda: served.http.get("/v1/jobs").status_code == 401, what="the server stayed open")
+        with caller(served, made.key) as http:  # it has no pepper
+            assert "RAGASSAY_KEY_PEPPER" in problem(http.get("/v1/jobs"), 503)["hint"]
+        access.revoke(made.id)
+        problem(served.http.get("/v1/jobs"), 401)
+        with serving(redis.url, Settings.model_construct()) as another:
+            problem(another.http.get("/v1/jobs"), 401)
+        assert served.http.get("/healthz").status_code == 200
+
+
+def test_while_redis_is_away_nobody_comes_in_but_the_bootstrap_key(monkeypatch):
+    monkeypatch.setattr(security, "LOOK_EVERY_S", 0.0)
+    with keyed_server() as locked, serving(locked.redis.url, Settings.model_construct()) as opened:
+        key = made_key(locked, "a").key
+        locked.jobs.store.redis.delete("ra:keys:made")
+        assert opened.http.get("/v1/metrics").status_code == 200
+        locked.redis.kill()
+        problem(opened.http.get("/v1/metrics"), 503)
+        for text, status in ((key, 503), (BOOTSTRAP, 200), ("ra_no", 401), (None, 401)):
+            with caller(locked, text) as http:
+                assert http.get("/v1/metrics").status_code == status
+                assert http.get("/healthz").status_code == 200
+        locked.redis.start()
+        with caller(locked, key) as http:
+            until(lambda: http.get("/v1/metrics").status_code == 200, what="the key was not good again")
+
+
+# --- how often ---------------------------------------------------------------------------------------------------
+
+
+def test_a_key_that_asks_too_often_is_told_when_to_come_again():
+    with keyed_server(key_requests_per_minute=12, project_requests_per_minute=0) as served:
+        key, other = made_key(served, "a").key, made_key(served, "a").key
+        with caller(served, key) as http, caller(served, other) as second:
+            answers = [http.get("/v1/metrics") for _ in range(3)]  # 12 a minute, two of them at once
+            assert [answer.status_code for answer in answers] == [200, 200, 429]
+            assert problem(answers[2], 429)["detail"] == "more than 12 requests a minute of this key"
+            assert 1 <= int(answers[2].headers["retry-after"]) <= 5  # one every five seconds
+            assert second.get("/v1/metrics").status_code == 200
+            with caller(served, BOOTSTRAP) as operator:
+                assert [operator.get("/v1/metrics").status_code for _ in range(4)] == [200] * 4
+            assert [http.get("/healthz").status_code for _ in range(4)] == [200] * 4
+
+
+def test_all_keys_of_a_project_share_its_limit_and_another_project_has_its_own():
+    with keyed_server(key_requests_per_minute=0, project_requests_per_minute=6) as served:
+        statuses = []
+        for project in ("a", "a", "b"):
+            with caller(served, made_key(served, project).key) as http:
+                statuses.append(http.get("/v1/metrics").status_code)
+        assert statuses == [200, 429, 200]
+
+
+def test_over_time_the_rate_is_what_was_set(served, monkeypatch):
+    keys, key = RedisKeys(served.jobs.store), made_key(served, "a")
+    began, let_through = time.monotonic(), 0
+    while time.monotonic() - began < 1.0:
+        let_through += keys.admit(key, a_minute=1200, a_minute_of_project=0) is None
+    took = time.monotonic() - began
+    assert 200 + 20 * took - 2 <= let_through <= 200 + 20 * took + 2  # a sixth at once, then 20 a second
+
+
+def test_a_request_that_the_project_has_no_room_for_takes_none_of_the_keys(served):
+    keys, key = RedisKeys(served.jobs.store), made_key(served, "a")
+    assert keys.admit(key, a_minute=6, a_minute_of_project=600) is None
+    served.jobs.store.redis.delete(f"ra:limit:key:{key.id}")
+    for _ in range(99):
+        assert keys.admit(key, a_minute=0, a_minute_of_project=600) is None
+    assert keys.admit(key, a_minute=6, a_minute_of_project=600)[1] == "project"
+    assert not served.jobs.store.redis.exists(f"ra:limit:key:{key.id}")
+
+
+def test_a_clock_that_was_set_back_locks_nobody_out(served):
+    keys, key = RedisKeys(served.jobs.store), made_key(served, "a")
+    an_hour_ahead = int((time.time() + 3600) * 1e6)
+    served.jobs.store.redis.set(f"ra:limit:key:{key.id}", an_hour_ahead)
+    assert keys.admit(key, a_minute=6, a_minute_of_project=0) is None
+
+
+def test_wrong_keys_from_one_address_are_answered_with_429_and_right_ones_go_on():
+    with keyed_server(wrong_keys_per_minute=5) as served:
+        good = made_key(served, "a").key
+        with caller(served, "ra_" + "0" * 12 + "_" + "0" * 48) as wrong, caller(served, BOOTSTRAP) as operator:
+            assert [wrong.get("/v1/metrics").status_code for _ in range(7)] == [401] * 5 + [429] * 2
+            assert int(wrong.get("/v1/metrics").headers["retry-after"]) <= 12
+            with caller(served, good) as http, caller(served) as nobody:
+                assert http.get("/v1/metrics").status_code == 200
+                assert nobody.get("/v1/metrics").status_code == 401
+            # a secret that a person chose can be guessed: its guesses are not looked at any more
+            assert operator.get("/v1/metrics").status_code == 429
+
+
+def test_addresses_that_sent_wrong_keys_are_forgotten_beyond_a_number(monkeypatch):
+    monkeypatch.setattr(security, "MOST_ADDRESSES", 3)
+    wrong = WrongKeys(1)
+    for number in range(5):
+        wrong.count(f"10.0.0.{number}")
+    assert [wrong.barred_s(f"10.0.0.{number}") > 0 for number in range(5)] == [False, False, True, True, True]
+    assert len(wrong._due) == 3
+
+
+def test_a_network_of_ipv6_is_one_address():
+    wrong = WrongKeys(1)
+    wrong.count("2001:db8::1")
+    assert wrong.barred_s("2001:db8::ffff:2") > 0
+    assert wrong.barred_s("2001:db8:0:1::1") == 0
+
+
+def test_an_unknown_store_needs_no_connection():
+    assert RedisStore("redis://127.0.0.1:9/0").of("a").of_project("keys") == "ra:p:{a}:keys"

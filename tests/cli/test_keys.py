@@ -1,0 +1,91 @@
+"""``ragassay admin keys``: the first key, made where the operator is."""
+
+import json
+
+import pytest
+
+from ragassay.access import Access
+from ragassay.settings import Settings
+from ragassay.store.projects import ProjectRedis
+from redis_server import RedisServer
+
+PEPPER = "a-pepper-of-the-tests-0123"
+
+
+@pytest.fixture
+def redis(monkeypatch):
+    with RedisServer() as server:
+        monkeypatch.setenv("RAGASSAY_STATE_URL", server.url)
+        monkeypatch.setenv("RAGASSAY_KEY_PEPPER", PEPPER)
+        yield server
+
+
+def access(redis):
+    return Access(ProjectRedis(redis.url), Settings.model_construct(key_pepper=PEPPER))
+
+
+def test_a_key_is_made_listed_rotated_and_revoked(cli, redis):
+    code, out, err = cli("admin", "keys", "make", "CI of search", "--project", "search", "--scope", "read")
+    key, key_id = out.strip(), out.split("_")[1]
+    assert (code, err) == (0, f"key {key_id} of project search may read; keep it now, it is not shown again\n")
+    known, _ = access(redis).recognize(key)
+    assert (known.project, known.scopes, known.name) == ("search", ("read",), "CI of search")
+    made = json.loads(cli("admin", "keys", "make", "nightly", "--expires-in-days", "30", "--json")[1])
+    assert (made["project"], made["scopes"]) == ("default", ["submit", "read"])
+    listed = json.loads(cli("admin", "keys", "list", "--json")[1])
+    assert [each["id"] for each in listed] == [made["id"], key_id]  # by project
+    _, table, _ = cli("admin", "keys", "list", "--project", "search")
+    assert table.splitlines()[-1].split() == [key_id, "CI", "of", "search", "search", "read", "never", "no", "end"]
+    code, out, err = cli("admin", "keys", "rotate", key_id, "--overlap-hours", "0")
+    assert err.startswith(f"the secret before of key {key_id} ends now; ")
+    assert access(redis).recognize(key)[0] is None
+    assert access(redis).recognize(out.strip())[0] is not None
+    assert cli("admin", "keys", "revoke", key_id)[1] == f"key {key_id} of project search is revoked\n"
+    assert access(redis).recognize(out.strip()) == (None, "this key was revoked")
+    assert "revoked 20" in cli("admin", "keys", "list")[1]
+
+
+def test_several_scopes_may_stand_together(cli, redis):
+    made = json.loads(cli("admin", "keys", "make", "x", "--scope", "read,operate", "--json")[1])
+    assert made["scopes"] == ["read", "operate"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["make", "x", "--scope", "write"], "--scope: unknown scope 'write'"),
+        (["make", "x", "--scope", ","], "names no scope"),
+        (["make", "x", "--project", "a b"], "a project's name is letters, digits, '_' and '-'"),
+        (["make", ""], "a key's name is up to 100 printable characters"),
+        (["make", "x", "--expires-in-days", "0"], "expires_in_days: should be above 0"),
+        (["rotate", "0" * 12], "there is no key '000000000000'"),
+        (["revoke", "0" * 12], "there is no key '000000000000'"),
+    ],
+)
+def test_what_makes_no_sense_is_one_line(cli, redis, arguments, said):
+    code, out, err = cli("admin", "keys", *arguments)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+
+
+def test_without_a_pepper_no_key_is_made(cli, redis, monkeypatch):
+    monkeypatch.delenv("RAGASSAY_KEY_PEPPER")
+    code, _, err = cli("admin", "keys", "make", "x")
+    assert code == 2
+    assert "RAGASSAY_KEY_PEPPER: there are no keys without a pepper; set it for the API and for this command" in err
+
+
+def test_the_redis_of_up_is_found_where_it_keeps_its_address(cli, redis, monkeypatch, tmp_path):
+    monkeypatch.delenv("RAGASSAY_STATE_URL")
+    folder = tmp_path / "home" / "service" / "redis"
+    folder.mkdir(parents=True)
+    (folder / "address").write_text(redis.url)
+    assert cli("admin", "keys", "make", "x")[0] == 0
+    assert access(redis).any_made()
+
+
+def test_a_redis_that_is_away_is_one_line(cli, redis):
+    redis.kill()
+    code, _, err = cli("admin", "keys", "list")
+    assert code == 3
+    assert err.startswith("error: Redis does not answer")

@@ -1,0 +1,63 @@
+"""Jobs of several projects in one Redis, worked on by the same workers."""
+
+from job_workers import PayingJudge, deliver_all, submit
+from offline_runs import FakeFactory
+from ragassay.errors import NotFound
+from ragassay.jobs import Jobs
+from ragassay.store.redis_datasets import RedisDatasets
+
+
+def finished(jobs, queue, project, **spec):
+    job = submit(jobs.of(project), 10, metrics=("faithfulness",), judge="a-model", **spec)
+    deliver_all(jobs, queue)
+    for done in queue.finalized:
+        jobs.finalize(done)
+    queue.finalized.clear()
+    return job
+
+
+def found(jobs, project, job):
+    try:
+        return jobs.of(project).get(job).status
+    except NotFound as error:
+        return str(error)
+
+
+def test_workers_work_for_all_projects_and_each_sees_its_own(make_jobs, queue, store):
+    jobs = make_jobs(PayingJudge())
+    mine, theirs = (finished(jobs, queue, project) for project in ("a", "b"))
+    assert [found(jobs, "a", job) for job in (mine, theirs)] == [
+        "finished",
+        f"there is no job {theirs!r}; list them: GET /v1/jobs",
+    ]
+    assert store.of("b").jobs(before=None, limit=9) == [theirs]
+    assert store.projects() == ["a", "b", "default"]
+    assert jobs.get(mine).status == jobs.get(theirs).status == "finished"  # a worker sees all
+
+
+def test_a_paid_call_is_a_hit_for_later_jobs_of_its_project_only(make_jobs, queue):
+    judge = PayingJudge()
+    jobs = make_jobs(judge)
+    made = []
+    for project in ("a", "b", "a", "default", "default"):
+        before = judge.made
+        finished(jobs, queue, project)
+        made.append(judge.made - before)
+    assert made == [10, 10, 0, 10, 0]
+
+
+def test_a_job_from_before_there_were_projects_is_of_default(make_jobs, queue, store):
+    job = finished(make_jobs(PayingJudge()), queue, "default")
+    store.redis.hdel(store.key(job, "meta"), "project")
+    jobs = make_jobs()
+    assert found(jobs, "default", job) == "finished"
+    assert found(jobs, "a", job).startswith("there is no job")
+    assert [each.id for each in jobs.of("default").page(cursor=None, limit=9).jobs] == [job]
+    assert RedisDatasets(store.of("default"))._key("names") == "ra:{datasets}:names"
+
+
+def test_a_session_of_a_project_shares_what_was_made_and_not_the_baselines(store, queue):
+    jobs = Jobs(store, queue, FakeFactory(PayingJudge(), None))
+    scoped = jobs.of("a")
+    assert scoped._session._tools is jobs._session._tools
+    assert scoped._session._baseline == scoped.reports.baseline_rows != jobs._session._baseline
