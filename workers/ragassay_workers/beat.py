@@ -6,6 +6,7 @@ import logging
 
 from ragassay import wiring
 from ragassay.settings import Settings
+from ragassay.store.liveness import log_redis
 from ragassay_workers.app import app
 from ragassay_workers.periodic import Periodic, heartbeat
 
@@ -15,6 +16,7 @@ def main() -> None:
     settings = Settings()
     jobs = wiring.jobs_for(settings)
     app.log.setup(loglevel=logging.INFO)
+    log_redis(settings.redis_servers)
     threads = [heartbeat(jobs.store, "beat"), Periodic("the sweeper's round", settings.sweep_s, jobs.tick)]
     for thread in threads:
         thread.start()

@@ -23,6 +23,7 @@ from ragassay.jobs import Jobs
 from ragassay.judges.instructions import read_prompt
 from ragassay.models import Sample
 from ragassay.settings import Settings
+from ragassay.store.connection import connect
 
 AT_ONCE = 2  # submissions at a time, and comparisons: each may take seconds of CPU and 150 MB, and others want answers
 _ABOUT = """Judges RAG systems: retrieval, answer quality, latency and cost, and how far each number can be trusted.
@@ -90,6 +91,7 @@ def create_app(service: Jobs, settings: Settings) -> FastAPI:
     )
     key = bootstrap_key(settings)
     app.state.jobs, app.state.settings, app.state.key = service, settings, key
+    app.state.broker = None if settings.broker == settings.state else connect(settings.broker, patient=False)
     app.state.submissions, app.state.analyses = CapacityLimiter(AT_ONCE), CapacityLimiter(AT_ONCE)
     app.state.dataset_work, app.state.arriving = CapacityLimiter(AT_ONCE), 0
     app.state.watch = Watch(service)

@@ -12,6 +12,7 @@ import typer
 
 from ragassay.cli import (
     ab,
+    admin,
     benchmark,
     client,
     compare,
@@ -63,6 +64,7 @@ app.command("serve")(service.serve)
 app.command("worker")(service.worker)
 app.command("beat")(service.beat)
 app.command("alive")(service.alive)
+app.add_typer(admin.admin, name="admin")
 
 
 @app.command("trec", add_help_option=False, context_settings={"ignore_unknown_options": True})

@@ -65,11 +65,13 @@ def serve(host: Host = "127.0.0.1", port: Port = 8400, fd: Fd = None) -> None:
     from ragassay.api.security import check_bind
     from ragassay.api.server import server
     from ragassay.settings import Settings
+    from ragassay.store.liveness import log_redis
 
     settings = Settings()
     listeners = None if fd is None else [socket.socket(fileno=fd)]
     check_bind(listeners[0].getsockname()[0] if listeners else host, settings)
     os.environ.setdefault("PYTHONSAFEPATH", "1")  # processes that the API starts import nothing from this folder
+    log_redis(settings.redis_servers)
     app = create_app(wiring.jobs_for(settings, patient=False), settings)
     server(app, host=host, port=port).run(sockets=listeners)
 

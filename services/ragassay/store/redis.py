@@ -26,22 +26,28 @@ from ragassay.specification import Budget
 from ragassay.store.columns import columns, pack_texts
 from ragassay.store.connection import connect
 from ragassay.store.idempotency import key_name
-from ragassay.store.job_rows import column_name, column_names, pack, unpack
+from ragassay.store.job_rows import column_name, input_chunk, pack, row_names, unpack
 from ragassay.store.job_state import Claim, JobState, gone, no_job
 from ragassay.store.protocol import ChunkId, Outcome, RunRecord
+from ragassay.store.retention import DAY_S, Retention
 
 MOST_DEATHS = 5
 LOOK_EVERY_S, NO_LIMIT = 5.0, 10**9
 _LUA = Path(__file__).parent / "lua"
-_DAY_S = 86_400
-REPORT_KEPT_S, RESULTS_KEPT_S = 400 * _DAY_S, 30 * _DAY_S
 
 
 class RedisStore:
     """Jobs, chunks, results and reports. Every method may be called by many processes at once."""
 
-    def __init__(self, url: str, *, lease_s: float = 60.0, patient: bool = True) -> None:
-        self.url, self.lease_ms, self._patient = url, int(lease_s * 1000), patient
+    def __init__(
+        self,
+        url: str,
+        *,
+        lease_s: float = 60.0,
+        patient: bool = True,
+        retention: Retention = Retention(),  # noqa: B008 - frozen
+    ) -> None:
+        self.url, self.lease_ms, self._patient, self.retention = url, int(lease_s * 1000), patient, retention
         self._most = (-math.inf, NO_LIMIT)
 
     @cached_property
@@ -70,7 +76,7 @@ class RedisStore:
         called = [name for name, source in record.systems.items() if source.called]
         created_ms = int(datetime.fromisoformat(record.created_at).timestamp() * 1000)
         pipe = self.redis.pipeline(transaction=True)
-        for chunk in {_input(chunk, record): None for chunk in chunks}:
+        for chunk in {input_chunk(chunk, record): None for chunk in chunks}:
             rows = [samples[place] for place in order[chunk.number * size : (chunk.number + 1) * size]]
             recorded = responses.get(chunk.system, {})
             given = [row.model_copy(update={"response": recorded.get(row.query_id)}) for row in rows]
@@ -101,7 +107,7 @@ class RedisStore:
         pipe.sadd("ra:active", job)
         if idempotency:
             key, digest = idempotency
-            pipe.set(key_name(key), orjson.dumps([digest, job]), ex=_DAY_S)
+            pipe.set(key_name(key), orjson.dumps([digest, job]), ex=DAY_S)
         pipe.execute()
 
     def state(self, job: str) -> JobState:
@@ -119,15 +125,17 @@ class RedisStore:
         known: JobStatus = status.decode()
         return known
 
-    def jobs(self, *, before: str | None, limit: int) -> list[str]:
-        """Ids, newest first, of the jobs that come after the job ``before`` in that order."""
+    def jobs(self, *, before: str | None, limit: int) -> list[tuple[str, str]]:
+        """Ids and cursors, newest first, of the jobs that come after a cursor in that order, be its job there or not."""
         first = 0
         if before is not None:
-            rank = self.redis.zrevrank("ra:jobs", before)
-            if rank is None:
+            created, dash, id_ = before.partition("-")
+            if not (dash and created.isdecimal() and len(created) < 16):
                 raise BadInput(f"cursor {before[:40]!r} is not one that a page gave")
-            first = rank + 1
-        return [job.decode() for job in self.redis.zrevrange("ra:jobs", first, first + limit - 1)]
+            at_once = self.redis.zrangebyscore("ra:jobs", created, created)
+            first = self.redis.zcount("ra:jobs", f"({created}", "+inf") + sum(job >= id_.encode() for job in at_once)
+        listed = self.redis.zrevrange("ra:jobs", first, first + limit - 1, withscores=True)
+        return [(job.decode(), f"{created:.0f}-{job.decode()}") for job, created in listed]
 
     def active(self) -> list[str]:
         """Jobs that are neither finished nor failed nor cancelled."""
@@ -148,13 +156,9 @@ class RedisStore:
         pipe = self.redis.pipeline(transaction=True)
         pipe.srem("ra:active", job)
         pipe.delete(*(self.key(job, name) for name in ("todo", "lease", "owner", "dead", "slots")))
-        kept = ((chunk, _input(chunk, record)) for chunk in record.chunks()) if record else ()
-        for chunk, rows in kept:
-            for name in (f"in:{rows}", f"calls:{chunk}", f"out:{chunk}"):
-                pipe.expire(self.key(job, name), RESULTS_KEPT_S)
-        for name in ("done", *(column_names(record) if record else ())):
-            pipe.expire(self.key(job, name), RESULTS_KEPT_S)
-        pipe.expire(self.key(job, "meta"), REPORT_KEPT_S)
+        for name in row_names(record) if record else ("done",):
+            pipe.expire(self.key(job, name), self.retention.results_s)
+        pipe.expire(self.key(job, "meta"), self.retention.reports_s)
         pipe.execute()
 
     def fail(self, job: str, error: str) -> None:
@@ -309,7 +313,7 @@ class RedisStore:
         ``partial``: of the rows that a paused or cancelled job has done so far; the next one takes its place.
         """
         name = "partial" if partial else "report"
-        self.redis.set(self.key(job, name), zstandard.compress(report), ex=REPORT_KEPT_S, nx=not partial)
+        self.redis.set(self.key(job, name), zstandard.compress(report), ex=self.retention.reports_s, nx=not partial)
 
     def report(self, job: str) -> bytes:
         """The report's JSON, else that of the rows done when the job was paused or cancelled.
@@ -327,7 +331,7 @@ class RedisStore:
     def save_gates(self, job: str, document: bytes, alerts: bytes) -> bool:
         """Keep what the gates say, and the alerts in the job's record; False where that was kept already."""
         pipe = self.redis.pipeline(transaction=True)
-        pipe.set(self.key(job, "gates"), document, ex=REPORT_KEPT_S, nx=True)
+        pipe.set(self.key(job, "gates"), document, ex=self.retention.reports_s, nx=True)
         pipe.hsetnx(self.key(job, "meta"), "alerts", alerts)
         return bool(pipe.execute()[0])
 
@@ -377,12 +381,6 @@ class RedisStore:
     def run(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
         """Run one of the Lua scripts by its name."""
         return self._scripts[script](keys=keys, args=arguments)
-
-
-def _input(chunk: ChunkId, record: RunRecord) -> ChunkId:
-    """The chunk under which a chunk's input is kept: systems without recorded responses share theirs."""
-    source = record.systems[chunk.system]
-    return ChunkId("", chunk.number) if source.called or source.built else chunk
 
 
 def _caps(budget: Budget) -> dict[str, float]:
