@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 from ragassay import wiring
+from ragassay.jobs import Jobs
 from ragassay.settings import Settings
 from ragassay.store.liveness import log_redis
 from ragassay_workers.app import app
-from ragassay_workers.periodic import Periodic, heartbeat
+from ragassay_workers.periodic import Periodic, heartbeat, process_name
+
+SWEEP_MAY_TAKE_S = 60
+
+
+def sweep(jobs: Jobs, every_s: float) -> None:
+    """One round; that it was completed is known for as long as a few rounds may take."""
+    jobs.tick()
+    jobs.store.heartbeat("sweeper", process_name(), for_s=int(SWEEP_MAY_TAKE_S + 3 * every_s))
 
 
 def main() -> None:
@@ -17,7 +27,8 @@ def main() -> None:
     jobs = wiring.jobs_for(settings)
     app.log.setup(loglevel=logging.INFO)
     log_redis(settings.redis_servers)
-    threads = [heartbeat(jobs.store, "beat"), Periodic("the sweeper's round", settings.sweep_s, jobs.tick)]
+    beat = heartbeat(jobs.store, "beat")
+    threads = [beat, Periodic("the sweeper's round", settings.sweep_s, partial(sweep, jobs, settings.sweep_s))]
     for thread in threads:
         thread.start()
     try:
