@@ -186,7 +186,11 @@ class Jobs:
             if self.store.is_current(job, slot, nonce):
                 self.store.clear_slot(job, slot)
             return
-        state = self.store.state(job)
+        try:
+            state = self.store.state(job)
+        except Conflict:  # a newer version made the job, and its workers can take the chunk
+            self.store.give_back(claim)
+            raise
         try:
             with self._turn(claim, state):
                 outcome = self._chunks.evaluate(claim, state)

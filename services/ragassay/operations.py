@@ -23,7 +23,7 @@ STALLED_AFTER_S = 60.0
 class ServiceHealth(FrozenModel):
     """The service as its Redis shows it. ``troubles`` is empty where nothing needs attention.
 
-    ``waiting`` messages by queue, and ``taken`` by workers and not done: of a job there are four at the most.
+    ``waiting`` messages by queue, and ``taken`` by workers and not done; a job has four, and again when they wait long.
     ``jobs``: those that have not ended, by status; ``stalled``: those whose chunks nobody takes; ``listed``: all.
     """
 
