@@ -238,7 +238,12 @@ def redis_was_down(site):
     assert "the broker does not answer" in site.health()
     site.stack.start("broker")
 
-    until(lambda: site.kept() and site.ready() and site.job(job)["status"] == "finished", 90, "the job")
+    try:
+        until(lambda: site.kept() and site.ready() and site.job(job)["status"] == "finished", 90, "the job")
+    except AssertionError:
+        logs = [f"== {name}\n{site.stack.log(name)[-4000:]}" for name in ("worker", "beat", "api")]
+        print(site.job(job), site.client.get("/readyz").text, *logs, sep="\n")
+        raise
     assert site.job(job)["progress"] == {"rows": 600, "done": 600, "failed": 0}
 
 
