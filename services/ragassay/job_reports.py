@@ -87,7 +87,7 @@ class JobReports:
         chosen: list[str] = []
         own: dict[str, Metric] = {}
         followed = trends.Followed(dataset, judge)
-        for job in self._store.jobs(before=None, limit=MOST_LOOKED_AT):
+        for job, _ in self._store.jobs(before=None, limit=MOST_LOOKED_AT):
             try:
                 state = self._store.state(job)
             except (NotFound, Conflict):  # the list outlives a job's record; another version's can't be read

@@ -39,6 +39,7 @@ from ragassay.store.idempotency import free_key, take_key
 from ragassay.store.job_run import JobRun
 from ragassay.store.job_state import Claim, JobState
 from ragassay.store.redis import RedisStore
+from ragassay.store.retention import Trimming
 from ragassay.store.selection import Selection
 
 logger = logging.getLogger("ragassay")
@@ -57,6 +58,7 @@ class Jobs:
         self.reports = JobReports(store)
         self._session = runs.Session(factory, self.reports.baseline_rows)
         self._chunks = Chunks(store, self._session, self.registered)
+        self._trimming = Trimming(store)
 
     def of(self, project: str) -> Jobs:
         """The use cases over one project's jobs and datasets; what belongs to another is not there (NotFound)."""
@@ -156,16 +158,17 @@ class Jobs:
         ids = self.store.jobs(before=cursor, limit=most + 1)
         shown: list[Job] = []
         last = None
-        for last in ids[:most]:
+        for id_, after in ids[:most]:
+            last = after
             try:
-                job = self.get(last)
+                job = self.get(id_)
             except (NotFound, Conflict):  # the list outlives a job's record; another version's can't be read
                 continue
             if status in (None, job.status):
                 shown.append(job)
             if len(shown) == limit:
                 break
-        return JobPage(jobs=tuple(shown), next=None if not ids or last == ids[-1] else last)
+        return JobPage(jobs=tuple(shown), next=None if not ids or last == ids[-1][1] else last)
 
     def report(self, job: str) -> bytes:
         """The report as JSON; raises NotFound, or Conflict while the job has none."""
@@ -208,7 +211,11 @@ class Jobs:
             if self.store.is_current(job, slot, nonce):
                 self.store.clear_slot(job, slot)
             return
-        state = self.store.state(job)
+        try:
+            state = self.store.state(job)
+        except Conflict:  # a newer version made the job, and its workers can take the chunk
+            self.store.give_back(claim)
+            raise
         try:
             with self._turn(claim, state):
                 outcome = self._chunks.evaluate(claim, state)
@@ -288,7 +295,10 @@ class Jobs:
     # --- for the sweeper --------------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Take back what dead workers held, give up chunks that kill them, and enqueue wake-ups that were lost."""
+        """Take back what dead workers held, give up chunks that kill them, and enqueue wake-ups that were lost.
+
+        Several processes may do so at once. Ids of jobs whose retention is over leave the list of jobs, some each time.
+        """
         for job in self.store.active():
             try:
                 state = self.store.state(job)
@@ -307,6 +317,14 @@ class Jobs:
                 self._fail(job, str(error))
                 continue
             self._enqueue(job)
+        for listed in self.store.job_lists():
+            self._trimming.trim(listed)
+
+    def wake(self, job: str) -> None:
+        """Send every wake-up that a job can use, those too that seem to be under way."""
+        for slot in range(SLOTS):
+            self.store.clear_slot(job, slot)
+        self._enqueue(job)
 
     def _give_up_poisoned(self, job: str, state: JobState) -> None:
         for claim in self.store.sweep(job):

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 # Workers take from the queues in turn, so that a report, or a run that is due, does not wait behind the chunks of jobs.
 CHUNKS, REPORTS, SCHEDULES = "ragassay.chunks", "ragassay.reports", "ragassay.schedules"
+QUEUES = (CHUNKS, REPORTS, SCHEDULES)
 logger = logging.getLogger(__name__)
 
 
@@ -65,6 +66,19 @@ class CeleryQueue:
             task_publish_retry_policy={"max_retries": 1, "interval_start": 0.3},  # else the sweeper sends it again
         )
         return app
+
+
+def depths(broker: Any) -> tuple[dict[str, int], int]:
+    """By queue, the messages that no worker has taken, and how many are taken and not done; of a Redis connection.
+
+    Each is the length of one key: the list of the queue's name, and the hash ``unacked``.
+    """
+    pipe = broker.pipeline(transaction=False)
+    for queue in QUEUES:
+        pipe.llen(queue)
+    pipe.hlen("unacked")
+    *waiting, taken = pipe.execute()
+    return dict(zip(QUEUES, waiting, strict=True)), taken
 
 
 TRANSPORT = {

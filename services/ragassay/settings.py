@@ -89,6 +89,12 @@ class Settings(BaseSettings):
     )
     lease_s: float = Field(60.0, gt=0, description="seconds after which a silent worker's chunk is given to another")
     sweep_s: float = Field(15.0, gt=0, description="seconds between two rounds of the sweeper")
+    keep_results_days: int = Field(
+        30, ge=1, le=36_500, description="days after its end for which a job's rows are kept, no longer than its report"
+    )
+    keep_reports_days: int = Field(
+        400, ge=1, le=36_500, description="days after its end for which a job's report is kept"
+    )
     shutdown_s: float = Field(25.0, ge=1, description="seconds that a stopping worker may go on with its chunks")
     preload: Literal["all", "llm", "nothing"] = Field(
         "all", description="what a worker imports before its first job: LiteLLM and what embeds, or less"
@@ -129,6 +135,14 @@ class Settings(BaseSettings):
     def broker(self) -> str:
         """The address of the Redis that carries messages, as redis-py writes it."""
         return self.broker_url or self.state
+
+    @property
+    def redis_servers(self) -> dict[Literal["state", "broker"], str]:
+        """The addresses of both, or of one where both are the same."""
+        servers: dict[Literal["state", "broker"], str] = {"state": self.state}
+        if self.broker != self.state:
+            servers["broker"] = self.broker
+        return servers
 
 
 def _is_set(variable: str) -> bool:

@@ -265,13 +265,15 @@ def jobs_for(settings: Settings, *, patient: bool = True) -> Jobs:
     from ragassay.queue import CeleryQueue
     from ragassay.registered import Registered
     from ragassay.store.redis import RedisStore
+    from ragassay.store.retention import Retention
 
     for name in settings.plugin_names:
         import_plugin(name, "RAGASSAY_PLUGINS")
     registered = Registered.read(settings.systems_file)
     if patient:  # the API knows their names, and runs nothing
         registered.import_functions()
-    store = RedisStore(settings.state, lease_s=settings.lease_s, patient=patient)
+    retention = Retention.of_days(settings.keep_results_days, settings.keep_reports_days)
+    store = RedisStore(settings.state, lease_s=settings.lease_s, patient=patient, retention=retention)
     return Jobs(store, CeleryQueue(settings.broker), Wiring(settings, threads=1), registered)
 
 

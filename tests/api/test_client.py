@@ -56,6 +56,16 @@ def test_a_submitted_file_gives_the_report_that_evaluate_gives(cli, data, worker
     assert json.loads(sent)["provenance"]["dataset"]["name"] == "rivers"
 
 
+def test_the_hint_after_a_job_names_the_service_that_has_its_rows(cli, data, worker, served, monkeypatch):
+    monkeypatch.delenv("RAGASSAY_SERVER")
+    code, out, _ = cli("submit", data, "--wait", "--metrics", "mrr", "--server", served.url)
+    hint = out.splitlines()[-1].removeprefix("rows: ragassay ")
+    assert (code, f" --server {served.url}" in hint) == (0, True)
+    assert cli(*hint.split())[0] == 0
+    job = hint.split()[1]
+    assert cli("report", job, "--server", served.url)[1].splitlines()[-1] == f"rows: ragassay {hint}"
+
+
 def test_who_follows_a_job_sees_what_it_waits_for_and_since_when(cli, data, served):
     job = json.loads(cli("submit", data, "--json", "--metrics", METRICS)[1])["id"]
     meta = {"waiting": "the provider failed (500)", "waiting_since_ms": 1_790_000_000_000}

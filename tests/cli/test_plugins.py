@@ -107,6 +107,14 @@ def test_a_resumed_run_needs_the_same_plugins(cli, project):
     assert "--import" in err
 
 
+def test_runs_says_what_an_unfinished_run_needs_to_go_on(cli, project):
+    _, out, _ = cli("evaluate", "--config", "conf/ragassay.yaml", "--json")
+    run = json.loads(out)["run"]["id"]
+    (project / "home" / "runs" / run / "report.json").unlink()
+    line = cli("runs")[1].splitlines()[0]
+    assert line.endswith(f"go on: ragassay evaluate --resume {run} --import own.py")
+
+
 @pytest.mark.parametrize(
     ("name", "says"),
     [

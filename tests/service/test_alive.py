@@ -51,11 +51,13 @@ def test_work_waits_and_nobody_takes_it(cli, store):
     assert code == 3
     assert "chunks wait, and no worker has claimed one for 60 s (job stuck)" in err
     run_worker(store, "beat")
+    run_worker(store, "sweeper")
     assert cli("alive", "beat")[0] == 0
 
 
 def test_a_schedule_is_due_and_no_beat_takes_it(cli, store):
     run_worker(store, "beat")
+    run_worker(store, "sweeper")
     store.redis.sadd("ra:schedules", "default")
     store.redis.zadd("ra:p:{default}:due", {"nightly": (time.time() - 50) * 1000})
     assert cli("alive", "beat")[0] == 0
@@ -63,6 +65,15 @@ def test_a_schedule_is_due_and_no_beat_takes_it(cli, store):
     code, _, err = cli("alive", "beat")
     assert code == 3
     assert "schedule nightly is due, and no beat has noticed for 60 s" in err
+
+
+def test_a_beat_whose_sweeper_completes_no_round(cli, store):
+    run_worker(store, "beat")
+    code, _, err = cli("alive", "beat")
+    assert code == 3
+    assert "no beat on this host has completed a round of its sweeper for 60 s" in err
+    store.deregister("beat", f"{socket.gethostname()}:1:2")
+    assert "no beat on this host has sent a heartbeat" in cli("alive", "beat")[2]
 
 
 @pytest.mark.parametrize(

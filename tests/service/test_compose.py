@@ -3,40 +3,23 @@
 The image is not built here: the commands run on this machine, with the file's environment and our hosts and ports.
 """
 
-import os
 import re
 import shlex
-import signal
 import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
 
 import httpx
 import pytest
 import yaml
 
 from polling import until
-from redis_server import binary, free_port
-from service.running import ROOT, environment, rows
+from service.running import ROOT, rows
+from service.stack import KEY, Stack, interpolated
 
 FILE = ROOT / "docker-compose.yml"
 COMPOSE = yaml.safe_load(FILE.read_text())
 SERVICES = COMPOSE["services"]
-KEY = "a-key-for-the-tests"
-AT_HAND = {"RAGASSAY_BOOTSTRAP_KEY": KEY}
-
-
-def interpolated(text):
-    """Compose's ``${NAME:-default}`` and ``${NAME:?message}``, innermost first."""
-    pattern = re.compile(r"\$\{(\w+)(?::([-?])([^${}]*))?\}")
-    while found := pattern.search(text):
-        name, kind, rest = found.groups()
-        if name not in AT_HAND and kind == "?":
-            raise LookupError(f"{name}: {rest}")
-        text = text[: found.start()] + AT_HAND.get(name, rest or "") + text[found.end() :]
-    return text
 
 
 def test_the_file_fits_the_schema_of_the_compose_specification():
@@ -88,75 +71,19 @@ def test_docker_copies_what_the_build_needs():
     assert all((ROOT / name).exists() for name in kept)
 
 
-class Stack:
-    """The file's four commands, started by hand in its order."""
-
-    def __init__(self):
-        self.folder = Path(tempfile.mkdtemp(prefix="ra-compose-"))
-        self.redis_port, self.port = free_port(), free_port()
-        self.processes = {}
-
-    def adapted(self, words):
-        """A command or a check, with this machine's programs and ports for those of the containers."""
-        programs = {
-            "ragassay": [sys.executable, "-m", "ragassay.cli"],
-            "python": [sys.executable],
-            "redis-server": [
-                binary(),
-                "--port",
-                str(self.redis_port),
-                "--bind",
-                "127.0.0.1",
-                "--dir",
-                str(self.folder),
-            ],
-        }
-        first, *others = words
-        return [*programs[first], *(word.replace("8400", str(self.port)) for word in others)]
-
-    def environment(self, name):
-        given = {k: interpolated(v) for k, v in SERVICES[name].get("environment", {}).items()}
-        there = {k: v.replace("redis://redis:6379", f"redis://127.0.0.1:{self.redis_port}") for k, v in given.items()}
-        return {**environment(preload="nothing"), **there}  # the one addition: imports would take this test ten seconds
-
-    def start(self, name):
-        with (self.folder / f"{name}.log").open("wb") as log:
-            self.processes[name] = subprocess.Popen(
-                self.adapted(SERVICES[name]["command"]), env=self.environment(name), cwd=self.folder,
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-            )  # fmt: skip
-
-    def healthy(self, name):
-        check = self.adapted(SERVICES[name]["healthcheck"]["test"][1:])
-        return subprocess.run(check, env=self.environment(name), cwd=self.folder, capture_output=True).returncode == 0
-
-    def stop(self, name):
-        """SIGTERM, as Docker sends it; the seconds it took."""
-        began, process = time.monotonic(), self.processes[name]
-        process.terminate()
-        process.wait(60)
-        return time.monotonic() - began
+def test_the_commands_work_together_and_each_check_says_so():
+    with Stack(FILE) as stack:
+        works_together(stack)
 
 
-@pytest.fixture
-def stack():
-    stack = Stack()
-    yield stack
-    for process in stack.processes.values():
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-    subprocess.run(["rm", "-rf", str(stack.folder)], check=True)
-
-
-def test_the_commands_work_together_and_each_check_says_so(stack):
+def works_together(stack):
     stack.start("redis")
     assert not stack.healthy("worker")
     for name in ("api", "worker", "beat"):
         assert SERVICES[name]["depends_on"] == {"redis": {"condition": "service_healthy"}}
         stack.start(name)
     for name in ("api", "worker", "beat"):
-        until(lambda name=name: stack.healthy(name), 30, (stack.folder / f"{name}.log").read_text())
+        until(lambda name=name: stack.healthy(name), 30, stack.log(name))
     url, key = f"http://127.0.0.1:{stack.port}", {"Authorization": f"Bearer {KEY}"}
     with httpx.Client(base_url=url, timeout=20) as client:
         body = {"samples": rows(60), "metrics": ["mrr"]}

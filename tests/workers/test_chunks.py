@@ -235,6 +235,22 @@ def test_a_record_of_another_version_holds_up_no_other_job(make_jobs, queue, sto
         jobs.get(unreadable)
 
 
+def test_a_worker_of_an_older_version_leaves_the_chunks_of_a_newer_one_alone(make_jobs, queue, store):
+    """Each chunk that it claimed used to count as a death, and after five its rows were given up."""
+    jobs = make_jobs()
+    job = submit(jobs, 10)
+    record = store.redis.hget(store.key(job, "meta"), "record")
+    store.redis.hset(store.key(job, "meta"), "record", record[:-1] + b',"of_the_newer":1}')
+    for _ in range(MOST_DEATHS + 1):
+        with pytest.raises(Conflict, match="another version of ragassay wrote it"):
+            jobs.work(job, 0, "")
+    assert deaths(store, job) == {}
+    store.redis.hset(store.key(job, "meta"), "record", record)  # a worker that can read it
+    deliver(jobs, queue)
+    jobs.finalize(job)
+    assert (jobs.get(job).status, jobs.get(job).progress.failed) == ("finished", 0)
+
+
 def test_a_report_that_kills_its_worker_again_and_again_ends_the_job(make_jobs, queue, store, monkeypatch):
     jobs = make_jobs()
     job = submit(jobs, 10)

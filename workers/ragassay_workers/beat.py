@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 from ragassay import wiring
+from ragassay.jobs import Jobs
 from ragassay.settings import Settings
+from ragassay.store.liveness import log_redis
 from ragassay_workers.app import app
-from ragassay_workers.periodic import Periodic, heartbeat
+from ragassay_workers.periodic import Periodic, heartbeat, process_name
 
-SCHEDULES_EVERY_S = 1.0
+SWEEP_MAY_TAKE_S, SCHEDULES_EVERY_S = 60, 1.0
+
+
+def sweep(jobs: Jobs, every_s: float) -> None:
+    """One round; that it was completed is known for as long as a few rounds may take."""
+    jobs.tick()
+    jobs.store.heartbeat("sweeper", process_name(), for_s=int(SWEEP_MAY_TAKE_S + 3 * every_s))
 
 
 def main() -> None:
@@ -17,10 +26,11 @@ def main() -> None:
     settings = Settings()
     jobs = wiring.jobs_for(settings)
     app.log.setup(loglevel=logging.INFO)
+    log_redis(settings.redis_servers)
     schedules = wiring.schedules_for(settings, jobs)
     threads = [
         heartbeat(jobs.store, "beat"),
-        Periodic("the sweeper's round", settings.sweep_s, jobs.tick),
+        Periodic("the sweeper's round", settings.sweep_s, partial(sweep, jobs, settings.sweep_s)),
         Periodic("the round over schedules", SCHEDULES_EVERY_S, schedules.tick),
     ]
     for thread in threads:

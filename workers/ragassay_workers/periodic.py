@@ -50,9 +50,14 @@ class Periodic:
             logger.warning("%s failed: %s", self._name, error, exc_info=not isinstance(error, RedisError))
 
 
+def process_name(processes: int = 1) -> str:
+    """Under which name this process sends heartbeats, as the parent of so many processes."""
+    return f"{socket.gethostname()}:{os.getpid()}:{processes}"
+
+
 def heartbeat(store: RedisStore, kind: str, processes: int = 1) -> Periodic:
     """Tells Redis every few seconds that this worker or beat runs, with so many processes, and when it stops."""
-    name = f"{socket.gethostname()}:{os.getpid()}:{processes}"
+    name = process_name(processes)
     return Periodic(
         f"heartbeat of {kind} {name}",
         HEARTBEAT_EVERY_S,

@@ -21,6 +21,7 @@ from ragassay.jobs import Jobs
 from ragassay.render import one_line
 from ragassay.schedules import Schedules
 from ragassay.settings import Settings
+from ragassay.store.liveness import log_redis
 from ragassay.store.redis import RedisStore
 from ragassay_workers.periodic import Periodic, heartbeat
 
@@ -89,7 +90,9 @@ def _watch_parent(reader: int, parent: int) -> None:
 @signals.worker_ready.connect
 def _ready(sender: Any, **_: Any) -> None:
     global _heartbeat
-    _heartbeat = heartbeat(RedisStore(Settings().state), "worker", sender.controller.concurrency)
+    settings = Settings()
+    log_redis(settings.redis_servers)
+    _heartbeat = heartbeat(RedisStore(settings.state), "worker", sender.controller.concurrency)
     _heartbeat.start()
     # Celery's own handlers first sleep for as long as chunks may still run, and only then send worker_shutting_down.
     for number in (signal.SIGTERM, signal.SIGQUIT):

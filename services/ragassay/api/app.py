@@ -10,7 +10,19 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from pydantic.json_schema import models_json_schema
 
-from ragassay.api import comparisons, datasets, examples, health, jobs, keys, metrics, page, problems, schedules, systems
+from ragassay.api import (
+    comparisons,
+    datasets,
+    examples,
+    health,
+    jobs,
+    keys,
+    metrics,
+    page,
+    problems,
+    schedules,
+    systems,
+)
 from ragassay.api.comparisons import NewComparison
 from ragassay.api.events import Watch
 from ragassay.api.keys import NewKey
@@ -27,6 +39,7 @@ from ragassay.models import Sample
 from ragassay.schedule_documents import NewSchedule, ScheduleChange
 from ragassay.schedules import Schedules
 from ragassay.settings import Settings
+from ragassay.store.connection import connect
 from ragassay.store.keys import Permission
 
 AT_ONCE = 2  # submissions at a time, and comparisons: each may take seconds of CPU and 150 MB, and others want answers
@@ -78,7 +91,10 @@ def _schemas() -> dict[str, Any]:
         [
             (problems.Problem, "serialization"),
             *((kind, "serialization") for kind in (Report, Comparison, GateReport, JobEvent)),
-            *((kind, "validation") for kind in (NewJob, NewComparison, SplitOptions, NewSchedule, ScheduleChange, NewKey)),
+            *(
+                (kind, "validation")
+                for kind in (NewJob, NewComparison, SplitOptions, NewSchedule, ScheduleChange, NewKey)
+            ),
             (Sample, "validation"),
         ],
         ref_template="#/components/schemas/{model}",
@@ -102,6 +118,7 @@ def create_app(service: Jobs, settings: Settings, planned: Schedules | None = No
         redirect_slashes=False,
     )
     app.state.jobs, app.state.settings, app.state.guard = service, settings, Guard(service, settings)
+    app.state.broker = None if settings.broker == settings.state else connect(settings.broker, patient=False)
     app.state.submissions, app.state.analyses = CapacityLimiter(AT_ONCE), CapacityLimiter(AT_ONCE)
     app.state.dataset_work, app.state.arriving = CapacityLimiter(AT_ONCE), 0
     app.state.watch = Watch(service)

@@ -7,6 +7,7 @@ from typing import Literal
 
 from fastapi import APIRouter, Request
 from pydantic import ConfigDict
+from redis.exceptions import RedisError
 
 from ragassay.api.problems import documented
 from ragassay.errors import Unavailable
@@ -28,14 +29,17 @@ class Health(FrozenModel):
 
 
 class Readiness(FrozenModel):
-    """Redis answers and workers are running. ``warnings``: what in Redis's configuration could lose jobs, and schedules
+    """Redis answers and workers are running. ``warnings``: what could lose jobs, or leave them as they are, and schedules
     that are due and that no beat begins.
     """
 
-    model_config = ConfigDict(json_schema_extra={"example": {"status": "ready", "workers": 2, "warnings": []}})
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"status": "ready", "workers": 2, "beats": 2, "warnings": []}}
+    )
 
     status: Literal["ready"] = "ready"
     workers: int
+    beats: int
     warnings: tuple[str, ...]
 
 
@@ -47,13 +51,20 @@ async def health() -> Health:
 
 @router.get("/readyz", operation_id="readiness", summary="Are jobs processed?", responses=documented(421, 500, 503))
 def readiness(request: Request) -> Readiness:
-    """Redis answers and at least one worker is running."""
+    """Redis answers, the broker's too, and at least one worker is running. Looks at no job."""
     jobs: Jobs = request.app.state.jobs
+    try:
+        if (broker := request.app.state.broker) is not None:
+            broker.ping()
+    except RedisError as error:
+        raise Unavailable(f"the broker does not answer ({error})", hint="check RAGASSAY_BROKER_URL") from None
     warnings = troubles(jobs.store)
+    workers, beats = jobs.store.alive("worker"), jobs.store.alive("beat")
+    if not beats:
+        warnings.append("no beat is running: what a dead worker held is not given to another, and no schedule runs")
     if overdue := overdue_schedules(jobs.store, for_s=OVERDUE_S):
         warnings.append(f"schedule {overdue[0]} is due and no beat has noticed for {OVERDUE_S} s")
-    workers = jobs.store.alive("worker")
     if not workers:
         listed = f"; also: {'; '.join(warnings)}" if warnings else ""
         raise Unavailable(f"no worker is running{listed}", hint="start one: ragassay worker")
-    return Readiness(workers=workers, warnings=tuple(warnings))
+    return Readiness(workers=workers, beats=beats, warnings=tuple(warnings))

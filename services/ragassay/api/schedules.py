@@ -8,11 +8,12 @@ from anyio import to_thread
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import Field, ValidationError
 
+from ragassay.access import Requester
 from ragassay.api import scheduled_jobs
 from ragassay.api.bodies import check_json, read_as
 from ragassay.api.jobs import Body, QueryParameters
 from ragassay.api.problems import documented
-from ragassay.api.security import Requester, requires
+from ragassay.api.security import requires
 from ragassay.api.submission import asked
 from ragassay.cron import Cron
 from ragassay.errors import BadData

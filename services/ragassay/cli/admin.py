@@ -1,15 +1,102 @@
-"""``ragassay admin``: what the operator of a service does on its machine."""
+"""``ragassay admin``: what the service's operator asks and does, with access to its Redis."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
 import typer
 
+from ragassay.cli.client import JobArgument
+from ragassay.cli.configured import AsJson
 from ragassay.cli.keys import keys
+from ragassay.errors import Unavailable
 
-admin = typer.Typer(help="Operate a service.", no_args_is_help=True, rich_markup_mode=None)
+if TYPE_CHECKING:
+    from ragassay.jobs import Jobs
+    from ragassay.operations import ServiceHealth
+
+admin = typer.Typer(
+    help="Look after a running service; needs RAGASSAY_STATE_URL, and RAGASSAY_BROKER_URL where it is set."
+)
 admin.add_typer(keys, name="keys")
+Apply = Annotated[bool, typer.Option("--apply", help="Let jobs that have ended live as long as the settings say now.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="With --apply: only count.")]
 
 
-@admin.callback()
-def _about() -> None:
-    """Operate a service."""
+@contextmanager
+def _jobs() -> Iterator[Jobs]:
+    """The use cases over the Redis of the settings; one that does not answer is an Unavailable."""
+    from redis.exceptions import RedisError
+
+    from ragassay import wiring
+    from ragassay.settings import Settings
+    from ragassay.store.redis_errors import unavailable
+
+    jobs = wiring.jobs_for(Settings(), patient=False)
+    try:
+        yield jobs
+    except RedisError as error:
+        raise unavailable(error) or error from None
+
+
+@admin.command()
+def health(as_json: AsJson = False) -> None:
+    """Say how Redis, workers, beats, queues and jobs are; exit code 3 where something needs attention."""
+    from ragassay import operations
+    from ragassay.render import json_document
+    from ragassay.settings import Settings
+
+    with _jobs() as jobs:
+        known = operations.health(jobs.store, Settings().redis_servers)
+    if as_json:
+        typer.echo(json_document(known), nl=False)
+    else:
+        for label, value in _lines(known):
+            typer.echo(f"{label + ':':16}{value}")
+    if known.troubles:
+        *others, last = known.troubles
+        for trouble in others:
+            typer.echo(f"error: {trouble}", err=True)
+        raise Unavailable(last, hint="see docs/operations.md")
+
+
+def _lines(known: ServiceHealth) -> Iterator[tuple[str, str]]:
+    for server in known.redis:
+        yield f"redis ({server.role})", server.summary
+    yield "workers", f"{known.workers} with {known.processes} processes"
+    yield "beats", str(known.beats)
+    queues = [f"{queue} {count}" for queue, count in known.waiting.items()]
+    yield "messages", f"{', '.join(queues)}, taken {known.taken}"
+    jobs = [f"{count} {status}" for status, count in sorted(known.jobs.items())]
+    yield "jobs", f"{', '.join(jobs) or 'none under way'}, {len(known.stalled)} stalled, {known.listed} listed"
+
+
+@admin.command()
+def retention(apply: Apply = False, dry_run: DryRun = False) -> None:
+    """Show for how long jobs are kept; --apply holds those to it that have ended already."""
+    from ragassay.store import retention as kept
+
+    with _jobs() as jobs:
+        days = jobs.store.retention
+        typer.echo(f"rows:     {days.results_s // kept.DAY_S} days after a job's end (RAGASSAY_KEEP_RESULTS_DAYS)")
+        typer.echo(f"reports:  {days.reports_s // kept.DAY_S} days (RAGASSAY_KEEP_REPORTS_DAYS)")
+        if not apply and not dry_run:
+            return
+        applied = kept.apply(jobs.store, jobs.store.job_lists(), days, dry_run=dry_run)
+    would = "would be" if dry_run else "were"
+    typer.echo(f"of {applied.jobs} jobs that have ended:")
+    typer.echo(f"  {applied.without_report} {would} deleted, {applied.without_rows} {would} left without their rows")
+    typer.echo(f"  {applied.sooner} will go sooner, {applied.later} later")
+
+
+@admin.command()
+def requeue(job: JobArgument) -> None:
+    """Wake the workers for a job that waits; let a failed one go on where it stopped."""
+    from ragassay import operations
+
+    with _jobs() as jobs:
+        before = operations.requeue(jobs, job)
+        now = jobs.store.state(job)
+    typer.echo(f"job {job} was {before.status}, is {now.status}: {now.rows_done} of {now.rows} rows done")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -63,11 +62,13 @@ def submit(
         try:
             job = _wait(service, job, quiet=as_json)
         except KeyboardInterrupt:
-            typer.echo(f"the job goes on: ragassay status {job.id}, or ragassay cancel {job.id}", err=True)
+            at = f" --server {server}" if server else ""
+            typer.echo(f"the job goes on: ragassay status {job.id}{at}, or ragassay cancel {job.id}{at}", err=True)
             raise
         for alert in job.alerts:
             typer.echo(f"error: {alert.reason}", err=True)
-        _show_report(service, job.id, list(configuration.output), as_json=as_json)
+        place = f"{service.server}/v1/jobs/{job.id}/report"
+        show(service.report(job.id), place, list(configuration.output), as_json=as_json, server=server)
         if job.alerts:
             raise GateFailed("a gate was missed", hint=f"see {service.server}/v1/jobs/{job.id}/gates")
 
@@ -102,10 +103,6 @@ def _wait(service: Client, job: Job, *, quiet: bool) -> Job:
             shown = job.progress.done
 
         return service.wait(job, show)
-
-
-def _show_report(service: Client, job: str, output: list[Path] | None, *, as_json: bool) -> None:
-    show(service.report(job), f"{service.server}/v1/jobs/{job}/report", output or [], as_json=as_json)
 
 
 def _print(job: Job, *, as_json: bool) -> None:

@@ -186,8 +186,11 @@ def print_notice(line: str) -> None:
     sys.stderr.write(f"{printable(line)}\n")  # the parser's echo would write into the bar
 
 
-def show(report: Report, place: str, outputs: list[Path], *, as_json: bool) -> None:
-    """Write the files, print the report and the place where it lies, and fail when too much could not be scored."""
+def show(report: Report, place: str, outputs: list[Path], *, as_json: bool, server: str | None = None) -> None:
+    """Write the files, print the report and the place where it lies, and fail when too much could not be scored.
+
+    ``server``: the service that has the rows, where it was named.
+    """
     from ragassay.exporters import EXPORTERS
     from ragassay.exporters.rows import printable_json
 
@@ -199,7 +202,7 @@ def show(report: Report, place: str, outputs: list[Path], *, as_json: bool) -> N
     else:
         from ragassay.cli.terminal import print_report
 
-        print_report(report, place, outputs)
+        print_report(report, place, outputs, server)
     refuse_unscored(report, report.provenance.configuration.max_missing)
 
 

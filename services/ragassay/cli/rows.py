@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
@@ -90,6 +91,7 @@ def _about(store: Any, run_id: str) -> dict[str, Any]:
             "rows": rows,
             "done": rows - left,
             "status": "unfinished",
+            "plugins": [name for name in record.plugins if name.endswith(".py") or " " not in name],  # not of packages
         }
         if run.report_file.exists():
             report = run.report_without_rows()
@@ -107,7 +109,8 @@ def _line(run: Mapping[str, Any]) -> str:
     far = "" if run["status"] == "finished" else f", {run['done']} of {run['rows']} rows done"
     of_benchmark = f", of benchmark {run['benchmark']}" if run["benchmark"] else ""
     go_on = f"ragassay run --resume {run['benchmark']}" if of_benchmark else f"ragassay evaluate --resume {run['id']}"
-    resume = f"; go on: {go_on}" if run["status"] == "unfinished" else ""
+    imports = "".join(f" --import {shlex.quote(name)}" for name in run["plugins"])
+    resume = f"; go on: {go_on}{imports}" if run["status"] == "unfinished" else ""
     systems = f"{len(run['systems'])} systems" if len(run["systems"]) > 1 else run["systems"][0]
     when = run["created_at"][:16].replace("T", " ")
     what = f"{name}{run['dataset']}, {run['queries']} queries, {systems}, judge {run['judge']}"
@@ -133,7 +136,7 @@ def report(
     local = run if Path(run).exists() else None
     stored = stored_run(run)
     place = str(stored.report_file) if stored else local or f"{server or Settings().server}/v1/jobs/{run}/report"
-    evaluate.show(document, place, output or [], as_json=as_json)
+    evaluate.show(document, place, output or [], as_json=as_json, server=None if stored or local else server)
 
 
 def results(

@@ -12,7 +12,7 @@ import typer
 
 from ragassay.errors import BadSettings, Unavailable
 
-STALLED_AFTER_S = 60
+STALLED_AFTER_S, SWEEP_IS_LATE_S = 60, 60
 
 Host = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")]
 Port = Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port to listen on; 0: any free one.")]
@@ -65,11 +65,13 @@ def serve(host: Host = "127.0.0.1", port: Port = 8400, fd: Fd = None) -> None:
     from ragassay.api.security import check_bind
     from ragassay.api.server import server
     from ragassay.settings import Settings
+    from ragassay.store.liveness import log_redis
 
     settings = Settings()
     listeners = None if fd is None else [socket.socket(fileno=fd)]
     check_bind(listeners[0].getsockname()[0] if listeners else host, settings)
     os.environ.setdefault("PYTHONSAFEPATH", "1")  # processes that the API starts import nothing from this folder
+    log_redis(settings.redis_servers)
     jobs = wiring.jobs_for(settings, patient=False)
     app = create_app(jobs, settings, wiring.schedules_for(settings, jobs))
     server(app, host=host, port=port).run(sockets=listeners)
@@ -94,7 +96,10 @@ def beat() -> None:
 
 
 def alive(kind: PartKind) -> None:
-    """Tell whether a worker or beat runs on this host, and whether what waits is taken; for health checks."""
+    """Tell whether a worker or beat runs on this host and does its work; for health checks.
+
+    Workers take the chunks that wait; beat completes rounds of the sweeper, and begins the schedules that are due.
+    """
     from redis.exceptions import RedisError
 
     from ragassay.settings import Settings
@@ -108,12 +113,16 @@ def alive(kind: PartKind) -> None:
     store = RedisStore(Settings().state, patient=False)
     try:
         running = store.alive(kind, socket.gethostname())
+        sweeping = kind == "worker" or store.alive("sweeper", socket.gethostname())
         stalled = stalled_jobs(store, for_s=STALLED_AFTER_S) if kind == "worker" else []
         overdue = overdue_schedules(store, for_s=OVERDUE_S) if kind == "beat" else []
     except RedisError as error:
         raise unavailable(error) or error from None
     if not running:
         raise Unavailable(f"no {kind} on this host has sent a heartbeat for half a minute")
+    if not sweeping:
+        what = f"no beat on this host has completed a round of its sweeper for {SWEEP_IS_LATE_S} s and more"
+        raise Unavailable(what, hint="restart it, and see its log")
     if stalled:
         raise Unavailable(
             f"chunks wait, and no worker has claimed one for {STALLED_AFTER_S} s (job {stalled[0]})",

@@ -81,7 +81,7 @@ def print_tables(write: Callable[..., None], tables: Iterable[Table]) -> None:
             write(shown.note)
 
 
-def print_report(report: Report, place: str, outputs: Sequence[Path]) -> None:
+def print_report(report: Report, place: str, outputs: Sequence[Path], server: str | None = None) -> None:
     """Systems side by side, what is missing, which rows failed and why, and last the headline and where it all lies."""
     from rich.markup import escape
 
@@ -121,7 +121,8 @@ def print_report(report: Report, place: str, outputs: Sequence[Path]) -> None:
     out.print(f"\nreport: {escape(place)}")
     for output in outputs:
         out.print(f"also: {escape(str(output))}")
-    out.print(f"rows: ragassay show {escape(report.run.id)} {'--failed' if failed or unanswered else '--worst 10'}")
+    which = "--failed" if failed or unanswered else "--worst 10"
+    out.print(f"rows: ragassay show {escape(report.run.id)} {which}{f' --server {escape(server)}' if server else ''}")
 
 
 def _print_section(out: Console, section: Section, report: Report) -> None:

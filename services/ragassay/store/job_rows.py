@@ -37,6 +37,19 @@ def column_names(record: RunRecord) -> list[str]:
     return ["texts", *(column_name(system, name) for system in record.systems for name in names(record.metrics))]
 
 
+def input_chunk(chunk: ChunkId, record: RunRecord) -> ChunkId:
+    """The chunk under which a chunk's input is kept: systems without recorded responses share theirs."""
+    source = record.systems[chunk.system]
+    return ChunkId("", chunk.number) if source.called or source.built else chunk
+
+
+def row_names(record: RunRecord) -> list[str]:
+    """Under which names all of a job's rows are: what was asked, what was called, what came of it."""
+    names = {f"{kind}:{chunk}": None for chunk in record.chunks() for kind in ("calls", "out")}
+    inputs = {f"in:{input_chunk(chunk, record)}": None for chunk in record.chunks()}
+    return [*inputs, *names, "done", *column_names(record)]
+
+
 def read_rows(store: RedisStore, job: str, wanted: Mapping[ChunkId, Iterable[int]]) -> dict[ChunkId, dict[int, Result]]:
     """Some of the committed results of chunks, by their numbers in these; what is not there is left out."""
     blobs = store.redis.mget([store.key(job, f"out:{chunk}") for chunk in wanted]) if wanted else []

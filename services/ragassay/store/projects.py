@@ -71,6 +71,10 @@ class ProjectRedis:
         """The projects that ever had a job or a key, ``default`` among them."""
         return sorted({DEFAULT_PROJECT, *(name.decode() for name in self.redis.smembers("ra:projects"))})
 
+    def job_lists(self) -> list[str]:
+        """The Redis keys of the lists of jobs of all projects."""
+        return [self.of(project).of_project("jobs") for project in self.projects()]
+
     @cached_property
     def _scripts(self) -> dict[str, Any]:
         return {path.stem: self.redis.register_script(path.read_text()) for path in _LUA.glob("*.lua")}

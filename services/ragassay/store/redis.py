@@ -24,24 +24,31 @@ from ragassay.models import Response, Result, Sample
 from ragassay.specification import Budget
 from ragassay.store.columns import columns, pack_texts
 from ragassay.store.idempotency import begin_once, key_name
-from ragassay.store.job_rows import column_name, column_names, pack, unpack
+from ragassay.store.job_rows import column_name, input_chunk, pack, row_names, unpack
 from ragassay.store.job_state import Claim, JobState, gone, no_job
 from ragassay.store.presence import Presence
 from ragassay.store.protocol import ChunkId, Outcome, RunRecord
-from ragassay.store.stored_reports import REPORT_KEPT_S, StoredReports
+from ragassay.store.retention import DAY_S, Retention
+from ragassay.store.stored_reports import StoredReports
 
 MOST_DEATHS = 5
 LOOK_EVERY_S, NO_LIMIT = 5.0, 10**9
-_DAY_S = 86_400
-RESULTS_KEPT_S = 30 * _DAY_S
 
 
 class RedisStore(StoredReports, Presence):
     """Jobs, chunks, results and reports. Every method may be called by many processes at once."""
 
-    def __init__(self, url: str, *, lease_s: float = 60.0, patient: bool = True, project: str | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        lease_s: float = 60.0,
+        patient: bool = True,
+        project: str | None = None,
+        retention: Retention = Retention(),  # noqa: B008 - frozen
+    ) -> None:
         super().__init__(url, patient=patient, project=project)
-        self.lease_ms = int(lease_s * 1000)
+        self.lease_ms, self.retention = int(lease_s * 1000), retention
         self._most = (-math.inf, NO_LIMIT)
 
     # --- jobs -------------------------------------------------------------------------------------------------
@@ -69,7 +76,7 @@ class RedisStore(StoredReports, Presence):
         pipe = self.redis.pipeline(transaction=True)
         if planned:
             begin_once(pipe, self.key(job, "meta"))
-        for chunk in {_input(chunk, record): None for chunk in chunks}:
+        for chunk in {input_chunk(chunk, record): None for chunk in chunks}:
             rows = [samples[place] for place in order[chunk.number * size : (chunk.number + 1) * size]]
             recorded = responses.get(chunk.system, {})
             given = [row.model_copy(update={"response": recorded.get(row.query_id)}) for row in rows]
@@ -103,7 +110,7 @@ class RedisStore(StoredReports, Presence):
         pipe.sadd("ra:active", job)
         if idempotency:
             key, digest = idempotency
-            pipe.set(key_name(self, key), orjson.dumps([digest, job]), ex=_DAY_S)
+            pipe.set(key_name(self, key), orjson.dumps([digest, job]), ex=DAY_S)
         pipe.execute()
 
     def state(self, job: str) -> JobState:
@@ -113,17 +120,18 @@ class RedisStore(StoredReports, Presence):
             raise no_job(job)
         return JobState.of(job, meta)
 
-    def jobs(self, *, before: str | None, limit: int) -> list[str]:
-        """Ids, newest first, of the project's jobs that come after the job ``before`` in that order."""
+    def jobs(self, *, before: str | None, limit: int) -> list[tuple[str, str]]:
+        """Ids and cursors, newest first, of the project's jobs after a cursor in that order, be its job there or not."""
         first, listed = 0, self.of_project("jobs")
         if before is not None:
-            rank = self.redis.zrevrank(listed, before)
-            if rank is None:
+            created, dash, id_ = before.partition("-")
+            if not (dash and created.isdecimal() and len(created) < 16):
                 raise BadInput(f"cursor {before[:40]!r} is not one that a page gave")
-            first = rank + 1
-        ids = [job.decode() for job in self.redis.zrevrange(listed, first, first + limit - 1)]
-        self.knows(ids)
-        return ids
+            at_once = self.redis.zrangebyscore(listed, created, created)
+            first = self.redis.zcount(listed, f"({created}", "+inf") + sum(job >= id_.encode() for job in at_once)
+        found = self.redis.zrevrange(listed, first, first + limit - 1, withscores=True)
+        self.knows(job.decode() for job, _ in found)
+        return [(job.decode(), f"{created:.0f}-{job.decode()}") for job, created in found]
 
     def active(self) -> list[str]:
         """Jobs of all projects that are neither finished nor failed nor cancelled."""
@@ -144,13 +152,9 @@ class RedisStore(StoredReports, Presence):
         pipe = self.redis.pipeline(transaction=True)
         pipe.srem("ra:active", job)
         pipe.delete(*(self.key(job, name) for name in ("todo", "lease", "owner", "dead", "slots")))
-        kept = ((chunk, _input(chunk, record)) for chunk in record.chunks()) if record else ()
-        for chunk, rows in kept:
-            for name in (f"in:{rows}", f"calls:{chunk}", f"out:{chunk}"):
-                pipe.expire(self.key(job, name), RESULTS_KEPT_S)
-        for name in ("done", *(column_names(record) if record else ())):
-            pipe.expire(self.key(job, name), RESULTS_KEPT_S)
-        pipe.expire(self.key(job, "meta"), REPORT_KEPT_S)
+        for name in row_names(record) if record else ("done",):
+            pipe.expire(self.key(job, name), self.retention.results_s)
+        pipe.expire(self.key(job, "meta"), self.retention.reports_s)
         pipe.execute()
 
     def fail(self, job: str, error: str) -> None:
@@ -296,12 +300,6 @@ class RedisStore(StoredReports, Presence):
     def clear_slot(self, job: str, slot: int) -> None:
         """Forget that the slot's wake-up was sent, so that the next one may be sent at once."""
         self.redis.hdel(self.key(job, "slots"), str(slot))
-
-
-def _input(chunk: ChunkId, record: RunRecord) -> ChunkId:
-    """The chunk under which a chunk's input is kept: systems without recorded responses share theirs."""
-    source = record.systems[chunk.system]
-    return ChunkId("", chunk.number) if source.called or source.built else chunk
 
 
 def _caps(budget: Budget) -> dict[str, float]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from ragassay.errors import Unavailable
 
+_OF_PIPELINE = re.compile(r"^Command # \d+ \(.*\) of pipeline caused error: ", re.DOTALL)  # it quotes what was written
 _PASSES = ("OOM ", "MISCONF ", "READONLY ", "BUSY ", "MASTERDOWN ", "CLUSTERDOWN ", "NOREPLICAS ", "TRYAGAIN ")
 
 
@@ -21,5 +24,6 @@ def unavailable(error: BaseException) -> Unavailable | None:
     text = str(error)
     refuses = isinstance(error, exceptions.ResponseError) and any(word in f"{text} " for word in _PASSES)
     if refuses or isinstance(error, exceptions.OutOfMemoryError | exceptions.ReadOnlyError):
-        return Unavailable(f"Redis refuses writes now ({text[:200]})", hint="see what it lacks: GET /readyz")
+        why = _OF_PIPELINE.sub("", text)[:200]
+        return Unavailable(f"Redis refuses writes now ({why})", hint="see what it lacks: GET /readyz")
     return None

@@ -6,12 +6,13 @@ import zstandard
 
 from ragassay.errors import Conflict
 from ragassay.store.projects import ProjectRedis
-
-REPORT_KEPT_S = 400 * 86_400
+from ragassay.store.retention import Retention
 
 
 class StoredReports(ProjectRedis):
     """Each report once: a finalize that was overtaken must not change what was read."""
+
+    retention: Retention
 
     def save_report(self, job: str, report: bytes, *, partial: bool = False) -> None:
         """Keep the finished report; the first one stays.
@@ -19,7 +20,7 @@ class StoredReports(ProjectRedis):
         ``partial``: of the rows that a paused or cancelled job has done so far; the next one takes its place.
         """
         name = "partial" if partial else "report"
-        self.redis.set(self.key(job, name), zstandard.compress(report), ex=REPORT_KEPT_S, nx=not partial)
+        self.redis.set(self.key(job, name), zstandard.compress(report), ex=self.retention.reports_s, nx=not partial)
 
     def report(self, job: str) -> bytes:
         """The report's JSON, else that of the rows done when the job was paused or cancelled.
@@ -37,7 +38,7 @@ class StoredReports(ProjectRedis):
     def save_gates(self, job: str, document: bytes, alerts: bytes) -> bool:
         """Keep what the gates say, and the alerts in the job's record; False where that was kept already."""
         pipe = self.redis.pipeline(transaction=True)
-        pipe.set(self.key(job, "gates"), document, ex=REPORT_KEPT_S, nx=True)
+        pipe.set(self.key(job, "gates"), document, ex=self.retention.reports_s, nx=True)
         pipe.hsetnx(self.key(job, "meta"), "alerts", alerts)
         return bool(pipe.execute()[0])
 

@@ -1,0 +1,115 @@
+"""What an operator asks of the running service and does to it: its health, jobs that are to go on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from redis.exceptions import RedisError
+
+from ragassay.errors import Conflict, NotFound
+from ragassay.jobs import Jobs
+from ragassay.models import FrozenModel
+from ragassay.queue import depths
+from ragassay.store.connection import connect
+from ragassay.store.job_rows import input_chunk, row_names
+from ragassay.store.job_state import JobState, gone, no_job
+from ragassay.store.liveness import RedisRole, RedisServer, redis_server, stalled_jobs
+from ragassay.store.redis import RedisStore
+
+STALLED_AFTER_S = 60.0
+
+
+class ServiceHealth(FrozenModel):
+    """The service as its Redis shows it. ``troubles`` is empty where nothing needs attention.
+
+    ``waiting`` messages by queue, and ``taken`` by workers and not done; a job has four, and again when they wait long.
+    ``jobs``: those that have not ended, by status; ``stalled``: those whose chunks nobody takes; ``listed``: all.
+    """
+
+    redis: tuple[RedisServer, ...]
+    workers: int
+    processes: int
+    beats: int
+    waiting: dict[str, int]
+    taken: int
+    jobs: dict[str, int]
+    stalled: tuple[str, ...]
+    listed: int
+    troubles: tuple[str, ...]
+
+
+def health(store: RedisStore, servers: Mapping[RedisRole, str]) -> ServiceHealth:
+    """Ask Redis how the service is; ``servers``: their addresses. Raises redis's errors where the state does not answer."""
+    known, troubles = [], []
+    waiting: dict[str, int] = {}
+    taken = 0
+    for role, url in servers.items():
+        try:
+            with connect(url, patient=False) as redis:
+                known.append(redis_server(redis, role))
+                if url == list(servers.values())[-1]:  # the broker, or the one that is both
+                    waiting, taken = depths(redis)
+        except RedisError as error:
+            if role == "state":
+                raise
+            troubles.append(f"the broker does not answer ({error}): jobs wait")
+    troubles += [trouble for server in known for trouble in server.troubles]
+    workers, beats, stalled = store.alive("worker"), store.alive("beat"), stalled_jobs(store, for_s=STALLED_AFTER_S)
+    if not workers:
+        troubles.append("no worker is running: jobs wait; start one: ragassay worker")
+    if not beats:
+        troubles.append("no beat is running: what is lost is not put right; start one: ragassay beat")
+    if stalled:
+        troubles.append(f"chunks wait, and no worker has claimed one for {STALLED_AFTER_S:g} s (job {stalled[0]})")
+    jobs: Counter[str] = Counter()
+    for job in store.active():
+        try:
+            jobs[store.status(job)] += 1
+        except NotFound:
+            troubles.append(f"job {job} is active and has no record: were keys evicted?")
+    return ServiceHealth(
+        redis=tuple(known),
+        workers=workers,
+        processes=store.processes(),
+        beats=beats,
+        waiting=waiting,
+        taken=taken,
+        jobs=dict(jobs),
+        stalled=tuple(stalled),
+        listed=sum(store.redis.zcard(listed) for listed in store.job_lists()),
+        troubles=tuple(troubles),
+    )
+
+
+def requeue(jobs: Jobs, job: str) -> JobState:
+    """Send the wake-ups of a job that waits again; a failed one goes on where it stopped. Returns it as it was.
+
+    Raises NotFound where there is no such job or its rows are gone, Conflict for one that is paused, finished or
+    cancelled.
+    """
+    store = jobs.store
+    state = store.state(job)
+    if state.status == "failed":
+        _revive(store, job, state)
+    elif state.status == "paused":
+        raise Conflict(f"job {job} is paused: {state.error}", hint=f"go on with it: POST /v1/jobs/{job}/resume")
+    elif state.ended:
+        raise Conflict(
+            f"job {job} is {state.status}", hint="submit it again; replies that are known are not paid again"
+        )
+    jobs.wake(job)
+    return state
+
+
+def _revive(store: RedisStore, job: str, state: JobState) -> None:
+    record, done = state.record, set(store.done(job))
+    left = [chunk for chunk in sorted(record.chunks(), key=lambda chunk: chunk.number) if str(chunk) not in done]
+    needed = [f"in:{input_chunk(chunk, record)}" for chunk in left] + [f"out:{chunk}" for chunk in done]
+    if store.redis.exists(*(store.key(job, name) for name in set(needed))) < len(set(needed)):
+        raise gone("rows or results", job)
+    names = [*row_names(record), "gates"]
+    keys = [store.key(job, "meta"), store.key(job, "todo"), "ra:active", *(store.key(job, name) for name in names)]
+    before = store.run("revive", keys, [job, *map(str, left)])
+    if before is None:
+        raise no_job(job)

@@ -1,0 +1,216 @@
+"""``ragassay admin``: what an operator is told of the service, and what becomes of a job that is to go on."""
+
+import base64
+import json
+import socket
+import threading
+
+import pytest
+
+from job_workers import submit
+from offline_runs import FakeFactory
+from ragassay.jobs import Jobs
+from ragassay.queue import CHUNKS, REPORTS, CeleryQueue, depths
+from ragassay.store.liveness import log_redis
+from ragassay.store.redis import RedisStore
+from redis_server import RedisServer, redis_server
+
+
+@pytest.fixture
+def url(monkeypatch):
+    with redis_server() as address:
+        monkeypatch.setenv("RAGASSAY_STATE_URL", address)
+        yield address
+
+
+@pytest.fixture
+def store(url):
+    store = RedisStore(url, lease_s=2)
+    yield store
+    store.redis.close()
+
+
+@pytest.fixture
+def jobs(store, url):
+    jobs = Jobs(store, CeleryQueue(url), FakeFactory())
+    yield jobs
+    jobs.close()
+
+
+def staffed(store):
+    """A worker and two beats are there."""
+    store.heartbeat("worker", f"{socket.gethostname()}:1:3", for_s=60)
+    for process in (2, 3):
+        store.heartbeat("beat", f"{socket.gethostname()}:{process}:1", for_s=60)
+
+
+def work_all(jobs):
+    """What workers do with the messages that are in the broker."""
+    while message := jobs.store.redis.lpop(CHUNKS):
+        jobs.work(*json.loads(base64.b64decode(json.loads(message)["body"]))[0])
+
+
+def finalized(jobs, job):
+    jobs.store.redis.delete(REPORTS)
+    jobs.finalize(job)
+
+
+def test_a_service_without_troubles(cli, store, jobs):
+    staffed(store)
+    submit(jobs, 300)
+    code, out, err = cli("admin", "health")
+    assert (code, err) == (0, "")
+    version = store.redis.info("server")["redis_version"]
+    used, *others = out.splitlines()
+    assert used.startswith(f"redis (state):  {version}: ")
+    assert used.endswith(" MB without a limit, noeviction, append-only file, fsync everysec")
+    assert others == [
+        "workers:        1 with 3 processes",
+        "beats:          2",
+        "messages:       ragassay.chunks 4, ragassay.reports 0, taken 0",
+        "jobs:           1 queued, 0 stalled, 1 listed",
+    ]
+    assert json.loads(cli("admin", "health", "--json")[1])["waiting"] == {CHUNKS: 4, REPORTS: 0}
+
+
+def test_each_trouble_is_a_line_and_the_exit_code_is_3(cli, store, jobs):
+    store.redis.config_set("maxmemory-policy", "allkeys-lru")
+    store.redis.config_set("appendonly", "no")
+    store.redis.sadd("ra:active", "evicted")
+    store.redis.hset(store.key("stuck", "meta"), mapping={"status": "running", "created_ms": 1})
+    store.redis.sadd("ra:active", "stuck")
+    store.redis.rpush(store.key("stuck", "todo"), "default:0")
+    code, _, err = cli("admin", "health")
+    assert code == 3
+    assert err.splitlines() == [
+        "error: Redis evicts keys (maxmemory-policy allkeys-lru): jobs can vanish",
+        "error: Redis keeps no append-only file: a restart loses jobs",
+        "error: no worker is running: jobs wait; start one: ragassay worker",
+        "error: no beat is running: what is lost is not put right; start one: ragassay beat",
+        "error: chunks wait, and no worker has claimed one for 60 s (job stuck)",
+        "error: job evicted is active and has no record: were keys evicted?; see docs/operations.md",
+    ]
+
+
+def test_two_redis_roles_are_told_apart(cli, store, monkeypatch):
+    staffed(store)
+    with RedisServer("--appendonly", "no", "--maxmemory", "1mb") as broker:
+        monkeypatch.setenv("RAGASSAY_BROKER_URL", broker.url)
+        code, out, err = cli("admin", "health")
+        assert code == 3
+        assert "redis (broker): " in out
+        assert out.splitlines()[1].endswith(" MB of 1 MB, noeviction, memory only")
+        assert err.startswith("error: Redis uses more than 70 % of its memory (1 MB of 1 MB)")
+        broker.kill()
+        code, out, err = cli("admin", "health")
+        assert (code, "redis (broker)" in out) == (3, False)
+        assert err.startswith("error: the broker does not answer")
+
+
+def test_what_a_process_logs_of_its_redis_when_it_starts(url, caplog):
+    with RedisServer("--maxmemory-policy", "volatile-ttl", "--appendonly", "no") as broker, caplog.at_level("INFO"):
+        log_redis({"state": url, "broker": broker.url})
+        next((t.join() for t in threading.enumerate() if t.name == "look at Redis"), None)
+        said = [(record.levelname, record.getMessage()) for record in caplog.records if record.name == "ragassay"]
+    levels, lines = zip(*said, strict=True)
+    assert levels == ("INFO", "INFO", "WARNING")
+    assert lines[0].startswith("Redis (state) ")
+    assert lines[2] == (
+        "Redis evicts keys (maxmemory-policy volatile-ttl): wake-ups can vanish, and jobs start late (broker)"
+    )
+
+
+def test_the_depths_are_the_lengths_of_keys_that_other_programs_can_read(jobs, store, url):
+    for _ in range(3):
+        submit(jobs, 300)
+    assert depths(store.redis) == ({CHUNKS: 12, REPORTS: 0}, 0)
+    assert (store.redis.type(CHUNKS), store.redis.llen(CHUNKS)) == (b"list", 12)
+
+
+def test_wake_ups_that_the_broker_lost_are_sent_again(cli, jobs, store):
+    job = submit(jobs, 120)
+    store.redis.delete(CHUNKS)
+    assert cli("admin", "requeue", job)[:2] == (0, f"job {job} was queued, is queued: 0 of 120 rows done\n")
+    assert store.redis.llen(CHUNKS) == 3
+    work_all(jobs)
+    finalized(jobs, job)
+    code, _, err = cli("admin", "requeue", job)
+    assert code == 2
+    assert f"job {job} is finished; submit it again" in err
+
+
+def test_a_failed_job_goes_on_with_what_it_had_not_done(cli, jobs, store):
+    job = submit(jobs, 200)
+    first = json.loads(base64.b64decode(json.loads(store.redis.lpop(CHUNKS))["body"]))[0]
+    store.redis.delete(CHUNKS)
+    jobs.work(*first)
+    store.redis.delete(CHUNKS)
+    store.fail(job, "what 'v1' is has changed")
+    jobs.tick()
+    assert jobs.get(job).status == "failed"
+    assert store.redis.ttl(store.key(job, "meta")) > 0
+    assert cli("admin", "requeue", job)[1] == f"job {job} was failed, is running: 50 of 200 rows done\n"
+    assert jobs.get(job).error is None
+    assert {store.redis.ttl(key) for key in store.redis.scan_iter(f"ra:{{{job}}}:*")} == {-1}
+    jobs.tick()
+    work_all(jobs)
+    finalized(jobs, job)
+    assert (jobs.get(job).status, jobs.get(job).progress.done) == ("finished", 200)
+
+
+def test_a_report_that_could_not_be_made_is_made_after_all(cli, jobs, store, monkeypatch):
+    job = submit(jobs, 60)
+    work_all(jobs)
+    with monkeypatch.context() as broken:
+        broken.setattr("ragassay.runs.finish", lambda *_: 1 / 0)
+        for _ in range(3):
+            with pytest.raises(ZeroDivisionError):
+                jobs.finalize(job)
+    assert "the report can't be made" in jobs.get(job).error
+    assert "is finalizing: 60 of 60 rows done" in cli("admin", "requeue", job)[1]
+    assert store.redis.llen(REPORTS) > 0
+    jobs.finalize(job)
+    assert jobs.get(job).status == "finished"
+
+
+def test_what_can_not_go_on_is_left_as_it_is(cli, jobs, store):
+    job = submit(jobs, 60)
+    store.fail(job, "evicted")
+    jobs.tick()
+    store.redis.delete(store.key(job, "in:default:0"))
+    code, _, err = cli("admin", "requeue", job)
+    assert code == 2
+    assert "rows or results of job" in err
+    assert jobs.get(job).status == "failed"
+    assert "there is no job 'nobody'" in cli("admin", "requeue", "nobody")[2]
+
+
+def test_retention_shows_counts_and_deletes(cli, jobs, store, monkeypatch):
+    job = submit(jobs, 60)
+    work_all(jobs)
+    finalized(jobs, job)
+    assert cli("admin", "retention")[1].splitlines() == [
+        "rows:     30 days after a job's end (RAGASSAY_KEEP_RESULTS_DAYS)",
+        "reports:  400 days (RAGASSAY_KEEP_REPORTS_DAYS)",
+    ]
+    monkeypatch.setenv("RAGASSAY_KEEP_RESULTS_DAYS", "1")
+    ended_ms = int(store.redis.hget(store.key(job, "meta"), "turned_ms"))
+    store.redis.hset(store.key(job, "meta"), "turned_ms", ended_ms - 2 * 86_400_000)
+    out = cli("admin", "retention", "--dry-run")[1]
+    assert "  0 would be deleted, 1 would be left without their rows\n" in out
+    assert store.results(job, next(iter(store.state(job).record.chunks()))) is not None
+    out = cli("admin", "retention", "--apply")[1]
+    assert "  0 were deleted, 1 were left without their rows\n" in out
+    assert store.results(job, next(iter(store.state(job).record.chunks()))) is None
+    assert jobs.report(job)
+    monkeypatch.setenv("RAGASSAY_KEEP_RESULTS_DAYS", "0")
+    code, _, err = cli("admin", "retention")
+    assert code == 2
+    assert err.startswith("error: RAGASSAY_KEEP_RESULTS_DAYS: ")
+
+
+def test_redis_is_away(cli, monkeypatch):
+    monkeypatch.setenv("RAGASSAY_STATE_URL", "unix:///nowhere/redis.sock")
+    for command in (("health",), ("retention", "--apply"), ("requeue", "job")):
+        code, _, err = cli("admin", *command)
+        assert (code, err.startswith("error: Redis does not answer")) == (3, True)

@@ -1,0 +1,390 @@
+"""docs/operations.md: each state is brought about for real, its commands are run there as they stand, and say what is shown."""
+
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+import redis
+
+from job_workers import RecordingQueue, expire_leases, submit
+from offline_runs import FakeFactory
+from polling import until
+from ragassay.jobs import Jobs
+from ragassay.store.liveness import redis_server, troubles
+from ragassay.store.redis import RedisStore
+from redis_server import RedisServer, binary, free_port
+from service.running import ROOT, rows
+from service.stack import KEY, Stack
+
+PAGE = (ROOT / "docs" / "operations.md").read_text()
+SECTIONS = {part.partition("\n")[0]: part for part in re.split(r"^## ", PAGE, flags=re.M)[1:]}
+tried = set()
+
+
+def blocks(section, kind="bash"):
+    return re.findall(rf"^```{kind}\n(.*?)^```", SECTIONS[section], re.S | re.M)
+
+
+def shown(section, text, number=0):
+    """Does a text hold what the page shows, with any numbers for its numbers?"""
+    expected = re.escape(blocks(section, "text")[number].strip())
+    pattern = re.sub(r"\d(?:[\d,]|\\\.(?=\d))*", r"[\\d,.]+", expected)
+    return re.search(pattern, text) is not None
+
+
+def bash(section, folder, ports, *, only=None, **variables):
+    """Run the commands of a section, or one of its blocks, with our ports; returns what they print."""
+    tried.add(section)
+    commands = blocks(section) if only is None else [blocks(section)[only]]
+    text = re.sub(r"\b\d{4}\b", lambda port: str(ports.get(port[0], port[0])), "\n".join(commands))
+    path = f"{folder / 'bin'}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", text], cwd=folder, capture_output=True, text=True, timeout=120,
+        env={**os.environ, "PATH": path, "RAGASSAY_SERVER_KEY": KEY, **variables},
+    )  # fmt: skip
+    assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+class Site:
+    """The production compose file's processes, one of each, and an operator with their variables."""
+
+    def __init__(self, stack):
+        self.stack, self.client = stack, httpx.Client(base_url=f"http://127.0.0.1:{stack.port}", timeout=20)
+        self.client.headers = {"Authorization": f"Bearer {KEY}"}
+        state, broker = (stack.redis_ports[name] for name in ("state", "broker"))
+        self.ports = {"6379": state, "6380": broker, "8400": stack.port}
+        self.variables = {
+            "RAGASSAY_STATE_URL": f"redis://127.0.0.1:{state}/0",
+            "RAGASSAY_BROKER_URL": f"redis://127.0.0.1:{broker}/0",
+            "RAGASSAY_SERVER": f"http://127.0.0.1:{stack.port}",
+        }
+        self.store = RedisStore(self.variables["RAGASSAY_STATE_URL"], lease_s=2)
+        self.broker = redis.Redis(port=broker)
+        (stack.folder / "bin").mkdir()
+        (stack.folder / "bin" / "redis-server").symlink_to(binary())
+
+    def start(self, *names):
+        for name in names:
+            self.stack.start(name)
+        until(lambda: self.kept() and self.ready(), 60, "a ready service")
+
+    def kept(self):
+        """Starts beat again where it has ended, as what keeps the processes does."""
+        if "beat" in self.stack.processes and self.stack.processes["beat"].poll() is not None:
+            self.stack.start("beat")
+        return True
+
+    def ready(self):
+        try:
+            there = self.client.get("/readyz").json()
+        except (httpx.HTTPError, ValueError):
+            return False
+        return there.get("workers", 0) > 0 and there["beats"] > 0
+
+    def bash(self, section, **more):
+        return bash(section, self.stack.folder, self.ports, **{**self.variables, **more})
+
+    def health(self):
+        """What ``ragassay admin health`` says of troubles, once it says any."""
+        done = self.stack.run("beat", "ragassay", "admin", "health")
+        assert (done.returncode == 0) == (not done.stderr), done
+        return done.stderr
+
+    def waiting_messages(self, job):
+        messages = [json.loads(message) for message in self.broker.lrange("ragassay.chunks", 0, -1)]
+        return [message for message in messages if job in message["headers"]["argsrepr"]]
+
+    def submit(self, count, **more):
+        body = {"samples": rows(count), "metrics": ["mrr"], **more}
+        return self.client.post("/v1/jobs", json=body).raise_for_status().json()["id"]
+
+    def job(self, job):
+        return self.client.get(f"/v1/jobs/{job}").json()
+
+    def finished(self, job):
+        until(lambda: self.job(job)["status"] == "finished", 60, f"job {job}")
+        return self.job(job)["progress"]
+
+
+def test_the_states_of_the_page_and_its_ways_out_of_them():
+    stack = Stack(ROOT / "deploy" / "compose" / "compose.yml", lease_s=2, sweep_s=0.5, bootstrap_key=KEY)
+    with stack:
+        site = Site(stack)
+        site.start("state", "broker", "api", "worker", "beat")
+        look_first(site)
+        without_workers(site)
+        a_beat_died(site)
+        redis_is_full(site)
+        redis_evicts(site)
+        clean_up(site)
+        redis_was_down(site)
+        back_up_and_restore(site)
+        for opened in (site.store.redis, site.broker, site.client):
+            opened.close()
+    moved()
+    assert tried == {name for name in SECTIONS if blocks(name)} - {"A disk is full"}
+
+
+def look_first(site):
+    out = site.bash("Look first")
+    for line in blocks("Look first", "text")[0].splitlines():
+        assert re.search(re.sub(r"\d(?:[\d,]|\\\.(?=\d))*", r"[\\d,.]+", re.escape(line)), out), (line, out)
+    assert '"status":"ready"' in out
+    assert "INFO" in site.stack.log("worker")
+    assert shown("The parts", site.stack.log("worker").replace("INFO MainProcess", "INFO")) or re.search(
+        r"INFO.*Redis \(state\) [\d.]+: \d+ MB of 2,147 MB, noeviction, append-only file, fsync always",
+        site.stack.log("worker"),
+    )
+
+
+def without_workers(site):
+    """Jobs that nobody takes, one whose chunk kills, one that failed, one that waits, one that is paused."""
+    site.stack.stop("worker")
+    queued, crashed, failed, waiting, paused = (site.submit(60) for _ in range(5))
+    assert shown("Jobs stay queued", site.health())
+    site.broker.flushall()
+    assert "was queued, is queued" in site.bash("Jobs stay queued", JOB=queued)
+    assert len(site.waiting_messages(queued)) >= 2
+    died = site.store.key(crashed, "dead")
+    for _ in range(5):
+        assert site.store.claim(crashed)
+        before = site.store.redis.hget(died, "default:0")
+        expire_leases(site.store, crashed)
+        until(lambda known=before: site.kept() and site.store.redis.hget(died, "default:0") != known, 60, "the sweeper")
+    site.store.fail(failed, "the file of the system 'v1' has changed")
+    until(lambda: site.store.redis.ttl(site.store.key(failed, "meta")) > 0, 20, "the sweeper")
+    meta = {"waiting": "the provider failed (500)", "waiting_since_ms": 1_790_000_000_000, "next_ms": 9_999_999_999_999}
+    site.store.redis.hset(site.store.key(waiting, "meta"), mapping={**meta, "status": "running", "next_set_ms": 1})
+    out = site.bash("A provider is down", WAITING=waiting)
+    assert "waiting:         the provider failed (500); since 2026-09-21" in out
+    assert "status:          cancelled" in out
+    site.store.redis.hset(site.store.key(paused, "meta"), "status", "running")
+    site.store.pause(paused, "the budget is reached", 0)
+    assert '"status":"running"' in site.bash("A budget is reached", PAUSED=paused)
+    site.start("worker")
+    assert [site.finished(job)["failed"] for job in (queued, paused, crashed)] == [0, 0, 50]
+    out = site.bash("A worker crashes repeatedly", JOB=crashed, FAILED=failed)
+    assert shown("A worker crashes repeatedly", out)
+    assert "was failed, is running" in out
+    assert site.finished(failed) == {"rows": 60, "done": 60, "failed": 0}
+
+
+def a_beat_died(site):
+    site.stack.stop("beat")
+    tried.add("A beat died")
+    assert shown("A beat died", site.health())
+    assert "no beat is running" in site.client.get("/readyz").json()["warnings"][0]
+    assert site.finished(site.submit(60))["done"] == 60, "jobs go on"
+    site.start("beat")
+
+
+def redis_is_full(site):
+    connection, noise = site.store.redis, random.Random(0)
+    site.stack.stop("worker")
+    under_way = site.submit(120)
+    connection.config_set("maxmemory", connection.info("memory")["used_memory"] + 1_000_000)
+    big = [{"query": "Which?", "answer": noise.randbytes(2000).hex()} for _ in range(100)]
+    answers = [site.client.post("/v1/jobs", json={"samples": big}) for _ in range(12)]
+    assert answers[-1].status_code == 503
+    problem = answers[-1].json()
+    assert blocks("Redis is full", "text")[1].strip() == f"{problem['detail']}; {problem['hint']}"
+    assert shown("Redis is full", site.health())
+    site.stack.start("worker")
+    time.sleep(3)  # it tries, and loses nothing
+    assert site.job(under_way)["status"] in ("queued", "running")
+    out = site.bash("Redis is full")
+    assert out.startswith("OK\nrows:     7 days")
+    assert site.finished(under_way) == {"rows": 120, "done": 120, "failed": 0}
+    until(lambda: site.kept() and site.ready(), 60, "a ready service")
+
+
+def redis_evicts(site):
+    site.store.redis.config_set("maxmemory-policy", "allkeys-lru")
+    assert shown("Redis evicts", site.health())
+    assert site.bash("Redis evicts") == "OK\n"
+    assert site.health() == ""
+
+
+def clean_up(site):
+    site.client.put(
+        "/v1/datasets/old", content=json.dumps(rows(1)[0]), headers={"Content-Type": "application/x-ndjson"}
+    ).raise_for_status()
+    out = site.bash("Clean up")
+    assert shown("Clean up", out)
+    assert re.search(r"of \d+ jobs that have ended:\n  0 were deleted, 0 were left without their rows\n", out)
+    assert '"name":"old"' in out
+    assert site.client.get("/v1/datasets").json()["datasets"] == []
+
+
+def redis_was_down(site):
+    job = site.submit(600)
+    for name in ("state", "broker"):
+        site.stack.kill(name)
+    assert shown("Redis is down, or was restarted", site.health())
+    answer = site.client.get(f"/v1/jobs/{job}")
+    assert (answer.status_code, "retry-after" in answer.headers) == (503, True)
+    site.stack.start("state")
+    until(lambda: "the broker does not answer" in site.client.get("/readyz").text, 30, "the state")
+    assert "the broker does not answer" in site.health()
+    site.stack.start("broker")
+
+    try:
+        until(lambda: site.kept() and site.ready() and site.job(job)["status"] == "finished", 90, "the job")
+    except AssertionError:
+        logs = [f"== {name}\n{site.stack.log(name)[-4000:]}" for name in ("worker", "beat", "api")]
+        print(site.job(job), site.client.get("/readyz").text, *logs, sep="\n")
+        raise
+    assert site.job(job)["progress"] == {"rows": 600, "done": 600, "failed": 0}
+
+
+def back_up_and_restore(site):
+    rows_of_dataset = "".join(json.dumps(row) + "\n" for row in rows(30))
+    kind = {"Content-Type": "application/x-ndjson"}
+    site.client.put("/v1/datasets/kept", content=rows_of_dataset, headers=kind).raise_for_status()
+    site.finished(done := site.submit(60, gates=[{"mrr": ">= 0.1"}]))
+    half = site.submit(1500)
+    until(lambda: site.job(half)["progress"]["done"], 30, "a chunk")
+    site.stack.stop("worker")
+    before = site.job(half)["progress"]["done"]
+    assert 0 < before < 1500
+    paths = [f"/v1/jobs/{done}/{part}" for part in ("report", "results", "gates")] + ["/v1/datasets/kept/rows"]
+    kept = [site.client.get(path).content for path in paths]
+    listed = [job["id"] for job in site.client.get("/v1/jobs?limit=200").json()["jobs"]]
+    folder, section = site.stack.folder, "Back up and restore"
+    site.bash(section, only=0)
+    for name in ("api", "beat", "state", "broker"):
+        site.stack.kill(name)
+    shutil.rmtree(folder / "state")
+    shutil.rmtree(folder / "broker")
+    site.bash(section, only=1)
+    (folder / "restored").rename(folder / "state")
+    site.start("state", "broker", "api", "worker", "beat")
+    assert [site.client.get(path).content for path in paths] == kept
+    assert [job["id"] for job in site.client.get("/v1/jobs?limit=200").json()["jobs"]] == listed
+    assert site.job(half)["progress"]["done"] >= before
+    assert site.finished(half) == {"rows": 1500, "done": 1500, "failed": 0}
+    assert site.health() == ""
+
+
+def moved():
+    with RedisServer(tcp=True) as old, RedisServer(tcp=True) as new:
+        store = RedisStore(old.url)
+        job = submit(Jobs(store, RecordingQueue(), FakeFactory()))
+        ports = {"6379": old.port, "6381": new.port}
+        bash("Move Redis", old.folder, ports, only=0)
+        moved_to = RedisStore(new.url)
+        assert "Redis is a replica and takes no writes" in troubles(moved_to)[0]
+        old.kill()
+        bash("Move Redis", old.folder, ports, only=1)
+        jobs = Jobs(moved_to, queue := RecordingQueue(), FakeFactory())
+        jobs.wake(job)
+        while queue.sent:
+            jobs.work(*queue.sent.pop(0))
+        jobs.finalize(job)
+        assert jobs.get(job).status == "finished"
+        jobs.close()
+        for each in (store, moved_to):
+            each.redis.close()
+
+
+def test_a_full_disk_is_said_and_ends_when_there_is_room(tmp_path):
+    """A limit on the size of files stands in for the disk; that of ``always``, which ends Redis, is test_supervisor.py's."""
+    port, section = free_port(), "A disk is full"
+
+    def start(limit):
+        trap = f'trap "" XFSZ; ulimit -f {limit}; exec {binary()} --port {port} --dir {tmp_path} --appendonly yes --save ""'
+        process = subprocess.Popen(["bash", "-c", trap], stdout=subprocess.DEVNULL, start_new_session=True)
+        until(lambda: _answers(port), 20, "Redis")
+        return process
+
+    process = start(200)  # blocks of 1,024 bytes
+    store = RedisStore(f"redis://127.0.0.1:{port}/0", patient=False)
+    jobs = Jobs(store, RecordingQueue(), FakeFactory())
+    try:
+        job = submit(jobs, 10)
+
+        def fill():
+            try:
+                store.redis.append("noise", "x" * 50_000)
+            except redis.ResponseError as error:
+                return str(error)
+            return None
+
+        assert "MISCONF" in until(fill, 20, "a full disk")
+        (trouble,) = troubles(store)
+        assert f"error: {trouble}\n" == blocks(section, "text")[0]
+        assert redis_server(store.redis, "state").troubles == (trouble,)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        process = start("unlimited")
+        assert troubles(store) == []
+        assert jobs.get(job).status == "queued"
+        bash(section, tmp_path, {"6379": port})
+    finally:
+        jobs.close()
+        store.redis.close()
+        process.kill()
+        process.wait()
+
+
+def _answers(port):
+    with redis.Redis(port=port) as asked:
+        try:
+            return asked.ping()
+        except redis.RedisError:
+            return False
+
+
+def test_what_an_evicting_redis_does_to_jobs():
+    with RedisServer("--maxmemory", "4mb", "--maxmemory-policy", "allkeys-random") as server:
+        store, queue = RedisStore(server.url), RecordingQueue()
+        jobs = Jobs(store, queue, FakeFactory())
+        made = [submit(jobs, 200) for _ in range(8)]
+        noise = random.Random(1)
+        for n in range(600):
+            store.redis.set(f"noise{n}", noise.randbytes(10_000))
+        assert "Redis has evicted " in " ".join(troubles(store))
+        ends = set()
+        for job in made:
+            try:
+                while store.status(job) in ("queued", "running"):
+                    jobs.wake(job)
+                    sent, queue.sent = queue.sent, []
+                    for message in sent:
+                        jobs.work(*message)
+                    if not sent:
+                        break
+                ends.add(jobs.get(job).error)
+            except Exception as error:
+                ends.add(str(error))
+        assert any("are gone from Redis" in str(end) or "there is no job" in str(end) for end in ends), ends
+        jobs.close()
+        store.redis.close()
+
+
+def test_a_wrong_password_is_named(monkeypatch, cli):
+    with RedisServer(tcp=True) as server:
+        with redis.Redis(port=server.port) as operator:
+            operator.config_set("requirepass", "right")
+        monkeypatch.setenv("RAGASSAY_STATE_URL", f"redis://:wrong@127.0.0.1:{server.port}/0")
+        code, _, err = cli("admin", "health")
+    assert (code, err.startswith("error: Redis rejected our credentials")) == (3, True)
+    assert "`Redis rejected our credentials`" in PAGE
+
+
+def test_what_is_said_of_a_job_of_a_newer_version_is_quoted():
+    from ragassay.store.job_state import JobState
+
+    with pytest.raises(Exception, match="can't be read") as error:
+        JobState.of("x", {"status": b"queued", "record": b'{"new": 1}', "chunks": b"1", "rows": b"1"})
+    assert blocks("Upgrade, and roll back", "text")[0].strip() in str(error.value)

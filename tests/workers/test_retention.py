@@ -1,0 +1,165 @@
+"""What becomes of jobs that have ended: keys with an end, lists without those that are gone, a retention that changes."""
+
+import threading
+
+import pytest
+
+from api_server import serving
+from job_workers import deliver_all, expire_leases, in_a_thread, submit
+from offline_runs import FakeFactory
+from ragassay.jobs import Jobs
+from ragassay.store.redis import RedisStore
+from ragassay.store.retention import DAY_S, Retention, Trimming, apply
+
+
+def finish(jobs, queue, job):
+    deliver_all(jobs, queue)
+    jobs.finalize(job)
+    assert jobs.get(job).status == "finished"
+
+
+def lives(store, job):
+    """Seconds that each key of a job has left; -1 without an end."""
+    keys = sorted(store.redis.scan_iter(f"ra:{{{job}}}:*"))
+    return {key.decode().split("}:")[1]: store.redis.ttl(key) for key in keys}
+
+
+def age(store, job, days):
+    """The job ended so many days ago."""
+    turned_ms = int(store.redis.hget(store.key(job, "meta"), "turned_ms"))
+    store.redis.hset(store.key(job, "meta"), "turned_ms", turned_ms - days * DAY_S * 1000)
+
+
+@pytest.mark.parametrize("how", ["finished", "cancelled", "failed"])
+def test_every_key_of_a_job_that_has_ended_has_an_end(store, queue, make_jobs, how):
+    store.retention = Retention.of_days(results=3, reports=9)
+    jobs = make_jobs()
+    job = submit(jobs)
+    if how == "cancelled":
+        jobs.work(*queue.sent.pop(0))
+        jobs.cancel(job)
+        jobs.finalize(job)
+    elif how == "failed":
+        store.fail(job, "it can't go on")
+        jobs.tick()
+    else:
+        finish(jobs, queue, job)
+    assert jobs.get(job).status == how
+    left = lives(store, job)
+    assert all(0 < seconds <= 9 * DAY_S for seconds in left.values()), left
+    assert left["meta"] > 3 * DAY_S >= left["in:default:0"]
+    assert {name for name, seconds in left.items() if seconds > 3 * DAY_S} <= {"meta", "report", "partial", "gates"}
+
+
+def test_rows_never_outlive_their_report():
+    assert Retention.of_days(results=30, reports=7) == Retention(7 * DAY_S, 7 * DAY_S)
+
+
+def test_a_round_of_the_sweeper_takes_out_ids_whose_record_is_gone_and_no_others(store, queue, make_jobs):
+    jobs = make_jobs()
+    kept = [submit(jobs) for _ in range(3)]
+    store.redis.zadd("ra:jobs", {f"gone{n}": 1_000_000 + n for n in range(2500)})
+    trimming = Trimming(store)
+    assert [trimming.trim("ra:jobs") for _ in range(3)] == [1000, 1000, 500]
+    assert [job for job, _ in store.jobs(before=None, limit=10)] == sorted(kept, key=kept.index, reverse=True)
+    store.redis.zadd("ra:jobs", {"late": 1})
+    jobs.tick()
+    assert store.redis.zcard("ra:jobs") == 3
+
+
+def test_jobs_that_stay_at_the_head_of_the_list_hide_no_others(store):
+    store.redis.zadd("ra:jobs", {f"there{n}": n for n in range(25)} | {f"gone{n}": 100 + n for n in range(25)})
+    for n in range(25):
+        store.redis.hset(store.key(f"there{n}", "meta"), "status", "paused")
+    trimming = Trimming(store)
+    for _ in range(10):
+        trimming.trim("ra:jobs", most=10)
+    assert store.redis.zcard("ra:jobs") == 25
+
+
+def test_a_page_goes_on_after_a_job_that_was_trimmed_meanwhile(store, queue, make_jobs):
+    jobs = make_jobs()
+    made = [submit(jobs) for _ in range(5)]
+    store.redis.zadd("ra:jobs", dict.fromkeys(made, 1_700_000_000_000))  # all at once: then the id decides
+    first = jobs.page(cursor=None, limit=2)
+    store.redis.delete(store.key(first.jobs[-1].id, "meta"))
+    jobs.tick()
+    second = jobs.page(cursor=first.next, limit=2)
+    third = jobs.page(cursor=second.next, limit=2)
+    read = [job.id for page in (first, second, third) for job in page.jobs]
+    assert read == sorted(made, reverse=True)
+    assert third.next is None
+
+
+def test_a_retention_that_changed_holds_for_jobs_that_ended_before(store, queue, make_jobs):
+    jobs = make_jobs()
+    young, middle, old, running = (submit(jobs) for _ in range(4))
+    store.redis.delete(store.key(running, "todo"))
+    queue.sent = [message for message in queue.sent if message[0] != running]
+    for job in (young, middle, old):
+        finish(jobs, queue, job)
+    age(store, middle, 8)
+    age(store, old, 50)
+    before = {job: lives(store, job) for job in (young, middle, old, running)}
+    shorter = Retention.of_days(results=7, reports=40)
+    counted = apply(store, ["ra:jobs"], shorter, dry_run=True)
+    assert {job: lives(store, job) for job in before} == before
+    assert apply(store, ["ra:jobs"], shorter, dry_run=False) == counted
+    assert (counted.jobs, counted.without_report, counted.without_rows, counted.sooner) == (3, 1, 1, 1)
+    assert lives(store, old) == {}
+    assert set(lives(store, middle)) == {"meta", "report"}
+    assert set(lives(store, young)) == set(before[young])
+    assert max(lives(store, young).values()) <= 40 * DAY_S
+    assert set(lives(store, running).values()) == {-1}
+    jobs.tick()
+    assert {job for job, _ in store.jobs(before=None, limit=10)} == {young, middle, running}
+    assert jobs.report(middle)
+    longer = apply(store, ["ra:jobs"], Retention(), dry_run=False)
+    assert (longer.jobs, longer.sooner, longer.later) == (2, 0, 2)
+    again = apply(store, ["ra:jobs"], Retention(), dry_run=False)
+    assert (again.sooner, again.later) == (0, 0)
+
+
+def test_two_sweepers_at_once_do_what_one_does(server, store, queue, make_jobs):
+    jobs = make_jobs()
+    made = [submit(jobs) for _ in range(12)]
+    for job in made:
+        store.claim(job)
+        store.claim(job)
+        expire_leases(store, job)
+    queue.sent.clear()
+    stores = [RedisStore(server.url, lease_s=2) for _ in range(2)]
+    both, together = [Jobs(each, queue, FakeFactory()) for each in stores], threading.Barrier(2)
+
+    def sweep(beat):
+        together.wait()
+        for _ in range(5):
+            beat.tick()
+
+    for ended in [in_a_thread(lambda beat=beat: sweep(beat)) for beat in both]:
+        ended()
+    sent = sorted((job, slot) for job, slot, _ in queue.sent)
+    assert len(sent) == len(set(sent))  # no wake-up twice
+    for job in made:
+        assert len(store.pending(job)) == 2
+        assert set(store.redis.hvals(store.key(job, "dead"))) == {b"1"}  # each death counted once
+    deliver_all(jobs, queue)
+    for job in made:
+        jobs.finalize(job)
+        assert jobs.get(job).progress.failed == 0
+    for each in (*both, *stores):
+        (each.redis if isinstance(each, RedisStore) else each).close()
+
+
+def test_readiness_does_not_look_at_jobs(server, store):
+    for start in range(0, 100_000, 10_000):
+        store.redis.zadd("ra:jobs", {f"{n:032x}": n for n in range(start, start + 10_000)})
+    store.heartbeat("worker", "host:1:2", for_s=60)
+    store.heartbeat("beat", "host:2:1", for_s=60)
+    with serving(server.url) as served:
+        store.redis.config_resetstat()
+        for _ in range(5):
+            assert served.http.get("/readyz").status_code == 200
+        commands = {name.removeprefix("cmdstat_") for name in store.redis.info("commandstats")}
+    connecting = {"client", "hello", "ping", "config"}
+    assert commands <= {"info", "zrangebyscore", "time", *connecting}
