@@ -7,18 +7,21 @@ from functools import cached_property
 from typing import Any, Protocol
 
 # Workers take from the queues in turn, so that a report does not wait behind the chunks of other jobs.
-CHUNKS, REPORTS = "ragassay.chunks", "ragassay.reports"
+CHUNKS, REPORTS, NOTICES = "ragassay.chunks", "ragassay.reports", "ragassay.notices"
 logger = logging.getLogger(__name__)
 
 
 class Queue(Protocol):
-    """Sends a job's wake-ups to the workers."""
+    """Sends wake-ups to the workers: for jobs, and for webhooks that have something to get."""
 
     def enqueue(self, job: str, slot: int, nonce: str) -> bool:
         """There may be a chunk to work on. False when the message could not be sent."""
 
     def finalize(self, job: str) -> bool:
         """All chunks are done; the report can be made. False when the message could not be sent."""
+
+    def deliver(self, project: str, webhook: str) -> bool:
+        """There may be something for a webhook. False when the message could not be sent."""
 
 
 class CeleryQueue:
@@ -29,19 +32,23 @@ class CeleryQueue:
 
     def enqueue(self, job: str, slot: int, nonce: str) -> bool:
         """Send a message to the workers' queue. Where the broker does not take it, the sweeper sends it again."""
-        return self._send(CHUNKS, "ragassay.work", job, slot, nonce)
+        return self._send(CHUNKS, "ragassay.work", f"job {job}", job, slot, nonce)
 
     def finalize(self, job: str) -> bool:
         """Send the message for the report. Where the broker does not take it, the sweeper sends it again."""
-        return self._send(REPORTS, "ragassay.finalize", job)
+        return self._send(REPORTS, "ragassay.finalize", f"job {job}", job)
 
-    def _send(self, queue: str, task: str, job: str, *arguments: object) -> bool:
+    def deliver(self, project: str, webhook: str) -> bool:
+        """Send the message for a webhook. Where the broker does not take it, the sweeper sends it again."""
+        return self._send(NOTICES, "ragassay.deliver", f"webhook {webhook}", project, webhook)
+
+    def _send(self, queue: str, task: str, about: str, *arguments: object) -> bool:
         from kombu.exceptions import OperationalError
 
         try:
-            self._celery.send_task(task, (job, *arguments), queue=queue, ignore_result=True)
+            self._celery.send_task(task, arguments, queue=queue, ignore_result=True)
         except OperationalError as error:
-            logger.warning("the broker does not take %s for job %s: %s", task, job, error)
+            logger.warning("the broker does not take %s for %s: %s", task, about, error)
             return False
         return True
 

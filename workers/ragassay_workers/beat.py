@@ -15,7 +15,11 @@ def main() -> None:
     settings = Settings()
     jobs = wiring.jobs_for(settings)
     app.log.setup(loglevel=logging.INFO)
-    threads = [heartbeat(jobs.store, "beat"), Periodic("the sweeper's round", settings.sweep_s, jobs.tick)]
+    threads = [
+        heartbeat(jobs.store, "beat"),
+        Periodic("the sweeper's round", settings.sweep_s, jobs.tick),
+        Periodic("the outbox's round", settings.sweep_s, jobs.alerts.wake),
+    ]
     for thread in threads:
         thread.start()
     try:

@@ -51,7 +51,7 @@ class Periodic:
 
 
 def heartbeat(store: RedisStore, kind: str, processes: int = 1) -> Periodic:
-    """Tells Redis every few seconds that this worker or beat runs, with so many processes, and when it stops."""
+    """Tells Redis every few seconds that this worker or beat runs, with so many processes for chunks, and when it stops."""
     name = f"{socket.gethostname()}:{os.getpid()}:{processes}"
     return Periodic(
         f"heartbeat of {kind} {name}",

@@ -18,6 +18,7 @@ from celery import signals
 
 from ragassay import wiring
 from ragassay.jobs import Jobs
+from ragassay.queue import CHUNKS
 from ragassay.render import one_line
 from ragassay.settings import Settings
 from ragassay.store.redis import RedisStore
@@ -81,7 +82,9 @@ def _watch_parent(reader: int, parent: int) -> None:
 @signals.worker_ready.connect
 def _ready(sender: Any, **_: Any) -> None:
     global _heartbeat
-    _heartbeat = heartbeat(RedisStore(Settings().state), "worker", sender.controller.concurrency)
+    takes_chunks = CHUNKS in sender.app.amqp.queues.consume_from
+    processes = sender.controller.concurrency if takes_chunks else 0
+    _heartbeat = heartbeat(RedisStore(Settings().state), "worker", processes)
     _heartbeat.start()
     # Celery's own handlers first sleep for as long as chunks may still run, and only then send worker_shutting_down.
     for number in (signal.SIGTERM, signal.SIGQUIT):

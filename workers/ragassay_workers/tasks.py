@@ -1,4 +1,4 @@
-"""The tasks: each one call into ``ragassay.jobs``. What fails because Redis or a provider is away is tried again later."""
+"""The tasks: each one call into a use case. What fails because Redis or a provider is away is tried again later."""
 
 from __future__ import annotations
 
@@ -29,6 +29,15 @@ def finalize(job: str) -> None:
     """Make the report of a job whose chunks are all done."""
     with _jobs(job) as jobs:
         jobs.finalize(job)
+
+
+@app.task(name="ragassay.deliver", max_retries=5, default_retry_delay=5)
+def deliver(project: str, webhook: str) -> None:
+    """Give a webhook what it has to get. Delivered at least once, so it takes a lease before it sends."""
+    try:
+        process.jobs().alerts.deliver(project, webhook)
+    except (AssayError, RedisError) as error:
+        logger.warning("webhook %s: %s", webhook, error)
 
 
 @contextmanager

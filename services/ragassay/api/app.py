@@ -9,11 +9,24 @@ from anyio import CapacityLimiter
 from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
-from ragassay.api import comparisons, datasets, examples, health, jobs, metrics, page, problems, systems
+from ragassay.api import (
+    alerts,
+    comparisons,
+    datasets,
+    examples,
+    health,
+    jobs,
+    metrics,
+    page,
+    problems,
+    systems,
+    webhooks,
+)
 from ragassay.api.comparisons import NewComparison
 from ragassay.api.events import Watch
 from ragassay.api.security import SecurityMiddleware, bootstrap_key
 from ragassay.api.submission import NewJob
+from ragassay.api.webhooks import NewWebhook, WebhookChange
 from ragassay.compare.models import Comparison
 from ragassay.datasets import SplitOptions
 from ragassay.documents import Report
@@ -65,7 +78,7 @@ def _schemas() -> dict[str, Any]:
         [
             (problems.Problem, "serialization"),
             *((kind, "serialization") for kind in (Report, Comparison, GateReport, JobEvent)),
-            *((kind, "validation") for kind in (NewJob, NewComparison, SplitOptions)),
+            *((kind, "validation") for kind in (NewJob, NewComparison, SplitOptions, NewWebhook, WebhookChange)),
             (Sample, "validation"),
         ],
         ref_template="#/components/schemas/{model}",
@@ -93,7 +106,7 @@ def create_app(service: Jobs, settings: Settings) -> FastAPI:
     app.state.submissions, app.state.analyses = CapacityLimiter(AT_ONCE), CapacityLimiter(AT_ONCE)
     app.state.dataset_work, app.state.arriving = CapacityLimiter(AT_ONCE), 0
     app.state.watch = Watch(service)
-    for room in (jobs, comparisons, datasets, metrics, systems, health):
+    for room in (jobs, comparisons, datasets, alerts, webhooks, metrics, systems, health):
         app.include_router(room.router)
     app.add_api_route("/docs", page.show, include_in_schema=False)
     problems.install(app)

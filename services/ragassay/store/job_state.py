@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError
 from ragassay.errors import Conflict, NotFound
 from ragassay.job_documents import ENDED, JobStatus
 from ragassay.models import FrozenModel
+from ragassay.notices import Notice
 from ragassay.store.protocol import ChunkId, RunRecord
 from ragassay.validation import problems
 
@@ -39,6 +40,7 @@ class Claim(ChunkId):
 class JobState(FrozenModel):
     """All that is known of a job beside its rows. Times are milliseconds since 1970; ``gating`` and ``alerts`` as JSON.
 
+    ``notices``: what its report gives reason to tell.
     ``built``: of built-in systems, the models and the bytes of the index that workers made.
     """
 
@@ -58,6 +60,8 @@ class JobState(FrozenModel):
     probes: int = 0
     given_up: str | None = None
     alerts: tuple[dict[str, Any], ...] = ()
+    notices: tuple[Notice, ...] = ()
+    project: str = "default"
     error: str | None = None
     built: dict[str, tuple[tuple[str, ...], int | None]] = Field(default_factory=dict)
 
@@ -83,6 +87,8 @@ class JobState(FrozenModel):
             record=RunRecord.model_validate_json(record),
             gating=gating,
             alerts=orjson.loads(meta.get("alerts", b"[]")),
+            notices=orjson.loads(meta.get("notices", b"[]")),
+            project=meta.get("project", b"default").decode(),
             built={name[6:]: orjson.loads(value) for name, value in meta.items() if name.startswith("built:")},
             changed_ms=int(meta["turned_ms"]) if "turned_ms" in meta else None,
             **texts,

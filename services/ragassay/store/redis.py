@@ -216,7 +216,7 @@ class RedisStore:
     def commit(self, claim: Claim, results: Sequence[Result]) -> Outcome:
         """Store the results once: ``kept``, ``last`` when the job is complete now, ``stale`` when the claim was lost."""
         names = ("meta", "lease", "owner", "done", f"out:{claim}", "texts")
-        failed = sum(result.scoring_failed for result in results)
+        failed = sum(result.failed for result in results)
         blob = pack([result.model_dump(mode="json", exclude_defaults=True) for result in results])
         arguments = [str(claim), claim.token, blob, len(results), failed, pack_texts(results), claim.number]
         by_key = {self.key(claim.job, column_name(claim.system, n)): c for n, c in columns(results).items()}
@@ -330,6 +330,10 @@ class RedisStore:
         pipe.set(self.key(job, "gates"), document, ex=REPORT_KEPT_S, nx=True)
         pipe.hsetnx(self.key(job, "meta"), "alerts", alerts)
         return bool(pipe.execute()[0])
+
+    def keep_notices(self, job: str, notices: bytes) -> None:
+        """Keep what a job's report gives reason to tell, until it is told; the first stay."""
+        self.redis.hsetnx(self.key(job, "meta"), "notices", notices)
 
     def gates(self, job: str) -> bytes | None:
         """What the gates of a job say, as JSON; empty where they could not be checked."""
