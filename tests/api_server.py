@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import httpx
 
 from polling import until
+from ragassay.alerts import Alerts
 from ragassay.api.app import create_app
 from ragassay.api.server import server
 from ragassay.engine import Tools
@@ -32,10 +33,14 @@ class RecordingQueue:
         self.sent.append(("finalize", (job,)))
         return True
 
+    def deliver(self, project, webhook):
+        self.sent.append(("deliver", (project, webhook)))
+        return True
+
     def answer(self, jobs, *, most=10_000):
         while self.sent and most:
             use_case, arguments = self.sent.pop(0)
-            getattr(jobs, use_case)(*arguments)
+            getattr(jobs.alerts if use_case == "deliver" else jobs, use_case)(*arguments)
             most -= 1
 
 
@@ -72,7 +77,9 @@ def serving(redis_url, settings=None, *, jobs=None, registered=None):
     """Uvicorn in a thread on a free port; ends with the block."""
     settings = settings or Settings()
     queue = RecordingQueue()
-    jobs = jobs or Jobs(RedisStore(redis_url, patient=False), queue, Lexical(settings), registered)
+    store = RedisStore(redis_url, patient=False)
+    alerts = Alerts(store, queue, allowed=["127.0.0.1"])
+    jobs = jobs or Jobs(store, queue, Lexical(settings), registered, alerts)
     options = {"log_level": "error", "ws": "none", "lifespan": "on", "timeout_graceful_shutdown": 2}
     running = server(create_app(jobs, settings), host="127.0.0.1", port=0, **options)
     thread = threading.Thread(target=running.run, daemon=True)

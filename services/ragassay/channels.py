@@ -10,8 +10,9 @@ import smtplib
 import ssl
 import time
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from email.message import EmailMessage
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import httpx
 import orjson
@@ -35,7 +36,8 @@ class Refusal(Unavailable):
         self.answered = answered
 
 
-class MailServer(NamedTuple):
+@dataclass(frozen=True)
+class MailServer:
     """The operator's SMTP server, and who gets mail. ``tls``: by STARTTLS, from the first byte, or not at all."""
 
     host: str
@@ -44,7 +46,7 @@ class MailServer(NamedTuple):
     receivers: tuple[str, ...]
     tls: Literal["starttls", "tls", "none"] = "starttls"
     user: str | None = None
-    password: str | None = None
+    password: str | None = field(default=None, repr=False)
 
 
 def new_secret() -> str:

@@ -73,7 +73,7 @@ class Webhooks:
         target = self._outbox.target(self._project, webhook)
         if not target.secrets:
             raise BadInput(f"webhook {webhook} has the format {target.format!r}, which has no signature")
-        until_ms = self._outbox.now_ms() + OVERLAP_S * 1000
+        until_ms = int(self._outbox.now_ms()) + OVERLAP_S * 1000
         new = Secret(new_secret())
         secrets = (new, Secret(target.secrets[0].text, until_ms))
         self._outbox.change(self._project, webhook, {"secrets": secrets})

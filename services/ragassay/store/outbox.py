@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
@@ -29,17 +30,19 @@ PATIENCE_MS = 30_000  # until a wake-up that nothing came of is sent again
 _LOOKED_AT = 1000  # notices, for a page of one kind
 
 
-class Secret(NamedTuple):
+@dataclass(frozen=True)
+class Secret:
     """What signs; ``until_ms``: no longer than that."""
 
-    text: str
+    text: str = field(repr=False)
     until_ms: int | None = None
 
 
-class Target(NamedTuple):
+@dataclass(frozen=True)
+class Target:
     """Where a webhook's deliveries go. None of it is shown."""
 
-    url: str
+    url: str = field(repr=False)
     format: WebhookFormat
     secrets: tuple[Secret, ...]
 
@@ -79,7 +82,7 @@ class Outbox:
                 "secrets": orjson.dumps(target.secrets),
                 "kinds": _listed(kinds),
                 "enabled": 1,
-                "created_ms": now,
+                "created_ms": int(now),
             },
         )
         pipe.zadd(_key(project, "webhooks"), {webhook: now})
@@ -125,7 +128,7 @@ class Outbox:
     def target(self, project: str, webhook: str) -> Target:
         """Where its deliveries go; raises NotFound."""
         fields = self._fields(project, webhook)
-        secrets = tuple(Secret(*each) for each in orjson.loads(fields["secrets"]))
+        secrets = tuple(Secret(**each) for each in orjson.loads(fields["secrets"]))
         return Target(fields["url"], "slack" if fields["format"] == "slack" else "standard", secrets)
 
     def _fields(self, project: str, webhook: str) -> dict[str, str]:
@@ -264,10 +267,10 @@ class Outbox:
         ids = [each.decode() for each in self._store.redis.zrevrange(key, first, first + limit)]
         return ids[:limit], len(ids) > limit
 
-    def now_ms(self) -> int:
+    def now_ms(self) -> float:
         """The time by the clock of Redis."""
         seconds, micros = self._store.redis.time()
-        return int(seconds * 1000 + micros // 1000)
+        return float(seconds * 1000 + micros / 1000)
 
 
 def _key(project: str, name: str) -> str:

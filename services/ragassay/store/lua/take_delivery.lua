@@ -7,7 +7,7 @@ local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local held = until_ms and now < tonumber(until_ms) and tonumber(until_ms) <= now + ARGV[3] -- else the clock was set back
 if held and holder ~= ARGV[2] then return false end
 if enabled == '1' then
-  for _, delivery in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now)) do
+  for _, delivery in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', t[1] * 1000 + t[2] / 1000)) do
     local key = ARGV[1] .. 'delivery:' .. delivery
     local tries = tonumber(redis.call('HGET', key, 'tries'))
     if not tries then

@@ -6,6 +6,7 @@ local prefix, id, kind, only = ARGV[1], ARGV[2], ARGV[4], ARGV[6]
 if redis.call('EXISTS', KEYS[1]) == 1 then return false end
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
+local order = t[1] * 1000 + t[2] / 1000 -- those of one millisecond stay in their order
 local receivers = {}
 for _, webhook in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do
   local enabled, kinds = unpack(redis.call('HMGET', prefix .. 'webhook:' .. webhook, 'enabled', 'kinds'))
@@ -20,7 +21,7 @@ end
 if #receivers == 0 and (ARGV[5] == '1' or only ~= '') then return false end
 if only == '' then
   redis.call('SET', KEYS[1], ARGV[3], 'EX', ARGV[8])
-  redis.call('ZADD', KEYS[2], now, id)
+  redis.call('ZADD', KEYS[2], order, id)
   redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - ARGV[8] * 1000)
   redis.call('ZREMRANGEBYRANK', KEYS[2], 0, -ARGV[9] - 1)
   redis.call('EXPIRE', KEYS[2], ARGV[8])
@@ -32,10 +33,10 @@ for _, webhook in ipairs(receivers) do
   redis.call('HSET', prefix .. 'delivery:' .. delivery, 'webhook', webhook, 'notice', ARGV[3], 'status', 'waiting',
     'tries', 0, 'created_ms', now, 'next_ms', now)
   redis.call('EXPIRE', prefix .. 'delivery:' .. delivery, ARGV[10])
-  redis.call('ZADD', listed, now, delivery)
+  redis.call('ZADD', listed, order, delivery)
   redis.call('ZREMRANGEBYSCORE', listed, '-inf', now - ARGV[10] * 1000)
   redis.call('EXPIRE', listed, ARGV[10])
-  redis.call('ZADD', queue, now, delivery)
+  redis.call('ZADD', queue, order, delivery)
   redis.call('EXPIRE', queue, ARGV[10])
   table.insert(deliveries, webhook)
   table.insert(deliveries, delivery)
