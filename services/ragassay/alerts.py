@@ -111,11 +111,11 @@ class Alerts:
                 raise channels.Refusal("no mail server is set: RAGASSAY_SMTP_HOST")
             channels.mail(taken.notice, taken.id, self._mail)
             return None
-        target = self.outbox.target(project, webhook)
+        destination = self.outbox.destination(project, webhook)
         now_ms = self.outbox.now_ms()
-        signing = [secret.text for secret in target.secrets if secret.until_ms is None or secret.until_ms > now_ms]
-        signed_by = None if target.format == "slack" else signing
-        return channels.post(taken.notice, taken.id, target.url, signed_by, allowed=self._allowed)
+        signing = [secret.text for secret in destination.secrets if secret.until_ms is None or secret.until_ms > now_ms]
+        signed_by = None if destination.format == "slack" else signing
+        return channels.post(taken.notice, taken.id, destination.url, signed_by, allowed=self._allowed)
 
 
 def _without_secrets(notice: Notice) -> Notice:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from email.message import EmailMessage
+from email.policy import SMTP
 from typing import Literal
 
 import httpx
@@ -25,6 +26,7 @@ from ragassay.outgoing import outgoing_client
 TIMEOUT_S = 10.0
 GONE = 410
 _PREFIX = "whsec_"
+_MAIL = SMTP.clone(max_line_length=990)  # else subjects are folded, which some show
 _SLACK = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
@@ -87,7 +89,7 @@ def post(notice: Notice, delivery: str, url: str, signed_by: Sequence[str] | Non
 
 def mail(notice: Notice, delivery: str, server: MailServer) -> None:
     """Send a notice by mail; raises Refusal. Mail that is sent twice has the same Message-ID."""
-    message = EmailMessage()
+    message = EmailMessage(_MAIL)
     message["Subject"] = f"[ragassay] {notice.headline}"
     message["From"], message["To"] = server.sender, ", ".join(server.receivers)
     message["Message-ID"] = f"<{delivery}@ragassay>"

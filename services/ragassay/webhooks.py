@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from ragassay.errors import BadInput, BadSettings
 from ragassay.notices import ALERTS, DeliveryPage, Notice, NoticeKind, Replayed, Webhook, WebhookFormat, WebhookSecret
 from ragassay.queue import Queue
-from ragassay.store.outbox import Outbox, Secret, Target
+from ragassay.store.outbox import Destination, Outbox, Secret
 
 OVERLAP_S = 86_400  # for which a secret that was replaced signs beside the new one
 LONGEST_URL = 2000  # characters
@@ -33,8 +33,8 @@ class Webhooks:
         from ragassay.channels import new_secret
 
         secret = new_secret() if form == "standard" else None
-        target = Target(_checked(url), form, (Secret(secret),) if secret else ())
-        added = self._outbox.add(self._project, target, _distinct(ALERTS if kinds is None else kinds))
+        destination = Destination(_checked(url), form, (Secret(secret),) if secret else ())
+        added = self._outbox.add(self._project, destination, _distinct(ALERTS if kinds is None else kinds))
         return WebhookSecret(webhook=self.get(added), secret=secret)
 
     def all(self) -> list[Webhook]:
@@ -70,12 +70,12 @@ class Webhooks:
         """A new secret; the one before signs beside it for a day. Raises NotFound, BadInput where none signs."""
         from ragassay.channels import new_secret
 
-        target = self._outbox.target(self._project, webhook)
-        if not target.secrets:
-            raise BadInput(f"webhook {webhook} has the format {target.format!r}, which has no signature")
+        destination = self._outbox.destination(self._project, webhook)
+        if not destination.secrets:
+            raise BadInput(f"webhook {webhook} has the format {destination.format!r}, which has no signature")
         until_ms = int(self._outbox.now_ms()) + OVERLAP_S * 1000
         new = Secret(new_secret())
-        secrets = (new, Secret(target.secrets[0].text, until_ms))
+        secrets = (new, Secret(destination.secrets[0].text, until_ms))
         self._outbox.change(self._project, webhook, {"secrets": secrets})
         until = datetime.fromtimestamp(until_ms / 1000, UTC).isoformat(timespec="seconds")
         return WebhookSecret(webhook=self.get(webhook), secret=new.text, previous_until=until)

@@ -309,7 +309,7 @@ def test_a_secret_that_is_replaced_signs_beside_the_new_one_for_a_day(alerts, we
     (got,) = receiver.got
     assert len(got.headers["webhook-signature"].split()) == 2
     assert got.verified(webhook.secret) == got.verified(rotated.secret)
-    target = alerts.outbox.target("default", webhook.webhook.id)
+    target = alerts.outbox.destination("default", webhook.webhook.id)
     new, old = target.secrets
     assert old.until_ms / 1000 - store.redis.time()[0] == pytest.approx(86_400, abs=60)
     alerts.outbox.change("default", webhook.webhook.id, {"secrets": (new, replace(old, until_ms=1))})

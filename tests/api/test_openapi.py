@@ -39,10 +39,11 @@ def check(document, schema, value):
 
 def test_every_operation_is_named_and_described(document, operations):
     assert sorted(operations) == [
-        "cancelJob", "compareJobs", "deleteDataset", "deleteJob", "describeDataset", "diffDatasets", "followJob",
-        "generateDataset", "getDataset", "getGates", "getJob", "getReport", "getTrend", "health", "listDatasets", "listJobs",
-        "listMetrics", "listResults", "listRows", "listSystems", "listVersions", "readiness", "resumeJob", "splitDataset",
-        "submitJob", "uploadDataset",
+        "addWebhook", "cancelJob", "changeWebhook", "compareJobs", "deleteDataset", "deleteJob", "deleteWebhook",
+        "describeDataset", "diffDatasets", "followJob", "generateDataset", "getDataset", "getGates", "getJob", "getReport",
+        "getTrend", "getWebhook", "health", "listAlerts", "listDatasets", "listDeliveries", "listJobs", "listMetrics",
+        "listResults", "listRows", "listSystems", "listVersions", "listWebhooks", "readiness", "replayDeliveries",
+        "resumeJob", "rotateSecret", "splitDataset", "submitJob", "testWebhook", "uploadDataset",
     ]  # fmt: skip
     assert document["info"]["version"] == version("ragassay")
     for _, _, operation in operations.values():
@@ -118,6 +119,8 @@ def test_answers_fit_their_schemas(document, operations, served):
         "listMetrics",
         "listSystems",
         "getGates",
+        "listAlerts",
+        "listWebhooks",
         *bodies,
         "health",
         "readiness",

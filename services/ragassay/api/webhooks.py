@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Path, Query, Response
-from pydantic import AwareDatetime, ConfigDict, Field
+from pydantic import AwareDatetime, BeforeValidator, ConfigDict, Field
 
 from ragassay.api.bodies import check_json, read_as
 from ragassay.api.jobs import Body, QueryParameters, Service
@@ -28,6 +28,14 @@ WebhookId = Annotated[
     str,
     Path(description="What POST /v1/webhooks gave.", max_length=100, examples=["wh_b1946ac92492d2347c6235b4d2611184"]),
 ]
+
+
+def _iso(text: object) -> datetime:
+    """Seconds since 1970 are no time here, though pydantic takes them for one."""
+    try:
+        return datetime.fromisoformat(str(text))
+    except ValueError:
+        raise ValueError("is no time such as 2026-01-31T14:05:00Z") from None
 
 
 class NewWebhook(FrozenModel):
@@ -62,7 +70,8 @@ class _DeliveriesQuery(QueryParameters):
 class _ReplayQuery(QueryParameters):
     delivery: Annotated[str | None, Field(max_length=64, description="this one, whatever became of it")] = None
     failed_since: Annotated[
-        AwareDatetime | None, Field(description="those that failed, of the ones made since then: 2026-01-31T14:05:00Z")
+        Annotated[AwareDatetime, BeforeValidator(_iso)] | None,
+        Field(description="those that failed, of the ones made since then: 2026-01-31T14:05:00Z"),
     ] = None
 
 
@@ -78,8 +87,8 @@ def _webhooks(jobs: Jobs, asking: Requester) -> Webhooks:
     return jobs.alerts.webhooks(asking.project)
 
 
-Reader = Annotated[Webhooks, Depends(_of_reader)]
-Owner = Annotated[Webhooks, Depends(_of_owner)]
+ReadWebhooks = Annotated[Webhooks, Depends(_of_reader)]
+OwnWebhooks = Annotated[Webhooks, Depends(_of_owner)]
 
 
 def _takes(model: str) -> dict[str, Any]:
@@ -98,7 +107,7 @@ def _takes(model: str) -> dict[str, Any]:
     },
     openapi_extra=_takes("NewWebhook"),
 )
-async def add(webhooks: Owner, body: Body, response: Response) -> WebhookSecret:
+async def add(webhooks: OwnWebhooks, body: Body, response: Response) -> WebhookSecret:
     """Have a URL told of notices. The answer holds the secret that signs them, which is not shown again."""
 
     def work() -> WebhookSecret:
@@ -116,13 +125,13 @@ async def add(webhooks: Owner, body: Body, response: Response) -> WebhookSecret:
     summary="List the webhooks",
     responses=documented(401, 403, 421, 500, 503),
 )
-def list_webhooks(webhooks: Reader) -> WebhookList:
+def list_webhooks(webhooks: ReadWebhooks) -> WebhookList:
     """The project's webhooks, the oldest first, with what became of the last try of each."""
     return WebhookList(webhooks=tuple(webhooks.all()))
 
 
 @router.get("/{webhook}", operation_id="getWebhook", summary="Look at a webhook", responses=_READ)
-def get(webhooks: Reader, webhook: WebhookId) -> Webhook:
+def get(webhooks: ReadWebhooks, webhook: WebhookId) -> Webhook:
     """Its kinds, whether it is enabled, and what became of the last try."""
     return webhooks.get(webhook)
 
@@ -134,7 +143,7 @@ def get(webhooks: Reader, webhook: WebhookId) -> Webhook:
     responses=_BODY,
     openapi_extra=_takes("WebhookChange"),
 )
-async def change(webhooks: Owner, webhook: WebhookId, body: Body) -> Webhook:
+async def change(webhooks: OwnWebhooks, webhook: WebhookId, body: Body) -> Webhook:
     """Change where it is, what it is told, or whether it is enabled."""
 
     def work() -> Webhook:
@@ -145,31 +154,31 @@ async def change(webhooks: Owner, webhook: WebhookId, body: Body) -> Webhook:
 
 
 @router.delete("/{webhook}", operation_id="deleteWebhook", summary="Delete a webhook", responses=_READ)
-def delete(webhooks: Owner, webhook: WebhookId) -> Webhook:
+def delete(webhooks: OwnWebhooks, webhook: WebhookId) -> Webhook:
     """Forget a webhook and all that waits for it; the answer is what it was."""
     return webhooks.remove(webhook)
 
 
 @router.post("/{webhook}/secret", operation_id="rotateSecret", summary="Replace the secret", responses=_READ)
-def rotate(webhooks: Owner, webhook: WebhookId) -> WebhookSecret:
+def rotate(webhooks: OwnWebhooks, webhook: WebhookId) -> WebhookSecret:
     """A new secret, shown this once. For a day the one before signs beside it, so that a receiver can change over."""
     return webhooks.rotate(webhook)
 
 
 @router.post("/{webhook}/test", operation_id="testWebhook", summary="Try a webhook out", responses=_READ)
-def test(webhooks: Owner, webhook: WebhookId) -> Replayed:
+def test(webhooks: OwnWebhooks, webhook: WebhookId) -> Replayed:
     """Send it a notice of the kind ``test``, as others are sent; its deliveries say what became of it."""
     return webhooks.test(webhook)
 
 
 @router.get("/{webhook}/deliveries", operation_id="listDeliveries", summary="List the deliveries", responses=_READ)
-def deliveries(webhooks: Reader, webhook: WebhookId, query: Annotated[_DeliveriesQuery, Query()]) -> DeliveryPage:
+def deliveries(webhooks: ReadWebhooks, webhook: WebhookId, query: Annotated[_DeliveriesQuery, Query()]) -> DeliveryPage:
     """What it was sent, or has to get, in the last 30 days, newest first."""
     return webhooks.deliveries(webhook, cursor=query.cursor, limit=query.limit)
 
 
 @router.post("/{webhook}/replay", operation_id="replayDeliveries", summary="Send again", responses=_READ)
-def replay(webhooks: Owner, webhook: WebhookId, query: Annotated[_ReplayQuery, Query()]) -> Replayed:
+def replay(webhooks: OwnWebhooks, webhook: WebhookId, query: Annotated[_ReplayQuery, Query()]) -> Replayed:
     """Send one delivery again, or all that failed since a time, under the ids that they had and with all their tries."""
     since: datetime | None = query.failed_since
     return webhooks.replay(webhook, delivery=query.delivery, since=since)

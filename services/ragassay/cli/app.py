@@ -12,6 +12,7 @@ import typer
 
 from ragassay.cli import (
     ab,
+    alerts,
     benchmark,
     client,
     compare,
@@ -58,6 +59,8 @@ app.command("completion")(completion.completion)
 app.command("submit")(client.submit)
 app.command("status")(client.status)
 app.command("cancel")(client.cancel)
+app.command("alerts")(alerts.alerts)
+app.add_typer(alerts.webhook, name="webhook")
 app.command("up")(service.up)
 app.command("serve")(service.serve)
 app.command("worker")(service.worker)

@@ -39,7 +39,7 @@ class Secret:
 
 
 @dataclass(frozen=True)
-class Target:
+class Destination:
     """Where a webhook's deliveries go. None of it is shown."""
 
     url: str = field(repr=False)
@@ -66,7 +66,7 @@ class Outbox:
 
     # --- webhooks ---------------------------------------------------------------------------------------------
 
-    def add(self, project: str, target: Target, kinds: tuple[NoticeKind, ...]) -> str:
+    def add(self, project: str, destination: Destination, kinds: tuple[NoticeKind, ...]) -> str:
         """Keep a webhook; returns its id. Raises Conflict where the project has as many as it may have."""
         redis, webhook = self._store.redis, f"wh_{uuid.uuid4().hex}"
         if redis.zcard(_key(project, "webhooks")) >= MOST_WEBHOOKS:
@@ -77,9 +77,9 @@ class Outbox:
         pipe.hset(
             _key(project, f"webhook:{webhook}"),
             mapping={
-                "url": target.url,
-                "format": target.format,
-                "secrets": orjson.dumps(target.secrets),
+                "url": destination.url,
+                "format": destination.format,
+                "secrets": orjson.dumps(destination.secrets),
                 "kinds": _listed(kinds),
                 "enabled": 1,
                 "created_ms": int(now),
@@ -125,11 +125,11 @@ class Outbox:
         """One webhook; raises NotFound."""
         return _webhook(webhook, self._fields(project, webhook))
 
-    def target(self, project: str, webhook: str) -> Target:
+    def destination(self, project: str, webhook: str) -> Destination:
         """Where its deliveries go; raises NotFound."""
         fields = self._fields(project, webhook)
         secrets = tuple(Secret(**each) for each in orjson.loads(fields["secrets"]))
-        return Target(fields["url"], "slack" if fields["format"] == "slack" else "standard", secrets)
+        return Destination(fields["url"], "slack" if fields["format"] == "slack" else "standard", secrets)
 
     def _fields(self, project: str, webhook: str) -> dict[str, str]:
         fields = _texts(self._store.redis.hgetall(_key(project, f"webhook:{webhook}")))
