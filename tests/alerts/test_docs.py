@@ -15,8 +15,9 @@ BY_LIBRARY, BY_HAND = (code for code in re.findall(r"```python\n(.*?)```", PAGE,
 
 
 def rows_of(heading):
-    table = PAGE.partition(heading)[2]
-    return re.findall(r"^\| ([^|]+) \| ([^|]+) \|", table.partition("\n\n")[2].partition("\n\n")[0], re.MULTILINE)[1:]
+    """The first two cells of the table in a section, without its head."""
+    section = PAGE.partition(f"\n{heading}\n")[2].partition("\n## ")[0]
+    return re.findall(r"^\| ([^|]+) \| ([^|]+) \|", section, re.MULTILINE)[1:]
 
 
 @pytest.mark.parametrize("code", [BY_LIBRARY, BY_HAND], ids=["library", "by hand"])
