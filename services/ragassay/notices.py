@@ -99,12 +99,14 @@ class Notice(FrozenModel):
                 return "a test of this webhook: nothing happened"
 
     @property
-    def path(self) -> str | None:
+    def path(self) -> str:
         """Where the service shows more."""
         if self.job:
             page = {"gate_missed": "/gates", "regression": "/gates", "coverage_low": "/report"}.get(self.kind, "")
             return f"/v1/jobs/{self.job}{page}"
-        return f"/v1/schedules/{self.schedule}" if self.schedule else None
+        if self.schedule:
+            return f"/v1/schedules/{self.schedule}"
+        return "/v1/webhooks" if self.kind == "test" else f"/v1/alerts?kind={self.kind}"
 
     @property
     def text(self) -> str:
@@ -113,10 +115,8 @@ class Notice(FrozenModel):
         lines += [
             f"{name}: {value}" for name in ("project", "schedule", "slot", "job") if (value := getattr(self, name))
         ]
-        if self.job:
-            lines.append(f"more: ragassay status {self.job}, GET {self.path}")
-        elif self.path:
-            lines.append(f"more: GET {self.path}")
+        command = f"ragassay status {self.job}, " if self.job else ""
+        lines.append(f"more: {command}GET {self.path}")
         return "\n".join(lines)
 
 
