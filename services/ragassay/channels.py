@@ -80,7 +80,7 @@ def post(notice: Notice, delivery: str, url: str, signed_by: Sequence[str] | Non
             client.stream("POST", url, content=body, headers=headers) as answer,  # nobody reads what it says
         ):
             status, wait = answer.status_code, retry_after(dict(answer.headers))
-    except (httpx.HTTPError, httpx.InvalidURL, BadInput) as error:
+    except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, BadInput) as error:
         raise Refusal(reason_from(f"{type(error).__name__}: {error}".replace(url, "its address"))) from None
     if not 200 <= status < 300:
         raise Refusal(f"it answered {status}", answered=status, retry_after=wait)

@@ -221,6 +221,13 @@ def test_what_listens_nowhere_is_a_failed_try_with_its_reason(alerts, webhook, r
     assert shown.url == "http://127.0.0.1:1/..."
 
 
+def test_a_host_that_no_name_can_be_is_a_failed_try(alerts, work, notice):
+    added = alerts.webhooks("default").add(f"https://{'a' * 64}.example/")
+    alerts.tell(notice())
+    work()
+    assert alerts.webhooks("default").get(added.webhook.id).last_error
+
+
 # --- workers ---
 
 
