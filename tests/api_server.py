@@ -41,11 +41,15 @@ class RecordingQueue:
         self.sent.append(("start", (project, schedule, slot_ms)))
         return True
 
+    def deliver(self, project, webhook):
+        self.sent.append(("deliver", (project, webhook)))
+        return True
+
     def answer(self, jobs, *, most=10_000):
         while self.sent and most:
             use_case, arguments = self.sent.pop(0)
             if use_case != "start":
-                getattr(jobs, use_case)(*arguments)
+                getattr(jobs.alerts if use_case == "deliver" else jobs, use_case)(*arguments)
             else:
                 project, *run = arguments
                 read = partial(
@@ -91,9 +95,11 @@ def serving(redis_url, settings=None, *, jobs=None, registered=None):
     """Uvicorn in a thread on a free port; ends with the block."""
     settings = settings or Settings()
     queue = RecordingQueue()
-    jobs = jobs or Jobs(RedisStore(redis_url, patient=False), queue, Lexical(settings), registered)
+    store = RedisStore(redis_url, patient=False)
+    alerts = Alerts(store, queue, allowed=["127.0.0.1"])
+    jobs = jobs or Jobs(store, queue, Lexical(settings), registered, alerts)
     options = {"log_level": "error", "ws": "none", "lifespan": "on", "timeout_graceful_shutdown": 2}
-    planned = Schedules(jobs, queue, Alerts(jobs.store), again_s=2)
+    planned = Schedules(jobs, queue, jobs.alerts, again_s=2)
     queue.planned, queue.settings = planned, settings
     running = server(create_app(jobs, settings, planned), host="127.0.0.1", port=0, **options)
     thread = threading.Thread(target=running.run, daemon=True)

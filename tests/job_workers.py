@@ -16,7 +16,7 @@ class RecordingQueue:
     """A queue that remembers."""
 
     def __init__(self):
-        self.sent, self.finalized = [], []
+        self.sent, self.finalized, self.delivered = [], [], []
 
     def enqueue(self, job, slot, nonce):
         self.sent.append((job, slot, nonce))
@@ -24,6 +24,10 @@ class RecordingQueue:
 
     def finalize(self, job):
         self.finalized.append(job)
+        return True
+
+    def deliver(self, project, webhook):
+        self.delivered.append((project, webhook))
         return True
 
 

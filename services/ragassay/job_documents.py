@@ -18,7 +18,10 @@ class Planned(FrozenModel):
 
 
 class Progress(FrozenModel):
-    """How far a job is, in rows (one per query and system). ``failed`` rows lack a score because something broke."""
+    """How far a job is, in rows (one per query and system).
+
+    ``failed`` rows lack a response, or a score, because something broke.
+    """
 
     rows: int
     done: int

@@ -141,10 +141,14 @@ class JobReports:
             hint = "name a system of the job or an earlier job: 'baseline': 'SYSTEM', 'JOB' or 'JOB#SYSTEM'"
             raise BadSettings(without, where="gates", hint=hint)
 
-    def check_gates(self, job: str, gating: Gating, report: Report) -> None:
-        """Check a finished job's gates: keep the results, an alert for each one missed, and log those, all once."""
+    def check_gates(self, job: str, gating: Gating, report: Report) -> GateReport | None:
+        """Check a finished job's gates: keep the results, an alert for each one missed, and log those, all once.
+
+        Returns the results; None where there are no gates, or they could not be checked.
+        """
         if not gating.gates:
-            return
+            return None
+        results = None
         try:
             results = self._checked(gating, report)
             document, alerts = json_document(results), _alerts(results)
@@ -158,6 +162,7 @@ class JobReports:
             for alert in alerts:
                 form = "gate missed: job=%s metric=%s value=%s threshold=%s: %s"
                 _log.error(form, job, alert.metric, number(alert.value), alert.threshold, alert.reason)
+        return results
 
     def _checked(self, gating: Gating, report: Report) -> GateReport:
         earlier, system = None, None

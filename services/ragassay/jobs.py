@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 import orjson
 from redis.exceptions import RedisError
 
-from ragassay import job_results, runs
+from ragassay import job_notices, job_results, runs
+from ragassay.alerts import Alerts
 from ragassay.data.dataset import digest_of_samples
 from ragassay.engine import given_up
 from ragassay.errors import (
@@ -52,9 +53,15 @@ class Jobs:
     """Jobs in Redis. Only workers make anything of ``factory``, so that the API stays light."""
 
     def __init__(
-        self, store: RedisStore, queue: Queue, factory: runs.Factory, registered: Registered | None = None
+        self,
+        store: RedisStore,
+        queue: Queue,
+        factory: runs.Factory,
+        registered: Registered | None = None,
+        alerts: Alerts | None = None,
     ) -> None:
         self.store, self._queue, self.registered = store, queue, registered or Registered()
+        self.alerts = alerts or Alerts(store, queue)
         self.reports = JobReports(store)
         self._session = runs.Session(factory, self.reports.baseline_rows)
         self._chunks = Chunks(store, self._session, self.registered)
@@ -224,6 +231,7 @@ class Jobs:
             self.store.pause(job, reached.message, state.resumes)
             self.store.clear_slot(job, slot)
             self._queue.finalize(job)
+            self._tell(self.store.state(job))
             return
         except (BadInput, NothingToEvaluate, NotFound) as error:
             self._fail(job, str(error))
@@ -277,7 +285,9 @@ class Jobs:
             run.record = with_tools(state.described, self._session.tools(state.record.spec, MemoryLedger()))
             report = runs.finish(self._session, run)
             if not partial:
-                self.reports.check_gates(job, Gating.model_validate(state.gating), report)
+                results = self.reports.check_gates(job, Gating.model_validate(state.gating), report)
+                notices = job_notices.of_report(state, report, results)
+                self.store.keep_notices(job, orjson.dumps([notice.model_dump(mode="json") for notice in notices]))
         except (RedisError, Unavailable):
             raise
         except NotFound as error:
@@ -311,6 +321,7 @@ class Jobs:
             if state.ended:  # whoever ended it died before the last step
                 self._close(job)
                 continue
+            self._tell(state)
             try:
                 self._give_up_poisoned(job, state)
             except NotFound as error:  # rows or results that were evicted: no round brings them back
@@ -354,7 +365,14 @@ class Jobs:
         self._close(job)
 
     def _close(self, job: str) -> None:
-        self.store.close(job, self.store.state(job).record)
+        state = self.store.state(job)
+        self._tell(state)
+        self.store.close(job, state.record)
+
+    def _tell(self, state: JobState) -> None:
+        """Tell what there is to tell of a job as it stands; what was told before is not told again."""
+        for notice in job_notices.of_state(state):
+            self.alerts.tell(notice)
 
 
 def _digest(spec: JobSpec, inputs: runs.Inputs, gating: Gating) -> str:

@@ -392,6 +392,6 @@ class Result(FrozenModel):
     duration_ms: Amount = 0.0
 
     @property
-    def scoring_failed(self) -> bool:
-        """Lacks it a score because something broke, rather than for want of an input?"""
-        return any(score.missing == "failed" for score in self.scores.values())
+    def failed(self) -> bool:
+        """Did its response fail, or lacks it a score because something broke, rather than for want of an input?"""
+        return self.error is not None or any(score.missing == "failed" for score in self.scores.values())

@@ -1,10 +1,13 @@
-"""What people are told of a nightly run or a job: ids and numbers, never text of a question, an answer or a document."""
+"""What people are told of a nightly run or a job: ids, numbers and names, never text of a question, an answer or a document."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal, get_args
+
+from pydantic import AfterValidator, Field
 
 from ragassay.models import FrozenModel
+from ragassay.render import cut, number, percent, printable
 
 NoticeKind = Literal[
     "gate_missed",
@@ -16,25 +19,175 @@ NoticeKind = Literal[
     "job_finished",
     "job_failed",
 ]
+KINDS: tuple[NoticeKind, ...] = get_args(NoticeKind)
+OPT_IN: tuple[NoticeKind, ...] = (
+    "job_finished",
+    "job_failed",
+)  # no alerts: told, and kept, only where a webhook asks for them
+ALERTS: tuple[NoticeKind, ...] = tuple(kind for kind in KINDS if kind not in OPT_IN)
+MOST_NOTICES = 20  # of the missed gates of one job; another counts the rest
+LONGEST_NAME, LONGEST_ID = 200, 300  # characters
+
+Cause = Literal["threshold", "coverage", "missing", "baseline", "undecided", "unchecked"]
+Name = Annotated[str, AfterValidator(lambda text: cut(printable(text), LONGEST_NAME))]
+WebhookFormat = Literal["standard", "slack"]
+DeliveryStatus = Literal["waiting", "delivered", "failed"]
 
 
 class Notice(FrozenModel):
     """One thing that happened. ``id`` is the same for the same occurrence, however often it is noticed.
 
     ``slot``: the time for which a schedule planned the run, UTC. ``value``, ``threshold`` and ``baseline`` are numbers of
-    ``metric``; null where they are unknown.
+    ``metric``; null where they are unknown. ``cause``: why the gate was missed; ``unchecked``, why it is not known.
+    ``count``: how many gates, or metrics, the notice stands for. ``rows``, ``done`` and ``failed`` are those of the job.
     """
 
-    id: str
-    kind: NoticeKind
+    id: Annotated[str, Field(min_length=1, max_length=LONGEST_ID)]
+    kind: NoticeKind | Literal["test"]
     project: str
     at: str
-    schedule: str | None = None
+    schedule: Name | None = None
     slot: str | None = None
     job: str | None = None
-    system: str | None = None
-    gate: str | None = None
-    metric: str | None = None
+    system: Name | None = None
+    gate: Name | None = None
+    metric: Name | None = None
     value: float | None = None
     threshold: float | None = None
     baseline: float | None = None
+    cause: Cause | None = None
+    count: int = 1
+    rows: int | None = None
+    done: int | None = None
+    failed: int | None = None
+
+    @property
+    def is_alert(self) -> bool:
+        """Is something wrong?"""
+        return self.kind in ALERTS
+
+    @property
+    def headline(self) -> str:
+        """What happened, in a line."""
+        more = f" and {self.count - 1} more" if self.count > 1 and self.gate else ""
+        now = number(self.value, beside=self.threshold)
+        match self.kind:
+            case "gate_missed" if self.gate:
+                why = "" if self.cause == "threshold" else f" ({self.cause})"
+                return f"gate missed: {self.gate}{more}: {now}{why}"
+            case "gate_missed" if self.cause == "unchecked":
+                return "the gates could not be checked"
+            case "gate_missed":
+                return f"{self.count} more gates missed"
+            case "regression":
+                return f"regression: {self.gate}{more}: {now} after {number(self.baseline, beside=self.value)}"
+            case "coverage_low":
+                limits = f"{percent(self.value or 0.0)} of the rows, wanted are {percent(self.threshold or 0.0)}"
+                also = f", and {self.count - 1} more" if self.count > 1 else ""
+                return f"rows failed: {self.metric} has {limits}{also}"
+            case "budget_reached":
+                return f"budget reached: the job is paused, {self.done} of {self.rows} rows are done"
+            case "run_missed":
+                return f"no run: schedule {self.schedule} began none for {self.slot}"
+            case "judge_drift":
+                return f"judge drift: {self.metric or 'agreement'} is {now}, was {number(self.baseline)}"
+            case "job_finished":
+                return f"job finished: {self.done} of {self.rows} rows, {self.failed} with a failure"
+            case "job_failed":
+                return f"job failed: {self.done} of {self.rows} rows were done"
+            case "test":
+                return "a test of this webhook: nothing happened"
+
+    @property
+    def path(self) -> str:
+        """Where the service shows more."""
+        if self.job:
+            page = {"gate_missed": "/gates", "regression": "/gates", "coverage_low": "/report"}.get(self.kind, "")
+            return f"/v1/jobs/{self.job}{page}"
+        if self.schedule:
+            return f"/v1/schedules/{self.schedule}"
+        return "/v1/webhooks" if self.kind == "test" else f"/v1/alerts?kind={self.kind}"
+
+    @property
+    def text(self) -> str:
+        """What people read: a few short lines."""
+        lines = [self.headline]
+        lines += [
+            f"{name}: {value}" for name in ("project", "schedule", "slot", "job") if (value := getattr(self, name))
+        ]
+        command = f"ragassay status {self.job}, " if self.job else ""
+        lines.append(f"more: {command}GET {self.path}")
+        return "\n".join(lines)
+
+
+class NoticePage(FrozenModel):
+    """Notices, newest first; ``next`` asks for the following page, null on the last one."""
+
+    alerts: tuple[Notice, ...]
+    next: str | None
+
+
+class Webhook(FrozenModel):
+    """Who is told of a project's notices. ``url`` is shown without what may be a secret in it.
+
+    ``failures``: how many tries have failed in a row, those of the same time counted once; ``disabled_because``: why it
+    gets nothing any more. ``last_at``, ``last_status`` and ``last_error`` are of the last try.
+    """
+
+    id: str
+    url: str
+    kinds: tuple[NoticeKind, ...]
+    format: WebhookFormat
+    enabled: bool
+    created_at: str
+    failures: int = 0
+    disabled_because: str | None = None
+    last_at: str | None = None
+    last_status: int | None = None
+    last_error: str | None = None
+
+
+class WebhookSecret(FrozenModel):
+    """A webhook, and the secret that signs what it gets: it is shown this once. Null where the format has no signature.
+
+    ``previous_until``: until then the secret before signs as well.
+    """
+
+    webhook: Webhook
+    secret: Annotated[str | None, Field(repr=False)] = None
+    previous_until: str | None = None
+
+
+class WebhookList(FrozenModel):
+    """The webhooks of a project, the oldest first."""
+
+    webhooks: tuple[Webhook, ...]
+
+
+class Delivery(FrozenModel):
+    """One notice for one webhook. ``id`` is its ``webhook-id``, the same at each try; ``next_at``: when it is tried next."""
+
+    id: str
+    webhook: str
+    notice: str
+    kind: NoticeKind | Literal["test"]
+    status: DeliveryStatus
+    tries: int
+    created_at: str
+    next_at: str | None = None
+    last_at: str | None = None
+    last_status: int | None = None
+    last_error: str | None = None
+
+
+class DeliveryPage(FrozenModel):
+    """Deliveries, newest first; ``next`` asks for the following page, null on the last one."""
+
+    deliveries: tuple[Delivery, ...]
+    next: str | None
+
+
+class Replayed(FrozenModel):
+    """The deliveries that are tried again."""
+
+    deliveries: tuple[str, ...]

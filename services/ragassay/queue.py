@@ -8,12 +8,13 @@ from typing import Any, Protocol
 
 # Workers take from the queues in turn, so that a report, or a run that is due, does not wait behind the chunks of jobs.
 CHUNKS, REPORTS, SCHEDULES = "ragassay.chunks", "ragassay.reports", "ragassay.schedules"
-QUEUES = (CHUNKS, REPORTS, SCHEDULES)
+NOTICES = "ragassay.notices"
+QUEUES = (CHUNKS, REPORTS, SCHEDULES, NOTICES)
 logger = logging.getLogger(__name__)
 
 
 class Queue(Protocol):
-    """Sends a job's wake-ups to the workers."""
+    """Sends wake-ups to the workers: for jobs, and for webhooks that have something to get."""
 
     def enqueue(self, job: str, slot: int, nonce: str) -> bool:
         """There may be a chunk to work on. False when the message could not be sent."""
@@ -23,6 +24,9 @@ class Queue(Protocol):
 
     def start(self, project: str, schedule: str, slot_ms: int) -> bool:
         """A scheduled run is due; its job can be made. False when the message could not be sent."""
+
+    def deliver(self, project: str, webhook: str) -> bool:
+        """There may be something for a webhook. False when the message could not be sent."""
 
 
 class CeleryQueue:
@@ -42,6 +46,10 @@ class CeleryQueue:
     def start(self, project: str, schedule: str, slot_ms: int) -> bool:
         """Send the message for a run that is due. Where the broker does not take it, the sweeper sends it again."""
         return self._send(SCHEDULES, "ragassay.start", project, schedule, slot_ms, about=f"schedule {schedule}")
+
+    def deliver(self, project: str, webhook: str) -> bool:
+        """Send the message for a webhook. Where the broker does not take it, the sweeper sends it again."""
+        return self._send(NOTICES, "ragassay.deliver", project, webhook, about=f"webhook {webhook}")
 
     def _send(self, queue: str, task: str, *arguments: object, about: str) -> bool:
         from kombu.exceptions import OperationalError

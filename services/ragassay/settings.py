@@ -66,6 +66,18 @@ class Settings(BaseSettings):
     max_timeout_s: float = Field(
         120.0, gt=0, le=3600, description="longest time for a judge call that a job may ask for"
     )
+    outgoing_allowed: str | None = Field(
+        None, description="hosts, host:port or networks that webhooks may reach although they are private, with commas"
+    )
+    smtp_host: str | None = Field(None, description="mail server that sends alerts; without it there is no mail")
+    smtp_port: int = Field(587, ge=1, le=65535, description="its port")
+    smtp_tls: Literal["starttls", "tls", "none"] = Field(
+        "starttls", description="TLS by STARTTLS, from the first byte (port 465), or not at all"
+    )
+    smtp_user: str | None = Field(None, description="who logs in at the mail server; default: nobody")
+    smtp_password: str | None = Field(None, repr=False, description="the password for that")
+    smtp_from: str | None = Field(None, description="sender of alerts by mail")
+    smtp_to: str | None = Field(None, description="who gets alerts of all projects by mail, with commas")
     server: Address = Field(
         "http://127.0.0.1:8400", description="where 'ragassay submit' and its like find the service"
     )
@@ -115,6 +127,11 @@ class Settings(BaseSettings):
             what = "a .env may not say where queries are sent, nor which code is run"
             raise BadSettings(what, where="RAGASSAY_SYSTEMS", hint="set it in the environment")
         return self.systems
+
+    @property
+    def outgoing_names(self) -> list[str]:
+        """What webhooks may reach although it is private."""
+        return [name.strip() for name in (self.outgoing_allowed or "").split(",") if name.strip()]
 
     @property
     def key_is_for_another_address(self) -> bool:

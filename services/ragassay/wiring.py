@@ -42,6 +42,7 @@ from ragassay.strategies.timing import Schedule
 from ragassay.synthesis.model import QuestionWriter
 
 if TYPE_CHECKING:
+    from ragassay.channels import MailServer
     from ragassay.datasets import GenerateOptions, Written
     from ragassay.jobs import Jobs
     from ragassay.schedules import Schedules
@@ -261,6 +262,7 @@ def jobs_for(settings: Settings, *, patient: bool = True) -> Jobs:
 
     A process takes one core for its arithmetic: there are as many workers as cores.
     """
+    from ragassay.alerts import Alerts
     from ragassay.jobs import Jobs
     from ragassay.queue import CeleryQueue
     from ragassay.registered import Registered
@@ -274,16 +276,40 @@ def jobs_for(settings: Settings, *, patient: bool = True) -> Jobs:
         registered.import_functions()
     retention = Retention.of_days(settings.keep_results_days, settings.keep_reports_days)
     store = RedisStore(settings.state, lease_s=settings.lease_s, patient=patient, retention=retention)
-    return Jobs(store, CeleryQueue(settings.broker), Wiring(settings, threads=1), registered)
+    queue = CeleryQueue(settings.broker)
+    alerts = Alerts(store, queue, allowed=settings.outgoing_names, mail=mail_server(settings))
+    return Jobs(store, queue, Wiring(settings, threads=1), registered, alerts)
+
+
+def mail_server(settings: Settings) -> MailServer | None:
+    """Where alerts are mailed; None where no server is set. Raises BadSettings for one without sender or receivers."""
+    if settings.smtp_host is None:
+        return None
+    from ragassay.channels import MailServer
+
+    receivers = tuple(name.strip() for name in (settings.smtp_to or "").split(",") if name.strip())
+    if not (settings.smtp_from and receivers):
+        missing = "RAGASSAY_SMTP_TO" if settings.smtp_from else "RAGASSAY_SMTP_FROM"
+        raise BadSettings("is needed to send mail", where=missing, hint="or leave RAGASSAY_SMTP_HOST out")
+    if settings.smtp_user and settings.smtp_tls == "none":
+        raise BadSettings("a password is sent over TLS only", where="RAGASSAY_SMTP_TLS", hint="starttls, or tls")
+    return MailServer(
+        host=settings.smtp_host,
+        port=settings.smtp_port,
+        sender=settings.smtp_from,
+        receivers=receivers,
+        tls=settings.smtp_tls,
+        user=settings.smtp_user,
+        password=settings.smtp_password,
+    )
 
 
 def schedules_for(settings: Settings, jobs: Jobs) -> Schedules:
     """The schedules over these jobs."""
-    from ragassay.alerts import Alerts
     from ragassay.queue import CeleryQueue
     from ragassay.schedules import Schedules
 
-    return Schedules(jobs, CeleryQueue(settings.broker), Alerts(jobs.store), again_s=settings.lease_s)
+    return Schedules(jobs, CeleryQueue(settings.broker), jobs.alerts, again_s=settings.lease_s)
 
 
 def warm_up(settings: Settings) -> None:

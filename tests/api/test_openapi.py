@@ -39,11 +39,13 @@ def check(document, schema, value):
 
 def test_every_operation_is_named_and_described(document, operations):
     assert sorted(operations) == [
-        "cancelJob", "changeSchedule", "compareJobs", "createSchedule", "deleteDataset", "deleteJob", "deleteSchedule",
-        "describeDataset", "diffDatasets", "followJob", "generateDataset", "getDataset", "getGates", "getJob", "getReport",
-        "getSchedule", "getTrend", "health", "listDatasets", "listJobs", "listKeys", "listMetrics", "listResults",
-        "listRows", "listScheduledRuns", "listSchedules", "listSystems", "listVersions", "makeKey", "readiness",
-        "resumeJob", "revokeKey", "rotateKey", "runSchedule", "splitDataset", "submitJob", "uploadDataset",
+        "addWebhook", "cancelJob", "changeSchedule", "changeWebhook", "compareJobs", "createSchedule", "deleteDataset",
+        "deleteJob", "deleteSchedule", "deleteWebhook", "describeDataset", "diffDatasets", "followJob", "generateDataset",
+        "getDataset", "getGates", "getJob", "getReport", "getSchedule", "getTrend", "getWebhook", "health", "listAlerts",
+        "listDatasets", "listDeliveries", "listJobs", "listKeys", "listMetrics", "listResults", "listRows",
+        "listScheduledRuns", "listSchedules", "listSystems", "listVersions", "listWebhooks", "makeKey", "readiness",
+        "replayDeliveries", "resumeJob", "revokeKey", "rotateKey", "rotateSecret", "runSchedule", "splitDataset",
+        "submitJob", "testWebhook", "uploadDataset",
     ]  # fmt: skip
     assert document["info"]["version"] == version("ragassay")
     for _, _, operation in operations.values():
@@ -119,6 +121,8 @@ def test_answers_fit_their_schemas(document, operations, served):
         "listMetrics",
         "listSystems",
         "getGates",
+        "listAlerts",
+        "listWebhooks",
         *bodies,
         "health",
         "readiness",

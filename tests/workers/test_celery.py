@@ -15,7 +15,7 @@ from redis.exceptions import ConnectionError as RedisAway
 
 from polling import until
 from ragassay.errors import Unavailable
-from ragassay.queue import CHUNKS, REPORTS, SCHEDULES, TRANSPORT, CeleryQueue, broker_url
+from ragassay.queue import CHUNKS, NOTICES, REPORTS, SCHEDULES, TRANSPORT, CeleryQueue, broker_url
 from ragassay.store.redis import RedisStore
 from ragassay_workers import beat, periodic, process, tasks
 from ragassay_workers.app import app, configuration
@@ -61,9 +61,10 @@ def test_the_settings_are_those_that_were_tried(monkeypatch):
         "socket_connect_timeout": 3,
         "health_check_interval": 15,
     }
-    assert {t.max_retries for t in (tasks.work, tasks.finalize)} == {5}
-    assert {t.default_retry_delay for t in (tasks.work, tasks.finalize)} == {5}
-    assert all(t.acks_late and t.retry_on_worker_lost and t.reject_on_worker_lost for t in (tasks.work, tasks.finalize))
+    every = (tasks.work, tasks.finalize, tasks.deliver)
+    assert {t.max_retries for t in every} == {5}
+    assert {t.default_retry_delay for t in every} == {5}
+    assert all(t.acks_late and t.retry_on_worker_lost and t.reject_on_worker_lost for t in every)
 
 
 def test_importing_the_application_reads_no_environment_and_loads_nothing_heavy():
@@ -98,8 +99,9 @@ def test_a_message_has_ids_only():
     with redis_server() as url:
         CeleryQueue(url).enqueue("job-1", 2, "nonce")
         CeleryQueue(url).finalize("job-1")
-        messages = [RedisStore(url).redis.lrange(queue, 0, -1) for queue in (CHUNKS, REPORTS)]
-    assert [len(waiting) for waiting in messages] == [1, 1]
+        CeleryQueue(url).deliver("default", "wh_1")
+        messages = [RedisStore(url).redis.lrange(queue, 0, -1) for queue in (CHUNKS, REPORTS, NOTICES)]
+    assert [len(waiting) for waiting in messages] == [1, 1, 1]
     assert all(b'"content-type": "application/json"' in message for waiting in messages for message in waiting)
 
 
@@ -112,7 +114,11 @@ class FakeJobs:
         if self.error:
             raise self.error
 
-    finalize = tick = work
+    finalize = tick = deliver = work
+
+    @property
+    def alerts(self):
+        return self
 
     def break_off(self, *, stopping):
         self.broken_off.append(stopping)
@@ -135,14 +141,17 @@ def test_each_task_is_one_call(fake):
     jobs = fake()
     tasks.work("job", 1, "nonce")
     tasks.finalize("job")
-    assert jobs.calls == [("job", 1, "nonce"), ("job",)]
+    tasks.deliver("default", "wh_1")
+    assert jobs.calls == [("job", 1, "nonce"), ("job",), ("default", "wh_1")]
 
 
 @pytest.mark.parametrize("error", [Unavailable("the provider is away"), RedisAway("Redis is away")])
 def test_an_outage_is_a_line_in_the_log(fake, caplog, error):
     fake(error)
     tasks.work("job", 1, "nonce")
+    tasks.deliver("default", "wh_1")
     assert f"job job: {error}" in caplog.text
+    assert f"webhook wh_1: {error}" in caplog.text
 
 
 def test_a_bug_is_not_hidden(fake):
@@ -277,13 +286,34 @@ def test_a_worker_that_is_ready_has_a_heartbeat_and_handles_signals_before_celer
     try:
         with redis_server() as url:
             monkeypatch.setenv("RAGASSAY_STATE_URL", url)
-            process._ready(SimpleNamespace(controller=SimpleNamespace(concurrency=3)))
+            process._ready(consumer_of(CHUNKS, REPORTS))
             until(lambda: RedisStore(url).alive("worker") == 1)
             assert RedisStore(url).processes() == 3
             os.kill(os.getpid(), signal.SIGTERM)
             process._heartbeat.stop(wait_s=30)
             assert RedisStore(url).alive("worker") == 0
         assert handled == [signal.SIGTERM]
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def consumer_of(*queues):
+    """What Celery hands to a worker that is ready, with three processes."""
+    amqp = SimpleNamespace(queues=SimpleNamespace(consume_from=dict.fromkeys(queues)))
+    return SimpleNamespace(controller=SimpleNamespace(concurrency=3), app=SimpleNamespace(amqp=amqp))
+
+
+def test_a_worker_that_takes_no_chunks_has_no_process_for_them(monkeypatch):
+    monkeypatch.setattr(process, "_heartbeat", None)
+    before = {n: signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGQUIT)}
+    try:
+        with redis_server() as url:
+            monkeypatch.setenv("RAGASSAY_STATE_URL", url)
+            process._ready(consumer_of(NOTICES))
+            until(lambda: RedisStore(url).alive("worker") == 1)
+            assert RedisStore(url).processes() == 0
+            process._heartbeat.stop(wait_s=30)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -305,22 +335,24 @@ def test_beat_runs_the_clock_and_the_sweeper(monkeypatch):
             until(lambda: swept and looked and RedisStore(url).alive("beat"))
             seen.append(RedisStore(url).alive("beat"))
 
-    swept, looked, seen = [], [], []
+    swept, looked, seen, woken = [], [], [], []
     with redis_server() as url:
         monkeypatch.setenv("RAGASSAY_STATE_URL", url)
         monkeypatch.setattr(beat.app.log, "setup", lambda **_: None)
         monkeypatch.setattr(beat.app, "Beat", Clock)
         monkeypatch.setattr("ragassay.jobs.Jobs.tick", lambda self: swept.append(True))
         monkeypatch.setattr("ragassay.schedules.Schedules.tick", lambda self: looked.append(True))
+        monkeypatch.setattr("ragassay.alerts.Alerts.wake", lambda self: woken.append(True))
         beat.main()
         assert seen == [1]
+        assert woken
         assert RedisStore(url).alive("beat") == 0
 
 
 def test_the_application_offers_its_tasks_and_celerys_clock_one_of_them():
     app.loader.import_default_modules()
     offered = {name for name in app.tasks if name.startswith("ragassay.")}
-    assert offered == {"ragassay.work", "ragassay.finalize", "ragassay.start", "ragassay.round"}
+    assert offered == {"ragassay.work", "ragassay.finalize", "ragassay.start", "ragassay.round", "ragassay.deliver"}
     (entry,) = configuration()["beat_schedule"].values()
     assert (entry["task"], entry["options"]) == ("ragassay.round", {"queue": SCHEDULES, "expires": entry["schedule"]})
 

@@ -32,6 +32,7 @@ def main() -> None:
         heartbeat(jobs.store, "beat"),
         Periodic("the sweeper's round", settings.sweep_s, partial(sweep, jobs, settings.sweep_s)),
         Periodic("the round over schedules", SCHEDULES_EVERY_S, schedules.tick),
+        Periodic("the outbox's round", settings.sweep_s, jobs.alerts.wake),
     ]
     for thread in threads:
         thread.start()

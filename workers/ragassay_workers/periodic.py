@@ -56,7 +56,7 @@ def process_name(processes: int = 1) -> str:
 
 
 def heartbeat(store: RedisStore, kind: str, processes: int = 1) -> Periodic:
-    """Tells Redis every few seconds that this worker or beat runs, with so many processes, and when it stops."""
+    """Tells Redis every few seconds that this worker or beat runs, with so many processes for chunks, and when it stops."""
     name = process_name(processes)
     return Periodic(
         f"heartbeat of {kind} {name}",

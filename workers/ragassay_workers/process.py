@@ -18,6 +18,7 @@ from celery import signals
 
 from ragassay import wiring
 from ragassay.jobs import Jobs
+from ragassay.queue import CHUNKS
 from ragassay.render import one_line
 from ragassay.schedules import Schedules
 from ragassay.settings import Settings
@@ -92,7 +93,9 @@ def _ready(sender: Any, **_: Any) -> None:
     global _heartbeat
     settings = Settings()
     log_redis(settings.redis_servers)
-    _heartbeat = heartbeat(RedisStore(settings.state), "worker", sender.controller.concurrency)
+    takes_chunks = CHUNKS in sender.app.amqp.queues.consume_from
+    processes = sender.controller.concurrency if takes_chunks else 0
+    _heartbeat = heartbeat(RedisStore(settings.state), "worker", processes)
     _heartbeat.start()
     # Celery's own handlers first sleep for as long as chunks may still run, and only then send worker_shutting_down.
     for number in (signal.SIGTERM, signal.SIGQUIT):

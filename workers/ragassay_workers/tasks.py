@@ -1,4 +1,4 @@
-"""The tasks: each one call into ``ragassay.jobs``. What fails because Redis or a provider is away is tried again later."""
+"""The tasks: each one call into a use case. What fails because Redis or a provider is away is tried again later."""
 
 from __future__ import annotations
 
@@ -53,6 +53,15 @@ def look_at_schedules() -> None:
         process.schedules().tick()
     except (AssayError, RedisError) as error:
         logger.warning("the round over schedules: %s", error)
+
+
+@app.task(name="ragassay.deliver", max_retries=5, default_retry_delay=5)
+def deliver(project: str, webhook: str) -> None:
+    """Give a webhook what it has to get. Delivered at least once, so it takes a lease before it sends."""
+    try:
+        process.jobs().alerts.deliver(project, webhook)
+    except (AssayError, RedisError) as error:
+        logger.warning("webhook %s: %s", webhook, error)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from fastapi.routing import APIRoute
 from pydantic.json_schema import models_json_schema
 
 from ragassay.api import (
+    alerts,
     comparisons,
     datasets,
     examples,
@@ -22,12 +23,14 @@ from ragassay.api import (
     problems,
     schedules,
     systems,
+    webhooks,
 )
 from ragassay.api.comparisons import NewComparison
 from ragassay.api.events import Watch
 from ragassay.api.keys import NewKey
 from ragassay.api.security import Guard, SecurityMiddleware, asks_for_key, scopes_of
 from ragassay.api.submission import NewJob
+from ragassay.api.webhooks import NewWebhook, WebhookChange
 from ragassay.compare.models import Comparison
 from ragassay.datasets import SplitOptions
 from ragassay.documents import Report
@@ -43,7 +46,7 @@ from ragassay.store.connection import connect
 from ragassay.store.keys import Permission
 
 AT_ONCE = 2  # submissions at a time, and comparisons: each may take seconds of CPU and 150 MB, and others want answers
-_ROOMS = (jobs, comparisons, datasets, metrics, systems, schedules, keys, health)
+_ROOMS = (jobs, comparisons, datasets, schedules, alerts, webhooks, metrics, systems, keys, health)
 _ABOUT = """Judges RAG systems: retrieval, answer quality, latency and cost, and how far each number can be trusted.
 
 Every error is a problem document (RFC 9457). Lists are read page by page: `next` of a page is the `cursor` of the one
@@ -95,6 +98,7 @@ def _schemas() -> dict[str, Any]:
                 (kind, "validation")
                 for kind in (NewJob, NewComparison, SplitOptions, NewSchedule, ScheduleChange, NewKey)
             ),
+            *((kind, "validation") for kind in (NewWebhook, WebhookChange)),
             (Sample, "validation"),
         ],
         ref_template="#/components/schemas/{model}",

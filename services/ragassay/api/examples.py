@@ -20,6 +20,16 @@ from ragassay.datasets import GeneratedVersion, NamedRows, SplitVersions, descri
 from ragassay.documents import Report
 from ragassay.job_documents import Job, JobPage, Progress, ResultPage
 from ragassay.models import Sample
+from ragassay.notices import (
+    Delivery,
+    DeliveryPage,
+    Notice,
+    NoticePage,
+    Replayed,
+    Webhook,
+    WebhookList,
+    WebhookSecret,
+)
 from ragassay.schedule_documents import LAST_PASSED, JobSchedule, RunPage, ScheduledRun, SchedulePage
 
 _DOCUMENTS: dict[str, Any] = orjson.loads(Path(__file__).with_suffix(".json").read_bytes())
@@ -59,6 +69,7 @@ def responses() -> dict[str, Any]:
         "resumeJob": queued.model_copy(update={"status": "running", "started_at": began}),
         **_of_datasets(),
         **_of_schedules(),
+        **_of_alerts(),
     }
     event = {"event": "finished", "id": "finished!.1.0.0", "data": finished.model_dump_json()}
     return {
@@ -93,6 +104,54 @@ def _of_schedules() -> dict[str, BaseModel]:
         "listSchedules": SchedulePage(schedules=(schedule,), next=None),
         "listScheduledRuns": RunPage(runs=(run,), next=None),
         "runSchedule": ScheduledRun(slot="2026-01-31T09:12:13.456+00:00", trigger="manual", status="waiting"),
+    }
+
+
+def _of_alerts() -> dict[str, BaseModel]:
+    when = "2026-01-31T14:05:00.000+00:00"
+    missed = Notice(
+        id=f"{JOB}:gate_missed:0f3e8c1d2b4a5967",
+        kind="gate_missed",
+        project="default",
+        at=when,
+        job=JOB,
+        system="default",
+        gate="default: mrr >= 0.800",
+        metric="mrr",
+        value=0.75,
+        threshold=0.8,
+        cause="threshold",
+    )
+    webhook = Webhook(
+        id=f"wh_{JOB}",
+        url="https://alerts.example/ragassay",
+        kinds=("gate_missed", "regression"),
+        format="standard",
+        enabled=True,
+        created_at=when,
+        last_at=when,
+        last_status=204,
+    )
+    delivery = Delivery(
+        id="msg_4b825dc642cb6eb9a060e54bf8d69288fbee4904",
+        webhook=webhook.id,
+        notice=missed.id,
+        kind=missed.kind,
+        status="delivered",
+        tries=1,
+        created_at=when,
+        last_at=when,
+        last_status=204,
+    )
+    secret, sent = WebhookSecret(webhook=webhook, secret="whsec_..."), Replayed(deliveries=(delivery.id,))  # noqa: S106
+    return {
+        "listAlerts": NoticePage(alerts=(missed,), next=None),
+        "addWebhook": secret,
+        "listWebhooks": WebhookList(webhooks=(webhook,)),
+        **dict.fromkeys(("getWebhook", "changeWebhook", "deleteWebhook"), webhook),
+        "rotateSecret": secret.model_copy(update={"previous_until": "2026-02-01T14:05:00+00:00"}),
+        "listDeliveries": DeliveryPage(deliveries=(delivery,), next=None),
+        **dict.fromkeys(("testWebhook", "replayDeliveries"), sent),
     }
 
 

@@ -13,6 +13,7 @@ import typer
 from ragassay.cli import (
     ab,
     admin,
+    alerts,
     benchmark,
     client,
     compare,
@@ -61,6 +62,8 @@ app.command("submit")(client.submit)
 app.command("status")(client.status)
 app.command("cancel")(client.cancel)
 app.add_typer(schedule.schedule, name="schedule")
+app.command("alerts")(alerts.alerts)
+app.add_typer(alerts.webhook, name="webhook")
 app.command("up")(service.up)
 app.command("serve")(service.serve)
 app.command("worker")(service.worker)

@@ -219,10 +219,7 @@ def _selected(
             raise UnknownName(what, value, filter(None, known))
         found = {name: [row for row in rows if of(row) == value] for name, rows in found.items()}
     if failed:
-        found = {
-            name: [row for row in rows if row.error or row.scoring_failed or attribute(row)]
-            for name, rows in found.items()
-        }
+        found = {name: [row for row in rows if row.failed or attribute(row)] for name, rows in found.items()}
         if "accurate" not in report.provenance.metrics:
             typer.echo("accurate was not computed, so only rows that could not be scored count as failed", err=True)
     return found

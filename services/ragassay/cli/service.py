@@ -24,6 +24,10 @@ Processes = Annotated[
     int | None,
     typer.Option("--concurrency", metavar="N", min=1, max=256, help="Processes. [one more than CPUs, at most 5]"),
 ]
+Queues = Annotated[
+    list[str] | None,
+    typer.Option("--queue", metavar="NAME", help="Take only chunks, reports, schedules or notices. Repeatable. [all]"),
+]
 Data = Annotated[
     Path | None, typer.Option("--data", metavar="DIR", help="Folder of Redis's data and the logs. [.ragassay/service]")
 ]
@@ -77,13 +81,19 @@ def serve(host: Host = "127.0.0.1", port: Port = 8400, fd: Fd = None) -> None:
     server(app, host=host, port=port).run(sockets=listeners)
 
 
-def worker(concurrency: Processes = None) -> None:
+def worker(concurrency: Processes = None, queues: Queues = None) -> None:
     """Run workers alone. Stopped, they go on with their chunks for up to RAGASSAY_SHUTDOWN_S seconds."""
-    from ragassay.queue import CHUNKS, REPORTS, SCHEDULES
+    from ragassay.errors import UnknownName
+    from ragassay.queue import CHUNKS, NOTICES, REPORTS, SCHEDULES
+
+    known = {"chunks": CHUNKS, "reports": REPORTS, "schedules": SCHEDULES, "notices": NOTICES}
+    if unknown := next((name for name in queues or () if name not in known), None):
+        raise UnknownName("queue", unknown, known, where="--queue")
+    taken = ",".join(known[name] for name in dict.fromkeys(queues or known))
 
     # Without the signal's new meaning, Celery would wait for a chunk as long as it takes.
     _exec(
-        f"-m celery -A ragassay_workers.app:app worker --pool prefork --loglevel INFO --queues {CHUNKS},{REPORTS},{SCHEDULES} "
+        f"-m celery -A ragassay_workers.app:app worker --pool prefork --loglevel INFO --queues {taken} "
         f"--concurrency {concurrency or _processes()} --hostname ragassay@%h "
         "--without-gossip --without-mingle --without-heartbeat",
         REMAP_SIGTERM="SIGQUIT",

@@ -19,6 +19,7 @@ from ragassay.python import exchanges
 from ragassay.python.comparing import ComparisonReport
 from ragassay.python.exchanges import Exchange, Pause
 from ragassay.python.report import EvaluationReport
+from ragassay.python.service_alerts import AsyncServiceAlerts, AsyncServiceWebhooks, ServiceAlerts, ServiceWebhooks
 from ragassay.python.service_datasets import AsyncServiceDatasets, ServiceDatasets
 from ragassay.python.service_schedules import AsyncServiceSchedules, ServiceSchedules
 from ragassay.python.warn import warn
@@ -82,6 +83,7 @@ class Client(_Connection):
         self._http = httpx.Client(**self._options)
         self.datasets = ServiceDatasets(self._run)
         self.schedules = ServiceSchedules(self._run)
+        self.alerts, self.webhooks = ServiceAlerts(self._run), ServiceWebhooks(self._run)
 
     def submit(self, data: Any = None, **options: Any) -> Job:
         """Queue an evaluation of rows with responses; ``data`` and options as ``ragassay.evaluate`` takes them.
@@ -210,6 +212,7 @@ class AsyncClient(_Connection):
         self._http = httpx.AsyncClient(**self._options)
         self.datasets = AsyncServiceDatasets(self._run)
         self.schedules = AsyncServiceSchedules(self._run)
+        self.alerts, self.webhooks = AsyncServiceAlerts(self._run), AsyncServiceWebhooks(self._run)
 
     async def submit(self, data: Any = None, **options: Any) -> Job:
         """See ``Client.submit``."""

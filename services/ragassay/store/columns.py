@@ -52,7 +52,7 @@ def columns(results: Sequence[Result]) -> dict[str, Any]:
             name: [result.scores[name].value if name in result.scores else None for result in results]
             for name in metrics
         },
-        FAILED: [float(result.error is not None or result.scoring_failed) for result in results],
+        FAILED: [float(result.failed) for result in results],
         **{label_column(label): [label_value(getattr(result, label)) for result in results] for label in LABELS},
         THERE: [1.0] * len(results),
     }

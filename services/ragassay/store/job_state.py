@@ -13,6 +13,7 @@ from ragassay.documents import DEFAULT_PROJECT
 from ragassay.errors import Conflict, NotFound
 from ragassay.job_documents import ENDED, JobStatus, Planned
 from ragassay.models import FrozenModel
+from ragassay.notices import Notice
 from ragassay.store.protocol import ChunkId, RunRecord
 from ragassay.validation import problems
 
@@ -40,6 +41,7 @@ class Claim(ChunkId):
 class JobState(FrozenModel):
     """All that is known of a job beside its rows. Times are milliseconds since 1970; ``gating`` and ``alerts`` as JSON.
 
+    ``notices``: what its report gives reason to tell.
     ``built``: of built-in systems, the models and the bytes of the index that workers made.
     """
 
@@ -60,6 +62,7 @@ class JobState(FrozenModel):
     probes: int = 0
     given_up: str | None = None
     alerts: tuple[dict[str, Any], ...] = ()
+    notices: tuple[Notice, ...] = ()
     error: str | None = None
     planned: Planned | None = None
     built: dict[str, tuple[tuple[str, ...], int | None]] = Field(default_factory=dict)
@@ -87,6 +90,7 @@ class JobState(FrozenModel):
             gating=gating,
             alerts=orjson.loads(meta.get("alerts", b"[]")),
             planned=orjson.loads(meta.get("planned", b"null")),
+            notices=orjson.loads(meta.get("notices", b"[]")),
             built={name[6:]: orjson.loads(value) for name, value in meta.items() if name.startswith("built:")},
             changed_ms=int(meta["turned_ms"]) if "turned_ms" in meta else None,
             **texts,

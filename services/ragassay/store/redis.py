@@ -216,7 +216,7 @@ class RedisStore(StoredReports, Presence):
     def commit(self, claim: Claim, results: Sequence[Result]) -> Outcome:
         """Store the results once: ``kept``, ``last`` when the job is complete now, ``stale`` when the claim was lost."""
         names = ("meta", "lease", "owner", "done", f"out:{claim}", "texts")
-        failed = sum(result.scoring_failed for result in results)
+        failed = sum(result.failed for result in results)
         blob = pack([result.model_dump(mode="json", exclude_defaults=True) for result in results])
         arguments = [str(claim), claim.token, blob, len(results), failed, pack_texts(results), claim.number]
         by_key = {self.key(claim.job, column_name(claim.system, n)): c for n, c in columns(results).items()}

@@ -42,6 +42,10 @@ class StoredReports(ProjectRedis):
         pipe.hsetnx(self.key(job, "meta"), "alerts", alerts)
         return bool(pipe.execute()[0])
 
+    def keep_notices(self, job: str, notices: bytes) -> None:
+        """Keep what a job's report gives reason to tell, until it is told; the first stay."""
+        self.redis.hsetnx(self.key(job, "meta"), "notices", notices)
+
     def gates(self, job: str) -> bytes | None:
         """What the gates of a job say, as JSON; empty where they could not be checked."""
         document: bytes | None = self.redis.get(self.key(job, "gates"))

@@ -1,0 +1,105 @@
+"""A real Redis, its outbox, a real receiver, and a queue whose messages a test delivers."""
+
+import pytest
+
+from ragassay.alerts import Alerts
+from ragassay.notices import Notice
+from ragassay.store.redis import RedisStore
+from receiver import Receiver
+from redis_server import RedisServer
+
+
+class WebhookQueue:
+    """Remembers which webhooks have something to get."""
+
+    def __init__(self):
+        self.sent = []
+
+    def deliver(self, project, webhook):
+        self.sent.append((project, webhook))
+        return True
+
+
+@pytest.fixture(scope="session")
+def redis():
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture
+def store(redis):
+    store = RedisStore(redis.url)
+    store.redis.flushall()
+    yield store
+    store.redis.close()
+
+
+@pytest.fixture
+def queue():
+    return WebhookQueue()
+
+
+@pytest.fixture
+def alerts(store, queue):
+    return Alerts(store, queue, allowed=["127.0.0.1"])
+
+
+@pytest.fixture
+def receiver():
+    with Receiver() as receiver:
+        yield receiver
+
+
+@pytest.fixture
+def webhook(alerts, receiver):
+    """A webhook for all alerts, with its secret."""
+    return alerts.webhooks("default").add(receiver.url)
+
+
+@pytest.fixture
+def work(alerts, queue):
+    """Does what workers do, until nothing is due."""
+
+    def deliver():
+        while queue.sent:
+            alerts.deliver(*queue.sent.pop(0))
+
+    return deliver
+
+
+@pytest.fixture
+def make_due(store, queue):
+    """What the time does: it goes by until the next try is due, and the sweeper may name the webhook again."""
+
+    def due(webhook, project="default"):
+        key = f"ra:p:{{{project}}}:queue:{webhook}"
+        waiting = dict(store.redis.zrange(key, 0, -1, withscores=True))
+        ahead = min(waiting.values(), default=0) - store.redis.time()[0] * 1000
+        if ahead > 0:
+            store.redis.zadd(key, {each: score - ahead for each, score in waiting.items()}, xx=True)
+        store.redis.delete(f"ra:p:{{{project}}}:woken:{webhook}")
+
+    return due
+
+
+@pytest.fixture
+def notice():
+    """A gate that was missed; ``more`` overrides its fields."""
+
+    def make(number=1, **more):
+        fields = {
+            "id": f"job-{number}:gate_missed:mrr",
+            "kind": "gate_missed",
+            "project": "default",
+            "at": "2026-01-31T14:05:00.000+00:00",
+            "job": f"job-{number}",
+            "system": "v2",
+            "gate": "v2: mrr >= 0.800",
+            "metric": "mrr",
+            "value": 0.75,
+            "threshold": 0.8,
+            "cause": "threshold",
+        }
+        return Notice(**{**fields, **more})
+
+    return make

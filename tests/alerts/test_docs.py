@@ -1,0 +1,57 @@
+"""docs/alerts.md says what is so: its code verifies real requests, its tables are those of the code."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from standardwebhooks import WebhookVerificationError
+
+from ragassay.alerts import WAITS_S
+from ragassay.notices import ALERTS, KINDS, OPT_IN, Notice
+
+PAGE = (Path(__file__).parents[2] / "docs" / "alerts.md").read_text()
+BY_LIBRARY, BY_HAND = (code for code in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "def verified" in code)
+
+
+def rows_of(heading):
+    """The first two cells of the table in a section, without its head."""
+    section = PAGE.partition(f"\n{heading}\n")[2].partition("\n## ")[0]
+    return re.findall(r"^\| ([^|]+) \| ([^|]+) \|", section, re.MULTILINE)[1:]
+
+
+@pytest.mark.parametrize("code", [BY_LIBRARY, BY_HAND], ids=["library", "by hand"])
+def test_its_code_takes_what_is_ours_and_nothing_else(code, alerts, receiver, webhook, work, notice):
+    scope = {}
+    exec(code, scope)
+    verified = scope["verified"]
+    alerts.webhooks("default").rotate(webhook.webhook.id)
+    alerts.tell(notice())
+    work()
+    (got,) = receiver.got
+    assert verified(webhook.secret, got.headers, got.body) == got.document
+    old = {**got.headers, "webhook-timestamp": "1769868300"}
+    for headers, body in ((got.headers, got.body + b" "), (old, got.body)):
+        with pytest.raises((WebhookVerificationError, ValueError)):
+            verified(webhook.secret, headers, body)
+
+
+def test_the_code_by_hand_takes_about_ten_lines():
+    assert len([line for line in BY_HAND.partition("def ")[2].splitlines() if line]) <= 10
+
+
+def test_its_example_is_a_notice_that_looks_so(alerts, receiver, webhook, work):
+    (example,) = (json.loads(code) for code in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL) if '"type"' in code)
+    alerts.tell(Notice(kind=example["type"], at=example["timestamp"], **example["data"]))
+    slack = alerts.webhooks("default").add(receiver.url, form="slack")
+    work()
+    assert receiver.got[0].document == example
+    alerts.webhooks("default").remove(slack.webhook.id)
+
+
+def test_its_tables_are_those_of_the_code():
+    kinds = [name.strip("`") for name, _ in rows_of("## What is told")]
+    assert kinds == list(KINDS) == [*ALERTS, *OPT_IN]
+    seconds = {"s": 1, "min": 60, "h": 3600}
+    waits = [text.split() for _, text in rows_of("## When a receiver fails")[1:]]
+    assert [int(number) * seconds[unit] for number, unit in waits] == list(WAITS_S)

@@ -1,0 +1,500 @@
+"""Notices in the outbox: each told once, tried again when a receiver fails, and never lost."""
+
+import logging
+import threading
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from standardwebhooks import WebhookVerificationError
+
+from polling import until
+from ragassay.alerts import MOST_TRIES, WAITS_S
+from ragassay.errors import BadInput, BadSettings, Conflict, NotFound
+from ragassay.notices import ALERTS
+from ragassay.store import outbox
+from receiver import Receiver
+
+
+def state(alerts, webhook, project="default"):
+    return alerts.webhooks(project).get(webhook.webhook.id)
+
+
+def deliveries(alerts, webhook):
+    return alerts.webhooks("default").deliveries(webhook.webhook.id, cursor=None, limit=200).deliveries
+
+
+# --- one delivery ---
+
+
+def test_a_receiver_gets_a_signed_notice_that_the_standard_library_for_it_verifies(
+    alerts, receiver, webhook, work, notice
+):
+    assert alerts.tell(notice())
+    work()
+    (got,) = receiver.got
+    assert got.verified(webhook.secret) == {
+        "type": "gate_missed",
+        "timestamp": "2026-01-31T14:05:00.000+00:00",
+        "data": {
+            "id": "job-1:gate_missed:mrr",
+            "project": "default",
+            "job": "job-1",
+            "system": "v2",
+            "gate": "v2: mrr >= 0.800",
+            "metric": "mrr",
+            "value": 0.75,
+            "threshold": 0.8,
+            "cause": "threshold",
+            "count": 1,
+        },
+    }
+    assert got.headers["content-type"] == "application/json"
+    (delivery,) = deliveries(alerts, webhook)
+    assert (delivery.id, delivery.status, delivery.tries, delivery.last_status) == (got.id, "delivered", 1, 204)
+    assert state(alerts, webhook).last_status == 204
+
+
+def test_a_body_that_was_changed_does_not_verify(alerts, receiver, webhook, work, notice):
+    alerts.tell(notice())
+    work()
+    got = receiver.got[0]
+    got.body = got.body.replace(b"0.75", b"0.85")
+    with pytest.raises(WebhookVerificationError):
+        got.verified(webhook.secret)
+
+
+def test_a_notice_is_told_once_however_many_notice_it_at_the_same_time(alerts, receiver, webhook, work, notice, caplog):
+    caplog.set_level(logging.INFO, "ragassay.alerts")
+    told = []
+    threads = [threading.Thread(target=lambda: told.append(alerts.tell(notice()))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    work()
+    assert sorted(told) == [False] * 7 + [True]
+    assert len(receiver.got) == 1
+    assert sum("gate missed" in record.getMessage() for record in caplog.records) == 1
+
+
+def test_every_webhook_gets_the_kinds_that_it_asks_for_and_no_other_project_s(alerts, work, notice):
+    with Receiver() as all_alerts, Receiver() as ends, Receiver() as others:
+        alerts.webhooks("default").add(all_alerts.url)
+        alerts.webhooks("default").add(ends.url, ["job_finished"])
+        alerts.webhooks("elsewhere").add(others.url)
+        alerts.tell(notice())
+        alerts.tell(notice(id="job-1:job_finished", kind="job_finished", rows=3, done=3, failed=0))
+        work()
+        kinds = [[got.document["type"] for got in each.got] for each in (all_alerts, ends, others)]
+    assert kinds == [["gate_missed"], ["job_finished"], []]
+
+
+def test_the_end_of_a_job_is_kept_only_where_somebody_asks_for_it(alerts, webhook, receiver, notice):
+    finished = notice(id="job-1:job_finished", kind="job_finished")
+    assert not alerts.tell(finished)
+    assert alerts.page("default", kind=None, cursor=None, limit=10).alerts == ()
+    alerts.webhooks("default").change(webhook.webhook.id, kinds=["job_finished"])
+    assert alerts.tell(finished)
+    assert alerts.page("default", kind="job_finished", cursor=None, limit=10).alerts == (finished,)
+
+
+# --- receivers that fail ---
+
+
+def test_a_failed_try_is_repeated_at_growing_intervals_over_a_day_under_the_same_id(
+    alerts, receiver, webhook, work, make_due, queue, notice, store
+):
+    assert (MOST_TRIES, sorted(WAITS_S)) == (8, list(WAITS_S))
+    assert 0.9 < sum(WAITS_S) / 86_400 < 1.1
+    receiver.answers += [500, 302, 400, (204, {})]
+    alerts.tell(notice())
+    waits = []
+    for _ in range(3):
+        work()
+        (delivery,) = deliveries(alerts, webhook)
+        assert delivery.status == "waiting"
+        due = datetime.fromisoformat(delivery.next_at) - datetime.fromisoformat(delivery.last_at)
+        waits.append(due.total_seconds())
+        alerts.wake()
+        assert queue.sent == []  # it is not due
+        make_due(webhook.webhook.id)
+        alerts.wake()
+        assert queue.sent == [("default", webhook.webhook.id)]
+    assert waits == list(WAITS_S[:3])
+    work()
+    assert [delivery.status for delivery in deliveries(alerts, webhook)] == ["delivered"]
+    assert len(receiver.got) == 4
+    assert len({got.id for got in receiver.got}) == 1
+    assert len({got.body for got in receiver.got}) == 1
+    assert [got.verified(webhook.secret)["type"] for got in receiver.got] == ["gate_missed"] * 4
+    assert state(alerts, webhook).failures == 0
+
+
+@pytest.mark.parametrize(("asked", "waited"), [("3600", 3600), ("1", WAITS_S[0]), ("99999999", 86_400), ("x", 5)])
+def test_a_receiver_that_asks_to_wait_is_waited_for_but_not_for_ever(
+    alerts, receiver, webhook, work, notice, asked, waited
+):
+    receiver.answers.append((503, {"Retry-After": asked}))
+    alerts.tell(notice())
+    work()
+    (delivery,) = deliveries(alerts, webhook)
+    assert delivery.last_error == "it answered 503"
+    due = datetime.fromisoformat(delivery.next_at) - datetime.fromisoformat(delivery.last_at)
+    assert due.total_seconds() == waited
+
+
+def test_a_webhook_is_disabled_after_eight_failures_in_a_row_and_that_is_logged_and_shown(
+    alerts, receiver, webhook, work, make_due, queue, notice, caplog
+):
+    caplog.set_level(logging.INFO, "ragassay.alerts")
+    receiver.answers += [500] * 8
+    alerts.tell(notice())
+    for tried in range(8):
+        assert state(alerts, webhook).enabled
+        assert state(alerts, webhook).failures == tried
+        work()
+        make_due(webhook.webhook.id)
+        alerts.wake()
+    shown = state(alerts, webhook)
+    assert (shown.enabled, shown.failures, shown.disabled_because) == (False, 8, "8 tries failed in a row")
+    assert "try 8 of 8: it answered 500 (disabled)" in caplog.text
+    assert [delivery.status for delivery in deliveries(alerts, webhook)] == ["failed"]
+    alerts.tell(notice(2))
+    work()
+    assert len(receiver.got) == 8  # it gets nothing more
+    assert len(alerts.page("default", kind=None, cursor=None, limit=10).alerts) == 2  # and nothing is hidden
+
+
+def test_many_notices_to_a_receiver_that_is_down_for_a_minute_are_one_failure(
+    alerts, receiver, webhook, work, make_due, notice
+):
+    receiver.answers += [503] * 10
+    for number in range(10):
+        alerts.tell(notice(number))
+    for _ in range(10):
+        make_due(webhook.webhook.id)
+        alerts.wake()
+        work()
+    assert (state(alerts, webhook).enabled, state(alerts, webhook).failures < 8) == (True, True)
+    for _ in range(3):
+        make_due(webhook.webhook.id)
+        alerts.wake()
+        work()
+    assert {got.document["data"]["job"] for got in receiver.got} == {f"job-{n}" for n in range(10)}
+    assert {delivery.status for delivery in deliveries(alerts, webhook)} == {"delivered"}
+
+
+def test_a_receiver_that_is_gone_is_disabled_at_once_and_what_waits_goes_on_when_it_is_enabled(
+    alerts, receiver, webhook, work, notice
+):
+    receiver.answers.append(410)
+    alerts.tell(notice(1))
+    alerts.tell(notice(2))
+    work()
+    shown = state(alerts, webhook)
+    assert (shown.enabled, shown.disabled_because, len(receiver.got)) == (False, "it answered 410 Gone", 1)
+    assert [delivery.status for delivery in deliveries(alerts, webhook)] == ["waiting", "failed"]
+    enabled = alerts.webhooks("default").change(webhook.webhook.id, enabled=True)
+    assert (enabled.enabled, enabled.failures, enabled.disabled_because) == (True, 0, None)
+    work()
+    assert [got.document["data"]["job"] for got in receiver.got] == ["job-1", "job-2"]
+
+
+def test_no_redirect_is_followed(alerts, receiver, webhook, work, notice):
+    with Receiver() as elsewhere:
+        receiver.answers.append((307, {"Location": elsewhere.url}))
+        alerts.tell(notice())
+        work()
+        assert elsewhere.got == []
+    assert state(alerts, webhook).last_error == "it answered 307"
+
+
+def test_what_listens_nowhere_is_a_failed_try_with_its_reason(alerts, webhook, receiver, work, notice):
+    secret_path = "/services/T000/B000/planted-secret"
+    added = alerts.webhooks("default").add(f"http://127.0.0.1:1{secret_path}?token=planted-secret", form="slack")
+    alerts.tell(notice())
+    work()
+    shown = alerts.webhooks("default").get(added.webhook.id)
+    assert "refused" in shown.last_error.lower()
+    assert "planted-secret" not in shown.model_dump_json()
+    assert shown.url == "http://127.0.0.1:1/..."
+
+
+def test_a_host_that_no_name_can_be_is_a_failed_try(alerts, work, notice):
+    added = alerts.webhooks("default").add(f"https://{'a' * 64}.example/")
+    alerts.tell(notice())
+    work()
+    assert alerts.webhooks("default").get(added.webhook.id).last_error
+
+
+# --- workers ---
+
+
+def test_two_workers_do_not_deliver_at_once(alerts, receiver, webhook, queue, notice):
+    go = threading.Event()
+    receiver.answers.append(lambda: go.wait(20))
+    for number in range(3):
+        alerts.tell(notice(number))
+    first = threading.Thread(target=alerts.deliver, args=queue.sent[0])
+    first.start()
+    until(lambda: receiver.got)
+    alerts.deliver(*queue.sent[1])  # a second worker finds it leased, and does not wait
+    assert len(receiver.got) == 1
+    go.set()
+    first.join(30)
+    assert [got.document["data"]["job"] for got in receiver.got] == ["job-0", "job-1", "job-2"]
+    assert receiver.most_at_once == 1
+
+
+def test_a_worker_that_dies_in_a_delivery_leaves_it_to_another_when_its_lease_has_ended(
+    alerts, receiver, webhook, work, queue, notice, store
+):
+    alerts.tell(notice())
+    dead = alerts.outbox.take("default", webhook.webhook.id, "token of the dead", most_tries=MOST_TRIES)
+    work()
+    assert receiver.got == []
+    key = f"ra:p:{{default}}:webhook:{webhook.webhook.id}"
+    assert 0 < int(store.redis.hget(key, "lease_ms")) - store.redis.time()[0] * 1000 < outbox.LEASE_MS + 1000
+    store.redis.hset(key, "lease_ms", 1)  # what the time does
+    alerts.wake()
+    work()
+    (got,) = receiver.got
+    assert got.id == dead.id
+    late = {"status": 500, "error": "it answered 500", "wait_s": 5, "most_tries": MOST_TRIES}
+    outcome = alerts.outbox.settle("default", webhook.webhook.id, "token of the dead", dead.id, "failed", **late)
+    assert outcome == "stale"
+    assert [(each.status, each.tries) for each in deliveries(alerts, webhook)] == [("delivered", 2)]
+
+
+def test_a_delivery_that_kills_its_worker_each_time_ends(alerts, webhook, receiver, work, notice, store):
+    alerts.tell(notice())
+    for number in range(MOST_TRIES):
+        assert alerts.outbox.take("default", webhook.webhook.id, f"{number}", most_tries=MOST_TRIES).tries == number + 1
+        store.redis.hset(f"ra:p:{{default}}:webhook:{webhook.webhook.id}", "lease_ms", 1)
+    work()
+    assert receiver.got == []
+    assert [each.last_error for each in deliveries(alerts, webhook)] == ["a worker died in the last try"]
+
+
+def test_a_clock_that_was_set_back_does_not_keep_a_lease_for_ever(alerts, webhook, receiver, work, notice, store):
+    alerts.tell(notice())
+    key = f"ra:p:{{default}}:webhook:{webhook.webhook.id}"
+    store.redis.hset(key, mapping={"lease_token": "x", "lease_ms": (store.redis.time()[0] + 9999) * 1000})
+    work()
+    assert len(receiver.got) == 1
+
+
+def test_a_message_that_was_lost_is_sent_again_by_the_sweeper_but_not_every_round(alerts, webhook, queue, notice):
+    alerts.tell(notice())
+    queue.sent.clear()
+    alerts.wake()
+    alerts.wake()
+    assert queue.sent == [("default", webhook.webhook.id)]
+
+
+def test_a_long_queue_gives_way_to_others_and_goes_on(alerts, webhook, receiver, queue, work, notice, monkeypatch):
+    monkeypatch.setattr("ragassay.alerts.TURN_S", 0)
+    for number in range(3):
+        alerts.tell(notice(number))
+    queue.sent[:] = queue.sent[:1]
+    alerts.deliver(*queue.sent.pop(0))
+    assert (len(receiver.got), queue.sent) == (1, [("default", webhook.webhook.id)])
+    work()
+    assert len(receiver.got) == 3
+
+
+# --- secrets ---
+
+
+def test_a_secret_that_is_replaced_signs_beside_the_new_one_for_a_day(alerts, webhook, receiver, work, notice, store):
+    hooks = alerts.webhooks("default")
+    rotated = hooks.rotate(webhook.webhook.id)
+    assert rotated.secret != webhook.secret
+    alerts.tell(notice(1))
+    work()
+    (got,) = receiver.got
+    assert len(got.headers["webhook-signature"].split()) == 2
+    assert got.verified(webhook.secret) == got.verified(rotated.secret)
+    target = alerts.outbox.destination("default", webhook.webhook.id)
+    new, old = target.secrets
+    assert old.until_ms / 1000 - store.redis.time()[0] == pytest.approx(86_400, abs=60)
+    alerts.outbox.change("default", webhook.webhook.id, {"secrets": (new, replace(old, until_ms=1))})
+    alerts.tell(notice(2))
+    work()
+    got = receiver.got[-1]
+    assert got.verified(rotated.secret)
+    with pytest.raises(WebhookVerificationError):
+        got.verified(webhook.secret)
+
+
+def test_slack_gets_a_text_whose_names_act_on_nobody(alerts, receiver, work, notice):
+    added = alerts.webhooks("default").add(receiver.url, form="slack")
+    assert added.secret is None
+    alerts.tell(notice(gate="<!channel> & v2: mrr >= 0.800"))
+    work()
+    (got,) = receiver.got
+    assert got.document == {
+        "text": "gate missed: &lt;!channel&gt; &amp; v2: mrr &gt;= 0.800: 0.750\nproject: default\njob: job-1\n"
+        "more: ragassay status job-1, GET /v1/jobs/job-1/gates"
+    }
+    assert got.id is None
+    with pytest.raises(BadInput, match="no signature"):
+        alerts.webhooks("default").rotate(added.webhook.id)
+
+
+# --- replay, test, deletion ---
+
+
+def test_what_failed_is_sent_again_on_request_under_its_id(alerts, webhook, receiver, work, make_due, notice):
+    hooks, began = alerts.webhooks("default"), datetime.now(UTC) - timedelta(seconds=5)
+    receiver.answers += [500] * 8
+    alerts.tell(notice(1))
+    for _ in range(8):
+        make_due(webhook.webhook.id)
+        alerts.wake()
+        work()
+    hooks.change(webhook.webhook.id, enabled=True)
+    alerts.tell(notice(2))
+    work()
+    failed, delivered = receiver.got[0].id, receiver.got[-1].id
+    assert hooks.replay(webhook.webhook.id, since=datetime.now(UTC) + timedelta(hours=1)).deliveries == ()
+    assert hooks.replay(webhook.webhook.id, since=began.replace(tzinfo=None)).deliveries == (failed,)
+    work()
+    assert (receiver.got[-1].id, receiver.got[-1].verified(webhook.secret)["data"]["job"]) == (failed, "job-1")
+    assert {delivery.status for delivery in deliveries(alerts, webhook)} == {"delivered"}
+    assert hooks.replay(webhook.webhook.id, delivery=delivered).deliveries == (delivered,)
+    work()
+    assert receiver.got[-1].id == delivered
+    with pytest.raises(NotFound, match="there is no delivery"):
+        hooks.replay(webhook.webhook.id, delivery="msg_other")
+    for given in ({}, {"delivery": delivered, "since": began}):
+        with pytest.raises(BadSettings):
+            hooks.replay(webhook.webhook.id, **given)
+
+
+def test_a_test_goes_to_one_webhook_whatever_it_asks_for_and_is_no_alert(alerts, receiver, work, webhook):
+    with Receiver() as other:
+        alerts.webhooks("default").add(other.url)
+        (sent,) = alerts.webhooks("default").test(webhook.webhook.id).deliveries
+        work()
+        assert other.got == []
+    (got,) = receiver.got
+    assert (got.id, got.verified(webhook.secret)["type"]) == (sent, "test")
+    assert alerts.page("default", kind=None, cursor=None, limit=10).alerts == ()
+    alerts.webhooks("default").change(webhook.webhook.id, enabled=False)
+    with pytest.raises(BadInput, match="is disabled"):
+        alerts.webhooks("default").test(webhook.webhook.id)
+
+
+def test_a_webhook_that_is_deleted_gets_nothing_and_leaves_nothing_that_stays(
+    alerts, webhook, receiver, work, notice, store
+):
+    alerts.tell(notice())
+    alerts.webhooks("default").remove(webhook.webhook.id)
+    work()
+    alerts.wake()
+    assert receiver.got == []
+    with pytest.raises(NotFound):
+        alerts.webhooks("default").get(webhook.webhook.id)
+    left = {key for key in store.redis.keys("*") if store.redis.ttl(key) == -1}
+    assert left == {b"ra:outboxes"}
+
+
+def test_a_webhook_that_is_deleted_in_a_delivery_leaves_nothing(alerts, webhook, receiver, queue, notice, store):
+    receiver.answers.append(lambda: alerts.webhooks("default").remove(webhook.webhook.id))
+    alerts.tell(notice())
+    alerts.deliver(*queue.sent.pop(0))
+    assert store.redis.exists(f"ra:p:{{default}}:webhook:{webhook.webhook.id}") == 0
+
+
+def test_notices_and_deliveries_end_by_themselves(alerts, webhook, receiver, work, notice, store):
+    alerts.tell(notice())
+    work()
+    ttls = {key.decode().split(":")[3]: store.redis.ttl(key) for key in store.redis.keys("ra:p:*")}
+    days = {name: round(seconds / 86_400) for name, seconds in ttls.items() if seconds > 0}
+    assert days == {"notice": 90, "notices": 90, "delivery": 30, "deliveries": 30}
+    store.redis.zadd("ra:p:{default}:notices", {"job-1:gate_missed:mrr": 1})
+    alerts.tell(notice(2))
+    assert store.redis.zrange("ra:p:{default}:notices", 0, -1) == [b"job-2:gate_missed:mrr"]
+
+
+def test_notices_are_listed_newest_first_page_by_page_and_by_kind(alerts, notice):
+    for number in range(5):
+        kind = "regression" if number % 2 else "gate_missed"
+        alerts.tell(notice(number, kind=kind))
+    page = alerts.page("default", kind=None, cursor=None, limit=3)
+    assert [each.job for each in page.alerts] == ["job-4", "job-3", "job-2"]
+    rest = alerts.page("default", kind=None, cursor=page.next, limit=3)
+    assert ([each.job for each in rest.alerts], rest.next) == (["job-1", "job-0"], None)
+    first = alerts.page("default", kind="regression", cursor=None, limit=1)
+    assert [each.job for each in first.alerts] == ["job-3"]
+    assert [each.job for each in alerts.page("default", kind="regression", cursor=first.next, limit=9).alerts] == [
+        "job-1"
+    ]
+    assert alerts.page("elsewhere", kind=None, cursor=None, limit=3).alerts == ()
+    with pytest.raises(BadInput, match="cursor"):
+        alerts.page("default", kind=None, cursor="nothing", limit=3)
+
+
+# --- webhooks ---
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://h/x",
+        "nonsense",
+        "http://",
+        "https://user:pw@h/",
+        "http://h:99999/",
+        "http://h/a b",
+        "http://h/\n",
+        "http://ü/",
+    ],
+)
+def test_what_is_no_address_of_the_web_is_refused(alerts, url):
+    with pytest.raises(BadInput) as refused:
+        alerts.webhooks("default").add(url)
+    assert refused.value.where == "url"
+
+
+def test_a_project_has_so_many_webhooks_and_no_more(alerts, monkeypatch):
+    monkeypatch.setattr(outbox, "MOST_WEBHOOKS", 2)
+    hooks = alerts.webhooks("default")
+    added = [hooks.add(f"https://h/{n}").webhook.id for n in range(2)]
+    assert [each.id for each in hooks.all()] == added
+    assert hooks.get(added[0]).kinds == ALERTS
+    with pytest.raises(Conflict, match="at most 2"):
+        hooks.add("https://h/3")
+
+
+def test_a_webhook_of_another_project_is_not_there(alerts, webhook):
+    theirs, mine = alerts.webhooks("elsewhere"), webhook.webhook.id
+    for attempt in (
+        lambda: theirs.get(mine),
+        lambda: theirs.change(mine, enabled=False),
+        lambda: theirs.rotate(mine),
+        lambda: theirs.test(mine),
+        lambda: theirs.deliveries(mine, cursor=None, limit=5),
+        lambda: theirs.replay(mine, delivery="x"),
+        lambda: theirs.remove(mine),
+    ):
+        with pytest.raises(NotFound):
+            attempt()
+    assert theirs.all() == []
+    assert alerts.webhooks("default").get(mine).enabled
+
+
+def test_names_hold_no_key_of_our_environment_and_act_on_no_terminal(
+    alerts, webhook, receiver, work, notice, monkeypatch
+):
+    monkeypatch.setenv("SOME_API_KEY", "planted-key-123")
+    alerts.tell(notice(system="v2 planted-key-123", gate="\x1b[31m" + "x" * 1000, metric="mrr\nmore"))
+    work()
+    data = receiver.got[0].document["data"]
+    assert b"planted-key-123" not in receiver.got[0].body
+    assert data["system"] == "v2 ***"
+    assert data["metric"] == "mrr more"
+    assert "\x1b" not in data["gate"]
+    assert len(data["gate"]) == 200
