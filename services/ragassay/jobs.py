@@ -26,6 +26,7 @@ from ragassay.errors import (
     reason_from,
 )
 from ragassay.job_chunks import Chunks
+from ragassay.job_costs import JobCosts
 from ragassay.job_documents import Alert, Job, JobPage, JobStatus, Progress, ResultPage
 from ragassay.job_reports import MOST_LOOKED_AT, Gating, JobReports
 from ragassay.ledger import MemoryLedger
@@ -53,7 +54,7 @@ class Jobs:
         self, store: RedisStore, queue: Queue, factory: runs.Factory, registered: Registered | None = None
     ) -> None:
         self.store, self._queue, self.registered = store, queue, registered or Registered()
-        self.reports = JobReports(store)
+        self.reports, self.costs = JobReports(store), JobCosts(store)
         self._session = runs.Session(factory, self.reports.baseline_rows)
         self._chunks = Chunks(store, self._session, self.registered)
 

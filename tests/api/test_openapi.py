@@ -40,7 +40,7 @@ def check(document, schema, value):
 def test_every_operation_is_named_and_described(document, operations):
     assert sorted(operations) == [
         "cancelJob", "compareJobs", "deleteDataset", "deleteJob", "describeDataset", "diffDatasets", "followJob",
-        "generateDataset", "getDataset", "getGates", "getJob", "getReport", "getTrend", "health", "listDatasets", "listJobs",
+        "generateDataset", "getCosts", "getDataset", "getGates", "getJob", "getReport", "getTrend", "health", "listDatasets", "listJobs",
         "listMetrics", "listResults", "listRows", "listSystems", "listVersions", "readiness", "resumeJob", "splitDataset",
         "submitJob", "uploadDataset",
     ]  # fmt: skip

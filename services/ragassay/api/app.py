@@ -9,12 +9,13 @@ from anyio import CapacityLimiter
 from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
-from ragassay.api import comparisons, datasets, examples, health, jobs, metrics, page, problems, systems
+from ragassay.api import comparisons, costs, datasets, examples, health, jobs, metrics, page, problems, systems
 from ragassay.api.comparisons import NewComparison
 from ragassay.api.events import Watch
 from ragassay.api.security import SecurityMiddleware, bootstrap_key
 from ragassay.api.submission import NewJob
 from ragassay.compare.models import Comparison
+from ragassay.costs import CostReport
 from ragassay.datasets import SplitOptions
 from ragassay.documents import Report
 from ragassay.gates import GateReport
@@ -64,7 +65,7 @@ def _schemas() -> dict[str, Any]:
     _, ours = models_json_schema(
         [
             (problems.Problem, "serialization"),
-            *((kind, "serialization") for kind in (Report, Comparison, GateReport, JobEvent)),
+            *((kind, "serialization") for kind in (Report, Comparison, CostReport, GateReport, JobEvent)),
             *((kind, "validation") for kind in (NewJob, NewComparison, SplitOptions)),
             (Sample, "validation"),
         ],
@@ -93,7 +94,7 @@ def create_app(service: Jobs, settings: Settings) -> FastAPI:
     app.state.submissions, app.state.analyses = CapacityLimiter(AT_ONCE), CapacityLimiter(AT_ONCE)
     app.state.dataset_work, app.state.arriving = CapacityLimiter(AT_ONCE), 0
     app.state.watch = Watch(service)
-    for room in (jobs, comparisons, datasets, metrics, systems, health):
+    for room in (jobs, comparisons, costs, datasets, metrics, systems, health):
         app.include_router(room.router)
     app.add_api_route("/docs", page.show, include_in_schema=False)
     problems.install(app)

@@ -1,8 +1,8 @@
 """The truth about jobs, in Redis, changed by Lua scripts only; a Celery message merely says that there may be work.
 
 One hash tag per job, so that a job's keys share a slot: ``ra:{job}:meta todo lease owner dead done slots in:<chunk>
-calls:<chunk> out:<chunk> column:<system>:<name> texts report gates``. Who asks a system that is called is kept for all
-jobs together, in ``ra:asks:<system>``. Times are milliseconds of the Redis server's own clock.
+calls:<chunk> out:<chunk> column:<system>:<name> texts report costs partial partial_costs gates``. Who asks a system
+that is called is kept for all jobs together, in ``ra:asks:<system>``. Times are milliseconds of the Redis server's own clock.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ LOOK_EVERY_S, NO_LIMIT = 5.0, 10**9
 _LUA = Path(__file__).parent / "lua"
 _DAY_S = 86_400
 REPORT_KEPT_S, RESULTS_KEPT_S = 400 * _DAY_S, 30 * _DAY_S
+WHOLE, PARTIAL = ("report", "costs"), ("partial", "partial_costs")
 
 
 class RedisStore:
@@ -303,13 +304,16 @@ class RedisStore:
 
     # --- reports ----------------------------------------------------------------------------------------------
 
-    def save_report(self, job: str, report: bytes, *, partial: bool = False) -> None:
-        """Keep the finished report. The first one stays: a finalize that was overtaken must not change what was read.
+    def save_report(self, job: str, report: bytes, costs: bytes, *, partial: bool = False) -> None:
+        """Keep the finished report and its record of costs. The first one stays: a finalize that was overtaken must not
+        change what was read.
 
         ``partial``: of the rows that a paused or cancelled job has done so far; the next one takes its place.
         """
-        name = "partial" if partial else "report"
-        self.redis.set(self.key(job, name), zstandard.compress(report), ex=REPORT_KEPT_S, nx=not partial)
+        pipe = self.redis.pipeline(transaction=True)
+        for name, content in zip(PARTIAL if partial else WHOLE, (report, costs), strict=True):
+            pipe.set(self.key(job, name), zstandard.compress(content), ex=REPORT_KEPT_S, nx=not partial)
+        pipe.execute()
 
     def report(self, job: str) -> bytes:
         """The report's JSON, else that of the rows done when the job was paused or cancelled.
