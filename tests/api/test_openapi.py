@@ -40,9 +40,9 @@ def check(document, schema, value):
 def test_every_operation_is_named_and_described(document, operations):
     assert sorted(operations) == [
         "cancelJob", "compareJobs", "deleteDataset", "deleteJob", "describeDataset", "diffDatasets", "followJob",
-        "generateDataset", "getCosts", "getDataset", "getGates", "getJob", "getReport", "getTrend", "health", "listDatasets", "listJobs",
-        "listMetrics", "listResults", "listRows", "listSystems", "listVersions", "readiness", "resumeJob", "splitDataset",
-        "submitJob", "uploadDataset",
+        "generateDataset", "getCosts", "getDataset", "getGates", "getJob", "getReport", "getTrend", "health", "listDatasets",
+        "listJobs", "listMetrics", "listResults", "listRows", "listSystems", "listVersions", "readiness", "resumeJob",
+        "splitDataset", "submitJob", "uploadDataset",
     ]  # fmt: skip
     assert document["info"]["version"] == version("ragassay")
     for _, _, operation in operations.values():

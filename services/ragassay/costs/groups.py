@@ -11,7 +11,7 @@ from ragassay.cost_records import CostRecord, SystemCosts
 from ragassay.costs.models import CostGroup, CostQuery, Dimension, Repriced
 from ragassay.costs.prices import Priced
 from ragassay.documents import CostPerAccurate, Money, Spending
-from ragassay.stats import Asked, Interval, RatioSums, sums_interval
+from ragassay.stats import Interval, RatioSums, Stratum, sums_interval
 
 LEVEL = 0.95
 _NO_SQUARES = "a report of an earlier version, whose rows are gone, keeps no sums of squares"
@@ -19,7 +19,7 @@ Key = tuple[tuple[Dimension, str | None], ...]
 
 
 @dataclass(frozen=True)
-class Part:
+class CostPart:
     """Rows of one system of one report, as cells by category and model."""
 
     record: CostRecord
@@ -44,9 +44,9 @@ class Part:
         return self.costs.categories.get(category)
 
 
-def grouped(parts: Iterable[Part], query: CostQuery) -> dict[Key, list[Part]]:
+def grouped(parts: Iterable[CostPart], query: CostQuery) -> dict[Key, list[CostPart]]:
     """The parts' cells by the dimensions asked for, ordered by their values."""
-    groups: dict[Key, list[Part]] = {}
+    groups: dict[Key, list[CostPart]] = {}
     for part in parts:
         day = query.local(part.record.created_at).date().isoformat()
         of_part: dict[Dimension, str | None] = {
@@ -61,17 +61,17 @@ def grouped(parts: Iterable[Part], query: CostQuery) -> dict[Key, list[Part]]:
             values = {**of_part, "category": cell.category, "model": cell.model}
             cells.setdefault(tuple((name, values[name]) for name in query.by), []).append(cell)
         for key, own in cells.items():
-            groups.setdefault(key, []).append(Part(part.record, part.system, tuple(own)))
+            groups.setdefault(key, []).append(CostPart(part.record, part.system, tuple(own)))
     return dict(sorted(groups.items(), key=lambda group: [(value is not None, value or "") for _, value in group[0]]))
 
 
-def group(key: Key, parts: Sequence[Part], query: CostQuery) -> CostGroup:
+def group(key: Key, parts: Sequence[CostPart], query: CostQuery) -> CostGroup:
     """What the rows of the parts spent, and what an accurate answer of them costs."""
     priced = [[Priced.of(cell, part.record.judge, query.prices) for cell in part.cells] for part in parts]
     cells = [cell for of_part in priced for cell in of_part]
     changed = any(cell.has_price for cell in cells)
-    known, asked = _by_dataset(parts, [[cell.known for cell in of_part] for of_part in priced])
-    value, interval, whose, reason = _figure(parts, known, asked, changed=changed)
+    known, strata = _by_dataset(parts, [[cell.known for cell in of_part] for of_part in priced])
+    value, interval, whose, reason = _figure(parts, known, strata, changed=changed)
     reports = {part.record.run: part.record for part in parts}
     times = sorted((record.created_at for record in reports.values()), key=query.local)
     serving = _total(cell.serving for cell in cells)
@@ -95,7 +95,7 @@ def group(key: Key, parts: Sequence[Part], query: CostQuery) -> CostGroup:
         rows=sum(cell.spending.rows for cell in cells),
         known=known.n,
         unknown_cost=serving.unknown,
-        questions=sum(one.questions for one in asked),
+        questions=sum(one.questions for one in strata),
         cost_usd=known.cost_usd,
         accurate=round(known.accurate),
         cost_per_accurate_answer=value,
@@ -110,7 +110,7 @@ def group(key: Key, parts: Sequence[Part], query: CostQuery) -> CostGroup:
 
 
 def _figure(
-    parts: Sequence[Part], known: RatioSums, asked: Sequence[Asked], *, changed: bool
+    parts: Sequence[CostPart], known: RatioSums, strata: Sequence[Stratum], *, changed: bool
 ) -> tuple[float | None, Interval, Literal["report", "sums"], str | None]:
     """The value, its interval, whose that is, and why there is no value: of a lone report what it says itself."""
     own = parts[0].own if len(parts) == 1 and not changed else None
@@ -125,18 +125,18 @@ def _figure(
     if own is not None:
         value, reason = own.value, own.reason
     if all(part.costs.itemised for part in parts):
-        return value, sums_interval(asked, level=LEVEL), "sums", reason
+        return value, sums_interval(strata, level=LEVEL), "sums", reason
     return value, Interval.absent(reason or _NO_SQUARES, LEVEL, "sums"), "sums", reason
 
 
-def _by_dataset(parts: Sequence[Part], known: Sequence[Sequence[RatioSums]]) -> tuple[RatioSums, list[Asked]]:
+def _by_dataset(parts: Sequence[CostPart], known: Sequence[Sequence[RatioSums]]) -> tuple[RatioSums, list[Stratum]]:
     """The sums over all parts, and those of each dataset with the number of its different questions."""
     of_parts = [RatioSums.total(cells) for cells in known]
     by_digest: dict[str, list[RatioSums]] = {}
     for part, sums in zip(parts, of_parts, strict=True):
         by_digest.setdefault(part.record.dataset_digest, []).append(sums)
-    asked = [Asked(RatioSums.total(many), max(one.n for one in many)) for many in by_digest.values()]
-    return RatioSums.total(sums for cells in known for sums in cells), [one for one in asked if one.questions]
+    strata = [Stratum(RatioSums.total(many), max(one.n for one in many)) for many in by_digest.values()]
+    return RatioSums.total(sums for cells in known for sums in cells), [one for one in strata if one.questions]
 
 
 def _total(money: Iterable[Money]) -> Money:
@@ -145,7 +145,7 @@ def _total(money: Iterable[Money]) -> Money:
     return Money(cost_usd=math.fsum(one.cost_usd for one in every), **counts)
 
 
-def mixed(key: Mapping[Dimension, str | None], parts: Sequence[Part]) -> str | None:
+def mixed(key: Mapping[Dimension, str | None], parts: Sequence[CostPart]) -> str | None:
     """What is not the same in all reports of a group although it decides which answers count as accurate."""
     judges = dict.fromkeys(part.record.judge for part in parts)
     rules = dict.fromkeys(part.record.accurate for part in parts)

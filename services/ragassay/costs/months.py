@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from statistics import mean, stdev
 
-from ragassay.costs.groups import Part, group
+from ragassay.costs.groups import CostPart, group
 from ragassay.costs.models import CostGroup, CostQuery, MonthToDate, Projection
 from ragassay.stats.distributions import t_quantile
 
 FEWEST_DAYS = 7  # a week: what is evaluated may differ by its days
 
 
-def month_to_date(parts: Iterable[Part], query: CostQuery, now: datetime) -> MonthToDate | None:
+def month_to_date(parts: Iterable[CostPart], query: CostQuery, now: datetime) -> MonthToDate | None:
     """What was spent in the month of ``now``; None where the reports asked for end before it, or none is of it."""
     today = now.astimezone(query.zone_info).date()
     since, until = query.span
@@ -30,7 +30,7 @@ def month_to_date(parts: Iterable[Part], query: CostQuery, now: datetime) -> Mon
     begun = max(min(day for day, _ in every), today.replace(day=1))
     if query.since:
         begun = max(begun, since.astimezone(query.zone_info).date())
-    by_day: dict[date, list[Part]] = {}
+    by_day: dict[date, list[CostPart]] = {}
     for day, part in of_month:
         by_day.setdefault(day, []).append(part)
     spent = {day: group((), parts, query) for day, parts in by_day.items()}

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from ragassay.cost_records import CostRecord
-from ragassay.costs.groups import Key, Part, group, grouped, mixed
+from ragassay.costs.groups import CostPart, Key, group, grouped, mixed
 from ragassay.costs.increments import increments
 from ragassay.costs.models import CostQuery, CostReport
 from ragassay.costs.months import month_to_date
@@ -56,7 +56,7 @@ def cost_report(gathered: Gathered, now: datetime) -> CostReport:
     """
     query, records = gathered.query, gathered.records
     parts = [
-        Part(record, name, costs.spending)
+        CostPart(record, name, costs.spending)
         for record in records
         for name, costs in record.systems.items()
         if costs.spending and (not query.systems or name in query.systems)
@@ -89,7 +89,7 @@ def _nothing(gathered: Gathered) -> str:
 
 
 def _warnings(
-    gathered: Gathered, records: list[CostRecord], parts: list[Part], groups: Iterable[tuple[Key, list[Part]]]
+    gathered: Gathered, records: list[CostRecord], parts: list[CostPart], groups: Iterable[tuple[Key, list[CostPart]]]
 ) -> Iterable[str]:
     yield from gathered.warnings
     if gathered.unreadable:

@@ -14,7 +14,7 @@ from ragassay.stats.intervals import (
     wilson_interval,
 )
 from ragassay.stats.power import minimum_detectable_effect, needed_n, power_of
-from ragassay.stats.ratios import Asked, RatioSums, TokenSums, difference_sums_interval, mean_intervals, sums_interval
+from ragassay.stats.ratios import RatioSums, Stratum, TokenSums, difference_sums_interval, mean_intervals, sums_interval
 from ragassay.stats.results import (
     ChangePoint,
     Effect,
@@ -31,7 +31,6 @@ from ragassay.stats.tests import difference_interval, non_inferiority, paired, w
 from ragassay.stats.trends import change_points
 
 __all__ = [
-    "Asked",
     "ChangePoint",
     "ConfidenceSequence",
     "Correction",
@@ -44,6 +43,7 @@ __all__ = [
     "RatioSums",
     "Significance",
     "StopRule",
+    "Stratum",
     "TokenSums",
     "UnpairedTest",
     "benjamini_hochberg",

@@ -94,7 +94,7 @@ class TokenSums(FrozenModel):
 
 
 @dataclass(frozen=True)
-class Asked:
+class Stratum:
     """The sums of one dataset's rows, in which each of its ``questions`` may have been answered several times.
 
     What is said of a question again tells little of other questions, so that an interval counts questions, not rows: the
@@ -119,7 +119,7 @@ class _Totals:
     of_both: float
 
 
-def sums_interval(asked: Sequence[Asked], *, level: float = 0.95) -> Interval:
+def sums_interval(strata: Sequence[Stratum], *, level: float = 0.95) -> Interval:
     """Interval of the total cost over the accurate answers, from sums: the logarithm of the ratio by MOVER.
 
     The mean cost has the limits of t on the logarithmic scale, the share of accurate answers Wilson's with the quantile
@@ -132,7 +132,7 @@ def sums_interval(asked: Sequence[Asked], *, level: float = 0.95) -> Interval:
     in Medicine 27 (2008); Zou, "Toward using confidence intervals to compare correlations", Psychological Methods 12
     (2007) for the correlation.
     """
-    level, whole = share_of(level, "level"), _totals(asked)
+    level, whole = share_of(level, "level"), _totals(strata)
     if reason := _absent(whole):
         return Interval.absent(reason, level, OF_A_RATIO)
     if whole.accurate <= 0:
@@ -142,7 +142,8 @@ def sums_interval(asked: Sequence[Asked], *, level: float = 0.95) -> Interval:
     t, share = t_quantile((1 + level) / 2, whole.df), min(whole.accurate / whole.n, 1.0)
     spread = share * (1 - share)
     rows = whole.questions if whole.of_accurate <= 0 else whole.n * spread * (whole.n / whole.of_accurate)
-    least, most = wilson_ends(share, min(rows, whole.questions), t)
+    rows = min(rows, whole.questions)
+    least, most = wilson_ends(share, rows, t)
     cost, below, above = t * math.sqrt(whole.of_cost) / whole.cost, math.log(share / least), math.log(most / share)
     shared = math.sqrt(whole.of_cost * whole.of_accurate)
     correlation = min(max(whole.of_both / shared, -1.0), 1.0) if shared else 0.0
@@ -158,7 +159,7 @@ def sums_interval(asked: Sequence[Asked], *, level: float = 0.95) -> Interval:
     )
 
 
-def difference_sums_interval(asked: Sequence[Asked], *, level: float = 0.95) -> Interval:
+def difference_sums_interval(strata: Sequence[Stratum], *, level: float = 0.95) -> Interval:
     """Interval of (extra cost) / (extra accurate answers) from the sums of differences between two systems: Fieller's.
 
     To be asked where extra answers and extra cost have the same sign. No upper end where the gain in accurate answers is
@@ -166,7 +167,7 @@ def difference_sums_interval(asked: Sequence[Asked], *, level: float = 0.95) -> 
     estimation", Journal of the Royal Statistical Society B 16 (1954); for costs of one more Willan and O'Brien,
     "Confidence intervals for cost-effectiveness ratios: an application of Fieller's theorem", Health Economics 5 (1996).
     """
-    level, whole = share_of(level, "level"), _totals(asked)
+    level, whole = share_of(level, "level"), _totals(strata)
     if reason := _absent(whole):
         return Interval.absent(reason, level, OF_A_DIFFERENCE)
     if whole.of_cost <= 0 and whole.of_accurate <= 0:
@@ -185,9 +186,9 @@ def difference_sums_interval(asked: Sequence[Asked], *, level: float = 0.95) -> 
     return Interval(low=low, high=(b + root) / a, level=level, method=OF_A_DIFFERENCE)
 
 
-def mean_intervals(asked: Sequence[Asked], *, level: float = 0.95) -> tuple[Interval, Interval]:
+def mean_intervals(strata: Sequence[Stratum], *, level: float = 0.95) -> tuple[Interval, Interval]:
     """Student's t intervals of the mean cost and of the mean accuracy of a row, from sums."""
-    level, whole = share_of(level, "level"), _totals(asked)
+    level, whole = share_of(level, "level"), _totals(strata)
     if reason := _absent(whole):
         return Interval.absent(reason, level, OF_A_MEAN), Interval.absent(reason, level, OF_A_MEAN)
     t = t_quantile((1 + level) / 2, whole.df)
@@ -207,23 +208,22 @@ def _are(count: int) -> str:
     return "is 1" if count == 1 else f"are {count}"
 
 
-def _totals(asked: Sequence[Asked]) -> _Totals:
+def _totals(strata: Sequence[Stratum]) -> _Totals:
     """Datasets of fewer questions than an interval needs count as one, and with another one while they are too few."""
-    small = [one for one in asked if 0 < one.questions < FEWEST]
-    strata = sorted((one for one in asked if one.questions >= FEWEST), key=lambda one: one.questions)
+    small = [one for one in strata if 0 < one.questions < FEWEST]
+    kept = sorted((one for one in strata if one.questions >= FEWEST), key=lambda one: one.questions)
     if small:
         if sum(one.questions for one in small) < FEWEST:
-            small += strata[:1]
-            strata = strata[1:]
-        strata.append(Asked(RatioSums.total(one.sums for one in small), sum(one.questions for one in small)))
-    whole, questions = RatioSums.total(one.sums for one in strata), sum(one.questions for one in strata)
-    spreads = [_spread(one) for one in strata]
+            small, kept = [*small, *kept[:1]], kept[1:]
+        kept.append(Stratum(RatioSums.total(one.sums for one in small), sum(one.questions for one in small)))
+    whole, questions = RatioSums.total(one.sums for one in kept), sum(one.questions for one in kept)
+    spreads = [_spread(one) for one in kept]
     of_cost, of_accurate, of_both = (math.fsum(spread[place] for spread in spreads) for place in range(3))
-    df = questions - len(strata)
+    df = questions - len(kept)
     return _Totals(questions, df, whole.n, whole.cost_usd, whole.accurate, of_cost, of_accurate, of_both)
 
 
-def _spread(one: Asked) -> tuple[float, float, float]:
+def _spread(one: Stratum) -> tuple[float, float, float]:
     """Variances and covariance of a dataset's totals."""
     sums, n = one.sums, one.sums.n
     if one.questions < 2:
