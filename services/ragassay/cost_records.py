@@ -30,7 +30,7 @@ class SystemCosts(FrozenModel):
 class CostRecord(FrozenModel):
     """What a report says of costs. ``accurate``: the rule by which answers counted as accurate."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[1]
     run: str
     created_at: str
     status: Literal["finished", "incomplete"]
@@ -48,6 +48,7 @@ def record_of(report: Report) -> CostRecord:
     source, rows = report.provenance, report.stopped.rows if report.stopped else report.provenance.dataset.rows
     recounted = {name: Recount(one.results) for name, one in report.systems.items() if not one.spending and one.results}
     return CostRecord(
+        schema_version=1,
         run=report.run.id,
         created_at=report.run.created_at,
         status=report.run.status,

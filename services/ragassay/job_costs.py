@@ -15,7 +15,7 @@ from ragassay.costs import CostQuery, CostReport, Gathered, cost_report
 from ragassay.errors import BadData
 from ragassay.store.redis import PARTIAL, REPORT_KEPT_S, WHOLE, RedisStore
 
-MOST_REPORTS = 5000  # of one answer, the newest
+MOST_REPORTS = 2000  # of one answer, the newest
 COUNTING_S = 10.0  # that one answer may take to count reports of an earlier version
 _AT_ONCE = 500
 _logger = logging.getLogger("ragassay")
@@ -51,9 +51,11 @@ class JobCosts:
                 break
             if reading.reached_the_beginning:
                 break
-        if reading.too_many:
-            what = f"{reading.too_many} reports of an earlier version are not counted yet: ask again"
-            gathered.warnings.append(f"{what}, each answer counts some more")
+        if more := reading.too_many:
+            reports = (
+                "1 report of an earlier version is" if more == 1 else f"{more:,} reports of an earlier version are"
+            )
+            gathered.warnings.append(f"{reports} not counted yet: ask again, each answer counts some more")
         return cost_report(gathered, now or datetime.now(UTC))
 
 
@@ -112,6 +114,6 @@ class _Reading:
             _logger.warning("%s", error)
             return None, "unreadable"
         left_s = self._store.redis.ttl(report)
-        content = zstandard.compress(made.model_dump_json().encode())
+        content = zstandard.compress(made.model_dump_json(exclude_defaults=True).encode())
         self._store.redis.set(record, content, ex=left_s if left_s > 0 else REPORT_KEPT_S)
         return made, ""

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from handmade_reports import make_report, row
+from handmade_reports import make_report, of_an_earlier_version, row
 from ragassay.cost_records import CostRecord, read_report_costs, record_of
 from ragassay.costs import Gathered, asked, cost_report
 from ragassay.documents import without_rows
@@ -157,15 +157,6 @@ def test_the_figures_are_the_same_when_the_rows_are_gone():
     assert costs(*reports, by="day,system") == costs(*gone, by="day,system")
     kept = [CostRecord.model_validate_json(record_of(report).model_dump_json()) for report in reports]
     assert costs(*reports) == costs(*kept)
-
-
-def of_an_earlier_version(report):
-    """As it was written before reports had sums."""
-    document = report.model_dump(mode="json")
-    del document["between"]
-    for system in document["systems"].values():
-        del system["spending"]
-    return type(report).model_validate(document)
 
 
 def test_a_report_of_an_earlier_version_is_counted_again_from_its_rows():
@@ -447,7 +438,7 @@ def test_the_month_so_far_is_projected_by_its_whole_days():
     ("day", "rows", "reason"),
     [
         (7, answers(COSTS, RIGHT), "6 whole days have passed; it takes 7"),
-        (20, answers([None, *COSTS[1:]], RIGHT), "1 rows have no known cost"),
+        (20, answers([None, *COSTS[1:]], RIGHT), "1 row has no known cost"),
     ],
 )
 def test_a_month_that_can_not_be_projected_says_why(day, rows, reason):

@@ -69,7 +69,7 @@ async def costs(
     query: Annotated[_CostsQuery, Query()],
     accept: Annotated[str, Header(description="Such as text/csv.")] = "*/*",
 ) -> Response:
-    """The document that ``ragassay cost --json`` prints, over the newest 5,000 reports that are asked for."""
+    """The document that ``ragassay cost --json`` prints, over the newest 2,000 reports that are asked for."""
     form = query.format or _preferred(accept)
 
     def work() -> bytes:

@@ -59,7 +59,8 @@ def _projected(
     """
     money = getattr(whole, kind)
     if money.unknown:
-        return Projection(reason=f"{money.unknown} rows have no known cost")
+        rows = "1 row has" if money.unknown == 1 else f"{money.unknown:,} rows have"
+        return Projection(reason=f"{rows} no known cost")
     if len(days) < FEWEST_DAYS:
         whole_days = "1 whole day has" if len(days) == 1 else f"{len(days)} whole days have"
         return Projection(reason=f"{whole_days} passed; it takes {FEWEST_DAYS}")

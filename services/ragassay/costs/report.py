@@ -62,7 +62,11 @@ def cost_report(gathered: Gathered, now: datetime) -> CostReport:
         if costs.spending and (not query.systems or name in query.systems)
     ]
     if not parts:
-        hint = "ask for other days, systems or datasets" if gathered.left_out else "make a run: ragassay evaluate DATA"
+        hint = (
+            "ask for other days, systems or datasets"
+            if gathered.left_out or query.since
+            else "make a run: ragassay evaluate DATA"
+        )
         raise NothingToEvaluate(_nothing(gathered), hint=hint)
     groups = grouped(parts, query)
     if len(groups) > MOST_GROUPS:

@@ -22,7 +22,7 @@ class Costs(CostReport):
         EXPORTERS.write(self, Path(path))
 
     def __repr__(self) -> str:
-        return f"<Costs of {self.reports} reports by {', '.join(self.asked.by) or 'nothing'}>"
+        return f"<Costs of {self.total.rows} rows by {', '.join(self.asked.by) or 'nothing'}>"
 
     def __str__(self) -> str:
         return as_text(lines(self), tables(self), sentences(self))

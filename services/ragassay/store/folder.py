@@ -189,7 +189,7 @@ class FolderRun:
         return record
 
     def _save_costs(self, record: CostRecord) -> None:
-        kept = {"of": self._written, "costs": record.model_dump(mode="json")}
+        kept = {"of": self._written, "costs": record.model_dump(mode="json", exclude_defaults=True)}
         write_whole(self.folder / _COSTS_FILE, orjson.dumps(kept), private=True)
 
     def _of_report(self, system: str, report: SystemReport) -> Sequence[Result]:

@@ -57,7 +57,7 @@ class JobRun:
     def save_report(self, report: Report) -> None:
         """Keep the report, unless one is kept already; a partial one takes the place of the one before."""
         content = orjson.dumps(report.model_dump(mode="json"), option=orjson.OPT_APPEND_NEWLINE)
-        costs = record_of(report).model_dump_json().encode()
+        costs = record_of(report).model_dump_json(exclude_defaults=True).encode()
         self._store.save_report(self._job, content, costs, partial=self._partial)
 
     def report(self) -> Report:
