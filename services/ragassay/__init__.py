@@ -3,6 +3,7 @@
     report = ragassay.evaluate(rows)           rows: dicts, a data frame, a Hugging Face Dataset, a path
     print(report); report.rows; report.worst(3); report.metrics["faithfulness"].mean
     print(ragassay.compare(report, ragassay.evaluate(new_rows)))
+    print(ragassay.costs(by="system,month"))        what an accurate answer has cost, over all runs here
     ragassay.run(systems={...}, datasets={...}, baseline="v1")      many by many; has reports and comparisons
     ragassay.retrieval(qrels, run).means
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from ragassay.python.client import AsyncClient as AsyncClient
     from ragassay.python.client import Client as Client
     from ragassay.python.comparing import ComparisonReport, compare
+    from ragassay.python.costs import costs
     from ragassay.python.datasets import Datasets as Datasets
     from ragassay.python.evaluation import aevaluate, evaluate
     from ragassay.python.report import EvaluationReport
@@ -72,6 +74,7 @@ _WHERE = {
     "aevaluate": "python.evaluation",
     "arun": "python.benchmark",
     "compare": "python.comparing",
+    "costs": "python.costs",
     "evaluate": "python.evaluation",
     "exporter": "exporters",
     "judge": "judges.registered",
@@ -89,6 +92,7 @@ __all__ = [
     "aevaluate",
     "arun",
     "compare",
+    "costs",
     "evaluate",
     "exporter",
     "judge",
@@ -102,10 +106,10 @@ __all__ = [
 
 
 class _Package(ModuleType):
-    """The import of the room ``compare`` would put it where the function of that name is."""
+    """The imports of the rooms ``compare`` and ``costs`` would put them where the functions of these names are."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if not (name == "compare" and isinstance(value, ModuleType)):
+        if not (name in ("compare", "costs") and isinstance(value, ModuleType)):
             super().__setattr__(name, value)
 
 

@@ -15,7 +15,7 @@ from ragassay.errors import BadSettings
 from ragassay.files import LazyRows, StoredRows
 from ragassay.models import FrozenModel, Result, Usage
 from ragassay.specification import JobSpec
-from ragassay.stats import Interval
+from ragassay.stats import Interval, RatioSums, TokenSums
 
 JOB_ID = re.compile("[0-9a-f]{32}")
 PROJECT, DEFAULT_PROJECT = "[A-Za-z0-9][A-Za-z0-9_-]{0,63}", "default"
@@ -86,6 +86,44 @@ class CostPerAccurate(FrozenModel):
     n: int
     missing: int
     reason: str | None = None
+
+
+class Money(FrozenModel):
+    """What some rows spent on one purpose: known costs in USD, how many rows have none, and tokens.
+
+    Tokens are those of rows that have both counts; ``without_tokens`` rows lack one, and no price can be put on them.
+    """
+
+    cost_usd: float = 0.0
+    unknown: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    without_tokens: int = 0
+
+
+class Spending(FrozenModel):
+    """What a system's rows of one category and one model spent, in sums that can be added up over reports.
+
+    ``serving`` is what the system spent, ``judging`` the judge, ``waste`` was paid for replies that could not be used.
+    ``known``: over the rows whose cost and accuracy are known; ``tokens``: over those whose tokens and accuracy are.
+    """
+
+    category: str | None
+    model: str | None
+    rows: int
+    serving: Money
+    judging: Money
+    waste: Money
+    known: RatioSums
+    tokens: TokenSums
+
+
+class Between(FrozenModel):
+    """Two systems on the same queries: sums of b - a, over the rows where the cost and the accuracy of both are known."""
+
+    a: str
+    b: str
+    sums: RatioSums
 
 
 class Slice(FrozenModel):
@@ -196,6 +234,7 @@ class SystemReport(FrozenModel):
     cost_usd: Distribution
     priced_by_us: int
     cost_per_accurate_answer: CostPerAccurate
+    spending: tuple[Spending, ...] = ()
     refusals: Refusals
     evaluation: Evaluation
     results: Results
@@ -291,7 +330,7 @@ class Report(FrozenModel):
 
     Everything outside ``run`` and the measured evaluation durations is the same for the same inputs. ``interrupted``:
     calls in flight when a process was killed; they may have been paid, and belong to no row. ``cautions``: what is known
-    to limit the scores, such as how far the judge agrees with people.
+    to limit the scores, such as how far the judge agrees with people. ``between``: of complete systems, two by two.
     """
 
     schema_version: Literal[1] = 1
@@ -301,6 +340,7 @@ class Report(FrozenModel):
     stopped: Stopped | None = None
     interrupted: Usage = Usage()
     cautions: tuple[str, ...] = ()
+    between: tuple[Between, ...] = ()
     systems: dict[str, SystemReport]
 
 

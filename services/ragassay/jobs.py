@@ -28,6 +28,7 @@ from ragassay.errors import (
     reason_from,
 )
 from ragassay.job_chunks import Chunks
+from ragassay.job_costs import JobCosts
 from ragassay.job_documents import Alert, Job, JobPage, JobStatus, Planned, Progress, ResultPage
 from ragassay.job_reports import MOST_LOOKED_AT, Gating, JobReports
 from ragassay.ledger import MemoryLedger
@@ -62,7 +63,7 @@ class Jobs:
     ) -> None:
         self.store, self._queue, self.registered = store, queue, registered or Registered()
         self.alerts = alerts or Alerts(store, queue)
-        self.reports = JobReports(store)
+        self.reports, self.costs = JobReports(store), JobCosts(store)
         self._session = runs.Session(factory, self.reports.baseline_rows)
         self._chunks = Chunks(store, self._session, self.registered)
         self._trimming = Trimming(store)
@@ -71,7 +72,7 @@ class Jobs:
         """The use cases over one project's jobs and datasets; what belongs to another is not there (NotFound)."""
         scoped = copy.copy(self)
         scoped.store = self.store.of(project)
-        scoped.reports = JobReports(scoped.store)
+        scoped.reports, scoped.costs = JobReports(scoped.store), JobCosts(scoped.store)
         scoped.registered = self.registered.of(project)
         scoped._session = self._session.comparing_with(scoped.reports.baseline_rows)
         return scoped

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import combinations, islice
 from math import fsum, isnan, nan
 
-from ragassay.documents import Distribution, SystemReport
+from ragassay.documents import Between, Distribution, Money, Spending, SystemReport
 from ragassay.models import MissingCause, Result, Sample, Score, Usage, Verdict
+from ragassay.stats import RatioSums, TokenSums
 
+MOST_PAIRED = 10  # systems of which every two are held against each other
 MOST_SLICES = 20  # a field with more distinct values than this is an identifier, not a group
 MEASURED = tuple(name for name, field in SystemReport.model_fields.items() if field.annotation is Distribution)
 _COUNTED = ("calls", "cache_hits", "retries", "uncertain_calls", "input_tokens", "output_tokens")
@@ -120,6 +123,30 @@ class RowGroups:
                 yield field, dict(sorted(groups.items()))
 
 
+class Bills:
+    """What calls took, row by row."""
+
+    def __init__(self) -> None:
+        self._cost, self._input, self._output = Numbers(), array("d"), array("d")
+
+    def add(self, usage: Usage) -> None:
+        """The next row's."""
+        self._cost.add(usage.cost_usd)
+        self._input.append(usage.input_tokens)
+        self._output.append(usage.output_tokens)
+
+    def at(self, places: Iterable[int]) -> Money:
+        """What some rows spent."""
+        costs = [self._cost[place] for place in places]
+        known = [cost for cost in costs if cost is not None]
+        return Money(
+            cost_usd=fsum(known),
+            unknown=len(costs) - len(known),
+            input_tokens=round(fsum(self._input[place] for place in places)),
+            output_tokens=round(fsum(self._output[place] for place in places)),
+        )
+
+
 class Recount:
     """All that a report says of one system's results, but for the results themselves."""
 
@@ -132,6 +159,8 @@ class Recount:
         self.measured = {name: Numbers() for name in MEASURED}
         self.accurate, self.accuracy_asked = Numbers(), array("b")
         self.evaluation, self.waste, self.left_out, self.groups = Spent(), Spent(), Counter[str](), RowGroups()
+        self._judging, self._wasted = Bills(), Bills()
+        self._cells: dict[tuple[str | None, str | None], array[int]] = {}
         for result in results:
             self._add(result)
 
@@ -158,6 +187,45 @@ class Recount:
         self.waste.add(row.waste)
         self.left_out.update(row.left_out)
         self.groups.add(row)
+        self._judging.add(row.evaluation)
+        self._wasted.add(row.waste)
+        self._cells.setdefault((row.category, row.model), array("i")).append(self.rows - 1)
+
+    @property
+    def spending(self) -> tuple[Spending, ...]:
+        """What was spent by category and model; where there are more than ``MOST_SLICES`` of either, not by it."""
+        named = [len({cell[n] for cell in self._cells}) <= MOST_SLICES for n in range(2)]
+        cells: dict[tuple[str | None, str | None], array[int]] = {}
+        for (category, model), places in self._cells.items():
+            cells.setdefault((category if named[0] else None, model if named[1] else None), array("i")).extend(places)
+        ordered = sorted(cells.items(), key=lambda cell: tuple((name is not None, name or "") for name in cell[0]))
+        return tuple(self._spent(category, model, places) for (category, model), places in ordered)
+
+    def _spent(self, category: str | None, model: str | None, places: array[int]) -> Spending:
+        numbers = (self.measured["cost_usd"], self.measured["input_tokens"], self.measured["output_tokens"])
+        rows = [(*(column[place] for column in numbers), self.accurate[place]) for place in places]
+        costs = [cost for cost, *_ in rows if cost is not None]
+        tokens = [(given, made) for _, given, made, _ in rows if given is not None and made is not None]
+        return Spending(
+            category=category,
+            model=model,
+            rows=len(rows),
+            serving=Money(
+                cost_usd=fsum(costs),
+                unknown=len(rows) - len(costs),
+                input_tokens=round(fsum(given for given, _ in tokens)),
+                output_tokens=round(fsum(made for _, made in tokens)),
+                without_tokens=len(rows) - len(tokens),
+            ),
+            judging=self._judging.at(places),
+            waste=self._wasted.at(places),
+            known=RatioSums.of((cost, right) for cost, _, _, right in rows if cost is not None and right is not None),
+            tokens=TokenSums.of(
+                (given, made, right)
+                for _, given, made, right in rows
+                if given is not None and made is not None and right is not None
+            ),
+        )
 
     def _add_verdict(self, row: Result, verdict: Verdict) -> None:
         self.verdicts += 1
@@ -169,6 +237,22 @@ class Recount:
             self.refused += verdict.refusal
             self.unanswerable_judged += row.answerable is False
             self.refused_rightly += verdict.refusal and row.answerable is False
+
+
+def between(counted: Mapping[str, Recount], expected: int) -> tuple[Between, ...]:
+    """Every two of the systems that have all ``expected`` rows, which are of the same queries in the same order."""
+    complete = [(name, one) for name, one in counted.items() if one.rows == expected]
+    pairs = combinations(islice(complete, MOST_PAIRED), 2)
+    return tuple(Between(a=a, b=b, sums=_differences(of_a, of_b)) for (a, of_a), (b, of_b) in pairs)
+
+
+def _differences(a: Recount, b: Recount) -> RatioSums:
+    columns = (a.measured["cost_usd"], a.accurate, b.measured["cost_usd"], b.accurate)
+    return RatioSums.of(
+        (cost_b - cost_a, right_b - right_a)
+        for cost_a, right_a, cost_b, right_b in zip(*columns, strict=True)
+        if cost_a is not None and right_a is not None and cost_b is not None and right_b is not None
+    )
 
 
 def slice_value(row: Result | Sample, name: str) -> str | None:

@@ -30,7 +30,7 @@ from ragassay.judges.support import left_out
 from ragassay.metrics import Metric, parse
 from ragassay.metrics.own import own_metrics
 from ragassay.models import Result, Score, Usage
-from ragassay.recount import MEASURED, Recount, ScoreColumn
+from ragassay.recount import MEASURED, Recount, ScoreColumn, between
 from ragassay.specification import JobSpec
 from ragassay.stats import mean_interval, ratio_interval, wilson_interval
 from ragassay.strategies.load import LoadCount, cautions
@@ -81,6 +81,7 @@ def build(
         stopped=stopped,
         interrupted=interrupted,
         cautions=(*_cautions(provenance, counted.values()), *_cautions_of_load(provenance, systems)),
+        between=between(counted, expected),
         systems={name: _watched(one, stopped, name) for name, one in systems.items()},
     )
 
@@ -139,6 +140,7 @@ def _system(counted: Recount, rows: Sequence[Result], metrics: Sequence[Metric],
         throughput_qps=latency.n * 1000 / latency.total if latency.total else None,
         priced_by_us=counted.priced_by_us,
         cost_per_accurate_answer=_cost_per_accurate(counted, spec),
+        spending=counted.spending,
         refusals=_refusals(counted, spec),
         evaluation=Evaluation(
             usage=counted.evaluation.total,

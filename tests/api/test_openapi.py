@@ -41,8 +41,8 @@ def test_every_operation_is_named_and_described(document, operations):
     assert sorted(operations) == [
         "addWebhook", "cancelJob", "changeSchedule", "changeWebhook", "compareJobs", "createSchedule", "deleteDataset",
         "deleteJob", "deleteSchedule", "deleteWebhook", "describeDataset", "diffDatasets", "followJob", "generateDataset",
-        "getDataset", "getGates", "getJob", "getReport", "getSchedule", "getTrend", "getWebhook", "health", "listAlerts",
-        "listDatasets", "listDeliveries", "listJobs", "listKeys", "listMetrics", "listResults", "listRows",
+        "getCosts", "getDataset", "getGates", "getJob", "getReport", "getSchedule", "getTrend", "getWebhook", "health",
+        "listAlerts", "listDatasets", "listDeliveries", "listJobs", "listKeys", "listMetrics", "listResults", "listRows",
         "listScheduledRuns", "listSchedules", "listSystems", "listVersions", "listWebhooks", "makeKey", "readiness",
         "replayDeliveries", "resumeJob", "revokeKey", "rotateKey", "rotateSecret", "runSchedule", "splitDataset",
         "submitJob", "testWebhook", "uploadDataset",

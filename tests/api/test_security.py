@@ -29,6 +29,7 @@ V1 = [
     ("GET", "/v1/jobs/" + "0" * 32 + "/gates"),
     ("POST", "/v1/comparisons"),
     ("GET", "/v1/trends"),
+    ("GET", "/v1/costs"),
     ("GET", "/v1/metrics"),
     ("GET", "/v1/datasets"),
     *(("GET", f"/v1/datasets/handbook{what}") for what in ("", "/versions", "/rows", "/description", "/diff")),

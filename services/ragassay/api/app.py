@@ -13,6 +13,7 @@ from pydantic.json_schema import models_json_schema
 from ragassay.api import (
     alerts,
     comparisons,
+    costs,
     datasets,
     examples,
     health,
@@ -32,6 +33,7 @@ from ragassay.api.security import Guard, SecurityMiddleware, asks_for_key, scope
 from ragassay.api.submission import NewJob
 from ragassay.api.webhooks import NewWebhook, WebhookChange
 from ragassay.compare.models import Comparison
+from ragassay.costs import CostReport
 from ragassay.datasets import SplitOptions
 from ragassay.documents import Report
 from ragassay.gates import GateReport
@@ -46,7 +48,7 @@ from ragassay.store.connection import connect
 from ragassay.store.keys import Permission
 
 AT_ONCE = 2  # submissions at a time, and comparisons: each may take seconds of CPU and 150 MB, and others want answers
-_ROOMS = (jobs, comparisons, datasets, schedules, alerts, webhooks, metrics, systems, keys, health)
+_ROOMS = (jobs, comparisons, costs, datasets, schedules, alerts, webhooks, metrics, systems, keys, health)
 _ABOUT = """Judges RAG systems: retrieval, answer quality, latency and cost, and how far each number can be trusted.
 
 Every error is a problem document (RFC 9457). Lists are read page by page: `next` of a page is the `cursor` of the one
@@ -93,7 +95,7 @@ def _schemas() -> dict[str, Any]:
     _, ours = models_json_schema(
         [
             (problems.Problem, "serialization"),
-            *((kind, "serialization") for kind in (Report, Comparison, GateReport, JobEvent)),
+            *((kind, "serialization") for kind in (Report, Comparison, CostReport, GateReport, JobEvent)),
             *(
                 (kind, "validation")
                 for kind in (NewJob, NewComparison, SplitOptions, NewSchedule, ScheduleChange, NewKey)

@@ -12,6 +12,8 @@ from pydantic import BaseModel
 
 from ragassay import gates
 from ragassay.compare import comparison, trends
+from ragassay.cost_records import record_of
+from ragassay.costs import CostQuery, Gathered, cost_report
 from ragassay.data.diff import DatasetDifference, NamedRow
 from ragassay.data.overlaps import Leak
 from ragassay.data.split import SplitPart
@@ -55,6 +57,8 @@ def responses() -> dict[str, Any]:
     done = {"started_at": began, "ended_at": ended, "progress": Progress(rows=1, done=1, failed=0)}
     finished = queued.model_copy(update={"status": "finished", **done})
     cancelled = queued.model_copy(update={"status": "cancelled", "ended_at": ended})
+    gathered = Gathered(CostQuery())
+    gathered.add(record_of(report))
     documents: dict[str, BaseModel] = {
         "submitJob": queued,
         "getJob": finished,
@@ -62,6 +66,7 @@ def responses() -> dict[str, Any]:
         "getReport": report,
         "getGates": gates.check(report, [gates.Gate(metric="mrr", min=0.7)]),
         "compareJobs": comparison.compare([(report, None), (other, None)], metrics=["mrr"]),
+        "getCosts": cost_report(gathered, datetime.fromisoformat(ended)),
         "getTrend": trends.trend([other, report], "mrr"),
         "listResults": ResultPage(results=report.systems["default"].results, next=None),
         "cancelJob": cancelled,

@@ -18,6 +18,7 @@ from ragassay.cli import (
     client,
     compare,
     completion,
+    cost,
     evaluate,
     gate,
     generate,
@@ -46,6 +47,7 @@ app.command("compare")(compare.compare)
 app.command("ab")(ab.ab)
 app.command("gate")(gate.gate)
 app.command("trend")(trend.trend)
+app.command("cost")(cost.cost)
 app.command("power")(compare.power)
 app.command("runs")(rows.runs)
 app.command("show")(rows.show)

@@ -60,7 +60,7 @@ def schema(
     document: Annotated[
         str,
         typer.Argument(
-            help="report, comparison, benchmark, gates, trend, ab, ab-config, config, sample, response or job."
+            help="report, comparison, benchmark, gates, trend, costs, ab, ab-config, config, sample, response or job."
         ),
     ],
 ) -> None:
@@ -71,6 +71,7 @@ def schema(
     from ragassay.compare.models import Comparison
     from ragassay.compare.trends import Trend
     from ragassay.config import Configuration
+    from ragassay.costs import CostReport
     from ragassay.documents import Report
     from ragassay.gates import GateReport
     from ragassay.models import FrozenModel, Response, Sample
@@ -82,6 +83,7 @@ def schema(
         "benchmark": Benchmark,
         "gates": GateReport,
         "trend": Trend,
+        "costs": CostReport,
         "ab": Trial,
         "ab-config": Recipe,
         "config": Configuration,

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 from urllib.parse import urlsplit
 
 from ragassay.addresses import is_address
+from ragassay.costs import asked
 from ragassay.errors import AssayError, BadSettings, Unavailable
 from ragassay.job_documents import Job, JobEvent
 from ragassay.models import Result
 from ragassay.python import exchanges
 from ragassay.python.comparing import ComparisonReport
+from ragassay.python.costs import Costs
 from ragassay.python.exchanges import Exchange, Pause
 from ragassay.python.report import EvaluationReport
 from ragassay.python.service_alerts import AsyncServiceAlerts, AsyncServiceWebhooks, ServiceAlerts, ServiceWebhooks
@@ -158,6 +160,10 @@ class Client(_Connection):
         """Finished jobs side by side; options are ``baseline``, ``metrics``, ``alpha``, ``correction`` and ``limit``."""
         return ComparisonReport.model_validate_json(self._run(exchanges.compare(tuple(map(_id, jobs)), options)))
 
+    def costs(self, **options: Any) -> Costs:
+        """What accurate answers cost over the service's jobs; ``options`` as ``ragassay.costs`` takes it."""
+        return Costs.model_validate_json(self._run(exchanges.costs(_cost_parameters(options))))
+
     def cancel(self, job: str | Job) -> Job:
         """Stop a job; what is done stays."""
         return self._run(exchanges.cancel(_id(job)))
@@ -267,6 +273,10 @@ class AsyncClient(_Connection):
         content = await self._run(exchanges.compare(tuple(map(_id, jobs)), options))
         return ComparisonReport.model_validate_json(content)
 
+    async def costs(self, **options: Any) -> Costs:
+        """See ``Client.costs``."""
+        return Costs.model_validate_json(await self._run(exchanges.costs(_cost_parameters(options))))
+
     async def cancel(self, job: str | Job) -> Job:
         """See ``Client.cancel``."""
         return await self._run(exchanges.cancel(_id(job)))
@@ -321,6 +331,14 @@ def _content(response: httpx.Response) -> bytes:
 
 def _id(job: str | Job) -> str:
     return job.id if isinstance(job, Job) else job
+
+
+def _cost_parameters(options: Mapping[str, Any]) -> dict[str, Any]:
+    """A query's parameters, checked here; raises BadSettings."""
+    query = asked(**options)
+    prices = [f"{model}={price.input_per_1m},{price.output_per_1m}" for model, price in query.prices.items()]
+    span = {"since": query.since, "until": query.until, "zone": query.zone, "by": ",".join(query.by)}
+    return {**span, "system": query.systems, "dataset": query.datasets, "price": prices}
 
 
 def _submission(

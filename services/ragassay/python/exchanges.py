@@ -223,6 +223,12 @@ def compare(jobs: tuple[str, ...], options: Mapping[str, Any]) -> Exchange[bytes
     return (yield HttpRequest("POST", "/v1/comparisons", content, JSON))
 
 
+def costs(asked: Mapping[str, Any]) -> Exchange[bytes]:
+    """The JSON of a cost report over jobs."""
+    given = {key: one for key, one in asked.items() if one is not None}
+    return (yield HttpRequest("GET", f"/v1/costs?{urlencode(given, doseq=True)}"))
+
+
 def wait(waited: Job, seen: Callable[[Job], object], server: str) -> Exchange[Job]:
     """Ask until the job has ended, through restarts of the service too; ``seen`` is told each answer.
 

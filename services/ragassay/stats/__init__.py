@@ -14,6 +14,7 @@ from ragassay.stats.intervals import (
     wilson_interval,
 )
 from ragassay.stats.power import minimum_detectable_effect, needed_n, power_of
+from ragassay.stats.ratios import RatioSums, Stratum, TokenSums, difference_sums_interval, mean_intervals, sums_interval
 from ragassay.stats.results import (
     ChangePoint,
     Effect,
@@ -39,8 +40,11 @@ __all__ = [
     "NonInferiority",
     "PairedTest",
     "ParetoFront",
+    "RatioSums",
     "Significance",
     "StopRule",
+    "Stratum",
+    "TokenSums",
     "UnpairedTest",
     "benjamini_hochberg",
     "bonferroni",
@@ -49,10 +53,12 @@ __all__ = [
     "clustered_intervals",
     "correct",
     "difference_interval",
+    "difference_sums_interval",
     "holm",
     "incremental_cost",
     "marks",
     "mean_interval",
+    "mean_intervals",
     "minimum_detectable_effect",
     "needed_n",
     "non_inferiority",
@@ -61,6 +67,7 @@ __all__ = [
     "power_of",
     "ratio_interval",
     "stop_rule",
+    "sums_interval",
     "welch",
     "wilson_interval",
 ]

@@ -91,7 +91,7 @@ def _quasi_binomial(mean: float, half: float, bounds: Bounds, level: float) -> t
     width = bounds[1] - bounds[0]
     share, reach = min(max((mean - bounds[0]) / width, 0.0), 1.0), half / width
     rows = share / reach * ((1 - share) / reach) * normal_quantile((1 + level) / 2) ** 2
-    low, high = _wilson_ends(share, rows, level)
+    low, high = wilson_ends(share, rows, normal_quantile((1 + level) / 2))
     return bounds[0] + width * low, bounds[0] + width * high
 
 
@@ -120,12 +120,12 @@ def wilson_interval(successes: int, n: int, *, level: float = 0.95) -> Interval:
         raise BadInput(f"there are {successes} successes in {n} rows", hint="successes can't exceed n")
     if n == 0:
         return Interval.absent("there are no rows", level, "wilson")
-    low, high = _wilson_ends(successes / n, n, level)
+    low, high = wilson_ends(successes / n, n, normal_quantile((1 + level) / 2))
     return Interval(low=low, high=high, level=level, method="wilson")
 
 
-def _wilson_ends(share: float, n: float, level: float) -> tuple[float, float]:
-    z = normal_quantile((1 + level) / 2)
+def wilson_ends(share: float, n: float, z: float) -> tuple[float, float]:
+    """Wilson's limits of a share of ``n`` rows, which need not be whole, for a quantile ``z``."""
     scale = 1 + z * z / n
     centre = (share + z * z / (2 * n)) / scale
     half = z / scale * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))

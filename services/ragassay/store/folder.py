@@ -8,6 +8,7 @@ results/<system>/<n>.jsonl  results of chunk n, present only when the whole chun
 gates.json               what ``ragassay gate`` last said of it
 calls.jsonl              every finished call to the judge
 report.json              written last
+costs.json               what the report says of costs, made again where it is missing
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from pathlib import Path
 import orjson
 from pydantic import ValidationError
 
+from ragassay.cost_records import CostRecord, read_report_costs, record_of
 from ragassay.data.dataset import digest_of_dataset, digest_of_responses
 from ragassay.documents import Report, Source, SystemReport, json_parts, without_rows
-from ragassay.errors import BadData, NotFound
+from ragassay.errors import BadData, DiskFull, NotFound
 from ragassay.files import (
     MOST_IN_MEMORY,
     locked,
@@ -42,7 +44,7 @@ from ragassay.store.protocol import ChunkId, Outcome, RunRecord
 from ragassay.store.rows import DAMAGED, ChunkResults, RecordedResponses, places_of, row_of, rows_of
 from ragassay.validation import problems
 
-REPORT_FILE, _GATES_FILE, _FIGURES_FILE = "report.json", "gates.json", "figures.json"
+REPORT_FILE, _GATES_FILE, _FIGURES_FILE, _COSTS_FILE = "report.json", "gates.json", "figures.json", "costs.json"
 LAST, LAST_PASSED = "last", "last-passed"
 _SLUG = slice(16, -5)  # of a run's id
 
@@ -142,6 +144,7 @@ class FolderRun:
         if any(isinstance(one.results, ChunkResults) for one in report.systems.values()):
             figures = {"of": self._written, "report": without_rows(report).model_dump(mode="json")}
             write_whole(self._figures_file, orjson.dumps(figures), private=True)
+        self._save_costs(record_of(report))
 
     def report(self) -> Report:
         """The run's report; raises NotFound while there is none, BadData for one that can't be read.
@@ -170,6 +173,24 @@ class FolderRun:
         for system in document["systems"].values():
             system["results"] = ()
         return Report.model_validate(document)
+
+    def costs(self) -> CostRecord:
+        """What the report says of costs; raises NotFound while there is none, BadData for one that can't be read."""
+        with suppress(OSError, ValueError, LookupError, TypeError):
+            kept = orjson.loads((self.folder / _COSTS_FILE).read_bytes())
+            if kept["of"] == self._written:
+                return CostRecord.model_validate(kept["costs"])
+        if not self.report_file.exists() or self._figures():
+            record = record_of(self.report())
+        else:
+            record = read_report_costs(self.report_file.read_bytes(), str(self.report_file))
+        with suppress(OSError, DiskFull):  # a folder that may only be read
+            self._save_costs(record)
+        return record
+
+    def _save_costs(self, record: CostRecord) -> None:
+        kept = {"of": self._written, "costs": record.model_dump(mode="json", exclude_defaults=True)}
+        write_whole(self.folder / _COSTS_FILE, orjson.dumps(kept), private=True)
 
     def _of_report(self, system: str, report: SystemReport) -> Sequence[Result]:
         chunks = [chunk for chunk in self.record.chunks() if chunk.system == system]

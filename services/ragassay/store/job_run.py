@@ -7,6 +7,7 @@ from functools import cached_property
 
 import orjson
 
+from ragassay.cost_records import record_of
 from ragassay.documents import Report
 from ragassay.models import Result, Sample
 from ragassay.store.job_state import Claim, gone
@@ -56,7 +57,8 @@ class JobRun:
     def save_report(self, report: Report) -> None:
         """Keep the report, unless one is kept already; a partial one takes the place of the one before."""
         content = orjson.dumps(report.model_dump(mode="json"), option=orjson.OPT_APPEND_NEWLINE)
-        self._store.save_report(self._job, content, partial=self._partial)
+        costs = record_of(report).model_dump_json(exclude_defaults=True).encode()
+        self._store.save_report(self._job, content, costs, partial=self._partial)
 
     def report(self) -> Report:
         """The report; raises NotFound, or Conflict while there is none."""

@@ -14,7 +14,14 @@ if TYPE_CHECKING:
     from ragassay.store.redis import RedisStore
 
 DAY_S = 86_400
-REPORT_NAMES = ("meta", "report", "partial", "gates")  # under which of a job's names the report is, and what it needs
+REPORT_NAMES = (
+    "meta",
+    "report",
+    "costs",
+    "partial",
+    "partial_costs",
+    "gates",
+)  # under which of a job's names the report is, and what it needs
 A_ROUND = 1000  # ids that are looked at together
 
 

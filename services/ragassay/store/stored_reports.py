@@ -8,19 +8,23 @@ from ragassay.errors import Conflict
 from ragassay.store.projects import ProjectRedis
 from ragassay.store.retention import Retention
 
+WHOLE, PARTIAL = ("report", "costs"), ("partial", "partial_costs")
+
 
 class StoredReports(ProjectRedis):
     """Each report once: a finalize that was overtaken must not change what was read."""
 
     retention: Retention
 
-    def save_report(self, job: str, report: bytes, *, partial: bool = False) -> None:
-        """Keep the finished report; the first one stays.
+    def save_report(self, job: str, report: bytes, costs: bytes, *, partial: bool = False) -> None:
+        """Keep the finished report and its record of costs; the first ones stay.
 
         ``partial``: of the rows that a paused or cancelled job has done so far; the next one takes its place.
         """
-        name = "partial" if partial else "report"
-        self.redis.set(self.key(job, name), zstandard.compress(report), ex=self.retention.reports_s, nx=not partial)
+        pipe = self.redis.pipeline(transaction=True)
+        for name, content in zip(PARTIAL if partial else WHOLE, (report, costs), strict=True):
+            pipe.set(self.key(job, name), zstandard.compress(content), ex=self.retention.reports_s, nx=not partial)
+        pipe.execute()
 
     def report(self, job: str) -> bytes:
         """The report's JSON, else that of the rows done when the job was paused or cancelled.

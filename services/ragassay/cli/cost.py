@@ -1,0 +1,94 @@
+"""``ragassay cost``: what accurate answers cost over the runs here, or over the jobs of a service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ragassay.cli.client import Server
+from ragassay.cli.configured import AsJson
+
+if TYPE_CHECKING:
+    from ragassay.costs import CostReport
+
+Since = Annotated[str | None, typer.Option("--since", metavar="DAY", help="Only runs from that day or time on.")]
+Until = Annotated[
+    str | None, typer.Option("--until", metavar="DAY", help="Only runs until that time, or the end of that day.")
+]
+Zone = Annotated[str, typer.Option("--zone", metavar="NAME", help="Time zone of days, such as Europe/Berlin.")]
+SystemNames = Annotated[
+    list[str] | None, typer.Option("--system", metavar="NAME", help="Only this system. Repeatable.")
+]
+DatasetNames = Annotated[
+    list[str] | None, typer.Option("--dataset", metavar="NAME", help="Only runs on this dataset. Repeatable.")
+]
+By = Annotated[
+    str | None,
+    typer.Option(
+        "--by",
+        metavar="A,B",
+        help="Groups: of system, dataset, category, model, day, month and judge. [dataset,system]",
+    ),
+]
+PriceTexts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--price", metavar="MODEL=IN,OUT", help="What if it cost that, in USD per million tokens. Repeatable."
+    ),
+]
+CostOutputs = Annotated[
+    list[Path] | None, typer.Option("-o", "--output", metavar="FILE", help="Also write .csv, .json, .md.")
+]
+
+
+def cost(
+    since: Since = None,
+    until: Until = None,
+    zone: Zone = "UTC",
+    system: SystemNames = None,
+    dataset: DatasetNames = None,
+    by: By = None,
+    price: PriceTexts = None,
+    output: CostOutputs = None,
+    as_json: AsJson = False,
+    server: Server = None,
+) -> None:
+    """Show what accurate answers cost over the runs so far, or with --server over the jobs of a service."""
+    from ragassay.cli.terminal import line_writer, print_tables
+    from ragassay.costs import asked
+    from ragassay.exporters.costs import EXPORTERS, MORE, lines, sentences, tables
+    from ragassay.python.costs import of_runs
+    from ragassay.render import json_document
+    from ragassay.settings import Settings
+
+    for path in output or ():
+        EXPORTERS.for_file(path)
+    days = {"since": since, "until": until, "zone": zone}
+    options: dict[str, Any] = {**days, "system": system, "dataset": dataset, "by": by, "price": price}
+    query = asked(**options, dashes="--")
+    result: CostReport
+    if server is None:
+        result = of_runs(Settings().home, query)
+    else:
+        from ragassay.python.client import Client
+
+        with Client(server) as service:
+            result = service.costs(**options)
+    for path in output or ():
+        EXPORTERS.write(result, path)
+    if as_json:
+        typer.echo(json_document(result), nl=False)
+        return
+    write = line_writer()
+    for line in lines(result):
+        write(line)
+    print_tables(write, tables(result))
+    if said := sentences(result):
+        write()
+        write(MORE, "bold")
+        for sentence in said:
+            write(sentence)
+    for path in output or ():
+        write(f"also: {path}")

@@ -1,0 +1,156 @@
+"""Rows of many reports that belong together: what they spent, and what an accurate answer of them costs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ragassay.cost_records import CostRecord, SystemCosts
+from ragassay.costs.models import CostGroup, CostQuery, Dimension, Repriced
+from ragassay.costs.prices import Priced
+from ragassay.documents import CostPerAccurate, Money, Spending
+from ragassay.stats import Interval, RatioSums, Stratum, sums_interval
+
+LEVEL = 0.95
+_NO_SQUARES = "a report of an earlier version, whose rows are gone, keeps no sums of squares"
+Key = tuple[tuple[Dimension, str | None], ...]
+
+
+@dataclass(frozen=True)
+class CostPart:
+    """Rows of one system of one report, as cells by category and model."""
+
+    record: CostRecord
+    system: str
+    cells: tuple[Spending, ...]
+
+    @property
+    def costs(self) -> SystemCosts:
+        """All of the system in the report."""
+        return self.record.systems[self.system]
+
+    @property
+    def own(self) -> CostPerAccurate | None:
+        """The figure that the report itself has of exactly these rows."""
+        if len(self.cells) == len(self.costs.spending):
+            return self.costs.whole
+        categories = {cell.category for cell in self.cells}
+        category = next(iter(categories))
+        of_it = sum(cell.category == category for cell in self.costs.spending)
+        if len(categories) > 1 or category is None or of_it != len(self.cells):
+            return None
+        return self.costs.categories.get(category)
+
+
+def grouped(parts: Iterable[CostPart], query: CostQuery) -> dict[Key, list[CostPart]]:
+    """The parts' cells by the dimensions asked for, ordered by their values."""
+    groups: dict[Key, list[CostPart]] = {}
+    for part in parts:
+        day = query.local(part.record.created_at).date().isoformat()
+        of_part: dict[Dimension, str | None] = {
+            "system": part.system,
+            "dataset": part.record.dataset,
+            "judge": part.record.judge,
+            "day": day,
+            "month": day[:7],
+        }
+        cells: dict[Key, list[Spending]] = {}
+        for cell in part.cells:
+            values = {**of_part, "category": cell.category, "model": cell.model}
+            cells.setdefault(tuple((name, values[name]) for name in query.by), []).append(cell)
+        for key, own in cells.items():
+            groups.setdefault(key, []).append(CostPart(part.record, part.system, tuple(own)))
+    return dict(sorted(groups.items(), key=lambda group: [(value is not None, value or "") for _, value in group[0]]))
+
+
+def group(key: Key, parts: Sequence[CostPart], query: CostQuery) -> CostGroup:
+    """What the rows of the parts spent, and what an accurate answer of them costs."""
+    priced = [[Priced.of(cell, part.record.judge, query.prices) for cell in part.cells] for part in parts]
+    cells = [cell for of_part in priced for cell in of_part]
+    changed = any(cell.has_price for cell in cells)
+    known, strata = _by_dataset(parts, [[cell.known for cell in of_part] for of_part in priced])
+    value, interval, whose, reason = _figure(parts, known, strata, changed=changed)
+    reports = {part.record.run: part.record for part in parts}
+    times = sorted((record.created_at for record in reports.values()), key=query.local)
+    serving = _total(cell.serving for cell in cells)
+    repriced = None
+    if changed or any(cell.judging_repriced for cell in cells):
+        measured, _ = _by_dataset(parts, [[cell.known for cell in part.cells] for part in parts])
+        with_price = [cell for cell in cells if cell.has_price]
+        repriced = Repriced(
+            rows=sum(cell.repriced for cell in cells),
+            as_measured=sum(cell.spending.rows for cell in cells if not cell.has_price),
+            without_tokens=sum(cell.spending.serving.without_tokens for cell in with_price),
+            judging_rows=sum(cell.judging_repriced for cell in cells),
+            measured=measured.cost_usd / measured.accurate if measured.accurate else None,
+        )
+    return CostGroup(
+        key=dict(key),
+        reports=len(reports),
+        incomplete=sum(record.status == "incomplete" for record in reports.values()),
+        first=times[0] if times else "",
+        last=times[-1] if times else "",
+        rows=sum(cell.spending.rows for cell in cells),
+        known=known.n,
+        unknown_cost=serving.unknown,
+        questions=sum(one.questions for one in strata),
+        cost_usd=known.cost_usd,
+        accurate=round(known.accurate),
+        cost_per_accurate_answer=value,
+        interval=interval,
+        interval_of=whose,
+        reason=reason,
+        serving=serving,
+        judging=_total(cell.judging for cell in cells),
+        waste=_total(cell.waste for cell in cells),
+        repriced=repriced,
+    )
+
+
+def _figure(
+    parts: Sequence[CostPart], known: RatioSums, strata: Sequence[Stratum], *, changed: bool
+) -> tuple[float | None, Interval, Literal["report", "sums"], str | None]:
+    """The value, its interval, whose that is, and why there is no value: of a lone report what it says itself."""
+    own = parts[0].own if len(parts) == 1 and not changed else None
+    if own is not None and own.interval.level == LEVEL:
+        return own.value, own.interval, "report", own.reason
+    reason = None
+    if not known.n:
+        reason = "no row has both a known cost and an accuracy"
+    elif not known.accurate:
+        reason = "no answer is accurate"
+    value = None if reason else known.cost_usd / known.accurate
+    if own is not None:
+        value, reason = own.value, own.reason
+    if all(part.costs.itemised for part in parts):
+        return value, sums_interval(strata, level=LEVEL), "sums", reason
+    return value, Interval.absent(reason or _NO_SQUARES, LEVEL, "sums"), "sums", reason
+
+
+def _by_dataset(parts: Sequence[CostPart], known: Sequence[Sequence[RatioSums]]) -> tuple[RatioSums, list[Stratum]]:
+    """The sums over all parts, and those of each dataset with the number of its different questions."""
+    of_parts = [RatioSums.total(cells) for cells in known]
+    by_digest: dict[str, list[RatioSums]] = {}
+    for part, sums in zip(parts, of_parts, strict=True):
+        by_digest.setdefault(part.record.dataset_digest, []).append(sums)
+    strata = [Stratum(RatioSums.total(many), max(one.n for one in many)) for many in by_digest.values()]
+    return RatioSums.total(sums for cells in known for sums in cells), [one for one in strata if one.questions]
+
+
+def _total(money: Iterable[Money]) -> Money:
+    every = list(money)
+    counts = {name: sum(getattr(one, name) for one in every) for name in Money.model_fields if name != "cost_usd"}
+    return Money(cost_usd=math.fsum(one.cost_usd for one in every), **counts)
+
+
+def mixed(key: Mapping[Dimension, str | None], parts: Sequence[CostPart]) -> str | None:
+    """What is not the same in all reports of a group although it decides which answers count as accurate."""
+    judges = dict.fromkeys(part.record.judge for part in parts)
+    rules = dict.fromkeys(part.record.accurate for part in parts)
+    if len(judges) < 2 and len(rules) < 2:
+        return None
+    named = ", ".join(str(value) for value in key.values()) or "all"
+    differ = [f"{len(names)} {what}" for names, what in ((judges, "judges"), (rules, "rules")) if len(names) > 1]
+    return f"{named}: accuracy is by {' and '.join(differ)}"

@@ -1,0 +1,183 @@
+"""A cost report as JSON, CSV and Markdown, and as the tables that the terminal and a notebook show too."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterator
+
+from ragassay.costs import CostGroup, CostReport
+from ragassay.costs.models import MonthToDate, Projection
+from ragassay.documents import Money
+from ragassay.exporters.comparison import Table
+from ragassay.exporters.csv import cell
+from ragassay.render import Exporters, interval, json_document, listed, markdown_row, markdown_text, number, percent
+
+NONE, MORE = "(none)", "One more accurate answer"
+
+
+def lines(report: CostReport) -> Iterator[str]:
+    """What the numbers are of: reports, days, and what is left out."""
+    first, last = (report.asked.local(time).date().isoformat() for time in (report.total.first, report.total.last))
+    days = first if first == last else f"{first} to {last}"
+    reports = "1 report" if report.reports == 1 else f"{report.reports:,} reports"
+    unfinished = f", {report.total.incomplete} of them incomplete" if report.total.incomplete else ""
+    yield f"{reports}{unfinished}, {days} ({report.asked.zone})"
+    if report.left_out:
+        yield f"left out: {listed(f'{count:,} {why}' for why, count in report.left_out.items())}"
+    for model, price in report.asked.prices.items():
+        usd = f"{price.input_per_1m:g} USD per million tokens read, {price.output_per_1m:g} written"
+        yield f"what if {model} cost {usd}"
+    yield from (f"warning: {warning}" for warning in report.warnings)
+
+
+def tables(report: CostReport) -> Iterator[Table]:
+    """Accurate answers and their cost by group, what was spent by group, and the month."""
+    by = tuple(report.asked.by) or ("",)
+    named = [(tuple(_name(value) for value in group.key.values()) or ("all",), group) for group in report.groups]
+    note = "Interval: of a lone report its own, else from sums, each question counted once (docs/cost.md)."
+    note += "".join(
+        f" None: {why} ({count:,}x)." for why, count in Counter(filter(None, map(_why, report.groups))).items()
+    )
+    repriced = bool(report.asked.prices)
+    columns = (*by, "USD per accurate answer", percent(0.95), *(("measured",) if repriced else ()))
+    columns += ("accurate", "known", "unknown cost", "reports")
+    rows = tuple((*names, *_answer(group, repriced=repriced)) for names, group in named)
+    yield Table("Cost of an accurate answer", columns, rows, note, ("reports",))
+    columns = (*by, "serving", "judging", "waste", *(("repriced", "as measured", "no tokens") if repriced else ()))
+    rows = tuple((*names, *_spent(group, repriced=repriced)) for names, group in named)
+    total = ("all", *("" for _ in by[1:]), *_spent(report.total, repriced=repriced))
+    rows += (total,) if len(rows) > 1 else ()
+    note = "What the system spent, what the judge spent, and what was paid for replies that could not be used."
+    if report.interrupted.calls or report.interrupted.uncertain_calls:
+        lost = report.interrupted
+        usd = "an unknown cost" if lost.cost_usd is None else f"{number(lost.cost_usd)} USD"
+        note += f" In flight when a process was killed: {lost.calls or lost.uncertain_calls} calls, at the most {usd}."
+    yield Table("Spent in USD", columns, rows, note)
+    if report.month:
+        yield _month(report.month)
+
+
+def sentences(report: CostReport) -> list[str]:
+    """What one more accurate answer costs between systems that answered the same queries, dataset by dataset."""
+    return [
+        f"{one.dataset}: {one.sentence} (n={one.n:,}"
+        + (")" if one.n == one.questions else f", {one.questions:,} questions)")
+        for one in report.increments
+    ]
+
+
+def _why(group: CostGroup) -> str | None:
+    return group.reason if group.cost_per_accurate_answer is None else None
+
+
+def _name(value: str | None) -> str:
+    return NONE if value is None else value
+
+
+def _answer(group: CostGroup, *, repriced: bool) -> tuple[str, ...]:
+    value, before = group.cost_per_accurate_answer, group.repriced
+    bounds = "none" if group.interval.low is None else interval(group.interval)
+    measured = value if before is None else before.measured
+    return (
+        number(value),
+        bounds,
+        *((number(measured),) if repriced else ()),
+        f"{group.accurate:,}",
+        f"{group.known:,}/{group.rows:,}",
+        f"{group.unknown_cost:,}",
+        f"{group.reports:,}",
+    )
+
+
+def _spent(group: CostGroup, *, repriced: bool) -> tuple[str, ...]:
+    before = group.repriced
+    counts = (before.rows, before.as_measured, before.without_tokens) if before else (0, group.rows, 0)
+    money = (group.serving, group.judging, group.waste)
+    return (*map(_usd, money), *(f"{count:,}" for count in counts if repriced))
+
+
+def _usd(money: Money) -> str:
+    """``0.0214``, ``0.0214 + 3 unknown``: rows without a known cost are not free."""
+    return number(money.cost_usd) + (f" + {money.unknown:,} unknown" if money.unknown else "")
+
+
+def _month(month: MonthToDate) -> Table:
+    rows = (
+        ("serving", _usd(month.serving), _projection(month.serving_projection)),
+        ("judging", _usd(month.judging), _projection(month.judging_projection)),
+        ("waste", _usd(month.waste), ""),
+    )
+    known = any(one.value is not None for one in (month.serving_projection, month.judging_projection))
+    note = (
+        f"Projection: {month.days} whole days, and {month.days_left} days left like the mean of these." if known else ""
+    )
+    return Table(f"{month.month} to date, in USD", ("", "so far", "if it goes on like this"), rows, note)
+
+
+def _projection(projected: Projection) -> str:
+    if projected.value is None:
+        return f"none: {projected.reason}"
+    return f"{number(projected.value)} ({number(projected.low)}..{number(projected.high)})"
+
+
+def to_markdown(report: CostReport) -> bytes:
+    """Lines and tables."""
+    out = ["# Cost of accurate answers", "", *(f"{markdown_text(line)}  " for line in lines(report))]
+    for table in tables(report):
+        out += ["", f"## {markdown_text(table.title)}", "", markdown_row([markdown_text(c) for c in table.columns])]
+        out += [markdown_row(["---"] * len(table.columns))]
+        out += [markdown_row([markdown_text(text) for text in row]) for row in table.rows]
+        out += ["", markdown_text(table.note)] if table.note else []
+    if said := sentences(report):
+        out += ["", f"## {MORE}", "", *(f"- {markdown_text(sentence)}" for sentence in said)]
+    return ("\n".join(out) + "\n").encode()
+
+
+def to_csv(report: CostReport) -> bytes:
+    """A line for each group; what is unknown is an empty cell."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    rows = [_flat(group) for group in report.groups]
+    writer.writerow([*report.asked.by, *_flat(report.total)])
+    for group, row in zip(report.groups, rows, strict=True):
+        writer.writerow(map(cell, (*group.key.values(), *row.values())))
+    return out.getvalue().encode()
+
+
+def _flat(group: CostGroup) -> dict[str, object]:
+    flat: dict[str, object] = {
+        "reports": group.reports,
+        "incomplete": group.incomplete,
+        "first": group.first,
+        "last": group.last,
+        "rows": group.rows,
+        "known": group.known,
+        "unknown_cost": group.unknown_cost,
+        "questions": group.questions,
+        "accurate": group.accurate,
+        "cost_usd": group.cost_usd,
+        "cost_per_accurate_answer": group.cost_per_accurate_answer,
+        "low": group.interval.low,
+        "high": group.interval.high,
+        "unbounded": group.interval.unbounded,
+        "interval_of": group.interval_of,
+        "reason": group.reason or group.interval.reason,
+    }
+    for name, money in (("serving", group.serving), ("judging", group.judging), ("waste", group.waste)):
+        flat |= {f"{name}_usd": money.cost_usd, f"{name}_unknown_rows": money.unknown}
+        flat |= {f"{name}_input_tokens": money.input_tokens, f"{name}_output_tokens": money.output_tokens}
+    before = group.repriced
+    return flat | {
+        "repriced_rows": before.rows if before else 0,
+        "as_measured_rows": before.as_measured if before else group.rows,
+        "repriced_judging_rows": before.judging_rows if before else 0,
+        "measured": before.measured if before else group.cost_per_accurate_answer,
+    }
+
+
+EXPORTERS: Exporters[CostReport] = Exporters("cost exporter")
+EXPORTERS.add("csv", to_csv)
+EXPORTERS.add("json", json_document)
+EXPORTERS.add("md", to_markdown)

@@ -1,0 +1,120 @@
+"""What accurate answers cost, over the reports of jobs: from the records beside them, which are made where they are missing."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import zstandard
+from pydantic import ValidationError
+
+from ragassay.cost_records import CostRecord, read_report_costs
+from ragassay.costs import CostQuery, CostReport, Gathered, cost_report
+from ragassay.errors import BadData
+from ragassay.store.redis import RedisStore
+from ragassay.store.stored_reports import PARTIAL, WHOLE
+
+MOST_REPORTS = 2000  # of one answer, the newest
+COUNTING_S = 10.0  # that one answer may take to count reports of an earlier version
+_AT_ONCE = 500
+_logger = logging.getLogger("ragassay")
+
+
+class JobCosts:
+    """The costs of the service's jobs."""
+
+    def __init__(self, store: RedisStore) -> None:
+        self._store = store
+
+    def report(self, query: CostQuery, now: datetime | None = None) -> CostReport:
+        """The cost report over the newest ``MOST_REPORTS`` reports that are asked for; raises as ``cost_report`` does.
+
+        A paused or cancelled job counts with the rows that were done; while it runs again, not at all.
+        """
+        gathered, reading = Gathered(query), _Reading(self._store)
+        read, before = 0, None
+        while listed := self._store.jobs(before=before, limit=_AT_ONCE):
+            before = listed[-1][1]
+            for job, record, why in reading.of([job for job, _ in listed], query):
+                if record is not None:
+                    gathered.add(record)
+                    read += 1
+                elif why == "unreadable":
+                    gathered.unreadable.append(job)
+                elif why:
+                    gathered.left_out[why] += 1
+            if read >= MOST_REPORTS:
+                gathered.warnings.append(
+                    f"only the newest {read:,} reports were read: ask for fewer days (since, until)"
+                )
+                break
+            if reading.reached_the_beginning:
+                break
+        if more := reading.too_many:
+            reports = (
+                "1 report of an earlier version is" if more == 1 else f"{more:,} reports of an earlier version are"
+            )
+            gathered.warnings.append(f"{reports} not counted yet: ask again, each answer counts some more")
+        return cost_report(gathered, now or datetime.now(UTC))
+
+
+class _Reading:
+    """Records of jobs, newest first; counts reports whose records are missing for so long at the most."""
+
+    def __init__(self, store: RedisStore) -> None:
+        self._store, self._until = store, time.monotonic() + COUNTING_S
+        self.reached_the_beginning, self.too_many = False, 0
+
+    def of(self, jobs: Sequence[str], query: CostQuery) -> list[tuple[str, CostRecord | None, str]]:
+        """For each job its record, or why there is none; empty where its time is over."""
+        since, until = (moment.timestamp() * 1000 for moment in query.span)
+        found: list[tuple[str, CostRecord | None, str]] = []
+        for job, (created, status), (whole, partial) in zip(jobs, *self._ask(jobs), strict=True):
+            if created is None or status is None or int(created) >= until:
+                continue
+            if int(created) < since:
+                self.reached_the_beginning = True
+                break
+            ended = status.decode()
+            if ended not in ("finished", "paused", "cancelled"):
+                found.append((job, None, "failed" if ended == "failed" else "not finished"))
+                continue
+            names, kept = (WHOLE, whole) if ended == "finished" else (PARTIAL, partial)
+            found.append((job, *self._record(job, names, kept)))
+        return found
+
+    def _ask(
+        self, jobs: Sequence[str]
+    ) -> tuple[list[tuple[bytes | None, bytes | None]], list[tuple[bytes | None, bytes | None]]]:
+        pipe = self._store.redis.pipeline(transaction=False)
+        for job in jobs:
+            pipe.hmget(self._store.key(job, "meta"), "created_ms", "status")
+        for job in jobs:
+            pipe.mget(self._store.key(job, WHOLE[1]), self._store.key(job, PARTIAL[1]))
+        answers = pipe.execute()
+        return answers[: len(jobs)], answers[len(jobs) :]
+
+    def _record(self, job: str, names: tuple[str, str], kept: bytes | None) -> tuple[CostRecord | None, str]:
+        if kept is not None:
+            try:
+                return CostRecord.model_validate_json(zstandard.decompress(kept)), ""
+            except (ValidationError, zstandard.ZstdError):
+                pass  # of another version, as the report may be or not
+        if time.monotonic() > self._until:
+            self.too_many += 1
+            return None, ""
+        report, record = self._store.key(job, names[0]), self._store.key(job, names[1])
+        blob = self._store.redis.get(report)
+        if blob is None:
+            return None, "without a report"
+        try:
+            made = read_report_costs(zstandard.decompress(blob), f"report of job {job}")
+        except (BadData, zstandard.ZstdError) as error:
+            _logger.warning("%s", error)
+            return None, "unreadable"
+        left_s = self._store.redis.ttl(report)
+        content = zstandard.compress(made.model_dump_json(exclude_defaults=True).encode())
+        self._store.redis.set(record, content, ex=left_s if left_s > 0 else self._store.retention.reports_s)
+        return made, ""

@@ -1,0 +1,250 @@
+"""``/v1/costs``: the figures of jobs' reports, which stay when the rows are gone."""
+
+import csv
+import io
+import shutil
+
+import orjson
+import pytest
+import zstandard
+
+from api_server import problem, rows
+from ragassay import job_costs
+from ragassay.costs import CostReport
+from ragassay.python.client import AsyncClient, Client
+from ragassay.store.job_rows import column_names
+from ragassay.store.redis import REPORT_KEPT_S
+
+OPTIONS = {"metrics": ["correctness", "accurate"], "accurate": "correctness >= 0.5", "dataset": "rivers"}
+
+
+@pytest.fixture
+def cli(cli, monkeypatch, served):
+    monkeypatch.setenv("RAGASSAY_SERVER", served.url)
+    return cli
+
+
+def finished(served, n=10, **more):
+    """The id of a finished job; its rows cost 0.001 USD each, and all are accurate."""
+    job = served.submit(rows(n, **more), **OPTIONS)["id"]
+    served.work()
+    return job
+
+
+def costs(served, **parameters):
+    answer = served.http.get("/v1/costs", params=parameters)
+    assert answer.status_code == 200, answer.text
+    return CostReport.model_validate(answer.json())
+
+
+def figures(report):
+    """What may not change: everything but the time of the answer."""
+    return report.model_copy(update={"as_of": ""})
+
+
+def test_costs_of_jobs_are_those_of_their_reports(served):
+    job = finished(served)
+    finished(served, cost_usd=0.003)
+    own = served.http.get(f"/v1/jobs/{job}/report").json()["systems"]["default"]
+    found = costs(served)
+    (group,) = found.groups
+    assert (group.key, group.reports, group.rows, group.questions) == (
+        {"dataset": "rivers", "system": "default"}, 2, 20, 10,
+    )  # fmt: skip
+    assert group.cost_per_accurate_answer == pytest.approx(0.002)
+    assert own["cost_per_accurate_answer"]["value"] == pytest.approx(0.001)
+    assert found.month.serving.cost_usd == pytest.approx(0.04)
+
+
+def test_the_figures_stay_when_the_rows_have_expired(served):
+    job = finished(served)
+    before = costs(served, by="category,system,day")
+    store = served.jobs.store
+    record = store.state(job).record
+    for chunk in record.chunks():
+        store.redis.delete(*(store.key(job, f"{name}:{chunk}") for name in ("out", "in", "calls")))
+    store.redis.delete(*(store.key(job, name) for name in ("done", *column_names(record))))
+    assert served.http.get(f"/v1/jobs/{job}/results").status_code == 404
+    assert figures(costs(served, by="category,system,day")) == figures(before)
+
+
+def test_a_record_is_kept_for_as_long_as_its_report(served):
+    job = finished(served)
+    store = served.jobs.store
+    for name in ("report", "costs"):
+        assert REPORT_KEPT_S - 60 < store.redis.ttl(store.key(job, name)) <= REPORT_KEPT_S
+
+
+def test_reports_of_an_earlier_version_are_counted_once_and_then_kept(served, monkeypatch):
+    job = finished(served)
+    before, store = costs(served), served.jobs.store
+    report = orjson.loads(store.report(job))
+    del report["between"]
+    for system in report["systems"].values():
+        del system["spending"]
+    store.redis.set(store.key(job, "report"), zstandard.compress(orjson.dumps(report)), ex=1000)
+    store.redis.delete(store.key(job, "costs"))
+    with monkeypatch.context() as patched:
+        patched.setattr(job_costs, "COUNTING_S", -1)  # no time at all to count them
+        refused = problem(served.http.get("/v1/costs"), 422)
+        assert "there is no report to count" in refused["detail"]
+    assert figures(costs(served)) == figures(before)
+    assert 0 < store.redis.ttl(store.key(job, "costs")) <= 1000
+    store.redis.delete(store.key(job, "report"))  # what is kept is read, and nothing else
+    assert figures(costs(served)) == figures(before)
+
+
+def test_while_not_all_are_counted_the_answer_says_how_many_are_missing(served, monkeypatch):
+    old, _ = finished(served), finished(served)
+    served.jobs.store.redis.delete(served.jobs.store.key(old, "costs"))
+    monkeypatch.setattr(job_costs, "COUNTING_S", -1)
+    found = costs(served)
+    assert found.reports == 1
+    assert found.warnings == (
+        "1 report of an earlier version is not counted yet: ask again, each answer counts some more",
+    )
+
+
+def test_a_report_that_can_not_be_read_is_named_and_the_others_count(served):
+    jobs, store = [finished(served) for _ in range(3)], served.jobs.store
+    newer = {**orjson.loads(store.report(jobs[0])), "schema_version": 2}
+    for job, content in ((jobs[0], zstandard.compress(orjson.dumps(newer))), (jobs[1], b"damaged")):
+        store.redis.set(store.key(job, "report"), content)
+        store.redis.delete(store.key(job, "costs"))
+    store.redis.set(store.key(jobs[2], "costs"), zstandard.compress(b'{"schema_version": 2}'))
+    found = costs(served)
+    assert found.reports == 1
+    (warning,) = found.warnings
+    assert jobs[0] in warning
+    assert jobs[1] in warning
+
+
+def test_jobs_without_a_report_are_counted_apart(served):
+    finished(served)
+    served.submit(rows(3), **OPTIONS)
+    failed = served.submit(rows(4), **OPTIONS)["id"]
+    served.jobs.store.fail(failed, "for this test")
+    cancelled = served.submit(rows(5), **OPTIONS)["id"]
+    served.http.post(f"/v1/jobs/{cancelled}/cancel")
+    found = costs(served)
+    assert found.reports == 1
+    assert found.left_out == {"failed": 1, "not finished": 1, "without a report": 1}
+
+
+def test_the_final_report_takes_the_place_of_a_paused_jobs_partial_one(served):
+    job = served.submit(rows(120), **OPTIONS)["id"]  # three chunks
+    served.work(most=1)
+    store = served.jobs.store
+    store.pause(job, "the budget is reached", 0)
+    served.jobs.finalize(job)
+    partial = costs(served)
+    assert [(group.rows, group.incomplete) for group in partial.groups] == [(50, 1)]
+    served.http.post(f"/v1/jobs/{job}/resume", params={"budget_usd": 10})
+    assert "1 not finished" in problem(served.http.get("/v1/costs"), 422)["detail"]
+    served.work()
+    whole = costs(served)
+    assert [(group.rows, group.incomplete) for group in whole.groups] == [(120, 0)]
+    served.jobs.finalize(job)  # a second message
+    assert figures(costs(served)) == figures(whole)
+
+
+def test_filters_prices_and_groups_take_effect(served):
+    finished(served, model="gpt-9", input_tokens=1000, output_tokens=100)
+    found = costs(served, by="model,day", price=["gpt-9=1,10"], system="default", dataset="rivers")
+    (group,) = found.groups
+    assert group.key["model"] == "gpt-9"
+    assert group.cost_per_accurate_answer == pytest.approx(0.002)  # 1,000 at 1 and 100 at 10 a million
+    assert (group.repriced.rows, group.repriced.measured) == (10, pytest.approx(0.001))
+    assert "1 on another dataset" in problem(served.http.get("/v1/costs?dataset=lakes"), 422)["detail"]
+    assert "outside" not in problem(served.http.get("/v1/costs?since=2999-01-01"), 422)["detail"]
+
+
+@pytest.mark.parametrize(
+    ("query", "accept", "kind"),
+    [
+        ("", None, "application/json"),
+        ("", "text/csv", "text/csv; charset=utf-8"),
+        ("", "text/html, text/csv;q=0.9", "text/csv; charset=utf-8"),
+        ("format=csv", "application/json", "text/csv; charset=utf-8"),
+        ("format=md", None, "text/markdown; charset=utf-8"),
+        ("format=json", "text/csv", "application/json"),
+    ],
+)
+def test_the_form_is_what_format_or_else_accept_asks_for(served, query, accept, kind):
+    finished(served)
+    answer = served.http.get(f"/v1/costs?{query}", headers={"Accept": accept} if accept else {})
+    assert (answer.status_code, answer.headers["content-type"]) == (200, kind)
+    if kind.startswith("text/csv"):
+        (row,) = csv.DictReader(io.StringIO(answer.text))
+        assert (row["dataset"], row["rows"], row["cost_usd"]) == ("rivers", "10", "0.01")
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("by=sytem", "by: unknown dimension 'sytem': did you mean system"),
+        ("since=yesterday", "since: should be a day or time"),
+        ("zone=Mars", "zone: should be a time zone"),
+        ("zone=%00", "zone: should be a time zone"),
+        ("price=gpt-9", "is no price"),
+        ("price=a=1e400,1", "price"),
+        ("format=pdf", "format"),
+        ("metric=mrr", "unknown query parameter 'metric'"),
+        ("by=" + "x" * 101, "by"),
+    ],
+)
+def test_what_can_not_be_asked_is_a_problem_that_says_why(served, query, said):
+    finished(served)
+    document = problem(served.http.get(f"/v1/costs?{query}"), 422)
+    assert said in ": ".join(filter(None, (document.get("where"), document["detail"], document.get("hint"))))
+
+
+def test_of_many_reports_the_newest_are_read(served, monkeypatch):
+    jobs = [finished(served, 3) for _ in range(4)]
+    monkeypatch.setattr(job_costs, "MOST_REPORTS", 2)
+    monkeypatch.setattr(job_costs, "_AT_ONCE", 1)
+    found = costs(served)
+    assert found.reports == 2
+    assert found.warnings == ("only the newest 2 reports were read: ask for fewer days (since, until)",)
+    newest = served.jobs.get(jobs[-1]).created_at
+    assert found.groups[0].last == newest
+
+
+def test_the_command_line_and_both_clients_give_the_services_document(served, cli):
+    finished(served)
+    cli("cost", "--json")  # there is no run here, and no service is asked for one
+    code, out, err = cli("cost", "--server", served.url, "--by", "day,system", "--price", "x=1,2", "--json")
+    assert (code, err) == (0, "")
+    asked = {"by": "day,system", "price": ["x=1,2"]}
+    there = costs(served, **asked)
+    assert figures(CostReport.model_validate_json(out)) == figures(there)
+    with Client(served.url) as service:
+        assert service.costs(by=["day", "system"], price={"x": (1, 2)}).groups == there.groups
+        assert "USD" in str(service.costs())
+
+    async def of_async():
+        service = AsyncClient(served.url)
+        try:
+            return await service.costs(**asked)
+        finally:
+            await service.close()
+
+    import asyncio
+
+    assert asyncio.run(of_async()).groups == there.groups
+    code, out, err = cli("cost", "--server", served.url)
+    assert (code, err) == (0, "")
+    assert "Cost of an accurate answer" in out
+
+
+def test_a_job_and_a_run_of_the_same_rows_cost_the_same(served, cli, tmp_path):
+    finished(served)
+    file = tmp_path / "rivers.jsonl"
+    file.write_bytes(b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows(10)))
+    options = ["--metrics", "correctness,accurate", "--accurate", "correctness >= 0.5", "--json"]
+    assert cli("evaluate", file, *options)[0] == 0
+    here = CostReport.model_validate_json(cli("cost", "--json")[1])
+    there = costs(served)
+    same = {"first": "", "last": ""}
+    assert [one.model_copy(update=same) for one in here.groups] == [one.model_copy(update=same) for one in there.groups]
+    shutil.rmtree(tmp_path / "home", ignore_errors=True)

@@ -1,0 +1,253 @@
+"""Ratios from sums: the arithmetic against scipy on the rows, and how often the intervals hold the truth.
+
+RAGASSAY_SLOW_TESTS=1 simulates ten times as often and holds the bootstrap of the rows beside it.
+"""
+
+import functools
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import optimize
+from scipy import stats as scipy_stats
+
+from ragassay.stats import (
+    RatioSums,
+    Stratum,
+    TokenSums,
+    difference_sums_interval,
+    mean_intervals,
+    ratio_interval,
+    sums_interval,
+)
+
+PAGE = Path(__file__).parents[2] / "docs" / "cost.md"
+SLOW = os.environ.get("RAGASSAY_SLOW_TESTS") == "1"
+rng = np.random.default_rng(29)
+
+
+def sums(cost, accurate):
+    return RatioSums.of(zip(np.asarray(cost, float).tolist(), np.asarray(accurate, float).tolist(), strict=True))
+
+
+def once(cost, accurate):
+    """The rows as one dataset whose questions were asked once."""
+    return [Stratum(sums(cost, accurate), len(cost))]
+
+
+def drawn(n, share, tail=0.5, more=0.0, rng=rng):
+    """Lognormal costs with mean 1, and ``more`` for an accurate answer."""
+    right = rng.random(n) < share
+    return rng.lognormal(-(tail**2) / 2, tail, n) * (1 + more * right), right
+
+
+def differences(n, rng=rng, better=0.5):
+    """B is right where A is in 9 of 10 cases and where A is not in ``better``, at 1.4 times the cost."""
+    right_a, cost_a = rng.random(n) < 0.5, rng.lognormal(0, 0.5, n)
+    right_b = rng.random(n) < np.where(right_a, 0.9, better)
+    cost_b = 1.4 * cost_a * rng.lognormal(-0.02, 0.2, n)
+    return cost_b - cost_a, right_b.astype(float) - right_a
+
+
+# --- the arithmetic ---
+
+
+@pytest.mark.parametrize(("share", "more"), [(0.5, 0.0), (0.8, 1.0), (0.2, 0.0), (1.0, 0.0)])
+def test_the_interval_of_a_ratio_is_mover_on_the_rows_themselves(share, more):
+    cost, right = drawn(60, share, more=more)
+    t, p = scipy_stats.t.ppf(0.975, 59), right.mean()
+    rows = 59 if 0 < p < 1 else 60
+
+    def wilson(low, high):  # the shares that a test of so many rows just accepts
+        return optimize.brentq(lambda q: abs(p - q) - t * np.sqrt(q * (1 - q) / rows), low, high)
+
+    below = np.log(p / wilson(1e-9, p - 1e-9))
+    above = np.log(wilson(p + 1e-9, 1 - 1e-9) / p) if p < 1 else 0.0
+    of_cost = t * scipy_stats.sem(cost) / cost.mean()
+    r = np.corrcoef(cost, right)[0, 1] if p < 1 else 0.0
+    ratio = cost.sum() / right.sum()
+    found = sums_interval(once(cost, right))
+    assert found.low == pytest.approx(ratio * np.exp(-np.sqrt(of_cost**2 + above**2 - 2 * r * of_cost * above)))
+    assert found.high == pytest.approx(ratio * np.exp(np.sqrt(of_cost**2 + below**2 - 2 * r * of_cost * below)))
+
+
+def test_the_ends_of_a_difference_are_the_prices_that_a_t_test_of_the_rows_just_accepts():
+    cost, right = differences(120)
+    found = difference_sums_interval(once(cost, right))
+    for price in (found.low, found.high):
+        assert scipy_stats.ttest_1samp(cost - price * right, 0.0).pvalue == pytest.approx(0.05)
+    assert found.low < cost.sum() / right.sum() < found.high
+
+
+def test_where_the_gain_is_unclear_the_price_has_no_upper_end():
+    cost, right = differences(30, np.random.default_rng(5), better=0.2)
+    found = difference_sums_interval(once(cost, right))
+    assert right.sum() > 0
+    assert scipy_stats.ttest_1samp(right, 0.0).pvalue > 0.05
+    assert (found.unbounded, found.high) == (True, None)
+    assert scipy_stats.ttest_1samp(cost - found.low * right, 0.0).pvalue == pytest.approx(0.05)
+
+
+def test_where_neither_difference_is_clear_any_price_is_possible():
+    cost, right = [1, -1, 2, -2, 1, -1, 1, 0.5, -1, 1], [1, -1, 0, 0, 0, 1, -1, 1, 0, 0]
+    found = difference_sums_interval(once(cost, right))
+    assert found.low is None or found.unbounded
+    far = once([5, -5, 4, -4, 3, -3, 2, -2, 0.1, 0.1], [0, 0, 1, -1, 1, -1, 0, 0, 1, 0])
+    assert difference_sums_interval(far).reason == "the data leave any price possible"
+
+
+def test_means_have_the_interval_of_a_t_test():
+    cost, right = differences(40)
+    for values, found in zip((cost, right), mean_intervals(once(cost, right)), strict=True):
+        expected = scipy_stats.ttest_1samp(values, 0).confidence_interval(0.95)
+        assert (found.low, found.high) == pytest.approx(tuple(expected))
+
+
+def test_tokens_at_a_price_have_the_sums_of_the_costs_that_they_then_have():
+    given, made = rng.integers(100, 5000, 50).astype(float), rng.integers(1, 900, 50).astype(float)
+    right = (rng.random(50) < 0.6).astype(float)
+    tokens = TokenSums.of(zip(given.tolist(), made.tolist(), right.tolist(), strict=True))
+    found, expected = tokens.priced(0.15e-6, 0.6e-6), sums(given * 0.15e-6 + made * 0.6e-6, right)
+    assert found.model_dump() == pytest.approx(expected.model_dump())
+
+
+# --- many runs ---
+
+
+def test_the_same_questions_asked_again_make_no_interval_narrower():
+    cost, right = drawn(40, 0.6)
+    again = [Stratum(RatioSums.total([sums(cost, right)] * 30), 40)]
+    alone, many = sums_interval(once(cost, right)), sums_interval(again)
+    assert (many.low, many.high) == pytest.approx((alone.low, alone.high))
+    d_cost, d_right = differences(80)
+    again = [Stratum(RatioSums.total([sums(d_cost, d_right)] * 30), 80)]
+    alone, many = difference_sums_interval(once(d_cost, d_right)), difference_sums_interval(again)
+    assert (many.low, many.high) == pytest.approx((alone.low, alone.high))
+
+
+def test_other_questions_do():
+    parts = [drawn(40, 0.6) for _ in range(4)]
+    alone, many = sums_interval(once(*parts[0])), sums_interval([once(*part)[0] for part in parts])
+    assert np.log(many.high / many.low) == pytest.approx(np.log(alone.high / alone.low) / 2, rel=0.35)
+
+
+def test_datasets_of_a_few_questions_count_as_one():
+    rows = [drawn(3, 0.6) for _ in range(10)]
+    cost, right = (np.concatenate(column) for column in zip(*rows, strict=True))
+    assert sums_interval([once(*part)[0] for part in rows]) == sums_interval(once(cost, right))
+    large = drawn(30, 0.6)
+    whole = once(np.append(large[0], 2.0), np.append(large[1], True))
+    assert sums_interval([once(*large)[0], once([2.0], [1])[0]]) == sums_interval(whole)
+
+
+@given(st.lists(st.tuples(st.floats(0, 10), st.sampled_from([0.0, 1.0])), max_size=40), st.integers(0, 40))
+def test_parts_add_up_to_the_whole(rows, at):
+    whole = RatioSums.total([RatioSums.of(rows[:at]), RatioSums.of(rows[at:])])
+    assert whole.model_dump() == pytest.approx(RatioSums.of(rows).model_dump(), rel=1e-12, abs=1e-12)
+
+
+@given(st.lists(st.tuples(st.floats(1e-60, 1e6), st.sampled_from([0.0, 1.0])), min_size=1, max_size=40))
+def test_whatever_the_costs_an_interval_holds_the_ratio_or_says_why_there_is_none(rows):
+    found = sums_interval([Stratum(RatioSums.of(rows), len(rows))])
+    if found.low is None:
+        assert found.reason
+    else:
+        ratio = sum(cost for cost, _ in rows) / sum(right for _, right in rows)
+        assert found.contains(ratio) or ratio == pytest.approx(found.low) or ratio == pytest.approx(found.high)
+
+
+# --- what can't be said ---
+
+
+@pytest.mark.parametrize(
+    ("cost", "right", "reason"),
+    [
+        ([1.0] * 7, [1] * 7, "an interval needs 8 questions, there are 7"),
+        ([], [], "an interval needs 8 questions, there are 0"),
+        (range(9), [0] * 9, "no answer is accurate"),
+        ([1.0] * 9, [1] * 9, "all rows are equal: the spread is unknown"),
+        ([0.1] * 9, [1] * 9, "all rows are equal: the spread is unknown"),
+        ([0.0] * 9, [1] * 8 + [0], "all rows are equal: the spread is unknown"),
+    ],
+)
+def test_an_interval_that_there_is_not_says_why(cost, right, reason):
+    assert sums_interval(once(cost, right)).reason == reason
+
+
+@pytest.mark.parametrize(("accurate", "unbounded"), [(1, True), (3, True), (4, False), (10, False)])
+def test_without_an_upper_end_where_the_bootstrap_of_the_rows_has_none(accurate, unbounded):
+    cost, right = rng.lognormal(0, 0.5, 60), np.arange(60) < accurate
+    assert sums_interval(once(cost, right)).unbounded is unbounded
+    rows = ratio_interval(cost, right, method="percentile", expand=False, resamples=20_000)
+    assert rows.unbounded is unbounded
+
+
+# --- do they keep their promise? ---
+
+SHARES = {"1 of 10 right": 0.1, "5 of 10 right": 0.5, "8 of 10 right": 0.8, "95 of 100 right": 0.95}
+CASES = {
+    **{name: (share, 0.5, 0.0) for name, share in SHARES.items()},
+    "8 of 10 right, heavy-tailed costs": (0.8, 0.8, 0.0),
+    "8 of 10 right, those cost twice as much": (0.8, 0.5, 1.0),
+}
+SIZES = (8, 15, 30, 200)
+MORE = "one more accurate answer"
+
+
+def made(case, n, rng):
+    """The sums' interval of a sample, that of its rows' bootstrap where it is asked for, and the truth."""
+    if case == MORE:
+        return difference_sums_interval(once(*differences(n, rng))), None, np.exp(0.125) * 0.4 / 0.2
+    share, tail, more = CASES[case]
+    cost, right = drawn(n, share, tail, more, rng)
+    rows = ratio_interval(cost, right, resamples=1000, seed=int(rng.integers(2**31))) if SLOW else None
+    return sums_interval(once(cost, right)), rows, (1 + more * share) / share
+
+
+@functools.cache
+def coverage(case, n):
+    """The share of intervals that hold the truth, among those that there are: of the sums, and of the rows."""
+    random = np.random.default_rng([n, *case.encode()])
+    held, there = [0, 0], [0, 0]
+    for _ in range(4000 if SLOW else 400):
+        *intervals, truth = made(case, n, random)
+        for place, interval in enumerate(intervals):
+            if interval is not None and interval.low is not None:
+                there[place] += 1
+                held[place] += interval.contains(truth)
+    return [(held[place] / there[place], there[place]) if there[place] else None for place in range(2)]
+
+
+def printed():
+    rows = re.findall(
+        r"^\| ([^|]+?) \| ((?:[\d.]+ / [\d.]+ \| ){4}|(?:[\d.]+ \| ){3}[\d.]+ \|)$", PAGE.read_text("utf-8"), re.M
+    )
+    return {
+        case: [[float(each) for each in cell.split(" / ")] for cell in cells.strip(" |").split(" | ")]
+        for case, cells in rows
+    }
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("case", [*CASES, MORE])
+def test_the_page_prints_how_often_the_intervals_hold_the_truth(case):
+    for n, said in zip(SIZES, printed()[case], strict=True):
+        if case == MORE and n == 8:
+            continue  # one in ten has no interval
+        for share, found in zip(said, coverage(case, n), strict=False):
+            if found is not None:
+                measured, count = found
+                noise = (share / 100 * (1 - share / 100) * (1 / count + 1 / 4000)) ** 0.5
+                assert measured == pytest.approx(share / 100, abs=4 * noise + 0.0005), (case, n)
+
+
+def test_at_30_rows_and_more_a_95_percent_interval_covers_in_93_to_97_of_100():
+    for case in [*CASES, MORE]:
+        for n in (30, 200):
+            measured, count = coverage(case, n)[0]
+            noise = 3 * (0.05 * 0.95 / count) ** 0.5
+            assert 0.93 - noise <= measured <= 0.97 + noise, (case, n)
