@@ -54,6 +54,9 @@ class Settings(BaseSettings):
     max_timeout_s: float = Field(
         120.0, gt=0, le=3600, description="longest time for a judge call that a job may ask for"
     )
+    outgoing_allowed: str | None = Field(
+        None, description="hosts, host:port or networks that webhooks may reach although they are private, with commas"
+    )
     server: Address = Field(
         "http://127.0.0.1:8400", description="where 'ragassay submit' and its like find the service"
     )
