@@ -54,6 +54,7 @@ class Settings(BaseSettings):
     max_timeout_s: float = Field(
         120.0, gt=0, le=3600, description="longest time for a judge call that a job may ask for"
     )
+    tls: bool = Field(False, description="callers come over TLS, which a proxy ends: tell browsers to stay with it")
     outgoing_allowed: str | None = Field(
         None, description="hosts, host:port or networks that webhooks may reach although they are private, with commas"
     )

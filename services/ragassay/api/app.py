@@ -12,6 +12,7 @@ from pydantic.json_schema import models_json_schema
 from ragassay.api import comparisons, datasets, examples, health, jobs, metrics, page, problems, systems
 from ragassay.api.comparisons import NewComparison
 from ragassay.api.events import Watch
+from ragassay.api.headers import HeadersMiddleware
 from ragassay.api.security import SecurityMiddleware, bootstrap_key
 from ragassay.api.submission import NewJob
 from ragassay.compare.models import Comparison
@@ -49,15 +50,22 @@ class Api(FastAPI):
 
 
 def _correct(operation: dict[str, Any], *, key_needed: bool) -> None:
-    """Remove the framework's own errors, which we never send; add an example, and whether a key is needed."""
+    """Remove the framework's own errors, which we never send; add those of every route, an example, and whether a key is
+    needed.
+    """
     answers = operation["responses"]
     if "application/json" in answers.get("422", {}).get("content", {}):
         del answers["422"]
     if example := examples.responses().get(operation["operationId"]):
         success = next(answer for status, answer in answers.items() if status.startswith("2"))
         next(iter(success["content"].values()))["example"] = example
-    if "security" in operation and not key_needed:
-        operation["security"].append({})
+    statuses = [421, 500]
+    if "security" in operation:
+        statuses += [401, 403, 429]
+        if not key_needed:
+            operation["security"].append({})
+    for status, answer in problems.documented(*statuses).items():
+        answers.setdefault(str(status), answer)
 
 
 def _schemas() -> dict[str, Any]:
@@ -98,4 +106,5 @@ def create_app(service: Jobs, settings: Settings) -> FastAPI:
     app.add_api_route("/docs", page.show, include_in_schema=False)
     problems.install(app)
     app.add_middleware(SecurityMiddleware, loopback_only=key is None)
+    app.add_middleware(HeadersMiddleware, tls=settings.tls)
     return app
