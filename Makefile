@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint unit up chaos bench bench-llm bench-latency bench-rows readme baseline clean
+.PHONY: demo test lint unit up chaos fuzz bench bench-llm bench-latency bench-rows readme baseline clean
 
 demo: $(VENV)/.user  ## evaluate the quickstart dataset and print the report
 	@$(BIN)/ragassay demo
@@ -42,6 +42,9 @@ up: $(VENV)/.dev  ## Redis, API, worker and beat on this machine; Ctrl-C ends th
 
 chaos: $(VENV)/.dev  ## kills at every step and outages of two minutes; make test has the short form
 	OUTAGE_S=$${OUTAGE_S:-120} $(BIN)/python -m pytest tests/service/long_chaos.py tests/service/test_outages.py tests/service/long_outages.py
+
+fuzz: $(VENV)/.dev  ## thousands of generated requests to the API, in all of Schemathesis's phases; make test has the short form
+	FUZZ_CASES=$${FUZZ_CASES:-5000} $(BIN)/python -m pytest tests/api/long_fuzz.py
 
 PEERS := benchmarks/ir/.venv
 

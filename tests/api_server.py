@@ -1,16 +1,19 @@
 """The API as its callers meet it: uvicorn on a loopback port, over a real Redis. A test answers the wake-ups itself."""
 
+import re
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 import httpx
+from starlette.datastructures import Headers
 
 from polling import until
 from ragassay.alerts import Alerts
 from ragassay.api import scheduled_jobs
 from ragassay.api.app import create_app
+from ragassay.api.headers import PROTECTIVE
 from ragassay.api.server import server
 from ragassay.engine import Tools
 from ragassay.jobs import Jobs
@@ -90,6 +93,55 @@ class Served:
         return answer.json()
 
 
+@cache
+def responses():
+    """(pattern of a path, method in small letters, the responses that the OpenAPI document has) of each operation."""
+    paths = create_app(None, Settings.model_construct()).openapi()["paths"]
+    return [
+        (re.compile(re.sub(r"{\w+}", "[^/]+", path)), method, operation["responses"])
+        for path, methods in paths.items()
+        for method, operation in methods.items()
+    ]
+
+
+class Witness:
+    """Passes requests on to the application, and remembers its answers."""
+
+    def __init__(self, app):
+        self.app, self.seen = app, []
+
+    async def __call__(self, scope, receive, send):
+        async def out(message):
+            if message["type"] == "http.response.start":
+                self.seen.append((scope["method"], scope["path"], message["status"], Headers(raw=message["headers"])))
+            await send(message)
+
+        await self.app(scope, receive, out)
+
+    def complaints(self):
+        """What answers had that no document announces, or lacked."""
+        found = set()
+        for method, path, status, headers in self.seen:
+            found |= {(name, "is missing") for name in PROTECTIVE if name not in headers}
+            found |= {("server", headers["server"])} if "server" in headers else set()
+            documented = next((r for at, verb, r in responses() if verb == method.lower() and at.fullmatch(path)), None)
+            if documented is None:
+                continue
+            if str(status) not in documented:
+                found.add((method, path, status))
+                continue
+            answer = documented[str(status)]
+            kinds = list(answer.get("content", ()))
+            if kinds and (kind := headers.get("content-type", "").partition(";")[0]) not in kinds:
+                found.add((method, path, status, kind))
+            found |= {
+                (method, path, status, name)
+                for name in answer.get("headers", {})
+                if status >= 400 and name not in headers
+            }
+        return found
+
+
 @contextmanager
 def serving(redis_url, settings=None, *, jobs=None, registered=None):
     """Uvicorn in a thread on a free port; ends with the block."""
@@ -101,7 +153,8 @@ def serving(redis_url, settings=None, *, jobs=None, registered=None):
     options = {"log_level": "error", "ws": "none", "lifespan": "on", "timeout_graceful_shutdown": 2}
     planned = Schedules(jobs, queue, jobs.alerts, again_s=2)
     queue.planned, queue.settings = planned, settings
-    running = server(create_app(jobs, settings, planned), host="127.0.0.1", port=0, **options)
+    witness = Witness(create_app(jobs, settings, planned))
+    running = server(witness, host="127.0.0.1", port=0, **options)
     thread = threading.Thread(target=running.run, daemon=True)
     thread.start()
     until(lambda: running.started, what="the server did not start")
@@ -116,6 +169,7 @@ def serving(redis_url, settings=None, *, jobs=None, registered=None):
             thread.join(10)
             jobs.close()
             jobs.store.redis.close()
+    assert witness.complaints() == set()
 
 
 def rows(n, **extra):

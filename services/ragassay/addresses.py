@@ -26,6 +26,13 @@ def is_address(text: str | None) -> bool:
     return True
 
 
+def is_bare_address(text: str | None) -> bool:
+    """True for an address that may be shown, and for none; ValueError also where it holds a user or a password."""
+    if is_address(text) and text and "@" in urlsplit(text if "://" in text else f"//{text}").netloc:
+        raise ValueError("it holds a user or a password, and reports name it: a key has a variable of its own")
+    return True
+
+
 def is_extra(body: Mapping[str, Any]) -> bool:
     """True for an ``extra_body``; ValueError where it changes what or who is asked, or holds a key: reports print it."""
     if taken := sorted(body.keys() & _OURS):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen, Predicate
 
-from ragassay.addresses import is_address, is_extra
+from ragassay.addresses import is_bare_address, is_extra
 from ragassay.limits import LARGEST_GRADE, SMALLEST
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ class JobOptions(Declarations):
     ] = "local"
     api_base: Annotated[
         str | None,
-        Predicate(is_address),
+        Predicate(is_bare_address),
         Option(
             "address of an OpenAI-compatible provider",
             flags=("--api-base",),

@@ -12,13 +12,14 @@ from annotated_types import Predicate
 from pydantic import Field, ValidationError, create_model
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from ragassay.addresses import is_address
+from ragassay.addresses import is_address, is_bare_address
 from ragassay.errors import BadSettings
 from ragassay.options import JobOptions
 from ragassay.validation import problems
 
 Address = Annotated[str, Predicate(is_address)]
 VARIABLE = re.compile(r"\$\{(\w+)\}")
+SHORTEST_SECRET = 6  # characters; what is shorter stands in other words too
 
 
 class Settings(BaseSettings):
@@ -36,7 +37,9 @@ class Settings(BaseSettings):
 
     home: Path = Field(Path(".ragassay"), description="folder of runs and of the cache")
     judge: str = Field(JobOptions.judge, description="judge that is used when none is named")
-    api_base: Address | None = Field(JobOptions.api_base, description="address of an OpenAI-compatible provider")
+    api_base: Annotated[str, Predicate(is_bare_address)] | None = Field(
+        JobOptions.api_base, description="address of an OpenAI-compatible provider"
+    )
     api_key: str | None = Field(None, description="its key; else the provider's own variable is read", repr=False)
     judge_prompt: Path | None = Field(None, description="file with instructions for the judge's model in place of ours")
     embeddings: str | None = Field(None, description="a sentence-transformers model, name or folder; default: bundled")
@@ -66,6 +69,7 @@ class Settings(BaseSettings):
     max_timeout_s: float = Field(
         120.0, gt=0, le=3600, description="longest time for a judge call that a job may ask for"
     )
+    tls: bool = Field(False, description="callers come over TLS, which a proxy ends: tell browsers to stay with it")
     outgoing_allowed: str | None = Field(
         None, description="hosts, host:port or networks that webhooks may reach although they are private, with commas"
     )
@@ -183,6 +187,14 @@ def variables(keys: Iterable[str]) -> dict[str, str]:
 def with_variables(text: str) -> str:
     """The text with each ``${NAME}`` replaced by that environment variable; raises KeyError for one that is not set."""
     return VARIABLE.sub(lambda name: os.environ[name[1]], text)
+
+
+def without_values(text: str, *templates: str) -> str:
+    """The text without the values of the ``${NAME}`` in ``templates``: what others say may repeat what they were sent."""
+    values = {os.environ.get(name, "") for template in templates for name in VARIABLE.findall(template)}
+    for value in sorted(values, key=len, reverse=True):
+        text = text.replace(value, "***") if len(value) >= SHORTEST_SECRET else text
+    return text
 
 
 def secrets() -> list[str]:

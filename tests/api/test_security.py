@@ -11,6 +11,7 @@ import pytest
 
 from api_server import problem, rows, serving
 from ragassay.api.app import create_app
+from ragassay.api.headers import PROTECTIVE
 from ragassay.api.security import SecurityMiddleware, check_bind
 from ragassay.errors import BadSettings
 from ragassay.settings import Settings
@@ -170,6 +171,22 @@ def test_no_answer_is_sniffed_or_kept(served):
         answer = served.http.get(path)
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.headers["cache-control"] == ("private, no-cache" if path.endswith("report") else "no-store")
+
+
+def test_every_answer_tells_browsers_to_run_frame_and_keep_nothing(served):
+    """The server of the tests checks the same of every other answer (``Witness`` in api_server.py)."""
+    for path in ("/healthz", "/v1/jobs", "/nothing", "/v1/jobs?limit=0"):
+        answer = served.http.get(path)
+        assert {name: answer.headers[name] for name in PROTECTIVE} == PROTECTIVE
+        assert not {"server", "strict-transport-security", "access-control-allow-origin"} & set(answer.headers)
+    policy = served.http.get("/docs").headers["content-security-policy"]
+    assert "default-src 'none'; style-src 'sha256-" in policy
+    assert "script-src" not in policy
+
+
+def test_behind_tls_browsers_are_told_to_stay_with_it(redis):
+    with serving(redis.url, Settings(tls=True)) as served:
+        assert served.http.get("/nothing").headers["strict-transport-security"] == "max-age=31536000"
 
 
 def test_it_is_ready_when_redis_answers_and_a_worker_lives(served):

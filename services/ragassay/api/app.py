@@ -28,6 +28,7 @@ from ragassay.api import (
 )
 from ragassay.api.comparisons import NewComparison
 from ragassay.api.events import Watch
+from ragassay.api.headers import HeadersMiddleware
 from ragassay.api.keys import NewKey
 from ragassay.api.security import Guard, SecurityMiddleware, asks_for_key, scopes_of
 from ragassay.api.submission import NewJob
@@ -77,18 +78,22 @@ class Api(FastAPI):
 
 
 def _correct(operation: dict[str, Any], scopes: list[Permission], *, key_needed: bool) -> None:
-    """Remove the framework's own errors, which we never send; add an example, which key is needed, and what follows."""
+    """Remove the framework's own errors, which we never send; add those of every route, an example, which key is needed,
+    and what follows.
+    """
     answers = operation["responses"]
     if "application/json" in answers.get("422", {}).get("content", {}):
         del answers["422"]
     if example := examples.responses().get(operation["operationId"]):
         success = next(answer for status, answer in answers.items() if status.startswith("2"))
         next(iter(success["content"].values()))["example"] = example
+    statuses = [421, 500]
     if "security" in operation:
-        for status, answer in problems.documented(401, 403, 422, 429, 503).items():
-            answers.setdefault(str(status), answer)
-        operation["responses"] = dict(sorted(answers.items()))
+        statuses += [401, 403, 422, 429, 503]
         operation["security"] = [dict.fromkeys(operation["security"][0], scopes), *([] if key_needed else [{}])]
+    for status, answer in problems.documented(*statuses).items():
+        answers.setdefault(str(status), answer)
+    operation["responses"] = dict(sorted(answers.items()))
 
 
 def _schemas() -> dict[str, Any]:
@@ -134,4 +139,5 @@ def create_app(service: Jobs, settings: Settings, planned: Schedules | None = No
     app.add_api_route("/docs", page.show, include_in_schema=False)
     problems.install(app)
     app.add_middleware(SecurityMiddleware, loopback_only=not asks_for_key(settings))
+    app.add_middleware(HeadersMiddleware, tls=settings.tls)
     return app

@@ -18,7 +18,7 @@ from anyio import to_thread
 from fastapi import Depends, Header, Request, Response
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ragassay.access import SCOPES, Access, Requester, secret_setting
@@ -217,10 +217,8 @@ def scopes_of(route: APIRoute, method: str) -> list[Permission]:
 
 
 class SecurityMiddleware:
-    """The outermost middleware.
-
-    A web page can't reach a server without a key by a DNS name that resolves to loopback, browsers neither guess the
-    type of an answer nor keep it, and an unexpected exception becomes a 503 or a 500 without its stack trace.
+    """A web page can't reach a server without a key by a DNS name that resolves to loopback, and an unexpected
+    exception becomes a 503 or a 500 without its stack trace.
     """
 
     def __init__(self, app: ASGIApp, *, loopback_only: bool) -> None:
@@ -237,9 +235,6 @@ class SecurityMiddleware:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                headers = MutableHeaders(scope=message)
-                headers["X-Content-Type-Options"] = "nosniff"
-                headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
         if self._loopback_only and not _names_loopback(Headers(scope=scope).get("host", "")):

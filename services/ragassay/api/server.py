@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from contextlib import suppress
+from http import HTTPStatus
 
+import h11
 from fastapi import FastAPI
 from uvicorn import Config, Server
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from ragassay.api.headers import PROTECTIVE
+from ragassay.api.problems import Refused, respond
 
 STOPS_WITHIN_S = 3
 HEADERS_WITHIN_S = 10.0
 
 
-class _PromptHeaders(H11Protocol):
+class _HttpProtocol(H11Protocol):
     """Closes a connection that does not complete a request's headers in time, however slowly it goes on sending.
 
     uvicorn has a limit for connections that are idle between requests, but none for those that send a little. The body
-    has limits of its own, once the application reads it.
+    has limits of its own, once the application reads it. What is no HTTP is answered by a problem document too.
     """
 
     _deadline: asyncio.TimerHandle | None = None
@@ -33,6 +40,22 @@ class _PromptHeaders(H11Protocol):
         self._clear_deadline()
         super().connection_lost(exc)
 
+    def send_400_response(self, msg: str) -> None:
+        """Answer what can't be read as a request, and close. uvicorn calls this where it handles h11's error."""
+        error = sys.exception()
+        status = error.error_status_hint if isinstance(error, h11.RemoteProtocolError) else 400
+        what = str(error or msg).partition(": bytearray")[0]  # what follows is the bytes themselves
+        refused = Refused(status, "bad_request", f"the request is not HTTP as we read it: {what}")
+        answer = respond(refused)
+        headers = [*answer.raw_headers, *((name.encode(), value.encode()) for name, value in PROTECTIVE.items())]
+        start = h11.Response(
+            status_code=status, headers=[*headers, (b"connection", b"close")], reason=HTTPStatus(status).phrase.encode()
+        )
+        with suppress(h11.LocalProtocolError):  # an answer has begun already
+            for event in (start, h11.Data(data=bytes(answer.body)), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
     def _set_deadline(self) -> None:
         """The time runs from the first byte while no request is being answered, and stops when one is."""
         if self.cycle is not None and not self.cycle.response_complete:
@@ -48,5 +71,10 @@ class _PromptHeaders(H11Protocol):
 
 def server(app: FastAPI, *, host: str, port: int, **options: object) -> Server:
     """A server that is not running yet. ``options`` are uvicorn's."""
-    defaults = {"server_header": False, "timeout_graceful_shutdown": STOPS_WITHIN_S, "http": _PromptHeaders}
+    defaults = {
+        "server_header": False,
+        "timeout_graceful_shutdown": STOPS_WITHIN_S,
+        "http": _HttpProtocol,
+        "ws": "none",
+    }
     return Server(Config(app, host=host, port=port, **{**defaults, **options}))  # type: ignore[arg-type]

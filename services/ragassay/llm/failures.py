@@ -122,10 +122,15 @@ def message(exception: BaseException, key: str | None) -> str:
 
 def redact(text: str, key: str | None) -> str:
     """``text`` without the given key, the keys of this process's environment, and what looks like one."""
+    return _KEYLIKE.sub("***", without_keys(text, key, shortest=6))
+
+
+def without_keys(text: str, key: str | None, *, shortest: int = 12) -> str:
+    """``text`` without the given key and those of this process's environment that have so many characters."""
     # Some providers send a wrong key back in full; the variables are theirs to name, so all that hold keys are covered.
-    for secret in sorted((s for s in (*secrets(), key or "") if len(s) >= 6), key=len, reverse=True):
+    for secret in sorted((s for s in (*secrets(), key or "") if len(s) >= shortest), key=len, reverse=True):
         text = text.replace(secret, "***")
-    return _KEYLIKE.sub("***", text)
+    return text
 
 
 def _raw(exception: BaseException) -> str:

@@ -30,7 +30,7 @@ from ragassay.addresses import is_extra
 from ragassay.errors import BadInput, BadSettings, BudgetReached, ProviderDown
 from ragassay.llm.alternatives import alternatives
 from ragassay.llm.estimator import Estimator, Tokens
-from ragassay.llm.failures import Failure, diagnose
+from ragassay.llm.failures import Failure, diagnose, without_keys
 from ragassay.llm.library import ResolvedModel, close_with_loop, litellm, load, provider_errors, resolve_model
 from ragassay.llm.negotiation import BOUNDS, CallTerms, Messages, Negotiation, form_of, is_usable, text_of
 from ragassay.llm.pacing import LONGEST_WAIT_S, Pace, backoff
@@ -327,7 +327,7 @@ class LLM:
 
     def _read(self, response: Any, request: _Request, took_ms: float) -> Reply:
         choice, usage = response.choices[0], getattr(response, "usage", None)
-        text = text_of(choice)
+        text = without_keys(text_of(choice), self._api_key)
         tokens = getattr(usage, "prompt_tokens", 0) or 0, getattr(usage, "completion_tokens", 0) or 0
         if tokens[0] > 0 and 0 <= min(tokens) <= max(tokens) <= _MOST_TOKENS:
             cached = getattr(getattr(usage, "prompt_tokens_details", None), "cached_tokens", 0) or 0

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from annotated_types import Predicate
 from pydantic import AfterValidator, Field, field_validator
 
-from ragassay.addresses import is_address
+from ragassay.addresses import is_bare_address
 from ragassay.errors import BadInput, BadSettings, reason_from
 from ragassay.llm.pacing import backoff, retry_after
 from ragassay.models import Response, Sample
-from ragassay.settings import VARIABLE, with_variables
+from ragassay.settings import VARIABLE, with_variables, without_values
 from ragassay.strategies.live import LiveOptions
 from ragassay.strategies.pieces import LISTS, Pieces, response_from
 from ragassay.strategies.timing import Clock
@@ -71,7 +71,7 @@ def _differs_by_row(request: dict[str, Any]) -> dict[str, Any]:
     return request
 
 
-Address = Annotated[str, Field(pattern=r"^https?://[^\s/]+\S*$"), Predicate(is_address), AfterValidator(_address)]
+Address = Annotated[str, Field(pattern=r"^https?://[^\s/]+\S*$"), Predicate(is_bare_address), AfterValidator(_address)]
 ReplyPaths = Annotated[dict[ReplyField, str], AfterValidator(_paths)]
 
 
@@ -207,17 +207,17 @@ class HttpAsks:
             async with self._client.stream("POST", self._config.url, json=body, headers=self._headers) as reply:
                 begun = True
                 if reply.is_redirect:
-                    there = shown(reply.headers.get("location", "nowhere"))
+                    there = shown(self._as_told(reply.headers.get("location", "nowhere")))
                     raise BadInput(f"the system redirects ({reply.status_code}) to {there}; redirects are not followed")
                 if not reply.is_success:
-                    raise await _refusal(reply)
+                    raise await self._refusal(reply)
                 if self._config.stream:
                     return await self._streamed(reply, self._config.stream, clock)
                 raw = bytearray()
                 async for piece in pieces(reply):
                     raw += piece
                 clock.ended()
-                return self._whole(text_of(raw), clock)
+                return self._whole(self._as_told(text_of(raw)), clock)
         except httpx.TimeoutException:
             raise TimeoutError from None
         except httpx.ConnectError as error:
@@ -243,7 +243,8 @@ class HttpAsks:
         matched, keys, ended = set[str](), dict[str, None](), self._config.stream_end is None
         async with aclosing(pieces(reply)) as arriving:
             async with aclosing(events.of(arriving)) as texts:
-                async for text in texts:
+                async for said in texts:
+                    text = self._as_told(said)
                     if text == self._config.stream_end:
                         ended = True
                         break
@@ -260,9 +261,8 @@ class HttpAsks:
             await _drain(arriving)
         if not number:
             kind = shown(reply.headers.get("content-type", "without a content type"))
-            raise BadInput(
-                f"the reply is no stream of events but {kind}: {shown(events.head.decode('utf-8', 'replace'))}"
-            )
+            head = shown(self._as_told(events.head.decode("utf-8", "replace")))
+            raise BadInput(f"the reply is no stream of events but {kind}: {head}")
         self._note_unmatched(clock, matched, keys)
         if not ended:
             raise BadInput(f"the stream breaks off: {self._config.stream_end!r} did not come after its {number} events")
@@ -270,6 +270,22 @@ class HttpAsks:
             where = self._config.reply["answer"]
             raise BadInput(f"no event of the stream has a part of the answer at {where}; the last one: {shown(text)}")
         return joined.response()
+
+    async def _refusal(self, reply: httpx.Response) -> BadInput:
+        """What a status that is no success becomes, with the beginning of what the reply says."""
+        head = bytearray()
+        async with aclosing(pieces(reply)) as arriving:
+            async for piece in arriving:
+                head += piece
+                if len(head) >= _HEAD:
+                    break
+        said = shown(self._as_told(head.decode("utf-8", "replace"))[:_HEAD])
+        message = f"the system replied {reply.status_code}: {said}"
+        return _Busy(message, retry_after(reply.headers)) if reply.status_code in _BUSY else BadInput(message)
+
+    def _as_told(self, text: str) -> str:
+        """What the system said, without the keys that it was sent."""
+        return without_values(text, *self._config.headers.values())
 
     def _values(self, reply: Any) -> dict[str, Any]:
         """What stands at the paths that match; an empty list where what holds its entries is there, and empty."""
@@ -330,18 +346,6 @@ async def _drain(arriving: AsyncIterator[bytes]) -> None:
         async with asyncio.timeout(_LAST_BYTES_S):
             async for _ in arriving:
                 pass
-
-
-async def _refusal(reply: httpx.Response) -> BadInput:
-    """What a status that is no success becomes, with the beginning of what the reply says."""
-    head = bytearray()
-    async with aclosing(pieces(reply)) as arriving:
-        async for piece in arriving:
-            head += piece
-            if len(head) >= _HEAD:
-                break
-    message = f"the system replied {reply.status_code}: {shown(head[:_HEAD].decode('utf-8', 'replace'))}"
-    return _Busy(message, retry_after(reply.headers)) if reply.status_code in _BUSY else BadInput(message)
 
 
 def _event(text: str, number: int) -> Any:

@@ -18,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from ragassay.addresses import is_address
+from ragassay.addresses import is_bare_address
 from ragassay.judges.text import words
 from ragassay.models import FrozenModel
 
@@ -183,7 +183,7 @@ class AnswerModel(FrozenModel):
 
     model: Annotated[str, Field(min_length=1, description="a model that LiteLLM supports")]
     api_base: Annotated[
-        str | None, Predicate(is_address), Field(description="address of an OpenAI-compatible provider")
+        str | None, Predicate(is_bare_address), Field(description="address of an OpenAI-compatible provider")
     ] = None
     max_tokens: Annotated[int, Field(ge=1, le=100_000, description="longest answer")] = 400
     parameters: dict[str, str | float | bool | dict[str, Any]] = Field(

@@ -1,0 +1,264 @@
+"""A marked secret in every place where one can stand: it arrives where it belongs, and is found nowhere else.
+
+The provider and the endpoint repeat what they were sent, in errors and in answers, as some do.
+"""
+
+import base64
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import orjson
+import pytest
+import zstandard
+from redis import Redis
+
+from endpoint import CAPITAL, Endpoint
+from polling import until
+from provider import Answer, Provider, verdicts
+from ragassay.settings import Settings
+from redis_server import RedisServer
+from service.running import Service, rows
+
+MARK = "c4nary"
+KEYS = {
+    f"RAGASSAY_{name.upper()}": f"{MARK}-{name.replace('_', '-')}-0123456789abcdef"
+    for name, field in Settings.model_fields.items()
+    if not field.repr and not name.endswith("_url")
+}
+OURS = {
+    **KEYS,
+    "RAGASSAY_JUDGE": "gpt-4o-mini",
+    "OPENAI_API_KEY": f"sk-{MARK}-of-openai-0123456789",
+    "RAG_TOKEN": f"{MARK}-of-the-endpoint-0123456789",
+    "RAG_LOGIN": f"{MARK}-under-another-name-0123456789",
+}
+PASSWORD = f"{MARK}-of-redis-0123456789"
+USER = f"{MARK}-in-an-address"
+
+
+def telltale(seen):
+    """Repeats the key it was sent: the text of the question decides whether in an error or in a verdict."""
+    if "poor number" in seen.user:
+        return Answer(status=401, message=f"Incorrect API key provided: {seen.auth.split()[-1]}")
+    if "number 3" in seen.user:
+        return Answer(status=400, message=f"Incorrect API key provided: {seen.auth}, see {seen.auth.split()[-1]}")
+    if "number 4" in seen.user and seen.n % 2 == 0:
+        return Answer(status=429, message=f"{seen.auth} asks too often", headers={"Retry-After": "0"})
+    verdict = verdicts(seen)
+    for entry in verdict["answer"]:
+        entry["why"] = f"no context says so ({seen.auth.split()[-1]})"
+    return Answer(json.dumps(verdict))
+
+
+class Telltale(Endpoint):
+    """Repeats its headers."""
+
+    def reply(self, request, body):
+        sent = {name: value for name, value in request.headers.items() if name in ("Authorization", "X-Login")}
+        text = body.get("query") or body["messages"][-1]["content"]
+        if "number 3" in text:
+            return self.send(request, 403, json.dumps({"error": f"who are you? {sent}"}).encode())
+        if "number 4" in text:
+            return self.send(request, 200, json.dumps({"error": f"{sent}"}).encode())
+        if "number 5" in text:
+            return self.send(request, 200, f"no JSON: {sent}".encode())
+        answer = f"It weighs 1 gram, {sent}."
+        return self.send(
+            request,
+            200,
+            json.dumps({**CAPITAL, "answer": answer, "choices": [{"message": {"content": answer}}]}).encode(),
+        )
+
+
+@pytest.fixture(scope="module")
+def provider():
+    with Provider(then=telltale) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def endpoint():
+    with Telltale() as running:
+        yield running
+
+
+def systems(endpoint):
+    return {
+        "online": {
+            "kind": "http",
+            "url": endpoint.url,
+            "headers": {"Authorization": "Bearer ${RAG_TOKEN}", "X-Login": "${RAG_LOGIN}"},
+        },
+        "chat": {"kind": "openai", "url": endpoint.url, "model": "m", "api_key": "${RAG_TOKEN}"},
+    }
+
+
+def marks(content):
+    """Where the mark stands in bytes or text, plain or as HTTP's Basic credentials; with what is around it."""
+    text = content if isinstance(content, str) else content.decode("utf-8", "replace")
+    basic = [
+        base64.b64encode(f"{user}:{s}".encode()).decode()
+        for user in ("", "me")
+        for s in (*OURS.values(), USER, PASSWORD)
+    ]
+    return [text[max(0, at - 60) : at + 60] for form in (MARK, *basic) if (at := text.find(form)) >= 0]
+
+
+def unpacked(content):
+    return zstandard.ZstdDecompressor().decompress(content, 2**28) if content[:4] == b"\x28\xb5\x2f\xfd" else content
+
+
+def leaks_of_files(*folders):
+    found = {}
+    for folder in folders:
+        for path in folder.rglob("*"):
+            if path.is_file() and (where := marks(unpacked(path.read_bytes()))):
+                found[str(path.relative_to(folder))] = where
+    return found
+
+
+def leaks_of_redis(redis):
+    found = {}
+    for key in redis.scan_iter("*"):
+        for value in values(redis, key):
+            if where := marks(unpacked(value)):
+                found.setdefault(key.decode(), where)
+    return found
+
+
+def values(redis, key):
+    yield key
+    match redis.type(key):
+        case b"string":
+            yield redis.get(key)
+        case b"hash":
+            yield from (part for pair in redis.hgetall(key).items() for part in pair)
+        case b"list":
+            yield from redis.lrange(key, 0, -1)
+        case b"set":
+            yield from redis.smembers(key)
+        case b"zset":
+            yield from redis.zrange(key, 0, -1)
+        case b"stream":
+            yield from (part for _, entry in redis.xrange(key) for pair in entry.items() for part in pair)
+        case kind:
+            raise AssertionError(f"{key!r} is a {kind!r}, which nobody looks into")
+
+
+def test_the_search_finds_what_it_should(tmp_path):
+    (tmp_path / "a.zst").write_bytes(zstandard.compress(f"x {MARK} y".encode()))
+    (tmp_path / "b").write_text(base64.b64encode(f"me:{USER}".encode()).decode())
+    (tmp_path / "c").write_text("nothing")
+    assert set(leaks_of_files(tmp_path)) == {"a.zst", "b"}
+    assert {"RAGASSAY_API_KEY", "RAGASSAY_BOOTSTRAP_KEY", "RAGASSAY_SERVER_KEY"} <= KEYS.keys()
+
+
+QUICK = {"max_missing": 1.0, "metrics": ["faithfulness", "mrr"], "performance": {"give_up_s": 1, "attempts": 2}}
+OUTPUTS = [part for kind in ("json", "csv", "md") for part in ("-o", f"report.{kind}")]
+
+
+@pytest.fixture
+def work(tmp_path, endpoint):
+    """A folder with rows, and a configuration that asks two systems and reads a third."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "rows.jsonl").write_bytes(b"\n".join(map(orjson.dumps, rows(6))))
+    (folder / "questions.jsonl").write_bytes(b"\n".join(map(orjson.dumps, questions(6))))
+    both = {"judge": "gpt-4o-mini", **QUICK, "systems": {**systems(endpoint), "recorded": "rows.jsonl"}}
+    (folder / "evaluate.json").write_text(json.dumps({"data": "questions.jsonl", **both}))
+    (folder / "run.json").write_text(json.dumps({"datasets": {"a": "questions.jsonl"}, **both}))
+    return folder
+
+
+def questions(count):
+    return [{key: row[key] for key in ("query_id", "query", "relevant_doc_ids")} for row in rows(count)]
+
+
+def command(work, *arguments, api_base, exits=(0, 3)):
+    """Runs it with all secrets in its environment and every log line; what of them it printed."""
+    environment = {**os.environ, **OURS, "RAGASSAY_API_BASE": api_base, "RAGASSAY_HOME": str(work / "home")}
+    done = subprocess.run(
+        [sys.executable, "-m", "ragassay.cli", "-v", *arguments],
+        env=environment, cwd=work, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode in exits, done.stderr[-3000:]
+    return marks(done.stdout) + marks(done.stderr)
+
+
+def test_no_secret_is_in_a_run_its_reports_or_what_is_printed(provider, endpoint, work):
+    before = len(provider.log)
+    named = ["--config", "evaluate.json", *OUTPUTS]
+    told = [command(work, "evaluate", *named, "--json", api_base=provider.url)]
+    told += [command(work, "show", "last", "--json", api_base=provider.url)]
+    told += [command(work, "run", "run.json", "--json", "-o", "both.json", api_base=provider.url)]
+    assert any(OURS["RAGASSAY_API_KEY"] in seen.auth for seen in provider.log[before:])
+    assert any(OURS["RAG_LOGIN"] == sent.get("X-Login") for sent in endpoint.headers)
+    assert (told, leaks_of_files(work)) == ([[], [], []], {})
+
+
+@pytest.mark.parametrize("place", ["--api-base", "RAGASSAY_API_BASE", "url"])
+def test_an_address_with_a_password_is_refused_without_repeating_it(work, place):
+    address, arguments = f"http://me:{USER}@127.0.0.1:9/v1", ["--config", "evaluate.json"]
+    if place == "url":
+        config = json.loads((work / "evaluate.json").read_text())
+        config["systems"]["online"]["url"] = address
+        (work / "evaluate.json").write_text(json.dumps(config))
+    elif place == "--api-base":
+        arguments += [place, address]
+    api_base = address if place == "RAGASSAY_API_BASE" else "http://127.0.0.1:9/v1"
+    assert command(work, "evaluate", *arguments, api_base=api_base, exits=(2,)) == []
+
+
+def test_no_secret_is_in_redis_the_logs_or_an_answer_of_the_service(provider, endpoint, work):
+    """Real workers, over a Redis with a password; one job finishes, one fails, and the API's callers see both."""
+    registered = work / "systems.yaml"
+    registered.write_text(json.dumps({"systems": systems(endpoint)}))
+    answers = []
+    with RedisServer("--requirepass", PASSWORD) as redis:
+        state_url = redis.url.replace("unix://", f"unix://:{PASSWORD}@")
+        environment = {**OURS, "RAGASSAY_API_BASE": provider.url, "RAGASSAY_SYSTEMS": str(registered)}
+        with Service(workers=1, env={**environment, "RAGASSAY_STATE_URL": state_url}) as service:
+            service.client.headers["Authorization"] = f"Bearer {OURS['RAGASSAY_BOOTSTRAP_KEY']}"
+            service.client.event_hooks["response"] = [lambda answer: (answer.read(), answers.append(answer))]
+            body = {"samples": rows(6), "systems": ["online", "chat"], "gates": [{"mrr": ">= 0.99"}], **QUICK}
+            judged = service.answered("POST", "/v1/jobs", json={**body, "judge": OURS["RAGASSAY_JUDGE"]}).json()["id"]
+            ended = ("finished", "failed")
+            until(lambda: service.job(judged)["status"] in ended, 120, "the job's end")
+            poor = service.answered("POST", "/v1/jobs", json={**QUICK, "samples": rows(2, of="poor")}).json()["id"]
+            until(lambda: service.job(poor)["status"] in ended, 120, "the other job's end")
+            assert [service.job(job)["status"] for job in (judged, poor)] == ["finished", "failed"]
+            assert "rejected the key (401): Incorrect API key provided: ***" in service.job(poor)["error"]
+            for path in ("", "/report", "/results", "/gates?format=markdown", "/gates?format=junit", "/events"):
+                service.client.get(f"/v1/jobs/{judged}{path}")
+            for path in (
+                "/v1/jobs",
+                "/v1/systems",
+                "/openapi.json",
+                "/docs",
+                "/readyz",
+                "/v1/trends?metric=mrr",
+                "/nothing",
+            ):
+                service.client.get(path)
+            for sent in ("Bearer wrong", f"Basic {OURS['RAGASSAY_BOOTSTRAP_KEY']}"):
+                service.client.get("/v1/jobs", headers={"Authorization": sent})
+            redis.process.send_signal(signal.SIGSTOP)
+            service.client.get("/v1/jobs")
+            redis.process.send_signal(signal.SIGCONT)
+            with Redis(unix_socket_path=str(redis.socket), password=PASSWORD) as connection:
+                kept = leaks_of_redis(connection)
+            printed = marks("\n".join([*service.info, *service.warnings]))
+            in_files = leaks_of_files(service.folder, redis.folder)
+    assert {answer.status_code for answer in answers} >= {200, 202, 401, 404, 503}
+    told = {f"{answer.request.method} {answer.url}": marks(answer.text) for answer in answers if marks(answer.text)}
+    assert (told, kept, printed, in_files) == ({}, {}, [], {})
+    assert service_reached(endpoint, provider)
+
+
+def service_reached(endpoint, provider):
+    return OURS["RAG_LOGIN"] in str(endpoint.headers) and OURS["RAGASSAY_API_KEY"] in str(
+        [s.auth for s in provider.log]
+    )
