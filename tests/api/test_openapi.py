@@ -41,8 +41,8 @@ def test_every_operation_is_named_and_described(document, operations):
     assert sorted(operations) == [
         "cancelJob", "compareJobs", "deleteDataset", "deleteJob", "describeDataset", "diffDatasets", "followJob",
         "generateDataset", "getDataset", "getGates", "getJob", "getReport", "getTrend", "health", "listDatasets", "listJobs",
-        "listMetrics", "listResults", "listRows", "listSystems", "listVersions", "readiness", "resumeJob", "splitDataset",
-        "submitJob", "uploadDataset",
+        "listMetrics", "listResults", "listRows", "listSystems", "listVersions", "prometheusMetrics", "readiness", "resumeJob",
+        "splitDataset", "submitJob", "uploadDataset",
     ]  # fmt: skip
     assert document["info"]["version"] == version("ragassay")
     for _, _, operation in operations.values():
@@ -67,6 +67,9 @@ def test_every_success_has_an_example_that_fits_its_schema(document, operations)
             check(document, content["schema"], content["example"])
             check(document, {"$ref": "#/components/schemas/Job"}, json.loads(content["example"]["data"]))
             continue
+        if name == "prometheusMetrics":
+            assert list(operation["responses"][status]["content"]) == ["text/plain"]
+            continue
         content = operation["responses"][status]["content"]["application/json"]
         examples = [content["example"]] if "example" in content else []
         schema = document["components"]["schemas"][content["schema"]["$ref"].rpartition("/")[2]]
@@ -85,7 +88,7 @@ def test_every_error_is_a_problem_with_an_example_that_fits(document, operations
             assert 401 in errors
         if "{job}" in path or ("{dataset}" in path and name not in ("uploadDataset", "generateDataset")):
             assert 404 in errors
-        if path not in ("/healthz", "/v1/metrics", "/v1/systems"):
+        if path not in ("/healthz", "/metrics", "/v1/metrics", "/v1/systems"):
             assert 503 in errors
         for status, response in errors.items():
             assert list(response["content"]) == ["application/problem+json"], name

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 
-from ragassay import wiring
+from ragassay import telemetry, tracing, wiring
 from ragassay.settings import Settings
+from ragassay_workers import log  # noqa: F401 - it listens to Celery
 from ragassay_workers.app import app
 from ragassay_workers.periodic import Periodic, heartbeat
 
@@ -15,6 +16,7 @@ def main() -> None:
     settings = Settings()
     jobs = wiring.jobs_for(settings)
     app.log.setup(loglevel=logging.INFO)
+    tracing.set_up(settings, "beat")
     threads = [heartbeat(jobs.store, "beat"), Periodic("the sweeper's round", settings.sweep_s, jobs.tick)]
     for thread in threads:
         thread.start()
@@ -23,6 +25,7 @@ def main() -> None:
     finally:
         for thread in threads:
             thread.stop(wait_s=3)  # a round that is under way ends, so that no wake-up is lost
+        telemetry.close()
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ children that the parent stops: all of them read one end, and only the parent ho
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import threading
@@ -16,14 +15,13 @@ from typing import Any
 
 from celery import signals
 
-from ragassay import wiring
+from ragassay import telemetry, tracing, wiring
 from ragassay.jobs import Jobs
-from ragassay.render import one_line
 from ragassay.settings import Settings
 from ragassay.store.redis import RedisStore
+from ragassay_workers import log  # noqa: F401 - it listens to Celery
 from ragassay_workers.periodic import Periodic, heartbeat
 
-VERBOSE_LIBRARIES = ("LiteLLM", "httpx", "httpcore", "openai", "sentence_transformers", "transformers")
 AHEAD_S = 2.0  # a child gives its chunk back this long before Celery would end it
 
 _pipe: tuple[int, int] | None = None
@@ -34,21 +32,6 @@ _heartbeat: Periodic | None = None
 def jobs() -> Jobs:
     """The use cases, with this process's own connections and event loop."""
     return wiring.jobs_for(Settings())
-
-
-@signals.after_setup_logger.connect
-@signals.after_setup_task_logger.connect
-def _one_line(logger: logging.Logger, **_: Any) -> None:
-    """What workers log holds text from data, such as names of systems and slices."""
-    for handler in logger.handlers:
-        handler.addFilter(one_line)
-
-
-@signals.after_setup_logger.connect
-def _quiet(**_: Any) -> None:
-    """Of libraries that log every call at level INFO, log warnings only."""
-    for name in VERBOSE_LIBRARIES:
-        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 @signals.worker_init.connect
@@ -63,6 +46,7 @@ def _before_fork(**_: Any) -> None:
 def _after_fork(**_: Any) -> None:
     jobs.cache_clear()  # connections and event loops do not survive a fork
     jobs()
+    tracing.set_up(Settings(), "worker")
     if _pipe is not None:
         reader, writer = _pipe
         os.close(writer)
@@ -103,3 +87,4 @@ def _stop(celerys_handler: Any, number: int, frame: FrameType | None) -> None:
 @signals.worker_process_shutdown.connect
 def _child_ends(**_: Any) -> None:
     jobs().close()
+    telemetry.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from importlib import metadata
 from typing import Any
 
@@ -9,9 +11,11 @@ from anyio import CapacityLimiter
 from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
-from ragassay.api import comparisons, datasets, examples, health, jobs, metrics, page, problems, systems
+from ragassay import telemetry
+from ragassay.api import comparisons, datasets, examples, health, jobs, metrics, page, problems, prometheus, systems
 from ragassay.api.comparisons import NewComparison
 from ragassay.api.events import Watch
+from ragassay.api.observing import ObservingMiddleware
 from ragassay.api.security import SecurityMiddleware, bootstrap_key
 from ragassay.api.submission import NewJob
 from ragassay.compare.models import Comparison
@@ -76,6 +80,12 @@ def _schemas() -> dict[str, Any]:
     return schemas
 
 
+@asynccontextmanager
+async def _traced_to_the_end(_: FastAPI) -> AsyncIterator[None]:
+    yield
+    telemetry.close()
+
+
 def create_app(service: Jobs, settings: Settings) -> FastAPI:
     """The application over the use cases. Raises BadSettings for a bootstrap key or a judge's prompt that is no good."""
     if settings.judge_prompt is not None:
@@ -87,6 +97,7 @@ def create_app(service: Jobs, settings: Settings) -> FastAPI:
         docs_url=None,  # these pages would load their scripts from a CDN; ``page`` is ours
         redoc_url=None,
         redirect_slashes=False,
+        lifespan=_traced_to_the_end,
     )
     key = bootstrap_key(settings)
     app.state.jobs, app.state.settings, app.state.key = service, settings, key
@@ -95,7 +106,11 @@ def create_app(service: Jobs, settings: Settings) -> FastAPI:
     app.state.watch = Watch(service)
     for room in (jobs, comparisons, datasets, metrics, systems, health):
         app.include_router(room.router)
+    app.include_router(prometheus.router, dependencies=[prometheus.access(settings)])
     app.add_api_route("/docs", page.show, include_in_schema=False)
     problems.install(app)
     app.add_middleware(SecurityMiddleware, loopback_only=key is None)
+    app.state.requests = requests = prometheus.Requests()
+    requests.registry.register(prometheus.StoreCollector(service))
+    app.add_middleware(ObservingMiddleware, requests=requests)
     return app

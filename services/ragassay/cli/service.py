@@ -60,7 +60,7 @@ def up(host: Host = "127.0.0.1", port: Port = 8400, workers: Workers = None, dat
 
 def serve(host: Host = "127.0.0.1", port: Port = 8400, fd: Fd = None) -> None:
     """Run the API alone. Jobs are kept in the Redis of RAGASSAY_STATE_URL."""
-    from ragassay import wiring
+    from ragassay import logs, tracing, wiring
     from ragassay.api.app import create_app
     from ragassay.api.security import check_bind
     from ragassay.api.server import server
@@ -70,8 +70,10 @@ def serve(host: Host = "127.0.0.1", port: Port = 8400, fd: Fd = None) -> None:
     listeners = None if fd is None else [socket.socket(fileno=fd)]
     check_bind(listeners[0].getsockname()[0] if listeners else host, settings)
     os.environ.setdefault("PYTHONSAFEPATH", "1")  # processes that the API starts import nothing from this folder
+    logs.set_up(settings)
+    tracing.set_up(settings, "api")
     app = create_app(wiring.jobs_for(settings, patient=False), settings)
-    server(app, host=host, port=port).run(sockets=listeners)
+    server(app, host=host, port=port, log_config=None, access_log=False).run(sockets=listeners)
 
 
 def worker(concurrency: Processes = None) -> None:

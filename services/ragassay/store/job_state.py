@@ -15,7 +15,7 @@ from ragassay.models import FrozenModel
 from ragassay.store.protocol import ChunkId, RunRecord
 from ragassay.validation import problems
 
-_TEXTS = {"status", "error", "waiting", "given_up"}
+_TEXTS = {"status", "error", "waiting", "given_up", "traceparent"}
 _COUNTS = {
     *("chunks", "rows", "rows_done", "rows_failed", "uncertain_calls", "resumes"),
     *("started_ms", "waiting_since_ms", "probes"),
@@ -39,7 +39,8 @@ class Claim(ChunkId):
 class JobState(FrozenModel):
     """All that is known of a job beside its rows. Times are milliseconds since 1970; ``gating`` and ``alerts`` as JSON.
 
-    ``built``: of built-in systems, the models and the bytes of the index that workers made.
+    ``built``: of built-in systems, the models and the bytes of the index that workers made. ``traceparent``: the span in
+    which it was submitted.
     """
 
     record: RunRecord
@@ -59,6 +60,7 @@ class JobState(FrozenModel):
     given_up: str | None = None
     alerts: tuple[dict[str, Any], ...] = ()
     error: str | None = None
+    traceparent: str | None = None
     built: dict[str, tuple[tuple[str, ...], int | None]] = Field(default_factory=dict)
 
     @classmethod
