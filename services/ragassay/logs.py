@@ -110,11 +110,11 @@ def set_up(settings: Settings) -> None:
     set_levels(settings)
 
 
-def line(settings: Settings, level: int, message: str, event: str) -> str:
+def line(settings: Settings, level: int, message: str) -> str:
     """A line for what is written past the loggers: as it is, or as JSON."""
     if settings.log_format == "text":
         return message
     record = logging.makeLogRecord(
-        {"name": "ragassay", "levelno": level, "levelname": logging.getLevelName(level), "msg": message, "event": event}
+        {"name": "ragassay", "levelno": level, "levelname": logging.getLevelName(level), "msg": message}
     )
     return JsonLines().format(record)

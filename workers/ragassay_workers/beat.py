@@ -21,7 +21,7 @@ def main() -> None:
     for thread in threads:
         thread.start()
     try:
-        app.Beat(app=app, loglevel=logging.INFO).run()
+        app.Beat(app=app, loglevel=logging.INFO, quiet=True).run()
     finally:
         for thread in threads:
             thread.stop(wait_s=3)  # a round that is under way ends, so that no wake-up is lost

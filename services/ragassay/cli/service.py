@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -33,6 +35,7 @@ PartKind = Annotated[str, typer.Argument(metavar="worker|beat", help="What to lo
 
 def up(host: Host = "127.0.0.1", port: Port = 8400, workers: Workers = None, data: Data = None) -> None:
     """Run the whole service on this machine: Redis, API, workers and the sweeper. Ctrl-C ends it."""
+    from ragassay import logs
     from ragassay.local.terminal import Terminal
     from ragassay.local.up import Up
     from ragassay.settings import Settings
@@ -42,15 +45,15 @@ def up(host: Host = "127.0.0.1", port: Port = 8400, workers: Workers = None, dat
         from ragassay.api.security import check_bind
 
         check_bind(host, settings)
-    terminal = Terminal()
+    terminal, written = Terminal(), partial(logs.line, settings)
     service = Up(
         settings,
         data or settings.home / "service",
         host=host,
         port=port,
         workers=workers or _processes(),
-        info=terminal.info,
-        warn=terminal.warn,
+        info=lambda line: terminal.info(written(logging.INFO, line)),
+        warn=lambda line: terminal.warn(written(logging.WARNING, line)),
     )
     try:
         service.run()
@@ -82,7 +85,7 @@ def worker(concurrency: Processes = None) -> None:
 
     # Without the signal's new meaning, Celery would wait for a chunk as long as it takes.
     _exec(
-        f"-m celery -A ragassay_workers.app:app worker --pool prefork --loglevel INFO --queues {CHUNKS},{REPORTS} "
+        f"-m celery --quiet -A ragassay_workers.app:app worker --pool prefork --loglevel INFO --queues {CHUNKS},{REPORTS} "
         f"--concurrency {concurrency or _processes()} --hostname ragassay@%h "
         "--without-gossip --without-mingle --without-heartbeat",
         REMAP_SIGTERM="SIGQUIT",
