@@ -51,7 +51,7 @@ def traced(tmp_path_factory):
             job = answer.json()["id"]
             service.finished(job, within_s=120)
             metrics = service.client.get("/metrics").text
-            until(lambda: collector.named("job"), what="the last span")
+            until(lambda: collector.named("job") and collector.named("finalize"), what="the last span")
             service.stop()
             logs = {p.stem: p.read_text().splitlines() for p in (service.data / "logs").glob("*.log")}
             # Celery says past all loggers that it stops

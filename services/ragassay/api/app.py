@@ -29,6 +29,12 @@ from ragassay.models import Sample
 from ragassay.settings import Settings
 
 AT_ONCE = 2  # submissions at a time, and comparisons: each may take seconds of CPU and 150 MB, and others want answers
+_NO_SPANS_OF_ITS_OWN: Any = {
+    "tracing": False,
+    "metrics": False,
+    "logs": False,
+    "auto_configure": False,
+}  # FastAPI 0.165
 _ABOUT = """Judges RAG systems: retrieval, answer quality, latency and cost, and how far each number can be trusted.
 
 Every error is a problem document (RFC 9457). Lists are read page by page: `next` of a page is the `cursor` of the one
@@ -98,6 +104,7 @@ def create_app(service: Jobs, settings: Settings) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
         lifespan=_traced_to_the_end,
+        telemetry=_NO_SPANS_OF_ITS_OWN,
     )
     key = bootstrap_key(settings)
     app.state.jobs, app.state.settings, app.state.key = service, settings, key
