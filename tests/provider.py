@@ -39,6 +39,7 @@ class Seen:
     body: dict[str, Any]
     status: int = 0
     done: float = 0.0
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def messages(self) -> list[dict[str, Any]]:
@@ -307,7 +308,7 @@ class Provider:
         headers = dict(re.findall(r"(?m)^([\w-]+):[ \t]*(.*?)\r$", head.lower()))
         auth = (re.search(r"(?mi)^authorization:[ \t]*(.*?)\r$", head) or ["", ""])[1]
         body = await reader.readexactly(int(headers.get("content-length", "0")))
-        seen = Seen(len(self.log) + 1, time.monotonic(), auth, json.loads(body))
+        seen = Seen(len(self.log) + 1, time.monotonic(), auth, json.loads(body), headers=headers)
         self.log.append(seen)
         self.inflight += 1
         self.peak = max(self.peak, self.inflight)

@@ -1,15 +1,21 @@
 """What an evaluation says in the log while it runs."""
 
+import asyncio
 import io
+import json
 import logging
+import os
 import re
 import subprocess
 import sys
+from datetime import datetime, timedelta
 
 import pytest
 
 from offline_runs import evaluated, new_run, sample
+from ragassay import logs, telemetry
 from ragassay.models import Response
+from ragassay.settings import Settings
 from ragassay.specification import JobSpec
 
 
@@ -93,3 +99,92 @@ def test_what_a_worker_logs_of_data_stays_on_its_line_and_acts_on_no_terminal(ev
     finally:
         logger.handlers.clear()
     assert stream.getvalue() == "gate missed: \\u001b[2Jhybrid\\nERROR all is well\n"
+
+
+def written(settings, log):
+    """What a handler writes of what ``log`` does with a logger of ours."""
+    stream, logger = io.StringIO(), logging.getLogger("ragassay.of-a-test")
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
+    logs.prepare(handler, settings)
+    logger.addHandler(handler)
+    try:
+        log(logger)
+    finally:
+        logger.removeHandler(handler)
+    return stream.getvalue()
+
+
+def test_a_line_is_one_object_whatever_the_data_holds():
+    odd = 'a "quote"\n\u2028\x1b[2J\ud800 é' + "x" * 10_000
+
+    def log(logger):
+        with telemetry.about(job="j", chunk="default:0", schedule=None):
+            logger.error("gate missed: %s", odd, extra={"event": "gate_missed", "value": float("nan"), "metric": odd})
+
+    text = written(Settings(log_format="json"), log)
+    assert text.isascii()
+    assert len(text.splitlines()) == 1
+    line = json.loads(text)
+    assert (line["level"], line["event"], line["job"], line["chunk"]) == ("ERROR", "gate_missed", "j", "default:0")
+    assert line["value"] == "nan"
+    assert "schedule" not in line
+    assert len(line["message"]) < 2100
+    assert len(line["metric"]) < 2100
+    assert datetime.fromisoformat(line["time"]).utcoffset() == timedelta(0)
+
+
+def test_the_fields_are_those_of_the_work_under_way_also_in_tasks_and_threads():
+    def log(logger):
+        async def work(job):
+            with telemetry.about(job=job):
+                await asyncio.sleep(0)
+                await asyncio.to_thread(logger.error, "x")
+
+        async def both():
+            with telemetry.about(request="r"):
+                await asyncio.gather(work("a"), work("b"))
+
+        asyncio.run(both())
+        logger.error("x")
+
+    lines = [json.loads(line) for line in written(Settings(log_format="json"), log).splitlines()]
+    assert sorted((line.get("job"), line.get("request")) for line in lines[:2]) == [("a", "r"), ("b", "r")]
+    assert "job" not in lines[2]
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_no_key_and_no_password_of_the_settings_is_written(form, monkeypatch):
+    monkeypatch.setenv("SOME_PROVIDERS_API_KEY", "sk-secret-1")
+    secrets = {"metrics_key": "secret-of-the-scraper", "bootstrap_key": "secret-of-the-operator"}
+    settings = Settings(log_format=form, state_url="redis://user:secret-of-redis@h:1/0", **secrets)
+
+    def log(logger):
+        logger.error("%s %s", "sk-secret-1", "redis://user:secret-of-redis@h", extra={"why": "secret-of-the-scraper"})
+        try:
+            raise ValueError("secret-of-the-operator")
+        except ValueError:
+            logger.exception("it failed")
+
+    text = written(settings, log)
+    assert "secret" not in text
+    assert text.count("***") == (5 if form == "json" else 4)  # text has no fields
+    assert "Traceback" in text
+
+
+def test_the_command_line_logs_each_gate_missed_as_an_error(tmp_path):
+    (tmp_path / "rows.jsonl").write_text('{"query": "?", "relevant_doc_ids": ["a"], "retrieved_doc_ids": ["b", "a"]}\n')
+    (tmp_path / "ragassay.yaml").write_text("data: rows.jsonl\nmetrics: [mrr]\ngates:\n  - mrr: '>= 0.8'\n")
+
+    def said(*options, **env):
+        command = [sys.executable, "-m", "ragassay.cli", *options, "gate", "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env={**os.environ, **env})
+        assert done.returncode == 1, done.stderr
+        return done.stderr
+
+    assert "gate missed:" not in said()
+    assert re.search(r"ERROR gate missed: run=\S+ metric=mrr value=0.500 threshold=0.8: ", said("-v"))
+    lines = [json.loads(line) for line in said("-v", RAGASSAY_LOG_FORMAT="json").splitlines() if line.startswith("{")]
+    events = {line["event"]: line for line in lines if "event" in line}
+    assert events["gate_missed"].items() >= {"level": "ERROR", "value": 0.5, "threshold": 0.8}.items()
+    assert events["evaluation_ended"].items() >= {"P@5": 0.2, "P@10": 0.1, "MRR": 0.5}.items()

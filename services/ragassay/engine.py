@@ -253,6 +253,10 @@ def _log(results: Sequence[Result]) -> None:
     for row in results:
         if debug:
             number = row.number_of_results or 0
-            logger.debug("%s: query %s: %d results in %.3f ms", row.system, row.query_id, number, row.duration_ms)
+            took = {"results": number, "duration_ms": round(row.duration_ms, 3)}
+            about = {"event": "query", "system": row.system, "query": row.query_id, **took}
+            form = "%s: query %s: %d results in %.3f ms"
+            logger.debug(form, row.system, row.query_id, number, row.duration_ms, extra=about)
         if row.relevant_ranks == ():
-            logger.warning("%s: query %s has no relevant result", row.system, row.query_id)
+            about = {"event": "no_relevant_result", "system": row.system, "query": row.query_id}
+            logger.warning("%s: query %s has no relevant result", row.system, row.query_id, extra=about)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 
-from ragassay import runs
+from ragassay import runs, telemetry
 from ragassay.documents import Source
 from ragassay.errors import Unavailable
 from ragassay.ledger import GivenUpLedger, ProbingLedger
@@ -36,6 +36,10 @@ class Chunks:
 
     def evaluate(self, claim: Claim, state: JobState) -> Outcome:
         """Evaluate a claimed chunk and commit it; ``stale`` when the claim was lost, or given back to wait."""
+        with telemetry.about(chunk=str(claim), system=claim.system):
+            return self._evaluate(claim, state)
+
+    def _evaluate(self, claim: Claim, state: JobState) -> Outcome:
         spec = state.record.spec
         if claim.number == 0:
             log_start(state.record, [claim.system])

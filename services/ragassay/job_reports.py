@@ -30,6 +30,7 @@ from ragassay.store.redis import RedisStore
 
 MOST_LOOKED_AT = 1000
 MOST_ALERTS = 100  # of a job; a slice of many values can make thousands of gates
+_LOGGED = {"gate", "metric", "value", "threshold"}
 _log = logging.getLogger("ragassay.gates")
 
 
@@ -161,7 +162,8 @@ class JobReports:
         if self._store.save_gates(job, document, kept):
             for alert in alerts:
                 form = "gate missed: job=%s metric=%s value=%s threshold=%s: %s"
-                _log.error(form, job, alert.metric, number(alert.value), alert.threshold, alert.reason)
+                about = {"event": "gate_missed", "job": job, **alert.model_dump(include=_LOGGED)}
+                _log.error(form, job, alert.metric, number(alert.value), alert.threshold, alert.reason, extra=about)
         return results
 
     def _checked(self, gating: Gating, report: Report) -> GateReport:

@@ -7,13 +7,13 @@ import hashlib
 import logging
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
 
 import orjson
 from redis.exceptions import RedisError
 
-from ragassay import job_notices, job_results, runs
+from ragassay import job_notices, job_results, runs, telemetry
 from ragassay.alerts import Alerts
 from ragassay.data.dataset import digest_of_samples
 from ragassay.engine import given_up
@@ -44,7 +44,7 @@ from ragassay.store.redis import RedisStore
 from ragassay.store.retention import Trimming
 from ragassay.store.selection import Selection
 
-logger = logging.getLogger("ragassay")
+logger = logging.getLogger("ragassay.jobs")
 MOST_ROWS_A_PAGE = 200
 MOST_FAILED_FINALIZES, MOST_FINALIZES = 3, 10  # the second counts those that killed their worker too
 SLOTS = 4  # messages of one job that may wait or work at once: many enough for all workers, few enough to be fair
@@ -98,7 +98,10 @@ class Jobs:
         if idempotency_key and (known := take_key(self.store, idempotency_key, digest)):
             return self.get(known), False
         try:
-            job = self._create(spec, inputs, gating, (idempotency_key, digest) if idempotency_key else None, planned)
+            with telemetry.span("submit", "producer") as span:
+                taken = (idempotency_key, digest) if idempotency_key else None
+                job = self._create(spec, inputs, gating, taken, planned)
+                span.set({"ragassay.job": job})
         except AssayError:
             if idempotency_key:
                 free_key(self.store, idempotency_key)
@@ -132,6 +135,10 @@ class Jobs:
             idempotency=idempotency,
             planned=of_schedule,
         )
+        if traceparent := telemetry.traceparent():
+            self.store.redis.hset(self.store.key(record.id, "meta"), "traceparent", traceparent)
+        about = {"event": "job_submitted", "job": record.id, "rows": record.dataset.rows}
+        logger.info("job %s was submitted", record.id, extra=about)
         return record.id
 
     def get(self, job: str) -> Job:
@@ -225,11 +232,12 @@ class Jobs:
             self.store.give_back(claim)
             raise
         try:
-            with self._turn(claim, state):
+            with self._turn(claim, state), _chunk_span(claim, state):
                 outcome = self._chunks.evaluate(claim, state)
         except BudgetReached as reached:
             self.store.give_back(claim)
             self.store.pause(job, reached.message, state.resumes)
+            logger.warning("job %s is paused: %s", job, reached.message, extra={"event": "job_paused"})
             self.store.clear_slot(job, slot)
             self._queue.finalize(job)
             self._tell(self.store.state(job))
@@ -278,6 +286,10 @@ class Jobs:
         partial = state.status in ("paused", "cancelled") and state.rows_done > 0
         if state.status != "finalizing" and not partial:
             return
+        with telemetry.span("finalize", "consumer", {"ragassay.job": job}, parent=state.traceparent):
+            self._finalize(job, state, partial=partial)
+
+    def _finalize(self, job: str, state: JobState, *, partial: bool) -> None:
         if not partial and self.store.count_finalize(job, "begun") > MOST_FINALIZES:
             self._fail(job, "the report can't be made: worker crashed repeatedly on it")
             return
@@ -300,7 +312,8 @@ class Jobs:
                 self._fail(job, f"the report can't be made: {type(error).__name__}: {reason_from(error)}")
             raise
         if not partial:
-            self.store.transition_status(job, "finished", "finalizing")
+            if self.store.transition_status(job, "finished", "finalizing") == "finalizing":
+                _note_end(job, state)
             self._close(job)
 
     # --- for the sweeper --------------------------------------------------------------------------------------
@@ -363,6 +376,7 @@ class Jobs:
 
     def _fail(self, job: str, error: str) -> None:
         self.store.fail(job, error)
+        logger.error("job %s failed: %s", job, error, extra={"event": "job_failed", "job": job})
         self._close(job)
 
     def _close(self, job: str) -> None:
@@ -387,6 +401,28 @@ def _digest(spec: JobSpec, inputs: runs.Inputs, gating: Gating) -> str:
     }
     more = orjson.dumps(others).decode() if others else ""
     return hashlib.sha256(f"{asked}{digest_of_samples(inputs.samples)}{more}".encode()).hexdigest()
+
+
+def _chunk_span(claim: Claim, state: JobState) -> AbstractContextManager[telemetry.Span]:
+    about: telemetry.Attributes = {
+        "ragassay.job": claim.job,
+        "ragassay.chunk": claim.number,
+        "ragassay.system": claim.system,
+    }
+    return telemetry.span("chunk", "consumer", about, parent=state.traceparent)
+
+
+def _note_end(job: str, state: JobState) -> None:
+    """One span for all of the job's time, and a line in the log."""
+    rows: telemetry.Attributes = {
+        "ragassay.job": job,
+        "ragassay.rows": state.rows,
+        "ragassay.rows_failed": state.rows_failed,
+    }
+    began_ms = int(datetime.fromisoformat(state.record.created_at).timestamp() * 1000)
+    with telemetry.span("job", "internal", rows, parent=state.traceparent, began_ms=began_ms):
+        about = {"event": "job_finished", "job": job, "rows": state.rows, "rows_failed": state.rows_failed}
+        logger.info("job %s finished: %d rows, %d failed", job, state.rows, state.rows_failed, extra=about)
 
 
 def _waiting(state: JobState) -> str | None:

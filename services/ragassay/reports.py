@@ -308,13 +308,15 @@ def _share(count: int, n: int, spec: JobSpec, undefined: str) -> Share:
 def log_end(report: Report) -> None:
     """Say that an evaluation has ended, and how well each system retrieved, where there are judgments."""
     for name, one in report.systems.items() if logger.isEnabledFor(logging.INFO) else ():
-        logger.info(
-            "evaluation of %d queries ends: %s, system %s%s", one.queries, report.run.id, name, _retrieval(one.results)
-        )
+        figures = _retrieval(one.results)
+        told = ", ".join(f"{figure} {value:.3f}" for figure, value in figures.items())
+        about = {"event": "evaluation_ended", "run": report.run.id, "system": name, "queries": one.queries, **figures}
+        form = "evaluation of %d queries ends: %s, system %s%s"
+        logger.info(form, one.queries, report.run.id, name, told and f": {told}", extra=about)
 
 
-def _retrieval(results: Iterable[Result]) -> str:
-    """P@5, P@10 and MRR of the queries that have judgments."""
+def _retrieval(results: Iterable[Result]) -> dict[str, float]:
+    """P@5, P@10 and MRR of the queries that have judgments, to three decimals."""
     n = p5 = p10 = 0
     reciprocal = array("d")
     for row in results:
@@ -324,8 +326,9 @@ def _retrieval(results: Iterable[Result]) -> str:
             p10 += sum(rank <= 10 for rank in ranks)
             reciprocal.append(1 / ranks[0] if ranks else 0.0)
     if not n:
-        return ""
-    return f": P@5 {p5 / 5 / n:.3f}, P@10 {p10 / 10 / n:.3f}, MRR {math.fsum(reciprocal) / n:.3f}"
+        return {}
+    figures = {"P@5": p5 / 5 / n, "P@10": p10 / 10 / n, "MRR": math.fsum(reciprocal) / n}
+    return {name: round(value, 3) for name, value in figures.items()}
 
 
 def beyond(report: Report, limit: float) -> str | None:

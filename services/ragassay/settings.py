@@ -115,6 +115,22 @@ class Settings(BaseSettings):
     preload: Literal["all", "llm", "nothing"] = Field(
         "all", description="what a worker imports before its first job: LiteLLM and what embeds, or less"
     )
+    log_format: Literal["text", "json"] = Field(
+        "text", description="log lines of the service: text, or one JSON object a line"
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="from which level on the service logs its events"
+    )
+    metrics_key: str | None = Field(
+        None, repr=False, description="what /metrics wants as 'Authorization: Bearer ...', in place of any other key"
+    )
+    traces: bool | None = Field(
+        None,
+        description="are spans sent to an OpenTelemetry collector? default: where OTEL_EXPORTER_OTLP_ENDPOINT is set",
+    )
+    trace_headers: bool = Field(
+        True, description="do requests to providers and HTTP systems carry 'traceparent', where spans are sent?"
+    )
 
     @property
     def plugin_names(self) -> list[str]:
@@ -164,6 +180,13 @@ class Settings(BaseSettings):
         if self.broker != self.state:
             servers["broker"] = self.broker
         return servers
+
+
+def traces_wanted(settings: Settings) -> bool:
+    """Are spans to be sent: by our own variable, else by those that OpenTelemetry's SDK reads?"""
+    if settings.traces is not None:
+        return settings.traces
+    return any(os.environ.get(f"OTEL_EXPORTER_OTLP_{kind}ENDPOINT") for kind in ("", "TRACES_"))
 
 
 def _is_set(variable: str) -> bool:

@@ -43,9 +43,9 @@ def test_every_operation_is_named_and_described(document, operations):
         "deleteJob", "deleteSchedule", "deleteWebhook", "describeDataset", "diffDatasets", "followJob", "generateDataset",
         "getCosts", "getDataset", "getGates", "getJob", "getReport", "getSchedule", "getTrend", "getWebhook", "health",
         "listAlerts", "listDatasets", "listDeliveries", "listJobs", "listKeys", "listMetrics", "listResults", "listRows",
-        "listScheduledRuns", "listSchedules", "listSystems", "listVersions", "listWebhooks", "makeKey", "readiness",
-        "replayDeliveries", "resumeJob", "revokeKey", "rotateKey", "rotateSecret", "runSchedule", "splitDataset",
-        "submitJob", "testWebhook", "uploadDataset",
+        "listScheduledRuns", "listSchedules", "listSystems", "listVersions", "listWebhooks", "makeKey", "prometheusMetrics",
+        "readiness", "replayDeliveries", "resumeJob", "revokeKey", "rotateKey", "rotateSecret", "runSchedule",
+        "splitDataset", "submitJob", "testWebhook", "uploadDataset",
     ]  # fmt: skip
     assert document["info"]["version"] == version("ragassay")
     for _, _, operation in operations.values():
@@ -70,6 +70,9 @@ def test_every_success_has_an_example_that_fits_its_schema(document, operations)
             check(document, content["schema"], content["example"])
             check(document, {"$ref": "#/components/schemas/Job"}, json.loads(content["example"]["data"]))
             continue
+        if name == "prometheusMetrics":
+            assert list(operation["responses"][status]["content"]) == ["text/plain"]
+            continue
         content = operation["responses"][status]["content"]["application/json"]
         examples = [content["example"]] if "example" in content else []
         schema = document["components"]["schemas"][content["schema"]["$ref"].rpartition("/")[2]]
@@ -88,7 +91,7 @@ def test_every_error_is_a_problem_with_an_example_that_fits(document, operations
             assert {401, 403, 429, 503} <= set(errors)
         if "{job}" in path or ("{dataset}" in path and name not in ("uploadDataset", "generateDataset")):
             assert 404 in errors
-        if path not in ("/healthz", "/v1/metrics", "/v1/systems"):
+        if path not in ("/healthz", "/metrics", "/v1/metrics", "/v1/systems"):
             assert 503 in errors
         for status, response in errors.items():
             assert list(response["content"]) == ["application/problem+json"], name

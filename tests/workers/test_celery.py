@@ -17,7 +17,7 @@ from polling import until
 from ragassay.errors import Unavailable
 from ragassay.queue import CHUNKS, NOTICES, REPORTS, SCHEDULES, TRANSPORT, CeleryQueue, broker_url
 from ragassay.store.redis import RedisStore
-from ragassay_workers import beat, periodic, process, tasks
+from ragassay_workers import beat, log, periodic, process, tasks
 from ragassay_workers.app import app, configuration
 from ragassay_workers.periodic import Periodic, heartbeat
 from redis_server import redis_server
@@ -221,7 +221,7 @@ def test_the_sweeper_goes_on_whatever_happens(caplog, error, traceback):
 
 
 def test_verbose_libraries_log_warnings_only():
-    process._quiet()
+    log._set_levels(logging.getLogger("of a worker"))
     assert logging.getLogger("LiteLLM").getEffectiveLevel() == logging.WARNING
 
 

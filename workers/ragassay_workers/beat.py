@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from functools import partial
 
-from ragassay import wiring
+from ragassay import telemetry, tracing, wiring
 from ragassay.jobs import Jobs
 from ragassay.settings import Settings
 from ragassay.store.liveness import log_redis
+from ragassay_workers import log  # noqa: F401 - it listens to Celery
 from ragassay_workers.app import app
 from ragassay_workers.periodic import Periodic, heartbeat, process_name
 
@@ -26,6 +27,7 @@ def main() -> None:
     settings = Settings()
     jobs = wiring.jobs_for(settings)
     app.log.setup(loglevel=logging.INFO)
+    tracing.set_up(settings, "beat")
     log_redis(settings.redis_servers)
     schedules = wiring.schedules_for(settings, jobs)
     threads = [
@@ -37,10 +39,11 @@ def main() -> None:
     for thread in threads:
         thread.start()
     try:
-        app.Beat(app=app, loglevel=logging.INFO).run()
+        app.Beat(app=app, loglevel=logging.INFO, quiet=True).run()
     finally:
         for thread in threads:
             thread.stop(wait_s=3)  # a round that is under way ends, so that no wake-up is lost
+        telemetry.close()
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ children that the parent stops: all of them read one end, and only the parent ho
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import threading
@@ -16,17 +15,16 @@ from typing import Any
 
 from celery import signals
 
-from ragassay import wiring
+from ragassay import telemetry, tracing, wiring
 from ragassay.jobs import Jobs
 from ragassay.queue import CHUNKS
-from ragassay.render import one_line
 from ragassay.schedules import Schedules
 from ragassay.settings import Settings
 from ragassay.store.liveness import log_redis
 from ragassay.store.redis import RedisStore
+from ragassay_workers import log  # noqa: F401 - it listens to Celery
 from ragassay_workers.periodic import Periodic, heartbeat
 
-VERBOSE_LIBRARIES = ("LiteLLM", "httpx", "httpcore", "openai", "sentence_transformers", "transformers")
 AHEAD_S = 2.0  # a child gives its chunk back this long before Celery would end it
 
 _pipe: tuple[int, int] | None = None
@@ -45,21 +43,6 @@ def schedules() -> Schedules:
     return wiring.schedules_for(Settings(), jobs())
 
 
-@signals.after_setup_logger.connect
-@signals.after_setup_task_logger.connect
-def _one_line(logger: logging.Logger, **_: Any) -> None:
-    """What workers log holds text from data, such as names of systems and slices."""
-    for handler in logger.handlers:
-        handler.addFilter(one_line)
-
-
-@signals.after_setup_logger.connect
-def _quiet(**_: Any) -> None:
-    """Of libraries that log every call at level INFO, log warnings only."""
-    for name in VERBOSE_LIBRARIES:
-        logging.getLogger(name).setLevel(logging.WARNING)
-
-
 @signals.worker_init.connect
 def _before_fork(**_: Any) -> None:
     """Import what is heavy once, in the parent; nothing is encoded before the fork, or the children would hang."""
@@ -73,6 +56,7 @@ def _after_fork(**_: Any) -> None:
     jobs.cache_clear()  # connections and event loops do not survive a fork
     schedules.cache_clear()
     jobs()
+    tracing.set_up(Settings(), "worker")
     if _pipe is not None:
         reader, writer = _pipe
         os.close(writer)
@@ -117,3 +101,4 @@ def _stop(celerys_handler: Any, number: int, frame: FrameType | None) -> None:
 @signals.worker_process_shutdown.connect
 def _child_ends(**_: Any) -> None:
     jobs().close()
+    telemetry.close()

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from redis.exceptions import RedisError
 
+from ragassay import telemetry
 from ragassay.errors import AssayError
 from ragassay.jobs import Jobs
 from ragassay.settings import Settings
@@ -75,6 +76,7 @@ def _jobs(job: str) -> Iterator[Jobs]:
     # because Celery sets its own handler after a child's initialisation.
     signal.signal(signal.SIGUSR1, lambda *_: jobs.break_off(stopping=False))
     try:
-        yield jobs
+        with telemetry.about(job=job):
+            yield jobs
     except (AssayError, RedisError) as error:
         logger.warning("job %s: %s", job, error)

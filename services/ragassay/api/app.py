@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from importlib import metadata
 from typing import Any
 
@@ -10,6 +12,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from pydantic.json_schema import models_json_schema
 
+from ragassay import telemetry
 from ragassay.api import (
     alerts,
     comparisons,
@@ -22,6 +25,7 @@ from ragassay.api import (
     metrics,
     page,
     problems,
+    prometheus,
     schedules,
     systems,
     webhooks,
@@ -30,6 +34,7 @@ from ragassay.api.comparisons import NewComparison
 from ragassay.api.events import Watch
 from ragassay.api.headers import HeadersMiddleware
 from ragassay.api.keys import NewKey
+from ragassay.api.observing import ObservingMiddleware
 from ragassay.api.security import Guard, SecurityMiddleware, asks_for_key, scopes_of
 from ragassay.api.submission import NewJob
 from ragassay.api.webhooks import NewWebhook, WebhookChange
@@ -50,6 +55,12 @@ from ragassay.store.keys import Permission
 
 AT_ONCE = 2  # submissions at a time, and comparisons: each may take seconds of CPU and 150 MB, and others want answers
 _ROOMS = (jobs, comparisons, costs, datasets, schedules, alerts, webhooks, metrics, systems, keys, health)
+_NO_SPANS_OF_ITS_OWN: Any = {
+    "tracing": False,
+    "metrics": False,
+    "logs": False,
+    "auto_configure": False,
+}  # FastAPI 0.165
 _ABOUT = """Judges RAG systems: retrieval, answer quality, latency and cost, and how far each number can be trusted.
 
 Every error is a problem document (RFC 9457). Lists are read page by page: `next` of a page is the `cursor` of the one
@@ -116,6 +127,12 @@ def _schemas() -> dict[str, Any]:
     return schemas
 
 
+@asynccontextmanager
+async def _traced_to_the_end(_: FastAPI) -> AsyncIterator[None]:
+    yield
+    telemetry.close()
+
+
 def create_app(service: Jobs, settings: Settings, planned: Schedules | None = None) -> FastAPI:
     """The application over the use cases. Raises BadSettings for a bootstrap key or a judge's prompt that is no good."""
     if settings.judge_prompt is not None:
@@ -127,6 +144,8 @@ def create_app(service: Jobs, settings: Settings, planned: Schedules | None = No
         docs_url=None,  # these pages would load their scripts from a CDN; ``page`` is ours
         redoc_url=None,
         redirect_slashes=False,
+        lifespan=_traced_to_the_end,
+        telemetry=_NO_SPANS_OF_ITS_OWN,
     )
     app.state.jobs, app.state.settings, app.state.guard = service, settings, Guard(service, settings)
     app.state.broker = None if settings.broker == settings.state else connect(settings.broker, patient=False)
@@ -136,8 +155,12 @@ def create_app(service: Jobs, settings: Settings, planned: Schedules | None = No
     app.state.schedules = planned
     for room in _ROOMS:
         app.include_router(room.router)
+    app.include_router(prometheus.router, dependencies=[prometheus.access(settings)])
     app.add_api_route("/docs", page.show, include_in_schema=False)
     problems.install(app)
     app.add_middleware(SecurityMiddleware, loopback_only=not asks_for_key(settings))
     app.add_middleware(HeadersMiddleware, tls=settings.tls)
+    app.state.requests = requests = prometheus.Requests()
+    requests.registry.register(prometheus.StoreCollector(service))
+    app.add_middleware(ObservingMiddleware, requests=requests)
     return app

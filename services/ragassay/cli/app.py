@@ -98,7 +98,13 @@ def _about(
 ) -> None:
     """Judges RAG systems: retrieval, answer quality, latency and cost, and how far each number can be trusted."""
     if verbose:
+        from ragassay.settings import Settings
+
         logging.basicConfig(format="%(levelname)s %(message)s")
+        if (settings := Settings()).log_format == "json":
+            from ragassay import logs
+
+            logs.set_up(settings)
         logging.getLogger("ragassay").setLevel(logging.DEBUG if verbose > 1 else logging.INFO)
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())

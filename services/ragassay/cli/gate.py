@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -51,7 +52,7 @@ def gate(
     from ragassay import gates
     from ragassay.cli.configured import configured
     from ragassay.cli.evaluate import refuse_unscored
-    from ragassay.gates.output import EXPORTERS
+    from ragassay.gates.output import EXPORTERS, log_missed
     from ragassay.python.stored import open_report
     from ragassay.render import json_document
     from ragassay.settings import Settings
@@ -79,6 +80,8 @@ def gate(
     of_gates = configuration.statistics.of_gates
     results = gates.check(report, configuration.gates, earlier, baseline_system=system, **of_gates)
     _keep(settings, results)
+    logging.getLogger("ragassay").addHandler(logging.NullHandler())  # without -v it is printed, and no more
+    log_missed(results)
     for caution in results.cautions:
         typer.echo(f"warning: the baseline was not measured alike: {caution}", err=True)
     for path in outputs:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -37,6 +39,7 @@ PartKind = Annotated[str, typer.Argument(metavar="worker|beat", help="What to lo
 
 def up(host: Host = "127.0.0.1", port: Port = 8400, workers: Workers = None, data: Data = None) -> None:
     """Run the whole service on this machine: Redis, API, workers and the sweeper. Ctrl-C ends it."""
+    from ragassay import logs
     from ragassay.local.terminal import Terminal
     from ragassay.local.up import Up
     from ragassay.settings import Settings
@@ -46,15 +49,15 @@ def up(host: Host = "127.0.0.1", port: Port = 8400, workers: Workers = None, dat
         from ragassay.api.security import check_bind
 
         check_bind(host, settings)
-    terminal = Terminal()
+    terminal, written = Terminal(), partial(logs.line, settings)
     service = Up(
         settings,
         data or settings.home / "service",
         host=host,
         port=port,
         workers=workers or _processes(),
-        info=terminal.info,
-        warn=terminal.warn,
+        info=lambda line: terminal.info(written(logging.INFO, line)),
+        warn=lambda line: terminal.warn(written(logging.WARNING, line)),
     )
     try:
         service.run()
@@ -64,7 +67,7 @@ def up(host: Host = "127.0.0.1", port: Port = 8400, workers: Workers = None, dat
 
 def serve(host: Host = "127.0.0.1", port: Port = 8400, fd: Fd = None) -> None:
     """Run the API alone. Jobs are kept in the Redis of RAGASSAY_STATE_URL."""
-    from ragassay import wiring
+    from ragassay import logs, tracing, wiring
     from ragassay.api.app import create_app
     from ragassay.api.security import check_bind
     from ragassay.api.server import server
@@ -75,10 +78,12 @@ def serve(host: Host = "127.0.0.1", port: Port = 8400, fd: Fd = None) -> None:
     listeners = None if fd is None else [socket.socket(fileno=fd)]
     check_bind(listeners[0].getsockname()[0] if listeners else host, settings)
     os.environ.setdefault("PYTHONSAFEPATH", "1")  # processes that the API starts import nothing from this folder
+    logs.set_up(settings)
+    tracing.set_up(settings, "api")
     log_redis(settings.redis_servers)
     jobs = wiring.jobs_for(settings, patient=False)
     app = create_app(jobs, settings, wiring.schedules_for(settings, jobs))
-    server(app, host=host, port=port).run(sockets=listeners)
+    server(app, host=host, port=port, log_config=None, access_log=False).run(sockets=listeners)
 
 
 def worker(concurrency: Processes = None, queues: Queues = None) -> None:
@@ -93,7 +98,7 @@ def worker(concurrency: Processes = None, queues: Queues = None) -> None:
 
     # Without the signal's new meaning, Celery would wait for a chunk as long as it takes.
     _exec(
-        f"-m celery -A ragassay_workers.app:app worker --pool prefork --loglevel INFO --queues {taken} "
+        f"-m celery --quiet -A ragassay_workers.app:app worker --pool prefork --loglevel INFO --queues {taken} "
         f"--concurrency {concurrency or _processes()} --hostname ragassay@%h "
         "--without-gossip --without-mingle --without-heartbeat",
         REMAP_SIGTERM="SIGQUIT",

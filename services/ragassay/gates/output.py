@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from xml.etree import ElementTree
 
 from ragassay.gates.check import GateReport, GateResult
 from ragassay.render import Exporters, json_document, markdown_code, markdown_row, markdown_text, number, xml_text
 
+_log = logging.getLogger("ragassay.gates")
 MARKER = "<!-- ragassay gates -->"
+
+
+def log_missed(report: GateReport) -> None:
+    """An error in the log for each gate missed."""
+    for result in report.missed:
+        form = "gate missed: run=%s metric=%s value=%s threshold=%s: %s"
+        named = {"gate": result.name, "metric": result.metric, "value": result.value, "threshold": result.threshold}
+        about = {"event": "gate_missed", "run": report.run, **named}
+        _log.error(form, report.run, result.metric, number(result.value), result.threshold, result.reason, extra=about)
 
 
 def junit(report: GateReport) -> bytes:

@@ -102,6 +102,7 @@ class ResolvedModel:
     """
 
     name: str
+    provider: str
     endpoint: str
     sent: Mapping[str, Any]
     left_out: tuple[str, ...]
@@ -130,6 +131,7 @@ def resolve_model(
     thinks = library.supports_reasoning(model=bare, custom_llm_provider=provider) and "claude" not in bare
     return ResolvedModel(
         name=name,
+        provider=provider,
         endpoint=normalised(api_base or its_address or provider_address(provider) or ""),
         sent={key: parameters[key] for key in taken},
         left_out=tuple(key for key in parameters if key not in taken),

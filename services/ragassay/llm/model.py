@@ -26,6 +26,7 @@ from typing import Any
 
 import orjson
 
+from ragassay import telemetry
 from ragassay.addresses import is_extra
 from ragassay.errors import BadInput, BadSettings, BudgetReached, ProviderDown
 from ragassay.llm.alternatives import alternatives
@@ -33,6 +34,7 @@ from ragassay.llm.estimator import Estimator, Tokens
 from ragassay.llm.failures import Failure, diagnose, without_keys
 from ragassay.llm.library import ResolvedModel, close_with_loop, litellm, load, provider_errors, resolve_model
 from ragassay.llm.negotiation import BOUNDS, CallTerms, Messages, Negotiation, form_of, is_usable, text_of
+from ragassay.llm.observing import count_reply, requesting
 from ragassay.llm.pacing import LONGEST_WAIT_S, Pace, backoff
 from ragassay.models import Usage
 from ragassay.options import ParameterOptions
@@ -191,7 +193,7 @@ class LLM:
             async with self._pace.slot():
                 while isinstance(outcome := await self._reserved(request, call, ledger, bill), Failure):
                     if bill.terms:  # it is asked again at once, on other terms
-                        bill.retries += 1
+                        self._try_again(bill)
                         continue
                     failed = not (outcome.limited and self._replies > before)  # others are answered: that is no failure
                     attempts, failures, before = attempts + 1, failures + failed, self._replies
@@ -199,7 +201,7 @@ class LLM:
                         self._raise_if_down(call, outcome)
                     if not outcome.retryable or failures >= self._attempts:
                         raise outcome.error
-                    bill.retries += 1
+                    self._try_again(bill)
                     if outcome.wait:
                         self._pace.hold(outcome.wait)
                     if not outcome.uncertain:
@@ -215,6 +217,10 @@ class LLM:
             self._estimator.end(bill)
             await asyncio.sleep(backoff(attempts))
 
+    def _try_again(self, bill: _Bill) -> None:
+        bill.retries += 1
+        telemetry.count("provider_retries", self._model)
+
     async def _reserved(self, request: _Request, call: Call, ledger: Ledger, bill: _Bill) -> Reply | Failure:
         """The settled reply, else one attempt within what the ledger allows; a reply is settled."""
         self.warm_up()  # before others wait for what the first call finds out
@@ -224,17 +230,21 @@ class LLM:
             bill.open, bill.lost = True, False
         terms, bill.terms = bill.terms or await self._negotiation.terms(structured=request.schema is not None), None
         self._raise_if_refused(bill.outages)
-        outcome = await self._attempt(request, terms, bill)
+        with requesting(self._model, self._resolved, call.purpose) as seen:
+            outcome = await self._attempt(request, terms, bill)
+            seen(outcome)
         if isinstance(outcome, Failure):
             bill.terms = terms if self._negotiation.other_terms(terms, outcome) else None
             return outcome
         usable = request.schema is None or is_usable(outcome.text, outcome.finish_reason)
         if not usable and self._negotiation.other_terms(terms, _NO_OBJECT):
             bill.terms, bill.open = terms, False
+            count_reply(self._model, "waste", outcome.usage)
             await asyncio.shield(ledger.release(call, outcome.usage, answered=True))
             return _NO_OBJECT
         self._negotiation.answered(terms, usable=usable)
         bill.open = False
+        count_reply(self._model, call.purpose, outcome.usage)
         reply = outcome.model_copy(update={"waste": bill.waste, "left_out": terms.left_out})
         # A paid reply is kept even if the task that asked for it is cancelled at this very moment.
         await asyncio.shield(self._settle(call, reply, ledger, bill))
@@ -280,6 +290,7 @@ class LLM:
                     api_key=resolved.key,
                     timeout=self._timeout_s,
                     max_retries=0,
+                    **({"extra_headers": dict(traced)} if (traced := telemetry.headers()) else {}),
                 )
             reply = self._read(response, request, (time.perf_counter() - began) * 1000)
         except asyncio.CancelledError:
@@ -322,6 +333,7 @@ class LLM:
             down = ProviderDown(error.message, where=error.where, hint=error.hint, retry_after=failure.wait)
             self._refused = (time.monotonic() + _DOWN_FOR_S, down)
             self._outages += 1
+            telemetry.count("provider_outages", self._model)
             self._pace.open()
             raise down
 

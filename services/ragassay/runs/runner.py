@@ -303,4 +303,5 @@ def _joined(samples: Sequence[Sample], source: Source) -> Sequence[Sample]:
 def log_start(record: RunRecord, systems: Sequence[str]) -> None:
     """Log that an evaluation begins."""
     queries, names = record.dataset.rows, ", ".join(systems)
-    logger.info("evaluation of %d queries starts: %s, systems %s", queries, record.id, names)
+    about = {"event": "evaluation_started", "run": record.id, "queries": queries, "systems": names}
+    logger.info("evaluation of %d queries starts: %s, systems %s", queries, record.id, names, extra=about)

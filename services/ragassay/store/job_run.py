@@ -7,6 +7,7 @@ from functools import cached_property
 
 import orjson
 
+from ragassay import telemetry
 from ragassay.cost_records import record_of
 from ragassay.documents import Report
 from ragassay.models import Result, Sample
@@ -37,7 +38,10 @@ class JobRun:
 
     def commit(self, chunk: ChunkId, results: Sequence[Result], *, given_up: bool = False) -> Outcome:  # noqa: ARG002 - a job that ended stays so
         """Keep a chunk's results; ``chunk`` must be a claim, and ``stale`` says that it was lost."""
-        return self._store.commit(chunk, results) if isinstance(chunk, Claim) else "stale"
+        with telemetry.span("commit") as span:
+            outcome = self._store.commit(chunk, results) if isinstance(chunk, Claim) else "stale"
+            span.set({"ragassay.outcome": outcome, "ragassay.rows": len(results)})
+        return outcome
 
     def stop_early(self) -> None:
         """No further chunk is given out; the report comes next."""

@@ -17,7 +17,7 @@ from ragassay.notices import Notice
 from ragassay.store.protocol import ChunkId, RunRecord
 from ragassay.validation import problems
 
-_TEXTS = {"status", "error", "waiting", "given_up", "project"}
+_TEXTS = {"status", "error", "waiting", "given_up", "project", "traceparent"}
 _COUNTS = {
     *("chunks", "rows", "rows_done", "rows_failed", "uncertain_calls", "resumes"),
     *("started_ms", "waiting_since_ms", "probes"),
@@ -42,7 +42,8 @@ class JobState(FrozenModel):
     """All that is known of a job beside its rows. Times are milliseconds since 1970; ``gating`` and ``alerts`` as JSON.
 
     ``notices``: what its report gives reason to tell.
-    ``built``: of built-in systems, the models and the bytes of the index that workers made.
+    ``built``: of built-in systems, the models and the bytes of the index that workers made. ``traceparent``: the span in
+    which it was submitted.
     """
 
     record: RunRecord
@@ -65,6 +66,7 @@ class JobState(FrozenModel):
     notices: tuple[Notice, ...] = ()
     error: str | None = None
     planned: Planned | None = None
+    traceparent: str | None = None
     built: dict[str, tuple[tuple[str, ...], int | None]] = Field(default_factory=dict)
 
     @classmethod

@@ -6,13 +6,16 @@ import asyncio
 import time
 from collections import Counter
 
+import orjson
 import zstandard
 
+from ragassay import telemetry
 from ragassay.errors import BudgetReached
 from ragassay.ledger import RAISE_IT, of_unknown_price, paid
 from ragassay.models import Usage
 from ragassay.protocols import Call, Reply
 from ragassay.specification import Budget
+from ragassay.store.counters import MOST_COUNTERS
 from ragassay.store.job_state import Claim
 from ragassay.store.redis import RedisStore
 
@@ -47,6 +50,7 @@ class RedisLedger:
         elif answer not in _NO:
             return _reply(answer)
         if answer != b"!" and not self._lost[call.id] and (hit := self._cached(call)):
+            telemetry.count("cache_hits")
             self._close(call, hit, _blob(hit), spent=Usage())
             return hit
         if answer == b"~":
@@ -114,10 +118,12 @@ class RedisLedger:
         self._close(call, Reply(text="", waste=spent), b"")
 
     def _close(self, call: Call, reply: Reply, blob: bytes, spent: Usage | None = None) -> None:
+        counted = telemetry.take_counted() if call.id in self._open else {}  # else the script would not count them
         estimate, lost = self._open.pop(call.id, Usage()), self._lost.pop(call.id, 0)
         spent = paid(reply, estimate, lost=lost) if spent is None else spent
         amounts = [*_amounts(estimate), *_amounts(spent), reply.waste.uncertain_calls, self._claim.token]
-        self._store.run("settle", [self._calls, self._meta], [call.id, blob, *amounts])
+        more = [orjson.dumps(counted), MOST_COUNTERS]
+        self._store.run("settle", [self._calls, self._meta], [call.id, blob, *amounts, *more])
 
 
 _NO = (b"!", b"~", b"$", b"u")

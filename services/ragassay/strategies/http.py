@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from annotated_types import Predicate
 from pydantic import AfterValidator, Field, field_validator
 
+from ragassay import telemetry
 from ragassay.addresses import is_bare_address
 from ragassay.errors import BadInput, BadSettings, reason_from
 from ragassay.llm.pacing import backoff, retry_after
@@ -204,7 +205,9 @@ class HttpAsks:
         begun = False
         CLOCK.set(clock)  # of this task, which asks nothing else
         try:
-            async with self._client.stream("POST", self._config.url, json=body, headers=self._headers) as reply:
+            async with self._client.stream(
+                "POST", self._config.url, json=body, headers={**telemetry.headers(), **self._headers}
+            ) as reply:
                 begun = True
                 if reply.is_redirect:
                     there = shown(self._as_told(reply.headers.get("location", "nowhere")))

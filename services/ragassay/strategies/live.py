@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import Field
 
+from ragassay import telemetry
 from ragassay.errors import BadInput, BadSettings, reason_from
 from ragassay.models import Asking, FrozenModel, LiveResponse, Response, Sample, Usage
 from ragassay.protocols import Call, Ledger, Reply
@@ -181,6 +182,15 @@ class LiveSystem:
                 return response.model_copy(update={"asking": response.asking.model_copy(update=asking)})
 
     async def _ask(self, sample: Sample, began: float) -> LiveResponse | None:
+        with telemetry.span("ask system", "client", {"ragassay.system": self._name}) as span:
+            response = await self._asked_once(sample, began)
+            failed = response is not None and response.error is not None
+            if failed:
+                span.fail("failed")
+        telemetry.count("system_requests", "failed" if failed else "answered")
+        return response
+
+    async def _asked_once(self, sample: Sample, began: float) -> LiveResponse | None:
         clock = Clock(began, time.perf_counter() + self.options.timeout_s)
         try:
             async with asyncio.timeout(self.options.timeout_s):

@@ -10,6 +10,9 @@ if chunk_size then -- else a version without columns made the job; they are writ
 end
 redis.call('HINCRBY', KEYS[1], 'rows_done', ARGV[4])
 redis.call('HINCRBY', KEYS[1], 'rows_failed', ARGV[5])
+redis.call('HINCRBY', 'ra:counters', 'chunks', 1)
+redis.call('HINCRBY', 'ra:counters', 'rows', ARGV[4])
+redis.call('HINCRBY', 'ra:counters', 'rows_failed', ARGV[5])
 redis.call('HDEL', KEYS[3], ARGV[1])
 redis.call('ZREM', KEYS[2], ARGV[1])
 redis.call('SADD', KEYS[4], ARGV[1])

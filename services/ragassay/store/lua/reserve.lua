@@ -12,7 +12,10 @@ if known then
   local token, attempt, usd, tokens = string.match(known, '^%?(%S+) (%S+) (%S+) (%S+)$')
   if token == ARGV[2] and attempt == ARGV[4] then return false end
   redis.call('HDEL', calls, ARGV[1])
-  if token ~= ARGV[2] then redis.call('HINCRBY', meta, 'uncertain_calls', 1) end
+  if token ~= ARGV[2] then
+    redis.call('HINCRBY', meta, 'uncertain_calls', 1)
+    redis.call('HINCRBY', 'ra:counters', 'uncertain_calls', 1)
+  end
   if token then
     redis.call('HINCRBY', meta, 'in_flight', -1)
     for name, amount in pairs({usd = usd, tokens = tokens}) do

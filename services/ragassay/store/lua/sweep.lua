@@ -12,6 +12,7 @@ end
 for _, chunk in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now)) do
   redis.call('ZREM', KEYS[3], chunk)
   redis.call('HDEL', KEYS[4], chunk)
+  redis.call('HINCRBY', 'ra:counters', 'leases_expired', 1)
   if redis.call('HINCRBY', KEYS[5], chunk, 1) >= tonumber(ARGV[1]) then
     redis.call('HSET', KEYS[4], chunk, ARGV[2])
     redis.call('ZADD', KEYS[3], now + ARGV[3], chunk)

@@ -6,6 +6,8 @@ for i = 3, #ARGV do
   if status == ARGV[i] then
     local t = redis.call('TIME')
     redis.call('HSET', KEYS[1], 'status', ARGV[1], 'turned_ms', t[1] * 1000 + math.floor(t[2] / 1000))
+    local ended = ARGV[1] == 'finished' or ARGV[1] == 'failed' or ARGV[1] == 'cancelled'
+    if ended then redis.call('HINCRBY', 'ra:counters', 'jobs_ended\31' .. ARGV[1], 1) end
     if ARGV[2] ~= '' then redis.call('HSET', KEYS[1], 'error', ARGV[2]) end
   end
 end

@@ -1,0 +1,191 @@
+"""``/metrics``, for Prometheus: what this API answered, and what all workers did. The only importer of prometheus_client."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.security.utils import get_authorization_scheme_param
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+from redis.exceptions import RedisError
+
+from ragassay.api.problems import Refused, documented
+from ragassay.api.security import requires
+from ragassay.jobs import Jobs
+from ragassay.settings import Settings
+from ragassay.store.counters import COUNTERS, PROVIDER_SECONDS, MetricFamily, buckets, read
+from ragassay.store.liveness import troubles
+from ragassay.store.redis import RedisStore
+from ragassay.store.workload import Workload, workload
+
+KEPT_S = 2.0  # several scrapers at once ask Redis once
+_REQUEST_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_PREFIX = "ragassay_"
+_WORKLOAD = (
+    MetricFamily("jobs", ("status",), "Jobs that have not ended; paused: the budget is reached."),
+    MetricFamily("chunks_waiting", (), "Chunks of queued and running jobs that no worker has."),
+    MetricFamily("chunks_leased", (), "Chunks that workers have."),
+    MetricFamily("chunk_age_seconds", (), "Since the oldest job with waiting chunks was submitted."),
+    MetricFamily("unclaimed_seconds", (), "Longest time that a job with waiting chunks has got no worker."),
+    MetricFamily("jobs_waiting", (), "Jobs that wait for a provider which is down."),
+    MetricFamily("outage_seconds", (), "Longest time that a job has waited for its provider."),
+    MetricFamily("workers", (), "Workers that sent a heartbeat in the last 30 s."),
+    MetricFamily("worker_processes", (), "Processes that they have for chunks."),
+    MetricFamily("beats", (), "Sweepers that sent a heartbeat in the last 30 s."),
+)
+_REDIS = (
+    MetricFamily("redis_up", (), "1 where the Redis of the jobs answers."),
+    MetricFamily("redis_memory_bytes", (), "Memory that it uses."),
+    MetricFamily("redis_memory_limit_bytes", (), "Memory that it may use; 0: no limit."),
+    MetricFamily("redis_troubles", (), "Findings about its configuration that /readyz names: what could lose jobs."),
+)
+
+router = APIRouter(tags=["health"])
+
+
+class Requests:
+    """What this process of the API answered; others have their own."""
+
+    def __init__(self) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = CollectorRegistry()
+        about = "Requests that were answered, by the template of their route."
+        self._answered = Counter(
+            f"{_PREFIX}http_requests", about, ("route", "method", "status"), registry=self.registry
+        )
+        about = "Seconds until the answer began."
+        self._seconds = Histogram(
+            f"{_PREFIX}http_request_seconds",
+            about,
+            ("route", "method"),
+            buckets=_REQUEST_SECONDS,
+            registry=self.registry,
+        )
+        ProcessCollector(registry=self.registry)
+
+    def answered(self, route: str, method: str, status: int, seconds: float) -> None:
+        """Count one."""
+        self._answered.labels(route, method, str(status)).inc()
+        self._seconds.labels(route, method).observe(seconds)
+
+
+class StoreCollector(Collector):
+    """What stands in Redis, and so is the same whichever API is asked. ``sources`` are asked anew after two seconds."""
+
+    def __init__(self, jobs: Jobs, sources: Iterable[Callable[[RedisStore], list[Metric]]] | None = None) -> None:
+        self._jobs = jobs
+        self._sources = (of_counters, of_workload, of_redis) if sources is None else tuple(sources)
+        self._lock = threading.Lock()
+        self._known: tuple[float, list[Metric]] = (-KEPT_S, [])
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: to be registered, a collector is not asked for its numbers."""
+        return []
+
+    def collect(self) -> Iterable[Metric]:
+        """All metrics; while Redis is away, only that it is."""
+        with self._lock:
+            if time.monotonic() - self._known[0] > KEPT_S:
+                self._known = time.monotonic(), self._asked()
+            return self._known[1]
+
+    def _asked(self) -> list[Metric]:
+        try:
+            return [metric for source in self._sources for metric in source(self._jobs.store)]
+        except RedisError:
+            return [_gauge(_REDIS[0], 0)]
+
+
+def of_counters(store: RedisStore) -> list[Metric]:
+    """What scripts and workers counted since the first job."""
+    known = read(store.redis)
+    made: list[Metric] = []
+    for family in COUNTERS:
+        counter = CounterMetricFamily(_PREFIX + family.name, family.about, labels=family.labels)
+        values = known.get(family.name, {} if family.labels else {(): 0.0})
+        for labels, value in values.items():
+            if len(labels) == len(family.labels):
+                counter.add_metric(labels, value)
+        made.append(counter)
+    seconds = HistogramMetricFamily(
+        _PREFIX + PROVIDER_SECONDS.name, PROVIDER_SECONDS.about, labels=PROVIDER_SECONDS.labels
+    )
+    sums = known.get(f"{PROVIDER_SECONDS.name}_sum", {})
+    for model, amounts in buckets(known.get(PROVIDER_SECONDS.name, {})):
+        seconds.add_metric([model], amounts, sums.get((model,), 0.0))
+    return [*made, seconds]
+
+
+def of_workload(store: RedisStore) -> list[Metric]:
+    """What waits and who works on it."""
+    now: Workload = workload(store)
+    jobs, *others = _WORKLOAD
+    by_status = GaugeMetricFamily(_PREFIX + jobs.name, jobs.about, labels=jobs.labels)
+    for status, number in now.jobs.items():
+        by_status.add_metric([status], number)
+    values = list(now.model_dump(exclude={"jobs"}).values())
+    return [by_status, *(_gauge(family, value) for family, value in zip(others, values, strict=True))]
+
+
+def of_redis(store: RedisStore) -> list[Metric]:
+    """How the Redis of the jobs fares."""
+    memory: dict[str, Any] = store.redis.info("memory")
+    values = 1, memory["used_memory"], memory.get("maxmemory", 0), len(troubles(store))
+    return [_gauge(family, value) for family, value in zip(_REDIS, values, strict=True)]
+
+
+def _gauge(family: MetricFamily, value: float) -> Metric:
+    return GaugeMetricFamily(_PREFIX + family.name, family.about, value=value)
+
+
+async def _metrics_key(request: Request) -> None:
+    settings: Settings = request.app.state.settings
+    scheme, given = get_authorization_scheme_param(request.headers.get("authorization"))
+    known = settings.metrics_key or ""
+    if scheme.lower() != "bearer" or not secrets.compare_digest(given.encode(), known.encode()):
+        raise Refused(
+            401,
+            "unauthorized",
+            "the key is missing or wrong",
+            where="Authorization",
+            hint="send the header: Authorization: Bearer KEY, with the value of RAGASSAY_METRICS_KEY",
+            WWW_Authenticate='Bearer realm="ragassay"',
+        )
+
+
+def access(settings: Settings) -> Any:
+    """Who may read the numbers, which are of all projects: the holder of the key for them, else an operator."""
+    return Depends(_metrics_key if settings.metrics_key else requires("operate"))
+
+
+_METRICS: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/plain": {"schema": {"type": "string"}, "example": "ragassay_workers 2.0\n"}}},
+    **documented(401, 403, 421, 500),
+}
+
+
+@router.get(
+    "/metrics",
+    operation_id="prometheusMetrics",
+    summary="Numbers for Prometheus",
+    response_class=Response,
+    responses=_METRICS,
+)
+def metrics(request: Request) -> Response:
+    """Numbers of all jobs in the text format of Prometheus. For the key RAGASSAY_METRICS_KEY, else one that may operate."""
+    requests: Requests = request.app.state.requests
+    return Response(generate_latest(requests.registry), media_type=CONTENT_TYPE_LATEST)

@@ -1,0 +1,63 @@
+"""What operators see of a request to a model: a span in the terms of OpenTelemetry's GenAI conventions, and counters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+from ragassay import telemetry
+from ragassay.llm.failures import Failure
+from ragassay.llm.library import ResolvedModel
+from ragassay.models import Usage
+from ragassay.protocols import Purpose, Reply
+
+_SPENT_ON = {"judge": "judging", "repair": "judging", "answer": "serving", "synthesis": "synthesis"}
+
+
+@contextmanager
+def requesting(model: str, resolved: ResolvedModel, purpose: Purpose) -> Iterator[Callable[[Reply | Failure], None]]:
+    """A span and counters of one request; yields what has to be told how it ended. No text of it is noted."""
+    attributes = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": resolved.provider,
+        "gen_ai.request.model": model,
+        "server.address": resolved.endpoint,
+        "ragassay.purpose": purpose,
+    }
+    outcome = "cancelled"
+    with telemetry.span(f"chat {model}", "client", attributes) as span:
+
+        def ended(reply: Reply | Failure) -> None:
+            nonlocal outcome
+            if isinstance(reply, Failure):
+                outcome = reply.error.code
+                span.fail(outcome)
+                return
+            outcome = "answered"
+            span.set(
+                {
+                    "gen_ai.response.model": reply.model,
+                    "gen_ai.response.finish_reasons": (reply.finish_reason,),
+                    "gen_ai.usage.input_tokens": reply.usage.input_tokens,
+                    "gen_ai.usage.output_tokens": reply.usage.output_tokens,
+                    **({} if reply.usage.cost_usd is None else {"llm.cost.total": reply.usage.cost_usd}),
+                }
+            )
+
+        try:
+            yield ended
+        finally:
+            telemetry.count("provider_requests", model, outcome)
+
+
+def count_reply(model: str, purpose: Purpose | Literal["waste"], usage: Usage) -> None:
+    """Count what a reply took; ``waste``: it was of no use."""
+    spent_on = _SPENT_ON.get(purpose, purpose)
+    telemetry.count("tokens", model, spent_on, "input", amount=usage.input_tokens)
+    telemetry.count("tokens", model, spent_on, "output", amount=usage.output_tokens)
+    if usage.cost_usd is None:
+        telemetry.count("unpriced_calls", model)
+    else:
+        telemetry.count("cost_usd", model, spent_on, amount=usage.cost_usd)
+    telemetry.observe("provider_seconds", model, seconds=usage.latency_ms / 1000)

@@ -1,0 +1,120 @@
+"""Log lines of the service: text for people, or one JSON object a line for what collects them."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+from ragassay import telemetry
+from ragassay.render import one_line, printable
+from ragassay.settings import Settings, secrets
+
+MOST_CHARACTERS = 2000  # of a message, and of the value of a field
+MOST_OF_A_TRACEBACK = 8000
+SHORTEST_SECRET = 6
+TEXT_FORMAT = "%(asctime)s %(levelname)s %(message)s"
+_OF_EVERY_RECORD = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName", "color_message"}
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object: time, level, logger, message, the event's own fields, and those of the work under way."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line. ASCII only, so that no reader of lines takes a character of the data for an end."""
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": _bounded(record.getMessage()),
+            **telemetry.fields(),
+            **{name: _plain(value) for name, value in _given(record).items() if value is not None},
+        }
+        if record.exc_info:
+            line["traceback"] = _bounded(record.exc_text or self.formatException(record.exc_info), MOST_OF_A_TRACEBACK)
+        return json.dumps(line)
+
+
+def _given(record: logging.LogRecord) -> dict[str, Any]:
+    """The fields of the event: what ``extra`` of the call gave."""
+    return {name: value for name, value in vars(record).items() if name not in _OF_EVERY_RECORD}
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, bool | int | float):
+        return value if value == value and abs(value) != float("inf") else str(value)
+    return _bounded(str(value))
+
+
+def _bounded(text: str, most: int = MOST_CHARACTERS) -> str:
+    text = printable(text)
+    return text if len(text) <= most else f"{text[:most]} ..."
+
+
+class WithoutSecrets(logging.Filter):
+    """Takes keys, tokens and passwords of this process's settings out of what is logged, whoever logs it."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__()
+        own = (settings.api_key, settings.bootstrap_key, settings.server_key, settings.metrics_key)
+        known = {*secrets(), *filter(None, own), *_passwords((settings.state, settings.broker))}
+        self._secrets = sorted((s for s in known if len(s) >= SHORTEST_SECRET), key=len, reverse=True)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Lets everything pass, changed where it has to be."""
+        text = record.getMessage()
+        if any(secret in text for secret in self._secrets):
+            record.msg, record.args = self._cleaned(text), ()
+        if record.exc_info and not record.exc_text:
+            record.exc_text = self._cleaned(logging.Formatter().formatException(record.exc_info))
+        for name, value in _given(record).items():
+            if isinstance(value, str):
+                setattr(record, name, self._cleaned(value))
+        return True
+
+    def _cleaned(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return text
+
+
+def _passwords(addresses: Iterable[str]) -> set[str]:
+    return {password for address in addresses if (password := urlsplit(address).password)}
+
+
+def prepare(handler: logging.Handler, settings: Settings) -> None:
+    """Make a handler write lines of the form that the settings name."""
+    handler.addFilter(WithoutSecrets(settings))
+    if settings.log_format == "json":
+        handler.setFormatter(JsonLines())
+    else:
+        handler.addFilter(one_line)
+
+
+def set_levels(settings: Settings) -> None:
+    """Log our events from the level of the settings on; libraries say no more than INFO of what they do."""
+    level = logging.getLevelNamesMapping()[settings.log_level.upper()]
+    logging.getLogger("ragassay").setLevel(level)
+    logging.getLogger().setLevel(max(level, logging.INFO))
+
+
+def set_up(settings: Settings) -> None:
+    """Log to stderr. For a process whose log nobody else sets up."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter(TEXT_FORMAT))
+    prepare(handler, settings)
+    logging.getLogger().handlers[:] = [handler]
+    set_levels(settings)
+
+
+def line(settings: Settings, level: int, message: str) -> str:
+    """A line for what is written past the loggers: as it is, or as JSON."""
+    if settings.log_format == "text":
+        return message
+    record = logging.makeLogRecord(
+        {"name": "ragassay", "levelno": level, "levelname": logging.getLevelName(level), "msg": message}
+    )
+    return JsonLines().format(record)

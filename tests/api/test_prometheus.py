@@ -1,0 +1,248 @@
+"""``/metrics`` as Prometheus reads it: every number against what was done, and who may read it."""
+
+import re
+import threading
+from pathlib import Path
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from api_server import RecordingQueue, problem, rows, serving
+from job_workers import CALL, expire_leases
+from ragassay import telemetry
+from ragassay.api.prometheus import KEPT_S
+from ragassay.jobs import Jobs
+from ragassay.models import Usage
+from ragassay.protocols import Reply
+from ragassay.settings import Settings
+from ragassay.store.counters import MOST_COUNTERS
+from ragassay.store.redis import RedisStore
+from ragassay.store.redis_ledger import RedisLedger
+from redis_server import RedisServer
+
+PAGE = (Path(__file__).parents[2] / "docs" / "monitoring.md").read_text()
+KEY, METRICS_KEY = "0123456789abcdef-a-key-of-the-tests", "0123456789abcdef-of-the-scraper"
+
+
+@pytest.fixture(autouse=True)
+def _asked_anew(monkeypatch):
+    monkeypatch.setattr("ragassay.api.prometheus.KEPT_S", -1.0)
+    telemetry.take_counted()
+
+
+def scraped(http, **options):
+    answer = http.get("/metrics", **options)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"].startswith("text/plain; version=")
+    return list(text_string_to_metric_families(answer.text))
+
+
+def numbers(http):
+    """Samples by name, without the prefix, and the values of their labels by their names' alphabet."""
+    return {
+        (sample.name.removeprefix("ragassay_"), *(value for _, value in sorted(sample.labels.items()))): sample.value
+        for family in scraped(http)
+        for sample in family.samples
+        if sample.name.startswith("ragassay_")
+    }
+
+
+def test_jobs_chunks_and_rows_are_counted_from_submission_to_the_end(served):
+    job = served.submit(rows(60))["id"]
+    waiting = numbers(served.http)
+    assert waiting["jobs", "queued"] == 1
+    assert (waiting["chunks_waiting",], waiting["chunks_leased",], waiting["rows_total",]) == (2, 0, 0)
+    assert 0 <= waiting["unclaimed_seconds",] <= waiting["chunk_age_seconds",] < 60
+    served.work(most=1)  # one of two chunks: 50 rows
+    running = numbers(served.http)
+    assert (running["jobs", "running"], running["chunks_waiting",], running["rows_total",]) == (1, 1, 50)
+    served.work()
+    served.jobs.cancel(served.submit(rows(1))["id"])
+    ended = numbers(served.http)
+    assert (ended["chunks_total",], ended["rows_total",], ended["rows_failed_total",]) == (2, 60, 0)
+    assert (ended["jobs_ended_total", "finished"], ended["jobs_ended_total", "cancelled"]) == (1, 1)
+    assert sum(ended["jobs", status] for status in ("queued", "running", "paused", "finalizing")) == 0
+    assert job not in served.http.get("/metrics").text
+
+
+def test_a_chunk_that_is_committed_twice_is_counted_once(served):
+    job = served.submit(rows(3))["id"]
+    claim = served.jobs.store.claim(job)
+    assert numbers(served.http)["chunks_leased",] == 1
+    results = []
+    assert served.jobs.store.commit(claim, results) == "last"
+    assert served.jobs.store.commit(claim, results) == "stale"
+    assert numbers(served.http)["chunks_total",] == 1
+
+
+def test_a_lease_that_runs_out_is_counted(served):
+    job = served.submit(rows(3))["id"]
+    served.jobs.store.claim(job)
+    expire_leases(served.jobs.store, job)
+    served.jobs.tick()
+    assert numbers(served.http)["leases_expired_total",] == 1
+
+
+async def settled(store, claim, model="m", *, calls=1, reply=None):
+    ledger = RedisLedger(store, claim, cache=False)
+    for n in range(calls):
+        call = CALL.model_copy(update={"id": f"{model}{n}"})
+        assert await ledger.reserve(call, Usage(calls=1)) is None
+        telemetry.count("tokens", model, "judging", "input", amount=30)
+        telemetry.count("cost_usd", model, "judging", amount=0.25)
+        telemetry.observe("provider_seconds", model, seconds=0.3)
+        await ledger.settle(call, reply or Reply(text="{}"))
+        await ledger.settle(call, Reply(text="{}"))  # a lost answer
+
+
+def test_what_calls_took_is_counted_with_the_call_and_once(served):
+    import asyncio
+
+    store = served.jobs.store
+    claim = store.claim(served.submit(rows(3))["id"])
+    asyncio.run(settled(store, claim, calls=2, reply=Reply(text="{}", waste=Usage(uncertain_calls=1))))
+    seen = numbers(served.http)
+    assert seen["tokens_total", "input", "m", "judging"] == 60
+    assert seen["cost_usd_total", "m", "judging"] == 0.5
+    assert seen["uncertain_calls_total",] == 2
+    # 0.3 s is above 0.25 and not above 0.5; buckets are cumulated
+    assert [seen["provider_seconds_bucket", le, "m"] for le in ("0.25", "0.5", "+Inf")] == [0, 2, 2]
+    assert (seen["provider_seconds_count", "m"], seen["provider_seconds_sum", "m"]) == (2, 0.6)
+
+
+def test_names_of_models_can_not_grow_without_end(served):
+    import asyncio
+
+    store = served.jobs.store
+    claim = store.claim(served.submit(rows(3))["id"])
+    store.redis.hset("ra:counters", mapping={f"filler\x1f{n}": 1 for n in range(MOST_COUNTERS)})
+    asyncio.run(settled(store, claim, "new-model"))
+    asyncio.run(settled(store, claim, "another-model"))
+    seen = numbers(served.http)
+    assert seen["tokens_total", "input", "other", "judging"] == 60
+    assert store.redis.hlen("ra:counters") < MOST_COUNTERS + 20
+    assert not [key for key in seen if "new-model" in key]
+
+
+def test_workers_beats_and_jobs_that_wait_for_a_provider_are_there(served):
+    store = served.jobs.store
+    store.heartbeat("worker", "a:1:3", for_s=60)
+    store.heartbeat("worker", "b:2:2", for_s=60)
+    store.heartbeat("beat", "b:3:1", for_s=60)
+    job = served.submit(rows(3))["id"]
+    assert store.wait_for_provider(store.claim(job), "the provider failed", wait_s=60, give_up_s=600) == "waiting"
+    seen = numbers(served.http)
+    assert (seen["workers",], seen["worker_processes",], seen["beats",]) == (2, 5, 1)
+    assert seen["jobs_waiting",] == 1
+    assert seen["outage_seconds",] < 60
+    assert (seen["chunk_age_seconds",], seen["unclaimed_seconds",]) == (0, 0)  # it waits for something else
+
+
+def test_requests_are_counted_by_the_template_of_their_route(served):
+    before = numbers(served.http)
+    job = served.submit(rows(1))["id"]
+    for _ in range(3):
+        served.http.get(f"/v1/jobs/{job}")
+    served.http.get("/v1/jobs/" + "0" * 32)
+    served.http.get("/nowhere/at/all")
+    served.http.request("BREW", "/v1/jobs")
+    after = numbers(served.http)
+
+    def more(*key):
+        return after[key] - before.get(key, 0)
+
+    assert more("http_requests_total", "POST", "/v1/jobs", "202") == 1
+    assert more("http_requests_total", "GET", "/v1/jobs/{job}", "200") == 3
+    assert more("http_requests_total", "GET", "/v1/jobs/{job}", "404") == 1
+    assert more("http_requests_total", "GET", "none", "404") == 1
+    assert {key[1] for key in after if key[0] == "http_requests_total"} <= {"GET", "POST", "other"}
+    assert more("http_request_seconds_count", "GET", "/v1/jobs/{job}") == 4
+    assert job not in served.http.get("/metrics").text
+
+
+def test_without_redis_the_api_still_has_its_own_numbers(redis):
+    with RedisServer() as server, serving(server.url) as served:
+        assert numbers(served.http)["redis_up",] == 1
+        server.kill()
+        seen = numbers(served.http)
+        assert seen["redis_up",] == 0
+        assert ("workers",) not in seen
+        assert seen["http_requests_total", "GET", "/metrics", "200"] == 1
+        server.start()
+        assert numbers(served.http)["redis_up",] == 1
+
+
+def test_several_scrapers_ask_redis_once(served, monkeypatch):
+    monkeypatch.setattr("ragassay.api.prometheus.KEPT_S", KEPT_S + 60)
+    numbers(served.http)
+    asked = served.jobs.store.redis.info("commandstats")["cmdstat_smembers"]["calls"]
+    for _ in range(5):
+        numbers(served.http)
+    assert served.jobs.store.redis.info("commandstats")["cmdstat_smembers"]["calls"] == asked
+
+
+def test_who_may_read_them(redis):
+    settings = Settings.model_construct(bootstrap_key=KEY)
+    with serving(redis.url, settings) as served, httpx.Client(base_url=served.url, trust_env=False) as stranger:
+        problem(stranger.get("/metrics"), 401)
+        assert scraped(served.http)
+    settings = Settings.model_construct(bootstrap_key=KEY, metrics_key=METRICS_KEY)
+    with serving(redis.url, settings) as served:
+        problem(served.http.get("/metrics"), 401)  # the operator's key is not the scraper's
+        bearer = {"Authorization": f"Bearer {METRICS_KEY}"}
+        assert scraped(served.http, headers=bearer)
+        assert problem(served.http.get("/v1/jobs", headers=bearer), 401)  # and reads nothing else
+
+
+def table():
+    rows = re.findall(r"^\| `(ragassay_\w+)` \| (\w+) \|([^|]*)\| ([^|]+) \|$", PAGE, re.M)
+    return {name: (kind, tuple(re.findall(r"`(\w+)`", labels))) for name, kind, labels, _ in rows}
+
+
+def test_the_page_has_every_metric_with_its_labels_and_no_other(served):
+    served.submit(rows(3))
+    served.work()
+    telemetry.count("provider_requests", "m", "answered")
+    exported, labels = {}, {}
+    for family in scraped(served.http):
+        if family.name.startswith("ragassay_"):
+            exported[family.name + ("_total" if family.type == "counter" else "")] = family.type
+            for sample in family.samples:
+                labels[sample.name] = set(sample.labels) - {"le"}
+    assert {name: kind for name, (kind, _) in table().items()} == exported
+    for name, (kind, named) in table().items():
+        seen = labels.get(f"{name}_count" if kind == "histogram" else name)
+        assert seen is None or seen == set(named), name
+
+
+def test_counting_from_many_threads_of_the_api_loses_nothing(served):
+    def ask():
+        with httpx.Client(base_url=served.url, trust_env=False) as http:
+            for _ in range(20):
+                http.get("/healthz")
+
+    before = numbers(served.http).get(("http_requests_total", "GET", "/healthz", "200"), 0)
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert numbers(served.http)["http_requests_total", "GET", "/healthz", "200"] == before + 80
+
+
+def test_scraping_a_thousand_jobs_that_wait_looks_at_no_other_key(redis):
+    store = RedisStore(redis.url)
+    store.redis.flushall()
+    with serving(redis.url, jobs=Jobs(store, RecordingQueue(), None)) as served:
+        pipe = store.redis.pipeline()
+        for n in range(1000):
+            pipe.sadd("ra:active", f"{n:032x}")
+            pipe.hset(store.key(f"{n:032x}", "meta"), mapping={"status": "queued", "created_ms": 1})
+            pipe.rpush(store.key(f"{n:032x}", "todo"), "default:0")
+        pipe.execute()
+        store.redis.config_resetstat()
+        assert numbers(served.http)["chunks_waiting",] == 1000
+        commands = set(store.redis.info("commandstats"))
+        assert not commands & {"cmdstat_keys", "cmdstat_scan"}
+        assert store.redis.info("commandstats")["cmdstat_hmget"]["calls"] == 1000

@@ -1,0 +1,84 @@
+"""A collector that takes spans over OTLP/HTTP, as protobuf, and keeps them."""
+
+import threading
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+
+
+@dataclass(frozen=True)
+class Received:
+    service: str
+    name: str
+    kind: int
+    trace: str
+    span: str
+    parent: str
+    attributes: dict
+    failed: bool
+    seconds: float
+
+    @property
+    def traceparent(self):
+        return f"00-{self.trace}-{self.span}"
+
+
+class OtlpReceiver:
+    """Use as a context manager; ``spans`` are those that arrived."""
+
+    def __init__(self):
+        self.spans = []
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                if self.path == "/v1/traces":
+                    receiver.spans.extend(_spans(ExportTraceServiceRequest.FromString(body)))
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(ExportTraceServiceResponse().SerializeToString())
+
+            def log_message(self, *_):
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def named(self, name):
+        return [span for span in self.spans if span.name == name]
+
+    def __enter__(self):
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def _spans(request):
+    for resource in request.resource_spans:
+        about = {each.key: each.value.string_value for each in resource.resource.attributes}
+        for scope in resource.scope_spans:
+            for span in scope.spans:
+                yield Received(
+                    about["service.name"],
+                    span.name,
+                    span.kind,
+                    span.trace_id.hex(),
+                    span.span_id.hex(),
+                    span.parent_span_id.hex(),
+                    {each.key: _value(each.value) for each in span.attributes},
+                    span.status.code == 2,
+                    (span.end_time_unix_nano - span.start_time_unix_nano) / 1e9,
+                )
+
+
+def _value(value):
+    kind = value.WhichOneof("value")
+    return [_value(each) for each in value.array_value.values] if kind == "array_value" else getattr(value, kind)

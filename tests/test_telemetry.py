@@ -1,0 +1,105 @@
+"""What is traced and counted costs nothing where nobody looks, and never gets in the way of the work."""
+
+import subprocess
+import sys
+import timeit
+
+import pytest
+
+from otlp_receiver import OtlpReceiver
+from ragassay import telemetry, tracing
+from ragassay.errors import MissingExtra, Unavailable
+from ragassay.settings import Settings
+
+
+@pytest.fixture
+def collector(monkeypatch):
+    with OtlpReceiver() as running:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", running.url)
+        yield running
+        telemetry.close()
+
+
+@pytest.mark.parametrize(
+    ("modules", "light"),
+    [
+        ("ragassay.engine, ragassay.wiring", "opentelemetry prometheus_client google requests"),
+        # redis and FastAPI import OpenTelemetry's interface by themselves where it is installed
+        ("ragassay_workers.tasks, ragassay_workers.beat", "opentelemetry.exporter prometheus_client google.protobuf"),
+        ("ragassay.api.app", "opentelemetry.exporter google.protobuf"),
+    ],
+)
+def test_without_a_collector_no_process_imports_what_sends_spans_and_only_the_api_knows_prometheus(modules, light):
+    code = (
+        f"import sys, {modules}; from ragassay import tracing; from ragassay.settings import Settings\n"
+        f"tracing.set_up(Settings(), 'worker'); print([m for m in {light.split()!r} if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout == "[]\n"
+
+
+def test_without_a_collector_a_span_makes_nothing_and_is_one_object_for_all():
+    assert telemetry.span("a", "client", {"x": 1}) is telemetry.span("b")
+    assert (telemetry.traceparent(), dict(telemetry.headers())) == (None, {})
+
+    def traced():
+        with telemetry.span("chunk") as span:
+            span.set({})
+
+    per_span = min(timeit.repeat(traced, number=10_000, repeat=5)) / 10_000
+    assert per_span < 100e-6  # about a microsecond; a call to a provider takes a million
+
+
+def test_what_was_counted_is_taken_once():
+    telemetry.take_counted()
+    telemetry.count("rows", amount=2)
+    telemetry.count("rows")
+    telemetry.observe("provider_seconds", "m", seconds=61.0)
+    taken = telemetry.take_counted()
+    assert taken == {"rows": 3, "provider_seconds\x1fm\x1f+Inf": 1, "provider_seconds_sum\x1fm": 61.0}
+    assert telemetry.take_counted() == {}
+
+
+def test_a_span_that_fails_has_the_code_of_the_error_and_not_its_message(collector):
+    tracing.set_up(Settings(), "worker")
+
+    def fail(error):
+        with telemetry.span("failing"):
+            raise error
+
+    for error in (Unavailable("a secret"), ValueError("a secret")):
+        with pytest.raises(type(error)):
+            fail(error)
+    telemetry.close(within_s=20)
+    assert [span.attributes for span in collector.spans] == [
+        {"error.type": "unavailable"},
+        {"error.type": "ValueError"},
+    ]
+    assert all(span.failed for span in collector.spans)
+
+
+def test_a_job_goes_on_with_the_trace_of_its_record(collector):
+    tracing.set_up(Settings(trace_headers=False), "worker")
+    with telemetry.span("submit", "producer"):
+        parent = telemetry.traceparent()
+        assert dict(telemetry.headers()) == {}  # the operator wants none sent
+    with telemetry.span("chunk", parent=parent, began_ms=1_000):
+        assert telemetry.fields()["trace"] == parent.split("-")[1]
+    telemetry.close(within_s=20)
+    submit, chunk = collector.named("submit")[0], collector.named("chunk")[0]
+    assert (chunk.trace, chunk.parent) == (submit.trace, submit.span)
+    assert chunk.seconds > 1_000_000_000  # since 1970
+    assert telemetry.traceparent() is None
+
+
+def test_traces_that_are_asked_for_need_the_extra_and_a_variable_of_the_machine_is_only_a_warning(monkeypatch, caplog):
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
+    with pytest.raises(MissingExtra, match="sending traces needs the extra 'traces'"):
+        tracing.set_up(Settings(traces=True), "api")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
+    tracing.set_up(Settings(), "api")
+    assert "nothing is traced: sending traces needs the extra 'traces'" in caplog.text
+    caplog.clear()
+    tracing.set_up(Settings(traces=False), "api")
+    assert caplog.text == ""
+    assert telemetry.traceparent() is None
