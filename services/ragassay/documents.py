@@ -13,6 +13,7 @@ from pydantic import GetPydanticSchema, WrapSerializer, WrapValidator
 
 from ragassay.errors import BadSettings
 from ragassay.files import LazyRows, StoredRows
+from ragassay.judge_documents import Drift
 from ragassay.models import FrozenModel, Result, Usage
 from ragassay.specification import JobSpec
 from ragassay.stats import Interval
@@ -289,7 +290,7 @@ class Report(FrozenModel):
 
     Everything outside ``run`` and the measured evaluation durations is the same for the same inputs. ``interrupted``:
     calls in flight when a process was killed; they may have been paid, and belong to no row. ``cautions``: what is known
-    to limit the scores, such as how far the judge agrees with people.
+    to limit the scores, such as how far the judge agrees with people. ``drift``: what a canary panel tells of the judge.
     """
 
     schema_version: Literal[1] = 1
@@ -299,6 +300,7 @@ class Report(FrozenModel):
     stopped: Stopped | None = None
     interrupted: Usage = Usage()
     cautions: tuple[str, ...] = ()
+    drift: Drift | None = None
     systems: dict[str, SystemReport]
 
 

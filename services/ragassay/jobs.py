@@ -13,7 +13,9 @@ import orjson
 from redis.exceptions import RedisError
 
 from ragassay import job_results, runs
+from ragassay.alerts import Alerts
 from ragassay.data.dataset import digest_of_samples
+from ragassay.documents import Report
 from ragassay.engine import given_up
 from ragassay.errors import (
     AssayError,
@@ -29,6 +31,7 @@ from ragassay.job_chunks import Chunks
 from ragassay.job_documents import Alert, Job, JobPage, JobStatus, Progress, ResultPage
 from ragassay.job_reports import MOST_LOOKED_AT, Gating, JobReports
 from ragassay.ledger import MemoryLedger
+from ragassay.notices import Notice
 from ragassay.queue import Queue
 from ragassay.registered import Registered
 from ragassay.runs.outage import waiting_text
@@ -38,8 +41,10 @@ from ragassay.store.idempotency import free_key, take_key
 from ragassay.store.job_run import JobRun
 from ragassay.store.job_state import Claim, JobState
 from ragassay.store.redis import RedisStore
+from ragassay.store.redis_canaries import RedisCanary
 from ragassay.store.selection import Selection
 
+DEFAULT_PROJECT = "default"
 logger = logging.getLogger("ragassay")
 MOST_ROWS_A_PAGE = 200
 MOST_FAILED_FINALIZES, MOST_FINALIZES = 3, 10  # the second counts those that killed their worker too
@@ -53,7 +58,7 @@ class Jobs:
         self, store: RedisStore, queue: Queue, factory: runs.Factory, registered: Registered | None = None
     ) -> None:
         self.store, self._queue, self.registered = store, queue, registered or Registered()
-        self.reports = JobReports(store)
+        self.reports, self._alerts = JobReports(store), Alerts(store)
         self._session = runs.Session(factory, self.reports.baseline_rows)
         self._chunks = Chunks(store, self._session, self.registered)
 
@@ -95,8 +100,14 @@ class Jobs:
         if most := self.registered.most_rows(name for name, source in record.systems.items() if source.called):
             record = record.model_copy(update={"chunk_size": min(record.chunk_size, most)})
         self.reports.check_gating(gating, record, inputs.samples)
+        if inputs.panel:
+            RedisCanary(self.store, record.id).save_rows(inputs.panel)
         self.store.create(
-            record, inputs.samples, inputs.responses(), gating=gating.model_dump(mode="json"), idempotency=idempotency
+            record,
+            inputs.samples,
+            inputs.responses(),
+            gating=gating.model_dump(mode="json"),
+            idempotency=idempotency,
         )
         return record.id
 
@@ -246,6 +257,8 @@ class Jobs:
             report = runs.finish(self._session, run)
             if not partial:
                 self.reports.check_gates(job, Gating.model_validate(state.gating), report)
+                if notice := drift_notice(report, project=DEFAULT_PROJECT):
+                    self._alerts.tell(notice)
         except (RedisError, Unavailable):
             raise
         except NotFound as error:
@@ -312,6 +325,25 @@ class Jobs:
 
     def _close(self, job: str) -> None:
         self.store.close(job, self.store.state(job).record)
+
+
+def drift_notice(report: Report, *, project: str) -> Notice | None:
+    """What is told where the judge has drifted: of the measure that tells most, its value now and then."""
+    drift = report.drift
+    if drift is None or drift.status != "drifted":
+        return None
+    metric, most = min(drift.scores.items(), key=lambda one: one[1].p)
+    return Notice(
+        id=f"{report.run.id}:judge_drift",
+        kind="judge_drift",
+        project=project,
+        at=report.run.finished_at,
+        job=report.run.id,
+        metric=metric,
+        value=most.now,
+        threshold=most.threshold,
+        baseline=most.baseline,
+    )
 
 
 def _digest(spec: JobSpec, inputs: runs.Inputs, gating: Gating) -> str:

@@ -127,6 +127,17 @@ class FileOptions(Declarations):
             example="judge_prompt: prompts/own.md",
         ),
     ] = None
+    calibration: Annotated[
+        tuple[Path, ...],
+        Option(
+            "files of `ragassay judge calibrate`: scores of their metrics become the chance that people say yes",
+            flags=("--calibration",),
+            metavar="FILE",
+            usage="what judge calibrate wrote: scores of its metric become the chance that people say yes; repeatable",
+            set_by="files",
+            example="calibration: [faithfulness.json]",
+        ),
+    ] = ()
     plugins: Annotated[
         tuple[str, ...],
         Option(
@@ -190,6 +201,18 @@ class JobOptions(Declarations):
             variable=True,
             set_by="operator",
             resumable=True,
+        ),
+    ] = None
+    canary: Annotated[
+        str | None,
+        MinLen(1),
+        MaxLen(1000),
+        Option(
+            "fixed rows that the judge judges along, to tell whether it has changed: `shipped`, or a dataset of one's own",
+            flags=("--canary",),
+            metavar="shipped|FILE",
+            variable=True,
+            example="canary: shipped",
         ),
     ] = None
     passes: Annotated[Literal[1, 2], Option("how often the judge is asked about each row", variable=True)] = 1

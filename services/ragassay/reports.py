@@ -25,6 +25,7 @@ from ragassay.documents import (
     Stopped,
     SystemReport,
 )
+from ragassay.judge_documents import Drift
 from ragassay.judges.local import NAMES
 from ragassay.judges.support import left_out
 from ragassay.metrics import Metric, parse
@@ -47,11 +48,12 @@ def build(
     expected: int,
     stopped: Stopped | None = None,
     interrupted: Usage = Usage(),  # noqa: B008 - frozen
+    drift: Drift | None = None,
 ) -> Report:
     """The report on all systems; it is incomplete when a system has fewer results than ``expected``.
 
     Each system's results are gone through once, and kept as they are given. ``stopped``: judging ended early, and
-    ``results`` are those of the rows evaluated till then.
+    ``results`` are those of the rows evaluated till then. ``drift``: what a canary panel tells of the judge.
     """
     own = own_metrics(provenance.configuration)
     metrics = tuple(parse(name, own) for name in provenance.metrics)
@@ -80,7 +82,12 @@ def build(
         provenance=provenance,
         stopped=stopped,
         interrupted=interrupted,
-        cautions=(*_cautions(provenance, counted.values()), *_cautions_of_load(provenance, systems)),
+        cautions=(
+            *_cautions(provenance, counted.values()),
+            *_cautions_of_drift(provenance, drift),
+            *_cautions_of_load(provenance, systems),
+        ),
+        drift=drift,
         systems={name: _watched(one, stopped, name) for name, one in systems.items()},
     )
 
@@ -93,6 +100,12 @@ def _cautions(provenance: Provenance, counted: Iterable[Recount]) -> tuple[str, 
     least, most, correctness = left_out()
     agreed = f"{least:.2f} to {most:.2f} on support, {correctness:.2f} on correctness (0.5 is guessing; docs/judges.md)"
     return (f"judge {name} is a triage; its balanced accuracy on labelled sets that it was not fitted on: {agreed}",)
+
+
+def _cautions_of_drift(provenance: Provenance, drift: Drift | None) -> Iterator[str]:
+    if drift is not None and drift.status == "drifted":
+        since = (drift.baseline_at or "")[:10]
+        yield f"judge {provenance.judge['name']} has drifted since {since}: its scores are not those of earlier runs"
 
 
 def _cautions_of_load(provenance: Provenance, systems: Mapping[str, SystemReport]) -> Iterator[str]:

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, Discriminator, Tag
 from pydantic.fields import FieldInfo
 
 from ragassay.gates import GateList, TestName
+from ragassay.judges.calibration import read_calibrations
 from ragassay.judges.instructions import read_prompt
 from ragassay.models import FrozenModel
 from ragassay.options import SYSTEMS, FileOptions, IntervalOptions, Option, PerformanceOptions
@@ -106,8 +107,13 @@ gates:
         if self.stop_when is None:
             flat["baseline"] = None  # gates compare later: it changes nothing of the run
         own = None if self.judge_prompt is None else read_prompt(self.judge_prompt, "judge_prompt")
-        performance = self.performance.model_dump()
-        return JobSpec(**flat, **performance, confidence=self.statistics.confidence, judge_prompt=own)
+        return JobSpec(
+            **flat,
+            **self.performance.model_dump(),
+            confidence=self.statistics.confidence,
+            judge_prompt=own,
+            calibration=tuple(read_calibrations(self.calibration)),
+        )
 
 
 SECTIONS: dict[str, type[BaseModel]] = {

@@ -7,6 +7,7 @@ results/<system>/<n>.jsonl  results of chunk n, present only when the whole chun
                          provider failed for too long: a resume works on that chunk again
 gates.json               what ``ragassay gate`` last said of it
 calls.jsonl              every finished call to the judge
+panel.jsonl              the rows of the canary panel, where there is one; canary.json: what the judge made of them
 report.json              written last
 """
 
@@ -38,6 +39,7 @@ from ragassay.files import (
     write_whole,
 )
 from ragassay.models import Response, Result, Sample
+from ragassay.store.canaries import FolderCanary
 from ragassay.store.protocol import ChunkId, Outcome, RunRecord
 from ragassay.store.rows import DAMAGED, ChunkResults, RecordedResponses, places_of, row_of, rows_of
 from ragassay.validation import problems
@@ -134,6 +136,11 @@ class FolderRun:
     def given_up(self) -> list[ChunkId]:
         """The chunks whose rows were given up because a provider failed for too long."""
         return [chunk for chunk in self.record.chunks() if self._given_up_file(chunk).exists()]
+
+    @property
+    def canary(self) -> FolderCanary:
+        """Where the run's canary panel is kept."""
+        return FolderCanary(self.folder)
 
     def save_report(self, report: Report) -> None:
         """Write report.json and, beside that of a long run, its figures alone."""
@@ -264,7 +271,12 @@ class FolderStore:
         self.root = root
 
     def create(
-        self, record: RunRecord, samples: Sequence[Sample], responses: Mapping[str, Mapping[str, Response]]
+        self,
+        record: RunRecord,
+        samples: Sequence[Sample],
+        responses: Mapping[str, Mapping[str, Response]],
+        *,
+        panel: Sequence[Sample] = (),
     ) -> FolderRun:
         """A new run with its inputs; run.json is written last, so a folder with it is whole. Raises DiskFull."""
         folder = self.root / "runs" / record.id
@@ -281,6 +293,8 @@ class FolderStore:
                     for query, response in by_query.items()
                 )
                 write_whole(folder / "responses" / f"{system}.jsonl", to_lines(lines), private=True)
+            if panel:
+                FolderCanary(folder).save_rows(panel)
             document = orjson.dumps(record.model_dump(mode="json"), option=orjson.OPT_INDENT_2)
             write_whole(folder / "run.json", document, private=True)
         except BaseException:
