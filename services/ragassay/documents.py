@@ -16,7 +16,7 @@ from ragassay.files import LazyRows, StoredRows
 from ragassay.judge_documents import Drift
 from ragassay.models import FrozenModel, Result, Usage
 from ragassay.specification import JobSpec
-from ragassay.stats import Interval
+from ragassay.stats import CorrectedMean, Interval
 
 JOB_ID = re.compile("[0-9a-f]{32}")
 
@@ -45,7 +45,8 @@ class Aggregate(FrozenModel):
     """One metric over many rows. A mean never travels alone.
 
     ``n`` rows were scored, ``missing`` were not: ``failed`` of those had all the input that was needed. ``reasons``
-    counts the missing rows by reason. ``bounds`` is null for metrics without a least and a greatest value.
+    counts the missing rows by reason. ``bounds`` is null for metrics without a least and a greatest value. ``corrected``: by
+    labels of people, where some rows have one.
     """
 
     kind: str
@@ -58,6 +59,7 @@ class Aggregate(FrozenModel):
     interval: Interval
     bounds: MeanBounds | None = None
     sd: float | None = None
+    corrected: CorrectedMean | None = None
 
 
 class Distribution(FrozenModel):

@@ -27,7 +27,7 @@ from ragassay.specification import Calibration
 from ragassay.strategies.recorded import Recorded
 
 logger = logging.getLogger("ragassay")
-_FROM_RESPONSE = ("answer", "retrieved_doc_ids", "error", "model", "first_call_ms", *OPERATIONAL)
+_FROM_RESPONSE = ("answer", "retrieved_doc_ids", "error", "model", "first_call_ms", "human_labels", *OPERATIONAL)
 
 
 @dataclass(frozen=True)

@@ -127,6 +127,16 @@ class FileOptions(Declarations):
             example="judge_prompt: prompts/own.md",
         ),
     ] = None
+    labels: Annotated[
+        Path | None,
+        Option(
+            "what people say of some of the responses, from 0 to 1, by metric; corrects the judge's means",
+            flags=("--labels",),
+            metavar="FILE",
+            set_by="files",
+            example="labels: labels.csv",
+        ),
+    ] = None
     calibration: Annotated[
         tuple[Path, ...],
         Option(

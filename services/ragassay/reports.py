@@ -31,7 +31,7 @@ from ragassay.judges.support import left_out
 from ragassay.metrics import Metric, parse
 from ragassay.metrics.own import own_metrics
 from ragassay.models import Result, Score, Usage
-from ragassay.recount import MEASURED, Recount, ScoreColumn
+from ragassay.recount import MEASURED, Recount, ScoreColumn, corrected, unlike_labelled
 from ragassay.specification import JobSpec
 from ragassay.stats import mean_interval, ratio_interval, wilson_interval
 from ragassay.strategies.load import LoadCount, cautions
@@ -86,6 +86,7 @@ def build(
             *_cautions(provenance, counted.values()),
             *_cautions_of_drift(provenance, drift),
             *_cautions_of_load(provenance, systems),
+            *(f"{name}: {one}" for name, rows in counted.items() for one in unlike_labelled(rows)),
         ),
         drift=drift,
         systems={name: _watched(one, stopped, name) for name, one in systems.items()},
@@ -146,7 +147,10 @@ def _system(counted: Recount, rows: Sequence[Result], metrics: Sequence[Metric],
         failed_responses=counted.failed_responses,
         queries_without_relevant=counted.without_relevant,
         queries_without_hit=counted.without_hit,
-        metrics=_aggregates(counted, metrics, spec),
+        metrics={
+            name: one.model_copy(update={"corrected": corrected(counted, name, spec)})
+            for name, one in _aggregates(counted, metrics, spec).items()
+        },
         slices=_slices(counted, metrics, spec),
         first_call_ms=counted.first_call_ms,
         throughput_qps=latency.n * 1000 / latency.total if latency.total else None,

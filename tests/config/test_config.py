@@ -55,6 +55,7 @@ statistics: {confidence: 0.9, alpha: 1e-2, test: t, correction: none}
 performance: {concurrency: 2, timeout_s: 5, cache: false, batch: 20}
 baseline: last
 judge_prompt: own.md
+labels: labels.csv
 calibration: [faithfulness.json]
 plugins: [own.py, our.metrics]
 gates:
@@ -91,6 +92,7 @@ def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
         "dense": Path("/elsewhere/dense.jsonl"),
         "bm25": SystemConfig(kind="bm25", k1=2.0),
     }
+    assert configuration.labels == tmp_path / "labels.csv"
     assert configuration.calibration == (tmp_path / "faithfulness.json",)
     assert configuration.plugins == (str(tmp_path / "own.py"), "our.metrics")
     assert configuration.output == (tmp_path / "report.json", tmp_path / "report.md")
@@ -181,7 +183,18 @@ def test_the_examples_in_that_file_are_valid_and_take_effect(load):
     examples = [line[4:] for line in config.template().splitlines() if re.match(r"#   \S|#     ", line)]
     keys = [line.partition(":")[0] for line in examples if line[0].isalpha()]
     configuration = load("\n".join(examples))
-    files = ["data", "datasets", "corpus", "systems", "map", "judge_prompt", "calibration", "plugins", "output"]
+    files = [
+        "data",
+        "datasets",
+        "corpus",
+        "systems",
+        "map",
+        "judge_prompt",
+        "labels",
+        "calibration",
+        "plugins",
+        "output",
+    ]
     assert keys == [
         *files,
         "metrics",

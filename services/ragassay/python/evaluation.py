@@ -27,6 +27,7 @@ from ragassay.python.report import EvaluationReport
 from ragassay.python.stored import session_of
 from ragassay.python.warn import caller, on_behalf_of, warn
 from ragassay.runs import Inputs, Session, canary, foreground
+from ragassay.runs.labels import with_labels
 from ragassay.settings import Settings
 from ragassay.specification import JobSpec
 from ragassay.store.datasets import FolderDatasets, open_data
@@ -253,6 +254,7 @@ def inputs(configuration: Configuration, given: Given = Given()) -> Inputs:  # n
         limit=configuration.limit,
         max_grade=configuration.highest_grade,
     )
+    read = read if configuration.labels is None else with_labels(read, configuration.labels)
     return replace(read, panel=rows)
 
 

@@ -16,6 +16,7 @@ from ragassay.stats.intervals import (
 from ragassay.stats.power import minimum_detectable_effect, needed_n, power_of
 from ragassay.stats.results import (
     ChangePoint,
+    CorrectedMean,
     Effect,
     IncrementalCost,
     Interval,
@@ -32,6 +33,7 @@ from ragassay.stats.trends import change_points
 __all__ = [
     "ChangePoint",
     "ConfidenceSequence",
+    "CorrectedMean",
     "Correction",
     "Effect",
     "IncrementalCost",
