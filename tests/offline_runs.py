@@ -14,7 +14,8 @@ from ragassay.ledger import MemoryLedger
 from ragassay.models import FactVerdict, Judgement, Response, Sample, SentenceVerdict, Usage
 from ragassay.prices import Prices
 from ragassay.specification import JobSpec
-from ragassay.store.folder import FolderStore, new_run_id
+from ragassay.store.folder import FolderStore
+from ragassay.store.run_ids import new_run_id
 
 GOOD = {
     "query_id": "q1",

@@ -13,9 +13,10 @@ from pydantic import GetPydanticSchema, WrapSerializer, WrapValidator
 
 from ragassay.errors import BadSettings
 from ragassay.files import LazyRows, StoredRows
+from ragassay.judge_documents import Drift
 from ragassay.models import FrozenModel, Result, Usage
 from ragassay.specification import JobSpec
-from ragassay.stats import Interval, RatioSums, TokenSums
+from ragassay.stats import CorrectedMean, Interval, RatioSums, TokenSums
 
 JOB_ID = re.compile("[0-9a-f]{32}")
 PROJECT, DEFAULT_PROJECT = "[A-Za-z0-9][A-Za-z0-9_-]{0,63}", "default"
@@ -45,7 +46,8 @@ class Aggregate(FrozenModel):
     """One metric over many rows. A mean never travels alone.
 
     ``n`` rows were scored, ``missing`` were not: ``failed`` of those had all the input that was needed. ``reasons``
-    counts the missing rows by reason. ``bounds`` is null for metrics without a least and a greatest value.
+    counts the missing rows by reason. ``bounds`` is null for metrics without a least and a greatest value. ``corrected``: by
+    labels of people, where some rows have one.
     """
 
     kind: str
@@ -58,6 +60,7 @@ class Aggregate(FrozenModel):
     interval: Interval
     bounds: MeanBounds | None = None
     sd: float | None = None
+    corrected: CorrectedMean | None = None
 
 
 class Distribution(FrozenModel):
@@ -330,7 +333,8 @@ class Report(FrozenModel):
 
     Everything outside ``run`` and the measured evaluation durations is the same for the same inputs. ``interrupted``:
     calls in flight when a process was killed; they may have been paid, and belong to no row. ``cautions``: what is known
-    to limit the scores, such as how far the judge agrees with people. ``between``: of complete systems, two by two.
+    to limit the scores, such as how far the judge agrees with people. ``drift``: what a canary panel tells of the judge.
+    ``between``: of complete systems, two by two.
     """
 
     schema_version: Literal[1] = 1
@@ -340,6 +344,7 @@ class Report(FrozenModel):
     stopped: Stopped | None = None
     interrupted: Usage = Usage()
     cautions: tuple[str, ...] = ()
+    drift: Drift | None = None
     between: tuple[Between, ...] = ()
     systems: dict[str, SystemReport]
 

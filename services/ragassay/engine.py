@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ragassay.judges.calibration import chance
 from ragassay.judges.verdict import is_answerable
 from ragassay.ledger import ScopedLedger
 from ragassay.llm import together
@@ -22,17 +23,18 @@ from ragassay.models import Judgement, LiveResponse, Result, Sample, Score
 from ragassay.options import HALF_LIFE_DAYS, PerformanceOptions
 from ragassay.prices import Prices
 from ragassay.protocols import Embedder, Judge, Ledger, Strategy
+from ragassay.specification import Calibration
 from ragassay.strategies.recorded import Recorded
 
 logger = logging.getLogger("ragassay")
-_FROM_RESPONSE = ("answer", "retrieved_doc_ids", "error", "model", "first_call_ms", *OPERATIONAL)
+_FROM_RESPONSE = ("answer", "retrieved_doc_ids", "error", "model", "first_call_ms", "human_labels", *OPERATIONAL)
 
 
 @dataclass(frozen=True)
 class Plan:
     """What to compute for every sample. ``metrics`` are reported; others are computed where a rule needs them.
 
-    ``own``: the run's own.
+    ``own``: the run's own. ``calibrations``: maps that scores go through, by metric.
     """
 
     metrics: tuple[Metric, ...]
@@ -44,6 +46,7 @@ class Plan:
     concurrency: int = PerformanceOptions.concurrency
     timeout_s: float = PerformanceOptions.timeout_s
     own: Mapping[str, Metric] = field(default_factory=dict)
+    calibrations: Mapping[str, Calibration] = field(default_factory=dict)
 
     @property
     def bar(self) -> float | None:
@@ -190,8 +193,19 @@ async def _score(
     )
     for metric in plan.order:
         found = await scores_of(metric, chunk, at_once=plan.concurrency, timeout_s=plan.timeout_s)
+        if calibration := plan.calibrations.get(metric.name):
+            found = [_calibrated(*one, calibration) for one in zip(found, judgements, strict=True)]
         chunk.scores[metric.name] = found
     return chunk.scores
+
+
+def _calibrated(score: Score, judgement: Judgement | None, calibration: Calibration) -> Score:
+    """The chance that people say yes in the place of a score, which is kept in ``details``."""
+    if score.value is None:
+        return score
+    certain = judgement.verdict.probability.get(calibration.metric) if judgement and judgement.verdict else None
+    value = chance(calibration, score.value if certain is None else certain)
+    return score.model_copy(update={"value": value, "details": {**(score.details or {}), "uncalibrated": score.value}})
 
 
 def _account(

@@ -8,12 +8,12 @@ import logging
 import uuid
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import datetime
 
 import orjson
 from redis.exceptions import RedisError
 
-from ragassay import job_notices, job_results, runs, telemetry
+from ragassay import job_listing, job_notices, job_results, runs, telemetry
 from ragassay.alerts import Alerts
 from ragassay.data.dataset import digest_of_samples
 from ragassay.engine import given_up
@@ -29,18 +29,18 @@ from ragassay.errors import (
 )
 from ragassay.job_chunks import Chunks
 from ragassay.job_costs import JobCosts
-from ragassay.job_documents import Alert, Job, JobPage, JobStatus, Planned, Progress, ResultPage
-from ragassay.job_reports import MOST_LOOKED_AT, Gating, JobReports
+from ragassay.job_documents import Job, JobPage, JobStatus, Planned, ResultPage
+from ragassay.job_reports import Gating, JobReports
 from ragassay.ledger import MemoryLedger
 from ragassay.queue import Queue
 from ragassay.registered import Registered
-from ragassay.runs.outage import waiting_text
 from ragassay.runs.provenance import with_tools
 from ragassay.specification import Budget, JobSpec
 from ragassay.store.idempotency import free_key, take_key
 from ragassay.store.job_run import JobRun
 from ragassay.store.job_state import Claim, JobState
 from ragassay.store.redis import RedisStore
+from ragassay.store.redis_canaries import RedisCanary
 from ragassay.store.retention import Trimming
 from ragassay.store.selection import Selection
 
@@ -127,6 +127,9 @@ class Jobs:
         if most := self.registered.most_rows(name for name, source in record.systems.items() if source.called):
             record = record.model_copy(update={"chunk_size": min(record.chunk_size, most)})
         self.reports.check_gating(gating, record, inputs.samples)
+        if inputs.panel:
+            self.store.knows([record.id])
+            RedisCanary(self.store, record.id).save_rows(inputs.panel)
         self.store.create(
             record,
             inputs.samples,
@@ -143,47 +146,11 @@ class Jobs:
 
     def get(self, job: str) -> Job:
         """The job as it stands; raises NotFound."""
-        state = self.store.state(job)
-        record = state.record
-        return Job(
-            id=job,
-            name=record.spec.name,
-            status=state.status,
-            created_at=record.created_at,
-            started_at=_time(state.started_ms),
-            ended_at=_time(state.changed_ms) if state.ended else None,
-            judge=record.spec.judge,
-            metrics=record.metrics,
-            progress=Progress(rows=state.rows, done=state.rows_done, failed=state.rows_failed),
-            uncertain_calls=state.uncertain_calls,
-            alerts=tuple(Alert(**alert) for alert in state.alerts) if state.ended else (),
-            systems=tuple(record.systems),
-            warnings=(
-                *record.dataset.warnings,
-                *(why for source in record.systems.values() for why in source.warnings),
-            ),
-            waiting=_waiting(state),
-            error=state.error or (state.given_up and f"rows were given up: {state.given_up}"),
-            planned=state.planned,
-        )
+        return job_listing.shown(self.store.state(job))
 
     def page(self, *, cursor: str | None, limit: int, status: JobStatus | None = None) -> JobPage:
-        """Jobs, newest first. With ``status`` a page looks at so many jobs at the most, so it may hold fewer."""
-        most = limit if status is None else max(limit, MOST_LOOKED_AT)
-        ids = self.store.jobs(before=cursor, limit=most + 1)
-        shown: list[Job] = []
-        last = None
-        for id_, after in ids[:most]:
-            last = after
-            try:
-                job = self.get(id_)
-            except (NotFound, Conflict):  # the list outlives a job's record; another version's can't be read
-                continue
-            if status in (None, job.status):
-                shown.append(job)
-            if len(shown) == limit:
-                break
-        return JobPage(jobs=tuple(shown), next=None if not ids or last == ids[-1][1] else last)
+        """Jobs, newest first; see ``job_listing.page``."""
+        return job_listing.page(self.store, cursor=cursor, limit=limit, status=status)
 
     def report(self, job: str) -> bytes:
         """The report as JSON; raises NotFound, or Conflict while the job has none."""
@@ -423,15 +390,3 @@ def _note_end(job: str, state: JobState) -> None:
     with telemetry.span("job", "internal", rows, parent=state.traceparent, began_ms=began_ms):
         about = {"event": "job_finished", "job": job, "rows": state.rows, "rows_failed": state.rows_failed}
         logger.info("job %s finished: %d rows, %d failed", job, state.rows, state.rows_failed, extra=about)
-
-
-def _waiting(state: JobState) -> str | None:
-    if state.ended or state.waiting is None or state.waiting_since_ms is None:
-        return None
-    return waiting_text(state.waiting, state.waiting_since_ms / 1000)
-
-
-def _time(milliseconds: int | None) -> str | None:
-    if milliseconds is None:
-        return None
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")

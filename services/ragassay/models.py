@@ -94,6 +94,7 @@ TokenCount = Annotated[int, Field(ge=0, le=10**12)]
 Milliseconds = Annotated[float, Field(ge=0, le=10**9), _zero_or_at_least(SMALLEST)]
 Dollars = Annotated[float, Field(ge=0, le=10**6), _zero_or_at_least(SMALLEST)]
 Count = Annotated[int, Field(ge=0, lt=2**63)]
+HumanLabels = dict[str, Annotated[float, Field(ge=0, le=1)]]  # by metric, what people say of a response
 Amount = Annotated[float, Field(ge=0, le=LARGEST_NUMBER), _zero_or_at_least(1 / LARGEST_NUMBER)]
 
 
@@ -117,6 +118,7 @@ class Response(FrozenModel):
     route: str | None = None
     clicks: DocumentIds = None
     dwell_ms: Milliseconds | None = None
+    human_labels: HumanLabels = {}
     error: str | None = None
     metadata: dict[str, Any] = {}
 
@@ -385,6 +387,7 @@ class Result(FrozenModel):
     relevant: int | None = None
     relevant_ranks: tuple[int, ...] | None = None
     scores: dict[str, Score] = {}
+    human_labels: HumanLabels = {}
     verdict: Verdict | None = None
     evaluation: Usage = Usage()
     waste: Usage = Usage()

@@ -5,46 +5,16 @@ The configuration document, a run's specification, the command line, the variabl
 models inherit these classes, and pydantic takes their annotations and defaults as its own.
 """
 
-from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen, Predicate
 
 from ragassay.addresses import is_bare_address, is_extra
+from ragassay.declarations import Declarations, Option
 from ragassay.limits import LARGEST_GRADE, SMALLEST
 
-if TYPE_CHECKING:
-    from pydantic import BaseModel as Declarations  # what they are once a model inherits them
-else:
-    Declarations = object
-
 HALF_LIFE_DAYS = 365.0
-
-
-@dataclass(frozen=True)
-class Option:
-    """What is known of an option beside its type, bounds and default.
-
-    ``flags``: its names on the command line, the long one last. ``usage`` is its help there where ``about`` does not
-    fit. ``variable``: ``RAGASSAY_<KEY>`` sets it. ``set_by``: a ``job`` may bring it in its body; what is about
-    ``files`` stays on the machine that reads them; the ``operator`` of a service decides the rest.
-    ``resumable``: ``--resume`` takes it. ``example``: a line, or lines, of a configuration.
-    """
-
-    about: str
-    _: KW_ONLY
-    flags: tuple[str, ...] = ()
-    metavar: str | None = None
-    usage: str | None = None
-    variable: bool = False
-    set_by: Literal["job", "files", "operator"] = "job"
-    resumable: bool = False
-    example: str | None = None
-
-    def __get_pydantic_json_schema__(self, schema: Any, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        return {**handler(schema), "description": self.about}
 
 
 SYSTEMS = Option(
@@ -127,6 +97,27 @@ class FileOptions(Declarations):
             example="judge_prompt: prompts/own.md",
         ),
     ] = None
+    labels: Annotated[
+        Path | None,
+        Option(
+            "what people say of some of the responses, from 0 to 1, by metric; corrects the judge's means",
+            flags=("--labels",),
+            metavar="FILE",
+            set_by="files",
+            example="labels: labels.csv",
+        ),
+    ] = None
+    calibration: Annotated[
+        tuple[Path, ...],
+        Option(
+            "files of `ragassay judge calibrate`: scores of their metrics become the chance that people say yes",
+            flags=("--calibration",),
+            metavar="FILE",
+            usage="what judge calibrate wrote: scores of its metric become the chance that people say yes; repeatable",
+            set_by="files",
+            example="calibration: [faithfulness.json]",
+        ),
+    ] = ()
     plugins: Annotated[
         tuple[str, ...],
         Option(
@@ -194,13 +185,20 @@ class JobOptions(Declarations):
     ] = None
     judge_mode: Annotated[
         Literal["verdict", "soft", "probe"],
-        Option(
-            "how a model is asked: `verdict`: one call a row; `soft`: the same, and its labels count by their "
-            "probabilities; `probe`: one yes or no about each unit, for small models",
-            flags=("--judge-mode",),
-            variable=True,
-        ),
+        Option("how a model is asked, and how its reply is read", flags=("--judge-mode",), variable=True),
     ] = "verdict"
+    canary: Annotated[
+        str | None,
+        MinLen(1),
+        MaxLen(1000),
+        Option(
+            "rows that the judge judges along, to tell whether it has changed: `shipped`, or a dataset of one's own",
+            flags=("--canary",),
+            metavar="shipped|FILE",
+            variable=True,
+            example="canary: shipped",
+        ),
+    ] = None
     passes: Annotated[Literal[1, 2], Option("how often the judge is asked about each row", variable=True)] = 1
     context_window: Annotated[
         int | None,

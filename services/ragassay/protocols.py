@@ -10,12 +10,17 @@ import orjson
 
 from ragassay.models import FrozenModel, Judgement, Response, Sample, Usage
 
-Purpose: TypeAlias = Literal["judge", "repair", "answer", "synthesis"]
+Purpose: TypeAlias = Literal["judge", "repair", "answer", "synthesis", "canary"]
 
 
 def digest(value: object) -> str:
     """SHA-256 of what JSON has types for, whatever the order of its keys."""
     return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def fingerprint(judge: Mapping[str, Any]) -> str:
+    """What tells judges apart: of a judge's name and all that determines its verdicts, as a run's record has them."""
+    return digest(judge)[:16]
 
 
 class Call(FrozenModel):
@@ -35,14 +40,16 @@ class Call(FrozenModel):
 class Reply(FrozenModel):
     """What a provider answered, and its bill. ``waste`` are earlier attempts that were paid and came to nothing.
 
-    ``left_out``: what was asked for and the provider does not take, such as a parameter. ``alternatives``: where in the
-    text, by character, the model hesitated, and the probabilities of the token there, first, and of others; None
-    where no probabilities were asked for or given.
+    ``left_out``: what was asked for and the provider does not take, such as a parameter. ``model`` and
+    ``system_fingerprint``: what the provider says that it answered with. ``alternatives``: where in the text, by character,
+    the model hesitated, and the probabilities of the token there, first, and of others; None where no probabilities were
+    asked for or given.
     """
 
     text: str
     finish_reason: str = "stop"
     model: str = ""
+    system_fingerprint: str = ""
     usage: Usage = Usage()
     waste: Usage = Usage()
     left_out: tuple[str, ...] = ()

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, islice
 from math import fsum, isnan, nan
 
+import numpy as np
+
 from ragassay.documents import Between, Distribution, Money, Spending, SystemReport
 from ragassay.models import MissingCause, Result, Sample, Score, Usage, Verdict
-from ragassay.stats import RatioSums, TokenSums
+from ragassay.render import percent
+from ragassay.specification import JobSpec
+from ragassay.stats import CorrectedMean, RatioSums, TokenSums
+from ragassay.stats.columns import generator
+from ragassay.stats.ppi import corrected_mean
 
 MOST_PAIRED = 10  # systems of which every two are held against each other
 MOST_SLICES = 20  # a field with more distinct values than this is an identifier, not a group
 MEASURED = tuple(name for name, field in SystemReport.model_fields.items() if field.annotation is Distribution)
+_SURE, _DRAWS = 0.001, 3999  # that labelled rows are no random part; how many of those are drawn
 _COUNTED = ("calls", "cache_hits", "retries", "uncertain_calls", "input_tokens", "output_tokens")
 
 
@@ -53,6 +60,9 @@ class ScoreColumn:
         self._values.add(score.value)
         missing = (score.missing, score.reason or "")
         self._why.append(-1 if score.value is not None else self._reasons.setdefault(missing, len(self._reasons)))
+
+    def __getitem__(self, place: int) -> float | None:
+        return self._values[place]
 
     def of(self, places: Iterable[int] | None = None) -> tuple[list[float], Counter[str], int]:
         """The values that there are, the reasons of the rows that lack one, and how many failed: of all rows, or of some."""
@@ -158,6 +168,7 @@ class Recount:
         self.scores = {name: ScoreColumn() for name in metrics}
         self.measured = {name: Numbers() for name in MEASURED}
         self.accurate, self.accuracy_asked = Numbers(), array("b")
+        self.human_labels: dict[str, dict[int, float]] = {}
         self.evaluation, self.waste, self.left_out, self.groups = Spent(), Spent(), Counter[str](), RowGroups()
         self._judging, self._wasted = Bills(), Bills()
         self._cells: dict[tuple[str | None, str | None], array[int]] = {}
@@ -183,6 +194,8 @@ class Recount:
         self.unanswerable += row.answerable is False
         if row.verdict:
             self._add_verdict(row, row.verdict)
+        for name, label in row.human_labels.items():
+            self.human_labels.setdefault(name, {})[self.rows - 1] = label
         self.evaluation.add(row.evaluation)
         self.waste.add(row.waste)
         self.left_out.update(row.left_out)
@@ -260,3 +273,48 @@ def slice_value(row: Result | Sample, name: str) -> str | None:
     key = name.removeprefix("metadata.")
     value = getattr(row, name) if key == name else row.metadata.get(key)
     return str(value) if isinstance(value, str | int | bool) else None
+
+
+def corrected(counted: Recount, metric: str, spec: JobSpec) -> CorrectedMean | None:
+    """The metric's mean corrected by the labels of it; None where there are none."""
+    labels, scores = counted.human_labels.get(metric), counted.scores[metric]
+    if not labels:
+        return None
+    both = [(label, score) for place, label in labels.items() if (score := scores[place]) is not None]
+    others = [score for place in range(counted.rows) if place not in labels and (score := scores[place]) is not None]
+    return corrected_mean(
+        [label for label, _ in both],
+        [score for _, score in both],
+        others,
+        bounds=(0.0, 1.0),
+        level=spec.confidence,
+    )
+
+
+def unlike_labelled(counted: Recount) -> Iterator[str]:
+    """A line for each field by which the rows with labels are no random part of all: corrected means may be off then."""
+    labelled = sorted({place for labels in counted.human_labels.values() for place in labels})
+    if not 0 < len(labelled) < counted.rows:
+        return
+    for field, groups in counted.groups:
+        sizes = [len(places) for places in groups.values()]
+        held = [len(set(places).intersection(labelled)) for places in groups.values()]
+        if _p(held, sizes) <= _SURE:
+            most = max(range(len(sizes)), key=lambda n: abs(held[n] / len(labelled) - sizes[n] / counted.rows))
+            value, share, of_all = list(groups)[most], held[most] / len(labelled), sizes[most] / counted.rows
+            yield (
+                f"the labelled rows are no random part of all: {field} {value!r} has {percent(share)} of them and "
+                f"{percent(of_all)} of all rows; corrected means may be off"
+            )
+
+
+def _p(held: Sequence[int], sizes: Sequence[int]) -> float:
+    """Chance that as many rows, drawn at random, spread over groups of these sizes so unevenly (chi-square, by draws)."""
+    within = sum(held)
+    if within == 0:
+        return 1.0
+    drawn = generator(0).multivariate_hypergeometric(sizes, within, size=_DRAWS)
+    expected = within * np.array(sizes) / sum(sizes)
+    seen = ((np.array(held) - expected) ** 2 / expected).sum()
+    spread = ((drawn - expected) ** 2 / expected).sum(axis=1)
+    return float((1 + (spread >= seen - 1e-9).sum()) / (1 + _DRAWS))

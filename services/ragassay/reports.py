@@ -25,12 +25,13 @@ from ragassay.documents import (
     Stopped,
     SystemReport,
 )
+from ragassay.judge_documents import Drift
 from ragassay.judges.local import NAMES
 from ragassay.judges.support import left_out
 from ragassay.metrics import Metric, parse
 from ragassay.metrics.own import own_metrics
 from ragassay.models import Result, Score, Usage
-from ragassay.recount import MEASURED, Recount, ScoreColumn, between
+from ragassay.recount import MEASURED, Recount, ScoreColumn, between, corrected, unlike_labelled
 from ragassay.specification import JobSpec
 from ragassay.stats import mean_interval, ratio_interval, wilson_interval
 from ragassay.strategies.load import LoadCount, cautions
@@ -47,11 +48,12 @@ def build(
     expected: int,
     stopped: Stopped | None = None,
     interrupted: Usage = Usage(),  # noqa: B008 - frozen
+    drift: Drift | None = None,
 ) -> Report:
     """The report on all systems; it is incomplete when a system has fewer results than ``expected``.
 
     Each system's results are gone through once, and kept as they are given. ``stopped``: judging ended early, and
-    ``results`` are those of the rows evaluated till then.
+    ``results`` are those of the rows evaluated till then. ``drift``: what a canary panel tells of the judge.
     """
     own = own_metrics(provenance.configuration)
     metrics = tuple(parse(name, own) for name in provenance.metrics)
@@ -80,7 +82,13 @@ def build(
         provenance=provenance,
         stopped=stopped,
         interrupted=interrupted,
-        cautions=(*_cautions(provenance, counted.values()), *_cautions_of_load(provenance, systems)),
+        cautions=(
+            *_cautions(provenance, counted.values()),
+            *_cautions_of_drift(provenance, drift),
+            *_cautions_of_load(provenance, systems),
+            *(f"{name}: {one}" for name, rows in counted.items() for one in unlike_labelled(rows)),
+        ),
+        drift=drift,
         between=between(counted, expected),
         systems={name: _watched(one, stopped, name) for name, one in systems.items()},
     )
@@ -94,6 +102,12 @@ def _cautions(provenance: Provenance, counted: Iterable[Recount]) -> tuple[str, 
     least, most, correctness = left_out()
     agreed = f"{least:.2f} to {most:.2f} on support, {correctness:.2f} on correctness (0.5 is guessing; docs/judges.md)"
     return (f"judge {name} is a triage; its balanced accuracy on labelled sets that it was not fitted on: {agreed}",)
+
+
+def _cautions_of_drift(provenance: Provenance, drift: Drift | None) -> Iterator[str]:
+    if drift is not None and drift.status == "drifted":
+        since = (drift.baseline_at or "")[:10]
+        yield f"judge {provenance.judge['name']} has drifted since {since}: its scores are not those of earlier runs"
 
 
 def _cautions_of_load(provenance: Provenance, systems: Mapping[str, SystemReport]) -> Iterator[str]:
@@ -134,7 +148,10 @@ def _system(counted: Recount, rows: Sequence[Result], metrics: Sequence[Metric],
         failed_responses=counted.failed_responses,
         queries_without_relevant=counted.without_relevant,
         queries_without_hit=counted.without_hit,
-        metrics=_aggregates(counted, metrics, spec),
+        metrics={
+            name: one.model_copy(update={"corrected": corrected(counted, name, spec)})
+            for name, one in _aggregates(counted, metrics, spec).items()
+        },
         slices=_slices(counted, metrics, spec),
         first_call_ms=counted.first_call_ms,
         throughput_qps=latency.n * 1000 / latency.total if latency.total else None,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from itertools import pairwise
+from typing import Annotated, Literal
 
 from annotated_types import Ge, Le, MaxLen, MinLen
-from pydantic import Discriminator, Tag
+from pydantic import Discriminator, Tag, model_validator
 
+from ragassay.declarations import Option
 from ragassay.limits import LARGEST_WEIGHT
 from ragassay.models import Dollars, FrozenModel, Usage
 from ragassay.options import (
@@ -14,7 +16,6 @@ from ragassay.options import (
     BudgetOptions,
     IntervalOptions,
     JobOptions,
-    Option,
     ParameterOptions,
     PerformanceOptions,
 )
@@ -83,6 +84,35 @@ class JudgePrompt(FrozenModel):
     text: str
 
 
+class Calibration(FrozenModel):
+    """A map from a judge's score of a metric to the chance that people say yes; it rises with the score or stays level.
+
+    ``judge`` is the fingerprint of the judge that it was fitted for. ``temperature`` and ``platt``: the logistic of
+    ``slope`` times the log odds of the score plus ``intercept``; ``isotonic``: straight lines between ``knots``.
+    ``labels``: the number of items it was fitted on, ``data`` their name.
+    """
+
+    judge: str
+    metric: str
+    method: Literal["temperature", "platt", "isotonic"]
+    slope: Annotated[float, Ge(0)] = 1.0
+    intercept: float = 0.0
+    knots: tuple[tuple[float, float], ...] = ()
+    labels: Annotated[int, Ge(1)]
+    data: str
+
+    @model_validator(mode="after")
+    def _rises(self) -> Calibration:
+        points = [*self.knots]
+        if (self.method == "isotonic") != bool(points) or any(
+            not 0 <= number <= 1 for point in points for number in point
+        ):
+            raise ValueError("isotonic, and no other, has knots; each is a pair of numbers from 0 to 1")
+        if any(a[0] >= b[0] or a[1] > b[1] for a, b in pairwise(points)):
+            raise ValueError("knots should rise")
+        return self
+
+
 class JobSpec(IntervalOptions, PerformanceOptions, EvaluationOptions):
     """Everything that determines an evaluation, apart from the data: the effective configuration of a report.
 
@@ -90,7 +120,8 @@ class JobSpec(IntervalOptions, PerformanceOptions, EvaluationOptions):
     the bundled table. ``max_missing`` is the largest share of failed rows per metric that still counts as success.
     ``graded`` False makes every relevant document count 1. ``stop_when`` ends judging early (``stats.stop_rule``);
     ``baseline`` is what it decides against: a system of the run, or a stored run. ``judge_prompt`` takes the place of
-    ours.
+    ours. ``calibration``: maps that scores of the judge go through.
     """
 
     judge_prompt: JudgePrompt | None = None
+    calibration: tuple[Calibration, ...] = ()

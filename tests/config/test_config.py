@@ -16,8 +16,9 @@ from ragassay.config import Configuration, Layer
 from ragassay.config.document import SECTIONS, options
 from ragassay.errors import AssayError, BadSettings, NotFound
 from ragassay.gates import Gate
+from ragassay.judge_documents import JudgeCalibration
 from ragassay.schedule_documents import PlannedJob
-from ragassay.specification import JobSpec
+from ragassay.specification import Calibration, JobSpec
 from ragassay.strategies.options import SystemConfig
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -37,6 +38,7 @@ judge: gpt-4o-mini
 api_base: http://127.0.0.1:9
 passes: 2
 judge_mode: soft
+canary: panel.jsonl
 context_window: 8192
 parameters: {temperature: 0.5, max_tokens: 900, extra_body: {min_p: 0.1}}
 graded: false
@@ -55,6 +57,8 @@ statistics: {confidence: 0.9, alpha: 1e-2, test: t, correction: none}
 performance: {concurrency: 2, timeout_s: 5, cache: false, batch: 20}
 baseline: last
 judge_prompt: own.md
+labels: labels.csv
+calibration: [faithfulness.json]
 plugins: [own.py, our.metrics]
 gates:
   - mrr: ">= 0.70"
@@ -66,8 +70,21 @@ schedule: {cron: 30 2 * * *, zone: Asia/Kolkata, dataset: faq@3f21, systems: [on
 """
 
 
+CALIBRATION = JudgeCalibration(
+    run="r",
+    judge={},
+    calibration=Calibration(judge="0" * 16, metric="faithfulness", method="platt", labels=50, data="d"),
+    n=50,
+    missing=0,
+    groups=50,
+    share_yes=0.5,
+    measures={},
+)
+
+
 def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
     (tmp_path / "own.md").write_text("{{ verdict }}")
+    (tmp_path / "faithfulness.json").write_text(CALIBRATION.model_dump_json())
     configuration = load(WHOLE)
     assert configuration.judge_prompt == tmp_path / "own.md"
     assert configuration.data == tmp_path / "queries.jsonl"
@@ -78,6 +95,8 @@ def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
         "dense": Path("/elsewhere/dense.jsonl"),
         "bm25": SystemConfig(kind="bm25", k1=2.0),
     }
+    assert configuration.labels == tmp_path / "labels.csv"
+    assert configuration.calibration == (tmp_path / "faithfulness.json",)
     assert configuration.plugins == (str(tmp_path / "own.py"), "our.metrics")
     assert configuration.output == (tmp_path / "report.json", tmp_path / "report.md")
     assert configuration.to_job_spec() == JobSpec(
@@ -86,6 +105,7 @@ def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
         budget={"usd": 1.5, "tokens": 2000},
         criteria={"polite": "It is polite."},
         judge_prompt={"name": "own.md", "text": "{{ verdict }}"},
+        calibration=(CALIBRATION.calibration,),
         composites={"quality": {"faithfulness": 2, "relevance": 1}, "miss": "1 - recall@5"},
         stop_when="faithfulness width <= 0.1",
         baseline="last",
@@ -94,6 +114,7 @@ def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
         api_base="http://127.0.0.1:9",
         passes=2,
         judge_mode="soft",
+        canary=str(tmp_path / "panel.jsonl"),
         context_window=8192,
         parameters={"temperature": 0.5, "max_tokens": 900, "extra_body": {"min_p": 0.1}},
         concurrency=2,
@@ -168,10 +189,22 @@ def test_the_examples_in_that_file_are_valid_and_take_effect(load):
     examples = [line[4:] for line in config.template().splitlines() if re.match(r"#   \S|#     ", line)]
     keys = [line.partition(":")[0] for line in examples if line[0].isalpha()]
     configuration = load("\n".join(examples))
-    files = ["data", "datasets", "corpus", "systems", "map", "judge_prompt", "plugins", "output"]
+    files = [
+        "data",
+        "datasets",
+        "corpus",
+        "systems",
+        "map",
+        "judge_prompt",
+        "labels",
+        "calibration",
+        "plugins",
+        "output",
+    ]
     assert keys == [
         *files,
         "metrics",
+        "canary",
         "context_window",
         "criteria",
         "composites",
@@ -410,6 +443,7 @@ VARIABLES = {
     "metrics": "mrr, nDCG@10",
     "passes": "2",
     "judge_mode": "soft",
+    "canary": "shipped",
     "seed": "5",
     "accurate": "correctness > 0.9",
     "max_missing": "0.5",

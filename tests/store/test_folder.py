@@ -9,8 +9,9 @@ from offline_runs import ScriptedJudge, evaluated, new_run, sample, scripted_ses
 from ragassay import runs
 from ragassay.errors import BadData, BadSettings, Conflict, NotFound, NothingToEvaluate
 from ragassay.ledger import MemoryLedger
-from ragassay.store.folder import FolderStore, new_run_id
+from ragassay.store.folder import FolderStore
 from ragassay.store.protocol import ChunkId
+from ragassay.store.run_ids import new_run_id
 
 
 def prepare(root, count=120):

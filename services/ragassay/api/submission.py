@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, field_validator
@@ -14,16 +14,18 @@ from ragassay.api.security import asks_for_key
 from ragassay.api.stored_rows import rows_of
 from ragassay.config import Configuration, check_rules
 from ragassay.config.document import option_of, options, section_of
-from ragassay.data.load import load_named_responses
-from ragassay.data.versions import DatasetStore
+from ragassay.data.load import load, load_named_responses
+from ragassay.data.versions import DatasetStore, reference_in, resolve
 from ragassay.errors import BadSettings, UnknownName
 from ragassay.job_reports import Gating
 from ragassay.judges.instructions import read_prompt
+from ragassay.models import Sample
 from ragassay.registered import Registered
-from ragassay.runs import Inputs, SystemInput, recorded, recorded_system
+from ragassay.runs import Inputs, SystemInput, canary, recorded, recorded_system
 from ragassay.settings import Settings
 from ragassay.specification import JobSpec, JudgeParameters
 from ragassay.store.protocol import system_name
+from ragassay.validation import shown
 
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
 _OPERATOR = "a job can't set this; the server's operator does"
@@ -164,7 +166,8 @@ def _inputs(job: NewJob, registered: Registered, datasets: DatasetStore | None) 
         )
     if answered or not (systems or job.systems):
         systems = {**recorded(source, samples).systems, **systems}
-    return Inputs(source, samples, {**systems, **asked(job, systems, registered, len(samples))})
+    called = asked(job, systems, registered, len(samples))
+    return Inputs(source, samples, {**systems, **called}, _panel(job.canary, datasets))
 
 
 def asked(job: NewJob, recorded: Collection[str], registered: Registered, rows: int) -> dict[str, SystemInput]:
@@ -173,6 +176,21 @@ def asked(job: NewJob, recorded: Collection[str], registered: Registered, rows: 
         what = f"system {twice!r} is there twice"
         raise BadSettings(what, where="systems", hint="its responses are recorded, or it is asked: name it once")
     return registered.inputs(job.systems, rows)
+
+
+def _panel(name: str | None, datasets: DatasetStore | None) -> Sequence[Sample]:
+    """The rows of a canary panel: ours, or those of a stored dataset; no file is read."""
+
+    def stored() -> Sequence[Sample]:
+        if datasets is None or reference_in(str(name)) is None:
+            raise BadSettings(f"should be 'shipped' or a stored dataset, is {shown(name)}", where="canary", hint=_ROWS)
+        try:
+            return load(tuple(datasets.samples(resolve(datasets, str(name))))).samples
+        except UnknownName as error:
+            error.where = "canary"
+            raise
+
+    return () if name is None else canary.panel(name, stored)
 
 
 def _check_keys(document: dict[str, Any]) -> None:

@@ -52,7 +52,8 @@ PlannedRuns = Annotated[
     typer.Argument(metavar="[RUN[#SYSTEM]...]", help="Two systems or more whose differences tell the spread."),
 ]
 Difference = Annotated[
-    float, typer.Option("--difference", metavar="X", help="True mean difference to be shown, in units of the metric.")
+    float | None,
+    typer.Option("--difference", metavar="X", help="True mean difference to be shown, in units of the metric."),
 ]
 Sd = Annotated[
     float | None,
@@ -64,6 +65,19 @@ PlannedMetrics = Annotated[
 Power = Annotated[float, typer.Option("--power", metavar="X", help="Chance of showing the difference that is wanted.")]
 Tests = Annotated[
     int, typer.Option("--tests", metavar="N", help="Metrics x systems that will be compared: alpha is divided by it.")
+]
+
+
+Labels = Annotated[
+    bool,
+    typer.Option("--labels", help="Plan labels by people: from one run that was evaluated with some (--labels FILE)."),
+]
+HalfWidth = Annotated[
+    float, typer.Option("--half-width", metavar="X", help="With --labels: what the interval shall have on each side.")
+]
+Rows = Annotated[
+    int | None,
+    typer.Option("--rows", metavar="N", help="With --labels: rows that the judge scores. [those of the run]"),
 ]
 
 
@@ -201,7 +215,7 @@ def _described(worst: list[Regression]) -> Iterator[str]:
 
 
 def power(
-    difference: Difference,
+    difference: Difference = None,
     runs: PlannedRuns = None,
     sd: Sd = None,
     baseline: BaselineName = None,
@@ -209,10 +223,21 @@ def power(
     alpha: Alpha = 0.05,
     power: Power = 0.8,
     tests: Tests = 1,
+    labels: Labels = False,
+    half_width: HalfWidth = 0.05,
+    rows: Rows = None,
 ) -> None:
-    """Say how many queries show a difference, from the spread in a run of two systems or from --sd."""
+    """Say how many queries show a difference, from the spread in a run of two systems or from --sd.
+
+    With --labels, how many labels by people a corrected mean needs, from a run that has some of them.
+    """
     from ragassay.stats import needed_n
 
+    if labels:
+        _plan_labels(runs or [], None if metrics is None else metrics.split(","), half_width, rows)
+        return
+    if difference is None:
+        raise BadSettings("--difference is missing", hint="for example: ragassay power last --difference 0.1")
     if (sd is None) is (not runs):
         raise BadSettings(
             "give a run with two systems, or --sd", hint="for example: ragassay power last --difference 0.1"
@@ -241,6 +266,37 @@ def power(
         lines += [f"{name:24}{_row(delta, difference, alpha / tests, power)}" for name, delta in pair.metrics.items()]
         lines += [""]
     typer.echo("\n".join(lines[:-1]))
+
+
+def _plan_labels(runs: list[str], metrics: list[str] | None, half_width: float, rows: int | None) -> None:
+    """For each labelled metric of a run's system, the labels that an interval of that width takes with and without the judge."""
+    from ragassay.exporters.tables import table
+    from ragassay.python.stored import chosen
+    from ragassay.stats.ppi import planned_labels
+
+    if len(runs) != 1 or not 0 < half_width < 0.5:
+        what = "name one run, and a half-width between 0 and 0.5"
+        raise BadSettings(what, hint="for example: ragassay power last --labels --half-width 0.05")
+    report, system = chosen(runs[0])
+    shown = []
+    for name, one in report.systems.items() if system is None else [(system, report.systems[system])]:
+        for metric in one.metrics if metrics is None else metrics:
+            labelled = [
+                (row.human_labels.get(metric), row.scores[metric].value) for row in one.results if metric in row.scores
+            ]
+            pairs = [(label, score) for label, score in labelled if label is not None and score is not None]
+            total = rows or sum(score is not None for _, score in labelled)
+            if pairs:
+                plan = planned_labels([y for y, _ in pairs], [f for _, f in pairs], total, half_width)
+                needed = [f"more than {total}" if n is None else str(n) for n in (plan.with_judge, plan.alone)]
+                shown.append([f"{name}: {metric}", str(len(pairs)), f"{plan.correlation:.2f}", str(total), *needed])
+    if not shown:
+        raise BadSettings(
+            f"{runs[0]} has no labels", hint="evaluate it with some first: ragassay evaluate DATA --labels FILE"
+        )
+    typer.echo(f"labels for a 95 % interval of +- {half_width:g}, from the labels that there are\n")
+    for line in table(["", "labels", "correlation", "rows", "needed with the judge", "without"], shown):
+        typer.echo(line)
 
 
 def _row(delta: Delta, difference: float, alpha: float, power: float) -> str:

@@ -10,12 +10,17 @@ import typer
 from ragassay.cli.configured import AsJson, configured, takes_options
 
 if TYPE_CHECKING:
-    from ragassay.runs.agreement import JudgeAgreement
+    from ragassay.documents import Report
+    from ragassay.judge_documents import JudgeCalibration
+    from ragassay.metrics import Metric
+    from ragassay.runs.agreement import JudgeAgreement, LabelledRows
     from ragassay.runs.attack import AttackReport
+    from ragassay.store.folder import FolderRun
 
 # Those of ``evaluate`` that have no meaning here.
 _NOT_TAKEN = (
     *("systems", "datasets", "output", "metrics", "baseline", "stop_when", "criteria", "accurate", "corpus"),
+    *("canary", "calibration", "labels"),
     *("relevant_from", "max_grade", "graded", "half_life_days"),
 )
 _SHOWN = {
@@ -25,6 +30,20 @@ _SHOWN = {
     "auc": "AUC",
     "ece": "ECE",
 }
+_SHOWN_CALIBRATED = {"brier": "Brier", "log_loss": "log loss", **_SHOWN}
+
+Labelled = Annotated[
+    Path,
+    typer.Argument(metavar="DATA", help="Rows with an answer and a label: 1 where people say yes, 0 where no."),
+]
+About = Annotated[
+    str | None,
+    typer.Option(
+        "--metric",
+        metavar="NAME",
+        help="What the label is about. [faithfulness with contexts, correctness with ground truth, else relevance]",
+    ),
+]
 
 judge = typer.Typer(help="Measure a judge.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -37,25 +56,55 @@ def _about() -> None:
 @judge.command("agreement")
 @takes_options(without=_NOT_TAKEN)
 def agreement(
-    data: Annotated[
-        Path,
-        typer.Argument(metavar="DATA", help="Rows with an answer and a label: 1 where people say yes, 0 where no."),
-    ],
-    metric: Annotated[
-        str | None,
-        typer.Option(
-            "--metric",
-            metavar="NAME",
-            help="What the label is about. [faithfulness with contexts, correctness with ground truth, else relevance]",
-        ),
-    ] = None,
+    data: Labelled,
+    metric: About = None,
     as_json: AsJson = False,
     **options: Any,
 ) -> None:
     """Say how far a judge agrees with labels that people gave."""
-    from ragassay.cli.evaluate import complete, refuse_unscored
-    from ragassay.python.stored import session_of
+    from ragassay.cli.evaluate import refuse_unscored
     from ragassay.render import json_document
+
+    rows, wanted, run, report = _judged(data, metric, options, quiet=as_json)
+    found = rows.compared(run, wanted)
+    if as_json:
+        typer.echo(json_document(found), nl=False)
+    else:
+        _print(found)
+    refuse_unscored(report, report.provenance.configuration.max_missing)
+
+
+@judge.command("calibrate")
+@takes_options(without=_NOT_TAKEN)
+def calibrate(
+    data: Labelled,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write it; evaluate --calibration takes it.")
+    ],
+    metric: About = None,
+    as_json: AsJson = False,
+    **options: Any,
+) -> None:
+    """Fit what makes a judge's scores chances that people say yes, on labels that they gave."""
+    from ragassay.files import write_whole
+    from ragassay.render import json_document
+
+    rows, wanted, run, _ = _judged(data, metric, options, quiet=as_json)
+    found = rows.calibrated(run, wanted)
+    document = json_document(found)
+    write_whole(output, document)
+    if as_json:
+        typer.echo(document, nl=False)
+    else:
+        _print_calibration(found, output)
+
+
+def _judged(
+    data: Path, metric: str | None, options: dict[str, Any], *, quiet: bool
+) -> tuple[LabelledRows, Metric, FolderRun, Report]:
+    """The labelled rows, what the labels are about, and a finished run over them."""
+    from ragassay.cli.evaluate import complete
+    from ragassay.python.stored import session_of
     from ragassay.runs import foreground
     from ragassay.runs.agreement import LabelledRows
     from ragassay.settings import Settings
@@ -72,13 +121,7 @@ def agreement(
     spec = configuration.to_job_spec().model_copy(update={"metrics": (wanted.name,)})
     session = session_of(settings)
     run = foreground.start(session, settings, spec, rows.inputs)
-    report = complete(session, settings, run, quiet=as_json)
-    found = rows.compared(run, wanted)
-    if as_json:
-        typer.echo(json_document(found), nl=False)
-    else:
-        _print(found)
-    refuse_unscored(report, spec.max_missing)
+    return rows, wanted, run, complete(session, settings, run, quiet=quiet)
 
 
 @judge.command("attack")
@@ -183,3 +226,29 @@ def _print(found: JudgeAgreement) -> None:
     for line in table(["score", "items", "mean score", "share of yes"], bins):
         typer.echo(line)
     typer.echo(f"\nverdicts: ragassay results {found.run}")
+
+
+def _print_calibration(found: JudgeCalibration, output: Path) -> None:
+    from ragassay.exporters.tables import table
+    from ragassay.render import interval, number, percent
+
+    of, level = found.calibration, next(iter(found.measures.values())).before_interval.level
+    typer.echo(
+        f"judge {found.judge['name']}, {of.metric} on {of.data}: {of.method} fitted on {found.n} items, {found.groups} groups, "
+        f"{percent(found.share_yes)} yes"
+    )
+    typer.echo("after: of chances for items that the map was not fitted on (10 folds of whole groups)\n")
+    rows = [
+        [_SHOWN_CALIBRATED[name], *(f"{number(value)} {interval(ends)}" for value, ends in shown)]
+        for name, one in found.measures.items()
+        for shown in [
+            (
+                (one.before, one.before_interval),
+                (one.after, one.after_interval),
+                (one.after - one.before, one.change_interval),
+            )
+        ]
+    ]
+    for line in table([f"{level:.0%} intervals", "before", "after", "change"], rows):
+        typer.echo(line)
+    typer.echo(f"\nuse it: ragassay evaluate DATA --calibration {output}")

@@ -86,7 +86,15 @@ def print_report(report: Report, place: str, outputs: Sequence[Path], server: st
     from rich.markup import escape
 
     from ragassay.exporters.failing import failure_causes, headline
-    from ragassay.exporters.summary import interrupted, missing, partial, sections, stopped, suspicious
+    from ragassay.exporters.summary import (
+        interrupted,
+        judge_drift,
+        missing,
+        partial,
+        sections,
+        stopped,
+        suspicious,
+    )
 
     out = console()
     source = report.provenance
@@ -100,8 +108,8 @@ def print_report(report: Report, place: str, outputs: Sequence[Path], server: st
         out.print(escape(early))
     for section in sections(report):
         _print_section(out, section, report)
-    if lost := interrupted(report):
-        out.print(f"\n{lost}")
+    for line in filter(None, (judge_drift(report), interrupted(report))):
+        out.print(f"\n{escape(line)}")
     for title, lines in (("Missing", missing(report)), ("Suspicious", suspicious(report))):
         if shown := list(lines):
             out.print(f"\n[bold]{title}[/bold]")

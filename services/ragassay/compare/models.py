@@ -10,7 +10,16 @@ from typing import Literal
 
 from ragassay.documents import CostPerAccurate, Distribution, Source
 from ragassay.models import FrozenModel
-from ragassay.stats import Correction, IncrementalCost, Interval, NonInferiority, PairedTest, ParetoFront, UnpairedTest
+from ragassay.stats import (
+    CorrectedMean,
+    Correction,
+    IncrementalCost,
+    Interval,
+    NonInferiority,
+    PairedTest,
+    ParetoFront,
+    UnpairedTest,
+)
 
 DeltaOutcome = Literal["better", "worse", "no difference shown", "can't tell"]
 Cause = Literal[
@@ -111,7 +120,8 @@ class Delta(FrozenModel):
     randomisation test, of Welch's where unpaired; ``p_corrected`` takes all metrics and systems of the comparison into
     account and decides ``outcome`` and ``mark``. ``wins`` are rows on which b is better, whichever direction is good.
     ``detectable`` is the least true difference that as many rows show with a chance of 80 % at that many tests;
-    ``not_worse`` asks whether b is at most a margin worse.
+    ``not_worse`` asks whether b is at most a margin worse. ``by_labels``: the delta as labels of people on both sides correct
+    it; it decides nothing.
     """
 
     kind: str
@@ -137,6 +147,7 @@ class Delta(FrozenModel):
     not_worse: NonInferiority | None = None
     paired: PairedTest | None = None
     unpaired: UnpairedTest | None = None
+    by_labels: CorrectedMean | None = None
 
 
 class SliceDelta(FrozenModel):

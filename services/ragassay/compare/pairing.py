@@ -25,6 +25,7 @@ from ragassay.metrics.base import OPERATIONAL
 from ragassay.models import Result, Score
 from ragassay.recount import slice_value
 from ragassay.reports import cost_and_accuracy
+from ragassay.stats.ppi import corrected_mean
 
 NOT_WORSE_MARGIN = 0.05  # "no worse" means by less than this share of a metric's range
 POWER = 0.8
@@ -185,7 +186,20 @@ class PairedSystems:
             losses=test.losses if higher else test.wins,
             ties=test.ties,
             paired=test,
+            by_labels=self._by_labels(name, both),
         )
+
+    def _by_labels(self, name: str, both: PairedScores) -> stats.CorrectedMean | None:
+        """The mean difference as labels of people on both sides correct it; None where no row has them."""
+        rows = [[one.human_labels.get(name) for one in self.rows[place]] for place in both.places]
+        said = [None if a is None or b is None else b - a for a, b in rows]
+        judged = list(zip(said, both.differences, strict=True))
+        labels = [(label, score) for label, score in judged if label is not None]
+        others = [score for label, score in judged if label is None]
+        if not labels:
+            return None
+        said_of, scores = [label for label, _ in labels], [score for _, score in labels]
+        return corrected_mean(said_of, scores, others, bounds=(0.0, 1.0), level=1 - self.alpha, differences=True)
 
     def _unpaired_delta(self, name: str, aggregate: Aggregate) -> Delta:
         a, b = (

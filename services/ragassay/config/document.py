@@ -12,10 +12,12 @@ from annotated_types import Ge, Lt, MaxLen
 from pydantic import AfterValidator, BaseModel, Discriminator, Tag
 from pydantic.fields import FieldInfo
 
+from ragassay.declarations import Option
 from ragassay.gates import GateList, TestName
+from ragassay.judges.calibration import read_calibrations
 from ragassay.judges.instructions import read_prompt
 from ragassay.models import FrozenModel
-from ragassay.options import SYSTEMS, FileOptions, IntervalOptions, Option, PerformanceOptions
+from ragassay.options import SYSTEMS, FileOptions, IntervalOptions, PerformanceOptions
 from ragassay.schedule_documents import PlannedJob
 from ragassay.specification import Budget, EvaluationOptions, JobSpec, JudgeParameters
 from ragassay.stats import Correction
@@ -120,8 +122,13 @@ schedule:
         if self.stop_when is None:
             flat["baseline"] = None  # gates compare later: it changes nothing of the run
         own = None if self.judge_prompt is None else read_prompt(self.judge_prompt, "judge_prompt")
-        performance = self.performance.model_dump()
-        return JobSpec(**flat, **performance, confidence=self.statistics.confidence, judge_prompt=own)
+        return JobSpec(
+            **flat,
+            **self.performance.model_dump(),
+            confidence=self.statistics.confidence,
+            judge_prompt=own,
+            calibration=tuple(read_calibrations(self.calibration)),
+        )
 
 
 SECTIONS: dict[str, type[BaseModel]] = {

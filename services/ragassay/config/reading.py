@@ -195,16 +195,17 @@ def rebased_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
         return {**choice, **own}
 
     rebased = dict(values)
-    for key in ("data", "corpus", "judge_prompt"):
-        if key in rebased and not (key == "data" and _is_stored(rebased[key], folder)):
+    for key in ("data", "corpus", "judge_prompt", "labels", "canary"):
+        if key in rebased and not (key in ("data", "canary") and _is_stored(rebased[key], folder)):
             rebased[key] = rebase(rebased[key])
     if isinstance(rebased.get("datasets"), dict):
         given = rebased["datasets"]
         rebased["datasets"] = {name: d if _is_stored(d, folder) else rebase(d) for name, d in given.items()}
     if isinstance(rebased.get("systems"), dict):
         rebased["systems"] = {name: system(choice) for name, choice in rebased["systems"].items()}
-    if isinstance(rebased.get("output"), list):
-        rebased["output"] = [rebase(file) for file in rebased["output"]]
+    for key in ("output", "calibration"):
+        if isinstance(rebased.get(key), list):
+            rebased[key] = [rebase(file) for file in rebased[key]]
     if isinstance(rebased.get("plugins"), list):
         files = rebased["plugins"]
         rebased["plugins"] = [rebase(f) if isinstance(f, str) and f.endswith(".py") else f for f in files]

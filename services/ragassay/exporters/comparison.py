@@ -121,7 +121,7 @@ def metric_tables(comparison: Comparison) -> Iterator[Table]:
             else f". p is corrected for {comparison.family} tests, intervals are not"
         )
         columns = ("metric", pair.a, pair.b, "delta", level, corrected, "n", "won/lost/tied", "difference")
-        rows = tuple((name, *_cells(delta)) for name, delta in pair.metrics.items())
+        rows = tuple(row for name, delta in pair.metrics.items() for row in _rows(name, delta))
         yield Table(f"{pair.b} against {pair.a}", columns, rows, note, ("won/lost/tied", corrected, "n", level))
 
 
@@ -204,6 +204,14 @@ def _score(value: float | None, none: str = "not scored") -> str:
 
 def _reported(value: float | None) -> str:
     return NOT_REPORTED if value is None else quantity(value)
+
+
+def _rows(name: str, delta: Delta) -> Iterator[tuple[str, ...]]:
+    """The row of a metric and, below it, what labels of people make of the difference."""
+    yield name, *_cells(delta)
+    if (found := delta.by_labels) and found.mean is not None:
+        ends = interval(found.interval, signed)
+        yield f"{name}, by {found.labels} labels", "", "", signed(found.mean), ends, "", str(found.rows), "", ""
 
 
 def _cells(delta: Delta) -> tuple[str, ...]:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from ragassay.documents import Report
 from ragassay.exporters.failing import failure_causes, headline, slice_fields, slice_section, worst_rows
-from ragassay.exporters.summary import Section, interrupted, missing, partial, sections, stopped, suspicious
+from ragassay.exporters.summary import (
+    Section,
+    interrupted,
+    judge_drift,
+    missing,
+    partial,
+    sections,
+    stopped,
+    suspicious,
+)
 from ragassay.render import markdown_code, markdown_row, markdown_text
 
 
@@ -25,8 +34,8 @@ def export(report: Report) -> bytes:
         lines += ["", f"{markdown_text(early)[:1].upper()}{markdown_text(early)[1:]}."]
     for section in sections(report):
         lines += _table(section, report)
-    if lost := interrupted(report):
-        lines += ["", f"{lost[:1].upper()}{lost[1:]}."]
+    for line in filter(None, (judge_drift(report), interrupted(report))):
+        lines += ["", f"{markdown_text(line)[:1].upper()}{markdown_text(line)[1:]}."]
     if gaps := list(missing(report)):
         lines += ["", "## Missing", "", *(f"- {markdown_text(gap)}" for gap in gaps)]
     if marked := list(suspicious(report)):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ragassay.documents import Aggregate, CostPerAccurate, Distribution, Report, Share, SystemReport
 from ragassay.models import Usage
 from ragassay.render import interval, listed, number
-from ragassay.stats import Interval
+from ragassay.stats import CorrectedMean, Interval
 
 NOT_REPORTED = "not reported"
 NOTHING = "nothing"
@@ -38,9 +38,7 @@ def sections(report: Report) -> list[Section]:
         ("Measured", {"performance", "cost"}),
     ):
         chosen = [name for name in names if systems[0].metrics[name].kind in kinds]
-        rows = tuple(
-            (name, tuple(aggregate(s.metrics[name], percent=name in PERCENTAGES) for s in systems)) for name in chosen
-        )
+        rows = tuple(row for name in chosen for row in _figures(name, systems))
         made.append(Section(title, rows))
     if any(s.refusals.refused or s.refusals.unanswerable for s in systems):
         rows = tuple(_row(label, figure, systems) for label, figure in _REFUSALS)
@@ -53,6 +51,20 @@ def sections(report: Report) -> list[Section]:
         Section("Spent on the evaluation", tuple(row for row in spent if any(row[1]) and set(row[1]) != {NOTHING}))
     )
     return [section for section in made if section.rows]
+
+
+def _figures(name: str, systems: list[SystemReport]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The means of a metric and, below them, what labels of people make of these."""
+    yield name, tuple(aggregate(s.metrics[name], percent=name in PERCENTAGES) for s in systems)
+    found = [s.metrics[name].corrected for s in systems]
+    if any(found):
+        yield f"{name}, corrected", tuple(map(_corrected, found))
+
+
+def _corrected(found: CorrectedMean | None) -> str:
+    if found is None or found.mean is None:
+        return found.reason or "" if found else "no labels"
+    return f"{number(found.mean)} {_bounds(found.interval)} {found.labels} labels"
 
 
 def partial(report: Report) -> str | None:
@@ -77,6 +89,35 @@ def stopped(report: Report) -> str | None:
         f"stopped early, {early.reason}: {early.rows:,} of {early.rows + early.rows_left:,} rows evaluated, "
         f"{early.calls_saved:,} judge calls saved"
     )
+
+
+def judge_drift(report: Report) -> str | None:
+    """What the canary panel tells of the judge; None where none was judged."""
+    drift = report.drift
+    if drift is None:
+        return None
+    cost = f"; the panel took {_usage(drift.usage)}" if drift.usage != Usage() else ""
+    told = f"canary panel {drift.panel}, {drift.rows} rows: "
+    if drift.status == "not compared":
+        return f"{told}not compared, {drift.reason}{cost}"
+    if drift.status == "baseline":
+        return f"{told}these verdicts are the baseline of this judge{cost}"
+    since = f"the baseline of {(drift.baseline_at or '')[:10]} (run {drift.baseline_run})"
+    odd = f"p {number(drift.p)}, drift below {drift.false_alarms:g}"
+    models = f"; its provider answers with {_named(drift.models)}, then with {_named(drift.baseline_models)}"
+    models = models if drift.models != drift.baseline_models else ""
+    if drift.status == "unchanged":
+        return f"{told}judged as at {since}; {odd}{models}{cost}"
+    moved = [
+        f"{name} {number(score.now)} instead of {number(score.baseline)}"
+        for name, score in sorted(drift.scores.items(), key=lambda one: one[1].p)
+        if score.p <= drift.false_alarms
+    ]
+    return f"{told}the judge has drifted from {since}: {listed(moved)}; {odd}{models}{cost}"
+
+
+def _named(models: tuple[str, ...]) -> str:
+    return listed(models) or "a model that it does not name"
 
 
 def interrupted(report: Report) -> str | None:

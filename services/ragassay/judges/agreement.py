@@ -69,26 +69,17 @@ class Agreement(FrozenModel):
 
 def agreement(rows: Sequence[LabelledScore], *, level: float = 0.95, resamples: int = 1000, seed: int = 0) -> Agreement:
     """Judge against people; an item with a row without a score is missing. Raises NothingToEvaluate without a score."""
-    items: dict[str, list[LabelledScore]] = {}
-    for row in rows:
-        items.setdefault(row.item, []).append(row)
-    unscored = {item: row.reason for item, of in items.items() for row in of if row.score is None}
-    reasons = Counter(unscored.values())
-    scored = [of for item, of in items.items() if item not in unscored]
-    if not scored:
-        raise NothingToEvaluate(f"the judge gave no score: {next(iter(reasons), 'there are no rows')}")
-    labels = np.array([max(row.label for row in of) for of in scored], dtype=np.float64)
-    scores = np.array([max(row.score or 0.0 for row in of) for of in scored])
+    items = ScoredItems(rows)
+    labels, scores, groups = items.labels, items.scores, items.groups
     measures = Measures(labels, scores)
     whole = measures.weighted(np.ones(len(labels)))
-    groups = [of[0].group for of in scored]
     intervals = clustered_intervals(measures.weighted, groups, level=level, resamples=resamples, seed=seed)
     found = {name: None if np.isnan(value) else float(value) for name, value in zip(MEASURES, whole, strict=True)}
     return Agreement.model_validate(
         {
             "n": len(labels),
-            "missing": len(unscored),
-            "reasons": dict(reasons),
+            "missing": items.missing,
+            "reasons": dict(items.reasons),
             "groups": len(set(groups)),
             "share_yes": float(labels.mean()),
             "mean_score": float(scores.mean()),
@@ -97,6 +88,26 @@ def agreement(rows: Sequence[LabelledScore], *, level: float = 0.95, resamples: 
             "reliability": measures.reliability(),
         }
     )
+
+
+class ScoredItems:
+    """Labels, scores and groups of the items that have a score; of the others the number and the reasons.
+
+    Raises NothingToEvaluate where none has a score.
+    """
+
+    def __init__(self, rows: Sequence[LabelledScore]) -> None:
+        items: dict[str, list[LabelledScore]] = {}
+        for row in rows:
+            items.setdefault(row.item, []).append(row)
+        unscored = {item: row.reason for item, of in items.items() for row in of if row.score is None}
+        scored = [of for item, of in items.items() if item not in unscored]
+        self.missing, self.reasons = len(unscored), Counter(unscored.values())
+        if not scored:
+            raise NothingToEvaluate(f"the judge gave no score: {next(iter(self.reasons), 'there are no rows')}")
+        self.labels: Floats = np.array([max(row.label for row in of) for of in scored], dtype=np.float64)
+        self.scores: Floats = np.array([max(row.score or 0.0 for row in of) for of in scored])
+        self.groups = [of[0].group for of in scored]
 
 
 class Measures:

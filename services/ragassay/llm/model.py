@@ -352,6 +352,7 @@ class LLM:
             text=text,
             finish_reason=choice.finish_reason or "stop",
             model=response.model or "",
+            system_fingerprint=str(getattr(response, "system_fingerprint", None) or ""),
             usage=Usage(calls=1, input_tokens=tokens[0], output_tokens=tokens[1], cost_usd=price, latency_ms=took_ms),
             alternatives=alternatives(choice, text) if request.alternatives else None,
         )

@@ -7,6 +7,7 @@ import inspect
 import textwrap
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -25,7 +26,8 @@ from ragassay.metrics.base import name_of
 from ragassay.python.report import EvaluationReport
 from ragassay.python.stored import session_of
 from ragassay.python.warn import caller, on_behalf_of, warn
-from ragassay.runs import Inputs, Session, foreground
+from ragassay.runs import Inputs, Session, canary, foreground
+from ragassay.runs.labels import with_labels
 from ragassay.settings import Settings
 from ragassay.specification import JobSpec
 from ragassay.store.datasets import FolderDatasets, open_data
@@ -240,7 +242,9 @@ def inputs(configuration: Configuration, given: Given = Given()) -> Inputs:  # n
     if given.systems is not None:
         systems = {name: configuration.systems.get(name, rows) for name, rows in given.systems.items()}
     data = given.data if given.data is not None else configuration.data
-    return runs.load(
+    panel = configuration.canary
+    rows = canary.panel(panel, lambda: open_data(FolderDatasets(Settings().home), panel).samples) if panel else ()
+    read = runs.load(
         None if data is None else dataset(configuration, given),
         systems,
         corpus=configuration.corpus,
@@ -250,6 +254,8 @@ def inputs(configuration: Configuration, given: Given = Given()) -> Inputs:  # n
         limit=configuration.limit,
         max_grade=configuration.highest_grade,
     )
+    read = read if configuration.labels is None else with_labels(read, configuration.labels)
+    return replace(read, panel=rows)
 
 
 def dataset(configuration: Configuration, given: Given = Given()) -> Dataset:  # noqa: B008 - a tuple

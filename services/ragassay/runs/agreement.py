@@ -8,10 +8,14 @@ from typing import Any
 
 from ragassay.data.formats import read
 from ragassay.errors import BadData, BadSettings
-from ragassay.judges.agreement import Agreement, LabelledScore, agreement
+from ragassay.judge_documents import JudgeCalibration
+from ragassay.judges.agreement import Agreement, LabelledScore, ScoredItems, agreement
+from ragassay.judges.calibration import best_method, check_labels, crossed, isotonic_knots, logistic, measured
 from ragassay.metrics import Metric, parse
 from ragassay.models import Result
+from ragassay.protocols import fingerprint
 from ragassay.runs.plan import Inputs, load
+from ragassay.specification import Calibration
 from ragassay.store.protocol import RunStore
 from ragassay.validation import shown
 
@@ -73,18 +77,48 @@ class LabelledRows:
     def compared(self, run: RunStore, metric: Metric) -> JudgeAgreement:
         """The scores of a finished run over these rows beside the labels."""
         record = run.record
-        results = [row for chunk in record.chunks() for row in run.results(chunk) or ()]
-        found = agreement(
-            [self._scored(row, metric) for row in results], level=record.spec.confidence, seed=record.spec.seed
-        )
+        rows = self.scored(run, metric)
+        found = agreement(rows, level=record.spec.confidence, seed=record.spec.seed)
         return JudgeAgreement(
             **dict(found),
             data=record.dataset.name,
             run=record.id,
             judge=record.judge or {},
             metric=metric.name,
-            rows=len(results),
+            rows=len(rows),
         )
+
+    def calibrated(self, run: RunStore, metric: Metric) -> JudgeCalibration:
+        """Fit the map of a judge's scores in a finished run over labelled rows; raises BadInput where that can't be done."""
+        record, items = run.record, ScoredItems(self.scored(run, metric))
+        labels, scores, groups, seed = items.labels, items.scores, items.groups, record.spec.seed
+        check_labels(labels, scores)
+        method = best_method(labels, scores, groups, seed)
+        judge = record.judge or {}
+        calibration = Calibration(
+            judge=fingerprint(judge), metric=metric.name, method=method, labels=len(labels), data=record.dataset.name
+        )
+        if method == "isotonic":
+            calibration = calibration.model_copy(update={"knots": isotonic_knots(labels, scores)})
+        else:
+            slope, intercept = logistic(labels, scores, shifted=method == "platt")
+            calibration = calibration.model_copy(update={"slope": slope, "intercept": intercept})
+        held_out = crossed(labels, scores, groups, seed)
+        return JudgeCalibration(
+            run=record.id,
+            judge=judge,
+            calibration=calibration,
+            n=len(labels),
+            missing=items.missing,
+            groups=len(set(groups)),
+            share_yes=float(labels.mean()),
+            measures=measured(labels, scores, held_out, groups, level=record.spec.confidence, seed=seed),
+        )
+
+    def scored(self, run: RunStore, metric: Metric) -> list[LabelledScore]:
+        """Label and score of each row of a finished run."""
+        results = (row for chunk in run.record.chunks() for row in run.results(chunk) or ())
+        return [self._scored(row, metric) for row in results]
 
     def _scored(self, row: Result, metric: Metric) -> LabelledScore:
         said, score = self._said[row.query_id], row.scores[metric.name]

@@ -27,7 +27,8 @@ from ragassay.settings import Settings
 from ragassay.specification import Budget, JobSpec
 from ragassay.stats import Correction
 from ragassay.store.benchmarks import BenchmarkRecord, FolderBenchmark, FolderBenchmarks
-from ragassay.store.folder import FolderRun, FolderStore, new_run_id
+from ragassay.store.folder import FolderRun, FolderStore
+from ragassay.store.run_ids import new_run_id
 
 RESUME = "ragassay run --resume"
 

@@ -29,9 +29,10 @@ from ragassay.runs.turns import Turns
 from ragassay.settings import Settings
 from ragassay.specification import Budget, JobSpec
 from ragassay.stats import stop_rule
-from ragassay.store.folder import FolderRun, FolderStore, new_run_id
+from ragassay.store.folder import FolderRun, FolderStore
 from ragassay.store.ledger import CallCache, FolderLedger
 from ragassay.store.protocol import RunRecord
+from ragassay.store.run_ids import new_run_id
 from ragassay.strategies.options import SystemConfig
 from ragassay.validation import problems
 
@@ -46,7 +47,7 @@ def start(session: Session, settings: Settings, spec: JobSpec, inputs: Inputs) -
 def create(session: Session, settings: Settings, record: RunRecord, inputs: Inputs) -> FolderRun:
     """Write a run down that is prepared; raises DiskFull, and what making its judge and indexes raises."""
     described = describe(session, record, MemoryLedger())
-    return FolderStore(settings.home).create(described, inputs.samples, inputs.responses())
+    return FolderStore(settings.home).create(described, inputs.samples, inputs.responses(), panel=inputs.panel)
 
 
 def resume(

@@ -117,11 +117,12 @@ class ResponsesInSamples(Mapping[str, Response]):
 
 @dataclass(frozen=True)
 class Inputs:
-    """What is to be evaluated: the dataset's rows, and the systems by name."""
+    """What is to be evaluated: the dataset's rows, and the systems by name; ``panel``: the rows of a canary panel."""
 
     dataset: Source
     samples: Sequence[Sample]
     systems: Mapping[str, SystemInput]
+    panel: Sequence[Sample] = ()
 
     @property
     def warnings(self) -> list[str]:
@@ -258,7 +259,15 @@ def plan(spec: JobSpec, metrics: Sequence[Metric]) -> Plan:
     own = own_metrics(spec)
     rule = AccuracyRule.parse(spec.accurate, own)
     graded = (spec.relevant_from, spec.max_grade, spec.half_life_days, spec.graded)
-    return Plan(tuple(metrics), rule, *graded, concurrency=spec.concurrency, timeout_s=spec.timeout_s, own=own)
+    return Plan(
+        tuple(metrics),
+        rule,
+        *graded,
+        concurrency=spec.concurrency,
+        timeout_s=spec.timeout_s,
+        own=own,
+        calibrations={one.metric: one for one in spec.calibration},
+    )
 
 
 async def estimate(
@@ -281,6 +290,7 @@ async def estimate(
     planned = plan(spec, choose_metrics(spec, joined))
     for rows in joined.values():
         await tools.judge.judge([rows[n] for n in rows_to_judge(rows, planned)], tools.ledger)
+    await tools.judge.judge(inputs.panel, tools.ledger)
     return tools.ledger.estimates
 
 

@@ -16,11 +16,13 @@ from ragassay import reports
 from ragassay.documents import Report, Source, Stopped
 from ragassay.engine import Plan, assess, respond, rows_to_judge
 from ragassay.errors import BadSettings, BudgetReached, DiskFull, NothingToEvaluate, ProviderDown
+from ragassay.judges.calibration import check_calibrated
 from ragassay.ledger import GivenUpLedger, ProbingLedger
 from ragassay.metrics import parse
 from ragassay.metrics.own import check_own, own_metrics
 from ragassay.models import Sample, Usage
 from ragassay.protocols import Ledger, Strategy
+from ragassay.runs import canary
 from ragassay.runs.outage import Outage, given_up_text, waiting_text
 from ragassay.runs.plan import Inputs, SystemInput, choose_metrics, plan
 from ragassay.runs.provenance import provenance, with_tools
@@ -50,7 +52,9 @@ def prepare(session: Session, spec: JobSpec, inputs: Inputs, run_id: str) -> Run
             "no row has a response", where=inputs.dataset.name, hint="name a system's responses: --system NAME=FILE"
         )
     metrics = choose_metrics(spec, joined)
-    plan(spec, metrics)
+    computed = [metric.name for metric in plan(spec, metrics).order]
+    if unused := next((one.metric for one in spec.calibration if one.metric not in computed), None):
+        raise BadSettings(f"the calibration of {unused} is of no use: this run does not score it", where="calibration")
     record = RunRecord(
         id=run_id,
         created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -68,6 +72,7 @@ def prepare(session: Session, spec: JobSpec, inputs: Inputs, run_id: str) -> Run
 def describe(session: Session, record: RunRecord, ledger: Ledger) -> RunRecord:
     """The record with what judges and answers here: the judge's settings, and the models of built-in systems."""
     tools = session.tools(record.spec, ledger)
+    check_calibrated(record.spec, tools.judge)
     systems = dict(record.systems)
     for name, system in session.systems(systems, tools).items():
         source = systems[name]
@@ -122,6 +127,8 @@ async def work(
         answered = await respond(samples, Recorded(chunk.system, recorded), planned, tools)
     async with turns.computing():
         results = await assess(answered, chunk.system, planned, tools)
+        if record.spec.canary is not None and (chunk.system, chunk.number) == (next(iter(record.systems)), 0):
+            await canary.judge_panel(session, run, ledger)
         outcome = run.commit(chunk, results, given_up=isinstance(ledger, GivenUpLedger))
         if outcome == "kept" and record.spec.stop_when is not None and session.monitor(record).follow(run):
             run.stop_early()
@@ -261,6 +268,7 @@ def finish(session: Session, run: RunStore, interrupted: Usage = Usage()) -> Rep
         expected=record.dataset.rows,
         stopped=stopped,
         interrupted=interrupted,
+        drift=canary.drift(run) if record.spec.canary is not None else None,
     )
     run.save_report(report)
     reports.log_end(report)

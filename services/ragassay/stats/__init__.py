@@ -17,6 +17,7 @@ from ragassay.stats.power import minimum_detectable_effect, needed_n, power_of
 from ragassay.stats.ratios import RatioSums, Stratum, TokenSums, difference_sums_interval, mean_intervals, sums_interval
 from ragassay.stats.results import (
     ChangePoint,
+    CorrectedMean,
     Effect,
     IncrementalCost,
     Interval,
@@ -33,6 +34,7 @@ from ragassay.stats.trends import change_points
 __all__ = [
     "ChangePoint",
     "ConfidenceSequence",
+    "CorrectedMean",
     "Correction",
     "Effect",
     "IncrementalCost",

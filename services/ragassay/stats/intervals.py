@@ -80,13 +80,13 @@ def mean_interval(
         caveat = f"not clipped: there are values outside {bounds[0]:g}..{bounds[1]:g}" if bounds else None
         return Interval(low=mean - half, high=mean + half, level=level, method="t", reason=caveat)
     if method == "quasi-binomial":
-        low, high = _quasi_binomial(mean, half, bounds, level)
+        low, high = quasi_binomial(mean, half, bounds, level)
     else:
         low, high = (min(max(end, bounds[0]), bounds[1]) for end in (mean - half, mean + half))
     return Interval(low=low, high=high, level=level, method=method)
 
 
-def _quasi_binomial(mean: float, half: float, bounds: Bounds, level: float) -> tuple[float, float]:
+def quasi_binomial(mean: float, half: float, bounds: Bounds, level: float) -> tuple[float, float]:
     """Wilson's ends for as many yes/no rows as would have the half width ``half`` at this mean."""
     width = bounds[1] - bounds[0]
     share, reach = min(max((mean - bounds[0]) / width, 0.0), 1.0), half / width

@@ -158,6 +158,23 @@ class NonInferiority(FrozenModel):
     reason: str | None = None
 
 
+class CorrectedMean(FrozenModel):
+    """A mean of a judge's scores, corrected by ``labels`` that people gave to a random part of the ``rows``.
+
+    ``judged`` is the judge's own mean, ``weight`` how far its scores count (0 to 1), ``alone`` the interval of the labels
+    by themselves. The mean is None, with the ``reason``, where there are too few labels.
+    """
+
+    labels: int
+    rows: int
+    mean: float | None = None
+    judged: float | None = None
+    weight: float | None = None
+    interval: Interval
+    alone: Interval | None = None
+    reason: str | None = None
+
+
 class ChangePoint(FrozenModel):
     """A lasting step in a series: ``index`` is the first value of the new level."""
 

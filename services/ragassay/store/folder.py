@@ -7,6 +7,7 @@ results/<system>/<n>.jsonl  results of chunk n, present only when the whole chun
                          provider failed for too long: a resume works on that chunk again
 gates.json               what ``ragassay gate`` last said of it
 calls.jsonl              every finished call to the judge
+panel.jsonl              the rows of the canary panel, where there is one; canary.json: what the judge made of them
 report.json              written last
 costs.json               what the report says of costs, made again where it is missing
 """
@@ -14,12 +15,9 @@ costs.json               what the report says of costs, made again where it is m
 from __future__ import annotations
 
 import difflib
-import re
-import secrets
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
@@ -40,8 +38,10 @@ from ragassay.files import (
     write_whole,
 )
 from ragassay.models import Response, Result, Sample
+from ragassay.store.canaries import FolderCanary
 from ragassay.store.protocol import ChunkId, Outcome, RunRecord
 from ragassay.store.rows import DAMAGED, ChunkResults, RecordedResponses, places_of, row_of, rows_of
+from ragassay.store.run_ids import slug
 from ragassay.validation import problems
 
 REPORT_FILE, _GATES_FILE, _FIGURES_FILE, _COSTS_FILE = "report.json", "gates.json", "figures.json", "costs.json"
@@ -136,6 +136,11 @@ class FolderRun:
     def given_up(self) -> list[ChunkId]:
         """The chunks whose rows were given up because a provider failed for too long."""
         return [chunk for chunk in self.record.chunks() if self._given_up_file(chunk).exists()]
+
+    @property
+    def canary(self) -> FolderCanary:
+        """Where the run's canary panel is kept."""
+        return FolderCanary(self.folder)
 
     def save_report(self, report: Report) -> None:
         """Write report.json and, beside that of a long run, its figures alone."""
@@ -285,7 +290,12 @@ class FolderStore:
         self.root = root
 
     def create(
-        self, record: RunRecord, samples: Sequence[Sample], responses: Mapping[str, Mapping[str, Response]]
+        self,
+        record: RunRecord,
+        samples: Sequence[Sample],
+        responses: Mapping[str, Mapping[str, Response]],
+        *,
+        panel: Sequence[Sample] = (),
     ) -> FolderRun:
         """A new run with its inputs; run.json is written last, so a folder with it is whole. Raises DiskFull."""
         folder = self.root / "runs" / record.id
@@ -302,6 +312,8 @@ class FolderStore:
                     for query, response in by_query.items()
                 )
                 write_whole(folder / "responses" / f"{system}.jsonl", to_lines(lines), private=True)
+            if panel:
+                FolderCanary(folder).save_rows(panel)
             document = orjson.dumps(record.model_dump(mode="json"), option=orjson.OPT_INDENT_2)
             write_whole(folder / "run.json", document, private=True)
         except BaseException:
@@ -353,7 +365,7 @@ class FolderStore:
 
     def _named(self, name: str, ids: Sequence[str]) -> list[str]:
         """Ids of the runs that were given this name, oldest first; those without a report only where none has one."""
-        alike = [run for run in ids if run[_SLUG] == _slug(name)]
+        alike = [run for run in ids if run[_SLUG] == slug(name)]
         named = []
         for run in alike:
             with suppress(BadData):  # of another version
@@ -385,12 +397,3 @@ def read_report(path: Path) -> Report:
         ) from None
     except OSError as error:
         raise BadData([f"{path}: can't be read ({error.strerror})"]) from None
-
-
-def new_run_id(name: str) -> str:
-    """An id that sorts by time and says what was evaluated: ``20260131-140509-handbook-1f3a``."""
-    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{_slug(name)}-{secrets.token_hex(2)}"
-
-
-def _slug(name: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "run"

@@ -14,6 +14,7 @@ from ragassay.models import Result, Sample
 from ragassay.store.job_state import Claim, gone
 from ragassay.store.protocol import ChunkId, Outcome, RunRecord
 from ragassay.store.redis import RedisStore
+from ragassay.store.redis_canaries import RedisCanary
 
 
 class JobRun:
@@ -57,6 +58,11 @@ class JobRun:
     def evaluated(self, chunks: Sequence[ChunkId]) -> Sequence[Result]:
         """The committed results of these chunks of one system, in the dataset's order."""
         return self.record.in_dataset_order([row for chunk in chunks for row in self.results(chunk) or ()])
+
+    @property
+    def canary(self) -> RedisCanary:
+        """Where the job's canary panel is kept."""
+        return RedisCanary(self._store, self._job, self._store.state(self._job).project)
 
     def save_report(self, report: Report) -> None:
         """Keep the report, unless one is kept already; a partial one takes the place of the one before."""

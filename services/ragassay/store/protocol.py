@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Protocol, TypeVar
 from pydantic import AfterValidator, Field
 
 from ragassay.documents import Report, Source
+from ragassay.judge_documents import JudgedPanel
 from ragassay.models import FrozenModel, Result, Sample
 from ragassay.options import PerformanceOptions
 from ragassay.specification import JobSpec
@@ -107,6 +108,22 @@ class RunRecord(FrozenModel):
         return [by_place[place] for place in sorted(by_place)]
 
 
+class CanaryStore(Protocol):
+    """The canary panel of a run, and the first verdicts of each judge on each panel."""
+
+    def rows(self) -> Sequence[Sample]:
+        """The panel's rows."""
+
+    def keep(self, judged: JudgedPanel) -> None:
+        """Keep what the judge made of the panel in this run."""
+
+    def judged(self) -> JudgedPanel | None:
+        """What the judge made of the panel in this run; None where it was not judged."""
+
+    def baseline(self, key: str, offered: JudgedPanel | None = None) -> JudgedPanel | None:
+        """What that judge first made of that panel; ``offered`` is kept, and returned, where nothing is."""
+
+
 class RunStore(Protocol):
     """One run: its record, the inputs and results of its chunks, and in the end its report."""
 
@@ -134,6 +151,10 @@ class RunStore(Protocol):
 
     def evaluated(self, chunks: Sequence[ChunkId]) -> Sequence[Result]:
         """The results that these chunks of one system have, in the dataset's order."""
+
+    @property
+    def canary(self) -> CanaryStore:
+        """Where the run's canary panel is kept."""
 
     def save_report(self, report: Report) -> None:
         """Keep the finished report."""

@@ -1,0 +1,140 @@
+"""Labels by people on a part of the rows, as a user types them: ``evaluate --labels``, ``compare``, ``power --labels``."""
+
+import csv
+import json
+import random
+
+import pytest
+
+from offline_runs import write_jsonl
+
+CONTEXT = "Books may be kept for {n} days. The reading room opens at nine."
+SAID = {True: "Books may be kept for {n} days.", False: "Every reader is given a blue umbrella."}
+
+
+def rows(kind, count=120, wrong=0.3):
+    """Answers, of which ``wrong`` invent; the judge sees it, and people call a fifth of the others wrong as well."""
+    draw = random.Random(kind)
+    made = []
+    for n in range(count):
+        right = draw.random() >= wrong
+        made.append(
+            {
+                "query_id": f"q{n}",
+                "query": f"How long may book {n} be kept?",
+                "category": "ab"[n % 2],
+                "contexts": [CONTEXT.format(n=n)],
+                "answer": SAID[right].format(n=n),
+                "people": float(right and draw.random() >= 0.2),
+            }
+        )
+    return made
+
+
+def write_labels(path, made, *, metric="faithfulness", system=None):
+    with path.open("w") as file:
+        writer = csv.writer(file)
+        writer.writerow(["query_id", *(["system"] if system else []), metric, "note"])
+        for row in made:
+            writer.writerow([row["query_id"], *([system] if system else []), row["people"], "read twice"])
+    return path
+
+
+def write_rows(path, made):
+    return write_jsonl(path, [{key: value for key, value in row.items() if key != "people"} for row in made])
+
+
+@pytest.fixture
+def report(cli, tmp_path):
+    """Evaluates 120 answers with labels on the first 40 of a random order."""
+    made = rows("a")
+    write_rows(tmp_path / "rows.jsonl", made)
+    write_labels(tmp_path / "labels.csv", random.Random(0).sample(made, 40))
+    code, out, err = cli("evaluate", "rows.jsonl", "--metrics", "faithfulness", "--labels", "labels.csv", "--json")
+    assert code == 0, err
+    return made, json.loads(out)
+
+
+def test_the_mean_is_corrected_towards_what_people_say(report, cli):
+    made, document = report
+    mean = document["systems"]["default"]["metrics"]["faithfulness"]
+    found, people = mean["corrected"], sum(row["people"] for row in made) / len(made)
+    assert (found["labels"], found["rows"]) == (40, 120)
+    assert found["judged"] == pytest.approx(mean["mean"])
+    assert abs(found["mean"] - people) < abs(mean["mean"] - people)
+    assert found["interval"]["low"] <= people <= found["interval"]["high"]
+    assert 0 < found["weight"] <= 1
+    assert found["interval"]["high"] - found["interval"]["low"] < found["alone"]["high"] - found["alone"]["low"]
+    labelled = [row for row in document["systems"]["default"]["results"] if row["human_labels"]]
+    assert len(labelled) == 40
+    code, shown, _ = cli("report", "last")
+    assert code == 0
+    assert "faithfulness, corrected" in shown
+    assert "40 labels" in shown
+    assert not any("no random part" in one for one in document["cautions"])
+
+
+def test_labels_of_one_category_alone_are_told(cli, tmp_path):
+    made = rows("a")
+    write_rows(tmp_path / "rows.jsonl", made)
+    write_labels(tmp_path / "labels.csv", [row for row in made if row["category"] == "a"][:40])
+    code, out, _ = cli("evaluate", "rows.jsonl", "--metrics", "faithfulness", "--labels", "labels.csv", "--json")
+    assert code == 0
+    (told,) = [one for one in json.loads(out)["cautions"] if "no random part" in one]
+    assert told.startswith("default: the labelled rows are no random part of all: category 'a' has 100 % of them")
+
+
+def test_two_systems_are_compared_by_what_people_say(cli, tmp_path):
+    sides = {"old": rows("a", wrong=0.5), "new": rows("b", wrong=0.2)}
+    chosen = random.Random(1).sample(range(120), 60)
+    for name, made in sides.items():
+        write_rows(tmp_path / f"{name}.jsonl", made)
+        write_labels(tmp_path / f"{name}.csv", [made[n] for n in chosen])
+        given = ("--metrics", "faithfulness", "--labels", f"{name}.csv", "--name", name)
+        assert cli("evaluate", f"{name}.jsonl", *given)[0] == 0
+    code, out, err = cli("compare", "old", "new", "--json")
+    assert code == 0, err
+    delta = json.loads(out)["pairs"][0]["metrics"]["faithfulness"]
+    people = sum(b["people"] - a["people"] for a, b in zip(*sides.values(), strict=True)) / 120
+    found = delta["by_labels"]
+    assert (found["labels"], found["rows"]) == (60, 120)
+    assert found["interval"]["low"] <= people <= found["interval"]["high"]
+    assert found["judged"] == pytest.approx(delta["delta"])
+    code, shown, _ = cli("compare", "old", "new")
+    assert "faithfulness, by 60 labels" in shown
+
+
+def test_how_many_labels_are_needed_follows_from_those_that_there_are(report, cli):
+    code, out, _ = cli("power", "last", "--labels", "--half-width", "0.08", "--rows", "2000")
+    assert code == 0
+    cells = out.splitlines()[-1].split()
+    assert cells[:3] == ["default:", "faithfulness", "40"]
+    assert 10 < int(cells[-2]) < int(cells[-1]) < 300
+    code, _, err = cli("power", "--labels")
+    assert (code, "name one run" in err) == (2, True)
+
+
+def test_a_run_without_labels_can_not_be_planned_from(cli, tmp_path):
+    write_rows(tmp_path / "rows.jsonl", rows("a", 3))
+    assert cli("evaluate", "rows.jsonl", "--metrics", "faithfulness")[0] == 0
+    code, _, err = cli("power", "last", "--labels")
+    assert (code, "last has no labels" in err) == (2, True)
+
+
+BAD = {
+    "an unknown query": ([["q999", 1]], "faithfulness", "row 1: default has no response to 'q999'"),
+    "a label twice": ([["q1", 1], ["q1", 0]], "faithfulness", "row 2: 'q1' is labelled twice"),
+    "a label beyond 1": ([["q1", 5]], "faithfulness", "row 1: faithfulness should lie between 0 and 1, is "),
+    "no query": ([["", 1]], "faithfulness", "row 1: has no query_id"),
+    "no metric": ([["q1", 1]], "quality", "no column is a judged metric: quality"),
+    "a metric that nobody judges": ([["q1", 1]], "mrr", "no column is a judged metric: mrr"),
+}
+
+
+@pytest.mark.parametrize(("lines", "metric", "message"), BAD.values(), ids=BAD)
+def test_labels_that_are_about_nothing_are_errors_with_their_row(cli, tmp_path, lines, metric, message):
+    write_rows(tmp_path / "rows.jsonl", rows("a", 3))
+    with (tmp_path / "labels.csv").open("w") as file:
+        csv.writer(file).writerows([["query_id", metric], *lines])
+    code, _, err = cli("evaluate", "rows.jsonl", "--metrics", "faithfulness", "--labels", "labels.csv")
+    assert (code, message in err) == (2, True), err

@@ -1,0 +1,116 @@
+"""Means corrected by labels: against the published formulas written again, and coverage by simulation."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragassay.errors import BadInput
+from ragassay.stats.ppi import FEWEST_LABELS, corrected_mean, needed_labels
+
+BOUNDS = (0.0, 1.0)
+SHARE, ROWS = 0.7, 1000
+
+
+def drawn(rng, n, *, too_kind=0.4, too_strict=0.05):
+    """Labels of n rows, the scores of a judge that says yes too often for these, and for all others."""
+    truth = rng.random(ROWS) < SHARE
+    judged = np.where(truth, rng.random(ROWS) >= too_strict, rng.random(ROWS) < too_kind).astype(float)
+    return truth[:n].astype(float), judged[:n], judged[n:]
+
+
+def test_mean_and_weight_are_those_of_the_published_formulas():
+    y, f, g = drawn(np.random.default_rng(0), 100)
+    n, m = len(y), len(g)
+    covariance = sum((a - y.mean()) * (b - f.mean()) for a, b in zip(y, f, strict=True)) / (n - 1)
+    everything = [*f, *g]
+    centre = sum(everything) / (n + m)
+    variance = sum((one - centre) ** 2 for one in everything) / (n + m - 1)
+    weight = covariance / ((1 + n / m) * variance)
+    mean = weight * sum(g) / m + sum(a - weight * b for a, b in zip(y, f, strict=True)) / n
+    found = corrected_mean(y, f, g, bounds=BOUNDS)
+    assert found.weight == pytest.approx(weight)
+    assert found.mean == pytest.approx(mean)
+    assert found.judged == pytest.approx(centre)
+    spread = np.var([a - weight * b for a, b in zip(y, f, strict=True)], ddof=1) / n + weight**2 * np.var(g, ddof=1) / m
+    # 1.984: Student's t at 0.975 with 99 degrees of freedom; two further labels at the ends add 2 (weight / n)^2
+    half = 1.984 * np.sqrt(spread + 2 * (weight / n) ** 2)
+    assert found.interval.high - found.interval.low == pytest.approx(2 * half, rel=0.03)
+
+
+@pytest.mark.parametrize("n", [30, 100, 300])
+def test_the_interval_holds_the_share_and_that_of_the_judges_mean_does_not(n):
+    rng, draws = np.random.default_rng(n), 1500
+    held = naive = narrower = 0
+    for _ in range(draws):
+        y, f, g = drawn(rng, n)
+        found = corrected_mean(y, f, g, bounds=BOUNDS)
+        held += found.interval.low <= SHARE <= found.interval.high
+        error = 1.96 * np.concatenate([f, g]).std() / np.sqrt(ROWS)
+        naive += abs(found.judged - SHARE) <= error
+        narrower += found.interval.high - found.interval.low <= found.alone.high - found.alone.low
+    # of 1,500, 95 % has a standard error of 0.6 %
+    assert held / draws >= 0.935
+    assert naive / draws < 0.01  # the judge's share is 0.785, 0.085 too high, and its interval +- 0.025
+    assert narrower / draws > 0.85
+
+
+def test_a_judge_that_guesses_is_given_no_weight():
+    rng = np.random.default_rng(1)
+    y, f, g = (rng.random(size) < 0.5 for size in (200, 200, 800))
+    found = corrected_mean(y, f, g, bounds=BOUNDS)
+    assert found.weight < 0.15
+    assert found.mean == pytest.approx(y.mean(), abs=0.02)
+    width, alone = (one.high - one.low for one in (found.interval, found.alone))
+    assert width == pytest.approx(alone, rel=0.05)
+
+
+def test_where_all_rows_are_labelled_or_all_labels_are_one_the_judge_has_no_part():
+    rng = np.random.default_rng(2)
+    y, f, g = drawn(rng, 100)
+    assert corrected_mean(y, f, [], bounds=BOUNDS).mean == y.mean()
+    same = corrected_mean(np.ones(30), f[:30], g, bounds=BOUNDS)
+    assert (same.mean, same.weight, same.interval.method) == (1.0, 0.0, "constant values")
+    assert same.interval.low < 0.91  # 0.05 ** (1 / 30)
+
+
+def test_a_difference_may_be_negative_and_has_students_interval():
+    rng = np.random.default_rng(3)
+    worse, better = (rng.random(1000) < share for share in (0.6, 0.8))
+    truth = worse.astype(float) - better
+    judged = np.where(rng.random(1000) < 0.9, truth, rng.integers(-1, 2, 1000))
+    found = corrected_mean(truth[:200], judged[:200], judged[200:], bounds=BOUNDS, differences=True)
+    assert found.interval.low <= -0.2 <= found.interval.high < 0
+    assert (found.interval.low + found.interval.high) / 2 == pytest.approx(found.mean)
+
+
+def test_too_few_labels_are_no_correction():
+    found = corrected_mean([1.0] * 9, [1.0] * 9, [0.5] * 50, bounds=BOUNDS)
+    assert (found.mean, found.interval.low) == (None, None)
+    assert found.reason == "a correction needs 10 labels of rows with a score, there are 9"
+    with pytest.raises(BadInput, match="labels has 2 rows, scores has 1"):
+        corrected_mean([1, 0], [1], [1], bounds=BOUNDS)
+
+
+@given(st.integers(10, 40), st.integers(0, 60), st.integers(0, 10_000))
+def test_mean_and_ends_stay_within_the_bounds(n, m, seed):
+    rng = np.random.default_rng(seed)
+    y, f, g = (rng.integers(0, 3, size) / 2 for size in (n, n, m))
+    found = corrected_mean(y, f, g, bounds=BOUNDS)
+    assert 0 <= found.interval.low <= found.mean <= found.interval.high <= 1
+
+
+def test_labels_that_are_needed_make_an_interval_of_that_width():
+    rng = np.random.default_rng(4)
+    truth, judged = (np.concatenate(parts) for parts in zip(*((y, f) for y, f, _ in [drawn(rng, ROWS)]), strict=True))
+    correlation = float(np.corrcoef(truth, judged)[0, 1])
+    needed = needed_labels(0.06, float(truth.std(ddof=1)), correlation, ROWS)
+    alone = needed_labels(0.06, float(truth.std(ddof=1)), 0.0, ROWS)
+    assert FEWEST_LABELS < needed < alone
+    halves = []
+    for _ in range(200):
+        y, f, g = drawn(rng, needed)
+        interval = corrected_mean(y, f, g, bounds=BOUNDS).interval
+        halves.append((interval.high - interval.low) / 2)
+    assert np.mean(halves) == pytest.approx(0.06, rel=0.05)
+    assert needed_labels(0.001, 0.5, 0.9, ROWS) is None
