@@ -111,6 +111,22 @@ def test_what_another_project_has_is_not_there(served, of_a, name):
     assert document == {key: text for key, text in unknown.items() if isinstance(text, str)}
 
 
+@pytest.mark.parametrize(
+    "name", ["getJob", "getReport", "getGates", "listResults", "cancelJob", "resumeJob", "getDataset"]
+)
+def test_it_takes_as_many_commands_of_redis_whether_another_has_it_or_nobody(served, of_a, name):
+    redis = served.jobs.store.redis
+
+    def commands(ids):
+        before = redis.info("stats")["total_commands_processed"]
+        problem(asked(http, name, ids), 404)
+        return redis.info("stats")["total_commands_processed"] - before
+
+    with stranger(served) as http:  # the fewest of several, since a connection now and then says hello
+        fewest = [min(commands(ids) for _ in range(3)) for ids in (UNKNOWN, of_a)]
+    assert fewest[0] == fewest[1]
+
+
 @pytest.mark.parametrize("name", [name for name in ROUTES if names_a_thing(name)])
 def test_and_is_there_for_its_own(served, name):
     ids, key = filled(served, f"own-{next(_numbers)}", "own")

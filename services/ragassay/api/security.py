@@ -56,7 +56,7 @@ def check_bind(host: str, settings: Settings) -> None:
     if not asks_for_key(settings) and not is_loopback(host):
         raise BadSettings(
             f"without a key the server listens on loopback only, not on {host!r}",
-            hint="set RAGASSAY_BOOTSTRAP_KEY, or leave --host out",
+            hint="set RAGASSAY_KEY_PEPPER and make keys, or RAGASSAY_BOOTSTRAP_KEY; or leave --host out",
         )
 
 
@@ -102,7 +102,8 @@ class Guard:
         return Requester(key.project, frozenset(key.scopes))
 
     def _is_open(self) -> bool:
-        self._locked = self._access.any_made()
+        if self._access.any_made():
+            self._locked = True  # for good, whatever a look-up that began earlier finds
         self._open_until = time.monotonic() + LOOK_EVERY_S
         return not self._locked
 

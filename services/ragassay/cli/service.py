@@ -45,7 +45,8 @@ def up(host: Host = "127.0.0.1", port: Port = 8400, workers: Workers = None, dat
     from ragassay.settings import Settings
 
     settings = Settings()
-    if host not in ("127.0.0.1", "localhost") or settings.bootstrap_key is not None:  # its import takes half a second
+    secret = settings.bootstrap_key or settings.key_pepper
+    if host not in ("127.0.0.1", "localhost") or secret is not None:  # its import takes half a second
         from ragassay.api.security import check_bind
 
         check_bind(host, settings)
