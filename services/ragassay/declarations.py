@@ -5,11 +5,11 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    import pydantic
-
-    Declarations = pydantic.BaseModel  # what they are once a model inherits them
+    from pydantic import BaseModel as Declarations  # what they are once a model inherits them
 else:
     Declarations = object
+
+__all__ = ["Declarations", "Option"]
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -84,9 +85,8 @@ class Schedules:
             raise Conflict(f"there are {MOST_SCHEDULES:,} schedules", hint="delete those that are no longer needed")
         kept = KeptSchedule(**dict(new), created_at=iso(now), changed_at=iso(now))
         if not self._store.create(kept, _next_ms(kept, now)):
-            raise Conflict(
-                f"there is a schedule {new.name!r} already", hint="change it (PATCH), or choose another name"
-            )
+            what = f"there is a schedule {new.name!r} already"
+            raise Conflict(what, hint="change it (PATCH), or choose another name")
         return self.get(new.name)
 
     def get(self, name: str) -> JobSchedule:
@@ -245,7 +245,7 @@ class Schedules:
                 except AssayError as error:
                     if error.retryable:
                         raise
-                    logger.warning("schedule %s: %s", slot.schedule, error)
+                    _warn_once(slot.schedule, str(error))
 
     def _claim(self, due: Slot, now: int) -> None:
         known = self._store.get(due.schedule)
@@ -274,11 +274,8 @@ class Schedules:
             elif under_way is not None:
                 yield ms, KeptRun(slot=slot, status="skipped", reason=under_way), ms + deadline_ms
             else:
-                yield (
-                    ms,
-                    KeptRun(slot=slot, status="waiting", trigger="catch_up" if late else "slot"),
-                    now + self._again_ms,
-                )
+                run = KeptRun(slot=slot, status="waiting", trigger="catch_up" if late else "slot")
+                yield ms, run, now + self._again_ms
                 if schedule.overlap == "skip":
                     under_way = f"the run of {slot} was still under way"
 
@@ -368,6 +365,12 @@ class Schedules:
             return self._given_now()
         seconds, microseconds = self.jobs.store.redis.time()
         return int(seconds * 1000 + microseconds // 1000)
+
+
+@lru_cache(maxsize=MOST_SCHEDULES)
+def _warn_once(schedule: str, what: str) -> None:
+    """A round comes every second, and would say it each time."""
+    logger.warning("schedule %s: %s", schedule, what)
 
 
 def _outcome(jobs: Jobs, job: str) -> dict[str, Any]:

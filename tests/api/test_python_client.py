@@ -112,3 +112,35 @@ def test_the_example_of_the_page_runs_as_it_stands(served, worker):
     code = [sys.executable, "-c", example.replace("http://127.0.0.1:8400", served.url)]
     done = subprocess.run(code, capture_output=True, text=True, timeout=120)
     assert done.stdout.splitlines()[-3:] == ["1 of 1", "1.0 1", "('faithfulness',)"], done.stderr
+
+
+def test_schedules_are_planned_changed_and_run_by_both_clients(served, worker):
+    job = {"dataset": "faq", "metrics": ["mrr"], "gates": [{"mrr": ">= 0.7"}]}
+    with Client(served.url) as client:
+        client.datasets.import_(rows(4), "faq")
+        made = client.schedules.add("nightly", "30 2 * * *", job, zone="Europe/Berlin")
+        assert (made.zone, len(made.next), made.last) == ("Europe/Berlin", 5, None)
+        with pytest.raises(ServiceError, match="there is a schedule 'nightly' already"):
+            client.schedules.add("nightly", "0 3 * * *", job)
+        assert client.schedules.add("nightly", "0 3 * * *", job, replace=True).cron == "0 3 * * *"
+        assert client.schedules.pause("nightly").next == ()
+        assert client.schedules.run("nightly").trigger == "manual"
+        run = until(lambda: next((run for run in client.schedules.runs("nightly") if run.status == "finished"), None))
+        assert (run.gates_passed, client.report(run.job).metrics["mrr"].mean) == (1, 0.75)
+        assert client.job(run.job).planned.schedule == "nightly"
+
+    async def rest():
+        async with AsyncClient(served.url) as client:
+            assert (await client.schedules.resume("nightly")).next
+            assert (await client.schedules.change("nightly", overlap="allow")).overlap == "allow"
+            assert [one.name for one in await client.schedules.list()] == ["nightly"]
+            assert [one.job async for one in client.schedules.runs("nightly")] == [run.job]
+            assert (await client.schedules.show("nightly")).last.job == run.job
+            await client.schedules.run("nightly")
+            await client.schedules.pause("nightly")
+            await client.schedules.add("second", "0 3 * * *", job)
+            await client.schedules.delete("second")
+            await client.schedules.delete("nightly")
+            return await client.schedules.list()
+
+    assert asyncio.run(rest()) == ()

@@ -139,7 +139,7 @@ def show(
     """Show a schedule: its next times and what became of those before, in the zone of its clock."""
     from itertools import islice
 
-    from ragassay.exporters.tables import table
+    from ragassay.exporters.tables import table, width
     from ragassay.python.client import Client
     from ragassay.render import json_document
 
@@ -155,12 +155,13 @@ def show(
     systems = [*job.get("systems", ()), *job.get("responses", ())]
     of = f"; {', '.join(systems)} on {rows_of}" if systems else f"; {rows_of}"
     typer.echo(f"{known.name}: {known.cron} {known.zone}{of}{' (paused)' if known.paused else ''}\n")
-    planned = [(at, "planned", "", "", "") for at in _local(known, tuple(reversed(known.next)))]
+    planned = [(at, "planned", "", "") for at in _local(known, tuple(reversed(known.next)))]
+    longest = max(32, width() - 47)  # beside the other columns
     made = [
-        (next(_local(known, [run.slot])), _status(run), _gates(run), run.job or "", cut(run.reason or "", 100))
+        (next(_local(known, [run.slot])), _status(run), _gates(run), run.job or cut(run.reason or "", longest))
         for run in runs
     ]
-    _print(table(("time", "run", "gates", "job", "why"), [*planned, *made], least=("why",)))
+    _print(table(("time", "run", "gates", "job, or why there is none"), [*planned, *made]))
 
 
 @schedule.command("pause")
@@ -210,12 +211,12 @@ def _print(lines: Sequence[str]) -> None:
 
 
 def _local(known: JobSchedule, times: Iterable[str]) -> Iterator[str]:
-    """Times as a clock in the schedule's zone shows them."""
+    """Times as a clock in the schedule's zone shows them, with seconds where its expression has them."""
     from datetime import datetime
     from zoneinfo import ZoneInfo
 
-    zone = ZoneInfo(known.zone)
-    return (f"{datetime.fromisoformat(time).astimezone(zone):%Y-%m-%d %H:%M:%S %Z}" for time in times)
+    zone, form = ZoneInfo(known.zone), "%Y-%m-%d %H:%M" + (":%S" if len(known.cron.split()) > 5 else "")
+    return (datetime.fromisoformat(time).astimezone(zone).strftime(form) for time in times)
 
 
 def _status(run: ScheduledRun) -> str:

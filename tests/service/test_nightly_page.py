@@ -1,0 +1,96 @@
+"""Every command of docs/nightly.md works: with the service against a real one, without it in a folder of its own."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+
+from polling import until
+from redis_server import free_port
+from service.running import ROOT, Service
+
+PAGE = (ROOT / "docs" / "nightly.md").read_text()
+WITH, _, WITHOUT = PAGE.partition("## Without the service")
+
+
+def blocks(text, language):
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.S | re.M)
+
+
+@pytest.fixture(scope="module")
+def system():
+    """The port of the example server."""
+    port = free_port()
+    server = subprocess.Popen([sys.executable, ROOT / "examples" / "rag_server.py", "--port", str(port)])
+
+    def answers():
+        try:
+            return httpx.post(f"http://127.0.0.1:{port}/ask", json={"query": "?"}).is_success
+        except httpx.TransportError:
+            return False
+
+    try:
+        until(answers, 60, "the system under test")
+        yield port
+    finally:
+        server.kill()
+        server.wait()
+
+
+def run(commands, folder, **variables):
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", commands], cwd=folder, capture_output=True, text=True, timeout=240,
+        env={**os.environ, "PATH": path, "COLUMNS": "140", **variables},
+    )  # fmt: skip
+
+
+def test_the_commands_with_the_service_work_and_show_what_the_page_shows(system, tmp_path):
+    (start,) = blocks(WITH, "sh")
+    (registered,) = re.findall(r"<<'YAML'\n(.*?)^YAML", start, re.S | re.M)
+    systems = tmp_path / "systems.yaml"
+    systems.write_text(registered.replace(":8000/", f":{system}/"))
+    assert start.endswith("RAGASSAY_SYSTEMS=systems.yaml ragassay up\n")
+    with Service(preload="nothing", systems=systems) as service:
+        service.ready()
+        commands = "\n".join(blocks(WITH, "bash")).replace("http://127.0.0.1:8400", service.url)
+        done = run(commands, service.folder)
+    assert done.returncode == 0, done.stderr + done.stdout
+    (shown,) = blocks(WITH, "text")
+    begin = done.stdout.index("nightly: 30 2 * * *")
+    printed = [line.split() for line in done.stdout[begin:].splitlines()[: len(shown.splitlines())]]
+    wanted = [line.split() for line in shown.splitlines()]
+    assert printed[:3] == wanted[:3]
+    assert [line[2:] for line in printed[3:8]] == [["planned"]] * 5
+    assert [line[2:-1] for line in printed[8:]] == [line[2:-1] for line in wanted[8:]]
+    assert "nightly is removed" in done.stdout
+
+
+def test_the_commands_without_the_service_work_and_so_do_the_steps_of_the_workflow(system, tmp_path):
+    made = "\n".join(blocks(WITHOUT, "bash")).replace(":8000/", f":{system}/")
+    home = {"RAGASSAY_HOME": str(tmp_path / "home")}
+    done = run(made, tmp_path, **home)
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert (tmp_path / "gates.md").read_text()
+    workflow = yaml.safe_load(blocks(WITHOUT, "yaml")[-1])
+    assert workflow[True]["schedule"] == [{"cron": "30 1 * * *"}]  # YAML 1.1 reads 'on' so
+    steps = [step["run"] for step in workflow["jobs"]["evaluate"]["steps"] if "run" in step]
+    assert steps.pop(0) == "pip install 'ragassay[local]'"
+    done = run("\n".join(steps), tmp_path, GITHUB_STEP_SUMMARY=str(tmp_path / "summary.md"), **home)
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert "mrr" in (tmp_path / "summary.md").read_text()
+    line = next(text for text in blocks(WITHOUT, "text") if "30 2" in text)
+    assert run(line.partition("* * * ")[2].replace("/srv/assistant", str(tmp_path)), tmp_path, **home).stdout == ""
+
+
+def test_a_gate_that_is_missed_makes_cron_send_what_was_printed(system, tmp_path):
+    made = "\n".join(blocks(WITHOUT, "bash")[:1]).replace(":8000/", f":{system}/").replace(">= 0.7", ">= 1.1")
+    script = blocks(WITHOUT, "bash")[1].partition("SH\nsh ")[0] + "SH\n"
+    line = next(text for text in blocks(WITHOUT, "text") if "30 2" in text).partition("* * * ")[2]
+    done = run(f"{made}\n{script}\n{line}".replace("/srv/assistant", str(tmp_path)), tmp_path, RAGASSAY_HOME="home")
+    assert "MISSED" in done.stdout
