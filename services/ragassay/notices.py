@@ -101,9 +101,9 @@ class Notice(FrozenModel):
     @property
     def path(self) -> str:
         """Where the service shows more."""
-        if self.job:
+        if self.job and self.kind != "run_missed":
             page = {"gate_missed": "/gates", "regression": "/gates", "coverage_low": "/report"}.get(self.kind, "")
-            return f"/v1/jobs/{self.job}{page}"
+            return f"/v1/jobs/{self.job}{'' if self.cause == 'unchecked' else page}"
         if self.schedule:
             return f"/v1/schedules/{self.schedule}"
         return "/v1/webhooks" if self.kind == "test" else f"/v1/alerts?kind={self.kind}"

@@ -22,7 +22,7 @@ ALL = {
         "/v1/jobs/job-1",
     ),
     "run_missed": (
-        {"job": None, "schedule": "nightly", "slot": "2026-01-31T02:00:00Z"},
+        {"schedule": "nightly", "slot": "2026-01-31T02:00:00Z"},
         "no run: schedule nightly began none for 2026-01-31T02:00:00Z",
         "/v1/schedules/nightly",
     ),
@@ -69,4 +69,6 @@ def test_each_kind_is_delivered_and_says_what_happened_in_a_line(alerts, receive
     ],
 )  # fmt: skip
 def test_a_missed_gate_says_why_and_how_many_it_stands_for(notice, fields, headline):
-    assert notice(**fields).headline == headline
+    made = notice(**fields)
+    assert made.headline == headline
+    assert made.path == ("/v1/jobs/job-1" if made.cause == "unchecked" else "/v1/jobs/job-1/gates")
