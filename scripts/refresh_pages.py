@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = (
     "README.md",
     "docs/comparison.md",
+    "docs/cost.md",
     "docs/quickstart.md",
     "docs/datasets.md",
     "docs/extending.md",

@@ -223,13 +223,8 @@ def coverage(case, n):
 
 
 def printed():
-    rows = re.findall(
-        r"^\| ([^|]+?) \| ((?:[\d.]+ / [\d.]+ \| ){4}|(?:[\d.]+ \| ){3}[\d.]+ \|)$", PAGE.read_text("utf-8"), re.M
-    )
-    return {
-        case: [[float(each) for each in cell.split(" / ")] for cell in cells.strip(" |").split(" | ")]
-        for case, cells in rows
-    }
+    rows = re.findall(r"^\| ([^|]+?) \| ([\d. /|]+) \|$", PAGE.read_text("utf-8"), re.MULTILINE)
+    return {case: [[float(each) for each in cell.split(" / ")] for cell in cells.split(" | ")] for case, cells in rows}
 
 
 @pytest.mark.timeout(3600)

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from ragassay.api.jobs import QueryParameters, Service
 from ragassay.api.problems import documented
-from ragassay.api.security import requires
+from ragassay.api.security import Requester, requires
 from ragassay.costs import asked
 from ragassay.exporters.costs import EXPORTERS
 
@@ -65,6 +65,7 @@ _COSTS: dict[int | str, dict[str, Any]] = {
 )
 async def costs(
     jobs: Service,
+    asking: Annotated[Requester, Depends(requires("read"))],
     request: Request,
     query: Annotated[_CostsQuery, Query()],
     accept: Annotated[str, Header(description="Such as text/csv.")] = "*/*",
@@ -73,7 +74,7 @@ async def costs(
     form = query.format or _preferred(accept)
 
     def work() -> bytes:
-        report = jobs.costs.report(asked(**query.model_dump(exclude={"format"})))
+        report = jobs.of(asking.project).costs.report(asked(**query.model_dump(exclude={"format"})))
         written = EXPORTERS.get(form)(report)
         return written if isinstance(written, bytes) else b"".join(written)
 
