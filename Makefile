@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint unit up chaos fuzz bench bench-llm bench-latency bench-rows readme baseline clean
+.PHONY: demo test lint unit up chaos fuzz bench bench-llm bench-latency bench-rows bench-api readme baseline clean
 
 demo: $(VENV)/.user  ## evaluate the quickstart dataset and print the report
 	@$(BIN)/ragassay demo
@@ -65,6 +65,9 @@ bench-latency: $(VENV)/.dev  ## our latencies beside the log of a server that st
 
 bench-rows: $(VENV)/.dev  ## 5,000 and 100,000 rows with the local judge: memory and rows per second, into docs/performance.md; half an hour of processor time
 	$(BIN)/python benchmarks/rows.py --page docs/performance.md
+
+bench-api: $(VENV)/.dev  ## latencies of the API with 50 clients beside a job, into docs/scale.md; three minutes on an idle machine
+	$(BIN)/python benchmarks/api_load.py --page docs/scale.md
 
 readme: $(VENV)/.user  ## put what the commands print now into README.md and the pages
 	$(BIN)/python scripts/refresh_pages.py
