@@ -22,6 +22,7 @@ from ragassay.render import one_line
 from ragassay.settings import Settings
 from ragassay.store.liveness import log_redis
 from ragassay.store.redis import RedisStore
+from ragassay_workers import acknowledging
 from ragassay_workers.periodic import Periodic, heartbeat
 
 VERBOSE_LIBRARIES = ("LiteLLM", "httpx", "httpcore", "openai", "sentence_transformers", "transformers")
@@ -57,6 +58,7 @@ def _before_fork(**_: Any) -> None:
     """Import what is heavy once, in the parent; nothing is encoded before the fork, or the children would hang."""
     global _pipe
     _pipe = os.pipe()
+    acknowledging.install()
     wiring.warm_up(Settings())
 
 
