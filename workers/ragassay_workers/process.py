@@ -22,7 +22,10 @@ from ragassay.schedules import Schedules
 from ragassay.settings import Settings
 from ragassay.store.liveness import log_redis
 from ragassay.store.redis import RedisStore
-from ragassay_workers import log  # noqa: F401 - it listens to Celery
+from ragassay_workers import (
+    acknowledging,
+    log,  # noqa: F401 - it listens to Celery
+)
 from ragassay_workers.periodic import Periodic, heartbeat
 
 AHEAD_S = 2.0  # a child gives its chunk back this long before Celery would end it
@@ -48,6 +51,7 @@ def _before_fork(**_: Any) -> None:
     """Import what is heavy once, in the parent; nothing is encoded before the fork, or the children would hang."""
     global _pipe
     _pipe = os.pipe()
+    acknowledging.install()
     wiring.warm_up(Settings())
 
 

@@ -1,0 +1,49 @@
+"""A worker's places for messages, with a real broker that goes away while they are taken."""
+
+import pytest
+from kombu import Connection, Queue
+from kombu.transport import redis as transport
+
+from ragassay_workers import acknowledging
+from redis_server import RedisServer
+
+
+@pytest.fixture
+def freeing(monkeypatch):
+    monkeypatch.setattr(transport.Channel, "QoS", transport.QoS)  # put back afterwards
+    acknowledging.install()
+
+
+def consumed(connection, count):
+    """So many messages that are taken and not acknowledged, by a consumer that has places for so many."""
+    taken = []
+    producer = connection.Producer()
+    for n in range(count):
+        producer.publish({"n": n}, routing_key="places", declare=[Queue("places")], exchange="")
+    consumer = connection.Consumer([Queue("places")], callbacks=[lambda _, message: taken.append(message)])
+    consumer.qos(prefetch_count=count)
+    consumer.consume()
+    while len(taken) < count:
+        connection.drain_events(timeout=5)
+    return consumer, taken
+
+
+def test_a_message_that_can_not_be_acknowledged_gives_its_place_back(freeing):
+    with RedisServer(tcp=True) as broker, Connection(broker.url) as connection:
+        consumer, taken = consumed(connection, 2)
+        assert not consumer.channel.qos.can_consume()
+        broker.kill()
+        for message in taken:
+            with pytest.raises(connection.connection_errors):
+                message.ack()
+        assert consumer.channel.qos.can_consume(), (
+            "so the worker asks for the next, and sees that the connection is gone"
+        )
+
+
+def test_a_message_is_acknowledged_as_it_always_was(freeing):
+    with RedisServer(tcp=True) as broker, Connection(broker.url) as connection:
+        consumer, taken = consumed(connection, 2)
+        taken[0].ack()
+        assert consumer.channel.client.hlen("unacked") == 1
+        assert consumer.channel.qos.can_consume()
