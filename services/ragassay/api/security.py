@@ -16,6 +16,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ragassay import telemetry
 from ragassay.api.problems import Refused, respond
 from ragassay.errors import BadSettings
 from ragassay.settings import Settings
@@ -71,8 +72,10 @@ async def authorized(
 ) -> Requester:
     """Who asks; refuses a request without the key where the server has one."""
     key: str | None = request.app.state.key
+    asking = Requester()
+    telemetry.note(project=asking.project)
     if key is None:
-        return Requester()
+        return asking
     if given is None or not secrets.compare_digest(given.credentials.encode(), key.encode()):
         raise Refused(
             401,
@@ -82,7 +85,7 @@ async def authorized(
             hint="send the header: Authorization: Bearer KEY",
             WWW_Authenticate='Bearer realm="ragassay"',
         )
-    return Requester()
+    return asking
 
 
 def requires(scope: Permission) -> Callable[[Requester], Awaitable[Requester]]:
