@@ -107,6 +107,11 @@ def about(**fields: str | None) -> Iterator[None]:
         _fields.reset(token)
 
 
+def note(**fields: str) -> None:
+    """For the rest of the block of ``about`` log lines have these fields too."""
+    _fields.set({**_fields.get(), **fields})
+
+
 def fields() -> Mapping[str, str]:
     """Those of the work that is under way, with the id of its trace."""
     current, parent = _fields.get(), traceparent()

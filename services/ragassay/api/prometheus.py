@@ -100,7 +100,8 @@ class StoreCollector(Collector):
         """All metrics; while Redis is away, only that it is."""
         with self._lock:
             if time.monotonic() - self._known[0] > KEPT_S:
-                self._known = time.monotonic(), self._asked()
+                made = self._asked()  # may take seconds while Redis hangs
+                self._known = time.monotonic(), made
             return self._known[1]
 
     def _asked(self) -> list[Metric]:
@@ -174,7 +175,7 @@ def access(settings: Settings) -> Any:
 
 _METRICS: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/plain": {"schema": {"type": "string"}, "example": "ragassay_workers 2.0\n"}}},
-    **documented(401, 403, 421, 500),
+    **documented(401, 403, 421, 429, 500, 503),
 }
 
 

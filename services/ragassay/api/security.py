@@ -21,6 +21,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ragassay import telemetry
 from ragassay.access import SCOPES, Access, Requester, secret_setting
 from ragassay.api.problems import Refused, respond
 from ragassay.documents import DEFAULT_PROJECT, PROJECT
@@ -173,9 +174,10 @@ async def authorized(
 ) -> Requester:
     """Who asks; refuses a request without a good key where the server asks for one."""
     guard: Guard = request.app.state.guard
-    return await guard.requester(
-        given.credentials if given else None, project, request.client.host if request.client else ""
-    )
+    address = request.client.host if request.client else ""
+    asking = await guard.requester(given.credentials if given else None, project, address)
+    telemetry.note(project=asking.project)
+    return asking
 
 
 Authorized = Annotated[Requester, Depends(authorized)]
