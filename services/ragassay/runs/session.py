@@ -22,7 +22,7 @@ from ragassay.strategies.retrieval import Pipeline
 K = TypeVar("K")
 V = TypeVar("V")
 _TOOLS_FIELDS = {
-    *("judge", "api_base", "passes", "parameters", "context_window", "criteria", "judge_prompt"),
+    *("judge", "judge_share", "api_base", "passes", "parameters", "context_window", "criteria", "judge_prompt"),
     *("concurrency", "timeout_s", "attempts", "seed", "prices"),
 }
 _MOST_KEPT = 16  # of each kind: judges of different jobs, indexes, stop rules
