@@ -47,6 +47,8 @@ def sets(folder: Path, swapped: list[str], home: Path) -> Iterator[tuple[str, Sc
         items = ScoredItems(rows.scored(run, metric))
         if path.stem in swapped:
             items.labels = 1 - items.labels
+        if len(set(items.labels)) < 2:  # people say the same of all: there is nothing to measure against
+            continue
         yield f"{path.stem}, {metric.name}", items
 
 

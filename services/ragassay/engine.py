@@ -27,7 +27,7 @@ from ragassay.specification import Calibration
 from ragassay.strategies.recorded import Recorded
 
 logger = logging.getLogger("ragassay")
-_FROM_RESPONSE = ("answer", "retrieved_doc_ids", "error", "model", "first_call_ms", "human_labels", *OPERATIONAL)
+_FROM_RESPONSE = ("answer", "retrieved_doc_ids", "error", "model", "first_call_ms", "reference_labels", *OPERATIONAL)
 
 
 @dataclass(frozen=True)
@@ -109,9 +109,10 @@ async def assess(answered: Sequence[Answered], system: str, plan: Plan, tools: T
     share_ms = (time.perf_counter() - scoring) * 1000 / max(len(answered), 1)
     names = [metric.name for metric in plan.metrics]
     by_row = [{name: scores[name][n] for name in names} for n in range(len(answered))]
+    references = await _references([one.sample for one in answered], judgements, plan, tools)
     results = [
-        _account(one, system, judgement, row, share_ms, plan.bar)
-        for one, judgement, row in zip(answered, judgements, by_row, strict=True)
+        _account(one, system, judgement, row, share_ms, plan.bar).model_copy(update=reference)
+        for one, judgement, row, reference in zip(answered, judgements, by_row, references, strict=True)
     ]
     _log(results)
     return results
@@ -197,6 +198,22 @@ async def _score(
             found = [_calibrated(*one, calibration) for one in zip(found, judgements, strict=True)]
         chunk.scores[metric.name] = found
     return chunk.scores
+
+
+async def _references(
+    samples: Sequence[Sample], judgements: Sequence[Judgement | None], plan: Plan, tools: Tools
+) -> list[dict[str, Any]]:
+    """What to keep of a second judge's verdicts: for each sample that has one, the scores that follow from it."""
+    kept: list[dict[str, Any]] = [{} for _ in samples]
+    chosen = [n for n, judgement in enumerate(judgements) if judgement and judgement.reference]
+    if chosen:
+        verdicts = [Judgement(verdict=judgements[n].reference) for n in chosen]  # type: ignore[union-attr]
+        scores = await _score([samples[n] for n in chosen], verdicts, plan, tools)
+        judged = [m.name for m in plan.metrics if m.sees == "Verdict" or m.family == "accurate"]
+        for place, n in enumerate(chosen):
+            values = {name: scores[name][place].value for name in judged}
+            kept[n] = {"reference_labels": {name: value for name, value in values.items() if value is not None}}
+    return kept
 
 
 def _calibrated(score: Score, judgement: Judgement | None, calibration: Calibration) -> Score:

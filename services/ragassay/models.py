@@ -94,7 +94,9 @@ TokenCount = Annotated[int, Field(ge=0, le=10**12)]
 Milliseconds = Annotated[float, Field(ge=0, le=10**9), _zero_or_at_least(SMALLEST)]
 Dollars = Annotated[float, Field(ge=0, le=10**6), _zero_or_at_least(SMALLEST)]
 Count = Annotated[int, Field(ge=0, lt=2**63)]
-HumanLabels = dict[str, Annotated[float, Field(ge=0, le=1)]]  # by metric, what people say of a response
+ReferenceLabels = dict[
+    str, Annotated[float, Field(ge=0, le=1)]
+]  # by metric, what people, or a judge that is trusted more, say
 Amount = Annotated[float, Field(ge=0, le=LARGEST_NUMBER), _zero_or_at_least(1 / LARGEST_NUMBER)]
 
 
@@ -118,7 +120,7 @@ class Response(FrozenModel):
     route: str | None = None
     clicks: DocumentIds = None
     dwell_ms: Milliseconds | None = None
-    human_labels: HumanLabels = {}
+    reference_labels: ReferenceLabels = {}
     error: str | None = None
     metadata: dict[str, Any] = {}
 
@@ -344,7 +346,8 @@ class Verdict(FrozenModel):
 class Judgement(FrozenModel):
     """A verdict and its usage; where there is no verdict, why. ``waste`` was paid and could not be used.
 
-    ``left_out``: what the judge asked of its provider and that does not take.
+    ``left_out``: what the judge asked of its provider and that does not take. ``reference``: the verdict of a judge that
+    is trusted more, for some of the rows.
     """
 
     verdict: Verdict | None = None
@@ -352,6 +355,7 @@ class Judgement(FrozenModel):
     usage: Usage = Usage()
     waste: Usage = Usage()
     left_out: tuple[str, ...] = ()
+    reference: Verdict | None = None
 
 
 class Result(FrozenModel):
@@ -387,7 +391,7 @@ class Result(FrozenModel):
     relevant: int | None = None
     relevant_ranks: tuple[int, ...] | None = None
     scores: dict[str, Score] = {}
-    human_labels: HumanLabels = {}
+    reference_labels: ReferenceLabels = {}
     verdict: Verdict | None = None
     evaluation: Usage = Usage()
     waste: Usage = Usage()

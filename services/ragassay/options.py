@@ -36,6 +36,34 @@ COMPOSITES = Option(
     example="composites: {quality: {faithfulness: 2, relevance: 1}, miss: 1 - recall@5}",
 )
 
+LABELS = Option(
+    "what people say of some of the responses, from 0 to 1, by metric; corrects the judge's means",
+    flags=("--labels",),
+    metavar="FILE",
+    set_by="files",
+    example="labels: labels.csv",
+)
+CALIBRATION = Option(
+    "files of `ragassay judge calibrate`: scores of their metrics become the chance that people say yes",
+    flags=("--calibration",),
+    metavar="FILE",
+    set_by="files",
+    example="calibration: [faithfulness.json]",
+)
+JUDGE_SHARE = Option(
+    "share of the queries, drawn by the seed, that the judge judges; the local one judges all, and is corrected by it",
+    flags=("--judge-share",),
+    metavar="X",
+    variable=True,
+)
+CANARY = Option(
+    "fixed rows that the judge judges along, to tell whether it has changed: `shipped`, or a dataset of one's own",
+    flags=("--canary",),
+    metavar="shipped|FILE",
+    variable=True,
+    example="canary: shipped",
+)
+
 
 class FileOptions(Declarations):
     """What is read and written."""
@@ -97,27 +125,8 @@ class FileOptions(Declarations):
             example="judge_prompt: prompts/own.md",
         ),
     ] = None
-    labels: Annotated[
-        Path | None,
-        Option(
-            "what people say of some of the responses, from 0 to 1, by metric; corrects the judge's means",
-            flags=("--labels",),
-            metavar="FILE",
-            set_by="files",
-            example="labels: labels.csv",
-        ),
-    ] = None
-    calibration: Annotated[
-        tuple[Path, ...],
-        Option(
-            "files of `ragassay judge calibrate`: scores of their metrics become the chance that people say yes",
-            flags=("--calibration",),
-            metavar="FILE",
-            usage="what judge calibrate wrote: scores of its metric become the chance that people say yes; repeatable",
-            set_by="files",
-            example="calibration: [faithfulness.json]",
-        ),
-    ] = ()
+    labels: Annotated[Path | None, LABELS] = None
+    calibration: Annotated[tuple[Path, ...], CALIBRATION] = ()
     plugins: Annotated[
         tuple[str, ...],
         Option(
@@ -187,18 +196,8 @@ class JobOptions(Declarations):
         Literal["verdict", "soft", "probe"],
         Option("how a model is asked, and how its reply is read", flags=("--judge-mode",), variable=True),
     ] = "verdict"
-    canary: Annotated[
-        str | None,
-        MinLen(1),
-        MaxLen(1000),
-        Option(
-            "rows that the judge judges along, to tell whether it has changed: `shipped`, or a dataset of one's own",
-            flags=("--canary",),
-            metavar="shipped|FILE",
-            variable=True,
-            example="canary: shipped",
-        ),
-    ] = None
+    judge_share: Annotated[float | None, Gt(0), Lt(1), JUDGE_SHARE] = None
+    canary: Annotated[str | None, MinLen(1), MaxLen(1000), CANARY] = None
     passes: Annotated[Literal[1, 2], Option("how often the judge is asked about each row", variable=True)] = 1
     context_window: Annotated[
         int | None,

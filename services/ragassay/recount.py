@@ -168,7 +168,7 @@ class Recount:
         self.scores = {name: ScoreColumn() for name in metrics}
         self.measured = {name: Numbers() for name in MEASURED}
         self.accurate, self.accuracy_asked = Numbers(), array("b")
-        self.human_labels: dict[str, dict[int, float]] = {}
+        self.reference_labels: dict[str, dict[int, float]] = {}
         self.evaluation, self.waste, self.left_out, self.groups = Spent(), Spent(), Counter[str](), RowGroups()
         self._judging, self._wasted = Bills(), Bills()
         self._cells: dict[tuple[str | None, str | None], array[int]] = {}
@@ -194,8 +194,8 @@ class Recount:
         self.unanswerable += row.answerable is False
         if row.verdict:
             self._add_verdict(row, row.verdict)
-        for name, label in row.human_labels.items():
-            self.human_labels.setdefault(name, {})[self.rows - 1] = label
+        for name, label in row.reference_labels.items():
+            self.reference_labels.setdefault(name, {})[self.rows - 1] = label
         self.evaluation.add(row.evaluation)
         self.waste.add(row.waste)
         self.left_out.update(row.left_out)
@@ -277,7 +277,7 @@ def slice_value(row: Result | Sample, name: str) -> str | None:
 
 def corrected(counted: Recount, metric: str, spec: JobSpec) -> CorrectedMean | None:
     """The metric's mean corrected by the labels of it; None where there are none."""
-    labels, scores = counted.human_labels.get(metric), counted.scores[metric]
+    labels, scores = counted.reference_labels.get(metric), counted.scores[metric]
     if not labels:
         return None
     both = [(label, score) for place, label in labels.items() if (score := scores[place]) is not None]
@@ -293,7 +293,7 @@ def corrected(counted: Recount, metric: str, spec: JobSpec) -> CorrectedMean | N
 
 def unlike_labelled(counted: Recount) -> Iterator[str]:
     """A line for each field by which the rows with labels are no random part of all: corrected means may be off then."""
-    labelled = sorted({place for labels in counted.human_labels.values() for place in labels})
+    labelled = sorted({place for labels in counted.reference_labels.values() for place in labels})
     if not 0 < len(labelled) < counted.rows:
         return
     for field, groups in counted.groups:

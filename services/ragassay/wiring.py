@@ -15,6 +15,7 @@ from ragassay.engine import Tools
 from ragassay.errors import BadSettings
 from ragassay.judges.local import LocalJudge
 from ragassay.judges.registered import JUDGES, OwnJudge
+from ragassay.judges.sharing import SharingJudge
 from ragassay.ledger import ScopedLedger
 from ragassay.llm import LLM
 from ragassay.prices import Prices
@@ -55,7 +56,19 @@ def embedder(settings: Settings, threads: int | None = None) -> tuple[Embedder |
 
 
 def judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None) -> Judge:
-    """The judge that the specification names: ``local``, a plug-in's, or a model that LiteLLM can reach."""
+    """The judge that the specification names: ``local``, a plug-in's, or a model that LiteLLM can reach.
+
+    With ``judge_share`` it judges a share, beside the local one. Raises BadSettings where that makes no sense.
+    """
+    if spec.judge_share is None:
+        return _judge(spec, settings, embeddings)
+    if spec.judge == "local" or spec.criteria:
+        why = "criteria can't be judged by the local judge" if spec.criteria else "the local judge costs nothing"
+        raise BadSettings(f"{why}: have all rows judged by one judge", where="judge_share", hint="leave it out")
+    return SharingJudge(LocalJudge(embeddings), _judge(spec, settings, embeddings), spec.judge_share, spec.seed)
+
+
+def _judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None) -> Judge:
     if spec.judge_mode != "verdict" and (spec.judge == "local" or spec.judge in JUDGES):
         raise BadSettings(f"{spec.judge} can't be asked so: {spec.judge_mode} is for models", where="judge_mode")
     if spec.judge == "local":

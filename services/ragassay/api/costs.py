@@ -8,9 +8,10 @@ from anyio import to_thread
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from pydantic import Field
 
+from ragassay.access import Requester
 from ragassay.api.jobs import QueryParameters, Service
 from ragassay.api.problems import documented
-from ragassay.api.security import Requester, requires
+from ragassay.api.security import requires
 from ragassay.costs import asked
 from ragassay.exporters.costs import EXPORTERS
 

@@ -282,7 +282,9 @@ def _plan_labels(runs: list[str], metrics: list[str] | None, half_width: float, 
     for name, one in report.systems.items() if system is None else [(system, report.systems[system])]:
         for metric in one.metrics if metrics is None else metrics:
             labelled = [
-                (row.human_labels.get(metric), row.scores[metric].value) for row in one.results if metric in row.scores
+                (row.reference_labels.get(metric), row.scores[metric].value)
+                for row in one.results
+                if metric in row.scores
             ]
             pairs = [(label, score) for label, score in labelled if label is not None and score is not None]
             total = rows or sum(score is not None for _, score in labelled)

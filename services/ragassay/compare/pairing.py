@@ -191,7 +191,7 @@ class PairedSystems:
 
     def _by_labels(self, name: str, both: PairedScores) -> stats.CorrectedMean | None:
         """The mean difference as labels of people on both sides correct it; None where no row has them."""
-        rows = [[one.human_labels.get(name) for one in self.rows[place]] for place in both.places]
+        rows = [[one.reference_labels.get(name) for one in self.rows[place]] for place in both.places]
         said = [None if a is None or b is None else b - a for a, b in rows]
         judged = list(zip(said, both.differences, strict=True))
         labels = [(label, score) for label, score in judged if label is not None]

@@ -31,7 +31,8 @@ KINDS: dict[str, ValueKind] = {
     "input_tokens": "count", "output_tokens": "count",
     "cost_usd": "number", "latency_ms": "number", "first_token_ms": "number",
     "retrieval_latency_ms": "number", "generation_latency_ms": "number",
-    "first_call_ms": "number", "route": "label", "clicks": "ids", "dwell_ms": "number", "human_labels": "object", "error": "text",
+    "first_call_ms": "number", "route": "label", "clicks": "ids", "dwell_ms": "number", "error": "text",
+    "reference_labels": "object",
 }  # fmt: skip
 _AS_IT_IS = frozenset(("text", "id", "flag", "texts", "ids", "numbers"))
 _IS_LIST = re.compile(r"\[\s*(?:[\"'{]|\]$)")

@@ -38,7 +38,9 @@ def sections(report: Report) -> list[Section]:
         ("Measured", {"performance", "cost"}),
     ):
         chosen = [name for name in names if systems[0].metrics[name].kind in kinds]
-        rows = tuple(row for name in chosen for row in _figures(name, systems))
+        spec = report.provenance.configuration
+        by = f"rows by {spec.judge}" if spec.judge_share else "labels"
+        rows = tuple(row for name in chosen for row in _figures(name, systems, by))
         made.append(Section(title, rows))
     if any(s.refusals.refused or s.refusals.unanswerable for s in systems):
         rows = tuple(_row(label, figure, systems) for label, figure in _REFUSALS)
@@ -53,18 +55,18 @@ def sections(report: Report) -> list[Section]:
     return [section for section in made if section.rows]
 
 
-def _figures(name: str, systems: list[SystemReport]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The means of a metric and, below them, what labels of people make of these."""
+def _figures(name: str, systems: list[SystemReport], by: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The means of a metric and, below them, what labels, or a judge that is trusted more, make of these."""
     yield name, tuple(aggregate(s.metrics[name], percent=name in PERCENTAGES) for s in systems)
     found = [s.metrics[name].corrected for s in systems]
     if any(found):
-        yield f"{name}, corrected", tuple(map(_corrected, found))
+        yield f"{name}, corrected", tuple(_corrected(one, by) for one in found)
 
 
-def _corrected(found: CorrectedMean | None) -> str:
+def _corrected(found: CorrectedMean | None, by: str) -> str:
     if found is None or found.mean is None:
-        return found.reason or "" if found else "no labels"
-    return f"{number(found.mean)} {_bounds(found.interval)} {found.labels} labels"
+        return found.reason or "" if found else f"no {by}"
+    return f"{number(found.mean)} {_bounds(found.interval)} {found.labels} {by}"
 
 
 def partial(report: Report) -> str | None:

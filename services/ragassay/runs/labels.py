@@ -43,7 +43,7 @@ def with_labels(inputs: Inputs, path: Path) -> Inputs:
         labelled = systems[name]
         if by_query:
             responses = {
-                query: one.model_copy(update={"human_labels": by_query[query]}) if query in by_query else one
+                query: one.model_copy(update={"reference_labels": by_query[query]}) if query in by_query else one
                 for query, one in labelled.responses.items()
             }
             systems[name] = recorded_system(name, responses, labelled.source.warnings)

@@ -23,7 +23,8 @@ from ragassay.strategies.retrieval import Pipeline
 K = TypeVar("K")
 V = TypeVar("V")
 _TOOLS_FIELDS = {
-    *("judge", "judge_mode", "api_base", "passes", "parameters", "context_window", "criteria", "judge_prompt"),
+    *("judge", "judge_mode", "judge_share", "api_base", "passes", "parameters", "context_window"),
+    *("criteria", "judge_prompt"),
     *("concurrency", "timeout_s", "attempts", "seed", "prices"),
 }
 _MOST_KEPT = 16  # of each kind: judges of different jobs, indexes, stop rules

@@ -1,0 +1,56 @@
+"""Two judges: a cheap one on all rows, and one that is trusted more on a random share of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ragassay.models import Judgement, Sample
+from ragassay.protocols import Judge, Ledger
+
+
+class SharingJudge:
+    """``cheap`` gives the verdicts; ``trusted`` those that its scores are corrected by, on a ``share`` of the queries.
+
+    Which queries these are follows from ``seed`` and query id alone: it is the same in each chunk, run and system.
+    """
+
+    def __init__(self, cheap: Judge, trusted: Judge, share: float, seed: int) -> None:
+        self._cheap, self._trusted, self._share, self._seed = cheap, trusted, share, seed
+
+    @property
+    def name(self) -> str:
+        """Both names, and the share."""
+        return f"{self._cheap.name}, corrected by {self._trusted.name} on {self._share:.0%}"
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """All that determines the verdicts of either."""
+        return {
+            "judge": "sharing",
+            "share": self._share,
+            "seed": self._seed,
+            "cheap": {"name": self._cheap.name, **self._cheap.settings},
+            "trusted": {"name": self._trusted.name, **self._trusted.settings},
+        }
+
+    async def judge(self, samples: Sequence[Sample], ledger: Ledger) -> list[Judgement]:
+        """The cheap judge's judgement of each sample, in order; those of the share have the trusted one's verdict beside it."""
+        given = await self._cheap.judge(samples, ledger)
+        chosen = [n for n, sample in enumerate(samples) if self._is_chosen(sample.query_id)]
+        trusted = await self._trusted.judge([samples[n] for n in chosen], ledger)
+        for n, other in zip(chosen, trusted, strict=True):
+            given[n] = given[n].model_copy(
+                update={
+                    "reference": other.verdict,
+                    "usage": given[n].usage + other.usage,
+                    "waste": given[n].waste + other.waste,
+                    "left_out": other.left_out,
+                }
+            )
+        return given
+
+    def _is_chosen(self, query_id: str) -> bool:
+        drawn = hashlib.sha256(f"{self._seed}\0{query_id}".encode()).digest()
+        return int.from_bytes(drawn[:8]) < self._share * 2**64

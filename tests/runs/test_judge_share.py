@@ -1,0 +1,85 @@
+"""A model on a share of the rows and the local judge on all: what is asked, what it costs, and what comes of it."""
+
+import json
+import math
+
+import pytest
+
+from offline_runs import write_jsonl
+from provider import Answer, Provider, verdicts
+
+DENIED = range(0, 80, 4)  # of rows whose answer copies its context, a model that knows more denies every fourth
+
+
+@pytest.fixture
+def data(tmp_path):
+    rows = [
+        {
+            "query_id": f"q{n}",
+            "query": f"How long may book {n} be kept?",
+            "contexts": [f"Book {n} may be kept for {n} days."],
+            "answer": f"Book {n} may be kept for {n} days." if n % 5 else "A blue umbrella is given to every reader.",
+        }
+        for n in range(80)
+    ]
+    return write_jsonl(tmp_path / "rows.jsonl", rows)
+
+
+def strict(seen):
+    """Says what the words say, and denies every fourth row."""
+    reply, n = verdicts(seen), int(seen.user.partition("may book ")[2].split()[0])
+    good = n % 5 != 0 and n not in DENIED
+    for entry in reply["answer"]:
+        entry |= {"support": "supported" if good else "not_found", "evidence": ["C1.1"] if good else []}
+    return Answer(json.dumps(reply))
+
+
+def evaluate(cli, provider, *options):
+    given = ("--judge", "openai/tiny", "--api-base", provider.url, "--metrics", "faithfulness", "--json")
+    code, out, err = cli("evaluate", "rows.jsonl", *given, *options)
+    assert code == 0, err
+    return json.loads(out)
+
+
+def test_the_model_is_asked_about_a_share_and_corrects_the_local_judge(cli, data):
+    with Provider(then=strict) as provider:
+        report = evaluate(cli, provider, "--judge-share", "0.5")
+        asked = len(provider.log)
+    system = report["systems"]["default"]
+    mean = system["metrics"]["faithfulness"]
+    assert abs(asked - 40) <= 3 * math.sqrt(80 / 4)
+    assert (mean["corrected"]["labels"], mean["corrected"]["rows"]) == (asked, 80)
+    assert system["evaluation"]["usage"]["calls"] == asked
+    # of 80 rows, 16 invent and 16 more are denied: the model would say 0.6, the local judge says 0.8
+    assert mean["mean"] == pytest.approx(0.8)
+    assert mean["corrected"]["interval"]["low"] <= 0.6 <= mean["corrected"]["interval"]["high"] < 0.8
+    assert "corrected by llm:openai/tiny on 50%" in report["provenance"]["judge"]["name"]
+    code, shown, _ = cli("report", "last")
+    assert (code, f"{asked} rows by openai/tiny" in shown) == (0, True)
+
+
+def test_the_same_seed_asks_about_the_same_rows_and_another_about_others(cli, data):
+    def chosen(*options):
+        with Provider(then=strict) as provider:
+            report = evaluate(cli, provider, "--judge-share", "0.3", "--no-cache", *options)
+        rows = report["systems"]["default"]["results"]
+        return [row["query_id"] for row in rows if row["reference_labels"]]
+
+    assert chosen() == chosen("--limit", "80") != chosen("--seed", "1")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--judge", "local"), "the local judge costs nothing"),
+        (
+            ("--judge", "openai/tiny", "--criterion", "polite=It is polite."),
+            "criteria can't be judged by the local judge",
+        ),
+        (("--judge", "openai/tiny", "--labels", "rows.jsonl"), "labels and judge_share both correct the means"),
+    ],
+)
+def test_a_share_that_makes_no_sense_is_refused(cli, data, options, message):
+    given = ("--judge-share", "0.3", "--api-base", "http://127.0.0.1:9/v1")
+    code, _, err = cli("evaluate", "rows.jsonl", *given, *options)
+    assert (code, message in err) == (2, True), err
