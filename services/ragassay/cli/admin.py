@@ -20,7 +20,7 @@ admin = typer.Typer(
     help="Look after a running service; needs RAGASSAY_STATE_URL, and RAGASSAY_BROKER_URL where it is set."
 )
 Apply = Annotated[bool, typer.Option("--apply", help="Let jobs that have ended live as long as the settings say now.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="With --apply: only count.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count what --apply would do.")]
 
 
 @contextmanager
