@@ -22,7 +22,7 @@ admin = typer.Typer(
 )
 admin.add_typer(keys, name="keys")
 Apply = Annotated[bool, typer.Option("--apply", help="Let jobs that have ended live as long as the settings say now.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="With --apply: only count.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count what --apply would do.")]
 
 
 @contextmanager
