@@ -44,6 +44,10 @@ V1 = [
         ("DELETE", "/v1/keys/" + "0" * 12),
         ("POST", f"/v1/keys/{'0' * 12}/rotate"),
     ),
+    *((method, "/v1/schedules") for method in ("GET", "POST")),
+    *((method, "/v1/schedules/nightly") for method in ("GET", "PATCH", "DELETE")),
+    ("GET", "/v1/schedules/nightly/runs"),
+    ("POST", "/v1/schedules/nightly/run"),
 ]
 
 
@@ -70,10 +74,8 @@ def test_with_a_key_nothing_of_v1_opens_without_it(locked, method, path, sent):
 def test_every_route_of_v1_is_among_those(locked):
     paths = locked.http.get("/openapi.json").json()["paths"]
     documented = {(method.upper(), path) for path in paths for method in paths[path] if path.startswith("/v1")}
-    assert documented == {
-        (method, path.replace("0" * 32, "{job}").replace("0" * 12, "{key}").replace("handbook", "{dataset}"))
-        for method, path in V1
-    }
+    named = {"0" * 32: "{job}", "0" * 12: "{key}", "handbook": "{dataset}", "nightly": "{schedule}", "wh_" + "0" * 32: "{webhook}"}
+    assert documented == {(method, "/".join(named.get(part, part) for part in path.split("/"))) for method, path in V1}
 
 
 def test_with_the_key_all_opens_and_health_needs_none(locked):
