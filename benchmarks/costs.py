@@ -26,7 +26,7 @@ from ragassay.cost_records import CostRecord, read_report_costs
 from ragassay.costs import asked
 from ragassay.job_costs import MOST_REPORTS, JobCosts
 from ragassay.local.redis import find_server
-from ragassay.python.costs import of_runs
+from ragassay.python.costs import cost_report_of_runs
 from ragassay.reports import build
 from ragassay.store.folder import FolderRun, FolderStore
 from ragassay.store.redis import RedisStore
@@ -87,7 +87,7 @@ def in_folder(run: FolderRun, record: CostRecord, home: Path, count: int) -> flo
         (folder / "report.json").hardlink_to(run.report_file)
         (folder / "run.json").hardlink_to(run.folder / "run.json")
         FolderRun(folder)._save_costs(one)
-    return best(lambda: of_runs(home, asked(), NOW))
+    return best(lambda: cost_report_of_runs(home, asked(), NOW))
 
 
 def in_redis(record: CostRecord, url: str, count: int) -> float:

@@ -3,14 +3,11 @@
     report = ragassay.evaluate(rows)           rows: dicts, a data frame, a Hugging Face Dataset, a path
     print(report); report.rows; report.worst(3); report.metrics["faithfulness"].mean
     print(ragassay.compare(report, ragassay.evaluate(new_rows)))
-    print(ragassay.costs(by="system,month"))        what an accurate answer has cost, over all runs here
-    ragassay.run(systems={...}, datasets={...}, baseline="v1")      many by many; has reports and comparisons
-    ragassay.retrieval(qrels, run).means
+    ragassay.run(systems={...}, datasets={...}, baseline="v1"); ragassay.retrieval(qrels, run).means
 
-Functions are below. Classes, each with a help of its own: Report, Comparison, Benchmark, RetrievalScores (what they return);
-Client, AsyncClient (a service); Datasets (kept under names, with versions); Sample, Response, Result, Score, Verdict
-(rows and what is known of them); Dataset; Chunk, Ranked (what a metric may see), Units (what a judge judges); LocalJudge,
-LLMJudge; AssayError, the root of all errors.
+Functions are below. Classes with a help of their own: Report, Comparison, Benchmark, RetrievalScores (what they return); Costs
+(of runs); Client, AsyncClient (a service); Datasets (with versions), Dataset; Sample, Response, Result, Score, Verdict (of rows);
+Chunk, Ranked (what a metric sees), Units (what a judge judges); LocalJudge, LLMJudge; AssayError.
 """
 
 from __future__ import annotations
@@ -41,7 +38,7 @@ if TYPE_CHECKING:
     from ragassay.python.client import AsyncClient as AsyncClient
     from ragassay.python.client import Client as Client
     from ragassay.python.comparing import ComparisonReport, compare
-    from ragassay.python.costs import costs
+    from ragassay.python.costs import Costs as Costs
     from ragassay.python.datasets import Datasets as Datasets
     from ragassay.python.evaluation import aevaluate, evaluate
     from ragassay.python.report import EvaluationReport
@@ -58,6 +55,7 @@ _WHERE = {
     "Chunk": "metrics",
     "Client": "python.client",
     "Comparison": "python.comparing:ComparisonReport",
+    "Costs": "python.costs",
     "Dataset": "data.dataset",
     "Datasets": "python.datasets",
     "LLMJudge": "judges.llm",
@@ -74,7 +72,6 @@ _WHERE = {
     "aevaluate": "python.evaluation",
     "arun": "python.benchmark",
     "compare": "python.comparing",
-    "costs": "python.costs",
     "evaluate": "python.evaluation",
     "exporter": "exporters",
     "judge": "judges.registered",
@@ -92,7 +89,6 @@ __all__ = [
     "aevaluate",
     "arun",
     "compare",
-    "costs",
     "evaluate",
     "exporter",
     "judge",
@@ -106,10 +102,10 @@ __all__ = [
 
 
 class _Package(ModuleType):
-    """The imports of the rooms ``compare`` and ``costs`` would put them where the functions of these names are."""
+    """The import of the room ``compare`` would put it where the function of that name is."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if not (name in ("compare", "costs") and isinstance(value, ModuleType)):
+        if not (name == "compare" and isinstance(value, ModuleType)):
             super().__setattr__(name, value)
 
 

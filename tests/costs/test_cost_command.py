@@ -56,8 +56,10 @@ def test_the_figures_are_those_of_the_reports(home, cli):
         assert group.cost_per_accurate_answer == own.cost_per_accurate_answer.value
         assert group.serving.cost_usd == own.cost_usd.total == pytest.approx(10 * PRICE)
         assert group.judging.cost_usd == own.evaluation.usage.cost_usd == pytest.approx(0.01)
-    assert ragassay.costs() == ragassay.costs().model_copy(update={"as_of": ragassay.costs().as_of})
-    assert ragassay.costs().groups == found.groups
+    assert ragassay.Costs.of_runs() == ragassay.Costs.of_runs().model_copy(
+        update={"as_of": ragassay.Costs.of_runs().as_of}
+    )
+    assert ragassay.Costs.of_runs().groups == found.groups
 
 
 def test_all_forms_have_the_same_groups(home, cli, tmp_path):
@@ -188,7 +190,7 @@ def test_without_runs_the_error_says_how_to_make_one(home, cli):
 
 def test_in_a_notebook_it_is_a_table_without_markup_of_the_data(home):
     made(home, category="<b>")
-    found = ragassay.costs(by="category")
+    found = ragassay.Costs.of_runs(by="category")
     assert "<td>&lt;b&gt;</td>" in found._repr_html_()
     assert "Cost of an accurate answer" in str(found)
     assert repr(found) == "<Costs of 20 rows by category>"

@@ -59,7 +59,7 @@ def cost(
     from ragassay.cli.terminal import line_writer, print_tables
     from ragassay.costs import asked
     from ragassay.exporters.costs import EXPORTERS, MORE, lines, sentences, tables
-    from ragassay.python.costs import of_runs
+    from ragassay.python.costs import cost_report_of_runs
     from ragassay.render import json_document
     from ragassay.settings import Settings
 
@@ -70,7 +70,7 @@ def cost(
     query = asked(**options, dashes="--")
     result: CostReport
     if server is None:
-        result = of_runs(Settings().home, query)
+        result = cost_report_of_runs(Settings().home, query)
     else:
         from ragassay.python.client import Client
 

@@ -161,7 +161,7 @@ class Client(_Connection):
         return ComparisonReport.model_validate_json(self._run(exchanges.compare(tuple(map(_id, jobs)), options)))
 
     def costs(self, **options: Any) -> Costs:
-        """What accurate answers cost over the service's jobs; ``options`` as ``ragassay.costs`` takes it."""
+        """What accurate answers cost over the service's jobs; ``options`` as ``Costs.of_runs`` takes them."""
         return Costs.model_validate_json(self._run(exchanges.costs(_cost_parameters(options))))
 
     def cancel(self, job: str | Job) -> Job:

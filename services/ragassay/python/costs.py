@@ -17,6 +17,17 @@ from ragassay.store.folder import FolderRun, FolderStore
 class Costs(CostReport):
     """A cost report: ``groups``, ``total``, ``increments``, ``month`` ..., ``save``, and tables where printed."""
 
+    @classmethod
+    def of_runs(cls, **options: Any) -> Costs:
+        """Cost per accurate answer over the runs here, and what was spent, by groups.
+
+        since, until: days or times ("2026-11-01"). zone: of days ("Europe/Berlin"), default UTC. system, dataset: a name or
+        several. by: what divides the groups, "dataset,system" by default: of system, dataset, category, model, day, month
+        and judge. price: {"model": (read, written)}: what it would cost at other prices, in USD per million tokens.
+        Raises NothingToEvaluate where there is no report of a run.
+        """
+        return cls(**dict(cost_report_of_runs(Settings().home, asked(**options))))
+
     def save(self, path: str | Path) -> None:
         """Write a file; the extension picks the format: .csv, .json or .md. Raises UnknownName, BadSettings, DiskFull."""
         EXPORTERS.write(self, Path(path))
@@ -31,18 +42,7 @@ class Costs(CostReport):
         return as_html(lines(self), tables(self), sentences(self))
 
 
-def costs(**options: Any) -> Costs:
-    """Cost per accurate answer over the runs here, with what was spent, by groups.
-
-    since, until: days or times ("2026-11-01"). zone: of days ("Europe/Berlin"), default UTC. system, dataset: a name or
-    several. by: what divides the groups: "dataset,system" by default, of system, dataset, category, model, day, month and
-    judge. price: {"model": (read, written)}: what it would cost at other prices, in USD per million tokens.
-    Raises NothingToEvaluate where there is no report of a run.
-    """
-    return Costs(**dict(of_runs(Settings().home, asked(**options))))
-
-
-def of_runs(home: Path, query: CostQuery, now: datetime | None = None) -> CostReport:
+def cost_report_of_runs(home: Path, query: CostQuery, now: datetime | None = None) -> CostReport:
     """The cost report over the runs in a folder; raises as ``cost_report`` does."""
     gathered, store = Gathered(query), FolderStore(home)
     for run in store.ids():
