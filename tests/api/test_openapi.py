@@ -140,7 +140,7 @@ def test_the_body_is_the_configuration_without_files_and_the_providers_address()
     ours = NewJob.model_json_schema()["properties"]
     theirs = Configuration.model_json_schema()["properties"]
     refused = {"api_base", "data", "datasets", "corpus", "format", "map", "duplicates", "limit", "plugins", "output"}
-    refused |= {"judge_prompt", "schedule"}
+    refused |= {"judge_prompt", "schedule", "labels", "calibration"}
     assert theirs.keys() - ours.keys() == refused
     assert ours.keys() - theirs.keys() == {"samples", "dataset"}
     differ = {key for key in theirs.keys() & ours.keys() if ours[key] != theirs[key]}

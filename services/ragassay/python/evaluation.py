@@ -77,10 +77,7 @@ def evaluate(
 async def aevaluate(
     data: Any = None, *, progress: Callable[[int, int], object] | None = None, **options: Any
 ) -> EvaluationReport:
-    """``evaluate`` for programs with an event loop, which goes on meanwhile; it takes the same options.
-
-    Cancelled, it makes no further call.
-    """
+    """``evaluate`` for programs with an event loop, which goes on meanwhile. Cancelled, it makes no further call."""
     return await awaited(partial(_evaluated, data, options, progress))
 
 
@@ -334,9 +331,11 @@ def _declare_options() -> None:
     """Give ``evaluate`` the signature that the options make, and a line on each that its docstring does not explain."""
     data = inspect.Parameter("data", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
     vars(evaluate)["__signature__"] = inspect.Signature([data, *keywords().values()], return_annotation="Report")
-    explained = ("metrics", "judge", "systems", "config", "progress")
+    of_judges = ("judge_share", "canary", "labels", "calibration")
+    explained = ("metrics", "judge", "systems", "config", "progress", *of_judges)
     lines = [f"{key}: {options()[key][1].about.replace('`', '')}" for key in keywords() if key not in explained]
     head = "The other options are the keys of the configuration; RAGASSAY_* variables count too:"
+    lines.append(f"{', '.join(of_judges)}: how far a judge can be trusted, docs/judging.md")
     more = textwrap.indent("\n".join([head, *lines]), "    ")
     evaluate.__doc__ = f"{(evaluate.__doc__ or '').rstrip()}\n\n{more}\n"
 

@@ -102,11 +102,14 @@ def body(configuration: Configuration, read: Inputs, registered: Sequence[str] =
 
 
 def remote(configuration: Configuration, registered: Sequence[str]) -> dict[str, Any]:
-    """What of a configuration a service is told; raises BadSettings for the judge's prompt."""
+    """What of a configuration a service is told; raises BadSettings for the judge's prompt and calibrations."""
     from ragassay.config.document import options
 
     if configuration.judge_prompt:
         what = "the service's operator sets the judge's prompt, so 'judge_prompt' can't be sent"
+        raise BadSettings(what, hint="leave it out, or use: ragassay evaluate")
+    if configuration.calibration:
+        what = "a service calibrates no scores, so 'calibration' can't be sent"
         raise BadSettings(what, hint="leave it out, or use: ragassay evaluate")
     read_here = {key for key, (_, option) in options().items() if option.set_by == "files"}
     asked = {"systems": list(registered)} if registered else {}
