@@ -74,7 +74,13 @@ def test_with_a_key_nothing_of_v1_opens_without_it(locked, method, path, sent):
 def test_every_route_of_v1_is_among_those(locked):
     paths = locked.http.get("/openapi.json").json()["paths"]
     documented = {(method.upper(), path) for path in paths for method in paths[path] if path.startswith("/v1")}
-    named = {"0" * 32: "{job}", "0" * 12: "{key}", "handbook": "{dataset}", "nightly": "{schedule}", "wh_" + "0" * 32: "{webhook}"}
+    named = {
+        "0" * 32: "{job}",
+        "0" * 12: "{key}",
+        "handbook": "{dataset}",
+        "nightly": "{schedule}",
+        "wh_" + "0" * 32: "{webhook}",
+    }
     assert documented == {(method, "/".join(named.get(part, part) for part in path.split("/"))) for method, path in V1}
 
 
