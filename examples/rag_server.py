@@ -1,9 +1,11 @@
 """A RAG server to be evaluated, of the standard library alone: the first lines are all that such an endpoint needs.
 
     python rag_server.py --port 8000 [--log asked.jsonl] [--latency-ms 100 --jitter-ms 50 --stall-s 2 --stall-every 50]
+                         [--wrong-from 5]
 
-A POST of ``{"query": ...}`` to any path has the reply ``{"answer", "contexts", "retrieved_doc_ids"}``. It can be as slow
-as one likes; ``--log`` says when each query came and left, in seconds of ``time.perf_counter``.
+A POST of ``{"query": ...}`` to any path has the reply ``{"answer", "contexts", "retrieved_doc_ids", "cost_usd"}``. It can
+be as slow as one likes; ``--log`` says when each query came and left, in seconds of ``time.perf_counter``. From the query
+``--wrong-from`` on it answers with the worst passage, as if a bad version had been deployed.
 """
 
 import argparse
@@ -27,8 +29,10 @@ class Handler(BaseHTTPRequestHandler):
         came, query = time.perf_counter(), json.loads(self.rfile.read(int(self.headers["Content-Length"])))["query"]
         words = set(query.lower().split())
         ranked = sorted(PASSAGES, key=lambda name: -len(words & set(PASSAGES[name].lower().split())))
-        reply = {"answer": PASSAGES[ranked[0]], "contexts": [PASSAGES[ranked[0]]], "retrieved_doc_ids": ranked}
-        self.server.slow_down()
+        if self.server.slow_down():
+            ranked.reverse()
+        found = PASSAGES[ranked[0]]
+        reply = {"answer": found, "contexts": [found], "retrieved_doc_ids": ranked, "cost_usd": 0.0002}
         self.send(json.dumps(reply).encode())
         self.server.write_down(query, came)
 
@@ -52,15 +56,17 @@ class Server(ThreadingHTTPServer):
         self.came, self.stalled_until = 0, 0.0
 
     def slow_down(self):
-        """Wait as long as this query has to."""
+        """Wait as long as this query has to; is it one of those that are answered wrongly?"""
         o = self.options
         with self.lock:
             self.came += 1
+            wrong = 0 < o.wrong_from <= self.came
             took_s = max(0.0, self.dice.uniform(o.latency_ms - o.jitter_ms, o.latency_ms + o.jitter_ms) / 1000)
             if o.stall_every and self.came % o.stall_every == 0:
                 self.stalled_until = time.perf_counter() + o.stall_s
             wait_s = max(0.0, self.stalled_until - time.perf_counter())
         time.sleep(wait_s + took_s)
+        return wrong
 
     def write_down(self, query, came):
         """Add a line to the log."""
@@ -74,6 +80,7 @@ if __name__ == "__main__":
     for name, kind, default in (
         *(("port", int, 8000), ("log", str, None), ("latency-ms", float, 0.0), ("jitter-ms", float, 0.0)),
         *(("stall-s", float, 0.0), ("stall-every", int, 0), ("seed", int, 0)),
+        ("wrong-from", int, 0),
     ):
         parser.add_argument(f"--{name}", type=kind, default=default)
     server = Server(parser.parse_args())

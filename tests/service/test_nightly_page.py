@@ -1,5 +1,6 @@
 """Every command of docs/nightly.md works: with the service against a real one, without it in a folder of its own."""
 
+import json
 import os
 import re
 import subprocess
@@ -94,3 +95,39 @@ def test_a_gate_that_is_missed_makes_cron_send_what_was_printed(system, tmp_path
     line = next(text for text in blocks(WITHOUT, "text") if "30 2" in text).partition("* * * ")[2]
     done = run(f"{made}\n{script}\n{line}".replace("/srv/assistant", str(tmp_path)), tmp_path, RAGASSAY_HOME="home")
     assert "MISSED" in done.stdout
+
+
+def test_three_runs_with_a_regression_end_in_one_verified_alert_and_a_cost_report(tmp_path):
+    start, commands = blocks(WITH, "sh")[1], blocks(WITH, "bash walk")[0]
+    asked, received = free_port(), free_port()
+    (registered,) = re.findall(r"<<'YAML'\n(.*?)^YAML", start, re.S | re.M)
+    systems = tmp_path / "systems.yaml"
+    systems.write_text(registered.replace(":8001/", f":{asked}/"))
+    options = re.search(r"rag_server.py --port 8001 (.*) &", start)[1].split()
+    server = subprocess.Popen([sys.executable, ROOT / "examples" / "rag_server.py", "--port", str(asked), *options])
+    assert start.endswith("RAGASSAY_SYSTEMS=walk-systems.yaml RAGASSAY_OUTGOING_ALLOWED=127.0.0.1 make up\n")
+    try:
+        with Service(preload="nothing", systems=systems, outgoing_allowed="127.0.0.1") as service:
+            service.ready()
+            script = commands.replace("http://127.0.0.1:8400", service.url).replace("9000", str(received))
+            script = script.replace("examples/", f"{ROOT}/examples/").replace("*/10", "*/4")
+            done = run(f"trap 'kill $(jobs -p)' EXIT\n{script}", service.folder, RAGASSAY_SERVER=service.url)
+            jobs = service.client.get("/v1/jobs").json()["jobs"]
+    finally:
+        server.kill()
+        server.wait()
+    assert done.returncode == 0, done.stderr + done.stdout
+    (notice,) = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"type"')]
+    shown = json.loads(blocks(WITH, "json walk")[0])
+    assert notice["data"].keys() == shown["data"].keys()
+    changing = {"id", "job", "slot"}
+    assert {k: v for k, v in notice["data"].items() if k not in changing} == {
+        k: v for k, v in shown["data"].items() if k not in changing
+    }
+    assert notice["data"]["job"] == next(job["id"] for job in jobs if job["alerts"])
+    printed = [line.split() for line in done.stdout.splitlines()]
+    for line in blocks(WITH, "text walk")[0].splitlines():
+        if "finished" in line:  # times and jobs change
+            assert any(words[2:-1] == line.split()[2:-1] for words in printed), line
+        elif "..." not in line:
+            assert line.split()[1:] in [words[1:] for words in printed], line
