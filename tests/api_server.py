@@ -55,13 +55,14 @@ class RecordingQueue:
                 getattr(jobs.alerts if use_case == "deliver" else jobs, use_case)(*arguments)
             else:
                 project, *run = arguments
+                planned = self.planned.of(project)
                 read = partial(
                     scheduled_jobs.read,
                     settings=self.settings,
-                    registered=jobs.registered,
-                    datasets=RedisDatasets(jobs.store),
+                    registered=planned.jobs.registered,
+                    datasets=RedisDatasets(planned.jobs.store),
                 )
-                self.planned.of(project).start(*run, read)
+                planned.start(*run, read)
             most -= 1
 
 

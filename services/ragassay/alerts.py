@@ -57,7 +57,7 @@ class Alerts:
 
     def webhooks(self, project: str) -> Webhooks:
         """The webhooks of a project."""
-        return Webhooks(self.outbox, self._queue, project)
+        return Webhooks(self.outbox, self._queue, project, allowed=self._allowed)
 
     def wake(self) -> None:
         """Send a message for each webhook that has something to get now: a retry that is due, or what was lost."""

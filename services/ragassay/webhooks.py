@@ -6,10 +6,10 @@ import uuid
 from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import urlsplit
 
 from ragassay.errors import BadInput, BadSettings
 from ragassay.notices import ALERTS, DeliveryPage, Notice, NoticeKind, Replayed, Webhook, WebhookFormat, WebhookSecret
+from ragassay.outgoing import check_url
 from ragassay.queue import Queue
 from ragassay.store.outbox import Destination, Outbox, Secret
 
@@ -18,22 +18,22 @@ LONGEST_URL = 2000  # characters
 
 
 class Webhooks:
-    """The webhooks of one project."""
+    """The webhooks of one project. ``allowed``: see ``outgoing_client``."""
 
-    def __init__(self, outbox: Outbox, queue: Queue, project: str) -> None:
-        self._outbox, self._queue, self._project = outbox, queue, project
+    def __init__(self, outbox: Outbox, queue: Queue, project: str, *, allowed: Collection[str] = ()) -> None:
+        self._outbox, self._queue, self._project, self._allowed = outbox, queue, project, allowed
 
     def add(
         self, url: str, kinds: Collection[NoticeKind] | None = None, form: WebhookFormat = "standard"
     ) -> WebhookSecret:
         """Tell ``url`` of notices of ``kinds``, by default all alerts. The secret that signs is shown this once.
 
-        Raises BadInput for what is no address, Conflict where the project has as many webhooks as it may have.
+        Raises BadInput for an address that no request may go to, Conflict where the project has as many webhooks as it may have.
         """
         from ragassay.channels import new_secret
 
         secret = new_secret() if form == "standard" else None
-        destination = Destination(_checked(url), form, (Secret(secret),) if secret else ())
+        destination = Destination(_checked(url, self._allowed), form, (Secret(secret),) if secret else ())
         added = self._outbox.add(self._project, destination, _distinct(ALERTS if kinds is None else kinds))
         return WebhookSecret(webhook=self.get(added), secret=secret)
 
@@ -55,7 +55,7 @@ class Webhooks:
     ) -> Webhook:
         """Change what is given; enabled again, what waits goes on and failures are forgotten. Raises NotFound, BadInput."""
         changes: dict[str, Any] = {
-            "url": url and _checked(url),
+            "url": url and _checked(url, self._allowed),
             "kinds": kinds and _distinct(kinds),
             "enabled": enabled,
         }
@@ -126,17 +126,15 @@ def _distinct(kinds: Collection[NoticeKind]) -> tuple[NoticeKind, ...]:
     return tuple(dict.fromkeys(kinds))
 
 
-def _checked(url: str) -> str:
-    """The address as it is; raises BadInput for what none can be sent to. Where it may lead is checked at each request."""
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError:
-        host, parts = None, urlsplit("")
-    if parts.scheme not in ("http", "https") or not host or not url.isascii() or not url.isprintable() or " " in url:
-        raise BadInput("is no address of the web", where="url", hint="write it as https://HOST/PATH")
-    if parts.username or parts.password:
-        raise BadInput("may hold no user and password: it is shown", where="url")
+def _checked(url: str, allowed: Collection[str]) -> str:
+    """The address as it is; raises BadInput for what none can be sent to. Where its host leads is checked at each request."""
     if len(url) > LONGEST_URL:
         raise BadInput(f"is longer than {LONGEST_URL} characters", where="url")
+    if not url.isascii() or not url.isprintable() or " " in url:
+        raise BadInput("it is no address: write https://HOST/PATH", where="url")
+    try:
+        check_url(url, allowed=allowed)
+    except BadInput as error:
+        error.where = error.where or "url"
+        raise
     return url

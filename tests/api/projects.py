@@ -66,4 +66,18 @@ def filled(served, project, mark):
             headers={"Content-Type": "text/csv"},
         )
         assert kept.status_code == 201, kept.text
-    return {"job": answer.json()["id"], "dataset": dataset, "key": key.id}, key.key
+        plan = {
+            "name": f"nightly-{project}",
+            "cron": "30 2 * * *",
+            "job": {"dataset": dataset, "metrics": ["token_f1"]},
+        }
+        planned = http.post("/v1/schedules", json={**plan, "job": {**plan["job"], "name": f"{mark} nightly"}})
+        assert planned.status_code == 201, planned.text
+        added = http.post("/v1/webhooks", json={"url": f"https://{mark}.example/hook"})
+        assert added.status_code == 201, added.text
+        webhook = added.json()["webhook"]["id"]
+        tried = http.post(f"/v1/webhooks/{webhook}/test")
+        assert tried.status_code == 200, tried.text
+        served.queue.sent.clear()  # nobody delivers it
+    ids = {"job": answer.json()["id"], "dataset": dataset, "key": key.id, "schedule": plan["name"], "webhook": webhook}
+    return ids, key.key

@@ -13,7 +13,6 @@ from ragassay import job_costs
 from ragassay.costs import CostReport
 from ragassay.python.client import AsyncClient, Client
 from ragassay.store.job_rows import column_names
-from ragassay.store.redis import REPORT_KEPT_S
 
 OPTIONS = {"metrics": ["correctness", "accurate"], "accurate": "correctness >= 0.5", "dataset": "rivers"}
 
@@ -71,8 +70,9 @@ def test_the_figures_stay_when_the_rows_have_expired(served):
 def test_a_record_is_kept_for_as_long_as_its_report(served):
     job = finished(served)
     store = served.jobs.store
+    kept_s = store.retention.reports_s
     for name in ("report", "costs"):
-        assert REPORT_KEPT_S - 60 < store.redis.ttl(store.key(job, name)) <= REPORT_KEPT_S
+        assert kept_s - 60 < store.redis.ttl(store.key(job, name)) <= kept_s
 
 
 def test_reports_of_an_earlier_version_are_counted_once_and_then_kept(served, monkeypatch):

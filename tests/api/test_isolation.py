@@ -19,12 +19,21 @@ ROUTES = {
     if path.startswith("/v1")
 }
 UNKNOWN = {"job": "0" * 32, "dataset": "nothing-of-this-name", "key": "0" * 12}
+UNKNOWN |= {"schedule": "nothing-planned", "webhook": "wh_" + "0" * 32}
 # Bodies and queries that are right in form, so that what is refused is refused for whose it is. {job} is the id of a job.
 BODIES = {
     "submitJob": {"samples": rows(1), "metrics": ["mrr"]},
     "compareJobs": {"jobs": ["{job}"]},
     "splitDataset": {"train": 0.5, "validation": 0, "test": 0.5},
     "makeKey": {"name": "another"},
+    "createSchedule": {
+        "name": "weekly",
+        "cron": "0 3 * * 1",
+        "job": {"dataset": "{dataset}", "metrics": ["token_f1"]},
+    },
+    "changeSchedule": {"paused": True},
+    "addWebhook": {"url": "https://another.example/hook"},
+    "changeWebhook": {"enabled": True},
 }
 UPLOADS = {
     "uploadDataset": ("text/csv", "id,question,answer\nq1,What?,That.\n"),
@@ -34,6 +43,7 @@ UPLOADS = {
     ),
 }
 QUERIES = {"getTrend": {"metric": "mrr"}, "diffDatasets": {"to": "{dataset}"}, "generateDataset": {"count": 1}}
+QUERIES["replayDeliveries"] = {"failed_since": "2026-01-31T14:05:00Z"}
 NAMED_BY_THE_CALLER = {"uploadDataset", "generateDataset"}  # whose path names a thing of the caller's, new or old
 _numbers = itertools.count()
 
@@ -224,8 +234,22 @@ def test_a_job_can_not_be_measured_by_another_projects_job(served, of_a, of_b):
                 problem(http.post("/v1/jobs", json={**body, **asks}), 404)["detail"]
                 == f"there is no job {of_a['job']!r}"
             )
-        named = http.post("/v1/jobs", json={"dataset": of_a["dataset"], "metrics": ["token_f1"]})
-        assert problem(named, 404)["where"] == "dataset"
+        rows_of_a = {"dataset": of_a["dataset"], "metrics": ["token_f1"]}
+        plan = {"name": "of-theirs", "cron": "0 3 * * 1", "job": rows_of_a}
+        for path, asks in (("jobs", rows_of_a), ("schedules", plan)):
+            assert problem(http.post(f"/v1/{path}", json=asks), 404)["where"] == "dataset"
+
+
+def test_a_scheduled_run_reads_the_datasets_of_its_project(served):
+    ids, key = filled(served, "nightly", "own")
+    with caller(served, key) as http:
+        assert http.post(f"/v1/schedules/{ids['schedule']}/run").status_code == 202
+        served.work()
+        (run,) = http.get(f"/v1/schedules/{ids['schedule']}/runs").json()["runs"]
+        assert (run["status"], run["reason"]) == ("finished", None)
+        assert http.get(f"/v1/jobs/{run['job']}").json()["name"] == "own nightly"
+    with stranger(served) as http:
+        problem(http.get(f"/v1/jobs/{run['job']}"), 404)
 
 
 def test_the_same_idempotency_key_and_body_make_a_job_in_each_project(served):
@@ -272,3 +296,10 @@ def test_nothing_of_a_was_changed(served, of_a):
         assert (version["rows"], version["description"]) == (4, f"{MARK} description")
         (key,) = (key for key in http.get("/v1/keys").json()["keys"] if key["id"] == of_a["key"])
         assert (key["revoked_at"], key["previous_until"]) == (None, None)
+        (schedule,) = http.get("/v1/schedules").json()["schedules"]
+        assert (schedule["created_at"], schedule["paused"]) == (schedule["changed_at"], False)
+        assert http.get(f"/v1/schedules/{of_a['schedule']}/runs").json()["runs"] == []
+        (webhook,) = http.get("/v1/webhooks").json()["webhooks"]
+        assert (webhook["id"], webhook["enabled"]) == (of_a["webhook"], True)
+        assert len(served.jobs.alerts.outbox.destination("a", webhook["id"]).secrets) == 1  # as many as it began with
+        assert len(http.get(f"/v1/webhooks/{of_a['webhook']}/deliveries").json()["deliveries"]) == 1

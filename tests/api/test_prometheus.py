@@ -156,7 +156,8 @@ def test_requests_are_counted_by_the_template_of_their_route(served):
     assert more("http_requests_total", "GET", "/v1/jobs/{job}", "200") == 3
     assert more("http_requests_total", "GET", "/v1/jobs/{job}", "404") == 1
     assert more("http_requests_total", "GET", "none", "404") == 1
-    assert {key[1] for key in after if key[0] == "http_requests_total"} <= {"GET", "POST", "other"}
+    methods = {key[1] for key in after if key[0] == "http_requests_total" and more(*key)}
+    assert methods == {"GET", "POST", "other"}  # the server may have answered other tests
     assert more("http_request_seconds_count", "GET", "/v1/jobs/{job}") == 4
     assert job not in served.http.get("/metrics").text
 

@@ -145,10 +145,11 @@ def test_what_a_job_can_not_be_is_said_in_the_history(planned):
 def test_readiness_warns_of_a_schedule_that_no_beat_begins(planned):
     create(planned)
     planned.jobs.store.heartbeat("worker", "host:1:1", for_s=60)
+    planned.jobs.store.heartbeat("beat", "host:2:0", for_s=60)
     assert planned.http.get("/readyz").json()["warnings"] == []
     planned.jobs.store.redis.zadd("ra:p:{default}:due", {"nightly": (time.time() - 70) * 1000})
     assert planned.http.get("/readyz").json()["warnings"] == [
-        "schedule nightly is due and no beat has noticed for 60 s"
+        "schedules that are due and that no beat has noticed for 60 s: 1"
     ]
 
 

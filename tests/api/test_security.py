@@ -48,6 +48,11 @@ V1 = [
     *((method, "/v1/schedules/nightly") for method in ("GET", "PATCH", "DELETE")),
     ("GET", "/v1/schedules/nightly/runs"),
     ("POST", "/v1/schedules/nightly/run"),
+    ("GET", "/v1/alerts"),
+    *((method, "/v1/webhooks") for method in ("GET", "POST")),
+    *((method, f"/v1/webhooks/wh_{'0' * 32}") for method in ("GET", "PATCH", "DELETE")),
+    *(("POST", f"/v1/webhooks/wh_{'0' * 32}/{what}") for what in ("secret", "test", "replay")),
+    ("GET", f"/v1/webhooks/wh_{'0' * 32}/deliveries"),
 ]
 
 

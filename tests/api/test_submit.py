@@ -103,6 +103,8 @@ def test_every_option_reaches_the_configuration(served):
         "max_missing": 0.5,
         "passes": 2,
         "judge_mode": "soft",
+        "judge_share": 0.5,
+        "canary": "shipped",
         "context_window": 4096,
         "prices": {"m": {"input_per_1m": 1, "output_per_1m": 2.5}},
         "name": "all of them",
@@ -130,7 +132,7 @@ def test_every_option_reaches_the_configuration(served):
     served.work()
     used = served.http.get(f"/v1/jobs/{job}/report").json()["provenance"]["configuration"]
     unset = dict.fromkeys(("api_base", "stop_when", "baseline", "judge_prompt"))
-    assert used == {**options, **performance, "confidence": 0.9, **unset}
+    assert used == {**options, **performance, "confidence": 0.9, "calibration": [], **unset}
     said = served.http.get(f"/v1/jobs/{job}/gates").json()
     assert (said["alpha"], said["test"], said["correction"]) == (0.01, "t", "none")
 

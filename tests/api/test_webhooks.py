@@ -82,8 +82,11 @@ def test_no_answer_holds_a_secret_but_those_that_make_one(served):
     [
         ({}, "url"),
         ({"url": 7}, "url"),
-        ({"url": "nonsense"}, "is no address of the web"),
-        ({"url": "https://user:pw@h.example/"}, "may hold no user and password"),
+        ({"url": "nonsense"}, "url its scheme should be https or http"),
+        ({"url": "https://h.example/a b"}, "url it is no address"),
+        ({"url": "https://user:pw@h.example/"}, "url it holds a user or a password"),
+        ({"url": "http://10.0.0.1/"}, "url the host is not on the public internet"),
+        ({"url": "http://h.example:25/"}, "url port 25 is refused"),
         ({"url": "https://h.example/" + "x" * 2000}, "url"),
         ({"url": "https://h.example/", "kinds": []}, "kinds"),
         ({"url": "https://h.example/", "kinds": ["gate"]}, "kinds"),
@@ -100,7 +103,8 @@ def test_what_is_no_webhook_is_refused_with_the_place(served, body, said):
 
 def test_a_change_to_what_is_no_address_is_refused(served):
     hook = added(served).json()["webhook"]["id"]
-    problem(served.http.patch(f"/v1/webhooks/{hook}", json={"url": "x"}), 422)
+    for url in ("x", "http://169.254.169.254/"):
+        problem(served.http.patch(f"/v1/webhooks/{hook}", json={"url": url}), 422)
     problem(served.http.patch(f"/v1/webhooks/{hook}", json={"format": "slack"}), 422)
 
 
@@ -251,7 +255,7 @@ def test_the_commands_show_deliveries_and_alerts_and_send_again(served, cli, rec
     [
         (("alerts", "--kind", "gates"), "did you mean gate_missed"),
         (("webhook", "add", "https://h.example/", "--kind", "drift"), "judge_drift"),
-        (("webhook", "add", "nonsense"), "is no address of the web"),
+        (("webhook", "add", "nonsense"), "url: its scheme should be https or http"),
         (("webhook", "replay", "wh_1"), "name a DELIVERY"),
         (("webhook", "replay", "wh_1", "--failed-since", "yesterday"), "is no time"),
         (("worker", "--queue", "chunk"), "did you mean chunks"),

@@ -303,6 +303,7 @@ def test_ports_of_other_services_are_refused_unless_the_operator_names_them(port
         ("https:///path", "names no host"),
         ("https://xn--/", "no address"),
         ("https://[::1/", "no address"),
+        ("https://hooks.example:99999/", "there is no port 99999"),
         ("https://10.0.0.1/", "not on the public internet"),
         ("https://[::1]/", "not on the public internet"),
     ],

@@ -8,7 +8,7 @@ from importlib import metadata
 from typing import Any
 
 from anyio import CapacityLimiter
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.routing import APIRoute
 from pydantic.json_schema import models_json_schema
 
@@ -81,7 +81,8 @@ class Api(FastAPI):
                 schemas.pop(unused, None)
             schemas.update({name: schema for name, schema in _schemas().items() if name not in schemas})
             key_needed = asks_for_key(self.state.settings)
-            for route in (each for room in _ROOMS for each in room.router.routes if isinstance(each, APIRoute)):
+            routers: list[APIRouter] = self.state.routers
+            for route in (each for router in routers for each in router.routes if isinstance(each, APIRoute)):
                 for method in route.methods or ():
                     operation = document["paths"][route.path_format][method.lower()]
                     _correct(operation, scopes_of(route, method), key_needed=key_needed)
@@ -153,9 +154,9 @@ def create_app(service: Jobs, settings: Settings, planned: Schedules | None = No
     app.state.dataset_work, app.state.arriving = CapacityLimiter(AT_ONCE), 0
     app.state.watch = Watch(service)
     app.state.schedules = planned
-    for room in _ROOMS:
-        app.include_router(room.router)
-    app.include_router(prometheus.router, dependencies=[prometheus.access(settings)])
+    app.state.routers = [*(room.router for room in _ROOMS), prometheus.router(settings)]
+    for router in app.state.routers:
+        app.include_router(router)
     app.add_api_route("/docs", page.show, include_in_schema=False)
     problems.install(app)
     app.add_middleware(SecurityMiddleware, loopback_only=not asks_for_key(settings))

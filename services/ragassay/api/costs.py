@@ -8,7 +8,6 @@ from anyio import to_thread
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from pydantic import Field
 
-from ragassay.access import Requester
 from ragassay.api.jobs import QueryParameters, Service
 from ragassay.api.problems import documented
 from ragassay.api.security import requires
@@ -66,7 +65,6 @@ _COSTS: dict[int | str, dict[str, Any]] = {
 )
 async def costs(
     jobs: Service,
-    asking: Annotated[Requester, Depends(requires("read"))],
     request: Request,
     query: Annotated[_CostsQuery, Query()],
     accept: Annotated[str, Header(description="Such as text/csv.")] = "*/*",
@@ -75,7 +73,7 @@ async def costs(
     form = query.format or _preferred(accept)
 
     def work() -> bytes:
-        report = jobs.of(asking.project).costs.report(asked(**query.model_dump(exclude={"format"})))
+        report = jobs.costs.report(asked(**query.model_dump(exclude={"format"})))
         written = EXPORTERS.get(form)(report)
         return written if isinstance(written, bytes) else b"".join(written)
 

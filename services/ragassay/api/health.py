@@ -63,7 +63,7 @@ def readiness(request: Request) -> Readiness:
     if not beats:
         warnings.append("no beat is running: what a dead worker held is not given to another, and no schedule runs")
     if overdue := overdue_schedules(jobs.store, for_s=OVERDUE_S):
-        warnings.append(f"schedule {overdue[0]} is due and no beat has noticed for {OVERDUE_S} s")
+        warnings.append(f"schedules that are due and that no beat has noticed for {OVERDUE_S} s: {len(overdue)}")
     if not workers:
         listed = f"; also: {'; '.join(warnings)}" if warnings else ""
         raise Unavailable(f"no worker is running{listed}", hint="start one: ragassay worker")

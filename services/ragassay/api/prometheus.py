@@ -54,8 +54,6 @@ _REDIS = (
     MetricFamily("redis_troubles", (), "Findings about its configuration that /readyz names: what could lose jobs."),
 )
 
-router = APIRouter(tags=["health"])
-
 
 class Requests:
     """What this process of the API answered; others have their own."""
@@ -179,13 +177,20 @@ _METRICS: dict[int | str, dict[str, Any]] = {
 }
 
 
-@router.get(
-    "/metrics",
-    operation_id="prometheusMetrics",
-    summary="Numbers for Prometheus",
-    response_class=Response,
-    responses=_METRICS,
-)
+def router(settings: Settings) -> APIRouter:
+    """``/metrics``, for those who may read it."""
+    made = APIRouter(tags=["health"], dependencies=[access(settings)])
+    made.add_api_route(
+        "/metrics",
+        metrics,
+        operation_id="prometheusMetrics",
+        summary="Numbers for Prometheus",
+        response_class=Response,
+        responses=_METRICS,
+    )
+    return made
+
+
 def metrics(request: Request) -> Response:
     """Numbers of all jobs in the text format of Prometheus. For the key RAGASSAY_METRICS_KEY, else one that may operate."""
     requests: Requests = request.app.state.requests

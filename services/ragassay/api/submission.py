@@ -167,7 +167,7 @@ def _inputs(job: NewJob, registered: Registered, datasets: DatasetStore | None) 
     if answered or not (systems or job.systems):
         systems = {**recorded(source, samples).systems, **systems}
     called = asked(job, systems, registered, len(samples))
-    return Inputs(source, samples, {**systems, **called}, _panel(job.canary, datasets))
+    return Inputs(source, samples, {**systems, **called}, panel(job.canary, datasets))
 
 
 def asked(job: NewJob, recorded: Collection[str], registered: Registered, rows: int) -> dict[str, SystemInput]:
@@ -178,7 +178,7 @@ def asked(job: NewJob, recorded: Collection[str], registered: Registered, rows: 
     return registered.inputs(job.systems, rows)
 
 
-def _panel(name: str | None, datasets: DatasetStore | None) -> Sequence[Sample]:
+def panel(name: str | None, datasets: DatasetStore | None) -> Sequence[Sample]:
     """The rows of a canary panel: ours, or those of a stored dataset; no file is read."""
 
     def stored() -> Sequence[Sample]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _WEB_PORTS = {"http": 80, "https": 443}
-_FIRST_FREE_PORT = 1024
+_FIRST_FREE_PORT, _LAST_PORT = 1024, 65535
 _TARGET = re.compile(r"(?P<host>\[[^\[\]]+\](?:/\d+)?|[^\[\]:]+)(?::(?P<port>\d{1,5}))?")
 _NAME = re.compile(r"[\w.-]+")
 _NOT_PUBLIC = [
@@ -72,7 +72,7 @@ class Allowed:
             except ValueError:
                 parts = _TARGET.fullmatch(entry.strip())
             port = int(parts["port"]) if parts and parts["port"] else None
-            if parts is None or port == 0 or (port or 0) > 65535:
+            if parts is None or port == 0 or (port or 0) > _LAST_PORT:
                 raise _unreadable(entry)
             host = parts["host"].replace("[", "").replace("]", "")
             try:
@@ -106,6 +106,8 @@ def check_url(url: str | httpx.URL, *, allowed: Collection[str] | Allowed = ()) 
         host, port = read.host, read.port or _WEB_PORTS.get(read.scheme, 0)
     except (httpx.InvalidURL, ValueError):  # ValueError: what IDNA can't decode
         raise BadInput("it is no address: write https://HOST/PATH") from None
+    if port > _LAST_PORT:
+        raise BadInput(f"there is no port {port}")
     if read.scheme not in _WEB_PORTS:
         raise BadInput("its scheme should be https or http")
     if read.userinfo:
