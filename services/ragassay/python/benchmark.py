@@ -93,10 +93,7 @@ def run(
 async def arun(
     *, data: Any = None, progress: bool | Callable[[int, int], object] = False, **options: Any
 ) -> BenchmarkReport:
-    """``run`` for programs with an event loop, which goes on meanwhile; it takes the same options.
-
-    Cancelled, it makes no further call.
-    """
+    """``run`` for programs with an event loop, which goes on meanwhile. Cancelled, it makes no further call."""
     return await awaited(partial(_run, data, options, progress))
 
 

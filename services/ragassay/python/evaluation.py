@@ -23,6 +23,7 @@ from ragassay.errors import BadSettings
 from ragassay.exporters import EXPORTERS
 from ragassay.judges.registered import judge_name
 from ragassay.metrics.base import name_of
+from ragassay.options import ParameterOptions
 from ragassay.python.report import EvaluationReport
 from ragassay.python.stored import session_of
 from ragassay.python.warn import caller, on_behalf_of, warn
@@ -275,7 +276,7 @@ def dataset(configuration: Configuration, given: Given = Given()) -> Dataset:  #
 def keywords() -> dict[str, inspect.Parameter]:
     """The options as a signature has them: each key of the configuration alone, without its section."""
     first = ("metrics", "judge", "systems", "name")
-    left_out = {"data", "datasets", *SECTIONS, *_OF_GATES}
+    left_out = {"data", "datasets", "schedule", *SECTIONS, *_OF_GATES}
     names = [*first, *(key for key in options() if key not in (*first, *left_out))]
     declared = {key: options()[key][0] for key in names}
     own = {key: inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=None) for key in ("config", "progress")}
@@ -297,6 +298,8 @@ def _check_key(key: str, *, many: bool) -> None:
         raise BadSettings("several datasets are evaluated by ragassay.run", hint="here data is one")
     if key in _OF_GATES:
         raise BadSettings(f"{key} is about gates", hint="they are checked by: ragassay gate")
+    if key == "schedule":
+        raise BadSettings("schedule is about a service", hint="it is read by: ragassay schedule add")
     if key not in keywords() and key not in SECTIONS:
         raise BadSettings(f"unknown option {key}", hint=suggestion(key, [*keywords(), *SECTIONS]))
 
@@ -332,9 +335,11 @@ def _declare_options() -> None:
     data = inspect.Parameter("data", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
     vars(evaluate)["__signature__"] = inspect.Signature([data, *keywords().values()], return_annotation="Report")
     of_judges = ("judge_share", "canary", "labels", "calibration")
-    explained = ("metrics", "judge", "systems", "config", "progress", *of_judges)
+    of_models = tuple(ParameterOptions.__annotations__)
+    explained = ("metrics", "judge", "systems", "config", "progress", *of_judges, *of_models)
     lines = [f"{key}: {options()[key][1].about.replace('`', '')}" for key in keywords() if key not in explained]
     head = "The other options are the keys of the configuration; RAGASSAY_* variables count too:"
+    lines.append(f"{', '.join(of_models)}: what the judge's model is sent beside the messages, docs/judges.md")
     lines.append(f"{', '.join(of_judges)}: how far a judge can be trusted, docs/judging.md")
     more = textwrap.indent("\n".join([head, *lines]), "    ")
     evaluate.__doc__ = f"{(evaluate.__doc__ or '').rstrip()}\n\n{more}\n"
