@@ -81,7 +81,6 @@ def run(
     datasets: {name: dataset}, each a path, NAME@VERSION, or rows; or data: one of them.
     baseline: the name of a system; the first by default. progress: True shows a bar, or a function that is called with
     rows done and rows in all. The other options are those of ``evaluate``; config names a ragassay.yaml.
-
     Everything is kept under .ragassay, so that ``ragassay run --resume`` goes on after an interruption. Raises and warns as
     ``evaluate`` does.
     """

@@ -66,7 +66,6 @@ def evaluate(
     systems: {name: responses}, each a path or rows as in ``data`` with query_id or query, or {name: {"kind": "bm25"}}
     for a built-in one.
     config: a ragassay.yaml that the other options change. progress: called with rows done and rows in all.
-
     The run is kept under .ragassay/runs, as that of the command line is. Raises AssayError: BadInput for rows and
     options that don't fit, NothingToEvaluate, BudgetReached, Unavailable. Warns where too many rows could not be scored.
     """
@@ -276,7 +275,7 @@ def dataset(configuration: Configuration, given: Given = Given()) -> Dataset:  #
 def keywords() -> dict[str, inspect.Parameter]:
     """The options as a signature has them: each key of the configuration alone, without its section."""
     first = ("metrics", "judge", "systems", "name")
-    left_out = {"data", "datasets", "schedule", *SECTIONS, *_OF_GATES}
+    left_out = {"data", "datasets", *SECTIONS, *_OF_GATES}
     names = [*first, *(key for key in options() if key not in (*first, *left_out))]
     declared = {key: options()[key][0] for key in names}
     own = {key: inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=None) for key in ("config", "progress")}
@@ -298,8 +297,6 @@ def _check_key(key: str, *, many: bool) -> None:
         raise BadSettings("several datasets are evaluated by ragassay.run", hint="here data is one")
     if key in _OF_GATES:
         raise BadSettings(f"{key} is about gates", hint="they are checked by: ragassay gate")
-    if key == "schedule":
-        raise BadSettings("schedule is about a service", hint="it is read by: ragassay schedule add")
     if key not in keywords() and key not in SECTIONS:
         raise BadSettings(f"unknown option {key}", hint=suggestion(key, [*keywords(), *SECTIONS]))
 
