@@ -108,10 +108,12 @@ def written(settings, log):
     handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
     logs.prepare(handler, settings)
     logger.addHandler(handler)
+    logger.propagate = False  # what pytest-xdist is told of a test has to be UTF-8
     try:
         log(logger)
     finally:
         logger.removeHandler(handler)
+        logger.propagate = True
     return stream.getvalue()
 
 

@@ -5,9 +5,8 @@
     print(ragassay.compare(report, ragassay.evaluate(new_rows)))
     ragassay.run(systems={...}, datasets={...}, baseline="v1"); ragassay.retrieval(qrels, run).means
 
-Functions are below. Classes with a help of their own: Report, Comparison, Benchmark, RetrievalScores (what they return); Costs
-(of runs); Client, AsyncClient (a service); Datasets (with versions), Dataset; Sample, Response, Result, Score, Verdict (of rows);
-Chunk, Ranked (what a metric sees), Units (what a judge judges); LocalJudge, LLMJudge; AssayError.
+Functions are below; classes have a help of their own: Report, Comparison, Benchmark, RetrievalScores, Costs; Client, AsyncClient;
+Datasets, Dataset, Sample, Response, Result, Score, Verdict; Chunk, Ranked, Units; LocalJudge, LLMJudge; AssayError.
 """
 
 from __future__ import annotations

@@ -99,5 +99,7 @@ def _notice(state: JobState, kind: NoticeKind, *what: str, **fields: Any) -> Not
         project=state.project,
         at=datetime.now(UTC).isoformat(timespec="milliseconds"),
         job=state.record.id,
+        schedule=state.planned and state.planned.schedule,
+        slot=state.planned and state.planned.slot,
         **fields,
     )

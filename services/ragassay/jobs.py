@@ -198,6 +198,11 @@ class Jobs:
         except Conflict:  # a newer version made the job, and its workers can take the chunk
             self.store.give_back(claim)
             raise
+        with telemetry.about(**state.origin):
+            self._work(claim, state, slot, nonce)
+
+    def _work(self, claim: Claim, state: JobState, slot: int, nonce: str) -> None:
+        job = claim.job
         try:
             with self._turn(claim, state), _chunk_span(claim, state):
                 outcome = self._chunks.evaluate(claim, state)
@@ -253,7 +258,8 @@ class Jobs:
         partial = state.status in ("paused", "cancelled") and state.rows_done > 0
         if state.status != "finalizing" and not partial:
             return
-        with telemetry.span("finalize", "consumer", {"ragassay.job": job}, parent=state.traceparent):
+        span = telemetry.span("finalize", "consumer", {"ragassay.job": job}, parent=state.traceparent)
+        with telemetry.about(**state.origin), span:
             self._finalize(job, state, partial=partial)
 
     def _finalize(self, job: str, state: JobState, *, partial: bool) -> None:

@@ -94,9 +94,8 @@ TokenCount = Annotated[int, Field(ge=0, le=10**12)]
 Milliseconds = Annotated[float, Field(ge=0, le=10**9), _zero_or_at_least(SMALLEST)]
 Dollars = Annotated[float, Field(ge=0, le=10**6), _zero_or_at_least(SMALLEST)]
 Count = Annotated[int, Field(ge=0, lt=2**63)]
-ReferenceLabels = dict[
-    str, Annotated[float, Field(ge=0, le=1)]
-]  # by metric, what people, or a judge that is trusted more, say
+Chance = Annotated[float, Field(ge=0, le=1)]
+ReferenceLabels = dict[str, Chance]  # by metric, what people, or a judge that is trusted more, say
 Amount = Annotated[float, Field(ge=0, le=LARGEST_NUMBER), _zero_or_at_least(1 / LARGEST_NUMBER)]
 
 
@@ -275,9 +274,6 @@ class Usage(FrozenModel):
         known = [c for c in costs if c is not None]
         cost = math.fsum(known) if len(known) == len(costs) else None
         return cls(**whole, cost_usd=cost, latency_ms=math.fsum(u.latency_ms for u in usages))
-
-
-Chance = Annotated[float, Field(ge=0, le=1)]
 
 
 class SentenceVerdict(FrozenModel):

@@ -10,7 +10,7 @@ from pydantic import Discriminator, Tag, model_validator
 
 from ragassay.declarations import Option
 from ragassay.limits import LARGEST_WEIGHT
-from ragassay.models import Dollars, FrozenModel, Usage
+from ragassay.models import Chance, Dollars, FrozenModel, Usage
 from ragassay.options import (
     COMPOSITES,
     BudgetOptions,
@@ -95,20 +95,17 @@ class Calibration(FrozenModel):
     judge: str
     metric: str
     method: Literal["temperature", "platt", "isotonic"]
-    slope: Annotated[float, Ge(0)] = 1.0
-    intercept: float = 0.0
-    knots: tuple[tuple[float, float], ...] = ()
-    labels: Annotated[int, Ge(1)]
+    slope: Annotated[float, Ge(0), Le(100)] = 1.0
+    intercept: Annotated[float, Ge(-100), Le(100)] = 0.0
+    knots: tuple[tuple[Chance, Chance], ...] = ()
+    labels: Annotated[int, Ge(1), Le(10**12)]
     data: str
 
     @model_validator(mode="after")
     def _rises(self) -> Calibration:
-        points = [*self.knots]
-        if (self.method == "isotonic") != bool(points) or any(
-            not 0 <= number <= 1 for point in points for number in point
-        ):
-            raise ValueError("isotonic, and no other, has knots; each is a pair of numbers from 0 to 1")
-        if any(a[0] >= b[0] or a[1] > b[1] for a, b in pairwise(points)):
+        if (self.method == "isotonic") != bool(self.knots):
+            raise ValueError("isotonic, and no other, has knots")
+        if any(a[0] >= b[0] or a[1] > b[1] for a, b in pairwise(self.knots)):
             raise ValueError("knots should rise")
         return self
 

@@ -12,7 +12,7 @@ from polling import until
 from ragassay.alerts import MOST_TRIES, WAITS_S
 from ragassay.errors import BadInput, BadSettings, Conflict, NotFound
 from ragassay.notices import ALERTS
-from ragassay.store import outbox
+from ragassay.store import counters, outbox
 from receiver import Receiver
 
 
@@ -199,6 +199,15 @@ def test_a_receiver_that_is_gone_is_disabled_at_once_and_what_waits_goes_on_when
     assert (enabled.enabled, enabled.failures, enabled.disabled_because) == (True, 0, None)
     work()
     assert [got.document["data"]["job"] for got in receiver.got] == ["job-1", "job-2"]
+
+
+def test_notices_and_what_came_of_them_are_counted_once(alerts, receiver, webhook, work, notice, store):
+    receiver.answers += [204, 410]
+    for number in (1, 1, 2):
+        alerts.tell(notice(number))
+    work()
+    counted = {"notices": {("gate_missed",): 2}, "deliveries": {("delivered",): 1, ("failed",): 1}}
+    assert counters.read(store.redis) == counted
 
 
 def test_no_redirect_is_followed(alerts, receiver, webhook, work, notice):
@@ -398,7 +407,7 @@ def test_a_webhook_that_is_deleted_gets_nothing_and_leaves_nothing_that_stays(
     with pytest.raises(NotFound):
         alerts.webhooks("default").get(webhook.webhook.id)
     left = {key for key in store.redis.keys("*") if store.redis.ttl(key) == -1}
-    assert left == {b"ra:outboxes"}
+    assert left == {b"ra:outboxes", b"ra:counters"}
 
 
 def test_a_webhook_that_is_deleted_in_a_delivery_leaves_nothing(alerts, webhook, receiver, queue, notice, store):

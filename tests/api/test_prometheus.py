@@ -15,10 +15,12 @@ from ragassay.api.prometheus import KEPT_S
 from ragassay.jobs import Jobs
 from ragassay.models import Usage
 from ragassay.protocols import Reply
+from ragassay.schedule_documents import KeptSchedule
 from ragassay.settings import Settings
 from ragassay.store.counters import MOST_COUNTERS
 from ragassay.store.redis import RedisStore
 from ragassay.store.redis_ledger import RedisLedger
+from ragassay.store.redis_schedules import RedisSchedules
 from redis_server import RedisServer
 
 PAGE = (Path(__file__).parents[2] / "docs" / "monitoring.md").read_text()
@@ -137,6 +139,16 @@ def test_workers_beats_and_jobs_that_wait_for_a_provider_are_there(served):
     assert seen["jobs_waiting",] == 1
     assert seen["outage_seconds",] < 60
     assert (seen["chunk_age_seconds",], seen["unclaimed_seconds",]) == (0, 0)  # it waits for something else
+
+
+def test_a_schedule_that_no_beat_notices_is_late(served):
+    store, schedules = served.jobs.store, RedisSchedules(served.jobs.store, "a")
+    assert numbers(served.http)["schedule_overdue_seconds",] == 0
+    now_ms = store.redis.time()[0] * 1000
+    for name, late_s in (("hourly", 60), ("nightly", 600), ("yearly", -600)):
+        schedule = KeptSchedule(name=name, cron="@daily", job={}, created_at="", changed_at="")
+        schedules.create(schedule, now_ms - late_s * 1000)
+    assert 600 <= numbers(served.http)["schedule_overdue_seconds",] < 660
 
 
 def test_requests_are_counted_by_the_template_of_their_route(served):

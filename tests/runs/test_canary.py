@@ -138,7 +138,7 @@ def test_a_budget_counts_the_panel_and_a_dry_run_tells_it(cli, tmp_path):
     with Provider(then=Moody(0.0)) as provider:
         judge = ("--judge", "openai/tiny", "--api-base", provider.url, "--canary", "panel.jsonl")
         _, told, _ = cli("evaluate", "one.jsonl", *judge, "--dry-run")
-        code, _, err = cli("evaluate", "one.jsonl", *judge, "--budget-tokens", "8000")
+        code, _, err = cli("evaluate", "one.jsonl", *judge, "--budget-tokens", "4000")
         assert len(provider.log) < 52
         assert code == 4, err
         code, out, err = cli(

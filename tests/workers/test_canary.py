@@ -24,7 +24,7 @@ def night(jobs, queue):
 
 def test_drift_is_told_once_with_the_measure_that_tells_most(make_jobs, queue, store, monkeypatch):
     told = []
-    monkeypatch.setattr(Alerts, "tell", lambda _, notice: told.append(notice) or True)
+    monkeypatch.setattr(Alerts, "tell", lambda _, notice: notice.is_alert and told.append(notice))
     first = night(make_jobs(), queue)
     night(make_jobs(), queue)
     assert told == []
@@ -56,6 +56,6 @@ def test_drift_is_told_once_with_the_measure_that_tells_most(make_jobs, queue, s
 
 def test_everything_of_a_panel_has_its_time(make_jobs, queue, store):
     job = night(make_jobs(), queue)
-    names = [store.key(job, "panel"), store.key(job, "canary"), *store.redis.keys("ra:p:default:canary:*")]
+    names = [store.key(job, "panel"), store.key(job, "canary"), *store.redis.keys(store.of_project("canary:*"))]
     assert len(names) == 3
     assert all(store.redis.ttl(name) > 0 for name in names)

@@ -48,7 +48,8 @@ def test_every_key_of_a_job_that_has_ended_has_an_end(store, queue, make_jobs, h
     left = lives(store, job)
     assert all(0 < seconds <= 9 * DAY_S for seconds in left.values()), left
     assert left["meta"] > 3 * DAY_S >= left["in:default:0"]
-    assert {name for name, seconds in left.items() if seconds > 3 * DAY_S} <= {"meta", "report", "partial", "gates"}
+    reports = {"meta", "report", "costs", "partial", "partial_costs", "gates"}
+    assert {name for name, seconds in left.items() if seconds > 3 * DAY_S} <= reports
 
 
 def test_rows_never_outlive_their_report():
@@ -107,7 +108,7 @@ def test_a_retention_that_changed_holds_for_jobs_that_ended_before(store, queue,
     assert apply(store, ["ra:jobs"], shorter, dry_run=False) == counted
     assert (counted.jobs, counted.without_report, counted.without_rows, counted.sooner) == (3, 1, 1, 1)
     assert lives(store, old) == {}
-    assert set(lives(store, middle)) == {"meta", "report"}
+    assert set(lives(store, middle)) == {"meta", "report", "costs"}
     assert set(lives(store, young)) == set(before[young])
     assert max(lives(store, young).values()) <= 40 * DAY_S
     assert set(lives(store, running).values()) == {-1}
@@ -160,6 +161,8 @@ def test_readiness_does_not_look_at_jobs(server, store):
         store.redis.config_resetstat()
         for _ in range(5):
             assert served.http.get("/readyz").status_code == 200
-        commands = {name.removeprefix("cmdstat_") for name in store.redis.info("commandstats")}
+        asked = store.redis.info("commandstats")
+        commands = {name.removeprefix("cmdstat_") for name in asked}
     connecting = {"client", "hello", "ping", "config"}
-    assert commands <= {"info", "zrangebyscore", "time", *connecting}
+    assert commands <= {"info", "zrangebyscore", "time", "smembers", *connecting}
+    assert asked["cmdstat_smembers"]["calls"] == 5  # of the projects with schedules

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from redis.exceptions import RedisError
 
 from ragassay import telemetry
+from ragassay.cron import iso
 from ragassay.errors import AssayError
 from ragassay.jobs import Jobs
 from ragassay.settings import Settings
@@ -39,12 +40,13 @@ def start(project: str, schedule: str, slot_ms: int) -> None:
     """Make the job of a scheduled run. Delivered at least once; a run that has its job is left alone."""
     from ragassay.api import scheduled_jobs  # a schedule's job is read as the API reads it, which no other task needs
 
-    try:
-        schedules = process.schedules().of(project)
-        registered, datasets = schedules.jobs.registered, RedisDatasets(schedules.jobs.store)
-        schedules.start(schedule, slot_ms, lambda job: scheduled_jobs.read(job, Settings(), registered, datasets))
-    except (AssayError, RedisError) as error:
-        logger.warning("schedule %s: %s", schedule, error)
+    with telemetry.about(project=project, schedule=schedule, slot=iso(slot_ms)):
+        try:
+            schedules = process.schedules().of(project)
+            registered, datasets = schedules.jobs.registered, RedisDatasets(schedules.jobs.store)
+            schedules.start(schedule, slot_ms, lambda job: scheduled_jobs.read(job, Settings(), registered, datasets))
+        except (AssayError, RedisError) as error:
+            logger.warning("schedule %s: %s", schedule, error)
 
 
 @app.task(name="ragassay.round")

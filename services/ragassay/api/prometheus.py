@@ -30,6 +30,7 @@ from ragassay.settings import Settings
 from ragassay.store.counters import COUNTERS, PROVIDER_SECONDS, MetricFamily, buckets, read
 from ragassay.store.liveness import troubles
 from ragassay.store.redis import RedisStore
+from ragassay.store.redis_schedules import overdue_s
 from ragassay.store.workload import Workload, workload
 
 KEPT_S = 2.0  # several scrapers at once ask Redis once
@@ -46,6 +47,9 @@ _WORKLOAD = (
     MetricFamily("workers", (), "Workers that sent a heartbeat in the last 30 s."),
     MetricFamily("worker_processes", (), "Processes that they have for chunks."),
     MetricFamily("beats", (), "Sweepers that sent a heartbeat in the last 30 s."),
+)
+_SCHEDULES = MetricFamily(
+    "schedule_overdue_seconds", (), "Longest time that a schedule has been due with no beat to notice."
 )
 _REDIS = (
     MetricFamily("redis_up", (), "1 where the Redis of the jobs answers."),
@@ -86,7 +90,7 @@ class StoreCollector(Collector):
 
     def __init__(self, jobs: Jobs, sources: Iterable[Callable[[RedisStore], list[Metric]]] | None = None) -> None:
         self._jobs = jobs
-        self._sources = (of_counters, of_workload, of_redis) if sources is None else tuple(sources)
+        self._sources = (of_counters, of_workload, of_schedules, of_redis) if sources is None else tuple(sources)
         self._lock = threading.Lock()
         self._known: tuple[float, list[Metric]] = (-KEPT_S, [])
 
@@ -138,6 +142,11 @@ def of_workload(store: RedisStore) -> list[Metric]:
         by_status.add_metric([status], number)
     values = list(now.model_dump(exclude={"jobs"}).values())
     return [by_status, *(_gauge(family, value) for family, value in zip(others, values, strict=True))]
+
+
+def of_schedules(store: RedisStore) -> list[Metric]:
+    """Whether nightly runs begin."""
+    return [_gauge(_SCHEDULES, overdue_s(store))]
 
 
 def of_redis(store: RedisStore) -> list[Metric]:

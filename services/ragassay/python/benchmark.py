@@ -81,7 +81,6 @@ def run(
     datasets: {name: dataset}, each a path, NAME@VERSION, or rows; or data: one of them.
     baseline: the name of a system; the first by default. progress: True shows a bar, or a function that is called with
     rows done and rows in all. The other options are those of ``evaluate``; config names a ragassay.yaml.
-
     Everything is kept under .ragassay, so that ``ragassay run --resume`` goes on after an interruption. Raises and warns as
     ``evaluate`` does.
     """
@@ -93,10 +92,7 @@ def run(
 async def arun(
     *, data: Any = None, progress: bool | Callable[[int, int], object] = False, **options: Any
 ) -> BenchmarkReport:
-    """``run`` for programs with an event loop, which goes on meanwhile; it takes the same options.
-
-    Cancelled, it makes no further call.
-    """
+    """``run`` for programs with an event loop, which goes on meanwhile. Cancelled, it makes no further call."""
     return await awaited(partial(_run, data, options, progress))
 
 

@@ -23,6 +23,7 @@ from ragassay.errors import BadSettings
 from ragassay.exporters import EXPORTERS
 from ragassay.judges.registered import judge_name
 from ragassay.metrics.base import name_of
+from ragassay.options import ParameterOptions
 from ragassay.python.report import EvaluationReport
 from ragassay.python.stored import session_of
 from ragassay.python.warn import caller, on_behalf_of, warn
@@ -65,7 +66,6 @@ def evaluate(
     systems: {name: responses}, each a path or rows as in ``data`` with query_id or query, or {name: {"kind": "bm25"}}
     for a built-in one.
     config: a ragassay.yaml that the other options change. progress: called with rows done and rows in all.
-
     The run is kept under .ragassay/runs, as that of the command line is. Raises AssayError: BadInput for rows and
     options that don't fit, NothingToEvaluate, BudgetReached, Unavailable. Warns where too many rows could not be scored.
     """
@@ -332,9 +332,11 @@ def _declare_options() -> None:
     data = inspect.Parameter("data", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
     vars(evaluate)["__signature__"] = inspect.Signature([data, *keywords().values()], return_annotation="Report")
     of_judges = ("judge_share", "canary", "labels", "calibration")
-    explained = ("metrics", "judge", "systems", "config", "progress", *of_judges)
+    of_models = tuple(ParameterOptions.__annotations__)
+    explained = ("metrics", "judge", "systems", "config", "progress", *of_judges, *of_models)
     lines = [f"{key}: {options()[key][1].about.replace('`', '')}" for key in keywords() if key not in explained]
     head = "The other options are the keys of the configuration; RAGASSAY_* variables count too:"
+    lines.append(f"{', '.join(of_models)}: what the judge's model is sent beside the messages, docs/judges.md")
     lines.append(f"{', '.join(of_judges)}: how far a judge can be trusted, docs/judging.md")
     more = textwrap.indent("\n".join([head, *lines]), "    ")
     evaluate.__doc__ = f"{(evaluate.__doc__ or '').rstrip()}\n\n{more}\n"

@@ -110,6 +110,12 @@ class JobState(FrozenModel):
         return self.record.model_copy(update={"systems": systems})
 
     @property
+    def origin(self) -> dict[str, str | None]:
+        """Whose job it is: the fields of log lines that name its project, and the schedule and time that it is a run of."""
+        planned = self.planned.model_dump() if self.planned else {}
+        return {"project": self.project, **planned}
+
+    @property
     def ended(self) -> bool:
         """Has the job finished, failed or been cancelled?"""
         return self.status in ENDED

@@ -174,6 +174,14 @@ def overdue_schedules(store: RedisStore, *, for_s: float) -> list[str]:
     return [slot.schedule for project in projects(store) for slot in RedisSchedules(store, project).due(late_ms)]
 
 
+def overdue_s(store: RedisStore) -> float:
+    """Seconds for which a time has been due that no beat has noticed, the longest of all schedules; 0: there is none."""
+    seconds, microseconds = store.redis.time()
+    now_ms = int(seconds * 1000 + microseconds // 1000)
+    due = [slot.ms for project in projects(store) for slot in RedisSchedules(store, project).due(now_ms)]
+    return (now_ms - min(due, default=now_ms)) / 1000
+
+
 def _slot(member: bytes) -> Slot:
     name, _, ms = member.decode().partition(" ")
     return Slot(name, int(ms))

@@ -54,7 +54,6 @@ def retrieval(
     descending, as in trec_eval, and compared as float64.
     metrics: such as ["ndcg@10", "mrr"]; default: ndcg@10, map, mrr, precision@10 and recall@10. A document is relevant
     when its grade is above 0, or at least ``relevant_from``; ``max_grade`` is the greatest grade there is.
-
     Raises UnknownName or BadSettings for a metric that is not one of ids and grades, NothingToEvaluate without
     judgments, and BadInput for a score or grade that is not a finite number and for a document that a list holds twice.
     """

@@ -16,6 +16,7 @@ local tries = tonumber(redis.call('HGET', KEYS[3], 'tries'))
 if ARGV[3] == 'delivered' then
   redis.call('HSET', KEYS[1], 'failures', 0)
   if tries then redis.call('HSET', KEYS[3], 'status', 'delivered') end
+  redis.call('HINCRBY', 'ra:counters', 'deliveries\31delivered', 1)
   return 'delivered'
 end
 redis.call('HDEL', KEYS[1], 'lease_token', 'lease_ms') -- what waits would fail too: others have their turn first
@@ -25,7 +26,10 @@ if tries and tries > failures then
   redis.call('HSET', KEYS[1], 'failures', failures)
 end
 local ends = ARGV[3] == 'gone' or not tries or tries >= tonumber(ARGV[7])
-if tries and ends then redis.call('HSET', KEYS[3], 'status', 'failed') end
+if ends then
+  if tries then redis.call('HSET', KEYS[3], 'status', 'failed') end
+  redis.call('HINCRBY', 'ra:counters', 'deliveries\31failed', 1)
+end
 if not ends then
   local due = now + ARGV[6]
   redis.call('ZADD', KEYS[2], due, ARGV[1])

@@ -20,6 +20,7 @@ if ARGV[7] == '1' and ARGV[5] ~= '1' and only == '' then
 end
 if #receivers == 0 and (ARGV[5] == '1' or only ~= '') then return false end
 if only == '' then
+  redis.call('HINCRBY', 'ra:counters', 'notices\31' .. kind, 1)
   redis.call('SET', KEYS[1], ARGV[3], 'EX', ARGV[8])
   redis.call('ZADD', KEYS[2], order, id)
   redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - ARGV[8] * 1000)
