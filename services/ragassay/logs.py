@@ -59,7 +59,10 @@ class WithoutSecrets(logging.Filter):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__()
-        own = (settings.api_key, settings.bootstrap_key, settings.server_key, settings.metrics_key)
+        own = (
+            settings.api_key, settings.bootstrap_key, settings.key_pepper, settings.server_key, settings.metrics_key,
+            settings.smtp_password,
+        )  # fmt: skip
         known = {*secrets(), *filter(None, own), *_passwords((settings.state, settings.broker))}
         self._secrets = sorted((s for s in known if len(s) >= SHORTEST_SECRET), key=len, reverse=True)
 

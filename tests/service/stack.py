@@ -29,6 +29,17 @@ def interpolated(text, given=None):
     return text
 
 
+def settings_that_parts_share(services):
+    """Checks what a compose file hands to API, workers and beats, and returns the name of the data folder inside."""
+    given = {name: services[name]["environment"] for name in ("api", "worker", "beat")}
+    for shared in ("STATE_URL", "DATA_FOLDER", "OUTGOING_ALLOWED", "SMTP_HOST", "SMTP_FROM", "SMTP_TO"):
+        assert len({environment[f"RAGASSAY_{shared}"] for environment in given.values()}) == 1, shared
+    assert [name for name in given if any("PASSWORD" in key for key in given[name])] == []
+    folder = given["worker"]["RAGASSAY_DATA_FOLDER"]
+    assert services["worker"]["volumes"] == [f"${{RAGASSAY_DATA_FOLDER:-./data}}:{folder}:ro"]
+    return folder
+
+
 class Stack:
     """Processes by their service's name, or ``NAME.2`` and so on for further ones; all end with the block."""
 
@@ -63,7 +74,10 @@ class Stack:
         return [*programs[first], *(word.replace("8400", str(self.port)) for word in others)]
 
     def environment(self, name):
-        given = {k: interpolated(v) for k, v in self.services[name].get("environment", {}).items()}
+        named = self.services[name].get("environment", {})
+        given = {
+            k: interpolated(v) for k, v in named.items() if v is not None
+        }  # those are passed on where they are set
         for redis, port in self.redis_ports.items():
             given = {k: v.replace(f"redis://{redis}:6379", f"redis://127.0.0.1:{port}") for k, v in given.items()}
         return {**environment(**self.more), **given}

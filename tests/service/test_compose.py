@@ -15,7 +15,7 @@ import yaml
 
 from polling import until
 from service.running import ROOT, rows
-from service.stack import KEY, Stack, interpolated
+from service.stack import KEY, Stack, interpolated, settings_that_parts_share
 
 FILE = ROOT / "docker-compose.yml"
 COMPOSE = yaml.safe_load(FILE.read_text())
@@ -53,6 +53,16 @@ def test_there_is_no_start_without_a_key():
     value = SERVICES["api"]["environment"]["RAGASSAY_BOOTSTRAP_KEY"]
     assert interpolated(value) == KEY
     assert value.startswith("${RAGASSAY_BOOTSTRAP_KEY:?")
+
+
+def test_all_parts_know_of_mail_and_of_the_folder_that_schedules_read_from_and_only_the_api_of_the_pepper():
+    settings_that_parts_share(SERVICES)
+    assert [name for name in SERVICES if "RAGASSAY_KEY_PEPPER" in SERVICES[name].get("environment", {})] == ["api"]
+
+
+def test_the_checks_of_workers_and_beats_test_progress():
+    for name in ("worker", "beat"):
+        assert SERVICES[name]["healthcheck"]["test"] == ["CMD", "ragassay", "alive", name]
 
 
 def test_the_image_runs_without_root_and_checks_its_health():

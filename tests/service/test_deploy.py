@@ -16,7 +16,7 @@ import yaml
 
 from polling import until
 from service.running import ROOT, rows
-from service.stack import KEY, Stack
+from service.stack import KEY, Stack, settings_that_parts_share
 
 DEPLOY = ROOT / "deploy"
 FILE = DEPLOY / "compose" / "compose.yml"
@@ -83,6 +83,21 @@ def test_no_secret_stands_in_the_file_and_only_workers_see_keys_of_providers():
         "worker": ["worker.env"],
         "beat": None,
     }
+
+
+def test_the_checks_of_workers_and_beats_test_progress():
+    for name in ("worker", "beat"):
+        assert SERVICES[name]["healthcheck"]["test"] == ["CMD", "ragassay", "alive", name]
+        assert f"ragassay-check@{name}.timer" in UNITS["ragassay.target"]
+    assert "ExecStart=/bin/sh -c '/opt/ragassay/bin/ragassay alive %i " in UNITS["ragassay-check@.service"]
+
+
+def test_all_parts_know_of_mail_and_of_the_folder_that_schedules_read_from():
+    folder = settings_that_parts_share(SERVICES)
+    assert manifest("ConfigMap", "ragassay")["data"]["RAGASSAY_DATA_FOLDER"] == folder
+    (container,) = pod("ragassay-worker")["containers"]
+    assert {"name": "data", "mountPath": folder, "readOnly": True} in container["volumeMounts"]
+    assert "\nRAGASSAY_DATA_FOLDER=/" in (DEPLOY / "systemd" / "ragassay.env").read_text()
 
 
 def test_all_forms_start_redis_with_the_same_options():

@@ -124,7 +124,7 @@ class Site:
         return self.job(job)["progress"]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def site():
     stack = Stack(ROOT / "deploy" / "compose" / "compose.yml", lease_s=2, sweep_s=0.5, bootstrap_key=KEY)
     with stack, closing(Site(stack)) as site:
@@ -142,6 +142,7 @@ def test_every_section_with_commands_is_tried():
 
 @pytest.mark.timeout(900)  # of other processes' time
 def test_the_states_of_jobs_and_the_ways_out_of_them(site):
+    site.tried.clear()
     look_first(site)
     without_workers(site)
     a_beat_died(site)
@@ -150,6 +151,7 @@ def test_the_states_of_jobs_and_the_ways_out_of_them(site):
 
 @pytest.mark.timeout(900)
 def test_the_states_of_redis_and_the_ways_out_of_them(site):
+    site.tried.clear()
     redis_is_full(site)
     redis_evicts(site)
     clean_up(site)

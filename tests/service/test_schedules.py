@@ -33,17 +33,17 @@ def service():
         yield running.ready()
 
 
-@pytest.fixture(scope="module")
-def command(service):
+@pytest.fixture
+def command(service, cli, monkeypatch):
     """Runs a command of the client against the service; its stdout."""
+    monkeypatch.chdir(service.folder)
+    monkeypatch.setenv("RAGASSAY_SERVER", service.url)
+    monkeypatch.setenv("COLUMNS", "160")
 
     def run(*arguments):
-        done = subprocess.run(
-            [sys.executable, "-m", "ragassay.cli", *arguments], cwd=service.folder, text=True, capture_output=True,
-            env={**environment(server=service.url, home=service.folder / "home"), "COLUMNS": "160"}, timeout=60,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        code, out, err = cli(*arguments)
+        assert code == 0, err
+        return out
 
     return run
 
