@@ -17,12 +17,13 @@ class SharingJudge:
     """
 
     def __init__(self, cheap: Judge, trusted: Judge, share: float, seed: int) -> None:
-        self._cheap, self._trusted, self._share, self._seed = cheap, trusted, share, seed
+        self._cheap, self._share, self._seed = cheap, share, seed
+        self.trusted = trusted
 
     @property
     def name(self) -> str:
         """Both names, and the share."""
-        return f"{self._cheap.name}, corrected by {self._trusted.name} on {self._share:.0%}"
+        return f"{self._cheap.name}, corrected by {self.trusted.name} on {self._share:.0%}"
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -32,17 +33,21 @@ class SharingJudge:
             "share": self._share,
             "seed": self._seed,
             "cheap": {"name": self._cheap.name, **self._cheap.settings},
-            "trusted": {"name": self._trusted.name, **self._trusted.settings},
+            "trusted": {"name": self.trusted.name, **self.trusted.settings},
         }
 
     async def judge(self, samples: Sequence[Sample], ledger: Ledger) -> list[Judgement]:
-        """The cheap judge's judgement of each sample, in order; those of the share have the trusted one's verdict beside it."""
+        """The cheap judge's judgement of each sample, in order; those of the share have the trusted one's
+        verdict beside it, and are marked as suspicious where that is.
+        """
         given = await self._cheap.judge(samples, ledger)
         chosen = [n for n, sample in enumerate(samples) if self._is_chosen(sample.query_id)]
-        trusted = await self._trusted.judge([samples[n] for n in chosen], ledger)
+        trusted = await self.trusted.judge([samples[n] for n in chosen], ledger)
         for n, other in zip(chosen, trusted, strict=True):
+            verdict, marked = given[n].verdict, other.verdict.suspicious if other.verdict else ()
             given[n] = given[n].model_copy(
                 update={
+                    "verdict": verdict and verdict.model_copy(update={"suspicious": marked}),
                     "reference": other.verdict,
                     "usage": given[n].usage + other.usage,
                     "waste": given[n].waste + other.waste,
@@ -54,3 +59,8 @@ class SharingJudge:
     def _is_chosen(self, query_id: str) -> bool:
         drawn = hashlib.sha256(f"{self._seed}\0{query_id}".encode()).digest()
         return int.from_bytes(drawn[:8]) < self._share * 2**64
+
+
+def most_trusted(judge: Judge) -> Judge:
+    """The judge itself; of two that share, the one whose verdicts correct the other's."""
+    return judge.trusted if isinstance(judge, SharingJudge) else judge

@@ -251,8 +251,6 @@ def inputs(configuration: Configuration, given: Given = Given()) -> Inputs:  # n
         limit=configuration.limit,
         max_grade=configuration.highest_grade,
     )
-    if configuration.labels and configuration.judge_share:
-        raise BadSettings("labels and judge_share both correct the means", hint="leave one of them out")
     read = read if configuration.labels is None else with_labels(read, configuration.labels)
     return replace(read, panel=rows)
 

@@ -12,6 +12,7 @@ from ragassay.data.dataset import digest_of_samples
 from ragassay.data.load import load
 from ragassay.errors import BadSettings
 from ragassay.judge_documents import Drift, JudgedPanel, LabelDrift, PanelRow, ScoreDrift
+from ragassay.judges.sharing import most_trusted
 from ragassay.ledger import FreshLedger
 from ragassay.metrics import Chunk, parse
 from ragassay.models import Judgement, Sample, Usage, Verdict
@@ -48,22 +49,23 @@ async def judge_panel(session: Session, run: RunStore, ledger: Ledger) -> None:
     """Have the run's judge judge its panel, and keep that. Raises what the judge raises.
 
     Its calls are of the run's budget, and are made anew: what earlier runs were answered says nothing of the judge now.
+    Of two judges it is the one that is trusted more, on all rows.
     """
     record, rows = run.record, run.canary.rows()
-    tools = session.tools(record.spec, ledger)
+    judge = most_trusted(session.tools(record.spec, ledger).judge)
     judged = JudgedPanel(
         run=record.id,
         at=datetime.now(UTC).isoformat(timespec="milliseconds"),
         panel=record.spec.canary or SHIPPED,
         digest=digest_of_samples(rows),
-        judge=fingerprint({"name": tools.judge.name, **tools.judge.settings}),
+        judge=fingerprint({"name": judge.name, **judge.settings}),
         judgings=(),
     )
     known = run.canary.baseline(judged.key)
     judgings, models, judgements = [], set[str](), list[Judgement]()
     for n in range(1 if known and known.run != record.id else 2):
         fresh = FreshLedger(ledger, f"canary/{record.id}/{n}")
-        given = await tools.judge.judge(rows, fresh)
+        given = await judge.judge(rows, fresh)
         judgings.append(tuple(_row(sample, one) for sample, one in zip(rows, given, strict=True)))
         judgements += given
         models |= fresh.models

@@ -17,6 +17,7 @@ from ragassay.documents import Called, Source
 from ragassay.engine import Plan, Tools, rows_to_judge
 from ragassay.errors import BadSettings, NothingToEvaluate
 from ragassay.files import LazyRows
+from ragassay.judges.sharing import most_trusted
 from ragassay.ledger import DryLedger
 from ragassay.metrics import METRICS, Metric, parse
 from ragassay.metrics.accuracy import AccuracyRule
@@ -290,7 +291,7 @@ async def estimate(
     planned = plan(spec, choose_metrics(spec, joined))
     for rows in joined.values():
         await tools.judge.judge([rows[n] for n in rows_to_judge(rows, planned)], tools.ledger)
-    await tools.judge.judge(inputs.panel, tools.ledger)
+    await most_trusted(tools.judge).judge(inputs.panel, tools.ledger)
     return tools.ledger.estimates
 
 

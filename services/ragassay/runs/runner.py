@@ -51,6 +51,9 @@ def prepare(session: Session, spec: JobSpec, inputs: Inputs, run_id: str) -> Run
         raise NothingToEvaluate(
             "no row has a response", where=inputs.dataset.name, hint="name a system's responses: --system NAME=FILE"
         )
+    responses = (sample.response for rows in joined.values() for sample in rows)
+    if spec.judge_share is not None and any(one.reference_labels for one in responses if one):
+        raise BadSettings("labels and judge_share both correct the means", hint="leave one of them out")
     metrics = choose_metrics(spec, joined)
     computed = [metric.name for metric in plan(spec, metrics).order]
     if unused := next((one.metric for one in spec.calibration if one.metric not in computed), None):
