@@ -67,14 +67,15 @@ class Schedules:
         again_s: float = 60.0,
         now: Callable[[], int] | None = None,
     ) -> None:
-        self.jobs, self._queue, self._alerts, self.project = jobs.of(project), queue, alerts, project
+        self._of_all, self.jobs, self.project = jobs, jobs.of(project), project
+        self._queue, self._alerts = queue, alerts
         self._again_ms, self._given_now = int(again_s * 1000), now
         self._store = RedisSchedules(jobs.store, project)
 
     def of(self, project: str) -> Schedules:
         """The schedules of another project."""
         again_s = self._again_ms / 1000
-        return Schedules(self.jobs, self._queue, self._alerts, project=project, again_s=again_s, now=self._given_now)
+        return Schedules(self._of_all, self._queue, self._alerts, project=project, again_s=again_s, now=self._given_now)
 
     # --- for everybody ----------------------------------------------------------------------------------------
 

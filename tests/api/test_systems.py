@@ -154,6 +154,19 @@ def test_a_system_for_some_projects_is_unknown_to_the_others(redis, tmp_path):
         served.work()
         (job,) = served.http.get("/v1/jobs", headers={"X-Ragassay-Project": "docs"}).json()["jobs"]
         assert job["status"] == "finished"
+        plan = {"name": "nightly", "cron": "30 2 * * *"}
+        plan["job"] = {"dataset": "questions", "systems": ["inner"], "metrics": ["mrr"]}
+        lines = "".join(json.dumps(row) + "\n" for row in QUESTIONS)
+        for project, status in (("search", 422), ("docs", 201)):
+            headers = {"X-Ragassay-Project": project}
+            kind = {"Content-Type": "application/x-ndjson"}
+            assert served.http.put("/v1/datasets/questions", content=lines, headers=headers | kind).status_code == 201
+            planned = served.http.post("/v1/schedules", json=plan, headers=headers)
+            assert planned.status_code == status, planned.text
+        assert served.http.post("/v1/schedules/nightly/run", headers=headers).status_code == 202
+        served.work()
+        (run,) = served.http.get("/v1/schedules/nightly/runs", headers=headers).json()["runs"]
+        assert (run["status"], run["reason"]) == ("finished", None)
 
 
 def test_a_job_asks_registered_systems_once_for_each_query_beside_recorded_ones(operators, endpoint):

@@ -147,7 +147,7 @@ async def _check(request: Request, schedules: Schedules, new: NewSchedule) -> No
 
 
 def _check_job(app: Any, schedules: Schedules, new: NewSchedule) -> None:
-    registered, datasets = app.jobs.registered, RedisDatasets(schedules.jobs.store)
+    registered, datasets = schedules.jobs.registered, RedisDatasets(schedules.jobs.store)
     job, files, *_ = scheduled_jobs.checked(new.job, app.settings)
     if files.any:  # which may come later, and are the workers' to read
         asked(job, files.responses, registered, 0)
