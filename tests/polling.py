@@ -11,17 +11,14 @@ BUSY = 4  # times as long that something may take where more processes want the 
 
 
 def until(there, within_s=60, what="it did not happen"):
-    """What ``there`` gives as soon as it is true; fails loudly, with ``what``, when that takes too long.
-
-    The longer it takes, the less often we ask, so that asking does not keep the processor from what is waited for.
-    """
-    began = time.monotonic()
+    """What ``there`` gives as soon as it is true; fails loudly, with ``what``, when that takes too long."""
+    limit = time.monotonic() + within_s
     while True:
         if value := there():
             return value
-        if (waited := time.monotonic() - began) > within_s:
+        if time.monotonic() > limit:
             raise AssertionError(f"{what}: not within {within_s:g} s")
-        time.sleep(min(0.1, 0.01 + waited / 50))
+        time.sleep(0.01)
 
 
 def patience(limit_s):
