@@ -116,7 +116,7 @@ class Tally:
         self._generated += "generated" in sample.metadata
         self._fields.update(name for name in (*SAMPLE_FIELDS, "metadata") if getattr(sample, name) != _UNSET[name])
         if sample.response is not None:
-            self._fields.update(name for name in RESPONSE_FIELDS if getattr(sample.response, name) is not None)
+            self._fields.update(name for name in RESPONSE_FIELDS if getattr(sample.response, name) not in (None, {}))
         for name in ("category", "difficulty", "split"):
             if (label := getattr(sample, name)) is not None:
                 self._labels[name][label] += 1
