@@ -40,10 +40,11 @@ class MadeKey(ApiKey):
 
 @dataclass(frozen=True)
 class Requester:
-    """Who asks: a key's project and what it may do. Without keys everybody is the default project's operator."""
+    """Who asks: a key's project and what it may do. ``everywhere``: the operator of the service, as everybody is without keys."""
 
     project: str = DEFAULT_PROJECT
     scopes: frozenset[Permission] = frozenset(SCOPES)
+    everywhere: bool = True
 
 
 def secret_setting(value: str | None, variable: str) -> str | None:

@@ -34,7 +34,7 @@ def of_state(state: JobState) -> tuple[Notice, ...]:
     if state.status == "paused":
         return (_notice(state, "budget_reached", str(state.resumes), **counts),)
     if state.status == "failed":
-        return (_notice(state, "job_failed", **counts),)
+        return (_notice(state, "job_failed", *([str(state.revived)] if state.revived else []), **counts),)
     if state.status == "finished":
         return (*state.notices, _notice(state, "job_finished", **counts))
     return ()

@@ -194,22 +194,22 @@ class Schedules:
     def prepared(self, schedule: NewSchedule, read: Read) -> tuple[JobSpec, Inputs, Gating, str | None]:
         """The parts of the schedule's job, its baseline found; and what is to be known of it.
 
-        ``last-passed`` is the newest job of the schedule whose gates all passed. Before there is one, what needs a baseline
-        is left out: else no run could ever be the first to pass.
+        ``last-passed`` is the newest job of the schedule on the same questions whose gates all passed. Before there is one,
+        what needs a baseline is left out: else no run could ever be the first to pass.
         """
         template: dict[str, Any] = {"name": schedule.name, **schedule.job}
         baseline = template.get("baseline")
         if not isinstance(baseline, str) or baseline.partition("#")[0] != LAST_PASSED:
             return *read(template), None
         _, hash_, system = baseline.partition("#")
-        if passed := self._last_passed(schedule.name):
+        alone = {key: value for key, value in template.items() if key != "baseline"}
+        if "baseline" in str(alone.get("stop_when")):
+            del alone["stop_when"]
+        spec, inputs, gating = read(alone)
+        if passed := self._last_passed(schedule.name, inputs.dataset.digest):
             return *read({**template, "baseline": f"{passed}{hash_}{system}"}), None
-        if "baseline" in str(template.get("stop_when")):
-            del template["stop_when"]
-        del template["baseline"]
-        spec, inputs, gating = read(template)
-        kept = tuple(gate for gate in gating.gates if gates.about_a_drop([gate]) is None)
-        note = "no run has passed yet, so nothing was compared with a baseline"
+        kept = tuple(gate for gate in map(gates.without_drops, gating.gates) if gate is not None)
+        note = "no run on these questions has passed yet, so nothing was compared with a baseline"
         return spec, inputs, gating.model_copy(update={"gates": kept}), note
 
     def check(self, new: NewSchedule, read: Read) -> None:
@@ -217,16 +217,17 @@ class Schedules:
         spec, inputs, gating, _ = self.prepared(new, read)
         self.jobs.check(spec, inputs, gating)
 
-    def _last_passed(self, name: str) -> str | None:
-        """The newest job whose gates all passed; one without gates passes when it has finished."""
+    def _last_passed(self, name: str, digest: str) -> str | None:
+        """The newest job on that dataset whose gates all passed; one without gates passes when it has finished."""
         for run in self._store.runs(name, self._store.times(name)):
             now = self._followed(run.value)
             if now.job is not None and now.status == "finished" and not now.gates_missed:
                 try:
-                    self.jobs.reports.finished(now.job)
+                    record = self.jobs.reports.finished(now.job).record
                 except (NotFound, Conflict):
                     continue
-                return now.job
+                if record.dataset.digest == digest:
+                    return now.job
         return None
 
     # --- for a beat -------------------------------------------------------------------------------------------
@@ -340,7 +341,7 @@ class Schedules:
 
     def _followed(self, run: KeptRun) -> KeptRun:
         """The run with what became of its job by now."""
-        if run.job is None or run.status in ("finished", "failed", "cancelled", "expired"):
+        if run.job is None or run.status in ("finished", "cancelled", "expired"):
             return run
         return run.model_copy(update=_outcome(self.jobs, run.job))
 

@@ -6,7 +6,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.security.utils import get_authorization_scheme_param
@@ -23,6 +23,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 from redis.exceptions import RedisError
 
+from ragassay.access import Requester
 from ragassay.api.problems import Refused, documented
 from ragassay.api.security import requires
 from ragassay.jobs import Jobs
@@ -176,8 +177,14 @@ async def _metrics_key(request: Request) -> None:
 
 
 def access(settings: Settings) -> Any:
-    """Who may read the numbers, which are of all projects: the holder of the key for them, else an operator."""
-    return Depends(_metrics_key if settings.metrics_key else requires("operate"))
+    """Who may read the numbers, which are of all projects: the holder of the key for them, else the service's operator."""
+    return Depends(_metrics_key if settings.metrics_key else _operator)
+
+
+async def _operator(asking: Annotated[Requester, Depends(requires("operate"))]) -> None:
+    if not asking.everywhere:
+        hint = "use RAGASSAY_METRICS_KEY, or the bootstrap key"
+        raise Refused(403, "forbidden", "a project's key may not read the numbers of all projects", hint=hint)
 
 
 _METRICS: dict[int | str, dict[str, Any]] = {

@@ -100,7 +100,7 @@ class Guard:
             raise _unauthorized(why_not)
         if project not in (None, key.project):
             raise Refused(403, "forbidden", "this key belongs to another project", where=PROJECT_HEADER)
-        return Requester(key.project, frozenset(key.scopes))
+        return Requester(key.project, frozenset(key.scopes), everywhere=False)
 
     def _is_open(self) -> bool:
         if self._access.any_made():

@@ -16,6 +16,7 @@ from ragassay.errors import Unavailable
 if TYPE_CHECKING:
     from ragassay.jobs import Jobs
     from ragassay.operations import ServiceHealth
+    from ragassay.settings import Settings
 
 admin = typer.Typer(
     help="Look after a running service; needs RAGASSAY_STATE_URL, and RAGASSAY_BROKER_URL where it is set."
@@ -25,16 +26,24 @@ Apply = Annotated[bool, typer.Option("--apply", help="Let jobs that have ended l
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count what --apply would do.")]
 
 
+def _settings() -> Settings:
+    """The settings, with the Redis of ``ragassay up`` in this folder where none is named."""
+    from ragassay.local.redis import state_url
+    from ragassay.settings import Settings
+
+    settings = Settings()
+    return settings.model_copy(update={"state_url": state_url(settings)})
+
+
 @contextmanager
 def _jobs() -> Iterator[Jobs]:
     """The use cases over the Redis of the settings; one that does not answer is an Unavailable."""
     from redis.exceptions import RedisError
 
     from ragassay import wiring
-    from ragassay.settings import Settings
     from ragassay.store.redis_errors import unavailable
 
-    jobs = wiring.jobs_for(Settings(), patient=False)
+    jobs = wiring.jobs_for(_settings(), patient=False)
     try:
         yield jobs
     except RedisError as error:
@@ -46,10 +55,9 @@ def health(as_json: AsJson = False) -> None:
     """Say how Redis, workers, beats, queues and jobs are; exit code 3 where something needs attention."""
     from ragassay import operations
     from ragassay.render import json_document
-    from ragassay.settings import Settings
 
     with _jobs() as jobs:
-        known = operations.health(jobs.store, Settings().redis_servers)
+        known = operations.health(jobs.store, _settings().redis_servers)
     if as_json:
         typer.echo(json_document(known), nl=False)
     else:

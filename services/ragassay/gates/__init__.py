@@ -1,7 +1,7 @@
 """Gates: thresholds that a report has to clear, alone or against a baseline. Pure: reports in, results out."""
 
 from ragassay.gates.beforehand import check_names
-from ragassay.gates.check import GateReport, GateResult, about_a_drop, check
+from ragassay.gates.check import GateReport, GateResult, about_a_drop, check, without_drops
 from ragassay.gates.drops import TestName
 from ragassay.gates.rules import ConditionName, Gate, GateList
 
@@ -15,4 +15,5 @@ __all__ = [
     "about_a_drop",
     "check",
     "check_names",
+    "without_drops",
 ]

@@ -100,6 +100,13 @@ def about_a_drop(gates: Sequence[Gate]) -> str | None:
     return f"the gate on {needing.metric} is about a drop and there is no baseline" if needing else None
 
 
+def without_drops(gate: Gate) -> Gate | None:
+    """What of a gate can be checked where there is no baseline; None where nothing can."""
+    if gate.min is None and gate.max is None:
+        return None if gate.needs_baseline else gate
+    return gate.model_copy(update={"max_drop": None, "relative_drop": None, "significant": False})
+
+
 def check(
     report: Report,
     gates: Sequence[Gate],

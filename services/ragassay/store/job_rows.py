@@ -47,7 +47,8 @@ def row_names(record: RunRecord) -> list[str]:
     """Under which names all of a job's rows are: what was asked, what was called, what came of it."""
     names = {f"{kind}:{chunk}": None for chunk in record.chunks() for kind in ("calls", "out")}
     inputs = {f"in:{input_chunk(chunk, record)}": None for chunk in record.chunks()}
-    return [*inputs, *names, "done", *column_names(record)]
+    panel = ("panel", "canary") if record.spec.canary else ()
+    return [*inputs, *names, "done", *panel, *column_names(record)]
 
 
 def read_rows(store: RedisStore, job: str, wanted: Mapping[ChunkId, Iterable[int]]) -> dict[ChunkId, dict[int, Result]]:

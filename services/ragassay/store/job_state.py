@@ -20,7 +20,7 @@ from ragassay.validation import problems
 _TEXTS = {"status", "error", "waiting", "given_up", "project", "traceparent"}
 _COUNTS = {
     *("chunks", "rows", "rows_done", "rows_failed", "uncertain_calls", "resumes"),
-    *("started_ms", "waiting_since_ms", "probes"),
+    *("started_ms", "waiting_since_ms", "probes", "revived"),
 }
 
 
@@ -61,6 +61,7 @@ class JobState(FrozenModel):
     waiting: str | None = None
     waiting_since_ms: int | None = None
     probes: int = 0
+    revived: int = 0  # how often an operator had it go on after it had failed
     given_up: str | None = None
     alerts: tuple[dict[str, Any], ...] = ()
     notices: tuple[Notice, ...] = ()

@@ -21,7 +21,7 @@ class RedisCanary:
     def save_rows(self, rows: Iterable[Sample]) -> None:
         """Save the rows of a new job's panel."""
         packed = pack([row.model_dump(mode="json", exclude_defaults=True) for row in rows])
-        self._store.redis.set(self._store.key(self._job, "panel"), packed, ex=self._store.retention.results_s)
+        self._store.redis.set(self._store.key(self._job, "panel"), packed)  # it lives as long as the rows
 
     def rows(self) -> Sequence[Sample]:
         """The panel's rows."""
@@ -30,7 +30,7 @@ class RedisCanary:
 
     def keep(self, judged: JudgedPanel) -> None:
         """Keep what the judge made of the panel in this job."""
-        self._store.redis.set(self._store.key(self._job, "canary"), _packed(judged), ex=self._store.retention.results_s)
+        self._store.redis.set(self._store.key(self._job, "canary"), _packed(judged))
 
     def judged(self) -> JudgedPanel | None:
         """What the judge made of the panel in this job; None where it was not judged."""

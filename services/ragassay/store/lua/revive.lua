@@ -5,6 +5,7 @@ if status ~= 'failed' then return status end
 for i = 4, #KEYS do redis.call('PERSIST', KEYS[i]) end
 redis.call('PERSIST', KEYS[1])
 redis.call('HDEL', KEYS[1], 'error', 'turned_ms', 'finalize_begun', 'finalize_failed')
+redis.call('HINCRBY', KEYS[1], 'revived', 1)
 redis.call('DEL', KEYS[2])
 for i = 2, #ARGV do redis.call('RPUSH', KEYS[2], ARGV[i]) end
 redis.call('HSET', KEYS[1], 'status', #ARGV > 1 and 'running' or 'finalizing')
