@@ -8,6 +8,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from api.projects import BOOTSTRAP, caller, keyed_server, made_key
 from api_server import RecordingQueue, problem, rows, serving
 from job_workers import CALL, expire_leases
 from ragassay import telemetry
@@ -206,6 +207,13 @@ def test_who_may_read_them(redis):
         bearer = {"Authorization": f"Bearer {METRICS_KEY}"}
         assert scraped(served.http, headers=bearer)
         assert problem(served.http.get("/v1/jobs", headers=bearer), 401)  # and reads nothing else
+
+
+def test_a_key_of_a_project_does_not_read_the_numbers_of_all():
+    with keyed_server() as served, caller(served, made_key(served, "a").key) as operator_of_a:
+        assert "bootstrap" in problem(operator_of_a.get("/metrics"), 403)["hint"]
+        with caller(served, BOOTSTRAP) as operator:
+            assert scraped(operator)
 
 
 def table():

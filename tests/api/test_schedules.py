@@ -91,7 +91,7 @@ def test_drops_are_measured_from_the_newest_run_that_passed(planned):
     create(planned, job={"baseline": "last-passed", "gates": [*GATES, {"metric": "mrr", "max_drop": 0.01}]})
     first = run_now(planned)
     assert (first["gates_passed"], first["gates_missed"]) == (1, 0)
-    assert first["reason"] == "no run has passed yet, so nothing was compared with a baseline"
+    assert first["reason"] == "no run on these questions has passed yet, so nothing was compared with a baseline"
     second = run_now(planned)
     assert (second["gates_passed"], second["gates_missed"], second["reason"]) == (2, 0, None)
     worse = "".join(line({**row, "retrieved_doc_ids": ["x", "y", "z", row["relevant_doc_ids"][0]]}) for row in rows(4))
@@ -100,6 +100,16 @@ def test_drops_are_measured_from_the_newest_run_that_passed(planned):
     assert (third["gates_missed"], fourth["gates_missed"]) == (2, 2)
     gates = planned.http.get(f"/v1/jobs/{fourth['job']}/gates").json()
     assert gates["baseline"] == second["job"]
+    other = "".join(line({**row, "query": f"{row['query']} And else?"}) for row in rows(4))
+    planned.http.put("/v1/datasets/answers", content=other, headers={"Content-Type": "application/x-ndjson"})
+    fifth = run_now(planned)
+    assert (fifth["gates_passed"], fifth["gates_missed"], fifth["reason"]) == (1, 0, first["reason"])
+
+
+def test_a_gate_on_a_drop_keeps_its_threshold_before_any_run_has_passed(planned):
+    gates = [{"metric": "mrr", "min": 2, "max_drop": 0.01}]
+    create(planned, job={"baseline": "last-passed", "gates": gates})
+    assert [run_now(planned)["gates_missed"] for _ in range(2)] == [1, 1]
 
 
 def test_a_run_judges_its_canary_panel_too(planned):

@@ -208,6 +208,6 @@ def router(settings: Settings) -> APIRouter:
 
 
 def metrics(request: Request) -> Response:
-    """Numbers of all jobs in the text format of Prometheus. For the key RAGASSAY_METRICS_KEY, else one that may operate."""
+    """Numbers of all jobs in the text format of Prometheus. For the key RAGASSAY_METRICS_KEY, else the bootstrap key."""
     requests: Requests = request.app.state.requests
     return Response(generate_latest(requests.registry), media_type=CONTENT_TYPE_LATEST)
