@@ -33,7 +33,8 @@ def server():
 @pytest.fixture
 def jobs(server, tmp_path):
     """The use cases as the API has them, and the sweeper beside them."""
-    jobs = wiring.jobs_for(Settings(state_url=server.url, broker_url=server.url, home=tmp_path))
+    of_redis = {"state_url": server.url, "broker_url": server.url}
+    jobs = wiring.jobs_for(Settings(**of_redis, home=tmp_path, outgoing_allowed="127.0.0.1"))
     jobs.store.redis.flushall()
     sweeper = Periodic("the outbox's round", 0.2, jobs.alerts.wake)
     sweeper.start()

@@ -10,7 +10,7 @@ import pytest
 from job_workers import submit
 from offline_runs import FakeFactory
 from ragassay.jobs import Jobs
-from ragassay.queue import CHUNKS, REPORTS, CeleryQueue, depths
+from ragassay.queue import CHUNKS, QUEUES, REPORTS, CeleryQueue, depths
 from ragassay.store.liveness import log_redis
 from ragassay.store.redis import RedisStore
 from redis_server import RedisServer, redis_server
@@ -67,10 +67,10 @@ def test_a_service_without_troubles(cli, store, jobs):
     assert others == [
         "workers:        1 with 3 processes",
         "beats:          2",
-        "messages:       ragassay.chunks 4, ragassay.reports 0, taken 0",
+        "messages:       ragassay.chunks 4, ragassay.reports 0, ragassay.schedules 0, ragassay.notices 0, taken 0",
         "jobs:           1 queued, 0 stalled, 1 listed",
     ]
-    assert json.loads(cli("admin", "health", "--json")[1])["waiting"] == {CHUNKS: 4, REPORTS: 0}
+    assert json.loads(cli("admin", "health", "--json")[1])["waiting"] == {**dict.fromkeys(QUEUES, 0), CHUNKS: 4}
 
 
 def test_each_trouble_is_a_line_and_the_exit_code_is_3(cli, store, jobs):
@@ -123,7 +123,7 @@ def test_what_a_process_logs_of_its_redis_when_it_starts(url, caplog):
 def test_the_depths_are_the_lengths_of_keys_that_other_programs_can_read(jobs, store, url):
     for _ in range(3):
         submit(jobs, 300)
-    assert depths(store.redis) == ({CHUNKS: 12, REPORTS: 0}, 0)
+    assert depths(store.redis) == ({**dict.fromkeys(QUEUES, 0), CHUNKS: 12}, 0)
     assert (store.redis.type(CHUNKS), store.redis.llen(CHUNKS)) == (b"list", 12)
 
 

@@ -251,7 +251,7 @@ def test_the_judge_says_in_its_name_and_settings_whether_it_knows_meanings():
     assert full.settings["embeddings"] == "fake-256"
     assert full.settings["thresholds"]["supported"] == 0.5
     assert lexical.settings["weights"] == {"best": 0.5, "union": 0.5}
-    assert json.loads(json.dumps(full.settings))["version"] == 3
+    assert json.loads(json.dumps(full.settings))["version"] == 4
     assert isinstance(full, Judge)
 
 

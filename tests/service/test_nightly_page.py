@@ -99,6 +99,7 @@ def test_a_gate_that_is_missed_makes_cron_send_what_was_printed(system, tmp_path
 
 def test_three_runs_with_a_regression_end_in_one_verified_alert_and_a_cost_report(tmp_path):
     start, commands = blocks(WITH, "sh")[1], blocks(WITH, "bash walk")[0]
+    assert "python examples/alert_receiver.py --port 9000 webhook.json" in commands
     asked, received = free_port(), free_port()
     (registered,) = re.findall(r"<<'YAML'\n(.*?)^YAML", start, re.S | re.M)
     systems = tmp_path / "systems.yaml"

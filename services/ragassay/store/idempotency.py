@@ -6,12 +6,14 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 import orjson
+from redis.exceptions import WatchError
 
 from ragassay.errors import BadInput, Conflict
 
 if TYPE_CHECKING:
     from ragassay.store.redis import RedisStore
 
+THERE = "this job is there already"
 MAKING_S = 60  # how long a key is taken while its job is being made
 
 
@@ -46,12 +48,17 @@ def free_key(store: RedisStore, key: str) -> None:
 
 
 def begin_once(pipe: Any, key: str) -> None:
-    """Begin a transaction that takes place only while ``key`` is absent; raises Conflict where it is there already.
-
-    Where it comes meanwhile, ``execute`` raises redis's WatchError.
-    """
+    """Begin a transaction that takes place only while ``key`` is absent; raises Conflict where it is there already."""
     pipe.watch(key)
     if pipe.exists(key):
         pipe.reset()
-        raise Conflict("this job is there already")
+        raise Conflict(THERE)
     pipe.multi()
+
+
+def execute_once(pipe: Any) -> None:
+    """Execute a transaction; raises Conflict where what it was to make came meanwhile."""
+    try:
+        pipe.execute()
+    except WatchError:
+        raise Conflict(THERE) from None

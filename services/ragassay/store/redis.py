@@ -23,7 +23,7 @@ from ragassay.job_documents import Planned
 from ragassay.models import Response, Result, Sample
 from ragassay.specification import Budget
 from ragassay.store.columns import columns, pack_texts
-from ragassay.store.idempotency import begin_once, key_name
+from ragassay.store.idempotency import begin_once, execute_once, key_name
 from ragassay.store.job_rows import column_name, input_chunk, pack, row_names, unpack
 from ragassay.store.job_state import Claim, JobState, gone, no_job
 from ragassay.store.presence import Presence
@@ -111,7 +111,7 @@ class RedisStore(StoredReports, Presence):
         if idempotency:
             key, digest = idempotency
             pipe.set(key_name(self, key), orjson.dumps([digest, job]), ex=DAY_S)
-        pipe.execute()
+        execute_once(pipe)
 
     def state(self, job: str) -> JobState:
         """The job as it stands; raises NotFound."""
