@@ -52,7 +52,7 @@ def run(commands, folder, **variables):
 
 
 def test_the_commands_with_the_service_work_and_show_what_the_page_shows(system, tmp_path):
-    (start,) = blocks(WITH, "sh")
+    start, _ = blocks(WITH, "sh")
     (registered,) = re.findall(r"<<'YAML'\n(.*?)^YAML", start, re.S | re.M)
     systems = tmp_path / "systems.yaml"
     systems.write_text(registered.replace(":8000/", f":{system}/"))

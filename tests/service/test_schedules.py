@@ -57,11 +57,16 @@ def history(service, name):
     return runs
 
 
-def test_every_time_has_one_job_while_a_beat_a_worker_and_redis_are_killed(service, command):
+def upload(service):
+    """The dataset and the configuration of the schedule."""
     write_rows(service.folder / "things.jsonl", rows(3))
     things, kind = (service.folder / "things.jsonl").read_bytes(), {"Content-Type": "application/x-ndjson"}
-    assert service.client.put("/v1/datasets/things", content=things, headers=kind).status_code == 201
+    assert service.client.put("/v1/datasets/things", content=things, headers=kind).is_success
     (service.folder / "ragassay.yaml").write_text(CONFIGURATION)
+
+
+def test_every_time_has_one_job_while_a_beat_a_worker_and_redis_are_killed(service, command):
+    upload(service)
     settings = environment(state_url=f"unix://{service.data}/redis/redis.sock", lease_s=2, sweep_s=0.5)
     beat = [sys.executable, "-m", "ragassay.cli", "beat"]
     second = subprocess.Popen(beat, env=settings, start_new_session=True, stderr=subprocess.DEVNULL)
@@ -91,6 +96,8 @@ def test_every_time_has_one_job_while_a_beat_a_worker_and_redis_are_killed(servi
 
 
 def test_the_commands_show_and_change_what_is_planned(service, command):
+    upload(service)  # the tests may share a service, or have one each
+    assert command("schedule", "add", "ragassay.yaml", "--replace") == "often\n"
     assert command("schedule", "resume", "often").startswith("often runs next: 20")
     table = command("schedule", "show", "often", "--last", "2").splitlines()
     assert table[0] == "often: */2 * * * * * Asia/Kolkata; things"
