@@ -27,7 +27,8 @@ def fuzzed(url, examples, config=None):
     done = subprocess.run(
         [sys.executable, "-m", "schemathesis.cli", *chosen, "run", f"{url}/openapi.json", "--checks", CHECKS,
          "--max-examples", str(examples), "--seed", SEED, "--no-color", "--exclude-operation-id", "followJob",
-         "--phases", "examples,coverage,fuzzing,stateful", "--generation-database", "none", "--request-timeout", "60"],
+         "--phases", "examples,coverage,fuzzing,stateful", "--generation-database", "none", "--request-timeout", "60",
+         "--suppress-health-check", "filter_too_much"],  # of its own generator: names of datasets are seldom drawn
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-20000:] + done.stderr[-2000:]

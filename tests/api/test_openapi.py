@@ -171,7 +171,8 @@ def test_generated_requests_never_break_the_server_and_answers_conform(served):
     done = subprocess.run(
         [sys.executable, "-m", "schemathesis.cli", "run", f"{served.url}/openapi.json", "--checks", checks,
          "--max-examples", "12", "--seed", "1", "--phases", "examples,coverage,fuzzing", "--no-color",
-         "--exclude-operation-id", "readiness", "--exclude-operation-id", "followJob", "--generation-database", "none"],
+         "--exclude-operation-id", "readiness", "--exclude-operation-id", "followJob", "--generation-database", "none",
+         "--suppress-health-check", "filter_too_much"],  # of its own generator: names of datasets are seldom drawn
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
