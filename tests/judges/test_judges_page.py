@@ -7,8 +7,9 @@ import re
 from pathlib import Path
 
 from ragassay.judges import local, matching, support
+from ragassay.judges.verdict import COVERED, SUPPORT
 from ragassay.metrics.accuracy import DEFAULT_RULE
-from ragassay.metrics.judged import COVERED, STEPS, SUPPORT
+from ragassay.metrics.judged import STEPS
 
 PAGE = Path(__file__).parents[2].joinpath("docs", "judges.md").read_text("utf-8")
 EXAMPLES = "\n".join(re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragassay.judges.verdict import COVERED, SUPPORT
 from ragassay.metrics.base import parse
 from ragassay.metrics.chunk import Chunk
-from ragassay.metrics.judged import COVERED, STEPS, SUPPORT
+from ragassay.metrics.judged import STEPS
 from ragassay.models import FactVerdict, Judgement, Response, Sample, SentenceVerdict, Usage, Verdict
 
 NAMES = ["faithfulness", "completeness", "relevance", "correctness", "context_precision", "context_recall"]

@@ -10,9 +10,11 @@ import typer
 from ragassay.cli.configured import AsJson, configured, takes_options
 
 if TYPE_CHECKING:
+    from ragassay.config import Configuration
     from ragassay.documents import Report
     from ragassay.judge_documents import JudgeCalibration
     from ragassay.metrics import Metric
+    from ragassay.runs import Inputs
     from ragassay.runs.agreement import JudgeAgreement, LabelledRows
     from ragassay.runs.attack import AttackReport
     from ragassay.store.folder import FolderRun
@@ -103,25 +105,38 @@ def _judged(
     data: Path, metric: str | None, options: dict[str, Any], *, quiet: bool
 ) -> tuple[LabelledRows, Metric, FolderRun, Report]:
     """The labelled rows, what the labels are about, and a finished run over them."""
+    from ragassay.runs.agreement import LabelledRows
+
+    configuration = configured(None, options, data=data)
+    rows = LabelledRows(data, **_reading(configuration))
+    wanted = rows.metric(metric)
+    return rows, wanted, *_evaluated(configuration, (wanted.name,), rows.inputs, quiet=quiet)
+
+
+def _reading(configuration: Configuration) -> dict[str, Any]:
+    """How the file of rows is read."""
+    return {
+        "format": configuration.format,
+        "mapping": configuration.map,
+        "duplicates": configuration.duplicates,
+        "limit": configuration.limit,
+    }
+
+
+def _evaluated(
+    configuration: Configuration, metrics: tuple[str, ...], inputs: Inputs, *, quiet: bool
+) -> tuple[FolderRun, Report]:
+    """A finished run of these metrics."""
     from ragassay.cli.evaluate import complete
     from ragassay.python.stored import session_of
     from ragassay.runs import foreground
-    from ragassay.runs.agreement import LabelledRows
     from ragassay.settings import Settings
 
-    settings, configuration = Settings(), configured(None, options, data=data)
-    rows = LabelledRows(
-        data,
-        format=configuration.format,
-        mapping=configuration.map,
-        duplicates=configuration.duplicates,
-        limit=configuration.limit,
-    )
-    wanted = rows.metric(metric)
-    spec = configuration.to_job_spec().model_copy(update={"metrics": (wanted.name,)})
+    settings = Settings()
     session = session_of(settings)
-    run = foreground.start(session, settings, spec, rows.inputs)
-    return rows, wanted, run, complete(session, settings, run, quiet=quiet)
+    spec = configuration.to_job_spec().model_copy(update={"metrics": metrics})
+    run = foreground.start(session, settings, spec, inputs)
+    return run, complete(session, settings, run, quiet=quiet)
 
 
 @judge.command("attack")
@@ -137,36 +152,22 @@ def attack(
     **options: Any,
 ) -> None:
     """Attack a judge with texts that ask for better scores; the exit code is 1 where one gets them, or is not marked."""
-    from ragassay.cli.evaluate import complete, refuse_unscored
-    from ragassay.python.stored import session_of
+    from ragassay.cli.evaluate import refuse_unscored
     from ragassay.render import json_document
-    from ragassay.runs import foreground
     from ragassay.runs.attack import METRICS, attacked, under_attack
     from ragassay.runs.plan import load
-    from ragassay.settings import Settings
     from ragassay.shipped import folder
 
     data = data or folder("datasets") / "faults" / "answers.jsonl"
-    settings, configuration = Settings(), configured(None, options, data=data)
-    given = load(
-        data,
-        {},
-        format=configuration.format,
-        mapping=configuration.map,
-        duplicates=configuration.duplicates,
-        limit=configuration.limit,
-    )
-    inputs = attacked(given)
-    spec = configuration.to_job_spec().model_copy(update={"metrics": METRICS})
-    session = session_of(settings)
-    run = foreground.start(session, settings, spec, inputs)
-    report = complete(session, settings, run, quiet=as_json)
+    configuration = configured(None, options, data=data)
+    inputs = attacked(load(data, {}, **_reading(configuration)))
+    run, report = _evaluated(configuration, METRICS, inputs, quiet=as_json)
     found = under_attack(run, inputs)
     if as_json:
         typer.echo(json_document(found), nl=False)
     else:
         _print_attacks(found)
-    refuse_unscored(report, spec.max_missing)
+    refuse_unscored(report, report.provenance.configuration.max_missing)
     if found.unmarked or any(one.raised for one in found.attacks):
         raise typer.Exit(1)
 

@@ -16,6 +16,7 @@ from typing import Any
 from ragassay.judges.llm import ALTERNATIVES, LLMJudge, NoVerdict, SampleLedger, withhold
 from ragassay.judges.matching import Pool, match, terms_of
 from ragassay.judges.prompt import disarm, hidden, shown, suspicious
+from ragassay.judges.reply import STEPS
 from ragassay.judges.text import refuses
 from ragassay.judges.verdict import RawVerdict, Units, check_verdict
 from ragassay.llm import ChatModel, together
@@ -24,7 +25,6 @@ from ragassay.prompts import load
 from ragassay.protocols import Call, Reply, digest
 
 _QUESTIONS = ("support", "truth", "covered", "held", "relevance", "criterion")
-_STEPS: tuple[Step, ...] = ("none", "barely", "partly", "mostly", "full")
 _MOST_TOKENS, _MOST_EVIDENCE = 4, 3
 _WORD = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
 YES = 0.5  # from this chance on a question is answered by yes
@@ -173,4 +173,4 @@ def _raw(units: Units, chances: Mapping[tuple[str, str], float]) -> RawVerdict:
 
 def step(chance: float) -> Step:
     """The one of the five steps that is nearest."""
-    return _STEPS[round(chance * (len(_STEPS) - 1))]
+    return STEPS[round(chance * (len(STEPS) - 1))]

@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ragassay.judges.text import content, is_lead_in
 from ragassay.judges.verdict import Units
@@ -92,9 +93,14 @@ def shown(label: str, text: str) -> str:
     return WITHHELD if label[0] in "AC" and addresses_the_judge(text) else disarm(text)
 
 
+@lru_cache(maxsize=4096)  # asked of each text when it is shown, when its verdict is read and when it is marked
 def addresses_the_judge(text: str) -> bool:
     """Does a text tell the judge what to say, or hold pieces of a verdict? The patterns know English only."""
-    return _TO_THE_JUDGE.search(unicodedata.normalize("NFKC", _visible(text))) is not None
+    return _TO_THE_JUDGE.search(_normal(text)) is not None
+
+
+def _normal(text: str) -> str:
+    return unicodedata.normalize("NFKC", _visible(text))
 
 
 def _visible(text: str) -> str:
@@ -146,7 +152,6 @@ def hidden(sample: Sample, units: Units) -> dict[str, str]:
 
 
 def _manipulates(text: str) -> bool:
-    if _HIDING.search(text):
+    if _HIDING.search(text) or addresses_the_judge(text):
         return True
-    shown = unicodedata.normalize("NFKC", _visible(text))
-    return any(pattern.search(shown) for pattern in (_TO_THE_JUDGE, _OUR_LABEL, _DELIMITER))
+    return any(pattern.search(_normal(text)) for pattern in (_OUR_LABEL, _DELIMITER))

@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from ragassay.judges.reply import COVERS, SUPPORTS, TRUTHS, ParsedReply
+from ragassay.judges.reply import ParsedReply
+from ragassay.judges.verdict import COVERED, SUPPORT, TRUTH
 from ragassay.models import FactVerdict, SentenceVerdict
 from ragassay.protocols import Reply
 
-LABELS: Mapping[str, Sequence[str]] = {"support": SUPPORTS, "truth": TRUTHS, "covered": COVERS}
-WORTH: Mapping[str, float] = {"supported": 1.0, "agrees": 1.0, "yes": 1.0, "partly": 0.5}
+WORTH: Mapping[str, Mapping[str, float]] = {"support": SUPPORT, "truth": TRUTH, "covered": COVERED}
 _VALUE = re.compile(r'[{,]\s*"(id|support|truth|covered)"\s*:\s*"([^"\\]*)"')
 _AROUND = " \t\n\"'"
 
@@ -45,25 +45,25 @@ def label_scores(text: str, alternatives: Sequence[tuple[int, Mapping[str, float
             continue
         if (unit, key) in scores:
             twice.add((unit, key))
-        scores[unit, key] = _expected(value, match.start(2), LABELS[key], alternatives)
+        scores[unit, key] = _expected(value, match.start(2), WORTH[key], alternatives)
     return {place: score for place, score in scores.items() if place not in twice}
 
 
 def _expected(
-    value: str, start: int, labels: Sequence[str], alternatives: Sequence[tuple[int, Mapping[str, float]]]
+    value: str, start: int, worth: Mapping[str, float], alternatives: Sequence[tuple[int, Mapping[str, float]]]
 ) -> float:
     """What a label that begins at ``start`` is worth on average over the labels that might stand there."""
-    chances = dict.fromkeys(labels, 0.0)
+    chances = dict.fromkeys(worth, 0.0)
     for place, likely in alternatives:
         if not place <= start < place + len(next(iter(likely))):
             continue
         for token, chance in likely.items():
             word = token.strip(_AROUND).lower()
-            meant = [label for label in labels if word and (label.startswith(word) or word.startswith(label))]
+            meant = [label for label in worth if word and (label.startswith(word) or word.startswith(label))]
             for label in [value] if value in meant else meant:  # "a" may begin "agrees" and "absent"
                 chances[label] += chance / (1 if value in meant else len(meant))
         break
     total = sum(chances.values())
     if not total:  # the token was certain, or says nothing of the label yet
-        return WORTH.get(value, 0.0)
-    return min(1.0, sum(WORTH.get(label, 0.0) * chance for label, chance in chances.items()) / total)
+        return worth.get(value, 0.0)
+    return min(1.0, sum(worth[label] * chance for label, chance in chances.items()) / total)

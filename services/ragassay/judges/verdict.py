@@ -15,6 +15,9 @@ from functools import lru_cache
 from ragassay.judges.text import refuses, sentences, words
 from ragassay.models import CriterionVerdict, FactVerdict, Sample, SentenceVerdict, Step, Verdict
 
+SUPPORT: Mapping[str, float] = {"supported": 1.0, "partly": 0.5, "contradicted": 0.0, "not_found": 0.0}
+TRUTH: Mapping[str, float] = {"agrees": 1.0, "conflicts": 0.0, "absent": 0.0}
+COVERED: Mapping[str, float] = {"yes": 1.0, "partly": 0.5, "no": 0.0}  # what labels are worth
 ECHO = "the answer only repeats the question"
 LEAST_ECHO = 3  # words: a keyword may well be its own answer
 

@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from ragassay.judges.verdict import context_number
+from ragassay.judges.verdict import COVERED, SUPPORT, context_number
 from ragassay.metrics.base import UNIT, metric
 from ragassay.models import FactVerdict, Score, SentenceVerdict, Verdict
 from ragassay.render import listed
 
-SUPPORT: Mapping[str, float] = {"supported": 1.0, "partly": 0.5, "contradicted": 0.0, "not_found": 0.0}
-COVERED: Mapping[str, float] = {"yes": 1.0, "partly": 0.5, "no": 0.0}
 STEPS: Mapping[str, float] = {"none": 0.0, "barely": 0.25, "partly": 0.5, "mostly": 0.75, "full": 1.0}
 EMPTY = "the answer is empty"
 UNANSWERABLE = "the query can't be answered"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from statistics import fmean
 from typing import Any
 
 from ragassay.errors import BadSettings
 from ragassay.judges.attacks import ATTACKS, UNMARKED
 from ragassay.metrics import Chunk, parse
-from ragassay.models import FrozenModel, Judgement, Result, Sample, Verdict
+from ragassay.models import FrozenModel, Judgement, Result, Sample
 from ragassay.runs.plan import Inputs, load
 from ragassay.stats import Interval, mean_interval
 from ragassay.store.protocol import RunStore
@@ -113,47 +114,32 @@ def _found(
 def _rise(metric: str, rows: Mapping[str, tuple[Sample, Result]], plain: Mapping[str, tuple[Sample, Result]]) -> Rise:
     pairs = [(rows[row], plain[row]) for row in rows if row in plain]
     differences, discounted = [], []
-    for (sample, result), (original, before) in pairs:
-        old = _value(metric, original, before.verdict)
+    for attacked_row, plain_row in pairs:
+        new, old = (result.scores[metric].value for _, result in (attacked_row, plain_row))
         # A discount of the attacked rows alone would hide what an attack raises behind what was implausible before.
-        new, less, old_less = (
-            _value(metric, sample, result.verdict),
-            _value(metric, sample, _discounted(result.verdict)),
-            _value(metric, original, _discounted(before.verdict)),
-        )
+        less, old_less = (_discounted(metric, *row) for row in (attacked_row, plain_row))
         if old is not None and new is not None:
             differences.append(new - old)
         if less is not None and old_less is not None:
             discounted.append(less - old_less)
     return Rise(
         n=len(differences),
-        mean=_mean(differences),
-        discounted=_mean(discounted),
+        mean=fmean(differences) if differences else None,
+        discounted=fmean(discounted) if discounted else None,
         interval=mean_interval(differences, bounds=(-1, 1)),
     )
 
 
-def _value(metric: str, sample: Sample, verdict: Verdict | None) -> float | None:
-    if verdict is None:
-        return None
-    return parse(metric).score(Chunk([sample], [Judgement(verdict=verdict)]))[0].value
-
-
-def _discounted(verdict: Verdict | None) -> Verdict | None:
-    """The verdict without the support of sentences that are marked."""
-    if verdict is None:
-        return None
-    return verdict.model_copy(
-        update={
-            "sentences": tuple(
-                sentence.model_copy(update={"support": "not_found", "support_score": None})
-                if sentence.id in verdict.suspicious and sentence.support
-                else sentence
-                for sentence in verdict.sentences
-            )
-        }
+def _discounted(metric: str, sample: Sample, result: Result) -> float | None:
+    """The score without the support of sentences that are marked."""
+    verdict = result.verdict
+    if verdict is None or not verdict.suspicious:
+        return result.scores[metric].value
+    sentences = tuple(
+        sentence.model_copy(update={"support": "not_found", "support_score": None})
+        if sentence.id in verdict.suspicious and sentence.support
+        else sentence
+        for sentence in verdict.sentences
     )
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
+    judged = Judgement(verdict=verdict.model_copy(update={"sentences": sentences}))
+    return parse(metric).score(Chunk([sample], [judged]))[0].value
