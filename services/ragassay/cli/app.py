@@ -29,6 +29,7 @@ from ragassay.cli import (
     service,
     setup,
     trend,
+    view,
 )
 from ragassay.errors import AssayError, BadData, reason_from
 
@@ -49,6 +50,7 @@ app.command("gate")(gate.gate)
 app.command("trend")(trend.trend)
 app.command("cost")(cost.cost)
 app.command("power")(compare.power)
+app.command("view")(view.view)
 app.command("runs")(rows.runs)
 app.command("show")(rows.show)
 app.command("report")(rows.report)

@@ -13,7 +13,7 @@ import typer
 
 from ragassay.cli.benchmark import show_benchmark
 from ragassay.cli.configured import AsJson, Plugins, import_plugins, option
-from ragassay.errors import AssayError, BadSettings, UnknownName
+from ragassay.errors import BadSettings, UnknownName
 
 if TYPE_CHECKING:
     from ragassay.documents import Report
@@ -47,6 +47,7 @@ MOST_SHOWN = 20
 
 def runs(last: Last = 20, as_json: AsJson = False) -> None:
     """List the runs, newest first: when, on what, how far, and how good the answers are."""
+    from ragassay.exporters.listing import summary
     from ragassay.render import json_document
     from ragassay.settings import Settings
     from ragassay.store.benchmarks import FolderBenchmarks
@@ -57,7 +58,10 @@ def runs(last: Last = 20, as_json: AsJson = False) -> None:
     store = FolderStore(Settings().home)
     ids = store.ids()[::-1]
     of_benchmark = FolderBenchmarks(store.root).of_runs()
-    listed = [{**_about(store, run), "benchmark": of_benchmark.get(run)} for run in ids[:last]]
+    listed = [
+        {**summary(store, run).model_dump(mode="json", exclude_unset=True), "benchmark": of_benchmark.get(run)}
+        for run in ids[:last]
+    ]
     if as_json:
         typer.echo(json_document(listed), nl=False)
         return
@@ -69,37 +73,6 @@ def runs(last: Last = 20, as_json: AsJson = False) -> None:
             typer.echo(f"  {system}: {said}")
     if len(ids) > last:
         typer.echo(f"and {len(ids) - last} older: --last {len(ids)} lists all", err=True)
-
-
-def _about(store: Any, run_id: str) -> dict[str, Any]:
-    """What there is to say of a run; of one that can't be read why."""
-    from ragassay.exporters.failing import headline
-
-    try:
-        run: FolderRun = store.open(str(store.root / "runs" / run_id))
-        record = run.record
-        left = sum(record.rows_in(chunk) for chunk in run.pending())
-        rows = record.dataset.rows * len(record.systems)
-        about: dict[str, Any] = {
-            "id": run_id,
-            "created_at": record.created_at,
-            "name": record.spec.name,
-            "dataset": record.dataset.name,
-            "systems": list(record.systems),
-            "judge": record.spec.judge,
-            "queries": record.dataset.rows,
-            "rows": rows,
-            "done": rows - left,
-            "status": "unfinished",
-            "plugins": [name for name in record.plugins if name.endswith(".py") or " " not in name],  # not of packages
-        }
-        if run.report_file.exists():
-            report = run.report_without_rows()
-            about["status"] = "stopped early" if report.stopped else report.run.status
-            about["headline"] = {name: headline(system) for name, system in report.systems.items()}
-    except AssayError as error:
-        return {"id": run_id, "status": "unreadable", "error": str(error)}
-    return about
 
 
 def _line(run: Mapping[str, Any]) -> str:

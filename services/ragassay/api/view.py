@@ -1,0 +1,19 @@
+"""The pages alone, for a person at this machine: no service, no key, loopback only."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI
+
+from ragassay.api.headers import HeadersMiddleware
+from ragassay.api.security import SecurityMiddleware
+from ragassay.dashboard import pages
+from ragassay.dashboard.library import Library
+
+
+def create_view(library: Library) -> FastAPI:
+    """An application that shows what is in ``library``."""
+    app = FastAPI(title="ragassay", docs_url=None, redoc_url=None, openapi_url=None)
+    pages.install(app, library)
+    app.add_middleware(SecurityMiddleware, loopback_only=True)
+    app.add_middleware(HeadersMiddleware, tls=False)
+    return app

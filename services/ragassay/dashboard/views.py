@@ -1,0 +1,210 @@
+"""What the pages show of documents: cells with their texts, and where bars begin and end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ragassay.compare.attribution import attribute
+from ragassay.documents import Aggregate, Report
+from ragassay.exporters import failing, summary
+from ragassay.exporters.summary import PERCENTAGES, Section
+from ragassay.judges.verdict import number_units
+from ragassay.models import FactVerdict, Result, Sample, SentenceVerdict
+from ragassay.render import interval, number, percent, quantity
+
+KINDS = {"quality": "Answer quality", "retrieval": "Retrieval", "performance": "Measured", "cost": "Measured"}
+MOST_COLUMNS = 6
+_UNIT = (0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A mean with its interval, in percent of the width from ``low_end`` to ``high_end`` of the scale."""
+
+    at: float
+    low: float
+    high: float
+    scale: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A metric of a system: texts, and a bar where the scale has two ends."""
+
+    mean: str
+    interval: str
+    n: str
+    missing: int
+    reasons: tuple[str, ...]
+    bar: Bar | None
+    corrected: str
+
+
+@dataclass(frozen=True)
+class MetricRow:
+    """A metric over all systems."""
+
+    name: str
+    better: str
+    cells: tuple[Cell, ...]
+
+
+def metric_tables(report: Report) -> dict[str, list[MetricRow]]:
+    """The metrics of a report, by what they are about."""
+    systems = list(report.systems.values())
+    tables: dict[str, list[MetricRow]] = {title: [] for title in KINDS.values()}
+    for name in sorted(
+        report.provenance.metrics, key=lambda name: name != "accurate"
+    ):  # what the headline is of comes first
+        means = [system.metrics[name] for system in systems]
+        ends = _ends(means)
+        cells = tuple(_cell(name, mean, ends) for mean in means)
+        tables[KINDS[means[0].kind]].append(MetricRow(name, means[0].better, cells))
+    return {title: rows for title, rows in tables.items() if rows}
+
+
+def _ends(means: Sequence[Aggregate]) -> tuple[float, float] | None:
+    """The ends of the scale that a metric's bars share: 0 to 1 where it has bounds, else 0 to the largest value shown."""
+    shown = [
+        value for mean in means for value in (mean.mean, mean.interval.low, mean.interval.high) if value is not None
+    ]
+    if not shown or min(shown) < 0:
+        return None
+    if all(mean.bounds is not None for mean in means) and max(shown) <= 1:
+        return _UNIT
+    return (0.0, max(shown)) if max(shown) > 0 else None
+
+
+def _cell(name: str, mean: Aggregate, ends: tuple[float, float] | None) -> Cell:
+    written = percent if name in PERCENTAGES else number
+    bar = None
+    low, high = mean.interval.low, mean.interval.high
+    if ends and None not in (mean.mean, low, high):
+        at, start, end = (100 * (value or 0.0) / ends[1] for value in (mean.mean, low, high))
+        bar = Bar(round(at, 2), round(start, 2), round(end, 2), f"0 to {quantity(ends[1])}")
+    corrected = mean.corrected
+    return Cell(
+        mean="not scored" if mean.mean is None else written(mean.mean),
+        interval=interval(mean.interval, lambda value: number(value, 2), "{} to {}"),
+        n=f"{mean.n:,}",
+        missing=mean.missing,
+        reasons=tuple(f"{count:,}: {reason}" for reason, count in mean.reasons.items()),
+        bar=bar,
+        corrected="" if corrected is None or corrected.mean is None else _corrected(corrected.mean, corrected.labels),
+    )
+
+
+def _corrected(mean: float, labels: int) -> str:
+    return f"{number(mean)} by {labels:,} labels"
+
+
+def sections(report: Report) -> list[Section]:
+    """What is shown as plain tables: causes of failure, slices, refusals, time and cost, what the evaluation took."""
+    shown = [one for one in summary.sections(report) if one.title not in (*KINDS.values(), "Retrieval")]
+    slices = (failing.slice_section(report, field) for field in failing.slice_fields(report))
+    return [one for one in (failing.failure_causes(report, examples=3), *slices, *shown) if one is not None]
+
+
+def notes(report: Report) -> Iterator[str]:
+    """What limits the figures: a partial run, an early stop, cautions, drift of the judge, interrupted calls."""
+    told = (summary.partial(report), report.stopped and summary.stopped(report), summary.judge_drift(report))
+    yield from (one for one in (*told, summary.interrupted(report), *report.cautions) if one)
+    yield from summary.suspicious(report)
+
+
+def columns(metrics: Mapping[str, Aggregate] | Sequence[str], wanted: Sequence[str] = ()) -> list[str]:
+    """The metrics that a table of rows shows: accuracy and the judged ones first, then others; ``wanted`` in any case."""
+    first = [name for name in ("accurate", *failing.JUDGED) if name in metrics]
+    return list(dict.fromkeys([*wanted, *first, *metrics]))[: max(MOST_COLUMNS, len(wanted))]
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A sentence or fact with the judge's word on it; ``tone``: good, half, bad or none."""
+
+    id: str
+    text: str
+    said: str
+    tone: str
+    evidence: tuple[str, ...]
+    why: str
+
+
+_TONES = {"supported": "good", "yes": "good", "partly": "half", "contradicted": "bad", "not_found": "bad", "no": "bad"}
+
+
+def units(row: Result) -> tuple[list[Unit], list[Unit]]:
+    """The sentences of the answer and the key facts, with their verdicts."""
+    if row.verdict is None:
+        return [], []
+    return [_sentence(one) for one in row.verdict.sentences], [_fact(one) for one in row.verdict.facts]
+
+
+def _sentence(one: SentenceVerdict) -> Unit:
+    said = [one.support.replace("_", " ")] if one.support else []
+    said += [f"ground truth: {one.truth}"] if one.truth else []
+    tone = _TONES[one.support] if one.support else {"agrees": "good", "conflicts": "bad"}.get(one.truth or "", "none")
+    return Unit(one.id, one.text, ", ".join(said) or "not judged", tone, one.evidence, one.why)
+
+
+def _fact(one: FactVerdict) -> Unit:
+    said = f"covered: {one.covered}" if one.covered else "not judged"
+    return Unit(one.id, one.text, said, _TONES.get(one.covered or "", "none"), one.evidence, one.why)
+
+
+def contexts(sample: Sample | None) -> list[list[tuple[str, str]]]:
+    """The contexts, each as its sentences with their labels; empty where the run does not keep them."""
+    if sample is None or not sample.contexts:
+        return []
+    cut: list[list[tuple[str, str]]] = [[] for _ in sample.contexts]
+    for label, text in number_units(sample).contexts.items():
+        cut[int(label[1:].partition(".")[0]) - 1].append((label, text))
+    return cut
+
+
+@dataclass(frozen=True)
+class RankedDocument:
+    """A document at a rank, with its grade where it was judged."""
+
+    rank: int
+    id: str
+    grade: str
+    relevant: bool
+
+
+def retrieved(row: Result, sample: Sample | None) -> list[RankedDocument]:
+    """The documents that were retrieved, best first."""
+    grades = (sample.judgments if sample else None) or {}
+    ids = row.retrieved_doc_ids or ()
+    return [
+        RankedDocument(rank, id_, f"{grades[id_]:g}" if id_ in grades else "not judged", grades.get(id_, 0) > 0)
+        for rank, id_ in enumerate(ids, 1)
+    ]
+
+
+def scores(row: Result) -> list[tuple[str, str, str]]:
+    """Name, value and reason of each score."""
+    return [
+        (name, "missing" if score.value is None else number(score.value), score.reason or "")
+        for name, score in row.scores.items()
+    ]
+
+
+def measured(row: Result) -> list[tuple[str, str]]:
+    """What a response took, as far as it is known."""
+    figures = (
+        ("latency", row.latency_ms, "ms"),
+        ("retrieval", row.retrieval_latency_ms, "ms"),
+        ("generation", row.generation_latency_ms, "ms"),
+        ("input tokens", row.input_tokens, ""),
+        ("output tokens", row.output_tokens, ""),
+        ("cost", row.cost_usd, "USD"),
+    )
+    return [(name, f"{quantity(value)} {unit}".strip()) for name, value, unit in figures if value is not None]
+
+
+def failure(row: Result) -> str:
+    """Why a row is not accurate, in a few words; empty where it is, or it is not known."""
+    found = attribute(row)
+    return "" if found is None else (found.cause or "not attributed").replace("_", " ")

@@ -1,0 +1,212 @@
+"""The pages of runs in a folder: what they show, and what text of a run can't make them do."""
+
+import re
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from html.parser import HTMLParser
+from importlib.metadata import version
+
+import httpx
+import pytest
+
+import ragassay
+from polling import until
+from ragassay.api.server import server
+from ragassay.api.view import create_view
+from ragassay.dashboard.library import FolderLibrary
+from ragassay.settings import Settings
+from ragassay.store.folder import FolderStore
+
+PAYLOADS = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "'><svg/onload=alert(1)>",
+    "javascript:alert(1)",
+    "</title><script>alert(1)</script>",
+    "{{ 7 * 7 }} {% raw %}",
+    "</textarea><iframe src=//evil.example>",
+    '" autofocus onfocus=alert(1) x="',
+]
+
+
+class Elements(HTMLParser):
+    """The elements of a page with their attributes."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.found = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+
+
+@contextmanager
+def browsing(*only):
+    """The pages over HTTP, as `ragassay view` serves them."""
+    app = create_view(FolderLibrary(FolderStore(Settings().home), only))
+    running = server(app, host="127.0.0.1", port=0, log_level="error")
+    thread = threading.Thread(target=running.run, daemon=True)
+    thread.start()
+    until(lambda: running.started, what="the server did not start")
+    port = running.servers[0].sockets[0].getsockname()[1]
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=30) as http:
+        yield http
+    running.should_exit = True
+    thread.join(10)
+
+
+@pytest.fixture
+def pages(run):
+    with browsing() as http:
+        yield http
+
+
+def rows(texts=("Paris.", "Rome.", "")):
+    for n, text in enumerate(texts):
+        yield {
+            "query_id": f"q{n}",
+            "query": f"Which city is number {n}?",
+            "ground_truth_answer": "Paris.",
+            "answer": text,
+            "contexts": ["The first city is Paris. It lies on the Seine.", "Rome is another city."],
+            "relevant_doc_ids": ["d1"],
+            "retrieved_doc_ids": ["d2", "d1"],
+            "category": "even" if n % 2 == 0 else "odd",
+        }
+
+
+@pytest.fixture
+def run():
+    report = ragassay.evaluate(list(rows()), name="cities")
+    return report.run.id
+
+
+def test_a_run_is_found_by_what_it_is_about(run, pages):
+    assert f'href="/ui/runs/{run}"' in pages.get("/ui/runs?q=CITIES").text
+    assert "No run matches" in pages.get("/ui/runs?q=nowhere").text
+
+
+def test_a_folder_without_runs_says_how_to_make_one():
+    with browsing() as http:
+        assert "ragassay evaluate" in http.get("/ui/runs").text
+
+
+def test_a_run_shows_each_mean_with_its_interval_and_what_is_missing(run, pages):
+    text = pages.get(f"/ui/runs/{run}").text
+    report = FolderStore(Settings().home).open(run).report()
+    (system,) = report.systems.values()
+    for name, mean in system.metrics.items():
+        shown = re.search(rf">{re.escape(name)}</a>.*?</tr>", text, re.DOTALL)
+        assert shown, name
+        if mean.mean is not None:
+            assert f"{mean.mean:.3f}" in shown[0] or f"{mean.mean:.3g}" in shown[0], name
+        assert f"n {mean.n}" in shown[0], name
+        if mean.missing:
+            assert f"{mean.missing} missing" in shown[0], name
+
+
+def test_rows_are_filtered_sorted_and_turned_page_by_page_and_the_address_says_so(run, pages):
+    found = pages.get(f"/ui/runs/{run}/queries", params={"category": "even", "sort": "-correctness"}).text
+    assert re.findall(r"<small>(q\d)", found) == ["q0", "q2"]
+    assert re.findall(r"<small>(q\d)", pages.get(f"/ui/runs/{run}/queries?where=correctness<0.5").text) == ["q1", "q2"]
+    row = re.search(rf'href="(/ui/runs/{run}/row[^"]*)">Which city is number 2', found)[1].replace("&amp;", "&")
+    assert "Which city is number 2?" in pages.get(row).text
+
+
+def test_a_row_shows_what_each_sentence_rests_on_and_links_to_it(run, pages):
+    text = pages.get(f"/ui/runs/{run}/row?at=0&text=number 0").text
+    assert 'href="#C1.1"' in text
+    assert 'id="C1.1"' in text
+    assert "supported" in text
+    assert re.search(r"d1</th>\s*<td>\s*<span class=\"tag good\">1</span>", text)
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "said"),
+    [
+        ("/ui/runs/none", 404, "there is no run"),
+        ("/ui/runs/RUN/queries?sort=nope", 422, "nope"),
+        ("/ui/runs/RUN/queries?where=bad", 422, "faithfulness&lt;0.5"),
+        ("/ui/runs/RUN/row?at=99", 404, "no such row"),
+        ("/ui/runs/RUN/row?at=x", 422, "at:"),
+        ("/ui/runs/..%2f..%2fetc", 404, ""),
+    ],
+)
+def test_what_can_not_be_shown_is_a_page_that_says_why(run, pages, path, status, said):
+    answer = pages.get(path.replace("RUN", run))
+    assert answer.status_code == status
+    assert said in answer.text
+
+
+def test_only_the_runs_that_were_named_are_shown(run):
+    with browsing("another") as http:
+        assert run not in http.get("/ui/runs").text
+        assert http.get(f"/ui/runs/{run}").status_code == 404
+
+
+def test_text_of_a_run_stays_text_on_every_page():
+    """In each field, in what is searched for, and in names: no element or attribute comes of it."""
+    given = [
+        {
+            **row,
+            "query_id": f"q{n}{text}",
+            "query": text,
+            "ground_truth_answer": text,
+            "contexts": [text, text],
+            "category": text,
+            "difficulty": text,
+            "retrieved_doc_ids": [text, "d1"],
+            "model": text,
+        }
+        for n, (row, text) in enumerate(zip(rows(PAYLOADS), PAYLOADS, strict=True))
+    ]
+    run = ragassay.evaluate(given, name=PAYLOADS[0]).run.id
+    paths = ["/ui/runs", f"/ui/runs/{run}", f"/ui/runs/{run}/queries"]
+    paths += [f"/ui/runs/{run}/row?at={n}" for n in range(len(given))]
+    paths += [str(httpx.URL("/ui/runs", params={"q": text})) for text in PAYLOADS]
+    paths += [
+        str(httpx.URL(f"/ui/runs/{run}/queries", params={name: text}))
+        for text in PAYLOADS
+        for name in ("text", "category", "sort", "where", "system")
+    ]
+    with browsing() as http:
+        for path in paths:
+            answer = http.get(path)
+            elements = Elements(answer.text).found
+            assert {tag for tag, _ in elements} & {"iframe", "object", "img", "base"} == set(), path
+            scripts = [attributes.get("src") for tag, attributes in elements if tag == "script"]
+            assert scripts == [f"/ui/static/keys.js?v={version('ragassay')}"], path
+            names = {name for _, attributes in elements for name in attributes}
+            assert not any(name.startswith("on") or name in ("style", "autofocus") for name in names), path
+            targets = [attributes.get("href", "/") for _, attributes in elements]
+            assert all(target.startswith(("/ui/", "#", "/")) for target in targets), path
+            assert "script-src 'self'" in answer.headers["content-security-policy"], path
+
+
+def test_a_web_page_elsewhere_can_not_reach_them(pages):
+    answer = pages.get("/ui/runs", headers={"Host": "evil.example"})
+    assert answer.status_code == 421
+
+
+def test_the_command_prints_an_address_that_answers_and_ends_on_ctrl_c(run, tmp_path):
+    command = [sys.executable, "-m", "ragassay.cli", "view", run, "--no-browser"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=tmp_path
+    ) as viewing:
+        try:
+            address = viewing.stdout.readline().strip()
+            assert address.endswith(f"/ui/runs/{run}")
+
+            def answers():
+                try:
+                    return httpx.get(address).status_code == 200
+                except httpx.TransportError:
+                    return False
+
+            until(answers, 30, "the page")
+        finally:
+            viewing.send_signal(2)
+        assert viewing.wait(20) in (0, 130)
