@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import provider as play
+import ragassay
 from offline_runs import write_jsonl
 from provider import Answer, Provider, verdicts
 
@@ -224,6 +225,49 @@ def test_probes_are_put_to_each_member(evaluate):
     assert len(set(of_each)) == 1
     # of the three a says yes to both sentences; but no context shares a word with "The shelf is blue."
     assert rows_of(report)[0]["scores"]["faithfulness"]["value"] == pytest.approx((1 / 3 + 0) / 2)
+
+
+OWN = """
+from ragassay import judge
+
+
+@judge
+def own(sample, units):
+    said = {"support": "not_found", "truth": "absent", "evidence": []}
+    return {
+        "answer": [{"id": label, **said} for label in units.answer],
+        "facts": [{"id": label, "covered": "no", "evidence": []} for label in units.facts],
+        "relevance": "none",
+        "refusal": False,
+    }
+"""
+
+
+def test_a_judge_of_a_plug_in_may_be_a_member(evaluate, cli, tmp_path):
+    (tmp_path / "own.py").write_text(OWN)
+    jury = ("--import", "own.py", "--judge", "openai/a", "--jury", "own")
+    with Provider(then=models(a=says())) as provider:
+        report = evaluate(provider, jury=jury)
+        _, told, _ = cli("evaluate", "rows.jsonl", *jury, "--api-base", provider.url, "--dry-run")
+        assert len(provider.log) == 6
+    assert scores(report)[0] == {"faithfulness": 0.0, "correctness": 0.0, "relevance": 0.0}
+    assert [one["judge"] for one in report["systems"]["default"]["jury"]["members"]] == ["llm:openai/a", "own"]
+    assert "what the judge own asks and spends is not known before\n6 judge calls" in told
+
+
+def test_python_takes_a_jury_too():
+    with Provider(then=models(a=says(), b=says("partly"))) as provider:
+        jury = ["openai/b"]
+        report = ragassay.evaluate(
+            ROWS[:2], judge="openai/a", jury=jury, api_base=provider.url, metrics=["faithfulness"]
+        )
+    assert report["faithfulness"] == [0.5, 0.5]
+    assert all("A1 support: supported 1, partly 1" in row["divided"] for row in report.rows)
+
+
+def test_a_wrong_key_of_one_member_ends_the_run(evaluate):
+    with Provider(then=models(a=says(), b=says(), c=play.status(401))) as provider:
+        assert "openai/c" in evaluate(provider, code=2)
 
 
 REFUSED = {

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 # Those of ``evaluate`` that have a meaning here.
 _TAKEN = (
-    *("judge", "api_base", "format", "map", "duplicates", "limit"),
-    *("seed", "max_missing", "concurrency", "give_up_s", "cache", "usd", "tokens"),
+    *("api_base", "format", "map", "duplicates"),
+    *("seed", "concurrency", "give_up_s", "cache", "usd", "tokens"),
 )
 _MOST_LOST = 10  # queries that are listed on a terminal
 
@@ -31,6 +31,16 @@ def prefer(
         list[str],
         typer.Argument(metavar="A B", help="Two systems: RUN[#SYSTEM], report files, ids of jobs, files with answers."),
     ],
+    judge: Annotated[str | None, typer.Option("--judge", metavar="MODEL", help="The model that compares.")] = None,
+    limit: Annotated[
+        str | None, typer.Option("--limit", metavar="N", help="Only the first so many pairs. [all]")
+    ] = None,
+    max_missing: Annotated[
+        str | None,
+        typer.Option(
+            "--max-missing", metavar="X", help="Share of pairs that may stay unjudged; else exit code 3. [0.05]"
+        ),
+    ] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Also write the JSON.")] = None,
     dry_run: DryRun = False,
     server: Server = None,
@@ -46,7 +56,8 @@ def prefer(
     from ragassay.settings import NEVER_SENT, Settings
     from ragassay.wiring import preference_judge
 
-    configuration, settings = configured(None, options, data=Path(runs[0])), Settings()
+    given = {**options, "judge": judge, "limit": limit, "max_missing": max_missing}
+    configuration, settings = configured(None, given, data=Path(runs[0])), Settings()
     if dry_run:
         settings = settings.model_copy(update={"api_key": settings.api_key or NEVER_SENT})
     spec = configuration.to_job_spec()
@@ -125,7 +136,8 @@ def _print_preferences(found: PreferenceReport) -> None:
     write(
         f"{found.b} against {found.a}: {found.judged} of {found.pairs} pairs judged by {found.judge['name']}, both orders"
     )
-    rate = f"win rate {number(found.win_rate)} {interval(found.interval)} (wins and half of the ties)"
+    ends = f"{interval(found.interval, form='[{}, {}]')} at {found.interval.level:.0%}"
+    rate = f"win rate {number(found.win_rate)} {ends} (wins and half of the ties)"
     write(f"{found.b} wins {found.wins}, ties {found.ties}, loses {found.losses}; {rate}", "bold")
     write(f"p {number(found.p)} over {found.wins + found.losses} decided pairs (exact sign test)")
     place = found.position
@@ -136,7 +148,7 @@ def _print_preferences(found: PreferenceReport) -> None:
         f"position: {flipped} turned with the order, so they tie: {place.first} for the first answer, "
         f"{place.second} for the second; p {number(place.p)}"
     )
-    write(f"by what: {listed(f'{basis} {count}' for basis, count in sorted(found.basis.items()))}")
+    write(f"basis: {listed(f'{basis} {count}' for basis, count in sorted(found.basis.items()))}")
     for reason, count in found.unjudged.items():
         write(f"not judged: {count} of {found.pairs} pairs: {reason}")
     if found.only_a or found.only_b or found.unanswered:

@@ -28,7 +28,7 @@ def check_jury(spec: JobSpec) -> None:
     """Raise BadSettings for a jury that the local judge is in, or a model twice."""
     if not spec.jury:
         return
-    names = [name.removeprefix("llm:") for name in spec.judges]
+    names = [name.strip().removeprefix("llm:").strip() for name in spec.judges]
     if "local" in names:
         raise BadSettings(
             "the local judge takes no part in a jury: it is a triage, its vote would count as much as a model's",
