@@ -54,7 +54,7 @@ def record_of(report: Report) -> CostRecord:
         status=report.run.status,
         dataset=source.dataset.name,
         dataset_digest=source.dataset.digest,
-        judge=source.configuration.judge,
+        judge=source.configuration.judged_by,
         accurate=source.configuration.accurate,
         interrupted=report.interrupted,
         systems={name: _of_system(one, recounted.get(name)) for name, one in report.systems.items()},

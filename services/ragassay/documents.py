@@ -13,7 +13,7 @@ from pydantic import GetPydanticSchema, WrapSerializer, WrapValidator
 
 from ragassay.errors import BadSettings
 from ragassay.files import LazyRows, StoredRows
-from ragassay.judge_documents import Drift
+from ragassay.judge_documents import Drift, Jury
 from ragassay.models import FrozenModel, Result, Usage
 from ragassay.specification import JobSpec
 from ragassay.stats import CorrectedMean, Interval, RatioSums, TokenSums
@@ -240,6 +240,7 @@ class SystemReport(FrozenModel):
     spending: tuple[Spending, ...] = ()
     refusals: Refusals
     evaluation: Evaluation
+    jury: Jury | None = None
     results: Results
 
 

@@ -22,7 +22,7 @@ def shown(state: JobState) -> Job:
         created_at=record.created_at,
         started_at=_time(state.started_ms),
         ended_at=_time(state.changed_ms) if state.ended else None,
-        judge=record.spec.judge,
+        judge=record.spec.judged_by,
         metrics=record.metrics,
         progress=Progress(rows=state.rows, done=state.rows_done, failed=state.rows_failed),
         uncertain_calls=state.uncertain_calls,

@@ -96,7 +96,7 @@ class JobReports:
             record = state.record
             if state.status != "finished" or (system is not None and system not in record.systems):
                 continue
-            if followed.takes(record.dataset, record.spec.judge):
+            if followed.takes(record.dataset, record.spec.judged_by):
                 chosen.append(job)
                 own = {**own_metrics(record.spec), **own}  # of one name, the newest
             if len(chosen) == last:

@@ -173,7 +173,7 @@ class Sample(FrozenModel):
     relevance_scores: Annotated[dict[Id, Grade], Field(max_length=MOST_DOCUMENTS)] | None = None
     primary_relevant: Id | None = None
     reference_contexts: Contexts = None
-    category: str | None = None
+    category: Annotated[str | None, AfterValidator(lambda c: "troubleshooting" if c == "troubleshoot" else c)] = None
     difficulty: str | None = None
     description: str | None = None
     split: str | None = None
@@ -199,11 +199,6 @@ class Sample(FrozenModel):
         for timestamp in (timestamps or {}).values():
             seconds(timestamp)
         return timestamps
-
-    @field_validator("category")
-    @classmethod
-    def _known_spelling(cls, category: str | None) -> str | None:
-        return "troubleshooting" if category == "troubleshoot" else category
 
     @property
     def judgments(self) -> dict[str, float] | None:
@@ -343,7 +338,7 @@ class Judgement(FrozenModel):
     """A verdict and its usage; where there is no verdict, why. ``waste`` was paid and could not be used.
 
     ``left_out``: what the judge asked of its provider and that does not take. ``reference``: the verdict of a judge that
-    is trusted more, for some of the rows.
+    is trusted more, for some of the rows. ``members``: what each of a jury said and spent, by its name.
     """
 
     verdict: Verdict | None = None
@@ -352,12 +347,14 @@ class Judgement(FrozenModel):
     waste: Usage = Usage()
     left_out: tuple[str, ...] = ()
     reference: Verdict | None = None
+    members: dict[str, Judgement] = {}
 
 
 class Result(FrozenModel):
     """All that is known of one query and one system after evaluation; a chunk's results are stored at once.
 
     ``duration_ms``: its own response and judge calls, and an equal share of what is computed for the chunk at once.
+    ``members``: as a ``Judgement`` has them.
     """
 
     query_id: str
@@ -392,6 +389,7 @@ class Result(FrozenModel):
     evaluation: Usage = Usage()
     waste: Usage = Usage()
     left_out: tuple[str, ...] = ()
+    members: dict[str, Judgement] = {}
     duration_ms: Amount = 0.0
 
     @property

@@ -56,6 +56,13 @@ JUDGE_SHARE = Option(
     metavar="X",
     variable=True,
 )
+JURY = Option(
+    "further models that judge each row as well, in a call of their own; the labels that most of them give count",
+    flags=("--jury",),
+    metavar="MODEL",
+    usage="a further model that judges each row; the labels that most give count; repeatable",
+    example="jury: [anthropic/claude-sonnet-4-5, gemini/gemini-2.5-flash]",
+)
 CANARY = Option(
     "fixed rows that the judge judges along, to tell whether it has changed: `shipped`, or a dataset of one's own",
     flags=("--canary",),
@@ -180,6 +187,7 @@ class JobOptions(Declarations):
             "judge: `local`, or a model that LiteLLM supports", flags=("--judge",), metavar="local|MODEL", variable=True
         ),
     ] = "local"
+    jury: Annotated[tuple[str, ...], MaxLen(8), JURY] = ()
     api_base: Annotated[
         str | None,
         Predicate(is_bare_address),

@@ -26,6 +26,7 @@ from ragassay.documents import (
     SystemReport,
 )
 from ragassay.judge_documents import Drift
+from ragassay.judges.jury_agreement import JuryCount
 from ragassay.judges.local import NAMES
 from ragassay.judges.support import left_out
 from ragassay.metrics import Metric, parse
@@ -61,12 +62,15 @@ def build(
     expected = stopped.rows if stopped else expected
     loads = {name: LoadCount() for name in results}
     names = [metric.name for metric in metrics]
-    counted = {name: Recount(loads[name].counting(rows), names) for name, rows in results.items()}
+    juries = {name: JuryCount() for name in results}
+    counted = {
+        name: Recount(juries[name].counting(loads[name].counting(rows)), names) for name, rows in results.items()
+    }
     complete = all(one.rows == expected for one in counted.values())
     systems = {
         name: _loaded(
             _system(one, results[name], metrics, provenance.configuration), loads[name], provenance.systems.get(name)
-        )
+        ).model_copy(update={"jury": juries[name].jury})
         for name, one in counted.items()
     }
     return Report(

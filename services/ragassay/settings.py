@@ -20,6 +20,7 @@ from ragassay.validation import problems
 Address = Annotated[str, Predicate(is_address)]
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 SHORTEST_SECRET = 6  # characters; what is shorter stands in other words too
+NEVER_SENT = "never sent"  # the key of a dry run, which asks nobody
 
 
 class Settings(BaseSettings):

@@ -122,3 +122,17 @@ class JobSpec(IntervalOptions, PerformanceOptions, EvaluationOptions):
 
     judge_prompt: JudgePrompt | None = None
     calibration: tuple[Calibration, ...] = ()
+
+    @property
+    def judges(self) -> tuple[str, ...]:
+        """All that judge each row: the judge, and the further members of a jury."""
+        return (self.judge, *self.jury)
+
+    @property
+    def judged_by(self) -> str:
+        """The judge as lists and trends name it: a jury by all its members."""
+        return " + ".join(self.judges)
+
+    def for_members(self) -> tuple[JobSpec, ...]:
+        """The specification with each judge alone."""
+        return tuple(self.model_copy(update={"judge": name, "jury": ()}) for name in self.judges)

@@ -13,6 +13,7 @@ from ragassay.documents import Built, Source
 from ragassay.embeddings import LocalEmbedder, unavailable
 from ragassay.engine import Tools
 from ragassay.errors import BadSettings
+from ragassay.judges.jury import JuryJudge, check_jury
 from ragassay.judges.local import LocalJudge
 from ragassay.judges.registered import JUDGES, OwnJudge
 from ragassay.judges.sharing import SharingJudge
@@ -21,7 +22,7 @@ from ragassay.llm import LLM
 from ragassay.prices import Prices
 from ragassay.protocols import Embedder, Judge, Ledger
 from ragassay.registry import import_plugin
-from ragassay.settings import Settings
+from ragassay.settings import NEVER_SENT, Settings
 from ragassay.specification import JobSpec
 from ragassay.strategies.answering import Extractive, Generative
 from ragassay.strategies.builtin import Answerer, BuiltIn
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from ragassay.channels import MailServer
     from ragassay.datasets import GenerateOptions, Written
     from ragassay.jobs import Jobs
+    from ragassay.judges.preference import PreferenceJudge
     from ragassay.schedules import Schedules
 
 
@@ -56,7 +58,7 @@ def embedder(settings: Settings, threads: int | None = None) -> tuple[Embedder |
 
 
 def judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None) -> Judge:
-    """The judge that the specification names: ``local``, a plug-in's, or a model that LiteLLM can reach.
+    """The judge that the specification names: ``local``, a plug-in's, a model that LiteLLM can reach, or a jury of these.
 
     With ``judge_share`` it judges a share, beside the local one. Raises BadSettings where that makes no sense.
     """
@@ -69,6 +71,30 @@ def judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None) -> Jud
 
 
 def _judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None) -> Judge:
+    check_jury(spec)
+    if not spec.jury:
+        return _member(spec, settings, embeddings)
+    _refuse_one_key_for_many(spec, settings)
+    at_once = max(1, spec.concurrency // len(spec.judges))
+    alone = [one.model_copy(update={"concurrency": at_once}) for one in spec.for_members()]
+    return JuryJudge([_member(one, settings, embeddings) for one in alone])
+
+
+def _refuse_one_key_for_many(spec: JobSpec, settings: Settings) -> None:
+    """Raise BadSettings where RAGASSAY_API_KEY would stand in for the missing keys of several providers."""
+    if settings.api_key in (None, NEVER_SENT) or spec.api_base or settings.api_base:
+        return
+    models = [name.removeprefix("llm:") for name in spec.judges if name not in JUDGES]
+    missing = dict.fromkeys(" ".join(language_models.missing_keys(model)) for model in models)
+    if len(missing.keys() - {""}) > 1:
+        raise BadSettings(
+            "RAGASSAY_API_KEY would be sent to several providers",
+            where="jury",
+            hint=f"give each its own: {', '.join(filter(None, missing))}",
+        )
+
+
+def _member(spec: JobSpec, settings: Settings, embeddings: Embedder | None) -> Judge:
     if spec.judge_mode != "verdict" and (spec.judge == "local" or spec.judge in JUDGES):
         raise BadSettings(f"{spec.judge} can't be asked so: {spec.judge_mode} is for models", where="judge_mode")
     if spec.judge == "local":
@@ -79,7 +105,30 @@ def _judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None) -> Ju
     from ragassay.judges.llm import LLMJudge
     from ragassay.judges.probe import ProbeJudge
 
-    llm = _llm(
+    llm = _judging(spec, settings)
+    if spec.judge_mode == "probe":
+        if spec.judge_prompt is not None or spec.passes == 2:
+            raise BadSettings(
+                "probes have questions of their own: leave judge_prompt and passes out", where="judge_mode"
+            )
+        return ProbeJudge(llm, criteria=spec.criteria)
+    users: dict[str, Any] = {"criteria": spec.criteria, "prompt": spec.judge_prompt, "soft": spec.judge_mode == "soft"}
+    return LLMJudge(llm, passes=spec.passes, max_tokens=spec.parameters.max_tokens, **users)
+
+
+def preference_judge(spec: JobSpec, settings: Settings) -> PreferenceJudge:
+    """What says which of two answers is better; raises BadSettings unless the judge is a model that LiteLLM can reach."""
+    if spec.judge == "local" or spec.judge in JUDGES:
+        what = "the local judge" if spec.judge == "local" else f"the judge {spec.judge}"
+        raise BadSettings(f"{what} can't compare two answers: a model can", where="--judge", hint="--judge MODEL")
+    from ragassay.judges.preference import PreferenceJudge
+
+    return PreferenceJudge(_judging(spec, settings))
+
+
+def _judging(spec: JobSpec, settings: Settings) -> LLM:
+    """The judge's model, as the specification would have it asked."""
+    return _llm(
         spec.judge.removeprefix("llm:"),
         spec.api_base,
         settings,
@@ -91,14 +140,6 @@ def _judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None) -> Ju
         context_window=spec.context_window,
         prices=Prices(spec.prices),
     )
-    if spec.judge_mode == "probe":
-        if spec.judge_prompt is not None or spec.passes == 2:
-            raise BadSettings(
-                "probes have questions of their own: leave judge_prompt and passes out", where="judge_mode"
-            )
-        return ProbeJudge(llm, criteria=spec.criteria)
-    users: dict[str, Any] = {"criteria": spec.criteria, "prompt": spec.judge_prompt, "soft": spec.judge_mode == "soft"}
-    return LLMJudge(llm, passes=spec.passes, max_tokens=spec.parameters.max_tokens, **users)
 
 
 def question_writer(

@@ -8,13 +8,16 @@ import pytest
 import yaml
 
 from api_server import problem, rows, serving
+from provider import Provider
 from ragassay import Client, config
 from ragassay.data.load import load
 from ragassay.documents import Report
 from ragassay.errors import NothingToEvaluate
 from ragassay.job_documents import Job
+from ragassay.jobs import Jobs
 from ragassay.settings import Settings
 from ragassay.specification import JobSpec
+from ragassay.wiring import Wiring
 
 METRICS = ["mrr", "recall@5", "faithfulness"]
 
@@ -103,6 +106,7 @@ def test_every_option_reaches_the_configuration(served):
         "max_missing": 0.5,
         "passes": 2,
         "judge_mode": "soft",
+        "jury": [],
         "judge_share": 0.5,
         "canary": "shipped",
         "context_window": 4096,
@@ -158,6 +162,28 @@ def test_judges_are_those_that_the_operator_lists(redis):
         document = problem(served.http.post("/v1/jobs", json={"samples": rows(1), "judge": "gpt-4o"}), 422)
         assert (document["code"], document["where"]) == ("unknown_name", "judge")
         assert "gpt-4o-mini" in document["hint"]
+
+
+def test_members_of_a_jury_are_those_that_the_operator_lists_and_judge_the_job(redis):
+    with Provider() as provider:
+        settings = Settings(judges="openai/a, openai/b", api_base=provider.url)
+        with serving(redis.url, settings) as served:
+            body = {"samples": rows(2), "judge": "openai/a", "metrics": ["faithfulness"]}
+            document = problem(served.http.post("/v1/jobs", json={**body, "jury": ["openai/c"]}), 422)
+            assert (document["code"], document["where"]) == ("unknown_name", "jury")
+            document = problem(served.http.post("/v1/jobs", json={**body, "jury": ["openai/a"]}), 422)
+            assert "openai/a is named twice" in document["detail"]
+            document = problem(served.http.post("/v1/jobs", json={"samples": rows(2), "jury": ["openai/b"]}), 422)
+            assert "the local judge takes no part in a jury" in document["detail"]
+            job = served.submit(**body, jury=["openai/b"])
+            workers = Jobs(served.jobs.store, served.queue, Wiring(settings, threads=1), None, served.jobs.alerts)
+            served.queue.answer(workers)
+            workers.close()
+            report = served.http.get(f"/v1/jobs/{job['id']}/report").json()
+        assert job["judge"] == "openai/a + openai/b"
+        assert sorted(seen.body["model"] for seen in provider.log) == ["a", "a", "b", "b"]
+    members = report["systems"]["default"]["jury"]["members"]
+    assert [(one["judge"], one["judged"]) for one in members] == [("llm:openai/a", 2), ("llm:openai/b", 2)]
 
 
 def test_a_server_with_a_key_and_no_list_allows_the_operators_judge_alone(redis):

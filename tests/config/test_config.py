@@ -35,6 +35,7 @@ limit: 100
 output: [report.json, report.md]
 metrics: [nDCG@10, faithfulness]
 judge: gpt-4o-mini
+jury: [gpt-4o, gpt-5]
 api_base: http://127.0.0.1:9
 passes: 2
 judge_mode: soft
@@ -116,6 +117,7 @@ def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
         passes=2,
         judge_mode="soft",
         judge_share=0.3,
+        jury=("gpt-4o", "gpt-5"),
         canary=str(tmp_path / "panel.jsonl"),
         context_window=8192,
         parameters={"temperature": 0.5, "max_tokens": 900, "extra_body": {"min_p": 0.1}},
@@ -206,6 +208,7 @@ def test_the_examples_in_that_file_are_valid_and_take_effect(load):
     assert keys == [
         *files,
         "metrics",
+        "jury",
         "canary",
         "context_window",
         "criteria",

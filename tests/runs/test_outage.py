@@ -155,7 +155,7 @@ def test_what_was_judged_before_the_outage_is_kept_when_the_rest_is_given_up(tmp
 
 def test_a_second_outage_has_its_own_time(tmp_path, monkeypatch):
     # both may begin within the second that is shown
-    monkeypatch.setattr("ragassay.runs.runner.waiting_text", lambda why, since: f"{why}; since {since}")
+    monkeypatch.setattr("ragassay.runs.outage.waiting_text", lambda why, since: f"{why}; since {since}")
     with Provider(
         [*[play.good] * 10, *[play.status(500)] * 12, *[play.good] * 10, *[play.status(500)] * 12]
     ) as provider:

@@ -19,6 +19,7 @@ from ragassay.data.versions import DatasetStore, reference_in, resolve
 from ragassay.errors import BadSettings, UnknownName
 from ragassay.job_reports import Gating
 from ragassay.judges.instructions import read_prompt
+from ragassay.judges.jury import check_jury
 from ragassay.models import Sample
 from ragassay.registered import Registered
 from ragassay.runs import Inputs, SystemInput, canary, recorded, recorded_system
@@ -130,11 +131,14 @@ def parts(document: dict[str, Any], settings: Settings) -> tuple[NewJob, JobSpec
     if document.get("systems") in ({}, None):  # as a ragassay.yaml without systems has it
         document["systems"] = []
     job = read_as(NewJob, document)
-    own = {**_limited(job, settings), "judge": (judge := _judge(job, settings))}
+    judge = _allowed_judge(job.judge if "judge" in job.model_fields_set else settings.judge, settings)
+    jury = tuple(_allowed_judge(name, settings, "jury") for name in job.jury)
+    own: dict[str, Any] = {**_limited(job, settings), "judge": judge, "jury": jury}
     if settings.judge_prompt is not None and judge != "local":
         own["judge_prompt"] = read_prompt(settings.judge_prompt, "RAGASSAY_JUDGE_PROMPT")
     spec = job.to_job_spec().model_copy(update=own)
     check_rules(job)
+    check_jury(spec)
     gating = Gating(
         criteria=tuple(job.criteria),
         composites=job.composites,
@@ -226,18 +230,17 @@ def _defaults(key: str) -> tuple[Any, ...]:
     return (Configuration().model_dump(mode="json")[key], None)
 
 
-def _judge(job: NewJob, settings: Settings) -> str:
+def _allowed_judge(name: str, settings: Settings, where: str = "judge") -> str:
     """The judge that is asked for, if the operator allows it."""
-    name = job.judge if "judge" in job.model_fields_set else settings.judge
     model = name.removeprefix("llm:")
     allowed = _allowed(settings)
     if name == "local" or (allowed is not None and model in allowed):
         return name
     if not _MODEL.fullmatch(model) or "//" in model:
         what = f"{name[:100]!r} is not the name of a model"
-        raise BadSettings(what, where="judge", hint="write 'local', or name a model as LiteLLM does")
+        raise BadSettings(what, where=where, hint="write 'local', or name a model as LiteLLM does")
     if allowed is not None:
-        raise UnknownName("judge", name, ["local", *allowed], where="judge")
+        raise UnknownName("judge", name, ["local", *allowed], where=where)
     return name
 
 

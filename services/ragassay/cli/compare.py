@@ -115,7 +115,7 @@ def compare(
     session = session_of(settings)
 
     def evaluate(side: Unevaluated, spec: JobSpec) -> Report:
-        typer.echo(f"evaluating {side.name}: {len(side.inputs.samples)} queries, judge {spec.judge}", err=True)
+        typer.echo(f"evaluating {side.name}: {len(side.inputs.samples)} queries, judge {spec.judged_by}", err=True)
         return complete(session, settings, foreground.start(session, settings, spec, side.inputs), quiet=as_json)
 
     result, made = comparing.compare(

@@ -133,6 +133,16 @@ def configured(
     return config.resolve(layers)
 
 
+def reading(configuration: Configuration) -> dict[str, Any]:
+    """How a file of rows is read."""
+    return {
+        "format": configuration.format,
+        "mapping": configuration.map,
+        "duplicates": configuration.duplicates,
+        "limit": configuration.limit,
+    }
+
+
 def import_plugins(names: Sequence[str] | None) -> None:
     """Run the plug-ins of the environment and those of ``--import``, for a command without a configuration."""
     from ragassay import config

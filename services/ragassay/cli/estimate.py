@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ragassay.ledger import DryLedger
     from ragassay.models import Usage
+    from ragassay.prices import Prices
     from ragassay.runs import Inputs, Session
     from ragassay.specification import JobSpec
 
@@ -18,17 +22,18 @@ def estimate(session: Session, spec: JobSpec, inputs: Inputs, *, err: bool = Fal
 
     Raises BadSettings for a cap on USD that can't be kept.
     """
-    from dataclasses import replace
-
-    from ragassay import runs
     from ragassay.judges.registered import JUDGES
     from ragassay.ledger import DryLedger, of_unknown_price
     from ragassay.models import Usage
 
     tools, answers = session.tools(spec, DryLedger()), DryLedger()
     sources = {name: system.source for name, system in inputs.systems.items()}
-    live = session.systems(sources, replace(tools, ledger=answers))
-    calls = asyncio.run(runs.estimate(spec, inputs, tools, live))
+    members = {one.judge: one for one in spec.for_members()}
+    by_judge = {
+        judge: _calls(session, one, inputs, DryLedger() if n else answers)
+        for n, (judge, one) in enumerate(members.items())
+    }
+    calls = [call for of in by_judge.values() for call in of]
     name, rows, systems = inputs.dataset.name, len(inputs.samples), len(inputs.systems)
     typer.echo(f"{name}: {rows} rows x {systems} systems, judge {tools.judge.name}", err=err)
     if spec.budget.usd is not None and any(one.cost_usd is None for one in (*calls, *answers.estimates)):
@@ -45,24 +50,58 @@ def estimate(session: Session, spec: JobSpec, inputs: Inputs, *, err: bool = Fal
             f"{whole.output_tokens:,} output tokens, {most}",
             err=err,
         )
-    if spec.judge in JUDGES:
-        typer.echo(f"what the judge {spec.judge} asks and spends is not known before", err=err)
+    unknown = [judge for judge in spec.judges if judge in JUDGES]
+    for judge in unknown:
+        typer.echo(f"what the judge {judge} asks and spends is not known before", err=err)
+    if unknown and not calls:
         return Usage(cost_usd=None)
     if not calls:
         typer.echo("0 judge calls, 0 USD", err=err)
         return Usage()
-    spent, made = sum(call.input_tokens for call in calls), sum(call.output_tokens for call in calls)
+    spent, made = _tokens(calls)
     typer.echo(f"{len(calls)} judge calls, at most about {spent:,} input and {made:,} output tokens", err=err)
     if spec.criteria:
-        without = session.tools(spec.model_copy(update={"criteria": {}}), DryLedger())
-        afresh = session.systems(sources, replace(without, ledger=DryLedger()))  # those above belong to the first loop
-        plain = asyncio.run(runs.estimate(spec, inputs, without, afresh))
-        more = spent - sum(call.input_tokens for call in plain), made - sum(call.output_tokens for call in plain)
+        without = [one.model_copy(update={"criteria": {}}) for one in members.values()]
+        plain = _tokens([call for one in without for call in _calls(session, one, inputs, DryLedger(), spec)])
         named = ", ".join(spec.criteria)
-        typer.echo(f"of these, {more[0]:,} input and {more[1]:,} output tokens are for criteria: {named}", err=err)
-    # A reply that can't be used is asked for once more; one that was cut off gets twice the room.
-    price = [call.cost_usd for call in calls]
-    cost = None if None in price else tools.prices.cost(spec.judge.removeprefix("llm:"), 2 * spent, 3 * made)
+        more = f"of these, {spent - plain[0]:,} input and {made - plain[1]:,} output tokens are for criteria: {named}"
+        typer.echo(more, err=err)
+    told = print_most(by_judge, tools.prices, err=err)
+    return told.model_copy(update={"cost_usd": None}) if unknown else told
+
+
+def _calls(
+    session: Session, spec: JobSpec, inputs: Inputs, answers: DryLedger, planned: JobSpec | None = None
+) -> list[Usage]:
+    """What the judge calls of a specification would take, those of answers in ``answers``; ``planned``: whose metrics."""
+    from dataclasses import replace
+
+    from ragassay import runs
+    from ragassay.ledger import DryLedger
+
+    tools = session.tools(spec, DryLedger())
+    sources = {name: system.source for name, system in inputs.systems.items()}
+    live = session.systems(sources, replace(tools, ledger=answers))  # afresh: they belong to one event loop
+    return asyncio.run(runs.estimate(planned or spec, inputs, tools, live))
+
+
+def _tokens(calls: Sequence[Usage]) -> tuple[int, int]:
+    return sum(call.input_tokens for call in calls), sum(call.output_tokens for call in calls)
+
+
+def print_most(calls: Mapping[str, Sequence[Usage]], prices: Prices, *, err: bool = False) -> Usage:
+    """Print what the calls of each model would cost at the most; returns their tokens and that cost."""
+    from ragassay.models import Usage
+
+    costs: list[float | None] = []
+    for model, of in ((model, of) for model, of in calls.items() if of):
+        spent, made = _tokens(of)
+        # A reply that can't be used is asked for once more; one that was cut off gets twice the room.
+        price = [call.cost_usd for call in of]
+        costs.append(None if None in price else prices.cost(model.removeprefix("llm:"), 2 * spent, 3 * made))
+    cost = None if None in costs else sum(one for one in costs if one is not None)
     unknown = "cost unknown: the model has no price; none of it is counted as 0 USD"
     typer.echo(unknown if cost is None else f"at most about {cost:.4f} USD if every call had to be made twice", err=err)
-    return Usage(calls=len(calls), input_tokens=spent, output_tokens=made, cost_usd=cost)
+    every = [call for of in calls.values() for call in of]
+    spent, made = _tokens(every)
+    return Usage(calls=len(every), input_tokens=spent, output_tokens=made, cost_usd=cost)

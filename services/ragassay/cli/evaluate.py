@@ -52,7 +52,7 @@ def evaluate(
     from ragassay.cli.estimate import estimate
     from ragassay.exporters import EXPORTERS
     from ragassay.runs import foreground
-    from ragassay.settings import Settings
+    from ragassay.settings import NEVER_SENT, Settings
 
     settings = Settings()
     if resume is not None:
@@ -73,7 +73,7 @@ def evaluate(
         for path in outputs:
             EXPORTERS.for_file(path)
         if dry_run:  # asks nobody, so it needs no key
-            settings = settings.model_copy(update={"api_key": settings.api_key or "never sent"})
+            settings = settings.model_copy(update={"api_key": settings.api_key or NEVER_SENT})
         session, spec, inputs, limits = session_of(settings), configuration.to_job_spec(), read(configuration), {}
         if dry_run or spec.budget != type(spec.budget)():
             with warnings_shown():

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragassay.cli.configured import AsJson, configured, takes_options
+from ragassay.cli.configured import AsJson, configured, reading, takes_options
+from ragassay.cli.preference import prefer
 
 if TYPE_CHECKING:
     from ragassay.config import Configuration
@@ -48,6 +49,9 @@ About = Annotated[
 ]
 
 judge = typer.Typer(help="Measure a judge.", no_args_is_help=True, rich_markup_mode=None)
+
+
+judge.command("prefer")(prefer)
 
 
 @judge.callback()
@@ -108,19 +112,9 @@ def _judged(
     from ragassay.runs.agreement import LabelledRows
 
     configuration = configured(None, options, data=data)
-    rows = LabelledRows(data, **_reading(configuration))
+    rows = LabelledRows(data, **reading(configuration))
     wanted = rows.metric(metric)
     return rows, wanted, *_evaluated(configuration, (wanted.name,), rows.inputs, quiet=quiet)
-
-
-def _reading(configuration: Configuration) -> dict[str, Any]:
-    """How the file of rows is read."""
-    return {
-        "format": configuration.format,
-        "mapping": configuration.map,
-        "duplicates": configuration.duplicates,
-        "limit": configuration.limit,
-    }
 
 
 def _evaluated(
@@ -160,7 +154,7 @@ def attack(
 
     data = data or folder("datasets") / "faults" / "answers.jsonl"
     configuration = configured(None, options, data=data)
-    inputs = attacked(load(data, {}, **_reading(configuration)))
+    inputs = attacked(load(data, {}, **reading(configuration)))
     run, report = _evaluated(configuration, METRICS, inputs, quiet=as_json)
     found = under_attack(run, inputs)
     if as_json:

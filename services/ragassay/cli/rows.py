@@ -260,6 +260,7 @@ def _print(report: Report, rows: list[Result], run: FolderRun | None, most: int 
 def _fields(row: Result, evidence: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """What a row is, by label: texts, scores, and a line for each sentence and fact with its evidence."""
     from ragassay.exporters.failing import why
+    from ragassay.judges.jury_agreement import divided
 
     yield "query", row.query
     yield "answer", row.answer if row.answer else "(empty)" if row.responded else "(no response)"
@@ -280,6 +281,11 @@ def _fields(row: Result, evidence: Mapping[str, str]) -> Iterator[tuple[str, str
         addressed = f"{row.verdict.relevance}; {row.verdict.why}" if row.verdict.why else row.verdict.relevance
         if addressed:
             yield "relevance", addressed
+    for name, judgement in row.members.items():
+        if judgement.verdict is None:
+            yield "no vote", f"{name}: {judgement.reason}"
+    for line in divided(row.members):
+        yield "divided", line
     if row.relevant is not None and row.relevant_ranks is not None:
         at = f" at {', '.join(map(str, row.relevant_ranks))}" if row.relevant_ranks else ""
         yield (

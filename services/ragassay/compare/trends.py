@@ -131,7 +131,9 @@ def trend(
         if points:
             runs.append((source, points))
     followed = Followed(dataset, judge)
-    kept = [one for one in reversed(runs) if followed.takes(one[0].dataset, one[0].configuration.judge)][:last][::-1]
+    kept = [one for one in reversed(runs) if followed.takes(one[0].dataset, one[0].configuration.judged_by)][:last][
+        ::-1
+    ]
     if not kept or followed.dataset is None or followed.judge is None:
         asked = {"of system": system, "on dataset": dataset, "with judge": judge}
         which = "".join(f" {what} {name!r}" for what, name in asked.items() if name is not None)

@@ -60,7 +60,7 @@ def _of_record(run: FolderRun) -> dict[str, Any]:
         "name": record.spec.name,
         "dataset": record.dataset.name,
         "systems": tuple(record.systems),
-        "judge": record.spec.judge,
+        "judge": record.spec.judged_by,
         "queries": record.dataset.rows,
         "rows": rows,
         "done": rows - sum(record.rows_in(chunk) for chunk in run.pending()),

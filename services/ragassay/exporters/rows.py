@@ -7,6 +7,7 @@ from typing import Any
 
 from ragassay.compare.attribution import attribute
 from ragassay.documents import Report, json_parts
+from ragassay.judges.jury_agreement import divided
 from ragassay.metrics.base import OPERATIONAL
 from ragassay.models import Result
 from ragassay.render import printable
@@ -20,25 +21,30 @@ def flat_rows(report: Report) -> Iterator[dict[str, Any]]:
     ``system``, ``query_id``, ``category``, ``difficulty``, ``query``, ``answer``, ``ground_truth_answer`` (several
     joined with `` | ``), ``responded``, ``error``; a number per metric under its name; ``cause`` and ``why`` of an
     answer that is not accurate; ``METRIC_reason`` for metrics that say, for at least one row, why a score is what it is
-    or is missing; ``suspicious`` (labels of suspicious texts); what the answer took (ms, tokens, USD) and, with
-    ``evaluation_`` before it, what judging it took; and the user's own fields as ``metadata.NAME``.
+    or is missing; ``suspicious`` (labels of suspicious texts); for rows of a jury ``divided``, where its members differ;
+    what the answer took (ms, tokens, USD) and, with ``evaluation_`` before it, what judging it took; and the user's own
+    fields as ``metadata.NAME``.
     What is missing is None.
     """
     metrics = report.provenance.metrics
     explained: set[str] = set()
     own: dict[str, None] = {}
+    by_jury = False
     for result in _results(report):
         explained.update(name for name in metrics if name not in explained and result.scores[name].reason)
         own.update(dict.fromkeys(result.metadata))
+        by_jury = by_jury or bool(result.members)
     reasons = [name for name in metrics if name in explained]
-    return (_row(result, metrics, reasons, list(own)) for result in _results(report))
+    return (_row(result, metrics, reasons, list(own), by_jury=by_jury) for result in _results(report))
 
 
 def _results(report: Report) -> Iterator[Result]:
     return (result for system in report.systems.values() for result in system.results)
 
 
-def _row(result: Result, metrics: tuple[str, ...], explained: list[str], own: list[str]) -> dict[str, Any]:
+def _row(
+    result: Result, metrics: tuple[str, ...], explained: list[str], own: list[str], *, by_jury: bool
+) -> dict[str, Any]:
     failure = attribute(result)
     return {
         **{name: getattr(result, name) for name in ("system", "query_id", "category", "difficulty", "query", "answer")},
@@ -50,6 +56,7 @@ def _row(result: Result, metrics: tuple[str, ...], explained: list[str], own: li
         "why": failure and failure.why,
         **{f"{name}_reason": result.scores[name].reason for name in explained},
         "suspicious": " ".join(result.verdict.suspicious) or None if result.verdict else None,
+        **({"divided": "; ".join(divided(result.members)) or None} if by_jury else {}),
         "model": result.model,
         **{name: getattr(result, name) for name in OPERATIONAL},
         **{f"evaluation_{name}": getattr(result.evaluation, name) for name in _EVALUATION},

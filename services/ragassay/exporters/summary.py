@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ragassay.documents import Aggregate, CostPerAccurate, Distribution, Report, Share, SystemReport
+from ragassay.judge_documents import JuryMember, JuryPair
 from ragassay.models import Usage
-from ragassay.render import interval, listed, number
+from ragassay.render import interval, listed, number, percent
 from ragassay.stats import CorrectedMean, Interval
 
 NOT_REPORTED = "not reported"
@@ -39,7 +40,7 @@ def sections(report: Report) -> list[Section]:
     ):
         chosen = [name for name in names if systems[0].metrics[name].kind in kinds]
         spec = report.provenance.configuration
-        by = f"rows by {spec.judge}" if spec.judge_share else "labels"
+        by = f"rows by {spec.judged_by}" if spec.judge_share else "labels"
         rows = tuple(row for name in chosen for row in _figures(name, systems, by))
         made.append(Section(title, rows))
     if any(s.refusals.refused or s.refusals.unanswerable for s in systems):
@@ -48,10 +49,11 @@ def sections(report: Report) -> list[Section]:
     figures = [(label, figure) for label, figure in _SYSTEM if label != PER_ACCURATE or "accurate" in names]
     reported = tuple(row for row in (_row(*one, systems) for one in figures) if set(row[1]) != {NOT_REPORTED})
     made.append(Section("Time and cost of the system", reported))
-    spent = [_row(label, figure, systems) for label, figure in _EVALUATION]
-    made.append(
-        Section("Spent on the evaluation", tuple(row for row in spent if any(row[1]) and set(row[1]) != {NOTHING}))
-    )
+    took = [_row(label, figure, systems) for label, figure in _EVALUATION]
+    shown = tuple(row for row in took if any(row[1]) and set(row[1]) != {NOTHING})
+    made.append(Section("Spent on the evaluation", shown))
+    if any(s.jury for s in systems):
+        made.append(Section("Jury", tuple(_jury(systems))))
     return [section for section in made if section.rows]
 
 
@@ -61,6 +63,38 @@ def _figures(name: str, systems: list[SystemReport], by: str) -> Iterator[tuple[
     found = [s.metrics[name].corrected for s in systems]
     if any(found):
         yield f"{name}, corrected", tuple(_corrected(one, by) for one in found)
+
+
+def _jury(systems: list[SystemReport]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """What each member of a jury judged, how often it is with the others, and what it took; then every two of them."""
+    juries = [s.jury for s in systems]
+    for name in dict.fromkeys(one.judge for jury in juries if jury for one in jury.members):
+        members = [next((one for one in jury.members if one.judge == name), None) if jury else None for jury in juries]
+        yield name, tuple(_member(one) for one in members)
+    for pair in dict.fromkeys((one.a, one.b) for jury in juries if jury for one in jury.pairs):
+        pairs = [next((one for one in jury.pairs if (one.a, one.b) == pair), None) if jury else None for jury in juries]
+        yield " and ".join(pair), tuple(_pair(one) for one in pairs)
+    yield "rows on which they differ", tuple(f"{jury.divided} of {jury.rows}" if jury else NOTHING for jury in juries)
+
+
+def _member(member: JuryMember | None) -> str:
+    if member is None:
+        return NOTHING
+    n, agreed = (sum(getattr(one, name) for one in member.labels.values()) for name in ("n", "agreed"))
+    failed = f", failed on {member.failed}" if member.failed else ""
+    wasted = f", wasted {spent(member.waste)}" if member.waste != Usage() else ""
+    return f"judged {member.judged}{failed}; {_agreed(agreed, n)} as the jury; {spent(member.usage)}{wasted}"
+
+
+def _pair(pair: JuryPair | None) -> str:
+    if pair is None:
+        return NOTHING
+    kappa = "undefined" if pair.kappa is None else number(pair.kappa)
+    return f"{_agreed(pair.labels.agreed, pair.labels.n)} alike, kappa {kappa}"
+
+
+def _agreed(agreed: int, n: int) -> str:
+    return f"{percent(agreed / n)} of {n:,} labels" if n else "no label"
 
 
 def _corrected(found: CorrectedMean | None, by: str) -> str:
@@ -98,7 +132,7 @@ def judge_drift(report: Report) -> str | None:
     drift = report.drift
     if drift is None:
         return None
-    cost = f"; the panel took {_usage(drift.usage)}" if drift.usage != Usage() else ""
+    cost = f"; the panel took {spent(drift.usage)}" if drift.usage != Usage() else ""
     told = f"canary panel {drift.panel}, {drift.rows} rows: "
     if drift.status == "not compared":
         return f"{told}not compared, {drift.reason}{cost}"
@@ -150,6 +184,9 @@ def missing(report: Report) -> Iterator[str]:
                 by_reason.setdefault((reason, count), []).append(metric + _range(mean))
         for (reason, count), metrics in by_reason.items():
             yield f"{name}: {', '.join(metrics)}: {count} of {system.queries} without a score ({reason})"
+        for member in system.jury.members if system.jury else ():
+            for reason, count in member.reasons.items():
+                yield f"{name}: {member.judge} has no vote on {count} of {system.queries} rows ({reason})"
 
 
 def suspicious(report: Report) -> Iterator[str]:
@@ -229,7 +266,8 @@ def _money(spread: Distribution) -> str:
     return f"{number(spread.total)} ({number(spread.mean)} a query) {_count(spread.n, spread.missing)}"
 
 
-def _usage(used: Usage) -> str:
+def spent(used: Usage) -> str:
+    """Calls, tokens and USD; ``nothing`` where there was no call."""
     if not (used.calls or used.cache_hits or used.retries or used.uncertain_calls):
         return NOTHING
     tokens = used.input_tokens + used.output_tokens
@@ -274,7 +312,7 @@ _REFUSALS: tuple[tuple[str, Callable[[SystemReport], str]], ...] = (
     ("refusal recall", lambda s: _share(s.refusals.recall)),
 )
 _EVALUATION: tuple[tuple[str, Callable[[SystemReport], str]], ...] = (
-    ("judge, used", lambda s: _usage(s.evaluation.usage)),
-    ("judge, wasted", lambda s: _usage(s.evaluation.waste)),
+    ("judge, used", lambda s: spent(s.evaluation.usage)),
+    ("judge, wasted", lambda s: spent(s.evaluation.waste)),
     ("refused by its provider", lambda s: listed(f"{what}: {n} rows" for what, n in s.evaluation.left_out.items())),
 )

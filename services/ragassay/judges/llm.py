@@ -8,7 +8,7 @@ paid again when the run is resumed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
@@ -180,15 +180,13 @@ class LLMJudge:
         self, sample: Sample, units: Units, prompt: SamplePrompt, limit: int, ledger: SampleLedger
     ) -> ParsedReply:
         """What the first reply holds; after one more try where it was cut off or could not be read."""
-        reply = await self._call(sample, prompt.text, units.ids, limit, "judge", ledger)
-        value = ledger.book(reply, find_object(reply.text, prompt.text))
-        if value is None and reply.finish_reason != "content_filter":
-            cut = reply.finish_reason == "length"
-            text, limit = (prompt.text, 2 * limit) if cut else (f"{prompt.text}\n{self._prompts['again'].text}", limit)
-            reply = await self._call(sample, text, units.ids, limit, "judge", ledger)
-            value = ledger.book(reply, find_object(reply.text, prompt.text))
-        if value is None:
-            raise NoVerdict(_WHY_NOT.get(reply.finish_reason, _UNREADABLE).format(limit=limit))
+        value, reply = await read_reply(
+            lambda text, limit: self._call(sample, text, units.ids, limit, "judge", ledger),
+            lambda text: find_object(text, prompt.text),
+            prompt.text,
+            limit,
+            ledger,
+        )
         return with_scores(parse_reply(value, units), reply)
 
     async def _call(
@@ -260,6 +258,28 @@ class SampleLedger:
         """As the ledger below; what was spent is waste."""
         self._wasted.append(spent)
         await self._ledger.release(call, spent, answered=answered)
+
+
+async def read_reply(
+    ask: Callable[[str, int], Awaitable[Reply]],
+    read: Callable[[str], T | None],
+    prompt: str,
+    limit: int,
+    ledger: SampleLedger,
+) -> tuple[T, Reply]:
+    """What ``read`` finds in the reply to a prompt of so many tokens at the most; after one more try where it was cut off
+    or holds nothing. Raises NoVerdict.
+    """
+    reply = await ask(prompt, limit)
+    value = ledger.book(reply, read(reply.text))
+    if value is None and reply.finish_reason != "content_filter":
+        cut = reply.finish_reason == "length"
+        text, limit = (prompt, 2 * limit) if cut else (f"{prompt}\n{load('judge/again').text}", limit)
+        reply = await ask(text, limit)
+        value = ledger.book(reply, read(reply.text))
+    if value is None:
+        raise NoVerdict(_WHY_NOT.get(reply.finish_reason, _UNREADABLE).format(limit=limit))
+    return value, reply
 
 
 def withhold(raw: RawVerdict, units: Units) -> None:

@@ -52,6 +52,7 @@ class SharingJudge:
                     "usage": given[n].usage + other.usage,
                     "waste": given[n].waste + other.waste,
                     "left_out": other.left_out,
+                    "members": other.members,
                 }
             )
         return given

@@ -15,9 +15,10 @@ from functools import lru_cache
 from ragassay.judges.text import refuses, sentences, words
 from ragassay.models import CriterionVerdict, FactVerdict, Sample, SentenceVerdict, Step, Verdict
 
-SUPPORT: Mapping[str, float] = {"supported": 1.0, "partly": 0.5, "contradicted": 0.0, "not_found": 0.0}
-TRUTH: Mapping[str, float] = {"agrees": 1.0, "conflicts": 0.0, "absent": 0.0}
-COVERED: Mapping[str, float] = {"yes": 1.0, "partly": 0.5, "no": 0.0}  # what labels are worth
+# What labels are worth; the most sceptical stands first, and wins where a jury is split evenly.
+SUPPORT: Mapping[str, float] = {"contradicted": 0.0, "not_found": 0.0, "partly": 0.5, "supported": 1.0}
+TRUTH: Mapping[str, float] = {"conflicts": 0.0, "absent": 0.0, "agrees": 1.0}
+COVERED: Mapping[str, float] = {"no": 0.0, "partly": 0.5, "yes": 1.0}
 ECHO = "the answer only repeats the question"
 LEAST_ECHO = 3  # words: a keyword may well be its own answer
 
@@ -154,6 +155,18 @@ def check_verdict(raw: RawVerdict, units: Units, judge: str) -> Verdict:
         support_withdrawn=withdrawn,
         probability={} if units.echo else raw.probability,
     )
+
+
+def labels(verdict: Verdict) -> dict[str, str]:
+    """What a judge said, by unit and kind (``A1 support``); what it was not asked, or left unanswered, is not in it."""
+    refusal = None if verdict.refusal is None else "yes" if verdict.refusal else "no"
+    given: list[tuple[str, str | None]] = []
+    for sentence in verdict.sentences:
+        given += [(f"{sentence.id} support", sentence.support), (f"{sentence.id} truth", sentence.truth)]
+    given += [(f"{fact.id} covered", fact.covered) for fact in verdict.facts]
+    given += [("relevance", verdict.relevance), ("refusal", refusal)]
+    given += [(f"{one.id} criterion", one.step) for one in verdict.criteria]
+    return {unit: label for unit, label in given if label is not None}
 
 
 def _valid(evidence: Sequence[str], units: Units) -> tuple[str, ...]:

@@ -217,6 +217,8 @@ def configured(
         given["metrics"] = _metrics(given["metrics"])
     if given.get("judge") is not None:
         given["judge"] = judge_name(given["judge"])
+    if isinstance(given.get("jury"), list | tuple):
+        given["jury"] = [judge_name(one) for one in given["jury"]]
     if isinstance(given.get("output"), str | Path):
         given["output"] = [given["output"]]
     flat = {key: _plain(key, value) for key, value in given.items()}
@@ -329,7 +331,7 @@ def _declare_options() -> None:
     """Give ``evaluate`` the signature that the options make, and a line on each that its docstring does not explain."""
     data = inspect.Parameter("data", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
     vars(evaluate)["__signature__"] = inspect.Signature([data, *keywords().values()], return_annotation="Report")
-    of_judges = ("judge_share", "canary", "labels", "calibration")
+    of_judges = ("jury", "judge_share", "canary", "labels", "calibration")
     of_models = tuple(ParameterOptions.__annotations__)
     explained = ("metrics", "judge", "systems", "config", "progress", *of_judges, *of_models)
     lines = [f"{key}: {options()[key][1].about.replace('`', '')}" for key in keywords() if key not in explained]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from itertools import combinations
 
@@ -13,9 +13,10 @@ from ragassay.data.load import load
 from ragassay.errors import BadSettings
 from ragassay.judge_documents import Drift, JudgedPanel, LabelDrift, PanelRow, ScoreDrift
 from ragassay.judges.sharing import most_trusted
+from ragassay.judges.verdict import labels
 from ragassay.ledger import FreshLedger
 from ragassay.metrics import Chunk, parse
-from ragassay.models import Judgement, Sample, Usage, Verdict
+from ragassay.models import Judgement, Sample, Usage
 from ragassay.protocols import Ledger, fingerprint
 from ragassay.runs.session import Session
 from ragassay.shipped import folder
@@ -85,19 +86,9 @@ def _row(sample: Sample, judgement: Judgement) -> PanelRow:
     scores = {name: parse(name).score(chunk)[0].value for name in SCORES}
     return PanelRow(
         query_id=sample.query_id,
-        labels=dict(_labels(judgement.verdict)),
+        labels={unit: label for unit, label in labels(judgement.verdict).items() if not unit.endswith("criterion")},
         scores={name: value for name, value in scores.items() if value is not None},
     )
-
-
-def _labels(verdict: Verdict) -> Iterator[tuple[str, str]]:
-    labels: list[tuple[str, str | None]] = []
-    for sentence in verdict.sentences:
-        labels += [(f"{sentence.id} support", sentence.support), (f"{sentence.id} truth", sentence.truth)]
-    labels += [(f"{fact.id} covered", fact.covered) for fact in verdict.facts]
-    refusal = None if verdict.refusal is None else "yes" if verdict.refusal else "no"
-    labels += [("relevance", verdict.relevance), ("refusal", refusal)]
-    return ((unit, label) for unit, label in labels if label is not None)
 
 
 def drift(run: RunStore) -> Drift | None:

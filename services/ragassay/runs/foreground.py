@@ -124,10 +124,10 @@ async def acomplete(
         notice(
             f"warning: the local judge can't judge criteria ({', '.join(record.spec.criteria)}); a model can: --judge"
         )
-    if record.spec.judge_prompt and (record.spec.judge == "local" or record.spec.judge in JUDGES) and run.pending():
-        notice(
-            f"warning: the judge {record.spec.judge} reads no prompt ({record.spec.judge_prompt.name}); a model does"
-        )
+    if (prompt := record.spec.judge_prompt) and run.pending():
+        for judge in record.spec.judges:
+            if judge == "local" or judge in JUDGES:
+                notice(f"warning: the judge {judge} reads no prompt ({prompt.name}); a model does")
     go_on = together.go_on if together else resume_command(run, settings)
     with ExitStack() as opened:
         try:
@@ -144,7 +144,7 @@ async def acomplete(
                 if run.pending():
                     check_unchanged(session, record, ledger)
                 left, judged = sum(map(record.rows_in, run.pending())), record.spec.judge != "local"
-                each: int = record.spec.passes if judged else 1
+                each: int = record.spec.passes * len(record.spec.judges) if judged else 1
                 if judged and record.spec.judge_mode == "probe":
                     each = (
                         sys.maxsize

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from typing import TypeVar
 
+from ragassay.errors import ProviderDown
+from ragassay.ledger import GivenUpLedger, ProbingLedger
+from ragassay.protocols import Ledger
+
+T = TypeVar("T")
 FIRST_WAIT_S, LONGEST_WAIT_S = 5.0, 60.0
 
 
@@ -37,3 +45,29 @@ class Outage:
             return None
         wait, self.probes = wait_s(self.probes, retry_after), self.probes + 1
         return min(wait, left)
+
+
+async def through_outages(
+    work: Callable[[Ledger], Awaitable[T]], ledger: Ledger, give_up_s: float, waiting: Callable[[str], object]
+) -> T:
+    """What ``work`` returns, begun again with what is left of it whenever the provider is down.
+
+    While a provider fails it waits, which ``waiting`` is told, and asks with one call now and then; after ``give_up_s``
+    calls that are not answered raise Unavailable with the provider's error.
+    """
+    outage, used = None, ledger
+    while True:
+        try:
+            return await work(used)
+        except ProviderDown as down:
+            if isinstance(used, GivenUpLedger):
+                raise
+            if outage is None or (isinstance(used, ProbingLedger) and used.proved):
+                outage = Outage(str(down))
+            wait = outage.next_wait_s(give_up_s, down.retry_after)
+            if wait is None:
+                used = GivenUpLedger(ledger, given_up_text(str(down), give_up_s))
+                continue
+            waiting(f"{waiting_text(outage.why, outage.since)}; asked again in {wait:.0f} s")
+            await asyncio.sleep(wait)
+            used = ProbingLedger(ledger, outage.why)

@@ -17,13 +17,13 @@ from ragassay.documents import Report, Source, Stopped
 from ragassay.engine import Plan, assess, respond, rows_to_judge
 from ragassay.errors import BadSettings, BudgetReached, DiskFull, NothingToEvaluate, ProviderDown
 from ragassay.judges.calibration import check_calibrated
-from ragassay.ledger import GivenUpLedger, ProbingLedger
+from ragassay.ledger import GivenUpLedger
 from ragassay.metrics import parse
 from ragassay.metrics.own import check_own, own_metrics
 from ragassay.models import Sample, Usage
 from ragassay.protocols import Ledger, Strategy
 from ragassay.runs import canary
-from ragassay.runs.outage import Outage, given_up_text, waiting_text
+from ragassay.runs.outage import through_outages
 from ragassay.runs.plan import Inputs, SystemInput, choose_metrics, plan
 from ragassay.runs.provenance import provenance, with_tools
 from ragassay.runs.session import Session
@@ -150,28 +150,17 @@ async def work_through(
 ) -> None:
     """Work on all chunks that have no results, many at once; ``done`` is told how many rows each had.
 
-    ``turns`` are those of all runs that this process works on at the same time. While a provider fails it waits, which
-    ``waiting`` is told, and asks with one call now and then; after ``give_up_s``, else that of the specification, the
-    rows left get the provider's error as their reason.
+    ``turns`` are those of all runs that this process works on at the same time. ``waiting`` is told of outages of a
+    provider; after ``give_up_s``, else that of the specification, the rows left get its error as their reason.
     """
     log_start(run.record, list(run.record.systems))
-    turns = turns or Turns()
-    give_up_s, outage, used = give_up_s or run.record.spec.give_up_s, None, ledger
-    while True:
-        try:
-            return await _work_on_pending(session, run, used, ledger, done, turns)
-        except ProviderDown as down:
-            if isinstance(used, GivenUpLedger):
-                raise
-            if outage is None or (isinstance(used, ProbingLedger) and used.proved):
-                outage = Outage(str(down))
-            wait_s = outage.next_wait_s(give_up_s, down.retry_after)
-            if wait_s is None:
-                used = GivenUpLedger(ledger, given_up_text(str(down), give_up_s))
-                continue
-            waiting(f"{waiting_text(outage.why, outage.since)}; asked again in {wait_s:.0f} s")
-            await asyncio.sleep(wait_s)
-            used = ProbingLedger(ledger, outage.why)
+    asking = turns or Turns()
+    await through_outages(
+        lambda used: _work_on_pending(session, run, used, ledger, done, asking),
+        ledger,
+        give_up_s or run.record.spec.give_up_s,
+        waiting,
+    )
 
 
 async def _work_on_pending(
@@ -288,7 +277,7 @@ def _stopped_early(monitor: StopMonitor, run: RunStore, left: Sequence[ChunkId])
     """What the report says of a run whose rule was satisfied while the chunks ``left`` were still to come."""
     record = run.record
     planned = _planned(record)
-    calls = 0 if record.spec.judge == "local" else record.spec.passes
+    calls = 0 if record.spec.judge == "local" else record.spec.passes * len(record.spec.judges)
     rows_left: dict[str, int] = dict.fromkeys(record.systems, 0)
     to_judge = 0
     for chunk in left:

@@ -1,0 +1,173 @@
+"""Which of two answers is better: a model is asked in both orders, so that where an answer stands does not decide.
+
+What was not preferred in both orders is no preference. Answers that are the same, and an empty one beside another, are
+settled without a call.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+from ragassay.errors import BadInput, BadSettings, ProviderDown, Unavailable, reason_from
+from ragassay.judges.llm import NoVerdict, SampleLedger, read_reply
+from ragassay.judges.prompt import disarm, hidden, shown, suspicious
+from ragassay.judges.reply import find_object, object_schema
+from ragassay.judges.verdict import number_units
+from ragassay.llm import ChatModel, together
+from ragassay.models import FrozenModel, Response, Sample, Usage, Verdict
+from ragassay.prompts import load
+from ragassay.protocols import Call, Ledger, Reply, digest
+
+Choice = Literal["first", "second", "same"]
+Basis = Literal["both orders", "one order", "flipped", "same", "identical", "empty"]
+CHOICES: tuple[Choice, ...] = get_args(Choice)
+_SCHEMA = object_schema({"why": {"type": "string"}, "better": {"type": "string", "enum": list(CHOICES)}})
+_MOST_TOKENS, _LONGEST_WHY = 400, 300
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerPair:
+    """Two answers to one query; ``truths`` are answers that are known to be right, any of which will do."""
+
+    query_id: str
+    query: str
+    truths: tuple[str, ...]
+    a: str
+    b: str
+
+
+class Preference(FrozenModel):
+    """Which of two answers is ``better``, None for neither, and on what ``basis``; not judged: None, with the ``reason``.
+
+    ``choices`` and ``why``: what the model said with a as the first, then with b. ``flipped``: it named the same place
+    twice; ``one order``: an answer in one order and neither in the other. ``suspicious``: texts that address the judge,
+    hide characters or imitate our labels (``question``, ``a``, ``b``).
+    """
+
+    better: Literal["a", "b"] | None = None
+    basis: Basis | None = None
+    choices: tuple[Choice, ...] = ()
+    why: tuple[str, ...] = ()
+    reason: str | None = None
+    suspicious: tuple[str, ...] = ()
+    usage: Usage = Usage()
+    waste: Usage = Usage()
+
+
+class PreferenceJudge:
+    """Asks the model behind ``llm``."""
+
+    def __init__(self, llm: ChatModel) -> None:
+        self._llm, self._prompt = llm, load("judge/preference")
+
+    @property
+    def name(self) -> str:
+        """``llm:<model>``."""
+        return f"llm:{self._llm.model}"
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Model, parameters, prompt versions and schema. No addresses, no keys."""
+        prompts = {prompt.name: prompt.version for prompt in (self._prompt, load("judge/again"))}
+        return {"judge": "preference", **self._llm.settings, "prompts": prompts, "schema": digest(_SCHEMA)[:12]}
+
+    async def prefer(self, pair: AnswerPair, ledger: Ledger) -> Preference:
+        """The preference between two answers. What goes wrong with one pair is its reason.
+
+        Raises BudgetReached, BadSettings (key, model) and ProviderDown, which every pair would meet.
+        """
+        samples = [_sample(pair, answer) for answer in (pair.a, pair.b)]
+        units = [number_units(sample) for sample in samples]
+        a, b = ([*one.answer.values()] for one in units)
+        marked = [
+            name
+            for name, sample, one in zip("ab", samples, units, strict=True)
+            if suspicious(_NOTHING, one, {"A": sample.answer or "", **one.answer, **hidden(sample, one)})
+        ]
+        asked = {"Q": pair.query, **{f"G{n}": text for n, text in enumerate(pair.truths, 1)}}
+        marks = ("question", *marked) if suspicious(_NOTHING, units[0], asked) else tuple(marked)
+        if " ".join(pair.a.split()) == " ".join(pair.b.split()):
+            return Preference(basis="identical", suspicious=marks)
+        if not (a and b):
+            return Preference(better="a" if a else "b" if b else None, basis="empty", suspicious=marks)
+        booked = SampleLedger(ledger)
+        said: Sequence[tuple[Choice, str]] = ()
+        reason = None
+        try:
+            said = await together([self._asked(pair, a, b, booked), self._asked(pair, b, a, booked)])
+        except (BadSettings, ProviderDown):
+            raise
+        except (BadInput, Unavailable) as error:
+            reason = reason_from(f"the judge failed: {error}")
+        except NoVerdict as error:
+            reason = str(error)
+        told = Preference(suspicious=marks, usage=booked.usage, waste=booked.waste)
+        if reason is not None:
+            return told.model_copy(update={"reason": reason})
+        choices, why = tuple(choice for choice, _ in said), tuple(why for _, why in said)
+        better, basis = _settled(choices[0], choices[1])
+        return told.model_copy(update={"better": better, "basis": basis, "choices": choices, "why": why})
+
+    async def _asked(
+        self, pair: AnswerPair, first: Sequence[str], second: Sequence[str], ledger: SampleLedger
+    ) -> tuple[Choice, str]:
+        """What the model says of the answers in this order, each cut into sentences."""
+        body = "\n".join(
+            [
+                "Question:",
+                f"[Q] {disarm(pair.query)}",
+                *(["Known to be right:"] if pair.truths else []),
+                *(f"[G{n}] {disarm(truth)}" for n, truth in enumerate(pair.truths, 1)),
+                "First answer:",
+                *(f"[A1] {shown('A1', sentence)}" for sentence in first),
+                "Second answer:",
+                *(f"[A2] {shown('A2', sentence)}" for sentence in second),
+            ]
+        )
+        marker = hashlib.sha256(f"{self._prompt.version}\n{body}".encode()).hexdigest()[:16]
+        prompt = f"<sample {marker}>\n{body}\n</sample {marker}>"
+
+        async def ask(text: str, limit: int) -> Reply:
+            messages = [{"role": "system", "content": self._prompt.text}, {"role": "user", "content": text}]
+            return await self._llm.complete(
+                messages,
+                schema=_SCHEMA,
+                schema_name="preference",
+                max_tokens=limit,
+                call=Call.about(pair.query_id, "judge", [self._stamp, messages, limit]),
+                ledger=ledger,
+            )
+
+        def read(text: str) -> tuple[Choice, str] | None:
+            value = find_object(text, prompt, frozenset(["better"])) or {}
+            better, why = value.get("better"), value.get("why")
+            choice = next((one for one in CHOICES if isinstance(better, str) and one == better.strip().lower()), None)
+            return choice and (choice, " ".join(why.split())[:_LONGEST_WHY] if isinstance(why, str) else "")
+
+        found, _ = await read_reply(ask, read, prompt, _MOST_TOKENS, ledger)
+        return found
+
+    @cached_property
+    def _stamp(self) -> list[object]:
+        """What determines a reply beside its messages."""
+        return [self._llm.endpoint, dict(self._llm.settings), self._prompt.version, digest(_SCHEMA)]
+
+
+_NOTHING = Verdict(judge="preference")
+
+
+def _sample(pair: AnswerPair, answer: str) -> Sample:
+    return Sample(query_id=pair.query_id, query=pair.query, response=Response(answer=answer))
+
+
+def _settled(a_first: Choice, b_first: Choice) -> tuple[Literal["a", "b"] | None, Basis]:
+    """The preference that the choices in both orders make."""
+    if a_first == b_first:
+        return None, "same" if a_first == "same" else "flipped"
+    if "same" in (a_first, b_first):
+        return None, "one order"
+    return ("a" if a_first == "first" else "b"), "both orders"

@@ -1,0 +1,300 @@
+"""Several models as one judge, over a real provider that plays each: the vote, who fails, what it costs, what is told."""
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import provider as play
+import ragassay
+from offline_runs import write_jsonl
+from provider import Answer, Provider, verdicts
+
+ROWS = [
+    {
+        "query_id": f"q{n}",
+        "query": f"How long may book {n} be kept?",
+        "contexts": [f"Book {n} may be kept for {n} days."],
+        "answer": f"For {n} days. The shelf is blue.",
+        "ground_truth_answer": f"{n} days.",
+    }
+    for n in range(6)
+]
+JURY = ("--judge", "openai/a", "--jury", "openai/b", "--jury", "openai/c")
+
+
+@pytest.fixture
+def data(tmp_path):
+    return write_jsonl(tmp_path / "rows.jsonl", ROWS)
+
+
+def says(support="supported", truth="agrees", covered="yes", relevance="full", refusal=False):
+    """A verdict that gives all units the same labels."""
+
+    def behave(seen):
+        reply = verdicts(seen)
+        evidence = ["C1.1"] if support in ("supported", "partly") else []
+        for entry in reply["answer"]:
+            entry |= {"support": support, "evidence": evidence, "truth": truth, "why": f"{seen.body['model']} saw it"}
+        for entry in reply["facts"]:
+            entry |= {"covered": covered, "evidence": ["C1.1"]}
+        return Answer(json.dumps({**reply, "relevance": relevance, "refusal": refusal}))
+
+    return behave
+
+
+def models(**behaviours):
+    """A provider that answers as the model that is asked for would."""
+    return lambda seen: behaviours[seen.body["model"].rpartition("/")[2]](seen)
+
+
+@pytest.fixture
+def evaluate(cli, data):
+    def run(provider, *options, jury=JURY, code=0):
+        given = (*jury, "--api-base", provider.url, "--json", "--metrics", "faithfulness,correctness,relevance")
+        status, out, err = cli("evaluate", "rows.jsonl", *given, *options)
+        assert status == code, err
+        return json.loads(out) if code in (0, 3) else err
+
+    return run
+
+
+def scores(report):
+    return [{name: one["value"] for name, one in row["scores"].items()} for row in rows_of(report)]
+
+
+def rows_of(report):
+    return report["systems"]["default"]["results"]
+
+
+def test_what_most_members_say_counts_and_rows_show_where_they_differ(evaluate, cli):
+    play_all = models(a=says(), b=says("not_found", "absent", "no", "none"), c=says(relevance="partly"))
+    with Provider(then=play_all) as provider:
+        report = evaluate(provider, "-o", "rows.csv")
+        assert {seen.body["model"] for seen in provider.log} == {"a", "b", "c"}
+        assert len(provider.log) == 18
+    assert scores(report) == [{"faithfulness": 1.0, "correctness": 1.0, "relevance": 0.5}] * 6
+    row = rows_of(report)[0]
+    assert row["verdict"]["judge"] == "jury of llm:openai/a, llm:openai/b, llm:openai/c"
+    assert row["verdict"]["sentences"][0]["evidence"] == ["C1.1"]
+    assert row["verdict"]["sentences"][0]["why"] == "a saw it"
+    assert row["members"]["llm:openai/b"]["verdict"]["sentences"][0]["support"] == "not_found"
+    assert row["evaluation"]["calls"] == 3
+    with Path("rows.csv").open(encoding="utf-8-sig") as file:
+        assert next(csv.DictReader(file))["divided"].startswith("A1 support: supported 2, not_found 1; A1 truth: ")
+    code, shown, _ = cli("show", "last", "--query", "q1")
+    assert (code, "A2 support: supported 2, not_found 1" in shown) == (0, True)
+
+
+def test_the_report_tells_what_each_member_did_and_how_they_agree(evaluate, cli):
+    play_all = models(a=says(), b=says("not_found", "absent", "no", "none"), c=says(relevance="partly"))
+    with Provider(then=play_all) as provider:
+        jury = evaluate(provider)["systems"]["default"]["jury"]
+    a, b, c = jury["members"]
+    assert (jury["rows"], jury["divided"], jury["without_verdict"]) == (6, 6, 0)
+    assert [(one["judged"], one["failed"], one["usage"]["calls"]) for one in (a, b, c)] == [(6, 0, 6)] * 3
+    assert a["usage"]["input_tokens"] > 0
+    # a row: 2 sentences with support and truth, 1 fact, relevance, refusal
+    assert {kind: (one["n"], one["agreed"]) for kind, one in b["labels"].items()} == {
+        "support": (12, 0),
+        "truth": (12, 0),
+        "covered": (6, 0),
+        "relevance": (6, 0),
+        "refusal": (6, 6),
+    }
+    assert [(one["a"][-1], one["b"][-1], one["labels"]) for one in jury["pairs"]] == [
+        ("a", "b", {"n": 42, "agreed": 6}),
+        ("a", "c", {"n": 42, "agreed": 36}),
+        ("b", "c", {"n": 42, "agreed": 6}),
+    ]
+    code, shown, _ = cli("report", "last")
+    assert code == 0
+    assert "judged 6; 14.3 % of 42 labels as the jury; 6 calls" in " ".join(shown.split())
+    assert "rows on which they differ" in shown
+
+
+def test_a_member_that_fails_is_left_out_of_the_vote_and_counted(evaluate, cli):
+    with Provider(then=models(a=says(), b=says("partly"), c=play.says("no verdict"))) as provider:
+        report = evaluate(provider)
+    assert scores(report)[0]["faithfulness"] == 0.5  # supported and partly: the more sceptical one
+    member = report["systems"]["default"]["jury"]["members"][2]
+    assert (member["judged"], member["failed"]) == (0, 6)
+    assert list(member["reasons"]) == ["the judge's reply could not be read as a verdict, twice"]
+    assert member["waste"]["calls"] >= 12  # other forms of a reply were tried as well
+    _, shown, _ = cli("report", "last")
+    assert "llm:openai/c has no vote on 6 of 6 rows (the judge's reply could not be read" in " ".join(shown.split())
+
+
+def test_fewer_than_half_of_the_members_make_no_verdict(evaluate):
+    with Provider(then=models(a=says(), b=play.says("?"), c=play.says("no verdict"))) as provider:
+        report = evaluate(provider, "--max-missing", "1")
+    (reason,) = report["systems"]["default"]["metrics"]["faithfulness"]["reasons"]
+    assert reason.startswith("2 of 3 members of the jury gave no verdict: llm:openai/b: the judge's reply could")
+    assert report["systems"]["default"]["jury"]["without_verdict"] == 6
+
+
+def test_the_provider_of_one_member_may_be_down_while_the_others_vote(evaluate):
+    with Provider(then=models(a=says(), b=says("partly"), c=play.status(503))) as provider:
+        report = evaluate(provider)
+    assert scores(report)[0]["faithfulness"] == 0.5
+    assert report["systems"]["default"]["jury"]["members"][2]["failed"] == 6
+
+
+def test_where_too_few_are_left_the_run_waits_and_gives_up(evaluate):
+    with Provider(then=models(a=says(), b=play.status(503), c=play.status(503))) as provider:
+        report = evaluate(provider, "--give-up-s", "1", code=3)
+    reasons = report["systems"]["default"]["metrics"]["faithfulness"]["reasons"]
+    assert all("2 of 3 members of the jury gave no verdict" in reason and "given up" in reason for reason in reasons)
+
+
+def test_a_second_run_makes_no_call_and_another_member_makes_only_its_own(evaluate):
+    with Provider(then=models(a=says(), b=says(), c=says(), d=says())) as provider:
+        evaluate(provider)
+        usage = evaluate(provider)["systems"]["default"]["evaluation"]["usage"]
+        assert (len(provider.log), usage["calls"], usage["cache_hits"]) == (18, 0, 18)
+        evaluate(provider, jury=(*JURY, "--jury", "openai/d"))
+        assert len(provider.log) == 24
+
+
+def test_a_dry_run_counts_the_calls_of_all_members_and_a_budget_holds_for_all(evaluate, cli, data):
+    with Provider(then=models(a=says(), b=says(), c=says())) as provider:
+        code, told, err = cli("evaluate", "rows.jsonl", *JURY, "--api-base", provider.url, "--dry-run")
+        assert (code, provider.log) == (0, []), err
+        assert "18 judge calls" in told
+        evaluate(provider, "--budget-tokens", "9000", code=4)
+        asked = len(provider.log)
+        assert 0 < asked < 18
+        code, _, err = cli("evaluate", "--resume", "last", "--budget-tokens", "900000", "--api-base", provider.url)
+        assert code == 0, err
+        assert len(provider.log) == 18
+
+
+def test_a_dry_run_costs_each_member_at_its_own_price(cli, data):
+    alone = {}
+    for model in ("gpt-4o-mini", "gpt-4o"):
+        _, told, _ = cli("evaluate", "rows.jsonl", "--judge", model, "--dry-run")
+        alone[model] = float(re.search(r"at most about ([\d.]+) USD", told)[1])
+    _, told, _ = cli("evaluate", "rows.jsonl", "--judge", "gpt-4o-mini", "--jury", "gpt-4o", "--dry-run")
+    both = float(re.search(r"at most about ([\d.]+) USD", told)[1])
+    assert both == pytest.approx(sum(alone.values()), abs=2e-4)
+    assert alone["gpt-4o"] > 5 * alone["gpt-4o-mini"] > 0
+
+
+def test_a_jury_may_be_the_judge_that_is_trusted_on_a_share(evaluate):
+    with Provider(then=models(a=says(), b=says("not_found"), c=says("not_found"))) as provider:
+        report = evaluate(provider, "--judge-share", "0.5")
+        asked = len(provider.log)
+    chosen = [row for row in rows_of(report) if row["reference_labels"]]
+    assert chosen
+    assert asked == 3 * len(chosen)
+    assert {row["reference_labels"]["faithfulness"] for row in chosen} == {0.0}
+    assert report["systems"]["default"]["jury"]["rows"] == len(chosen)
+
+
+def test_a_jury_judges_the_canary_panel_and_another_jury_has_another_baseline(evaluate, tmp_path):
+    panel = [{**ROWS[0], "query_id": f"p{n}", "query": f"May book {n} be kept?"} for n in range(20)]
+    write_jsonl(tmp_path / "panel.jsonl", panel)
+    with Provider(then=models(a=says(), b=says(), c=says())) as provider:
+        first = evaluate(provider, "--canary", "panel.jsonl")["drift"]
+        again = evaluate(provider, "--canary", "panel.jsonl")["drift"]
+        other = evaluate(provider, "--canary", "panel.jsonl", jury=JURY[:4])["drift"]
+    assert (first["status"], first["usage"]["calls"]) == ("baseline", 120)
+    assert (again["status"], again["judge"]) == ("unchanged", first["judge"])
+    assert (other["status"], other["judge"] != first["judge"]) == ("baseline", True)
+
+
+@pytest.mark.parametrize("options", [("--judge-mode", "soft"), ("--criterion", "polite=It is polite.")])
+def test_modes_and_criteria_are_those_of_each_member(evaluate, options):
+    hesitant = play.hesitates({"supported": {"supported": 0.6, "not": 0.4}}, says())
+    sure = play.hesitates({"not_found": {"not_found": 0.8, "supported": 0.2}}, says("not_found"))
+    with Provider(then=models(a=hesitant, b=sure, c=sure)) as provider:
+        report = evaluate(provider, *options)
+    row = rows_of(report)[0]
+    if options[1] == "soft":  # (0.6 + 0 + 0) / 3: support without evidence is withdrawn, and counts as its label does
+        assert row["scores"]["faithfulness"]["value"] == pytest.approx((0.6 + 0.2 + 0.2) / 3)
+    else:
+        assert row["scores"]["polite"]["value"] in (0.5, 0.75)
+
+
+def test_probes_are_put_to_each_member(evaluate):
+    with Provider(then=models(a=play.says("yes"), b=play.says("no"), c=play.says("no"))) as provider:
+        report = evaluate(provider, "--judge-mode", "probe")
+        of_each = [sum(seen.body["model"] == name for seen in provider.log) for name in "abc"]
+    assert len(set(of_each)) == 1
+    # of the three a says yes to both sentences; but no context shares a word with "The shelf is blue."
+    assert rows_of(report)[0]["scores"]["faithfulness"]["value"] == pytest.approx((1 / 3 + 0) / 2)
+
+
+OWN = """
+from ragassay import judge
+
+
+@judge
+def own(sample, units):
+    said = {"support": "not_found", "truth": "absent", "evidence": []}
+    return {
+        "answer": [{"id": label, **said} for label in units.answer],
+        "facts": [{"id": label, "covered": "no", "evidence": []} for label in units.facts],
+        "relevance": "none",
+        "refusal": False,
+    }
+"""
+
+
+def test_a_judge_of_a_plug_in_may_be_a_member(evaluate, cli, tmp_path):
+    (tmp_path / "own.py").write_text(OWN)
+    jury = ("--import", "own.py", "--judge", "openai/a", "--jury", "own")
+    with Provider(then=models(a=says())) as provider:
+        report = evaluate(provider, jury=jury)
+        _, told, _ = cli("evaluate", "rows.jsonl", *jury, "--api-base", provider.url, "--dry-run")
+        assert len(provider.log) == 6
+    assert scores(report)[0] == {"faithfulness": 0.0, "correctness": 0.0, "relevance": 0.0}
+    assert [one["judge"] for one in report["systems"]["default"]["jury"]["members"]] == ["llm:openai/a", "own"]
+    assert "what the judge own asks and spends is not known before\n6 judge calls" in told
+
+
+def test_python_takes_a_jury_too():
+    with Provider(then=models(a=says(), b=says("partly"))) as provider:
+        jury = ["openai/b"]
+        report = ragassay.evaluate(
+            ROWS[:2], judge="openai/a", jury=jury, api_base=provider.url, metrics=["faithfulness"]
+        )
+    assert report["faithfulness"] == [0.5, 0.5]
+    assert all("A1 support: supported 1, partly 1" in row["divided"] for row in report.rows)
+
+
+def test_a_wrong_key_of_one_member_ends_the_run(evaluate):
+    with Provider(then=models(a=says(), b=says(), c=play.status(401))) as provider:
+        assert "openai/c" in evaluate(provider, code=2)
+
+
+REFUSED = {
+    "twice": (("--judge", "openai/a", "--jury", "openai/a"), "openai/a is named twice"),
+    "twice in the jury": (("--judge", "openai/a", "--jury", "openai/b", "--jury", "llm:openai/b"), "openai/b is named"),
+    "other spelling": (("--judge", "openai/gpt-4o", "--jury", "gpt-4o"), "are the same model"),
+    "local": (("--jury", "openai/a"), "the local judge takes no part in a jury"),
+}
+
+
+@pytest.mark.parametrize(("jury", "message"), REFUSED.values(), ids=REFUSED)
+def test_a_jury_with_the_same_model_twice_or_the_local_judge_is_refused(evaluate, jury, message):
+    with Provider() as provider:
+        assert message in evaluate(provider, jury=jury, code=2)
+        assert provider.log == []
+
+
+def test_one_key_is_not_sent_to_several_providers(cli, data, monkeypatch):
+    monkeypatch.setenv("RAGASSAY_API_KEY", "sk-of-one-of-them")
+    code, _, err = cli("evaluate", "rows.jsonl", "--judge", "gpt-4o", "--jury", "anthropic/claude-3-5-haiku-20241022")
+    assert (code, "RAGASSAY_API_KEY would be sent to several providers" in err) == (2, True)
+    assert "OPENAI_API_KEY, ANTHROPIC_API_KEY" in err
+
+
+def test_a_trend_and_the_list_of_runs_name_all_members(evaluate, cli):
+    with Provider(then=models(a=says(), b=says(), c=says())) as provider:
+        evaluate(provider)
+    assert "judge openai/a + openai/b + openai/c" in cli("runs")[1]
+    code, shown, err = cli("trend", "faithfulness")
+    assert (code, "judge openai/a + openai/b + openai/c" in shown) == (0, True), err
