@@ -42,6 +42,7 @@ def ask_at_once(model, calls):
     async def run():
         await asyncio.gather(*(ask(model, f"text {n}", f"c{n}") for n in range(calls)))
 
+    model.warm_up()
     began = time.monotonic()
     asyncio.run(run())
     return began
@@ -64,17 +65,17 @@ def test_a_line_hands_out_moments_that_are_as_far_apart_as_requests_and_tokens_n
 
 def test_calls_come_no_faster_than_the_limit_however_many_may_be_in_flight():
     with Provider(then=HELLO) as provider:
-        began = ask_at_once(llm(provider, concurrency=8, limit=RateLimit(requests=600)), 8)
+        began = ask_at_once(llm(provider, concurrency=6, limit=RateLimit(requests=200)), 6)
     for n, seen in enumerate(provider.log):
-        assert seen.t >= began + 0.1 * n
+        assert seen.t >= began + 0.3 * n
 
 
 def test_attempts_that_fail_are_requests_too(monkeypatch):
     monkeypatch.setattr(model, "backoff", lambda tries: 0.0)
     with Provider([play.status(503)] * 2, then=HELLO) as provider:
-        began = ask_at_once(llm(provider, limit=RateLimit(requests=300)), 1)
+        began = ask_at_once(llm(provider, limit=RateLimit(requests=100)), 1)
     assert len(provider.log) == 3
-    assert provider.log[2].t >= began + 0.4
+    assert provider.log[2].t >= began + 1.2
 
 
 def test_tokens_count_as_what_a_call_may_take_until_its_bill_comes():
@@ -118,6 +119,8 @@ async def main():
     limit = RateLimit(requests=600, tokens=60_000, spacing=RedisSpacing(ProjectRedis(sys.argv[1])))
     await asyncio.gather(*(send(limit) for _ in range(8)))
 
+print("ready", flush=True)
+sys.stdin.readline()
 asyncio.run(main())
 """
 
@@ -125,16 +128,19 @@ asyncio.run(main())
 def test_two_processes_share_one_limit(redis):
     store = ProjectRedis(redis.url)
     store.redis.flushall()
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    workers = [subprocess.Popen([sys.executable, "-c", WORKER, redis.url], **pipes) for _ in "12"]
+    assert [worker.stdout.readline() for worker in workers] == ["ready\n"] * 2
     began = time.time()
-    RedisSpacing(store).wait_s("model", 4, 0)  # so that both are there before the first moment that is free
-    workers = [
-        subprocess.Popen([sys.executable, "-c", WORKER, redis.url], stdout=subprocess.PIPE, text=True) for _ in "12"
-    ]
+    RedisSpacing(store).wait_s("model", 1, 0)
+    for worker in workers:
+        worker.stdin.write("go\n")
+        worker.stdin.flush()
     sent = [list(map(float, worker.communicate(timeout=60)[0].split())) for worker in workers]
     store.redis.close()
     assert [len(times) for times in sent] == [8, 8]
     for n, moment in enumerate(sorted(sent[0] + sent[1])):
-        assert moment >= began + 4 + 0.1 * n - 0.001
+        assert moment >= began + 1 + 0.1 * n - 0.001
 
 
 @pytest.mark.parametrize(
