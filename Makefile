@@ -62,7 +62,7 @@ bench: $(VENV)/.dev $(PEERS)/.ready  ## embeddings, then retrieval metrics, besi
 	$(BIN)/python benchmarks/embeddings.py --page docs/performance.md
 	$(BIN)/python benchmarks/ir/bench.py $(PEERS)/bin/python --page docs/performance.md
 
-bench-llm: $(VENV)/.dev  ## judging against a mock provider, beside RAGAS and DeepEval where named, into docs/performance.md; four minutes
+bench-llm: $(VENV)/.dev  ## judging against a mock provider, beside RAGAS and DeepEval where named, into docs/performance.md; three to six minutes
 	$(BIN)/python benchmarks/llm/bench.py --page docs/performance.md
 
 bench-latency: $(VENV)/.dev  ## our latencies beside the log of a server that stalls, into docs/systems.md; two minutes on an idle machine

@@ -8,6 +8,7 @@ import time
 import pytest
 
 import provider as play
+from job_workers import RecordingQueue, deliver, submit
 from judge_replies import sample
 from llm_calls import HELLO, ask, llm
 from provider import Provider
@@ -161,3 +162,16 @@ def test_the_judge_keeps_the_limit_of_the_run_else_that_of_the_service(spec, set
         judge = wiring.judge(given, Settings(**settings), None, spacing)
         asyncio.run(judge.judge([sample("q1"), sample("q2")], MemoryLedger()))
     assert spacing.waits == 2
+
+
+def test_the_workers_of_a_service_share_the_limit_by_way_of_redis(redis, monkeypatch):
+    queue = RecordingQueue()
+    monkeypatch.setattr("ragassay.queue.CeleryQueue", lambda broker: queue)
+    with Provider() as provider:
+        settings = Settings(state_url=redis.url, requests_per_minute=10, api_base=provider.url)
+        jobs = wiring.jobs_for(settings)
+        submit(jobs, 1, judge="m", metrics=("faithfulness",))
+        deliver(jobs, queue)
+        lines = ProjectRedis(redis.url).redis.keys("ra:calls:*")
+        jobs.close()
+    assert (len(provider.log), len(lines)) == (1, 1)
