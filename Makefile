@@ -62,8 +62,8 @@ bench: $(VENV)/.dev $(PEERS)/.ready  ## embeddings, then retrieval metrics, besi
 	$(BIN)/python benchmarks/embeddings.py --page docs/performance.md
 	$(BIN)/python benchmarks/ir/bench.py $(PEERS)/bin/python --page docs/performance.md
 
-bench-llm: $(VENV)/.dev  ## calls, tokens, CPU and wall against the floor; exits 1 when a target is missed
-	$(BIN)/python benchmarks/llm/bench.py
+bench-llm: $(VENV)/.dev  ## judging against a mock provider, beside RAGAS and DeepEval where named, into docs/performance.md; three to six minutes
+	$(BIN)/python benchmarks/llm/bench.py --page docs/performance.md
 
 bench-latency: $(VENV)/.dev  ## our latencies beside the log of a server that stalls, into docs/systems.md; two minutes on an idle machine
 	$(BIN)/python benchmarks/latency.py --page docs/systems.md

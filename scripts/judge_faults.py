@@ -1,7 +1,8 @@
 """What each judge says of the answers with known faults in datasets/faults; fills the table of docs/judges.md.
 
-The judges are the local one and a model that is always right: the verdicts of the dataset, served over HTTP by
-tests/provider.py and read by the same code as those of any model. ``--check`` only says whether the table is up to date.
+The judges are the local one and a model that is always right, in each way that a model is asked: the verdicts of the dataset,
+served over HTTP by tests/provider.py and read by the same code as those of any model. Where log-probabilities are read,
+it is 90 % sure. ``--check`` only says whether the table is up to date.
 
     python scripts/judge_faults.py [--check]
 """
@@ -11,23 +12,30 @@ import json
 import re
 import sys
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "tests"))
 
-from provider import Answer, Provider, Seen  # noqa: E402 - it lies in the folder named above
+from provider import Answer, Provider, Seen, hesitates  # noqa: E402 - it lies in the folder named above
 from ragassay.compare.attribution import attribute  # noqa: E402
 from ragassay.data.load import load  # noqa: E402
 from ragassay.embeddings import BUNDLED, LocalEmbedder  # noqa: E402
 from ragassay.engine import Tools, evaluate  # noqa: E402
 from ragassay.judges.llm import LLMJudge  # noqa: E402
 from ragassay.judges.local import LocalJudge  # noqa: E402
+from ragassay.judges.probe import YES, ProbeJudge  # noqa: E402
+from ragassay.judges.prompt import disarm  # noqa: E402
+from ragassay.judges.soft import WORTH  # noqa: E402
+from ragassay.judges.verdict import number_units  # noqa: E402
 from ragassay.ledger import MemoryLedger  # noqa: E402
 from ragassay.llm import LLM  # noqa: E402
-from ragassay.models import Result  # noqa: E402
+from ragassay.metrics.judged import STEPS  # noqa: E402
+from ragassay.models import Result, Sample  # noqa: E402
 from ragassay.prices import Prices  # noqa: E402
+from ragassay.prompts import load as load_prompt  # noqa: E402
 from ragassay.protocols import Judge  # noqa: E402
 from ragassay.runs.plan import choose_metrics, plan  # noqa: E402
 from ragassay.specification import JobSpec  # noqa: E402
@@ -46,8 +54,7 @@ VERDICTS = {row["query_id"]: row for row in map(json.loads, (FAULTS / "verdicts.
 def right(seen: Seen) -> Answer:
     """The reply of a model that is always right, in the form that the judge asks for."""
     query = re.search(r"^\[Q\] (.*)$", seen.user, re.MULTILINE)
-    (sample,) = [one for one in SAMPLES if query and one.query == query[1]]
-    verdict = VERDICTS[sample.query_id]
+    verdict = VERDICTS[_sample(query[1] if query else "").query_id]
     answer = [
         {"id": f"A{n}", "evidence": evidence, "why": "", "support": support, "truth": truth}
         for n, (support, truth, *evidence) in enumerate(map(str.split, verdict["answer"]), 1)
@@ -58,6 +65,61 @@ def right(seen: Seen) -> Answer:
     ]
     whole = {"why": "", "relevance": verdict["relevance"], "refusal": verdict["refusal"]}
     return Answer(json.dumps({"answer": answer, "facts": facts, **whole}))
+
+
+def _sample(query: str) -> Sample:
+    return next(one for one in SAMPLES if one.query == query)
+
+
+def _patterns() -> dict[str, re.Pattern[str]]:
+    """What each question of a probe looks like, its slots as groups."""
+    found = {}
+    for kind in ("support", "truth", "covered", "held", "relevance"):
+        pieces = re.split(r"\{\{ (\w+) \}\}", load_prompt(f"judge/probe-{kind}").text.strip())
+        slots = [f"(?P<{piece}>.*)" if n % 2 else re.escape(piece) for n, piece in enumerate(pieces)]
+        found[kind] = re.compile("".join(slots) + r" Answer yes or no\.")
+    return found
+
+
+def says_yes_or_no(seen: Seen) -> Answer:
+    """What a model that is always right says to a probe: as sure as the label is worth, 90 % at the most."""
+    question = seen.user.rpartition("</text")[2].partition("\n\n")[2]
+    (kind, given), *_ = [(kind, match) for kind, pattern in PROBES.items() if (match := pattern.fullmatch(question))]
+    sample = _sample(given["query"]) if "query" in given.groupdict() else _sample_of_fact(given["unit"], seen.user)
+    verdict, units = VERDICTS[sample.query_id], number_units(sample)
+    if kind == "relevance":
+        worth = STEPS[verdict["relevance"]]
+    else:
+        name, texts = ("answer", units.answer) if kind in ("support", "truth") else ("facts", units.facts)
+        said = verdict[name][[disarm(text) for text in texts.values()].index(given["unit"])].split()
+        worth = float(len(said) > 1) if kind == "held" else WORTH[kind][said[kind == "truth"]]
+    yes = min(SURE, max(1 - SURE, worth))
+    word = "Yes" if yes >= YES else "No"
+    return Answer(word, tokens=[(word, {"Yes": yes, "No": 1 - yes})])
+
+
+def _sample_of_fact(fact: str, prompt: str) -> Sample:
+    """The sample that has this key fact, and whose first context stands in the prompt."""
+    return next(
+        one
+        for one in SAMPLES
+        if fact in map(disarm, number_units(one).facts.values())
+        and all(disarm(text) in prompt for text in number_units(one).contexts.values())
+    )
+
+
+def unsure() -> dict[str, dict[str, float]]:
+    """The chances of the first word of a label where a model is 90 % sure of it; the others share the rest."""
+    chances = {}
+    for labels in WORTH.values():
+        words = [label.split("_")[0] for label in labels]
+        for word in words:
+            rest = (1 - SURE) / (len(words) - 1)
+            chances[word] = {word: SURE} | {other: rest for other in words if other != word}
+    return chances
+
+
+PROBES, SURE = _patterns(), 0.9
 
 
 def expected() -> dict[str, Outcome]:
@@ -83,12 +145,19 @@ def _outcome(row: Result) -> Outcome:
 
 def of_each_judge() -> dict[str, dict[str, Outcome]]:
     """By the name that the table gives to a judge."""
-    with Provider(then=right) as provider:
-        model = LLMJudge(LLM("gpt-4o-mini", api_base=provider.url))
+    behaviours = {"plain": right, "soft": hesitates(unsure(), right), "probe": says_yes_or_no}
+    with ExitStack() as stack:
+        models = {
+            name: LLM("gpt-4o-mini", api_base=stack.enter_context(Provider(then=behave)).url)
+            for name, behave in behaviours.items()
+        }
         return {
             "local": outcomes(LocalJudge(LocalEmbedder(BUNDLED))),
             "words alone": outcomes(LocalJudge()),
-            "a model that is always right": outcomes(model),
+            "one call": outcomes(LLMJudge(models["plain"])),
+            "two passes": outcomes(LLMJudge(models["plain"], passes=2)),
+            "soft": outcomes(LLMJudge(models["soft"], soft=True)),
+            "probe": outcomes(ProbeJudge(models["probe"])),
         }
 
 

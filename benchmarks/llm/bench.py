@@ -1,14 +1,20 @@
-"""Runs the floor and ragassay in turn against a fresh mock server each, and compares them. See README.md."""
+"""Runs ragassay against a mock provider, beside the floor and other evaluators, and says which targets are met. See README.md.
+
+python benchmarks/llm/bench.py [CASE ...] [--page docs/performance.md]
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import platform
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -16,83 +22,143 @@ from typing import Any
 import gen_dataset
 
 HERE = Path(__file__).resolve().parent
-TARGETS = {"calls_per_item": 1.1, "prompt_tokens_per_item": 2000, "wall_over_floor": 1.35, "cpu_ms_per_item": 15}
+LATENCY_MS, CONCURRENCY, ITEMS, MANY, RUNS = 300, 16, 100, 400, 3
+FAULTS = {
+    "429 and malformed": ({"429": 2, "malformed": 2}, ITEMS),
+    "429": ({"429": 10}, ITEMS),
+    "hangs": ({"hang": 0.5}, MANY),
+}
+PEERS = {"ragas": "RAGAS_PYTHON", "deepeval": "DEEPEVAL_PYTHON"}
+BEGIN, END = "<!-- judging measured -->\n", "<!-- /judging measured -->"
+Row = dict[str, Any]
 
 
-def measure(runner: str, dataset: Path, folder: Path, chosen: argparse.Namespace) -> dict[str, Any]:
-    """One run of one runner."""
-    port_file, out = folder / "port", folder / "out.json"
+def measure(runner: str, items: int, folder: Path, faults: dict[str, float], python: str = sys.executable) -> Row:
+    """One run of one runner against a fresh server."""
+    port_file, out, dataset = folder / "port", folder / "out.json", folder / f"{items}.jsonl"
     for file in (port_file, out):
         file.unlink(missing_ok=True)
-    faults = [f"--{name}={getattr(chosen, name)}" for name in ("p429", "p500", "pmalformed", "phang")]
-    server = [sys.executable, HERE / "mock_server.py", "--port-file", port_file, "--latency-ms", str(chosen.latency_ms)]
-    mock = subprocess.Popen([*server, *faults])
+    gen_dataset.write(items, dataset)
+    server = [sys.executable, HERE / "mock_server.py", "--port-file", port_file, "--latency-ms", str(LATENCY_MS)]
+    mock = subprocess.Popen([*server, *(f"--p{name}={share}" for name, share in faults.items())])
     try:
         while not port_file.exists():
             time.sleep(0.02)
         base = f"http://127.0.0.1:{port_file.read_text()}"
-        command = [sys.executable, HERE / "runners" / f"run_{runner}.py", "--base-url", base, "--dataset", dataset]
-        subprocess.run([*command, "--out", out, "--concurrency", str(chosen.concurrency)], check=True, timeout=900)
+        command = [python, HERE / "runners" / f"run_{runner}.py", "--base-url", base, "--dataset", dataset]
+        command += ["--out", out, "--concurrency", str(CONCURRENCY)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=900)
+        if done.returncode:
+            sys.exit(f"{runner} failed: {done.stderr[-2000:]}")
         with urllib.request.urlopen(f"{base}/__bench/stats") as response:
             asked = json.load(response)
     finally:
         mock.terminate()
         mock.wait()
     told = json.loads(out.read_text())
-    n = told["items"]
     cells = [value for row in told.pop("scores").values() for value in row.values()]
-    return {
+    row = {
         **told,
         **asked,
-        "calls_per_item": asked["calls"] / n,
-        "prompt_tokens_per_item": asked["prompt_tokens"] / n,
-        "completion_tokens_per_item": asked["completion_tokens"] / n,
-        "cpu_ms_per_item": 1000 * told["eval_cpu_s"] / n,
+        "calls_per_item": asked["calls"] / items,
+        "prompt_tokens_per_item": asked["prompt_tokens"] / items,
+        "completion_tokens_per_item": asked["completion_tokens"] / items,
+        "cpu_ms_per_item": 1000 * told["eval_cpu_s"] / items,
         "missing": sum(value is None for value in cells),
         "cells": len(cells),
     }
+    print(line(row), file=sys.stderr, flush=True)
+    return row
 
 
-def line(row: dict[str, Any]) -> str:
+def line(row: Row) -> str:
     return (
-        f"{row['runner']:6} wall {row['wall_s']:6.2f} s (waited {row['runq_wait_s']:.2f})  "
+        f"{row['runner']:8} {row['items']} items  wall {row['wall_s']:6.2f} s (waited {row['runq_wait_s']:.2f} for a core)  "
         f"cpu {row['cpu_ms_per_item']:5.1f} ms/item  calls {row['calls_per_item']:.2f}/item  "
         f"tokens {row['prompt_tokens_per_item']:.0f}+{row['completion_tokens_per_item']:.0f}/item  "
-        f"in flight {row['mean_inflight']}/{row['peak_inflight']}  missing {row['missing']}/{row['cells']}"
+        f"missing {row['missing']}/{row['cells']}"
     )
 
 
+def cost(folder: Path) -> Iterator[str]:
+    """What an item costs, beside the floor; and whether it stays so with more of them."""
+    in_turn = {"floor": ("floor", ITEMS), "ours": ("ours", ITEMS), "many": ("ours", MANY)}
+    rounds = [{who: measure(*run, folder, {}) for who, run in in_turn.items()} for _ in range(RUNS)]
+
+    def mid(name: str, of: str = "ours") -> float:
+        return float(median(each[of][name] for each in rounds))
+
+    ratio = median(each["ours"]["wall_s"] / each["floor"]["wall_s"] for each in rounds)
+    busy = [{who: row["wall_s"] - row["runq_wait_s"] for who, row in each.items()} for each in rounds]
+    idle = median(each["ours"] / each["floor"] for each in busy)
+    waited = sum(each["ours"]["runq_wait_s"] for each in rounds) / RUNS
+    yield target("calls an item", mid("calls_per_item"), 1.0, ".2f")
+    yield target("prompt tokens an item", mid("prompt_tokens_per_item"), 1900, ",.0f")
+    yield target("completion tokens an item", mid("completion_tokens_per_item"), 300, ",.0f")
+    yield target("wall time, times the floor's", ratio, 1.25, ".2f")
+    yield f"| ... without the {waited:.1f} s that it waited for a core | {idle:.2f} | | |"
+    yield target("CPU, ms an item", mid("cpu_ms_per_item"), 15, ".1f")
+    more = median(each["many"]["cpu_ms_per_item"] / each["ours"]["cpu_ms_per_item"] for each in rounds)
+    yield target(f"... at {MANY} items, times that at {ITEMS}", more, 1.0, ".2f")
+
+
+def faults(folder: Path, name: str) -> Iterator[str]:
+    """What faults of the provider cost: no score, and hardly more calls than there were faults."""
+    shares, items = FAULTS[name]
+    row = measure("ours", items, folder, shares)
+    injected = sum(row["faults"].values())
+    told = " + ".join(f"{share:g} % {'hangs' if kind == 'hang' else kind}" for kind, share in shares.items())
+    yield target(f"{told}, {items} items: scores missing", row["missing"], 0, ".0f")
+    yield target(f"... calls more than items, {injected} faults", row["calls"] - items, injected + 0.02 * items, ".0f")
+
+
+def peers(folder: Path) -> Iterator[str]:
+    """What other evaluators take for the same items; each where its environment is named."""
+    for name, variable in PEERS.items():
+        if python := os.environ.get(variable):
+            row = measure(name, ITEMS, folder, {}, python)
+            figures = [row[f"{key}_per_item"] for key in ("calls", "prompt_tokens", "completion_tokens", "cpu_ms")]
+            metrics = ", ".join(row["metrics"]).lower().replace("_", " ")
+            yield f"| {name} {row['version']} ({metrics}) | {' | '.join(f'{n:,.0f}' for n in figures)} | {row['wall_s']:.1f} |"
+
+
+def target(what: str, found: float, most: float, form: str) -> str:
+    return f"| {what} | {found:{form}} | {most:{form}} | {'met' if found <= most else 'missed'} |"
+
+
 def main() -> int:
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--runs", type=int, default=3)
-    options.add_argument("--items", type=int, default=100)
-    options.add_argument("--concurrency", type=int, default=16)
-    options.add_argument("--latency-ms", type=float, default=300)
-    for name in ("p429", "p500", "pmalformed", "phang"):
-        options.add_argument(f"--{name}", type=float, default=0, help="percent of the calls")
-    options.add_argument("-o", "--out", type=Path, help="write all rows here as JSON")
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("cases", nargs="*", metavar="CASE", help=f"cost, peers, {', '.join(FAULTS)}; default: all")
+    options.add_argument("--page", type=Path, help="put the tables between the two marks of this page")
     chosen = options.parse_args()
-    rows: list[dict[str, Any]] = []
+    wanted = chosen.cases or ["cost", *FAULTS, "peers"]
+    if unknown := [case for case in wanted if case not in ("cost", *FAULTS, "peers")]:
+        options.error(f"unknown case {unknown[0]!r}")
+    began, load = time.monotonic(), os.getloadavg()[0]
+    lines, others = [], []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        gen_dataset.write(chosen.items, folder / "items.jsonl")
-        for _ in range(chosen.runs):
-            for runner in ("floor", "ours"):
-                rows.append(measure(runner, folder / "items.jsonl", folder, chosen))
-                print(line(rows[-1]), flush=True)
-    if chosen.out:
-        chosen.out.write_text(json.dumps(rows, indent=1))
-    if any(rows[0]["faults"].values()):
-        return 0  # the floor doesn't repeat what failed, so there is nothing to compare
-    floor, ours = ([row for row in rows if row["runner"] == runner] for runner in ("floor", "ours"))
-    found = {name: median(row[name] for row in ours) for name in TARGETS if name in ours[0]}
-    found["wall_over_floor"] = median(o["wall_s"] / f["wall_s"] for o, f in zip(ours, floor, strict=True))
-    busy = [[row["wall_s"] - row["runq_wait_s"] for row in runs] for runs in (ours, floor)]
-    idle = median(o / f for o, f in zip(*busy, strict=True))
-    print(f"{'wall on idle cores':24} {idle:8.2f}  wall_over_floor without the time spent waiting for a core")
-    for name, target in TARGETS.items():
-        print(f"{name:24} {found[name]:8.2f}  target {target:g}  {'ok' if found[name] <= target else 'MISSED'}")
-    return int(any(found[name] > target for name, target in TARGETS.items()))
+        if "cost" in wanted:
+            lines += cost(folder)
+        for case in FAULTS:
+            lines += faults(folder, case) if case in wanted else []
+        others += peers(folder) if "peers" in wanted else []
+    about = (
+        f"{time.strftime('%d %B %Y')}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}, "
+        f"load {load:.1f} at the start and {os.getloadavg()[0]:.1f} at the end."
+    )
+    text = f"{about}\n"
+    if lines:
+        text += "\n".join(["", "| | measured | at most | |", "|---|---|---|---|", *lines, ""])
+    if others:
+        head = "| beside it | calls an item | prompt tokens | completion tokens | CPU, ms | wall, s |"
+        text += "\n".join(["", head, "|---|---|---|---|---|---|", *others, ""])
+    print(text)
+    print(f"in {time.monotonic() - began:.0f} s", file=sys.stderr)
+    if chosen.page:
+        before, rest = chosen.page.read_text().split(BEGIN)
+        chosen.page.write_text(f"{before}{BEGIN}{text}{END}{rest.split(END)[1]}")
+    return int(any(each.endswith("| missed |") for each in lines))
 
 
 if __name__ == "__main__":

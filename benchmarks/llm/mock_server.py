@@ -1,6 +1,7 @@
-"""An OpenAI-compatible chat server with a fixed latency, which answers any JSON schema and counts what it was asked.
+"""An OpenAI-compatible server with a fixed latency, which answers any JSON schema and counts what it was asked.
 
-Routes    POST /v1/chat/completions, also below /m/<tag>/; the tag goes into the log
+Routes    POST /v1/chat/completions and /v1/embeddings, also below /m/<tag>/; the tag goes into the log
+Schemas   of ``response_format``, of a tool, or the first that stands in the prompt as JSON; else an example of one there
 Figures   GET /__bench/stats
 Units     where a prompt carries labels at the head of lines ([A1] answer sentences, [G1] facts, [C1.1] context
           sentences) and an array of the schema has objects with an ``id``, every label is answered once; arrays named
@@ -13,12 +14,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import base64
 import hashlib
 import json
 import math
 import random
 import re
+import struct
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +40,17 @@ def tokens(text: str) -> int:
 class Writer:
     """Fills a schema with values that follow from the prompt."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, definitions: dict[str, Any] | None = None) -> None:
+        self.definitions = definitions or {}
         self.dice = random.Random(hashlib.sha256(text.encode()).hexdigest())
         self.labels = {kind: re.findall(rf"(?m)^\[({kind}\d[\d.]*)\]", text) for kind in "AGC"}
 
     def fill(self, schema: dict[str, Any], name: str = "") -> Any:
+        for choice in schema.get("anyOf", []):
+            if choice.get("type") != "null":
+                return self.fill(choice, name)
+        if "$ref" in schema:
+            return self.fill(self.definitions[schema["$ref"].rpartition("/")[2]], name)
         if "enum" in schema:
             return schema["enum"][0] if self.dice.random() < GOOD_SHARE else schema["enum"][-1]
         match schema.get("type"):
@@ -63,11 +73,54 @@ class Writer:
         return [self.fill(items) for _ in range(6)]
 
 
+def schema_of(body: dict[str, Any], text: str) -> dict[str, Any] | None:
+    """The schema of the reply that is asked for, wherever it stands; None where none does."""
+    if tools := body.get("tools"):
+        return dict(tools[0]["function"]["parameters"])
+    if schema := body.get("response_format", {}).get("json_schema", {}).get("schema"):
+        return dict(schema)
+    example = None
+    for found in objects(text):
+        if isinstance(found.get("properties"), dict):
+            return found
+        example = found
+    return like(example) if example else None
+
+
+def objects(text: str) -> Iterator[dict[str, Any]]:
+    """The JSON objects in a text, those inside another one left out."""
+    start, decoder = text.find("{"), json.JSONDecoder()
+    while start >= 0:
+        try:
+            found, end = decoder.raw_decode(text, start)
+        except ValueError:
+            end = start + 1
+        else:
+            if isinstance(found, dict):
+                yield found
+        start = text.find("{", end)
+
+
+def like(value: Any) -> dict[str, Any]:
+    """The schema that an example has."""
+    if isinstance(value, dict):
+        return {"type": "object", "properties": {key: like(one) for key, one in value.items()}}
+    if isinstance(value, list):
+        return {"type": "array", "items": like(value[0] if value else "")}
+    kinds = {bool: "boolean", int: "integer", float: "number"}
+    return {"type": kinds.get(type(value), "string")}
+
+
+def words_of(message: dict[str, Any]) -> str:
+    content = message.get("content") or ""
+    return content if isinstance(content, str) else "\n".join(part.get("text", "") for part in content)
+
+
 class Mock:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
         self.calls: list[dict[str, Any]] = []
-        self.inflight = self.peak = 0
+        self.inflight = self.peak = self.embedded = 0
         self.connections: set[object] = set()
         self.prompts: dict[str, int] = {}
 
@@ -81,14 +134,16 @@ class Mock:
 
     async def chat(self, request: web.Request) -> web.Response:
         began, body = time.monotonic(), await request.json()
-        text = "\n".join(message["content"] for message in body["messages"])
-        schema = body.get("response_format", {}).get("json_schema", {}).get("schema")
+        text = "\n".join(map(words_of, body["messages"]))
+        schema = schema_of(body, text)
+        asked = body.get("response_format", {}).get("json_schema") or ""
+        written = json.dumps(body.get("tools") or "") + json.dumps(asked)
         self.prompts[text] = self.prompts.get(text, 0) + 1
         call = {
             "began": began,
             "tag": request.match_info.get("tag", ""),
             "fault": self.fault(),
-            "prompt_tokens": tokens(text + (json.dumps(schema) if schema else "")),
+            "prompt_tokens": tokens(text + written),
             "completion_tokens": 0,
             "took": 0.0,
         }
@@ -103,7 +158,8 @@ class Mock:
             call["took"] = time.monotonic() - began
 
     async def answer(self, body: dict[str, Any], text: str, schema: Any, call: dict[str, Any]) -> web.Response:
-        content = json.dumps(Writer(text).fill(schema)) if schema else "Fine."
+        definitions = (schema or {}).get("$defs", {})
+        content = json.dumps(Writer(text, definitions).fill(schema)) if schema else "Fine."
         if call["fault"] == "429":
             wait = {"Retry-After": str(self.options.retry_after)}
             return web.json_response({"error": {"message": "too many requests"}}, status=429, headers=wait)
@@ -115,6 +171,9 @@ class Mock:
             return web.json_response({"error": {"message": "out of order"}}, status=500)
         call["completion_tokens"] = tokens(content)
         message = {"role": "assistant", "content": content}
+        if tools := body.get("tools"):
+            function = {"name": tools[0]["function"]["name"], "arguments": content}
+            message |= {"content": None, "tool_calls": [{"id": "1", "type": "function", "function": function}]}
         usage = {key: call[key] for key in ("prompt_tokens", "completion_tokens")}
         reply = {
             "id": f"call-{len(self.calls)}",
@@ -126,13 +185,27 @@ class Mock:
         }
         return web.json_response(reply)
 
+    async def embed(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        texts = body["input"] if isinstance(body["input"], list) else [body["input"]]
+        await asyncio.sleep(self.options.latency_ms / 1000)
+        self.embedded += 1
+        data = []
+        for n, text in enumerate(texts):
+            vector = [random.Random(str(text)).random() for _ in range(64)]
+            packed = base64.b64encode(struct.pack("<64f", *vector)).decode()
+            chosen = packed if body.get("encoding_format") == "base64" else vector
+            data.append({"object": "embedding", "index": n, "embedding": chosen})
+        usage = {"prompt_tokens": 0, "total_tokens": 0}
+        return web.json_response({"object": "list", "data": data, "model": body["model"], "usage": usage})
+
     async def stats(self, _: web.Request) -> web.Response:
         busy = sum(call["took"] for call in self.calls)
         ends = [call["began"] + call["took"] for call in self.calls]
         span = max(ends) - min(call["began"] for call in self.calls) if ends else 0.0
         return web.json_response(
             {
-                "calls": len(self.calls),
+                "calls": len(self.calls) + self.embedded,
                 "prompt_tokens": sum(call["prompt_tokens"] for call in self.calls),
                 "completion_tokens": sum(call["completion_tokens"] for call in self.calls),
                 "faults": {name: sum(call["fault"] == name for call in self.calls) for name in FAULTS},
@@ -157,6 +230,8 @@ async def main() -> None:
     mock, app = Mock(chosen), web.Application(client_max_size=2**26)
     app.router.add_post("/v1/chat/completions", mock.chat)
     app.router.add_post("/m/{tag}/v1/chat/completions", mock.chat)
+    app.router.add_post("/v1/embeddings", mock.embed)
+    app.router.add_post("/m/{tag}/v1/embeddings", mock.embed)
     app.router.add_get("/__bench/stats", mock.stats)
     runner = web.AppRunner(app, access_log=None, handler_cancellation=True)
     await runner.setup()

@@ -71,6 +71,11 @@ CANARY = Option(
     example="canary: shipped",
 )
 
+REQUESTS_PER_MINUTE = Option(
+    "most requests to the judge's model in a minute; in a service, of all its workers", variable=True, set_by="operator"
+)
+TOKENS_PER_MINUTE = Option("most tokens that these may take", variable=True, set_by="operator")
+
 
 class FileOptions(Declarations):
     """What is read and written."""
@@ -335,9 +340,17 @@ class PerformanceOptions(Declarations):
         int, Ge(1), Le(256), Option("judge calls at once", flags=("-j", "--concurrency"), metavar="N", variable=True)
     ] = 8
     timeout_s: Annotated[float, Gt(0), Le(3600), Option("seconds that a judge call may take", variable=True)] = 60.0
+    sample_timeout_s: Annotated[
+        float | None,
+        Gt(0),
+        Le(86_400),
+        Option("seconds that judging one row may take from its first call on, all further calls and waits included"),
+    ] = None
     attempts: Annotated[
         int, Ge(1), Le(20), Option("how often a judge call is tried in all when its provider fails", variable=True)
     ] = 5
+    requests_per_minute: Annotated[int | None, Ge(1), Le(10**6), REQUESTS_PER_MINUTE] = None
+    tokens_per_minute: Annotated[int | None, Ge(1), Le(10**9), TOKENS_PER_MINUTE] = None
     give_up_s: Annotated[
         float,
         Gt(0),

@@ -14,7 +14,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from ragassay.addresses import is_address, is_bare_address
 from ragassay.errors import BadSettings
-from ragassay.options import JobOptions
+from ragassay.options import JobOptions, PerformanceOptions
 from ragassay.validation import problems
 
 Address = Annotated[str, Predicate(is_address)]
@@ -69,6 +69,15 @@ class Settings(BaseSettings):
     max_concurrency: int = Field(32, ge=1, le=256, description="most judge calls at once that a job may ask for")
     max_timeout_s: float = Field(
         120.0, gt=0, le=3600, description="longest time for a judge call that a job may ask for"
+    )
+    requests_per_minute: int | None = Field(
+        PerformanceOptions.requests_per_minute,
+        ge=1,
+        le=10**6,
+        description="most requests of all workers to one model in a minute; default: any number",
+    )
+    tokens_per_minute: int | None = Field(
+        PerformanceOptions.tokens_per_minute, ge=1, le=10**9, description="most tokens that these may take"
     )
     tls: bool = Field(False, description="callers come over TLS, which a proxy ends: tell browsers to stay with it")
     outgoing_allowed: str | None = Field(

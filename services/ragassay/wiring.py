@@ -18,9 +18,9 @@ from ragassay.judges.local import LocalJudge
 from ragassay.judges.registered import JUDGES, OwnJudge
 from ragassay.judges.sharing import SharingJudge
 from ragassay.ledger import ScopedLedger
-from ragassay.llm import LLM
+from ragassay.llm import LLM, LocalSpacing, RateLimit
 from ragassay.prices import Prices
-from ragassay.protocols import Embedder, Judge, Ledger
+from ragassay.protocols import Embedder, Judge, Ledger, Spacing
 from ragassay.registry import import_plugin
 from ragassay.settings import NEVER_SENT, Settings
 from ragassay.specification import JobSpec
@@ -57,27 +57,31 @@ def embedder(settings: Settings, threads: int | None = None) -> tuple[Embedder |
     return (None, missing) if missing else (LocalEmbedder(settings.embeddings, threads=threads), "")
 
 
-def judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None) -> Judge:
+def judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None, spacing: Spacing | None = None) -> Judge:
     """The judge that the specification names: ``local``, a plug-in's, a model that LiteLLM can reach, or a jury of these.
 
     With ``judge_share`` it judges a share, beside the local one. Raises BadSettings where that makes no sense.
+    ``spacing`` is what its requests share with those of others, where there is a limit of them.
     """
+    spacing = spacing or LocalSpacing()
     if spec.judge_share is None:
-        return _judge(spec, settings, embeddings)
+        return _judge(spec, settings, embeddings, spacing)
     if spec.judge == "local" or spec.criteria:
         why = "criteria can't be judged by the local judge" if spec.criteria else "the local judge costs nothing"
         raise BadSettings(f"{why}: have all rows judged by one judge", where="judge_share", hint="leave it out")
-    return SharingJudge(LocalJudge(embeddings), _judge(spec, settings, embeddings), spec.judge_share, spec.seed)
+    return SharingJudge(
+        LocalJudge(embeddings), _judge(spec, settings, embeddings, spacing), spec.judge_share, spec.seed
+    )
 
 
-def _judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None) -> Judge:
+def _judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None, spacing: Spacing) -> Judge:
     check_jury(spec)
     if not spec.jury:
-        return _member(spec, settings, embeddings)
+        return _member(spec, settings, embeddings, spacing)
     _refuse_one_key_for_many(spec, settings)
     at_once = max(1, spec.concurrency // len(spec.judges))
     alone = [one.model_copy(update={"concurrency": at_once}) for one in spec.for_members()]
-    return JuryJudge([_member(one, settings, embeddings) for one in alone])
+    return JuryJudge([_member(one, settings, embeddings, spacing) for one in alone])
 
 
 def _refuse_one_key_for_many(spec: JobSpec, settings: Settings) -> None:
@@ -94,7 +98,7 @@ def _refuse_one_key_for_many(spec: JobSpec, settings: Settings) -> None:
         )
 
 
-def _member(spec: JobSpec, settings: Settings, embeddings: Embedder | None) -> Judge:
+def _member(spec: JobSpec, settings: Settings, embeddings: Embedder | None, spacing: Spacing) -> Judge:
     if spec.judge_mode != "verdict" and (spec.judge == "local" or spec.judge in JUDGES):
         raise BadSettings(f"{spec.judge} can't be asked so: {spec.judge_mode} is for models", where="judge_mode")
     if spec.judge == "local":
@@ -105,15 +109,16 @@ def _member(spec: JobSpec, settings: Settings, embeddings: Embedder | None) -> J
     from ragassay.judges.llm import LLMJudge
     from ragassay.judges.probe import ProbeJudge
 
-    llm = _judging(spec, settings)
+    llm = _judging(spec, settings, spacing)
     if spec.judge_mode == "probe":
         if spec.judge_prompt is not None or spec.passes == 2:
             raise BadSettings(
                 "probes have questions of their own: leave judge_prompt and passes out", where="judge_mode"
             )
-        return ProbeJudge(llm, criteria=spec.criteria)
+        return ProbeJudge(llm, criteria=spec.criteria, timeout_s=spec.sample_timeout_s)
     users: dict[str, Any] = {"criteria": spec.criteria, "prompt": spec.judge_prompt, "soft": spec.judge_mode == "soft"}
-    return LLMJudge(llm, passes=spec.passes, max_tokens=spec.parameters.max_tokens, **users)
+    limits: dict[str, Any] = {"max_tokens": spec.parameters.max_tokens, "timeout_s": spec.sample_timeout_s}
+    return LLMJudge(llm, passes=spec.passes, **limits, **users)
 
 
 def preference_judge(spec: JobSpec, settings: Settings) -> PreferenceJudge:
@@ -123,10 +128,10 @@ def preference_judge(spec: JobSpec, settings: Settings) -> PreferenceJudge:
         raise BadSettings(f"{what} can't compare two answers: a model can", where="--judge", hint="--judge MODEL")
     from ragassay.judges.preference import PreferenceJudge
 
-    return PreferenceJudge(_judging(spec, settings))
+    return PreferenceJudge(_judging(spec, settings, LocalSpacing()))
 
 
-def _judging(spec: JobSpec, settings: Settings) -> LLM:
+def _judging(spec: JobSpec, settings: Settings, spacing: Spacing) -> LLM:
     """The judge's model, as the specification would have it asked."""
     return _llm(
         spec.judge.removeprefix("llm:"),
@@ -135,6 +140,11 @@ def _judging(spec: JobSpec, settings: Settings) -> LLM:
         timeout_s=spec.timeout_s,
         attempts=spec.attempts,
         concurrency=spec.concurrency,
+        limit=RateLimit(
+            spec.requests_per_minute or settings.requests_per_minute,
+            spec.tokens_per_minute or settings.tokens_per_minute,
+            spacing,
+        ),
         seed=spec.seed,
         parameters=spec.parameters.model_dump(exclude={"max_tokens"}, exclude_defaults=True),
         context_window=spec.context_window,
@@ -219,18 +229,25 @@ class Wiring:
     """Makes what a session hands out: judges, embedding model, retrievers and answerers, as the settings say.
 
     ``functions``: systems under test that are functions of the caller's, by the system's name. ``threads``: how many
-    cores the embedding model may use; default: all.
+    cores the embedding model may use; default: all. ``spacing``: what keeps calls to a model apart; by default those of
+    this object alone.
     """
 
     def __init__(
-        self, settings: Settings, functions: Mapping[str, Function] | None = None, *, threads: int | None = None
+        self,
+        settings: Settings,
+        functions: Mapping[str, Function] | None = None,
+        *,
+        threads: int | None = None,
+        spacing: Spacing | None = None,
     ) -> None:
         self._settings, self._functions, self._threads = settings, functions or {}, threads
+        self._spacing = spacing or LocalSpacing()
 
     def tools(self, spec: JobSpec, ledger: Ledger) -> Tools:
         """Judge, prices and embedding model for a specification."""
         model, why_not = self._embedder
-        return Tools(judge(spec, self._settings, model), ledger, Prices(spec.prices), model, why_not)
+        return Tools(judge(spec, self._settings, model, self._spacing), ledger, Prices(spec.prices), model, why_not)
 
     def retriever(self, source: Source, tools: Tools) -> Pipeline:
         """The retriever of a built-in system, its index made or taken from the cache.
@@ -321,6 +338,7 @@ def jobs_for(settings: Settings, *, patient: bool = True) -> Jobs:
     from ragassay.queue import CeleryQueue
     from ragassay.registered import Registered
     from ragassay.store.redis import RedisStore
+    from ragassay.store.redis_spacing import RedisSpacing
     from ragassay.store.retention import Retention
 
     for name in settings.plugin_names:
@@ -332,7 +350,7 @@ def jobs_for(settings: Settings, *, patient: bool = True) -> Jobs:
     store = RedisStore(settings.state, lease_s=settings.lease_s, patient=patient, retention=retention)
     queue = CeleryQueue(settings.broker)
     alerts = Alerts(store, queue, allowed=settings.outgoing_names, mail=mail_server(settings))
-    return Jobs(store, queue, Wiring(settings, threads=1), registered, alerts)
+    return Jobs(store, queue, Wiring(settings, threads=1, spacing=RedisSpacing(store)), registered, alerts)
 
 
 def mail_server(settings: Settings) -> MailServer | None:

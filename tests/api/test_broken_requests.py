@@ -58,6 +58,11 @@ BODIES = {
         422,
         "parameters.extra_body: a job can't set this; the server's operator does",
     ),
+    "a limit of all jobs": (
+        body('"performance": {"tokens_per_minute": 1}'),
+        422,
+        "performance.tokens_per_minute: a job can't set this; the server's operator does",
+    ),
     "a temperature of 3": (body('"parameters": {"temperature": 3}'), 422, "should be at most 2"),
     "a seed in two places": (body('"parameters": {"seed": 3}'), 422, "unknown"),
     "the provider's key": (body('"api_key": "sk-123"'), 422, "the server's operator does"),

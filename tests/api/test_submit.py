@@ -120,6 +120,7 @@ def test_every_option_reaches_the_configuration(served):
         "budget": {"usd": 2.5, "tokens": None},
     }
     performance = {"cache": False, "concurrency": 4, "timeout_s": 30, "attempts": 3, "give_up_s": 60, "batch": 20}
+    performance["sample_timeout_s"] = 90
     statistics = {"confidence": 0.9, "alpha": 0.01, "test": "t", "correction": "none"}
     options["parameters"] = {
         "temperature": 0.5,
@@ -136,6 +137,7 @@ def test_every_option_reaches_the_configuration(served):
     served.work()
     used = served.http.get(f"/v1/jobs/{job}/report").json()["provenance"]["configuration"]
     unset = dict.fromkeys(("api_base", "stop_when", "baseline", "judge_prompt"))
+    unset |= dict.fromkeys(("requests_per_minute", "tokens_per_minute"))  # of all jobs together: the operator's
     assert used == {**options, **performance, "confidence": 0.9, "calibration": [], **unset}
     said = served.http.get(f"/v1/jobs/{job}/gates").json()
     assert (said["alpha"], said["test"], said["correction"]) == (0.01, "t", "none")

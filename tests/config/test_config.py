@@ -459,6 +459,8 @@ VARIABLES = {
     "concurrency": "3",
     "timeout_s": "1.5",
     "attempts": "2",
+    "requests_per_minute": "60",
+    "tokens_per_minute": "90000",
     "give_up_s": "30",
     "cache": "False",
     "batch": "20",

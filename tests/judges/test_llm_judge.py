@@ -176,6 +176,16 @@ def test_an_empty_answer_without_contexts_costs_no_call(answer, contexts):
     assert completeness(judgement.verdict).value == 0.0
 
 
+@pytest.mark.parametrize("lacks", ["contexts", "ground_truth_answer"])
+@pytest.mark.parametrize("answer", ["", "?! ...", "\u200b", "How do refunds work?", "how do REFUNDS work"])
+def test_an_answer_that_says_nothing_or_repeats_the_question_costs_no_call(answer, lacks):
+    (judgement,) = judge(FakeLLM([]), [sample(answer=answer, **{lacks: ()})])
+
+    assert judgement.usage == Usage()
+    assert (judgement.verdict.relevance, judgement.verdict.refusal) == ("none", False)
+    assert {fact.covered for fact in judgement.verdict.facts} <= {"no"}
+
+
 def test_facts_are_looked_for_in_the_contexts_even_when_the_answer_is_empty():
     with Provider() as provider:
         (judgement,) = judge(model_at(provider), [sample(answer="")])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,11 @@ def arguments() -> argparse.Namespace:
 def items(chosen: argparse.Namespace) -> list[dict[str, Any]]:
     rows = [json.loads(line) for line in chosen.dataset.read_text(encoding="utf-8").splitlines()]
     return rows[: chosen.n] if chosen.n else rows
+
+
+def number(value: Any) -> float | None:
+    """A score as others give it; None where it is none."""
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
 class Timer:

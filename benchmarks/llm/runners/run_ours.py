@@ -19,7 +19,8 @@ async def evaluate(rows: list[dict[str, Any]], url: str, concurrency: int) -> di
     judge = LLMJudge(LLM("gpt-4o-mini", api_base=url, concurrency=concurrency))
     plan = Plan(tuple(map(parse, METRICS)), AccuracyRule.parse("correctness >= 0.5"))
     tools = Tools(judge, MemoryLedger(), Prices())
-    chunks = [samples[start : start + CHUNK_SIZE] for start in range(0, len(samples), CHUNK_SIZE)]
+    size = PerformanceOptions.batch
+    chunks = [samples[start : start + size] for start in range(0, len(samples), size)]
     system = Recorded("default", responses)
     results = await asyncio.gather(*(engine.evaluate(chunk, system, plan, tools) for chunk in chunks))
     return {
@@ -39,7 +40,8 @@ if __name__ == "__main__":
     from ragassay.llm import LLM, warm_up
     from ragassay.metrics import parse
     from ragassay.metrics.accuracy import AccuracyRule
-    from ragassay.models import CHUNK_SIZE, Response, Sample
+    from ragassay.models import Response, Sample
+    from ragassay.options import PerformanceOptions
     from ragassay.prices import Prices
     from ragassay.strategies.recorded import Recorded
 

@@ -13,7 +13,7 @@ from ragassay.api.examples import SUBMISSION
 from ragassay.api.security import asks_for_key
 from ragassay.api.stored_rows import rows_of
 from ragassay.config import Configuration, check_rules
-from ragassay.config.document import option_of, options, section_of
+from ragassay.config.document import Performance, option_of, options, section_of
 from ragassay.data.load import load, load_named_responses
 from ragassay.data.versions import DatasetStore, reference_in, resolve
 from ragassay.errors import BadSettings, UnknownName
@@ -83,12 +83,34 @@ class JobParameters(JudgeParameters):
         return body
 
 
+_OF_ALL_JOBS = ("requests_per_minute", "tokens_per_minute")
+
+
+def _without_limits(schema: dict[str, Any]) -> None:
+    for key in _OF_ALL_JOBS:
+        del schema["properties"][key]
+
+
+class JobPerformance(Performance):
+    """How fast a job may go; what all jobs may send in a minute is no job's to say."""
+
+    model_config = ConfigDict(json_schema_extra=_without_limits)
+
+    @field_validator(*_OF_ALL_JOBS)
+    @classmethod
+    def _is_the_operators(cls, limit: int | None) -> int | None:
+        if limit is not None:
+            raise ValueError(_OPERATOR)
+        return limit
+
+
 class NewJob(Configuration):
     """An evaluation to be queued: rows, and any of the keys of a configuration that name no file of the server."""
 
     model_config = ConfigDict(strict=True, json_schema_extra=_as_sent)
 
     parameters: Annotated[JobParameters, option_of(Configuration.model_fields["parameters"])] = JobParameters()
+    performance: Annotated[JobPerformance, option_of(Configuration.model_fields["performance"])] = JobPerformance()
     samples: list[dict[str, Any]] | None = Field(
         None,
         min_length=1,

@@ -58,7 +58,9 @@ def environment(*, named: bool = True, remote: bool = False) -> Layer:
     ``named``: is there a file of configuration? ``remote``: a service does the work.
     """
     # wiring reads RAGASSAY_API_BASE too; a report names it only where it beats a file's address
-    without = ("api_base", "judge_prompt") if remote else () if named else ("api_base",)
+    without = {"judge_prompt"} if remote else set() if named else {"api_base"}
+    if remote:
+        without |= {key for key, (_, option) in options().items() if option.set_by == "operator"}
     keys = [key for key, (_, option) in options().items() if option.variable and key not in without]
     flat = {key: parsed(key, text) for key, text in variables(keys).items()}
     return Layer.of_options(flat, "environment", {key: f"RAGASSAY_{key.upper()}" for key in flat})

@@ -7,6 +7,7 @@ paid again when the run is resumed.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
@@ -46,7 +47,8 @@ class LLMJudge:
     ``passes`` 2 asks twice about a sample with ground truth, the first time without it, so that it can't leak into
     support, relevance and refusal. ``max_tokens`` limits a reply; by default it grows with the number of units.
     ``criteria``, by their names, are in the user's words; answers are judged by them in the same call. ``prompt`` takes
-    the place of our instructions. ``soft``: labels count by the probabilities that the model gave them.
+    the place of our instructions. ``soft``: labels count by the probabilities that the model gave them. ``timeout_s``:
+    how long judging a sample may take from its first call on; what was answered by then counts.
     """
 
     def __init__(
@@ -58,13 +60,14 @@ class LLMJudge:
         criteria: Mapping[str, str] = MappingProxyType({}),
         prompt: JudgePrompt | None = None,
         soft: bool = False,
+        timeout_s: float | None = None,
     ) -> None:
         if passes not in (1, 2):
             raise BadSettings(f"passes must be 1 or 2, not {passes}")
         if max_tokens is not None and max_tokens < 1:
             raise BadSettings(f"max_tokens must be above zero, not {max_tokens}")
         self._llm, self._passes, self._max_tokens = llm, passes, max_tokens
-        self._alternatives = ALTERNATIVES if soft else 0
+        self._alternatives, self._timeout_s = ALTERNATIVES if soft else 0, timeout_s
         self._long: set[tuple[str, int]] = set()
         names = ("repair", "again", *(["criteria"] if criteria else []))
         self._prompts = {"verdict": instructions(prompt), **{name: load(f"judge/{name}") for name in names}}
@@ -103,18 +106,24 @@ class LLMJudge:
         Raises BudgetReached, BadSettings (key, model) and ProviderDown. Calls that are in flight by then are waited
         for, since they are paid.
         """
-        return await together([self._one(sample, ledger) for sample in samples])
+        turn = asyncio.Lock()
+        return await together([self._one(sample, ledger, turn) for sample in samples])
 
-    async def _one(self, sample: Sample, ledger: Ledger) -> Judgement:
-        units, booked = number_units(sample, self._criteria), SampleLedger(ledger)
+    async def _one(self, sample: Sample, ledger: Ledger, turn: asyncio.Lock) -> Judgement:
+        async with turn:  # prepared one after the other, so that the first call is not sent after all are prepared
+            await asyncio.sleep(0)
+        units, booked = number_units(sample, self._criteria), SampleLedger(ledger, self._timeout_s)
         if sample.response is None:
             return Judgement(reason="the system gave no response")
         if (not units.answer or (units.echo and not units.criteria)) and not (units.facts and units.contexts):
             return Judgement(verdict=check_verdict(_empty_answer(units), units, self.name))
         try:
-            verdict = await self._verdict(sample, units, booked)
+            async with booked.in_time:
+                verdict = await self._verdict(sample, units, booked)
         except (BadSettings, ProviderDown):
             raise
+        except TimeoutError:
+            return booked.told(reason=f"the judge failed: no verdict within {self._timeout_s:g} s of the first call")
         except (BadInput, Unavailable) as error:
             return booked.told(reason=reason_from(f"the judge failed: {error}"))
         except NoVerdict as error:
@@ -158,6 +167,10 @@ class LLMJudge:
         except (BadSettings, ProviderDown):
             raise
         except (BadInput, Unavailable):
+            return first
+        except asyncio.CancelledError:
+            if not ledger.in_time.expired():
+                raise
             return first
         value = ledger.book(reply, find_object(reply.text, prompt.text))
         return first if value is None else merge(first, with_scores(parse_reply(value, units), reply))
@@ -216,10 +229,14 @@ class NoVerdict(Exception):
 
 
 class SampleLedger:
-    """A ledger that also adds up what one sample's calls spent: on replies that were used, and on others."""
+    """A ledger that also adds up what one sample's calls spent: on replies that were used, and on others.
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+    ``in_time`` ends, with TimeoutError, what is awaited in it ``timeout_s`` seconds after the first call.
+    """
+
+    def __init__(self, ledger: Ledger, timeout_s: float | None = None) -> None:
+        self._ledger, self._timeout_s = ledger, timeout_s
+        self.in_time = asyncio.timeout(None)
         self._used: list[Usage] = []
         self._wasted: list[Usage] = []
         self._left_out: dict[str, None] = {}
@@ -247,8 +264,11 @@ class SampleLedger:
         return value
 
     async def reserve(self, call: Call, estimate: Usage) -> Reply | None:
-        """As the ledger below."""
-        return await self._ledger.reserve(call, estimate)
+        """As the ledger below; the sample's time begins."""
+        settled = await self._ledger.reserve(call, estimate)
+        if settled is None and self._timeout_s is not None and self.in_time.when() is None:
+            self.in_time.reschedule(asyncio.get_running_loop().time() + self._timeout_s)
+        return settled
 
     async def settle(self, call: Call, reply: Reply) -> None:
         """As the ledger below."""

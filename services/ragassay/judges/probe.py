@@ -47,8 +47,10 @@ class ProbeJudge(LLMJudge):
     Where the provider gives no probabilities an answer counts 1 or 0. Criteria are asked about in the same way.
     """
 
-    def __init__(self, llm: ChatModel, *, criteria: Mapping[str, str] = MappingProxyType({})) -> None:
-        super().__init__(llm)
+    def __init__(
+        self, llm: ChatModel, *, criteria: Mapping[str, str] = MappingProxyType({}), timeout_s: float | None = None
+    ) -> None:
+        super().__init__(llm, timeout_s=timeout_s)
         self._criteria = dict(criteria)
         self._prompts = {"probe": load("judge/probe"), **{kind: load(f"judge/probe-{kind}") for kind in _QUESTIONS}}
 

@@ -5,6 +5,17 @@ from ragassay.llm.fake import FakeLLM
 from ragassay.llm.library import missing_keys, warm_up
 from ragassay.llm.model import LLM
 from ragassay.llm.negotiation import Messages
-from ragassay.llm.pacing import Pace, together
+from ragassay.llm.pacing import LocalSpacing, Pace, RateLimit, together
 
-__all__ = ["LLM", "ChatModel", "FakeLLM", "Messages", "Pace", "missing_keys", "together", "warm_up"]
+__all__ = [
+    "LLM",
+    "ChatModel",
+    "FakeLLM",
+    "LocalSpacing",
+    "Messages",
+    "Pace",
+    "RateLimit",
+    "missing_keys",
+    "together",
+    "warm_up",
+]

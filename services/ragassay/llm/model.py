@@ -35,11 +35,11 @@ from ragassay.llm.failures import Failure, diagnose, without_keys
 from ragassay.llm.library import ResolvedModel, close_with_loop, litellm, load, provider_errors, resolve_model
 from ragassay.llm.negotiation import BOUNDS, CallTerms, Messages, Negotiation, form_of, is_usable, text_of
 from ragassay.llm.observing import count_reply, requesting
-from ragassay.llm.pacing import LONGEST_WAIT_S, Pace, backoff
+from ragassay.llm.pacing import LONGEST_WAIT_S, Pace, RateLimit, backoff
 from ragassay.models import Usage
 from ragassay.options import ParameterOptions
 from ragassay.prices import Prices
-from ragassay.protocols import Call, Ledger, Reply
+from ragassay.protocols import Call, Ledger, Reply, digest
 
 # Nothing else: LiteLLM takes addresses, keys and much more as parameters too.
 _PARAMETERS = frozenset(ParameterOptions.__annotations__) - {"max_tokens"} | {"seed"}
@@ -83,7 +83,7 @@ class LLM:
     environment variable; an own server that needs none gets a placeholder. ``parameters`` go to the provider on top of
     temperature 0 and the ``seed``: those of ``ParameterOptions``; those that LiteLLM knows it not to take are left out and
     listed in ``settings``. ``context_window``: tokens that the model reads, where LiteLLM's table does not know or errs.
-    ``timeout_s`` is the time for one attempt, ``attempts`` how often a call is tried in all.
+    ``timeout_s`` is the time for one attempt, ``attempts`` how often a call is tried in all; ``limit`` spaces all attempts.
 
     Connections are closed when the event loop shuts down in the way of ``asyncio.run``.
     """
@@ -97,6 +97,7 @@ class LLM:
         timeout_s: float = 60.0,
         attempts: int = 5,
         concurrency: int = 8,
+        limit: RateLimit | None = None,
         seed: int = 0,
         parameters: Mapping[str, Any] | None = None,
         context_window: int | None = None,
@@ -118,7 +119,7 @@ class LLM:
         self._timeout_s, self._attempts = timeout_s, attempts
         self._wanted = {"temperature": 0, "seed": seed, **(parameters or {})}
         self._prices, self._context_window = prices or Prices(), context_window
-        self._pace = Pace(concurrency)
+        self._pace, self._limit = Pace(concurrency), limit or RateLimit()
         self._negotiation = Negotiation(self._model)
         self._replies = 0
         self._estimator = Estimator()
@@ -228,14 +229,20 @@ class LLM:
             if settled := await self._reserve(request, call, ledger, bill):
                 return settled
             bill.open, bill.lost = True, False
+        most = sum(self._estimated(request))
+        await self._limit.wait(self._line, most)
+        await self._pace.opened()
         terms, bill.terms = bill.terms or await self._negotiation.terms(structured=request.schema is not None), None
         self._raise_if_refused(bill.outages)
         with requesting(self._model, self._resolved, call.purpose) as seen:
             outcome = await self._attempt(request, terms, bill)
             seen(outcome)
         if isinstance(outcome, Failure):
+            if not outcome.uncertain:
+                self._limit.correct(self._line, -most)
             bill.terms = terms if self._negotiation.other_terms(terms, outcome) else None
             return outcome
+        self._limit.correct(self._line, outcome.usage.input_tokens + outcome.usage.output_tokens - most)
         usable = request.schema is None or is_usable(outcome.text, outcome.finish_reason)
         if not usable and self._negotiation.other_terms(terms, _NO_OBJECT):
             bill.terms, bill.open = terms, False
@@ -362,6 +369,10 @@ class LLM:
         schema = len(orjson.dumps(request.schema)) if request.schema else 0
         text = sum(len(m["content"].encode()) for m in request.messages)
         return (text + schema) // 3 + 50, request.max_tokens + self._resolved.thinking_tokens
+
+    @cached_property
+    def _line(self) -> str:
+        return digest([self.endpoint, self._resolved.name])[:16]
 
     @cached_property
     def _resolved(self) -> ResolvedModel:

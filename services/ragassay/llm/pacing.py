@@ -1,17 +1,21 @@
-"""When calls are sent: so many at once, not before the provider is ready again, and after how long once more."""
+"""When calls are sent: so many at once and in a minute, not before the provider is ready, and after how long once more."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 import random
+import threading
 import time
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
 from weakref import WeakKeyDictionary
+
+from ragassay.protocols import Spacing
 
 LONGEST_WAIT_S = 60.0
 _FIRST_BACKOFF_S, _LONGEST_BACKOFF_S = 0.5, 30.0
@@ -60,6 +64,55 @@ class Pace:
         if loop not in self._slots:
             self._slots[loop] = asyncio.Semaphore(self.concurrency)
         return self._slots[loop]
+
+
+class LocalSpacing:
+    """Moments for the calls of one process, whichever thread sends them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._next: dict[str, list[float]] = {}  # by line, when its requests and its tokens allow the next call
+
+    def wait_s(self, line: str, request_s: float, tokens_s: float) -> float:
+        """Take the line's next moment; the seconds until then."""
+        with self._lock:
+            now = time.monotonic()
+            at = max(now, *self._next.get(line, (now,)))
+            self._next[line] = [at + request_s, at + tokens_s]
+        return at - now
+
+    def correct(self, line: str, tokens_s: float) -> None:
+        """The tokens of a call take so much longer than was thought when it took its moment; below 0: less."""
+        with self._lock:
+            if line in self._next:
+                self._next[line][1] += tokens_s
+
+
+@dataclass(frozen=True)
+class RateLimit:
+    """The most requests and tokens in a minute that all who share ``spacing`` send to one model; None: any number.
+
+    Calls are spaced evenly, without bursts: one that is begun keeps the next away for a minute divided by ``requests``,
+    or as long as its tokens take at ``tokens`` a minute. Tokens are what a call may take, and once it is billed its bill.
+    """
+
+    requests: int | None = None
+    tokens: int | None = None
+    spacing: Spacing = field(default_factory=LocalSpacing)
+
+    async def wait(self, line: str, tokens: int) -> None:
+        """Wait until a call that may take so many tokens can be sent."""
+        if self.requests or self.tokens:
+            request_s = 60 / self.requests if self.requests else 0.0
+            await asyncio.sleep(self.spacing.wait_s(line, request_s, self._seconds(tokens)))
+
+    def correct(self, line: str, tokens: int) -> None:
+        """A call that waited took so many tokens more than it said; below 0: fewer."""
+        if self.tokens and tokens:
+            self.spacing.correct(line, self._seconds(tokens))
+
+    def _seconds(self, tokens: int) -> float:
+        return 60 * tokens / self.tokens if self.tokens else 0.0
 
 
 async def together(work: Sequence[Coroutine[None, None, T]]) -> list[T]:

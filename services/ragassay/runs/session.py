@@ -25,7 +25,8 @@ V = TypeVar("V")
 _TOOLS_FIELDS = {
     *("judge", "jury", "judge_mode", "judge_share", "api_base", "passes", "parameters", "context_window"),
     *("criteria", "judge_prompt"),
-    *("concurrency", "timeout_s", "attempts", "seed", "prices"),
+    *("concurrency", "timeout_s", "sample_timeout_s", "attempts", "seed", "prices"),
+    *("requests_per_minute", "tokens_per_minute"),
 }
 _MOST_KEPT = 16  # of each kind: judges of different jobs, indexes, stop rules
 

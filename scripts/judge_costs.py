@@ -1,0 +1,134 @@
+"""What 1,000 samples cost with each way of asking a model; fills the table of docs/judging.md.
+
+The samples are those of ``benchmarks/llm``, judged by the code that judges any, with a model that fills in each reply as the mock
+server of that bench does. Nothing is sent. Tokens are characters / 4, prices those of LiteLLM's table. ``--check`` only
+says whether the table is up to date.
+
+    python scripts/judge_costs.py [--check]
+"""
+
+import asyncio
+import json
+import os
+import re
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT / "benchmarks" / "llm"))
+
+import gen_dataset  # noqa: E402 - it lies in the folder named above
+from mock_server import Writer, tokens  # noqa: E402
+
+from ragassay.judges.llm import LLMJudge  # noqa: E402
+from ragassay.judges.probe import ProbeJudge  # noqa: E402
+from ragassay.ledger import MemoryLedger  # noqa: E402
+from ragassay.llm import FakeLLM, Messages  # noqa: E402
+from ragassay.models import Response, Sample  # noqa: E402
+from ragassay.prices import Prices  # noqa: E402
+from ragassay.protocols import Judge, Reply  # noqa: E402
+
+PAGE = ROOT / "docs" / "judging.md"
+TABLE = re.compile(r"(<!-- scripts/judge_costs\.py -->\n).*?(<!-- end -->)", re.DOTALL)
+MODELS = ("gpt-4o-mini", "gpt-4.1", "claude-haiku-4-5")
+ROWS = 40
+CACHED_FROM = 1024  # tokens of a beginning that OpenAI keeps
+RECENT = 40  # calls whose beginnings may still be kept
+# calls, prompt and completion tokens of a row, measured by `benchmarks/llm/bench.py peers`, 22 November 2026
+PEERS = {"RAGAS 0.4.3, four metrics": (11, 9021, 2325), "DeepEval 4.3.1, four metrics": (11, 7196, 1375)}
+
+
+class Counting(FakeLLM):
+    """A model that counts what it is sent and what it says, and which beginnings of prompts it has seen before."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+        self.prompt = self.completion = self.cached = self.asked = 0
+        self._seen: dict[str, list[str]] = defaultdict(list)
+
+    async def complete(self, messages: Messages, *, schema: Mapping[str, Any] | None = None, **_: Any) -> Reply:
+        """A reply in the form of the schema."""
+        system, user = (message["content"] for message in messages)
+        head = f"{json.dumps(schema) if schema else ''}{system}"
+        text = json.dumps(Writer(user).fill(dict(schema))) if schema else "Yes"
+        others = self._seen[head][-RECENT:]
+        known = [len(head) + len(os.path.commonprefix([user, other])) for other in others]  # noqa: RUF071 - of characters
+        self._seen[head].append(user)
+        self.asked += 1
+        self.prompt += tokens(head + user)
+        self.completion += tokens(text)
+        begin = max(known, default=0) // 4
+        self.cached += begin if begin >= CACHED_FROM else 0
+        return Reply(text=text)
+
+
+def samples() -> list[Sample]:
+    """The first rows of the bench."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "rows.jsonl"
+        gen_dataset.write(ROWS, file)
+        rows = [json.loads(line) for line in file.read_text().splitlines()]
+    return [
+        Sample(
+            query_id=row["id"],
+            query=row["query"],
+            ground_truth_answer=row["ground_truth"],
+            response=Response(answer=row["answer"], contexts=row["contexts"]),
+        )
+        for row in rows
+    ]
+
+
+def of_a_row(judge_of: Callable[[Counting], Judge]) -> tuple[float, ...]:
+    """Calls, prompt tokens, completion tokens and cached prompt tokens of a row."""
+    model = Counting()
+    asyncio.run(judge_of(model).judge(samples(), MemoryLedger()))
+    return tuple(total / ROWS for total in (model.asked, model.prompt, model.completion, model.cached))
+
+
+def table() -> str:
+    """A line for each way of asking, and for others."""
+    one = of_a_row(LLMJudge)
+    ways = {
+        "`verdict`, `soft`": one,
+        "`passes: 2`": of_a_row(partial(LLMJudge, passes=2)),
+        "`probe`": of_a_row(ProbeJudge),
+        "a jury of three, each `verdict`": tuple(3 * total for total in one),
+        "`judge_share: 0.3`, `verdict`": tuple(0.3 * total for total in one),
+    }
+    lines = [["way", "calls a row", "prompt tokens", "completion tokens", *MODELS], ["---"] * (4 + len(MODELS))]
+    for way, (calls, prompt, completion, cached) in ways.items():
+        figures = [f"{calls:.1f}", f"{prompt:,.0f}", f"{completion:,.0f}"]
+        lines.append([way, *figures, *(_usd(model, prompt, completion, cached) for model in MODELS)])
+    for peer, (calls, prompt, completion) in PEERS.items():
+        figures = [f"{calls}", f"{prompt:,}", f"{completion:,}"]
+        lines.append([peer, *figures, *(_usd(model, prompt, completion, 0) for model in MODELS)])
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def _usd(model: str, prompt: float, completion: float, cached: float) -> str:
+    """USD of 1,000 rows; in brackets with the provider's prompt cache, where it has one that need not be asked for."""
+    prices, whole = Prices(), (round(1000 * prompt), round(1000 * completion))
+    full = f"{prices.cost(model, *whole):.2f}"
+    less = f"{prices.cost(model, *whole, round(1000 * cached)):.2f}" if model.startswith("gpt-") else full
+    return full if less == full else f"{full} ({less})"
+
+
+def main(arguments: list[str]) -> Any:
+    """Write the table into the page, or say that it is out of date."""
+    page = PAGE.read_text()
+    fresh = TABLE.sub(lambda found: found[1] + table() + found[2], page)
+    if "--check" not in arguments:
+        PAGE.write_text(fresh)
+    elif fresh != page:
+        return "docs/judging.md shows old costs; refresh them: python scripts/judge_costs.py"
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,71 @@
+"""How long judging one sample may take: from its first call on, repair, retries and waits included."""
+
+import asyncio
+import time
+
+import pytest
+
+import provider as play
+from judge_replies import judge, model_at, sample, supports
+from provider import Provider
+from ragassay.judges.llm import LLMJudge
+from ragassay.judges.probe import ProbeJudge
+from ragassay.ledger import MemoryLedger
+from ragassay.llm import model
+from ragassay.models import Usage
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch):
+    monkeypatch.setattr(model, "backoff", lambda tries: 0.0)
+
+
+def probes(llm, samples, ledger, **options):
+    return asyncio.run(ProbeJudge(llm, **options).judge(samples, ledger))
+
+
+@pytest.mark.parametrize("asked", [judge, probes])
+def test_a_provider_that_hangs_costs_a_sample_no_more_than_its_time(asked):
+    ledger, began = MemoryLedger(), time.monotonic()
+    with Provider(then=play.hang) as provider:
+        (judgement,) = asked(model_at(provider, timeout_s=30), [sample()], ledger, timeout_s=0.5)
+    assert time.monotonic() - began < 15
+    assert judgement.reason == "the judge failed: no verdict within 0.5 s of the first call"
+    assert judgement.waste == ledger.lost
+    assert judgement.waste.uncertain_calls == min(len(provider.log), 8)
+
+
+def test_a_provider_that_asks_to_wait_is_waited_for_no_longer_than_that():
+    began = time.monotonic()
+    with Provider(then=play.status(429, {"Retry-After": "40"})) as provider:
+        (judgement,) = judge(model_at(provider), [sample()], timeout_s=0.5)
+    assert time.monotonic() - began < 15
+    assert judgement.reason == "the judge failed: no verdict within 0.5 s of the first call"
+    assert (len(provider.log), judgement.waste) == (1, Usage())
+
+
+def test_a_repair_that_is_late_leaves_the_first_reply_as_it_is():
+    with Provider([play.missing("A2")], then=play.hang) as provider:
+        (judgement,) = judge(model_at(provider), [sample()], timeout_s=3)
+    assert len(provider.log) == 2
+    assert [label for label, support in supports(judgement).items() if support is None] == ["A2"]
+    assert judgement.waste == Usage(uncertain_calls=1)
+
+
+def test_a_samples_time_begins_with_its_own_first_call():
+    with Provider(latency_s=0.5) as provider:
+        found = judge(model_at(provider, concurrency=1), [sample(f"q{n}") for n in range(7)], timeout_s=3)
+    assert [judgement.reason for judgement in found] == [None] * 7
+
+
+def test_who_cancels_is_heard_though_a_sample_has_a_time():
+    async def cancel():
+        asked = asyncio.create_task(LLMJudge(model_at(provider), timeout_s=30).judge([sample()], MemoryLedger()))
+        while not provider.log:
+            await asyncio.sleep(0.01)
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+
+    with Provider(then=play.hang) as provider:
+        asyncio.run(cancel())

@@ -1,0 +1,177 @@
+"""Requests and tokens per minute: evenly spaced, over all calls of a process, or of all workers by way of Redis."""
+
+import asyncio
+import subprocess
+import sys
+import time
+
+import pytest
+
+import provider as play
+from job_workers import RecordingQueue, deliver, submit
+from judge_replies import sample
+from llm_calls import HELLO, ask, llm
+from provider import Provider
+from ragassay import wiring
+from ragassay.ledger import MemoryLedger
+from ragassay.llm import LocalSpacing, RateLimit, model
+from ragassay.settings import Settings
+from ragassay.specification import JobSpec
+from ragassay.store.projects import ProjectRedis
+from ragassay.store.redis_spacing import RedisSpacing
+from redis_server import RedisServer
+
+
+@pytest.fixture(scope="module")
+def redis():
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture(params=["process", "redis"])
+def spacing(request, redis):
+    if request.param == "process":
+        yield LocalSpacing()
+        return
+    store = ProjectRedis(redis.url)
+    store.redis.flushall()
+    yield RedisSpacing(store)
+    store.redis.close()
+
+
+def ask_at_once(model, calls):
+    async def run():
+        await asyncio.gather(*(ask(model, f"text {n}", f"c{n}") for n in range(calls)))
+
+    model.warm_up()
+    began = time.monotonic()
+    asyncio.run(run())
+    return began
+
+
+def test_a_line_hands_out_moments_that_are_as_far_apart_as_requests_and_tokens_need(spacing):
+    def wait_s(request_s, tokens_s, line="a"):
+        return spacing.wait_s(line, request_s, tokens_s)
+
+    assert wait_s(10, 0) == 0
+    assert wait_s(10, 25) == pytest.approx(10, abs=5)
+    assert wait_s(10, 0, "another") == 0
+    assert wait_s(10, 0) == pytest.approx(35, abs=5)  # 10 + 25: the tokens of the call before take longer
+    assert wait_s(10, 40) == pytest.approx(45, abs=5)
+    spacing.correct("a", -39)  # they were fewer: now the requests decide
+    assert wait_s(10, 40) == pytest.approx(55, abs=5)
+    spacing.correct("a", 20)
+    assert wait_s(0, 0) == pytest.approx(115, abs=5)
+
+
+def test_calls_come_no_faster_than_the_limit_however_many_may_be_in_flight():
+    with Provider(then=HELLO) as provider:
+        began = ask_at_once(llm(provider, concurrency=6, limit=RateLimit(requests=200)), 6)
+    for n, seen in enumerate(provider.log):
+        assert seen.t >= began + 0.3 * n
+
+
+def test_attempts_that_fail_are_requests_too(monkeypatch):
+    monkeypatch.setattr(model, "backoff", lambda tries: 0.0)
+    with Provider([play.status(503)] * 2, then=HELLO) as provider:
+        began = ask_at_once(llm(provider, limit=RateLimit(requests=100)), 1)
+    assert len(provider.log) == 3
+    assert provider.log[2].t >= began + 1.2
+
+
+def test_tokens_count_as_what_a_call_may_take_until_its_bill_comes():
+    class Noting(LocalSpacing):
+        def __init__(self):
+            super().__init__()
+            self.taken, self.corrected = [], []
+
+        def wait_s(self, line, request_s, tokens_s):
+            self.taken.append(tokens_s)
+            return super().wait_s(line, request_s, tokens_s)
+
+        def correct(self, line, tokens_s):
+            self.corrected.append(tokens_s)
+            super().correct(line, tokens_s)
+
+    noted = Noting()
+    limit = RateLimit(tokens=60_000, spacing=noted)  # a token takes a millisecond
+    with Provider([play.status(400), HELLO]) as provider:
+        asked = llm(provider, limit=limit)
+        with pytest.raises(Exception, match="refused the request"):
+            asyncio.run(ask(asked, name="c1"))
+        reply = asyncio.run(ask(asked, name="c2"))
+    refused, answered = noted.taken
+    assert refused == answered > 0.05  # 50 of the reply, and those of the prompt
+    billed = (reply.usage.input_tokens + reply.usage.output_tokens) / 1000
+    assert noted.corrected == [-refused, pytest.approx(billed - answered)]
+
+
+WORKER = """
+import asyncio, sys, time
+from ragassay.llm.pacing import RateLimit
+from ragassay.store.projects import ProjectRedis
+from ragassay.store.redis_spacing import RedisSpacing
+
+async def send(limit):
+    await limit.wait("model", 10)
+    print(time.time())
+
+async def main():
+    limit = RateLimit(requests=600, tokens=60_000, spacing=RedisSpacing(ProjectRedis(sys.argv[1])))
+    await asyncio.gather(*(send(limit) for _ in range(8)))
+
+print("ready", flush=True)
+sys.stdin.readline()
+asyncio.run(main())
+"""
+
+
+def test_two_processes_share_one_limit(redis):
+    store = ProjectRedis(redis.url)
+    store.redis.flushall()
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    workers = [subprocess.Popen([sys.executable, "-c", WORKER, redis.url], **pipes) for _ in "12"]
+    assert [worker.stdout.readline() for worker in workers] == ["ready\n"] * 2
+    began = time.time()
+    RedisSpacing(store).wait_s("model", 1, 0)
+    for worker in workers:
+        worker.stdin.write("go\n")
+        worker.stdin.flush()
+    sent = [list(map(float, worker.communicate(timeout=60)[0].split())) for worker in workers]
+    store.redis.close()
+    assert [len(times) for times in sent] == [8, 8]
+    for n, moment in enumerate(sorted(sent[0] + sent[1])):
+        assert moment >= began + 1 + 0.1 * n - 0.001
+
+
+@pytest.mark.parametrize(
+    ("spec", "settings"),
+    [({"requests_per_minute": 600}, {}), ({}, {"requests_per_minute": 600}), ({"tokens_per_minute": 10**7}, {})],
+)
+def test_the_judge_keeps_the_limit_of_the_run_else_that_of_the_service(spec, settings):
+    class Counting(LocalSpacing):
+        waits = 0
+
+        def wait_s(self, *line):
+            self.waits += 1
+            return super().wait_s(*line)
+
+    spacing = Counting()
+    with Provider() as provider:
+        given = JobSpec(judge="m", api_base=provider.url, **spec)
+        judge = wiring.judge(given, Settings(**settings), None, spacing)
+        asyncio.run(judge.judge([sample("q1"), sample("q2")], MemoryLedger()))
+    assert spacing.waits == 2
+
+
+def test_the_workers_of_a_service_share_the_limit_by_way_of_redis(redis, monkeypatch):
+    queue = RecordingQueue()
+    monkeypatch.setattr("ragassay.queue.CeleryQueue", lambda broker: queue)
+    with Provider() as provider:
+        settings = Settings(state_url=redis.url, requests_per_minute=10, api_base=provider.url)
+        jobs = wiring.jobs_for(settings)
+        submit(jobs, 1, judge="m", metrics=("faithfulness",))
+        deliver(jobs, queue)
+        lines = ProjectRedis(redis.url).redis.keys("ra:calls:*")
+        jobs.close()
+    assert (len(provider.log), len(lines)) == (1, 1)
