@@ -26,10 +26,13 @@ from ragassay.stats.results import (
     ParetoFront,
     Significance,
     UnpairedTest,
+    VariancePart,
+    VarianceSplit,
 )
 from ragassay.stats.sequences import ConfidenceSequence, StopRule, stop_rule
 from ragassay.stats.tests import difference_interval, non_inferiority, paired, welch
 from ragassay.stats.trends import change_points
+from ragassay.stats.variance import judge_error, variance_split
 
 __all__ = [
     "ChangePoint",
@@ -48,6 +51,8 @@ __all__ = [
     "Stratum",
     "TokenSums",
     "UnpairedTest",
+    "VariancePart",
+    "VarianceSplit",
     "benjamini_hochberg",
     "bonferroni",
     "bootstrap_interval",
@@ -58,6 +63,7 @@ __all__ = [
     "difference_sums_interval",
     "holm",
     "incremental_cost",
+    "judge_error",
     "marks",
     "mean_interval",
     "mean_intervals",
@@ -70,6 +76,7 @@ __all__ = [
     "ratio_interval",
     "stop_rule",
     "sums_interval",
+    "variance_split",
     "welch",
     "wilson_interval",
 ]
