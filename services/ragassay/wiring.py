@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,9 +15,10 @@ from ragassay.engine import Tools
 from ragassay.errors import BadSettings
 from ragassay.judges.local import LocalJudge
 from ragassay.judges.registered import JUDGES, OwnJudge
+from ragassay.judges.repeating import RepeatingJudge, Replicate
 from ragassay.judges.sharing import SharingJudge
 from ragassay.ledger import ScopedLedger
-from ragassay.llm import LLM
+from ragassay.llm import LLM, ChatModel
 from ragassay.prices import Prices
 from ragassay.protocols import Embedder, Judge, Ledger
 from ragassay.registry import import_plugin
@@ -58,13 +59,17 @@ def embedder(settings: Settings, threads: int | None = None) -> tuple[Embedder |
 def judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None) -> Judge:
     """The judge that the specification names: ``local``, a plug-in's, or a model that LiteLLM can reach.
 
-    With ``judge_share`` it judges a share, beside the local one. Raises BadSettings where that makes no sense.
+    With ``judge_share`` it judges a share, beside the local one; with ``repeat`` it judges each sample so often. Raises
+    BadSettings where that makes no sense.
     """
     if spec.judge_share is None:
         return _judge(spec, settings, embeddings)
     if spec.judge == "local" or spec.criteria:
         why = "criteria can't be judged by the local judge" if spec.criteria else "the local judge costs nothing"
         raise BadSettings(f"{why}: have all rows judged by one judge", where="judge_share", hint="leave it out")
+    if spec.repeat > 1:
+        what = "repeat measures the noise of the judge that scores the rows, which with judge_share is the local one"
+        raise BadSettings(f"{what}: that has none", where="repeat", hint="leave one of them out")
     return SharingJudge(LocalJudge(embeddings), _judge(spec, settings, embeddings), spec.judge_share, spec.seed)
 
 
@@ -74,8 +79,10 @@ def _judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None) -> Ju
     if spec.judge == "local":
         return LocalJudge(embeddings)
     if spec.judge in JUDGES:
-        own = JUDGES.get(spec.judge)
-        return OwnJudge(own, criteria=spec.criteria, at_once=spec.concurrency, timeout_s=spec.timeout_s)
+        own = OwnJudge(
+            JUDGES.get(spec.judge), criteria=spec.criteria, at_once=spec.concurrency, timeout_s=spec.timeout_s
+        )
+        return _repeated([own] * spec.repeat)
     from ragassay.judges.llm import LLMJudge
     from ragassay.judges.probe import ProbeJudge
 
@@ -96,9 +103,19 @@ def _judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None) -> Ju
             raise BadSettings(
                 "probes have questions of their own: leave judge_prompt and passes out", where="judge_mode"
             )
-        return ProbeJudge(llm, criteria=spec.criteria)
+        return _repeated([ProbeJudge(one, criteria=spec.criteria) for one in _replicates(llm, spec.repeat)])
     users: dict[str, Any] = {"criteria": spec.criteria, "prompt": spec.judge_prompt, "soft": spec.judge_mode == "soft"}
-    return LLMJudge(llm, passes=spec.passes, max_tokens=spec.parameters.max_tokens, **users)
+    users |= {"passes": spec.passes, "max_tokens": spec.parameters.max_tokens}
+    return _repeated([LLMJudge(one, **users) for one in _replicates(llm, spec.repeat)])
+
+
+def _replicates(llm: LLM, repeat: int) -> list[ChatModel]:
+    """The model, and the same one with other seeds."""
+    return [llm, *(Replicate(llm, shift) for shift in range(1, repeat))]
+
+
+def _repeated(judges: Sequence[Judge]) -> Judge:
+    return judges[0] if len(judges) == 1 else RepeatingJudge(judges)
 
 
 def question_writer(
