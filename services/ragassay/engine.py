@@ -22,7 +22,7 @@ from ragassay.metrics.base import OPERATIONAL
 from ragassay.metrics.chunk import scores as scores_of
 from ragassay.metrics.judged import is_judged
 from ragassay.models import Judgement, LiveResponse, Result, Sample, Score
-from ragassay.noise import averaged, with_judgings
+from ragassay.noise import averaged, majority, with_judgings
 from ragassay.options import HALF_LIFE_DAYS, PerformanceOptions
 from ragassay.prices import Prices
 from ragassay.protocols import Embedder, Judge, Ledger, Strategy
@@ -187,8 +187,7 @@ async def _score(
 ) -> dict[str, list[Score]]:
     """The scores of each metric. Where the judge judged several times, those of a verdict are means over its judgings.
 
-    What is made of other scores, such as ``accurate``, is made of the means; what it would be by each judging alone stands
-    beside it.
+    What is 1 or 0, such as ``accurate``, is what most of the judgings say; composites are made of the scores of their parts.
     """
     chunk = Chunk(
         samples,
@@ -210,7 +209,9 @@ async def _score(
         for one in rounds:
             one.scores[metric.name] = await _scored(metric, one, plan)
         by_row = zip(*(one.scores[metric.name] for one in rounds), strict=True)
-        if metric.sees == "Verdict":
+        if metric.share:
+            chunk.scores[metric.name] = [majority(judgings) for judgings in by_row]
+        elif metric.sees == "Verdict":
             chunk.scores[metric.name] = [averaged(judgings) for judgings in by_row]
         else:
             found = await _scored(metric, chunk, plan)

@@ -24,6 +24,16 @@ def averaged(of: Sequence[Score]) -> Score:
     return with_judgings(of[0].model_copy(update={"value": math.fsum(values) / len(values)}), of)
 
 
+def majority(of: Sequence[Score]) -> Score:
+    """Of a row's scores that are 1 or 0, one for each judging, the first that says what most say; of two halves, the first."""
+    known = [score for score in of if score.value is not None]
+    if of[0].value is None:
+        return of[0]
+    yes = sum(score.value == 1.0 for score in known)
+    said = of[0].value if 2 * yes == len(known) else float(2 * yes > len(known))
+    return with_judgings(next(score for score in known if score.value == said), of)
+
+
 def with_judgings(score: Score, of: Sequence[Score]) -> Score:
     """A row's score with what it would be by each judging alone, in ``details``."""
     values = [one.value for one in of if one.value is not None]

@@ -14,9 +14,7 @@ Z = 1.959964
 
 def judged(number, *values, metric="faithfulness", **more):
     """A row with that many judgings."""
-    value = sum(values) / len(values)
-    if metric == "accurate":
-        value = float(value >= 0.5)
+    value = values[0] if metric == "accurate" else sum(values) / len(values)
     row = made(number, **{metric: value}, **more)
     kept = {"judgings": list(values)}
     return row.model_copy(update={"scores": {metric: Score(value=value, details=kept)}})

@@ -3,13 +3,19 @@
 import csv
 import hashlib
 import json
+import math
 import statistics
+from typing import ClassVar
 
 import pytest
 
 import ragassay
 from offline_runs import write_jsonl
 from provider import Answer, Provider, refuses, verdicts
+from ragassay.judges.verdict import number_units
+from ragassay.models import Judgement, SentenceVerdict, Usage, Verdict
+from ragassay.protocols import Call, Reply, fingerprint
+from ragassay.stats import needed_n
 
 ROWS = 24
 
@@ -151,13 +157,16 @@ def test_a_judging_that_fails_is_missing_from_the_mean_and_a_row_has_a_score_fro
     assert system["metrics"]["faithfulness"]["noise"]["judgings"] == 18 * 2 + 6 * 3
 
 
-def test_accurate_is_decided_once_by_the_means_and_what_each_judging_would_say_is_kept(cli, data):
+def test_accurate_is_what_most_judgings_say_and_of_two_halves_the_first(cli, data):
     with Provider(then=wavers) as provider:
         system = evaluate(cli, provider, "--repeat", "3", metrics="correctness,accurate")
+        halves = evaluate(cli, provider, "--repeat", "2", metrics="correctness,accurate")
     for row in system["results"]:
         correctness, accurate = (row["scores"][name] for name in ("correctness", "accurate"))
-        assert accurate["value"] == float(correctness["value"] >= 0.5)
-        assert accurate["details"]["judgings"] == [float(one >= 0.5) for one in correctness["details"]["judgings"]]
+        said = [float(one >= 0.5) for one in correctness["details"]["judgings"]]
+        assert (accurate["details"]["judgings"], accurate["value"]) == (said, float(sum(said) >= 2))
+    for row in halves["results"]:
+        assert row["scores"]["accurate"]["value"] == row["scores"]["accurate"]["details"]["judgings"][0]
     noise = system["metrics"]["accurate"]["noise"]
     assert noise["narrower"] is None  # it is no mean of its judgings
     assert noise["judge_error"] == pytest.approx((noise["parts"]["judge"]["variance"] / ROWS) ** 0.5)
@@ -227,3 +236,87 @@ def test_questions_that_are_asked_several_times_tell_the_systems_own_variance():
         assert len(provider.log) == 12 * 3 * 2
     noise = report.systems["v2"].metrics["faithfulness"].noise
     assert (noise.rows, noise.queries, list(noise.parts)) == (36, 12, ["query", "generation", "judge"])
+
+
+def test_power_says_what_share_of_the_spread_is_the_judges(cli, data, tmp_path):
+    questions = [{key: row[key] for key in ("query_id", "query", "ground_truth_answer")} for row in rows()]
+    write_jsonl(tmp_path / "rows.jsonl", questions)
+    for name in "ab":
+        answers = [{key: row[key] for key in ("query_id", "answer", "contexts")} for row in rows()]
+        for row in answers:
+            row["answer"] += " So it is." * (name == "b")
+        write_jsonl(tmp_path / f"{name}.jsonl", answers)
+    with Provider(then=lambda seen: wavers(seen, f"{seen.body['seed']} {'So it' in seen.user}")) as provider:
+        evaluate_two = ("--system", "a=a.jsonl", "--system", "b=b.jsonl")
+        code, out, err = cli(
+            *("evaluate", "rows.jsonl", *evaluate_two, "--judge", "openai/tiny", "--api-base", provider.url),
+            *("--metrics", "faithfulness", "--repeat", "2", "--json"),
+        )
+    assert code == 0, err
+    document = json.loads(out)["systems"]
+    of_rows = [[row["scores"]["faithfulness"] for row in document[name]["results"]] for name in "ab"]
+    differences = [b["value"] - a["value"] for a, b in zip(*of_rows, strict=True)]
+    noise = sum(statistics.variance(score["details"]["judgings"]) / 2 for scores in of_rows for score in scores) / ROWS
+    code, out, err = cli("power", "last", "--difference", "0.1")
+    assert code == 0, err
+    head, row = out.splitlines()[2:4]
+    assert head.split() == ["metric", "sd", "queries", "chance", "needed", "judge", "without"]
+    share, without = noise / statistics.variance(differences), int(row.split()[-1])
+    assert row.split()[-2] == f"{min(share, 1):.0%}"
+    assert without == needed_n(0.1, math.sqrt(statistics.variance(differences) - noise)) < int(row.split()[-3])
+
+
+def test_a_calibration_of_the_judge_is_that_of_each_judging(cli, data, tmp_path):
+    with Provider(then=wavers) as provider:
+        plain = evaluate(cli, provider, "--repeat", "2")
+        judge = json.loads(cli("report", "last", "--json")[1])["provenance"]["judge"]
+        one = {
+            "judge": fingerprint(judge),
+            "metric": "faithfulness",
+            "method": "isotonic",
+            "labels": 50,
+            "data": "made",
+        }
+        one["knots"] = [[0.0, 0.2], [1.0, 0.6]]
+        given = {"run": "r", "judge": judge, "calibration": one, "n": 50, "missing": 0, "groups": 50}
+        (tmp_path / "map.json").write_text(json.dumps({**given, "share_yes": 0.5, "measures": {}}))
+        mapped = evaluate(cli, provider, "--repeat", "2", "--calibration", "map.json")
+        assert len(provider.log) == 2 * ROWS
+    for before, after in zip(plain["results"], mapped["results"], strict=True):
+        before, after = (row["scores"]["faithfulness"] for row in (before, after))
+        assert after["details"]["judgings"] == [pytest.approx(0.2 + 0.4 * one) for one in before["details"]["judgings"]]
+        assert after["value"] == pytest.approx(0.2 + 0.4 * before["value"])
+
+
+def test_a_judge_of_ones_own_is_asked_again_and_its_calls_are_not_answered_by_those_before(tmp_path):
+    made = []
+
+    class Wavering:
+        """Makes a call for each row, and is kept from making one that the ledger knows."""
+
+        settings: ClassVar = {"version": 1}
+
+        async def judge(self, samples, ledger):
+            found = []
+            for sample in samples:
+                call = Call.about(sample.query_id, "judge", [sample.query])
+                reply = await ledger.reserve(call, Usage(calls=1))
+                if reply is None:
+                    made.append(call)
+                    reply = Reply(text="no" if len(made) % 2 else "yes")
+                    await ledger.settle(call, reply)
+                support = "supported" if reply.text == "yes" else "not_found"
+                units = number_units(sample)
+                sentences = tuple(
+                    SentenceVerdict(id=name, text=text, support=support, evidence=("C1.1",))
+                    for name, text in units.answer.items()
+                )
+                found.append(Judgement(verdict=Verdict(judge="own", sentences=sentences, has_contexts=True)))
+            return found
+
+    given = {"judge": Wavering(), "metrics": ["faithfulness"], "repeat": 3}
+    report = ragassay.evaluate([{**row, "ground_truth_answer": None} for row in rows(5)], **given)
+    assert len(made) == 15
+    kept = [row.scores["faithfulness"].details["judgings"] for row in report.systems["default"].results]
+    assert {len(one) for one in kept} == {3}
+    assert sorted(value for one in kept for value in one) == [0.0] * 8 + [1.0] * 7

@@ -15,7 +15,7 @@ from ragassay.metrics.judged import is_judged
 from ragassay.noise import judge_variance, judgings
 from ragassay.options import MOST_JUDGINGS
 from ragassay.render import number
-from ragassay.stats import judge_error
+from ragassay.stats.variance import judge_error
 
 
 @dataclass(frozen=True, slots=True)

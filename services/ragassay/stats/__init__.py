@@ -32,7 +32,7 @@ from ragassay.stats.results import (
 from ragassay.stats.sequences import ConfidenceSequence, StopRule, stop_rule
 from ragassay.stats.tests import difference_interval, non_inferiority, paired, welch
 from ragassay.stats.trends import change_points
-from ragassay.stats.variance import judge_error, variance_split
+from ragassay.stats.variance import variance_split
 
 __all__ = [
     "ChangePoint",
@@ -63,7 +63,6 @@ __all__ = [
     "difference_sums_interval",
     "holm",
     "incremental_cost",
-    "judge_error",
     "marks",
     "mean_interval",
     "mean_intervals",
