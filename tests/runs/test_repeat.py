@@ -12,6 +12,7 @@ import pytest
 import ragassay
 from offline_runs import write_jsonl
 from provider import Answer, Provider, refuses, verdicts
+from ragassay.exporters.noise import noise_section
 from ragassay.judges.verdict import number_units
 from ragassay.models import Judgement, SentenceVerdict, Usage, Verdict
 from ragassay.protocols import Call, Reply, fingerprint
@@ -236,6 +237,9 @@ def test_questions_that_are_asked_several_times_tell_the_systems_own_variance():
         assert len(provider.log) == 12 * 3 * 2
     noise = report.systems["v2"].metrics["faithfulness"].noise
     assert (noise.rows, noise.queries, list(noise.parts)) == (36, 12, ["query", "generation", "judge"])
+    (parts, *_), note = noise_section(report).rows, noise_section(report).note
+    assert parts[1][0].endswith("; 36 answers to 12 queries")
+    assert "Intervals take several answers to a query for independent" in note
 
 
 def test_power_says_what_share_of_the_spread_is_the_judges(cli, data, tmp_path):

@@ -14,12 +14,13 @@ def noise_section(report: Report) -> Section | None:
     """What the variance of each judged metric is made of, and what that makes of its mean; None where it was not measured."""
     rows: list[tuple[str, tuple[str, ...]]] = []
     helped: list[str] = []
-    exact = False
+    exact, several = False, False
     for name in report.provenance.metrics:
         found = {system: one.metrics[name].noise for system, one in report.systems.items()}
         if not any(found.values()):
             continue
         exact = exact or any(one.exact for one in found.values() if one)
+        several = several or any("generation" in one.parts for one in found.values() if one)
         rows.append((name, tuple(_parts(one) for one in found.values())))
         rows.append((f"{name}: error of the mean", tuple(_error(one) for one in found.values())))
         if any(one and one.narrower is not None for one in found.values()):
@@ -37,6 +38,8 @@ def noise_section(report: Report) -> Section | None:
         note = f"More rows help every mean; more judgings of the same rows help {listed(helped)}."
     else:
         note = "More rows help; more judgings of the same rows hardly do."
+    if several:
+        note += " Intervals take several answers to a query for independent, the errors of the means here do not."
     return Section("How much of it is noise", tuple(rows), note)
 
 
