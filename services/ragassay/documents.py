@@ -16,7 +16,7 @@ from ragassay.files import LazyRows, StoredRows
 from ragassay.judge_documents import Drift, Jury
 from ragassay.models import FrozenModel, Result, Usage
 from ragassay.specification import JobSpec
-from ragassay.stats import CorrectedMean, Interval, RatioSums, TokenSums
+from ragassay.stats import CorrectedMean, Interval, RatioSums, TokenSums, VarianceSplit
 
 JOB_ID = re.compile("[0-9a-f]{32}")
 PROJECT, DEFAULT_PROJECT = "[A-Za-z0-9][A-Za-z0-9_-]{0,63}", "default"
@@ -47,7 +47,7 @@ class Aggregate(FrozenModel):
 
     ``n`` rows were scored, ``missing`` were not: ``failed`` of those had all the input that was needed. ``reasons``
     counts the missing rows by reason. ``bounds`` is null for metrics without a least and a greatest value. ``corrected``: by
-    labels of people, where some rows have one.
+    labels of people, where some rows have one. ``noise``: what the rows differ by, where answers were to be judged again.
     """
 
     kind: str
@@ -61,6 +61,7 @@ class Aggregate(FrozenModel):
     bounds: MeanBounds | None = None
     sd: float | None = None
     corrected: CorrectedMean | None = None
+    noise: VarianceSplit | None = None
 
 
 class Distribution(FrozenModel):

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ragassay.judges.calibration import chance
+from ragassay.judges.repeating import RepeatedJudgement
 from ragassay.judges.verdict import is_answerable
 from ragassay.ledger import ScopedLedger
 from ragassay.llm import together
@@ -19,7 +20,9 @@ from ragassay.metrics import Chunk, Metric, parse
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.base import OPERATIONAL
 from ragassay.metrics.chunk import scores as scores_of
+from ragassay.metrics.judged import is_judged
 from ragassay.models import Judgement, LiveResponse, Result, Sample, Score
+from ragassay.noise import averaged, majority, with_judgings
 from ragassay.options import HALF_LIFE_DAYS, PerformanceOptions
 from ragassay.prices import Prices
 from ragassay.protocols import Embedder, Judge, Ledger, Strategy
@@ -182,6 +185,10 @@ async def _judge(samples: Sequence[Sample], system: str, plan: Plan, tools: Tool
 async def _score(
     samples: Sequence[Sample], judgements: Sequence[Judgement | None], plan: Plan, tools: Tools
 ) -> dict[str, list[Score]]:
+    """The scores of each metric. Where the judge judged several times, those of a verdict are means over its judgings.
+
+    What is 1 or 0, such as ``accurate``, is what most of the judgings say; composites are made of the scores of their parts.
+    """
     chunk = Chunk(
         samples,
         judgements,
@@ -192,12 +199,43 @@ async def _score(
         half_life_days=plan.half_life_days,
         rule=plan.rule,
     )
+    rounds = [replace(chunk, judgements=of, scores={}) for of in _judgings(judgements)]
     for metric in plan.order:
-        found = await scores_of(metric, chunk, at_once=plan.concurrency, timeout_s=plan.timeout_s)
-        if calibration := plan.calibrations.get(metric.name):
-            found = [_calibrated(*one, calibration) for one in zip(found, judgements, strict=True)]
-        chunk.scores[metric.name] = found
+        if not (rounds and is_judged(metric)):
+            found = await _scored(metric, chunk, plan)
+            for one in (chunk, *rounds):
+                one.scores[metric.name] = found
+            continue
+        for one in rounds:
+            one.scores[metric.name] = await _scored(metric, one, plan)
+        by_row = zip(*(one.scores[metric.name] for one in rounds), strict=True)
+        if metric.share:
+            chunk.scores[metric.name] = [majority(judgings) for judgings in by_row]
+        elif metric.sees == "Verdict":
+            chunk.scores[metric.name] = [averaged(judgings) for judgings in by_row]
+        else:
+            found = await _scored(metric, chunk, plan)
+            chunk.scores[metric.name] = [with_judgings(*one) for one in zip(found, by_row, strict=True)]
     return chunk.scores
+
+
+async def _scored(metric: Metric, chunk: Chunk, plan: Plan) -> list[Score]:
+    found = await scores_of(metric, chunk, at_once=plan.concurrency, timeout_s=plan.timeout_s)
+    if calibration := plan.calibrations.get(metric.name):
+        found = [_calibrated(*one, calibration) for one in zip(found, chunk.judgements, strict=True)]
+    return found
+
+
+def _judgings(judgements: Sequence[Judgement | None]) -> Iterator[list[Judgement | None]]:
+    """The first judging of each sample, then the second, ...; nothing where the judge judged once."""
+    rounds = max((len(one.judgings) for one in judgements if isinstance(one, RepeatedJudgement)), default=0)
+    for n in range(rounds):
+        yield [_judging(one, n) if isinstance(one, RepeatedJudgement) and one.judgings else one for one in judgements]
+
+
+def _judging(judgement: RepeatedJudgement, n: int) -> Judgement:
+    known = judgement.judgings
+    return Judgement(verdict=known[n]) if n < len(known) else Judgement(reason=f"it has {len(known)} verdicts")
 
 
 async def _references(

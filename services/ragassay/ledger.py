@@ -150,6 +150,17 @@ class ScopedLedger:
         return call.model_copy(update={"id": f"{self._scope}/{call.id}"})
 
 
+class ReplicateLedger(ScopedLedger):
+    """Another ledger, for the judging of that ``number`` of the same samples: no other judging's replies answer it."""
+
+    def __init__(self, ledger: Ledger, number: int) -> None:
+        super().__init__(ledger, f"judging {number}")
+
+    def _scoped(self, call: Call) -> Call:
+        content = digest([self._scope, call.content])
+        return super()._scoped(call).model_copy(update={"content": content})
+
+
 class FreshLedger:
     """Another ledger for calls whose reply has to be new: what ``nonce`` names is answered once, and by no cache.
 

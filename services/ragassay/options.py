@@ -63,6 +63,13 @@ JURY = Option(
     usage="a further model that judges each row; the labels that most give count; repeatable",
     example="jury: [anthropic/claude-sonnet-4-5, gemini/gemini-2.5-flash]",
 )
+MOST_JUDGINGS = 10  # of one answer
+REPEAT = Option(
+    "how often each answer is judged, with a seed of its own each time; from 2 on the report splits off the judge's noise",
+    flags=("--repeat",),
+    metavar="N",
+    variable=True,
+)
 CANARY = Option(
     "fixed rows that the judge judges along, to tell whether it has changed: `shipped`, or a dataset of one's own",
     flags=("--canary",),
@@ -210,6 +217,7 @@ class JobOptions(Declarations):
         Option("how a model is asked, and how its reply is read", flags=("--judge-mode",), variable=True),
     ] = "verdict"
     judge_share: Annotated[float | None, Gt(0), Lt(1), JUDGE_SHARE] = None
+    repeat: Annotated[int, Ge(1), Le(MOST_JUDGINGS), REPEAT] = 1
     canary: Annotated[str | None, MinLen(1), MaxLen(1000), CANARY] = None
     passes: Annotated[Literal[1, 2], Option("how often the judge is asked about each row", variable=True)] = 1
     context_window: Annotated[

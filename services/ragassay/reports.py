@@ -32,6 +32,7 @@ from ragassay.judges.support import left_out
 from ragassay.metrics import Metric, parse
 from ragassay.metrics.own import own_metrics
 from ragassay.models import Result, Score, Usage
+from ragassay.noise import JudgingCount
 from ragassay.recount import MEASURED, Recount, ScoreColumn, between, corrected, unlike_labelled
 from ragassay.specification import JobSpec
 from ragassay.stats import mean_interval, ratio_interval, wilson_interval
@@ -63,13 +64,17 @@ def build(
     loads = {name: LoadCount() for name in results}
     names = [metric.name for metric in metrics]
     juries = {name: JuryCount() for name in results}
+    judged = {name: JudgingCount(metrics, provenance.configuration) for name in results}
     counted = {
-        name: Recount(juries[name].counting(loads[name].counting(rows)), names) for name, rows in results.items()
+        name: Recount(juries[name].counting(judged[name].counting(loads[name].counting(rows))), names)
+        for name, rows in results.items()
     }
     complete = all(one.rows == expected for one in counted.values())
     systems = {
         name: _loaded(
-            _system(one, results[name], metrics, provenance.configuration), loads[name], provenance.systems.get(name)
+            _system(one, results[name], metrics, provenance.configuration, judged[name]),
+            loads[name],
+            provenance.systems.get(name),
         ).model_copy(update={"jury": juries[name].jury})
         for name, one in counted.items()
     }
@@ -140,10 +145,13 @@ def _watched(report: SystemReport, stopped: Stopped | None, name: str) -> System
 
 def system(rows: Sequence[Result], metrics: Sequence[Metric], spec: JobSpec) -> SystemReport:
     """Everything about one system."""
-    return _system(Recount(rows, [metric.name for metric in metrics]), rows, metrics, spec)
+    judged = JudgingCount(metrics, spec)
+    return _system(Recount(judged.counting(rows), [metric.name for metric in metrics]), rows, metrics, spec, judged)
 
 
-def _system(counted: Recount, rows: Sequence[Result], metrics: Sequence[Metric], spec: JobSpec) -> SystemReport:
+def _system(
+    counted: Recount, rows: Sequence[Result], metrics: Sequence[Metric], spec: JobSpec, judged: JudgingCount
+) -> SystemReport:
     measured = {name: distribution(counted.measured[name]) for name in MEASURED}
     latency = measured["latency_ms"]
     return SystemReport(
@@ -153,7 +161,7 @@ def _system(counted: Recount, rows: Sequence[Result], metrics: Sequence[Metric],
         queries_without_relevant=counted.without_relevant,
         queries_without_hit=counted.without_hit,
         metrics={
-            name: one.model_copy(update={"corrected": corrected(counted, name, spec)})
+            name: one.model_copy(update={"corrected": corrected(counted, name, spec), "noise": judged.split(name)})
             for name, one in _aggregates(counted, metrics, spec).items()
         },
         slices=_slices(counted, metrics, spec),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,9 +16,10 @@ from ragassay.errors import BadSettings
 from ragassay.judges.jury import JuryJudge, check_jury
 from ragassay.judges.local import LocalJudge
 from ragassay.judges.registered import JUDGES, OwnJudge
+from ragassay.judges.repeating import RepeatingJudge, Replicate
 from ragassay.judges.sharing import SharingJudge
 from ragassay.ledger import ScopedLedger
-from ragassay.llm import LLM, LocalSpacing, RateLimit
+from ragassay.llm import LLM, ChatModel, LocalSpacing, RateLimit
 from ragassay.prices import Prices
 from ragassay.protocols import Embedder, Judge, Ledger, Spacing
 from ragassay.registry import import_plugin
@@ -60,8 +61,9 @@ def embedder(settings: Settings, threads: int | None = None) -> tuple[Embedder |
 def judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None, spacing: Spacing | None = None) -> Judge:
     """The judge that the specification names: ``local``, a plug-in's, a model that LiteLLM can reach, or a jury of these.
 
-    With ``judge_share`` it judges a share, beside the local one. Raises BadSettings where that makes no sense.
-    ``spacing`` is what its requests share with those of others, where there is a limit of them.
+    With ``judge_share`` it judges a share, beside the local one; with ``repeat`` it judges each sample so often. Raises
+    BadSettings where that makes no sense. ``spacing`` is what its requests share with those of others, where there is a
+    limit of them.
     """
     spacing = spacing or LocalSpacing()
     if spec.judge_share is None:
@@ -69,6 +71,9 @@ def judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None, spacin
     if spec.judge == "local" or spec.criteria:
         why = "criteria can't be judged by the local judge" if spec.criteria else "the local judge costs nothing"
         raise BadSettings(f"{why}: have all rows judged by one judge", where="judge_share", hint="leave it out")
+    if spec.repeat > 1:
+        what = "repeat measures the noise of the judge that scores the rows, which with judge_share is the local one"
+        raise BadSettings(f"{what}: that has none", where="repeat", hint="leave one of them out")
     return SharingJudge(
         LocalJudge(embeddings), _judge(spec, settings, embeddings, spacing), spec.judge_share, spec.seed
     )
@@ -78,6 +83,9 @@ def _judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None, spaci
     check_jury(spec)
     if not spec.jury:
         return _member(spec, settings, embeddings, spacing)
+    if spec.repeat > 1:
+        what = "repeat measures the noise of one judge, and the report of a jury says how far its members differ"
+        raise BadSettings(what, where="repeat", hint="leave repeat or jury out")
     _refuse_one_key_for_many(spec, settings)
     at_once = max(1, spec.concurrency // len(spec.judges))
     alone = [one.model_copy(update={"concurrency": at_once}) for one in spec.for_members()]
@@ -104,8 +112,10 @@ def _member(spec: JobSpec, settings: Settings, embeddings: Embedder | None, spac
     if spec.judge == "local":
         return LocalJudge(embeddings)
     if spec.judge in JUDGES:
-        own = JUDGES.get(spec.judge)
-        return OwnJudge(own, criteria=spec.criteria, at_once=spec.concurrency, timeout_s=spec.timeout_s)
+        own = OwnJudge(
+            JUDGES.get(spec.judge), criteria=spec.criteria, at_once=spec.concurrency, timeout_s=spec.timeout_s
+        )
+        return _repeated([own] * spec.repeat)
     from ragassay.judges.llm import LLMJudge
     from ragassay.judges.probe import ProbeJudge
 
@@ -115,10 +125,11 @@ def _member(spec: JobSpec, settings: Settings, embeddings: Embedder | None, spac
             raise BadSettings(
                 "probes have questions of their own: leave judge_prompt and passes out", where="judge_mode"
             )
-        return ProbeJudge(llm, criteria=spec.criteria, timeout_s=spec.sample_timeout_s)
+        given: dict[str, Any] = {"criteria": spec.criteria, "timeout_s": spec.sample_timeout_s}
+        return _repeated([ProbeJudge(one, **given) for one in _replicates(llm, spec.repeat)])
     users: dict[str, Any] = {"criteria": spec.criteria, "prompt": spec.judge_prompt, "soft": spec.judge_mode == "soft"}
-    limits: dict[str, Any] = {"max_tokens": spec.parameters.max_tokens, "timeout_s": spec.sample_timeout_s}
-    return LLMJudge(llm, passes=spec.passes, **limits, **users)
+    users |= {"passes": spec.passes, "max_tokens": spec.parameters.max_tokens, "timeout_s": spec.sample_timeout_s}
+    return _repeated([LLMJudge(one, **users) for one in _replicates(llm, spec.repeat)])
 
 
 def preference_judge(spec: JobSpec, settings: Settings) -> PreferenceJudge:
@@ -150,6 +161,15 @@ def _judging(spec: JobSpec, settings: Settings, spacing: Spacing) -> LLM:
         context_window=spec.context_window,
         prices=Prices(spec.prices),
     )
+
+
+def _replicates(llm: LLM, repeat: int) -> list[ChatModel]:
+    """The model, and the same one with other seeds."""
+    return [llm, *(Replicate(llm, shift) for shift in range(1, repeat))]
+
+
+def _repeated(judges: Sequence[Judge]) -> Judge:
+    return judges[0] if len(judges) == 1 else RepeatingJudge(judges)
 
 
 def question_writer(

@@ -108,6 +108,7 @@ def test_every_option_reaches_the_configuration(served):
         "judge_mode": "soft",
         "jury": [],
         "judge_share": 0.5,
+        "repeat": 3,
         "canary": "shipped",
         "context_window": 4096,
         "prices": {"m": {"input_per_1m": 1, "output_per_1m": 2.5}},

@@ -41,6 +41,7 @@ passes: 2
 judge_mode: soft
 canary: panel.jsonl
 judge_share: 0.3
+repeat: 3
 context_window: 8192
 parameters: {temperature: 0.5, max_tokens: 900, extra_body: {min_p: 0.1}}
 graded: false
@@ -118,6 +119,7 @@ def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
         judge_mode="soft",
         judge_share=0.3,
         jury=("gpt-4o", "gpt-5"),
+        repeat=3,
         canary=str(tmp_path / "panel.jsonl"),
         context_window=8192,
         parameters={"temperature": 0.5, "max_tokens": 900, "extra_body": {"min_p": 0.1}},
@@ -450,6 +452,7 @@ VARIABLES = {
     "judge_mode": "soft",
     "canary": "shipped",
     "judge_share": "0.3",
+    "repeat": "3",
     "seed": "5",
     "accurate": "correctness > 0.9",
     "max_missing": "0.5",

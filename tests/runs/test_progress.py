@@ -38,6 +38,16 @@ def test_rows_are_told_one_by_one_and_never_more_than_there_are(tmp_path):
     assert judge.told_before_the_chunk_ended[0] >= 50
 
 
+def test_a_row_that_is_judged_twice_is_told_once(tmp_path):
+    told = []
+    judge = CallingJudge(told)
+    spec = JobSpec(judge="gpt-4o-mini", metrics=("faithfulness",), repeat=2, cache=False)
+    run = new_run(tmp_path, [sample(n) for n in range(1, 51)], spec, judge=judge)
+    foreground.complete(scripted_session(judge), Settings(home=tmp_path), run, done=told.append)
+    assert judge.told_before_the_chunk_ended == [(50 + 17) // 2]  # 67 calls, two of which make a row
+    assert sum(told) == 50
+
+
 def test_chunks_of_a_judge_that_makes_no_calls_are_told_when_they_are_done(tmp_path):
     told = []
     run = new_run(tmp_path, [sample(n) for n in range(1, 61)], JobSpec(metrics=("mrr",)))

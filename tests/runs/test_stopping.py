@@ -91,9 +91,10 @@ def test_judging_ends_when_the_interval_is_narrow_and_the_report_says_what_was_s
     assert said in markdown.export(report).decode()
 
 
-def test_two_passes_save_two_calls_a_row_and_the_local_judge_none(tmp_path):
-    for judge, passes, calls in (("a-model", 2, 2), ("local", 1, 0)):
-        run = run_of(tmp_path, "width <= 0.3", judge=judge, passes=passes, metrics=("faithfulness",))
+def test_two_passes_save_two_calls_a_judging_and_the_local_judge_none(tmp_path):
+    for judge, passes, repeat, calls in (("a-model", 2, 1, 2), ("a-model", 2, 3, 6), ("local", 1, 3, 0)):
+        given = {"judge": judge, "passes": passes, "repeat": repeat, "metrics": ("faithfulness",)}
+        run = run_of(tmp_path, "width <= 0.3", **given)
         stopped = evaluated(run, Grader()).stopped
         assert stopped.calls_saved == calls * stopped.rows_left
         assert stopped.rows_left > 0

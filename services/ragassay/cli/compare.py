@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ragassay.compare.models import Comparison, Delta
     from ragassay.compare.sides import Side
-    from ragassay.documents import Report
+    from ragassay.documents import Report, SystemReport
     from ragassay.exporters.comparison import Regression
     from ragassay.runs.comparing import Unevaluated
     from ragassay.specification import JobSpec
@@ -249,21 +249,29 @@ def power(
         typer.echo(f"{needed} queries show a difference of {difference:g} with a chance of {power:.0%}")
         return
     from ragassay.compare import comparison
+    from ragassay.compare.sides import labelled
     from ragassay.config import names
     from ragassay.python.stored import chosen
 
+    sides = [chosen(run) for run in runs or ()]
     result = comparison.compare(
-        [chosen(run) for run in runs or ()],
+        sides,
         baseline=baseline,
         metrics=None if metrics is None else names(metrics),
         alpha=alpha,
         correction="none",
     )
+    systems = {one.label: one.part for one in labelled(sides)}
     lines = []
     for pair in result.pairs:
+        noise = {name: _judges_variance(name, systems[pair.a], systems[pair.b]) for name in pair.metrics}
+        more = f"{'judge':>9}{'without':>9}" if any(noise.values()) else ""
         lines += [f"{pair.b} against {pair.a}: to show a difference of {difference:g} with a chance of {power:.0%}", ""]
-        lines += [f"{'metric':24}{'sd':>8}{'queries':>9}{'chance':>9}{'needed':>9}"]
-        lines += [f"{name:24}{_row(delta, difference, alpha / tests, power)}" for name, delta in pair.metrics.items()]
+        lines += [f"{'metric':24}{'sd':>8}{'queries':>9}{'chance':>9}{'needed':>9}{more}"]
+        lines += [
+            f"{name:24}{_row(delta, difference, alpha / tests, power, noise[name])}"
+            for name, delta in pair.metrics.items()
+        ]
         lines += [""]
     typer.echo("\n".join(lines[:-1]))
 
@@ -301,12 +309,26 @@ def _plan_labels(runs: list[str], metrics: list[str] | None, half_width: float, 
         typer.echo(line)
 
 
-def _row(delta: Delta, difference: float, alpha: float, power: float) -> str:
-    """Spread and number of the pairs at hand, the chance that so many show the difference, and how many would."""
+def _judges_variance(metric: str, *systems: SystemReport) -> float:
+    """The variance that the judge's noise gives to the difference of a query's scores; 0 where it was not measured."""
+    measured = [one.metrics[metric].noise for one in systems if metric in one.metrics]
+    return sum(split.rows * (split.judge_error or 0.0) ** 2 for split in measured if split)
+
+
+def _row(delta: Delta, difference: float, alpha: float, power: float, noise: float) -> str:
+    """Spread and number of the pairs at hand, the chance that so many show the difference, and how many would.
+
+    Where the variance of the judge's ``noise`` is known: its share of the spread, and how many would without it.
+    """
     from ragassay.stats import needed_n, power_of
 
     sd = delta.paired.sd if delta.paired else None
     if not sd:
         return f"  {'the systems share no query' if delta.paired is None else 'its differences have no spread'}"
     chance = power_of(difference, delta.n, sd, alpha=alpha)
-    return f"{sd:8.3g}{delta.n:9}{chance:>9.0%}{needed_n(difference, sd, alpha=alpha, power=power):9}"
+    row = f"{sd:8.3g}{delta.n:9}{chance:>9.0%}{needed_n(difference, sd, alpha=alpha, power=power):9}"
+    if not noise:
+        return row
+    rest = (sd**2 - noise) ** 0.5 if noise < sd**2 else 0.0
+    without = needed_n(difference, rest, alpha=alpha, power=power) if rest else 2
+    return f"{row}{min(noise / sd**2, 1.0):>9.0%}{without:>9}"

@@ -86,6 +86,7 @@ def print_report(report: Report, place: str, outputs: Sequence[Path], server: st
     from rich.markup import escape
 
     from ragassay.exporters.failing import failure_causes, headline
+    from ragassay.exporters.noise import noise_section
     from ragassay.exporters.summary import (
         interrupted,
         judge_drift,
@@ -108,6 +109,8 @@ def print_report(report: Report, place: str, outputs: Sequence[Path], server: st
         out.print(escape(early))
     for section in sections(report):
         _print_section(out, section, report)
+    if noise := noise_section(report):
+        _print_section(out, noise, report)
     for line in filter(None, (judge_drift(report), interrupted(report))):
         out.print(f"\n{escape(line)}")
     for title, lines in (("Missing", missing(report)), ("Suspicious", suspicious(report))):

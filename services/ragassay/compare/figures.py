@@ -11,6 +11,7 @@ from ragassay import reports
 from ragassay.errors import BadSettings, UnknownName
 from ragassay.metrics import Metric, parse
 from ragassay.metrics.base import FIGURES, OPERATIONAL, unknown
+from ragassay.metrics.judged import is_judged
 from ragassay.metrics.own import own_metrics
 from ragassay.models import Result, Score
 from ragassay.specification import JobSpec
@@ -117,7 +118,7 @@ class Figure:
         """Is it computed by a run of these metrics?"""
         column = self._computed_from
         if column == SUSPICIOUS or column in REFUSALS:
-            return any(_is_judged(parse(name, self.own)) for name in metrics)
+            return any(is_judged(parse(name, self.own)) for name in metrics)
         return column in OPERATIONAL or column in metrics
 
     def values(self, row: Result) -> tuple[float, ...] | None:
@@ -183,7 +184,3 @@ class Figure:
     @property
     def _computed_from(self) -> str:
         return "accurate" if self.column == PER_ACCURATE else self.column
-
-
-def _is_judged(metric: Metric) -> bool:
-    return metric.sees == "Verdict" or metric.family == "accurate" or any(map(_is_judged, metric.parts))

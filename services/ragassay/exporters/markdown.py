@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ragassay.documents import Report
 from ragassay.exporters.failing import failure_causes, headline, slice_fields, slice_section, worst_rows
+from ragassay.exporters.noise import noise_section
 from ragassay.exporters.summary import (
     Section,
     interrupted,
@@ -34,6 +35,8 @@ def export(report: Report) -> bytes:
         lines += ["", f"{markdown_text(early)[:1].upper()}{markdown_text(early)[1:]}."]
     for section in sections(report):
         lines += _table(section, report)
+    if noise := noise_section(report):
+        lines += _table(noise, report)
     for line in filter(None, (judge_drift(report), interrupted(report))):
         lines += ["", f"{markdown_text(line)[:1].upper()}{markdown_text(line)[1:]}."]
     if gaps := list(missing(report)):

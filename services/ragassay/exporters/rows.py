@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from statistics import stdev
 from typing import Any
 
 from ragassay.compare.attribution import attribute
@@ -10,6 +11,7 @@ from ragassay.documents import Report, json_parts
 from ragassay.judges.jury_agreement import divided
 from ragassay.metrics.base import OPERATIONAL
 from ragassay.models import Result
+from ragassay.noise import judgings
 from ragassay.render import printable
 
 _EVALUATION = ("calls", "input_tokens", "output_tokens", "cost_usd")
@@ -21,21 +23,24 @@ def flat_rows(report: Report) -> Iterator[dict[str, Any]]:
     ``system``, ``query_id``, ``category``, ``difficulty``, ``query``, ``answer``, ``ground_truth_answer`` (several
     joined with `` | ``), ``responded``, ``error``; a number per metric under its name; ``cause`` and ``why`` of an
     answer that is not accurate; ``METRIC_reason`` for metrics that say, for at least one row, why a score is what it is
-    or is missing; ``suspicious`` (labels of suspicious texts); for rows of a jury ``divided``, where its members differ;
-    what the answer took (ms, tokens, USD) and, with ``evaluation_`` before it, what judging it took; and the user's own
-    fields as ``metadata.NAME``.
+    or is missing; ``METRIC_sd``, the standard deviation over the judgings of an answer, where some have several;
+    ``suspicious`` (labels of suspicious texts); for rows of a jury ``divided``, where its members differ; what the answer
+    took (ms, tokens, USD) and, with ``evaluation_`` before it, what judging it took; and the user's own fields as
+    ``metadata.NAME``.
     What is missing is None.
     """
     metrics = report.provenance.metrics
-    explained: set[str] = set()
+    explained, repeated = set[str](), set[str]()
     own: dict[str, None] = {}
     by_jury = False
     for result in _results(report):
         explained.update(name for name in metrics if name not in explained and result.scores[name].reason)
+        repeated.update(name for name in metrics if name not in repeated and judgings(result.scores[name]))
         own.update(dict.fromkeys(result.metadata))
         by_jury = by_jury or bool(result.members)
     reasons = [name for name in metrics if name in explained]
-    return (_row(result, metrics, reasons, list(own), by_jury=by_jury) for result in _results(report))
+    spread = [name for name in metrics if name in repeated]
+    return (_row(result, metrics, reasons, spread, list(own), by_jury=by_jury) for result in _results(report))
 
 
 def _results(report: Report) -> Iterator[Result]:
@@ -43,7 +48,7 @@ def _results(report: Report) -> Iterator[Result]:
 
 
 def _row(
-    result: Result, metrics: tuple[str, ...], explained: list[str], own: list[str], *, by_jury: bool
+    result: Result, metrics: tuple[str, ...], explained: list[str], spread: list[str], own: list[str], *, by_jury: bool
 ) -> dict[str, Any]:
     failure = attribute(result)
     return {
@@ -55,6 +60,7 @@ def _row(
         "cause": failure and failure.cause,
         "why": failure and failure.why,
         **{f"{name}_reason": result.scores[name].reason for name in explained},
+        **{f"{name}_sd": _sd(judgings(result.scores[name])) for name in spread},
         "suspicious": " ".join(result.verdict.suspicious) or None if result.verdict else None,
         **({"divided": "; ".join(divided(result.members)) or None} if by_jury else {}),
         "model": result.model,
@@ -62,6 +68,10 @@ def _row(
         **{f"evaluation_{name}": getattr(result.evaluation, name) for name in _EVALUATION},
         **{f"metadata.{name}": result.metadata.get(name) for name in own},
     }
+
+
+def _sd(values: Sequence[float]) -> float | None:
+    return stdev(values) if len(values) > 1 else None
 
 
 def printable_json(report: Report) -> Iterator[bytes]:

@@ -11,11 +11,13 @@ from ragassay.compare.figures import FigureValue
 from ragassay.documents import Report, held
 from ragassay.errors import BadSettings, NothingToEvaluate
 from ragassay.gates.drops import Baseline, Drop, Scope, TestName, measure_drop, scopes
+from ragassay.gates.noise import Noise, judge_noise, near, undecidable
 from ragassay.gates.rules import DROPS, ConditionName, Gate, name_of
 from ragassay.gates.worst import GateRow, rows_behind
 from ragassay.models import FrozenModel
 from ragassay.render import number
 from ragassay.stats import Correction, Interval, correct
+from ragassay.stats.distributions import normal_quantile
 
 GateCause = Literal["met", "threshold", "coverage", "missing", "baseline", "undecided"]
 ROUNDING = 1e-9  # 0.80 - 0.78 is a little above 0.02 in binary
@@ -28,7 +30,7 @@ class GateResult(FrozenModel):
     ``drop`` (positive is worse) and the ``interval`` of the drop beside it. ``coverage`` is the share of the rows (for
     a drop: of the baseline's) that were scored. ``cause`` says why a gate was missed: the ``threshold``; too little
     ``coverage``; a figure, system or slice that is ``missing``; nothing to compare with in the ``baseline``; or too few
-    rows to decide (``undecided``). ``worst``: where it was missed, the rows that it was missed for.
+    rows, or judgings, to decide (``undecided``). ``worst``: where it was missed, the rows that it was missed for.
     """
 
     name: str
@@ -92,6 +94,7 @@ class _Case:
     scope: Scope
     figure: FigureValue
     drop: Drop | None
+    noise: Noise | None
 
 
 def about_a_drop(gates: Sequence[Gate]) -> str | None:
@@ -139,6 +142,7 @@ def check(
             scope,
             gate.figure.measure(scope.rows, spec),
             measure_drop(gate, scope, spec, alpha=alpha, test=test, seed=seed) if gate.needs_baseline else None,
+            judge_noise(gate, scope, report, earlier, normal_quantile(1 - alpha / 2)),
         )
         for gate in gates
         for scope in scopes(gate, report, earlier)
@@ -214,7 +218,7 @@ def _judge(case: _Case, condition: ConditionName, p: float | None, terms: _Terms
     if now.coverage < gate.coverage:
         return "coverage", _thin(gate, now.n, now.rows, "rows have a score")
     if condition in DROPS and case.drop is not None:
-        return _judge_drop(gate, case.drop, condition, p, terms)
+        return _judge_drop(case, case.drop, condition, p, terms)
     bound = getattr(gate, condition)
     value, what = now.value, f"{gate.metric} is {{}}"
     if gate.on == "interval":
@@ -227,12 +231,14 @@ def _judge(case: _Case, condition: ConditionName, p: float | None, terms: _Terms
     sign = ">=" if condition == "min" else "<="
     shown, limit = number(value, beside=bound), number(bound, beside=value)
     reason = f"{what.format(shown)}, {'' if met else 'not '}{sign} {limit} (n={now.n})"
+    reason += near(case.noise, now.value, bound) if gate.on == "mean" else ""
     return ("met" if met else "threshold"), reason
 
 
 def _judge_drop(
-    gate: Gate, drop: Drop, condition: ConditionName, p: float | None, terms: _Terms
+    case: _Case, drop: Drop, condition: ConditionName, p: float | None, terms: _Terms
 ) -> tuple[GateCause, str]:
+    gate = case.gate
     if drop.coverage < gate.coverage and drop.n:
         return "coverage", _thin(gate, drop.n, drop.rows, "queries of the baseline are scored in both runs")
     if drop.drop is None or drop.before is None or drop.now is None:
@@ -252,6 +258,8 @@ def _judge_drop(
         reason += "" if condition == "significant" else f", {'' if within else 'not '}within {limit}"
     else:
         reason += f"better by {number(-size)}" if size < 0 else "unchanged"
+    if gate.on == "mean" and not gate.significant and (why := undecidable(case.noise, size, bound)):
+        return "undecided", f"{reason}; {why}"
     if within or not gate.significant:
         return ("met" if within else "threshold"), reason
     if p is not None and p <= terms.alpha:

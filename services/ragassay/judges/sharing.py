@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ragassay.judges.repeating import RepeatingJudge
 from ragassay.models import Judgement, Sample
 from ragassay.protocols import Judge, Ledger
 
@@ -63,5 +64,7 @@ class SharingJudge:
 
 
 def most_trusted(judge: Judge) -> Judge:
-    """The judge itself; of two that share, the one whose verdicts correct the other's."""
+    """The judge itself; of two that share, the one whose verdicts correct the other's; of one that repeats, a single judging."""
+    if isinstance(judge, RepeatingJudge):
+        return judge.judges[0]
     return judge.trusted if isinstance(judge, SharingJudge) else judge

@@ -41,8 +41,10 @@ class ChatModel(Protocol):
         call: Call,
         ledger: Ledger,
         alternatives: int = 0,
+        seed_shift: int = 0,
     ) -> Reply:
         """The reply; from the ledger where the call is settled, else from the provider and then settled.
 
         ``alternatives``: how many of the likeliest tokens are wanted with their probabilities, wherever it hesitates.
+        ``seed_shift`` is added to the seed, where the provider takes one; the call has to tell such replies apart.
         """

@@ -58,6 +58,7 @@ class FakeLLM:
         call: Call,
         ledger: Ledger,
         alternatives: int = 0,  # noqa: ARG002 - a scripted Reply has its own
+        seed_shift: int = 0,  # noqa: ARG002 - it draws nothing
     ) -> Reply:
         """The next scripted reply; settled like a real one. Raises BadSettings when the script is at its end."""
         if settled := await ledger.reserve(call, Usage(calls=1)):

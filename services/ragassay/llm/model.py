@@ -57,6 +57,7 @@ class _Request:
     schema_name: str
     max_tokens: int
     alternatives: int = 0
+    seed_shift: int = 0
 
 
 @dataclass(eq=False)
@@ -171,6 +172,7 @@ class LLM:
         call: Call,
         ledger: Ledger,
         alternatives: int = 0,
+        seed_shift: int = 0,
     ) -> Reply:
         """The reply; from the ledger where the call is settled, else from the provider and then settled.
 
@@ -179,7 +181,7 @@ class LLM:
         """
         bill = _Bill(outages=self._outages)
         try:
-            request = _Request(messages, schema, schema_name, max_tokens, alternatives)
+            request = _Request(messages, schema, schema_name, max_tokens, alternatives, seed_shift)
             return await self._with_retries(request, call, ledger, bill)
         except BaseException as error:
             if bill.open:
@@ -320,6 +322,8 @@ class LLM:
         """The parameters of a request, without those that the provider refused; a reply's limit has two names."""
         limit = "max_completion_tokens" if "max_tokens" in terms.without else "max_tokens"
         sent = {limit: request.max_tokens + self._resolved.thinking_tokens, **self._resolved.sent}
+        if "seed" in sent:
+            sent["seed"] = (sent["seed"] + request.seed_shift) % 2**32
         if request.alternatives:
             sent.update(logprobs=True, top_logprobs=request.alternatives)
         kept = {name: value for name, value in sent.items() if name not in terms.without}

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from ragassay.judges.verdict import COVERED, SUPPORT, context_number
-from ragassay.metrics.base import UNIT, metric
+from ragassay.metrics.base import UNIT, Metric, metric
 from ragassay.models import FactVerdict, Score, SentenceVerdict, Verdict
 from ragassay.render import listed
 
@@ -20,6 +20,11 @@ RIGHT_REFUSAL = "a right refusal: the query can't be answered"
 WRONG_REFUSAL = "wrong refusal: the query can be answered, as far as is known"
 ANSWERED_UNANSWERABLE = "answered the unanswerable"
 MOST_REASONS = 5
+
+
+def is_judged(metric: Metric) -> bool:
+    """Does it follow from a judge's verdict?"""
+    return metric.sees == "Verdict" or metric.family == "accurate" or any(map(is_judged, metric.parts))
 
 
 @metric(better="higher", needs=("answer", "contexts", "verdict"), bounds=UNIT)

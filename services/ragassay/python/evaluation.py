@@ -331,7 +331,7 @@ def _declare_options() -> None:
     """Give ``evaluate`` the signature that the options make, and a line on each that its docstring does not explain."""
     data = inspect.Parameter("data", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
     vars(evaluate)["__signature__"] = inspect.Signature([data, *keywords().values()], return_annotation="Report")
-    of_judges = ("jury", "judge_share", "canary", "labels", "calibration")
+    of_judges = ("jury", "judge_share", "repeat", "canary", "labels", "calibration")
     of_models = tuple(ParameterOptions.__annotations__)
     explained = ("metrics", "judge", "systems", "config", "progress", *of_judges, *of_models)
     lines = [f"{key}: {options()[key][1].about.replace('`', '')}" for key in keywords() if key not in explained]

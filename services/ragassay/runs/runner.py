@@ -277,7 +277,7 @@ def _stopped_early(monitor: StopMonitor, run: RunStore, left: Sequence[ChunkId])
     """What the report says of a run whose rule was satisfied while the chunks ``left`` were still to come."""
     record = run.record
     planned = _planned(record)
-    calls = 0 if record.spec.judge == "local" else record.spec.passes * len(record.spec.judges)
+    calls = 0 if record.spec.judge == "local" else record.spec.passes * len(record.spec.judges) * record.spec.repeat
     rows_left: dict[str, int] = dict.fromkeys(record.systems, 0)
     to_judge = 0
     for chunk in left:

@@ -26,10 +26,13 @@ from ragassay.stats.results import (
     ParetoFront,
     Significance,
     UnpairedTest,
+    VariancePart,
+    VarianceSplit,
 )
 from ragassay.stats.sequences import ConfidenceSequence, StopRule, stop_rule
 from ragassay.stats.tests import difference_interval, non_inferiority, paired, welch
 from ragassay.stats.trends import change_points
+from ragassay.stats.variance import variance_split
 
 __all__ = [
     "ChangePoint",
@@ -48,6 +51,8 @@ __all__ = [
     "Stratum",
     "TokenSums",
     "UnpairedTest",
+    "VariancePart",
+    "VarianceSplit",
     "benjamini_hochberg",
     "bonferroni",
     "bootstrap_interval",
@@ -70,6 +75,7 @@ __all__ = [
     "ratio_interval",
     "stop_rule",
     "sums_interval",
+    "variance_split",
     "welch",
     "wilson_interval",
 ]

@@ -1,0 +1,113 @@
+"""A judge that judges each sample several times, by calls of their own: how far these judgings differ is its noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ragassay.ledger import DryLedger, ReplicateLedger
+from ragassay.llm import ChatModel, together
+from ragassay.llm.negotiation import Messages
+from ragassay.models import Judgement, Sample, Usage, Verdict
+from ragassay.protocols import Call, Judge, Ledger, Reply
+
+
+class RepeatedJudgement(Judgement):
+    """The first verdict that there is, and those of all judgings that gave one, in their order."""
+
+    judgings: tuple[Verdict, ...] = ()
+
+
+class RepeatingJudge:
+    """Has each of ``judges`` judge all samples. They are one judge, whose models may draw with seeds of their own.
+
+    Name and settings are those of a single judging: what determines a verdict is the same however often it is given.
+    """
+
+    def __init__(self, judges: Sequence[Judge]) -> None:
+        self.judges = tuple(judges)
+
+    @property
+    def name(self) -> str:
+        """That of the judge."""
+        return self.judges[0].name
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Those of the judge."""
+        return self.judges[0].settings
+
+    async def judge(self, samples: Sequence[Sample], ledger: Ledger) -> list[Judgement]:
+        """One judgement for each sample, in order, with what all judgings spent. Raises what the judge raises."""
+        is_dry = isinstance(ledger, DryLedger)  # which answers all calls alike, and is known by its type
+        ledgers = [ledger if n == 1 or is_dry else ReplicateLedger(ledger, n) for n in range(1, len(self.judges) + 1)]
+        rounds = await together([one.judge(samples, own) for one, own in zip(self.judges, ledgers, strict=True)])
+        return [_repeated(of) for of in zip(*rounds, strict=True)]
+
+
+def _repeated(given: Sequence[Judgement]) -> Judgement:
+    """All judgings of one sample as one judgement."""
+    verdicts = tuple(one.verdict for one in given if one.verdict)
+    return RepeatedJudgement(
+        verdict=verdicts[0] if verdicts else None,
+        reason=None if verdicts else given[0].reason,
+        usage=Usage.total(one.usage for one in given),
+        waste=Usage.total(one.waste for one in given),
+        left_out=tuple(dict.fromkeys(what for one in given for what in one.left_out)),
+        judgings=verdicts,
+    )
+
+
+class Replicate:
+    """A model that draws with a seed ``shift`` above its own, where its provider takes one; all else is the model's."""
+
+    def __init__(self, llm: ChatModel, shift: int) -> None:
+        self._llm, self._shift = llm, shift
+
+    @property
+    def model(self) -> str:
+        """As the model's."""
+        return self._llm.model
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """As the model's: the seed is the one that it is counted from."""
+        return self._llm.settings
+
+    @property
+    def endpoint(self) -> str:
+        """As the model's."""
+        return self._llm.endpoint
+
+    @property
+    def context_window(self) -> int | None:
+        """Not told again: the first judging warns of rows that are too long."""
+        return None
+
+    def warm_up(self) -> None:
+        """As the model's."""
+        self._llm.warm_up()
+
+    async def complete(
+        self,
+        messages: Messages,
+        *,
+        schema: Mapping[str, Any] | None,
+        schema_name: str,
+        max_tokens: int,
+        call: Call,
+        ledger: Ledger,
+        alternatives: int = 0,
+        seed_shift: int = 0,
+    ) -> Reply:
+        """As the model's, with the other seed."""
+        return await self._llm.complete(
+            messages,
+            schema=schema,
+            schema_name=schema_name,
+            max_tokens=max_tokens,
+            call=call,
+            ledger=ledger,
+            alternatives=alternatives,
+            seed_shift=self._shift + seed_shift,
+        )

@@ -1,0 +1,326 @@
+"""Answers that are judged several times by a model that wavers with its seed: what is asked, counted, kept and said."""
+
+import csv
+import hashlib
+import json
+import math
+import statistics
+from typing import ClassVar
+
+import pytest
+
+import ragassay
+from offline_runs import write_jsonl
+from provider import Answer, Provider, refuses, verdicts
+from ragassay.exporters.noise import noise_section
+from ragassay.judges.verdict import number_units
+from ragassay.models import Judgement, SentenceVerdict, Usage, Verdict
+from ragassay.protocols import Call, Reply, fingerprint
+from ragassay.stats import needed_n
+
+ROWS = 24
+
+
+@pytest.fixture
+def data(tmp_path):
+    return write_jsonl(tmp_path / "rows.jsonl", rows())
+
+
+def rows(count=ROWS):
+    return [
+        {
+            "query_id": f"q{n}",
+            "query": f"How long may book {n} be kept?",
+            "contexts": [f"Book {n} may be kept for {n} days."],
+            "answer": f"Book {n} may be kept for {n} days.",
+            "ground_truth_answer": f"For {n} days.",
+        }
+        for n in range(count)
+    ]
+
+
+def wavers(seen, seed=None):
+    """Supports an answer with a chance of its own for each question, drawn by question and seed."""
+    reply, n = verdicts(seen), int(seen.user.partition("may book ")[2].split()[0])
+    drawn = hashlib.sha256(f"{n} {seen.body.get('seed') if seed is None else seed}".encode()).digest()[0] / 256
+    good = drawn < (0.9, 0.5, 0.1)[n % 3]
+    for entry in reply["answer"]:
+        entry |= {"support": "supported" if good else "not_found", "evidence": ["C1.1"] if good else []}
+        entry["truth"] = "agrees" if good else "conflicts"
+    for entry in reply["facts"]:
+        entry |= {"covered": "yes" if good else "no", "evidence": ["C1.1"]}
+    return Answer(json.dumps({**reply, "relevance": "full" if good else "partly", "refusal": False}))
+
+
+def evaluate(cli, provider, *options, metrics="faithfulness", status=0):
+    given = ("--judge", "openai/tiny", "--api-base", provider.url, "--metrics", metrics, "--json")
+    code, out, err = cli("evaluate", "rows.jsonl", *given, *options)
+    assert code == status, err
+    return json.loads(out)["systems"]["default"] if status == 0 else err
+
+
+def test_each_answer_is_judged_by_calls_and_seeds_of_its_own_and_scores_are_means(cli, data):
+    with Provider(then=wavers) as provider:
+        system = evaluate(cli, provider, "--repeat", "3", "--seed", "7")
+        seeds = [seen.body["seed"] for seen in provider.log]
+    assert sorted(seeds) == sorted([7, 8, 9] * ROWS)
+    assert (system["evaluation"]["usage"]["calls"], system["evaluation"]["usage"]["cache_hits"]) == (3 * ROWS, 0)
+    scores = [row["scores"]["faithfulness"] for row in system["results"]]
+    assert all(len(score["details"]["judgings"]) == 3 for score in scores)
+    assert [score["value"] for score in scores] == [
+        pytest.approx(sum(score["details"]["judgings"]) / 3) for score in scores
+    ]
+    assert {0.0, 1.0} < {round(score["value"], 3) for score in scores}  # and such as lie between
+    noise = system["metrics"]["faithfulness"]["noise"]
+    judgings = [score["details"]["judgings"] for score in scores]
+    within = statistics.fmean(statistics.variance(one) for one in judgings)
+    assert noise["parts"]["judge"]["variance"] == pytest.approx(within)
+    assert (noise["rows"], noise["queries"], noise["judgings"]) == (ROWS, ROWS, 3 * ROWS)
+    assert list(noise["parts"]) == ["query and generation", "judge"]
+
+
+def test_the_first_judging_is_that_of_a_run_without_repeat_whichever_came_first(cli, data):
+    with Provider(then=wavers) as provider:
+        once = evaluate(cli, provider)
+        asked = len(provider.log)
+        thrice = evaluate(cli, provider, "--repeat", "3")
+        assert (asked, len(provider.log)) == (ROWS, 3 * ROWS)
+        again = evaluate(cli, provider, "--repeat", "3")
+        fewer = evaluate(cli, provider, "--repeat", "2")
+        assert len(provider.log) == 3 * ROWS  # all of it is known
+        evaluate(cli, provider, "--seed", "1")
+        assert len(provider.log) == 4 * ROWS  # another seed is another judge, not the second judging of this one
+    first = [row["scores"]["faithfulness"]["value"] for row in once["results"]]
+    for system, judgings in ((thrice, 3), (again, 3), (fewer, 2)):
+        kept = [row["scores"]["faithfulness"]["details"]["judgings"] for row in system["results"]]
+        assert [one[0] for one in kept] == first
+        assert {len(one) for one in kept} == {judgings}
+    assert [row["scores"] for row in thrice["results"]] == [row["scores"] for row in again["results"]]
+    assert once["metrics"]["faithfulness"]["noise"] is None
+
+
+def test_a_budget_that_ends_between_judgings_is_resumed_without_paying_twice(cli, data):
+    with Provider(then=wavers) as provider:
+        err = evaluate(cli, provider, "--repeat", "2", "--budget-tokens", "12000", "-j", "2", status=4)
+        asked = len(provider.log)
+        assert 0 < asked < 2 * ROWS, err
+        more = ("--budget-tokens", "10000000", "--api-base", provider.url)
+        code, out, err = cli("evaluate", "--resume", "last", *more, "--json")
+        assert (code, len(provider.log)) == (0, 2 * ROWS), err
+    system = json.loads(out)["systems"]["default"]
+    assert system["evaluation"]["usage"]["calls"] == 2 * ROWS
+    assert {len(row["scores"]["faithfulness"]["details"]["judgings"]) for row in system["results"]} == {2}
+
+
+@pytest.mark.parametrize(
+    ("options", "calls"),
+    [((), 3), (("--judge-mode", "soft"), 3), (("--judge-mode", "probe"), 3 * 3)],
+    ids=["verdict", "soft", "probe"],
+)
+def test_the_estimate_counts_the_calls_that_are_made_in_each_mode(cli, data, options, calls):
+    def answers(seen):
+        return wavers(seen) if "faithful" not in seen.user and "[A1]" in seen.user else Answer("yes")
+
+    given = ("--judge", "openai/tiny", "--metrics", "faithfulness", "--repeat", "3", "--limit", "4", *options)
+    with Provider(then=answers if "probe" not in options else lambda _: Answer("yes")) as provider:
+        code, out, err = cli("evaluate", "rows.jsonl", "--api-base", provider.url, *given, "--dry-run")
+        assert code == 0, err
+        assert not provider.log
+        code, _, err = cli("evaluate", "rows.jsonl", "--api-base", provider.url, *given)
+        assert code == 0, err
+        assert f"{len(provider.log)} judge calls" in out
+        assert len(provider.log) % 3 == 0
+        assert len(provider.log) >= 4 * calls
+
+
+def test_a_provider_that_takes_no_seed_is_still_asked_each_time(cli, data):
+    drawn = iter(range(10**6))
+    with Provider(then=refuses("seed", then=lambda seen: wavers(seen, next(drawn)))) as provider:
+        system = evaluate(cli, provider, "--repeat", "2", "--limit", "9")
+        answered = [seen for seen in provider.log if seen.status == 200]
+    assert len(answered) == 18
+    assert "seed" in system["evaluation"]["left_out"]
+    assert system["metrics"]["faithfulness"]["noise"]["judgings"] == 18
+
+
+def test_a_judging_that_fails_is_missing_from_the_mean_and_a_row_has_a_score_from_those_that_are_left(cli, data):
+    def at_times(seen):
+        n, seed = int(seen.user.partition("may book ")[2].split()[0]), seen.body["seed"]
+        return Answer("no verdict at all") if seed == n % 4 else wavers(seen)
+
+    with Provider(then=at_times) as provider:
+        system = evaluate(cli, provider, "--repeat", "3")
+    by_id = {row["query_id"]: row["scores"]["faithfulness"] for row in system["results"]}
+    # seeds 0 to 2 fail for the rows of which n % 4 is 0 to 2
+    assert {len(by_id[f"q{n}"]["details"]["judgings"]) for n in range(ROWS) if n % 4 != 3} == {2}
+    assert {len(by_id[f"q{n}"]["details"]["judgings"]) for n in range(ROWS) if n % 4 == 3} == {3}
+    assert system["metrics"]["faithfulness"]["n"] == ROWS
+    assert system["metrics"]["faithfulness"]["noise"]["judgings"] == 18 * 2 + 6 * 3
+
+
+def test_accurate_is_what_most_judgings_say_and_of_two_halves_the_first(cli, data):
+    with Provider(then=wavers) as provider:
+        system = evaluate(cli, provider, "--repeat", "3", metrics="correctness,accurate")
+        halves = evaluate(cli, provider, "--repeat", "2", metrics="correctness,accurate")
+    for row in system["results"]:
+        correctness, accurate = (row["scores"][name] for name in ("correctness", "accurate"))
+        said = [float(one >= 0.5) for one in correctness["details"]["judgings"]]
+        assert (accurate["details"]["judgings"], accurate["value"]) == (said, float(sum(said) >= 2))
+    for row in halves["results"]:
+        assert row["scores"]["accurate"]["value"] == row["scores"]["accurate"]["details"]["judgings"][0]
+    noise = system["metrics"]["accurate"]["noise"]
+    assert noise["narrower"] is None  # it is no mean of its judgings
+    assert noise["judge_error"] == pytest.approx((noise["parts"]["judge"]["variance"] / ROWS) ** 0.5)
+
+
+def test_the_report_says_what_is_noise_on_the_terminal_in_markdown_and_by_row(cli, data, tmp_path):
+    with Provider(then=wavers) as provider:
+        evaluate(cli, provider, "--repeat", "3", "-o", "report.md", "-o", "rows.csv")
+    _, shown, _ = cli("report", "last")
+    page = (tmp_path / "report.md").read_text()
+    for text in (shown, page):
+        assert "How much of it is noise" in text
+        assert "by the judge alone" in " ".join(text.split())
+    assert "More rows help; more judgings of the same rows hardly do." in page
+    with (tmp_path / "rows.csv").open() as file:
+        spread = [row["faithfulness_sd"] for row in csv.DictReader(file)]
+    assert {round(float(one), 3) for one in spread} == {0.0, 0.577}
+
+
+def test_the_local_judge_is_not_asked_again_and_has_no_noise_by_construction(cli, data):
+    code, out, err = cli("evaluate", "rows.jsonl", "--metrics", "faithfulness", "--repeat", "3", "--json")
+    assert code == 0, err
+    system = json.loads(out)["systems"]["default"]
+    noise = system["metrics"]["faithfulness"]["noise"]
+    assert (noise["exact"], noise["judgings"], noise["judge_error"]) == (True, ROWS, 0.0)
+    assert not any("judgings" in row["scores"]["faithfulness"]["details"] for row in system["results"])
+    _, shown, _ = cli("report", "last")
+    assert "The local judge is deterministic: its part is 0 by construction" in " ".join(shown.split())
+
+
+def test_a_share_is_refused_and_a_panel_is_judged_by_a_single_judging(cli, data, tmp_path):
+    write_jsonl(tmp_path / "panel.jsonl", rows(30)[:20])
+    with Provider(then=wavers) as provider:
+        err = evaluate(cli, provider, "--repeat", "2", "--judge-share", "0.5", status=2)
+        assert "repeat measures the noise of the judge that scores the rows" in err
+        evaluate(cli, provider, "--canary", "panel.jsonl")
+        asked = len(provider.log)
+        assert asked == ROWS + 2 * 20
+        evaluate(cli, provider, "--canary", "panel.jsonl", "--repeat", "2")
+        assert len(provider.log) == asked + ROWS + 20  # the baseline stands: a judging of it is one judging
+        _, shown, _ = cli("report", "last")
+    assert "judged as at the baseline" in " ".join(shown.split())
+
+
+def test_two_passes_are_two_calls_of_each_judging(cli, data, tmp_path):
+    (tmp_path / "ragassay.yaml").write_text("passes: 2\n")
+    with Provider(then=wavers) as provider:
+        evaluate(cli, provider, "--repeat", "2", "--config", "ragassay.yaml", "--limit", "5")
+        assert sorted(seen.body["seed"] for seen in provider.log) == [0] * 10 + [1] * 10
+
+
+def test_questions_that_are_asked_several_times_tell_the_systems_own_variance():
+    asked = [{**row, "query_id": f"{row['query_id']}-{n}"} for row in rows(12) for n in range(3)]
+    for row in asked:
+        del row["answer"], row["contexts"]
+    calls = iter(range(10**6))
+
+    def system(query):
+        n = query.split()[4]
+        long = next(calls) % 2
+        answer = f"Book {n} may be kept for {n} days." if long else "A blue umbrella is given to every reader."
+        return {"answer": answer, "contexts": [f"Book {n} may be kept for {n} days."]}
+
+    with Provider(then=wavers) as provider:
+        given = {"judge": "openai/tiny", "api_base": provider.url, "metrics": ["faithfulness"], "repeat": 2}
+        report = ragassay.evaluate(asked, systems={"v2": system}, **given)
+        assert len(provider.log) == 12 * 3 * 2
+    noise = report.systems["v2"].metrics["faithfulness"].noise
+    assert (noise.rows, noise.queries, list(noise.parts)) == (36, 12, ["query", "generation", "judge"])
+    (parts, *_), note = noise_section(report).rows, noise_section(report).note
+    assert parts[1][0].endswith("; 36 answers to 12 queries")
+    assert "Intervals take several answers to a query for independent" in note
+
+
+def test_power_says_what_share_of_the_spread_is_the_judges(cli, data, tmp_path):
+    questions = [{key: row[key] for key in ("query_id", "query", "ground_truth_answer")} for row in rows()]
+    write_jsonl(tmp_path / "rows.jsonl", questions)
+    for name in "ab":
+        answers = [{key: row[key] for key in ("query_id", "answer", "contexts")} for row in rows()]
+        for row in answers:
+            row["answer"] += " So it is." * (name == "b")
+        write_jsonl(tmp_path / f"{name}.jsonl", answers)
+    with Provider(then=lambda seen: wavers(seen, f"{seen.body['seed']} {'So it' in seen.user}")) as provider:
+        evaluate_two = ("--system", "a=a.jsonl", "--system", "b=b.jsonl")
+        code, out, err = cli(
+            *("evaluate", "rows.jsonl", *evaluate_two, "--judge", "openai/tiny", "--api-base", provider.url),
+            *("--metrics", "faithfulness", "--repeat", "2", "--json"),
+        )
+    assert code == 0, err
+    document = json.loads(out)["systems"]
+    of_rows = [[row["scores"]["faithfulness"] for row in document[name]["results"]] for name in "ab"]
+    differences = [b["value"] - a["value"] for a, b in zip(*of_rows, strict=True)]
+    noise = sum(statistics.variance(score["details"]["judgings"]) / 2 for scores in of_rows for score in scores) / ROWS
+    code, out, err = cli("power", "last", "--difference", "0.1")
+    assert code == 0, err
+    head, row = out.splitlines()[2:4]
+    assert head.split() == ["metric", "sd", "queries", "chance", "needed", "judge", "without"]
+    share, without = noise / statistics.variance(differences), int(row.split()[-1])
+    assert row.split()[-2] == f"{min(share, 1):.0%}"
+    assert without == needed_n(0.1, math.sqrt(statistics.variance(differences) - noise)) < int(row.split()[-3])
+
+
+def test_a_calibration_of_the_judge_is_that_of_each_judging(cli, data, tmp_path):
+    with Provider(then=wavers) as provider:
+        plain = evaluate(cli, provider, "--repeat", "2")
+        judge = json.loads(cli("report", "last", "--json")[1])["provenance"]["judge"]
+        one = {
+            "judge": fingerprint(judge),
+            "metric": "faithfulness",
+            "method": "isotonic",
+            "labels": 50,
+            "data": "made",
+        }
+        one["knots"] = [[0.0, 0.2], [1.0, 0.6]]
+        given = {"run": "r", "judge": judge, "calibration": one, "n": 50, "missing": 0, "groups": 50}
+        (tmp_path / "map.json").write_text(json.dumps({**given, "share_yes": 0.5, "measures": {}}))
+        mapped = evaluate(cli, provider, "--repeat", "2", "--calibration", "map.json")
+        assert len(provider.log) == 2 * ROWS
+    for before, after in zip(plain["results"], mapped["results"], strict=True):
+        before, after = (row["scores"]["faithfulness"] for row in (before, after))
+        assert after["details"]["judgings"] == [pytest.approx(0.2 + 0.4 * one) for one in before["details"]["judgings"]]
+        assert after["value"] == pytest.approx(0.2 + 0.4 * before["value"])
+
+
+def test_a_judge_of_ones_own_is_asked_again_and_its_calls_are_not_answered_by_those_before(tmp_path):
+    made = []
+
+    class Wavering:
+        """Makes a call for each row, and is kept from making one that the ledger knows."""
+
+        settings: ClassVar = {"version": 1}
+
+        async def judge(self, samples, ledger):
+            found = []
+            for sample in samples:
+                call = Call.about(sample.query_id, "judge", [sample.query])
+                reply = await ledger.reserve(call, Usage(calls=1))
+                if reply is None:
+                    made.append(call)
+                    reply = Reply(text="no" if len(made) % 2 else "yes")
+                    await ledger.settle(call, reply)
+                support = "supported" if reply.text == "yes" else "not_found"
+                units = number_units(sample)
+                sentences = tuple(
+                    SentenceVerdict(id=name, text=text, support=support, evidence=("C1.1",))
+                    for name, text in units.answer.items()
+                )
+                found.append(Judgement(verdict=Verdict(judge="own", sentences=sentences, has_contexts=True)))
+            return found
+
+    given = {"judge": Wavering(), "metrics": ["faithfulness"], "repeat": 3}
+    report = ragassay.evaluate([{**row, "ground_truth_answer": None} for row in rows(5)], **given)
+    assert len(made) == 15
+    kept = [row.scores["faithfulness"].details["judgings"] for row in report.systems["default"].results]
+    assert {len(one) for one in kept} == {3}
+    assert sorted(value for one in kept for value in one) == [0.0] * 8 + [1.0] * 7
