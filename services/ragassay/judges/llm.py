@@ -123,6 +123,8 @@ class LLMJudge:
         except (BadSettings, ProviderDown):
             raise
         except TimeoutError:
+            if not booked.in_time.expired():
+                raise
             return booked.told(reason=f"the judge failed: no verdict within {self._timeout_s:g} s of the first call")
         except (BadInput, Unavailable) as error:
             return booked.told(reason=reason_from(f"the judge failed: {error}"))

@@ -244,12 +244,13 @@ class LLM:
                 self._limit.correct(self._line, -most)
             bill.terms = terms if self._negotiation.other_terms(terms, outcome) else None
             return outcome
-        self._limit.correct(self._line, outcome.usage.input_tokens + outcome.usage.output_tokens - most)
+        more = outcome.usage.input_tokens + outcome.usage.output_tokens - most
         usable = request.schema is None or is_usable(outcome.text, outcome.finish_reason)
         if not usable and self._negotiation.other_terms(terms, _NO_OBJECT):
             bill.terms, bill.open = terms, False
             count_reply(self._model, "waste", outcome.usage)
             await asyncio.shield(ledger.release(call, outcome.usage, answered=True))
+            self._limit.correct(self._line, more)
             return _NO_OBJECT
         self._negotiation.answered(terms, usable=usable)
         bill.open = False
@@ -257,6 +258,7 @@ class LLM:
         reply = outcome.model_copy(update={"waste": bill.waste, "left_out": terms.left_out})
         # A paid reply is kept even if the task that asked for it is cancelled at this very moment.
         await asyncio.shield(self._settle(call, reply, ledger, bill))
+        self._limit.correct(self._line, more)
         return reply
 
     async def _reserve(self, request: _Request, call: Call, ledger: Ledger, bill: _Bill) -> Reply | None:
