@@ -76,10 +76,27 @@ class Distribution(FrozenModel):
     total: float | None = None
 
 
+class CorrectedCost(FrozenModel):
+    """Cost per accurate answer, with the accurate answers that all ``rows`` would have by the ``labels`` of some.
+
+    ``judged``: what it is by the judge's own scores. Without a value there is a ``reason``. ``sums`` may be added up over
+    runs; there are none where the labels are too few, or all equal.
+    """
+
+    labels: int
+    rows: int
+    value: float | None
+    judged: float | None
+    interval: Interval
+    sums: RatioSums | None = None
+    reason: str | None = None
+
+
 class CostPerAccurate(FrozenModel):
     """Total cost of the system over the number of accurate answers, over rows where both are known.
 
-    The sums are kept, so that figures over several runs can be made when the rows are gone.
+    The sums are kept, so that figures over several runs can be made when the rows are gone. ``corrected``: by labels of
+    ``accurate``, where some of these rows have one.
     """
 
     value: float | None
@@ -89,6 +106,7 @@ class CostPerAccurate(FrozenModel):
     n: int
     missing: int
     reason: str | None = None
+    corrected: CorrectedCost | None = None
 
 
 class Money(FrozenModel):

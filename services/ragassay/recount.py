@@ -280,15 +280,21 @@ def corrected(counted: Recount, metric: str, spec: JobSpec) -> CorrectedMean | N
     labels, scores = counted.reference_labels.get(metric), counted.scores[metric]
     if not labels:
         return None
-    both = [(label, score) for place, label in labels.items() if (score := scores[place]) is not None]
-    others = [score for place in range(counted.rows) if place not in labels and (score := scores[place]) is not None]
-    return corrected_mean(
-        [label for label, _ in both],
-        [score for _, score in both],
-        others,
-        bounds=(0.0, 1.0),
-        level=spec.confidence,
-    )
+    return corrected_by_labels(((labels.get(n), scores[n]) for n in range(counted.rows)), level=spec.confidence)
+
+
+def corrected_by_labels(
+    rows: Iterable[tuple[float | None, float | None]], *, level: float, differences: bool = False
+) -> CorrectedMean:
+    """The corrected mean of rows, each its label and its score, from 0 to 1; those without a score are left out.
+
+    ``differences``: labels and scores are those of two systems, one taken from the other.
+    """
+    scored = [(label, score) for label, score in rows if score is not None]
+    labels = [label for label, _ in scored if label is not None]
+    scores = [score for label, score in scored if label is not None]
+    others = [score for label, score in scored if label is None]
+    return corrected_mean(labels, scores, others, bounds=(0.0, 1.0), level=level, differences=differences)
 
 
 def unlike_labelled(counted: Recount) -> Iterator[str]:

@@ -11,6 +11,7 @@ from typing import Literal
 
 from ragassay.documents import (
     Aggregate,
+    CorrectedCost,
     CostPerAccurate,
     Distribution,
     Evaluation,
@@ -33,7 +34,8 @@ from ragassay.metrics.own import own_metrics
 from ragassay.models import Result, Score, Usage
 from ragassay.recount import MEASURED, Recount, ScoreColumn, between, corrected, unlike_labelled
 from ragassay.specification import JobSpec
-from ragassay.stats import mean_interval, ratio_interval, wilson_interval
+from ragassay.stats import Interval, Stratum, mean_interval, ratio_interval, sums_interval, wilson_interval
+from ragassay.stats.ppi import corrected_sums
 from ragassay.strategies.load import LoadCount, cautions
 
 logger = logging.getLogger("ragassay")
@@ -259,8 +261,13 @@ def cost_per_accurate(rows: Iterable[Result], spec: JobSpec) -> CostPerAccurate:
 def _cost_per_accurate(counted: Recount, spec: JobSpec, places: Sequence[int] | None = None) -> CostPerAccurate:
     places = range(counted.rows) if places is None else places
     cost_usd, accuracy = counted.measured["cost_usd"], counted.accurate
-    known = [(cost, right) for n in places if (cost := cost_usd[n]) is not None and (right := accuracy[n]) is not None]
-    costs, accurate = [cost for cost, _ in known], [right for _, right in known]
+    labels = counted.reference_labels.get("accurate", {})
+    known = [
+        (cost, right, labels.get(n))
+        for n in places
+        if (cost := cost_usd[n]) is not None and (right := accuracy[n]) is not None
+    ]
+    costs, accurate, said = [row[0] for row in known], [row[1] for row in known], [row[2] for row in known]
     reason = None
     if not any(counted.accuracy_asked[n] for n in places):
         reason = "accurate was not asked for"
@@ -277,6 +284,29 @@ def _cost_per_accurate(counted: Recount, spec: JobSpec, places: Sequence[int] | 
         accurate=round(math.fsum(accurate)),
         n=len(known),
         missing=len(places) - len(known),
+        reason=reason,
+        corrected=None if said.count(None) == len(said) else _corrected_cost(costs, said, accurate, spec),
+    )
+
+
+def _corrected_cost(
+    costs: Sequence[float], labels: Sequence[float | None], accurate: Sequence[float], spec: JobSpec
+) -> CorrectedCost:
+    mean, sums = corrected_sums(costs, labels, accurate, level=spec.confidence)
+    total, judged = math.fsum(costs), math.fsum(accurate)
+    reason = mean.reason if mean.mean is None else None if mean.mean > 0 else "no answer is accurate"
+    if sums and not reason:
+        interval = sums_interval([Stratum(sums, sums.n)], level=spec.confidence)
+    else:
+        why = reason or "all labels are equal: how far they may be off is unknown"
+        interval = Interval.absent(why, spec.confidence, mean.interval.method)
+    return CorrectedCost(
+        labels=mean.labels,
+        rows=mean.rows,
+        value=None if reason or mean.mean is None else total / (mean.rows * mean.mean),
+        judged=total / judged if judged else None,
+        interval=interval,
+        sums=sums,
         reason=reason,
     )
 

@@ -122,3 +122,8 @@ class JobSpec(IntervalOptions, PerformanceOptions, EvaluationOptions):
 
     judge_prompt: JudgePrompt | None = None
     calibration: tuple[Calibration, ...] = ()
+
+    @property
+    def corrected_by(self) -> str:
+        """What means are corrected by, where they are: ``labels``, or rows that a model judged as well."""
+        return f"rows by {self.judge}" if self.judge_share else "labels"

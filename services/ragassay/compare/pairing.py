@@ -23,9 +23,8 @@ from ragassay.errors import BadSettings, UnknownName
 from ragassay.metrics import Metric, parse
 from ragassay.metrics.base import OPERATIONAL
 from ragassay.models import Result, Score
-from ragassay.recount import slice_value
+from ragassay.recount import corrected_by_labels, slice_value
 from ragassay.reports import cost_and_accuracy
-from ragassay.stats.ppi import corrected_mean
 
 NOT_WORSE_MARGIN = 0.05  # "no worse" means by less than this share of a metric's range
 POWER = 0.8
@@ -55,6 +54,17 @@ def match(a: Sequence[Result], b: Sequence[Result]) -> list[tuple[Result, Result
         ):
             partners[rows[0].query_id] = candidates[0]
     return [(row, partners[row.query_id]) for row in a if row.query_id in partners]
+
+
+def difference_by_labels(
+    name: str, rows: Sequence[tuple[Result, Result]], differences: Iterable[float], *, level: float
+) -> stats.CorrectedMean | None:
+    """The mean of ``differences``, b - a of each of the rows, as labels on both sides correct it; None without any label."""
+    labels = [(a.reference_labels.get(name), b.reference_labels.get(name)) for a, b in rows]
+    if not any(said is not None for both in labels for said in both):
+        return None
+    said = (None if a is None or b is None else b - a for a, b in labels)
+    return corrected_by_labels(zip(said, differences, strict=True), level=level, differences=True)
 
 
 class MatchingIndex:
@@ -186,20 +196,10 @@ class PairedSystems:
             losses=test.losses if higher else test.wins,
             ties=test.ties,
             paired=test,
-            by_labels=self._by_labels(name, both),
+            by_labels=difference_by_labels(
+                name, [self.rows[place] for place in both.places], both.differences, level=1 - self.alpha
+            ),
         )
-
-    def _by_labels(self, name: str, both: PairedScores) -> stats.CorrectedMean | None:
-        """The mean difference as labels of people on both sides correct it; None where no row has them."""
-        rows = [[one.reference_labels.get(name) for one in self.rows[place]] for place in both.places]
-        said = [None if a is None or b is None else b - a for a, b in rows]
-        judged = list(zip(said, both.differences, strict=True))
-        labels = [(label, score) for label, score in judged if label is not None]
-        others = [score for label, score in judged if label is None]
-        if not labels:
-            return None
-        said_of, scores = [label for label, _ in labels], [score for _, score in labels]
-        return corrected_mean(said_of, scores, others, bounds=(0.0, 1.0), level=1 - self.alpha, differences=True)
 
     def _unpaired_delta(self, name: str, aggregate: Aggregate) -> Delta:
         a, b = (

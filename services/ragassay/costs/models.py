@@ -111,6 +111,8 @@ class CostGroup(FrozenModel):
     ``known`` of the ``rows`` have both a known cost and an accuracy: ``cost_usd`` and ``accurate`` are of these, and the
     ratio of both is ``cost_per_accurate_answer``. ``unknown_cost`` rows have no known cost. ``questions``: how many
     different ones they are of, which is what the interval counts. ``interval_of``: a lone report's own, or the sums'.
+    ``corrected_by``: how many labels of ``accurate`` correct the number of accurate answers, and so the figure; without
+    them ``judged`` is null, with them it is the figure by the judge's own scores.
     """
 
     key: dict[Dimension, str | None]
@@ -127,6 +129,8 @@ class CostGroup(FrozenModel):
     cost_per_accurate_answer: float | None
     interval: Interval
     interval_of: Literal["report", "sums"]
+    corrected_by: int | None = None
+    judged: float | None = None
     reason: str | None = None
     serving: Money
     judging: Money

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ragassay.documents import Aggregate, CostPerAccurate, Distribution, Report, Share, SystemReport
+from ragassay.documents import Aggregate, CorrectedCost, CostPerAccurate, Distribution, Report, Share, SystemReport
 from ragassay.models import Usage
 from ragassay.render import interval, listed, number
 from ragassay.stats import CorrectedMean, Interval
@@ -38,8 +38,7 @@ def sections(report: Report) -> list[Section]:
         ("Measured", {"performance", "cost"}),
     ):
         chosen = [name for name in names if systems[0].metrics[name].kind in kinds]
-        spec = report.provenance.configuration
-        by = f"rows by {spec.judge}" if spec.judge_share else "labels"
+        by = report.provenance.configuration.corrected_by
         rows = tuple(row for name in chosen for row in _figures(name, systems, by))
         made.append(Section(title, rows))
     if any(s.refusals.refused or s.refusals.unanswerable for s in systems):
@@ -47,6 +46,9 @@ def sections(report: Report) -> list[Section]:
         made.append(Section("Refusals", rows))
     figures = [(label, figure) for label, figure in _SYSTEM if label != PER_ACCURATE or "accurate" in names]
     reported = tuple(row for row in (_row(*one, systems) for one in figures) if set(row[1]) != {NOT_REPORTED})
+    by_labels = [s.cost_per_accurate_answer.corrected for s in systems]
+    if any(by_labels) and "accurate" in names:
+        reported += ((f"{PER_ACCURATE}, corrected", tuple(_corrected(one, by) for one in by_labels)),)
     made.append(Section("Time and cost of the system", reported))
     spent = [_row(label, figure, systems) for label, figure in _EVALUATION]
     made.append(
@@ -63,10 +65,13 @@ def _figures(name: str, systems: list[SystemReport], by: str) -> Iterator[tuple[
         yield f"{name}, corrected", tuple(_corrected(one, by) for one in found)
 
 
-def _corrected(found: CorrectedMean | None, by: str) -> str:
-    if found is None or found.mean is None:
-        return found.reason or "" if found else f"no {by}"
-    return f"{number(found.mean)} {_bounds(found.interval)} {found.labels} {by}"
+def _corrected(found: CorrectedMean | CorrectedCost | None, by: str) -> str:
+    if found is None:
+        return f"no {by}"
+    value = found.mean if isinstance(found, CorrectedMean) else found.value
+    if value is None:
+        return found.reason or ""
+    return f"{number(value)} {_bounds(found.interval)} {found.labels} {by}"
 
 
 def partial(report: Report) -> str | None:
