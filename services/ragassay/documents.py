@@ -334,7 +334,8 @@ class Stopped(FrozenModel):
     with probes one for each row, which took more.
     ``intervals``, by system and metric, are of the means (``of`` "scores") or of system - baseline ("differences"). They
     hold although one looked at them after every chunk and stopped; the usual intervals would not, so that in a report
-    the watched means carry these.
+    the watched means carry these. ``labels``, by system and metric: how many corrected the interval, which then is that of the
+    corrected mean.
     """
 
     rule: str
@@ -344,6 +345,7 @@ class Stopped(FrozenModel):
     rows_left: int
     calls_saved: int
     intervals: dict[str, dict[str, Interval]]
+    labels: dict[str, dict[str, int]] = {}  # noqa: RUF012 - a default of a model
 
 
 class Report(FrozenModel):

@@ -132,8 +132,15 @@ def _watched(report: SystemReport, stopped: Stopped | None, name: str) -> System
     """The system with the intervals that hold although judging was stopped by looking at them."""
     if stopped is None or stopped.of == "differences":
         return report
-    changed = {m: report.metrics[m].model_copy(update={"interval": i}) for m, i in stopped.intervals[name].items()}
-    return report.model_copy(update={"metrics": {**report.metrics, **changed}})
+    metrics = dict(report.metrics)
+    for metric, interval in stopped.intervals[name].items():
+        of_all = metrics[metric]
+        if of_all.corrected and metric in stopped.labels.get(name, {}):
+            corrected = of_all.corrected.model_copy(update={"interval": interval})
+            metrics[metric] = of_all.model_copy(update={"corrected": corrected})
+        else:
+            metrics[metric] = of_all.model_copy(update={"interval": interval})
+    return report.model_copy(update={"metrics": metrics})
 
 
 def system(rows: Sequence[Result], metrics: Sequence[Metric], spec: JobSpec) -> SystemReport:

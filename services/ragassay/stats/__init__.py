@@ -27,7 +27,7 @@ from ragassay.stats.results import (
     Significance,
     UnpairedTest,
 )
-from ragassay.stats.sequences import ConfidenceSequence, StopRule, stop_rule
+from ragassay.stats.sequences import ConfidenceSequence, CorrectedSequence, StopRule, stop_rule
 from ragassay.stats.tests import difference_interval, non_inferiority, paired, welch
 from ragassay.stats.trends import change_points
 
@@ -35,6 +35,7 @@ __all__ = [
     "ChangePoint",
     "ConfidenceSequence",
     "CorrectedMean",
+    "CorrectedSequence",
     "Correction",
     "Effect",
     "IncrementalCost",
