@@ -184,6 +184,8 @@ class Evaluation(FrozenModel):
     """What the evaluation itself spent; ``waste`` was paid for replies that could not be used.
 
     ``left_out``: by what the judge's provider does not take of what it is asked, the rows that were judged without it.
+    ``not_asked``: where a model judges a share, the judged rows that it was not asked about, and ``calls_saved`` the calls
+    that these would have taken, estimated from those that were.
     """
 
     usage: Usage
@@ -192,6 +194,8 @@ class Evaluation(FrozenModel):
     support_withdrawn: int
     suspicious: int
     left_out: dict[str, int] = {}  # noqa: RUF012 - a default of a model
+    not_asked: int = 0
+    calls_saved: int = 0
 
 
 Results = Annotated[

@@ -161,7 +161,9 @@ class Recount:
     """All that a report says of one system's results, but for the results themselves."""
 
     def __init__(self, results: Iterable[Result], metrics: Iterable[str] = ()) -> None:
-        self.rows = self.without_response = self.failed_responses = self.without_relevant = self.without_hit = 0
+        self.asked = self.rows = self.without_response = self.failed_responses = self.without_relevant = (
+            self.without_hit
+        ) = 0
         self.priced_by_us = self.verdicts = self.evidence_dropped = self.support_withdrawn = self.suspicious = 0
         self.judged = self.refused = self.refused_rightly = self.unanswerable = self.unanswerable_judged = 0
         self.first_call_ms: float | None = None
@@ -242,6 +244,7 @@ class Recount:
 
     def _add_verdict(self, row: Result, verdict: Verdict) -> None:
         self.verdicts += 1
+        self.asked += bool(row.reference_labels)
         self.evidence_dropped += verdict.evidence_dropped
         self.support_withdrawn += verdict.support_withdrawn
         self.suspicious += bool(verdict.suspicious)

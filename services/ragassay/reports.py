@@ -150,7 +150,8 @@ def system(rows: Sequence[Result], metrics: Sequence[Metric], spec: JobSpec) -> 
 
 def _system(counted: Recount, rows: Sequence[Result], metrics: Sequence[Metric], spec: JobSpec) -> SystemReport:
     measured = {name: distribution(counted.measured[name]) for name in MEASURED}
-    latency = measured["latency_ms"]
+    latency, spent = measured["latency_ms"], counted.evaluation.total
+    not_asked = counted.verdicts - counted.asked if spec.judge_share is not None else 0
     return SystemReport(
         queries=counted.rows,
         missing_from_run=counted.without_response,
@@ -169,12 +170,14 @@ def _system(counted: Recount, rows: Sequence[Result], metrics: Sequence[Metric],
         spending=counted.spending,
         refusals=_refusals(counted, spec),
         evaluation=Evaluation(
-            usage=counted.evaluation.total,
+            usage=spent,
             waste=counted.waste.total,
             evidence_dropped=counted.evidence_dropped,
             support_withdrawn=counted.support_withdrawn,
             suspicious=counted.suspicious,
             left_out=dict(sorted(counted.left_out.items())),
+            not_asked=not_asked,
+            calls_saved=round(not_asked * (spent.calls + spent.cache_hits) / max(counted.asked, 1)),
         ),
         results=rows,
         **measured,

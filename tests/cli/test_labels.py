@@ -100,8 +100,35 @@ def test_two_systems_are_compared_by_what_people_say(cli, tmp_path):
     assert (found["labels"], found["rows"]) == (60, 120)
     assert found["interval"]["low"] <= people <= found["interval"]["high"]
     assert found["judged"] == pytest.approx(delta["delta"])
+    assert (delta["p"], delta["outcome"], delta["not_worse"]) == (found["p"], "better", None)
+    assert found["p"] < 0.05
     code, shown, _ = cli("compare", "old", "new")
     assert "faithfulness, by 60 labels" in shown
+    assert f"new is better than old on faithfulness (+{found['mean']:.2f}" in shown
+    assert "by 60 labels)" in " ".join(shown.split())
+
+
+def test_what_people_do_not_see_is_no_difference_although_the_judge_sees_one(cli, tmp_path):
+    """The judge finds half of the old answers invented; people call half of either right."""
+    sides = {"old": rows("a", wrong=0.5), "new": rows("b", wrong=0.0)}
+    for every, (name, made) in enumerate(sides.items(), 1):
+        for n, row in enumerate(made):
+            row["people"] = float(n // every % 2)
+        write_rows(tmp_path / f"{name}.jsonl", made)
+        write_labels(tmp_path / f"{name}.csv", made[:60])
+        given = ("--metrics", "faithfulness", "--labels", f"{name}.csv", "--name", name)
+        assert cli("evaluate", f"{name}.jsonl", *given)[0] == 0
+    delta = json.loads(cli("compare", "old", "new", "--json")[1])["pairs"][0]["metrics"]["faithfulness"]
+    assert delta["paired"]["randomisation"]["p"] < 0.001
+    assert (delta["outcome"], delta["p"]) == ("no difference shown", delta["by_labels"]["p"])
+    write_gates(tmp_path / "gates.yaml")
+    code, out, _ = cli("gate", "gates.yaml", "--run", "new", "--baseline", "old", "--json")
+    (result,) = json.loads(out)["results"]
+    assert (code, result["p"], result["corrected_by"]) == (0, delta["p"], 60)
+
+
+def write_gates(path):
+    path.write_text("gates:\n  - metric: faithfulness\n    max_drop: 0.0\n    significant: true\n")
 
 
 def test_how_many_labels_are_needed_follows_from_those_that_there_are(report, cli):

@@ -25,6 +25,7 @@ from ragassay.metrics.base import OPERATIONAL
 from ragassay.models import Result, Score
 from ragassay.recount import corrected_by_labels, slice_value
 from ragassay.reports import cost_and_accuracy
+from ragassay.stats.ppi import corrected_increment
 
 NOT_WORSE_MARGIN = 0.05  # "no worse" means by less than this share of a metric's range
 POWER = 0.8
@@ -178,6 +179,9 @@ class PairedSystems:
         both = self.scores(name)
         test = stats.paired(both.a, both.b, alpha=self.alpha, seed=self.seed, bounds=bounds_of(name, self.own))
         higher = aggregate.better == "higher"
+        rows = [self.rows[place] for place in both.places]
+        by_labels = difference_by_labels(name, rows, both.differences, level=1 - self.alpha)
+        corrected = by_labels if by_labels and by_labels.mean is not None else None
         return Delta(
             kind=aggregate.kind,
             better=aggregate.better,
@@ -187,18 +191,16 @@ class PairedSystems:
             mean_b=test.mean_b,
             delta=test.difference,
             interval=test.interval,
-            p=test.randomisation.p,
+            p=corrected.p if corrected else test.randomisation.p,
             p_corrected=None,
             mark="",
             outcome="can't tell",
-            reason=_too_few(test.n, self.alpha),
+            reason=None if corrected else _too_few(test.n, self.alpha),
             wins=test.wins if higher else test.losses,
             losses=test.losses if higher else test.wins,
             ties=test.ties,
             paired=test,
-            by_labels=difference_by_labels(
-                name, [self.rows[place] for place in both.places], both.differences, level=1 - self.alpha
-            ),
+            by_labels=by_labels,
         )
 
     def _unpaired_delta(self, name: str, aggregate: Aggregate) -> Delta:
@@ -227,13 +229,13 @@ class PairedSystems:
     def corrected(self, name: str, delta: Delta, p: float | None, tests: int) -> Delta:
         """The delta with its corrected ``p``, one of so many ``tests``, and what follows from it."""
         alpha = self.alpha / tests
-        more = {
+        more: dict[str, Any] = {
             "p_corrected": p,
             "mark": stats.marks(p),
             "outcome": _outcome(delta, p, self.alpha),
-            "detectable": _detectable(delta, alpha),
-            "not_worse": self._not_worse(name, alpha, delta),
         }
+        if delta.labels is None:
+            more |= {"detectable": _detectable(delta, alpha), "not_worse": self._not_worse(name, alpha, delta)}
         return delta.model_copy(update=more)
 
     def _not_worse(self, name: str, alpha: float, delta: Delta) -> stats.NonInferiority | None:
@@ -318,8 +320,17 @@ class PairedSystems:
 
     def incremental_cost(self) -> stats.IncrementalCost:
         """What one more accurate answer costs, over the pairs whose cost and accuracy are known on both sides."""
-        known = ((cost_and_accuracy(row), cost_and_accuracy(other)) for row, other in self.rows)
-        columns = list(zip(*((*a, *b) for a, b in known if a and b), strict=True)) or [(), (), (), ()]
+        known = [
+            (a, b, (row.reference_labels.get("accurate"), other.reference_labels.get("accurate")))
+            for row, other in self.rows
+            if (a := cost_and_accuracy(row)) and (b := cost_and_accuracy(other))
+        ]
+        if any(None not in labels for *_, labels in known):
+            said = [None if x is None or y is None else y - x for *_, (x, y) in known]
+            costs, gains = ([b[place] - a[place] for a, b, _ in known] for place in (0, 1))
+            if (found := corrected_increment(costs, said, gains, level=1 - self.alpha)) is not None:
+                return found
+        columns = list(zip(*((*a, *b) for a, b, _ in known), strict=True)) or [(), (), (), ()]
         return stats.incremental_cost(*map(list, columns), level=1 - self.alpha, seed=self.seed)
 
 
@@ -391,8 +402,9 @@ def _too_few(n: int, alpha: float) -> str | None:
 
 
 def _outcome(delta: Delta, p: float | None, alpha: float) -> DeltaOutcome:
-    if delta.reason or p is None or delta.delta is None:
+    size, _ = delta.decided
+    if delta.reason or p is None or size is None:
         return "can't tell"
     if p > alpha:
         return "no difference shown"
-    return "better" if (delta.delta > 0) is (delta.better == "higher") else "worse"
+    return "better" if (size > 0) is (delta.better == "higher") else "worse"

@@ -15,6 +15,7 @@ NOT_REPORTED = "not reported"
 NOTHING = "nothing"
 PER_ACCURATE = "USD per accurate answer"
 PERCENTAGES = frozenset(("gate_efficiency",))
+_SAVED = "Estimated: how many by themselves would give as narrow an interval, and its width if they were on all rows."
 _end = functools.partial(number, digits=2)
 
 
@@ -31,6 +32,7 @@ def sections(report: Report) -> list[Section]:
     """Retrieval, answer quality, time, money, and what the evaluation took."""
     systems = list(report.systems.values())
     names = report.provenance.metrics
+    by = report.provenance.configuration.corrected_by
     made = []
     for title, kinds in (
         ("Retrieval", {"retrieval"}),
@@ -38,7 +40,6 @@ def sections(report: Report) -> list[Section]:
         ("Measured", {"performance", "cost"}),
     ):
         chosen = [name for name in names if systems[0].metrics[name].kind in kinds]
-        by = report.provenance.configuration.corrected_by
         rows = tuple(row for name in chosen for row in _figures(name, systems, by))
         made.append(Section(title, rows))
     if any(s.refusals.refused or s.refusals.unanswerable for s in systems):
@@ -54,7 +55,27 @@ def sections(report: Report) -> list[Section]:
     made.append(
         Section("Spent on the evaluation", tuple(row for row in spent if any(row[1]) and set(row[1]) != {NOTHING}))
     )
+    saved = [_row("judge, not asked", _not_asked, systems)] if any(s.evaluation.not_asked for s in systems) else []
+    saved += [_row(name, functools.partial(_worth, name), systems) for name in names if _is_corrected(name, systems)]
+    made.append(Section("Saved by the correction", tuple(saved), _SAVED))
     return [section for section in made if section.rows]
+
+
+def _is_corrected(name: str, systems: list[SystemReport]) -> bool:
+    return any((found := s.metrics[name].corrected) and found.worth is not None for s in systems)
+
+
+def _worth(name: str, system: SystemReport) -> str:
+    found = system.metrics[name].corrected
+    if found is None or found.worth is None:
+        return ""
+    widths = f"{number(found.interval.width)} wide, {number(found.width_of_all)} with all {found.rows:,}"
+    return f"{found.labels:,} count as {found.worth:,}: {widths}"
+
+
+def _not_asked(system: SystemReport) -> str:
+    used = system.evaluation
+    return f"{used.not_asked:,} rows, about {used.calls_saved:,} calls saved"
 
 
 def _figures(name: str, systems: list[SystemReport], by: str) -> Iterator[tuple[str, tuple[str, ...]]]:

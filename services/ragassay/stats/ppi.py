@@ -21,8 +21,8 @@ from ragassay.stats.columns import (
 )
 from ragassay.stats.distributions import never_zero, t_above, t_quantile
 from ragassay.stats.intervals import mean_interval, quasi_binomial
-from ragassay.stats.ratios import RatioSums
-from ragassay.stats.results import CorrectedMean, Interval
+from ragassay.stats.ratios import RatioSums, Stratum, difference_sums_interval
+from ragassay.stats.results import CorrectedMean, IncrementalCost, Interval
 
 FEWEST_LABELS = 10
 METHOD = "prediction-powered"
@@ -173,6 +173,32 @@ def corrected_sums(
         cost_usd_squared=math.fsum(cost * cost),
         cost_usd_times_accurate=mean.mean * math.fsum(cost) + math.fsum(cost * away),
         accurate_squared=rows * mean.mean**2 + rows * (rows - 1) * (found.error * wider) ** 2,
+    )
+
+
+def corrected_increment(
+    costs: Values, labels: Sequence[float | None], gains: Values, *, level: float = 0.95
+) -> IncrementalCost | None:
+    """As ``incremental_cost``, of differences B - A of each row, with the accurate answers gained by labels; Fieller's interval.
+
+    None where the labels are too few, or all equal.
+    """
+    mean, sums = corrected_sums(costs, labels, gains, level=level, differences=True)
+    if sums is None:
+        return None
+    reason = None if sums.accurate > 0 else "B gives no more accurate answers than A"
+    if reason or sums.cost_usd <= 0:
+        interval = Interval.absent(reason or "B costs no more than A", level, METHOD)
+    else:
+        interval = difference_sums_interval([Stratum(sums, sums.n)], level=level)
+    return IncrementalCost(
+        n=sums.n,
+        extra_cost=sums.cost_usd,
+        extra_accurate=sums.accurate,
+        value=None if reason else sums.cost_usd / sums.accurate,
+        interval=interval,
+        corrected_by=mean.labels,
+        reason=reason,
     )
 
 

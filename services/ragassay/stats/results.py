@@ -192,7 +192,8 @@ class ChangePoint(FrozenModel):
 class IncrementalCost(FrozenModel):
     """What one more accurate answer costs when B takes the place of A; USD where the costs are USD.
 
-    A negative ``value`` means that B answers more and costs less.
+    A negative ``value`` means that B answers more and costs less. ``corrected_by``: how many queries with labels on both
+    sides correct ``extra_accurate``, and with it the rest.
     """
 
     n: int
@@ -200,6 +201,7 @@ class IncrementalCost(FrozenModel):
     extra_accurate: float
     value: float | None = None
     interval: Interval
+    corrected_by: int | None = None
     reason: str | None = None
 
 
