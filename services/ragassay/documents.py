@@ -140,11 +140,16 @@ class Spending(FrozenModel):
 
 
 class Between(FrozenModel):
-    """Two systems on the same queries: sums of b - a, over the rows where the cost and the accuracy of both are known."""
+    """Two systems on the same queries: sums of b - a, over the rows where the cost and the accuracy of both are known.
+
+    ``corrected``: these sums with the accurate answers by so many ``labels`` on both sides; null where they are too few.
+    """
 
     a: str
     b: str
     sums: RatioSums
+    corrected: RatioSums | None = None
+    labels: int = 0
 
 
 class Slice(FrozenModel):

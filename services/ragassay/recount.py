@@ -16,7 +16,7 @@ from ragassay.render import percent
 from ragassay.specification import JobSpec
 from ragassay.stats import CorrectedMean, RatioSums, TokenSums
 from ragassay.stats.columns import generator
-from ragassay.stats.ppi import corrected_mean
+from ragassay.stats.ppi import corrected_mean, corrected_sums
 
 MOST_PAIRED = 10  # systems of which every two are held against each other
 MOST_SLICES = 20  # a field with more distinct values than this is an identifier, not a group
@@ -259,16 +259,23 @@ def between(counted: Mapping[str, Recount], expected: int) -> tuple[Between, ...
     """Every two of the systems that have all ``expected`` rows, which are of the same queries in the same order."""
     complete = [(name, one) for name, one in counted.items() if one.rows == expected]
     pairs = combinations(islice(complete, MOST_PAIRED), 2)
-    return tuple(Between(a=a, b=b, sums=_differences(of_a, of_b)) for (a, of_a), (b, of_b) in pairs)
+    return tuple(_between(a, b, of_a, of_b) for (a, of_a), (b, of_b) in pairs)
 
 
-def _differences(a: Recount, b: Recount) -> RatioSums:
+def _between(name_a: str, name_b: str, a: Recount, b: Recount) -> Between:
     columns = (a.measured["cost_usd"], a.accurate, b.measured["cost_usd"], b.accurate)
-    return RatioSums.of(
-        (cost_b - cost_a, right_b - right_a)
-        for cost_a, right_a, cost_b, right_b in zip(*columns, strict=True)
+    said = a.reference_labels.get("accurate", {}), b.reference_labels.get("accurate", {})
+    rows = [
+        (cost_b - cost_a, right_b - right_a, said[1][n] - said[0][n] if n in said[0] and n in said[1] else None)
+        for n, (cost_a, right_a, cost_b, right_b) in enumerate(zip(*columns, strict=True))
         if cost_a is not None and right_a is not None and cost_b is not None and right_b is not None
-    )
+    ]
+    sums = RatioSums.of((cost, right) for cost, right, _ in rows)
+    if not rows or not (said[0] and said[1]):
+        return Between(a=name_a, b=name_b, sums=sums)
+    costs, gains, labels = zip(*rows, strict=True)
+    mean, by_labels = corrected_sums(costs, labels, gains, differences=True)
+    return Between(a=name_a, b=name_b, sums=sums, corrected=by_labels, labels=mean.labels if by_labels else 0)
 
 
 def slice_value(row: Result | Sample, name: str) -> str | None:

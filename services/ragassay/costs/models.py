@@ -150,6 +150,7 @@ class Increment(FrozenModel):
 
     ``usd_per_accurate_answer`` is there where b is dearer and better, or cheaper and worse: then it is what each accurate
     answer given up saves. ``shown``: the intervals of both differences leave out 0. ``sentence`` says it in words.
+    ``corrected_by``: how many labels on both sides correct the accuracy, in all of these reports.
     """
 
     dataset: str
@@ -164,6 +165,7 @@ class Increment(FrozenModel):
     shown: bool
     usd_per_accurate_answer: float | None
     interval: Interval
+    corrected_by: int | None = None
     sentence: str
 
 
