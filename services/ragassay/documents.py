@@ -11,12 +11,13 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import GetPydanticSchema, WrapSerializer, WrapValidator
 
+from ragassay.cost_documents import Between, CostPerAccurate, Spending
 from ragassay.errors import BadSettings
 from ragassay.files import LazyRows, StoredRows
 from ragassay.judge_documents import Drift
 from ragassay.models import FrozenModel, Result, Usage
 from ragassay.specification import JobSpec
-from ragassay.stats import CorrectedMean, Interval, RatioSums, TokenSums
+from ragassay.stats import CorrectedMean, Interval
 
 JOB_ID = re.compile("[0-9a-f]{32}")
 PROJECT, DEFAULT_PROJECT = "[A-Za-z0-9][A-Za-z0-9_-]{0,63}", "default"
@@ -74,82 +75,6 @@ class Distribution(FrozenModel):
     p95: float | None = None
     p99: float | None = None
     total: float | None = None
-
-
-class CorrectedCost(FrozenModel):
-    """Cost per accurate answer, with the accurate answers that all ``rows`` would have by the ``labels`` of some.
-
-    ``judged``: what it is by the judge's own scores. Without a value there is a ``reason``. ``sums`` may be added up over
-    runs; there are none where the labels are too few, or all equal.
-    """
-
-    labels: int
-    rows: int
-    value: float | None
-    judged: float | None
-    interval: Interval
-    sums: RatioSums | None = None
-    reason: str | None = None
-
-
-class CostPerAccurate(FrozenModel):
-    """Total cost of the system over the number of accurate answers, over rows where both are known.
-
-    The sums are kept, so that figures over several runs can be made when the rows are gone. ``corrected``: by labels of
-    ``accurate``, where some of these rows have one.
-    """
-
-    value: float | None
-    interval: Interval
-    cost_usd: float
-    accurate: int
-    n: int
-    missing: int
-    reason: str | None = None
-    corrected: CorrectedCost | None = None
-
-
-class Money(FrozenModel):
-    """What some rows spent on one purpose: known costs in USD, how many rows have none, and tokens.
-
-    Tokens are those of rows that have both counts; ``without_tokens`` rows lack one, and no price can be put on them.
-    """
-
-    cost_usd: float = 0.0
-    unknown: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    without_tokens: int = 0
-
-
-class Spending(FrozenModel):
-    """What a system's rows of one category and one model spent, in sums that can be added up over reports.
-
-    ``serving`` is what the system spent, ``judging`` the judge, ``waste`` was paid for replies that could not be used.
-    ``known``: over the rows whose cost and accuracy are known; ``tokens``: over those whose tokens and accuracy are.
-    """
-
-    category: str | None
-    model: str | None
-    rows: int
-    serving: Money
-    judging: Money
-    waste: Money
-    known: RatioSums
-    tokens: TokenSums
-
-
-class Between(FrozenModel):
-    """Two systems on the same queries: sums of b - a, over the rows where the cost and the accuracy of both are known.
-
-    ``corrected``: these sums with the accurate answers by so many ``labels`` on both sides; null where they are too few.
-    """
-
-    a: str
-    b: str
-    sums: RatioSums
-    corrected: RatioSums | None = None
-    labels: int = 0
 
 
 class Slice(FrozenModel):

@@ -10,7 +10,8 @@ from math import fsum, isnan, nan
 
 import numpy as np
 
-from ragassay.documents import Between, Distribution, Money, Spending, SystemReport
+from ragassay.cost_documents import Between, Money, Spending
+from ragassay.documents import Distribution, SystemReport
 from ragassay.models import MissingCause, Result, Sample, Score, Usage, Verdict
 from ragassay.render import percent
 from ragassay.specification import JobSpec
@@ -171,6 +172,7 @@ class Recount:
         self.measured = {name: Numbers() for name in MEASURED}
         self.accurate, self.accuracy_asked = Numbers(), array("b")
         self.reference_labels: dict[str, dict[int, float]] = {}
+        self.unanswerable_labelled = 0
         self.evaluation, self.waste, self.left_out, self.groups = Spent(), Spent(), Counter[str](), RowGroups()
         self._judging, self._wasted = Bills(), Bills()
         self._cells: dict[tuple[str | None, str | None], array[int]] = {}
@@ -194,6 +196,7 @@ class Recount:
         self.accurate.add(accurate.value if accurate else None)
         self.accuracy_asked.append(accurate is not None)
         self.unanswerable += row.answerable is False
+        self.unanswerable_labelled += row.answerable is False and "accurate" in row.reference_labels
         if row.verdict:
             self._add_verdict(row, row.verdict)
         for name, label in row.reference_labels.items():
@@ -312,6 +315,11 @@ def unlike_labelled(counted: Recount) -> Iterator[str]:
     labelled = sorted({place for labels in counted.reference_labels.values() for place in labels})
     if not 0 < len(labelled) < counted.rows:
         return
+    if counted.reference_labels.get("accurate") and counted.unanswerable > counted.unanswerable_labelled == 0:
+        yield (
+            f"no row whose query can't be answered has a label of accurate, and {counted.unanswerable} of "
+            f"{counted.rows} rows are of these; a corrected accurate may be off"
+        )
     for field, groups in counted.groups:
         sizes = [len(places) for places in groups.values()]
         held = [len(set(places).intersection(labelled)) for places in groups.values()]

@@ -9,10 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
+from ragassay.cost_documents import CorrectedCost, CostPerAccurate
 from ragassay.documents import (
     Aggregate,
-    CorrectedCost,
-    CostPerAccurate,
     Distribution,
     Evaluation,
     MeanBounds,
@@ -34,8 +33,7 @@ from ragassay.metrics.own import own_metrics
 from ragassay.models import Result, Score, Usage
 from ragassay.recount import MEASURED, Recount, ScoreColumn, between, corrected, unlike_labelled
 from ragassay.specification import JobSpec
-from ragassay.stats import Interval, Stratum, mean_interval, ratio_interval, sums_interval, wilson_interval
-from ragassay.stats.ppi import corrected_sums
+from ragassay.stats import mean_interval, ratio_interval, wilson_interval
 from ragassay.strategies.load import LoadCount, cautions
 
 logger = logging.getLogger("ragassay")
@@ -295,29 +293,9 @@ def _cost_per_accurate(counted: Recount, spec: JobSpec, places: Sequence[int] | 
         n=len(known),
         missing=len(places) - len(known),
         reason=reason,
-        corrected=None if said.count(None) == len(said) else _corrected_cost(costs, said, accurate, spec),
-    )
-
-
-def _corrected_cost(
-    costs: Sequence[float], labels: Sequence[float | None], accurate: Sequence[float], spec: JobSpec
-) -> CorrectedCost:
-    mean, sums = corrected_sums(costs, labels, accurate, level=spec.confidence)
-    total, judged = math.fsum(costs), math.fsum(accurate)
-    reason = mean.reason if mean.mean is None else None if mean.mean > 0 else "no answer is accurate"
-    if sums and not reason:
-        interval = sums_interval([Stratum(sums, sums.n)], level=spec.confidence)
-    else:
-        why = reason or "all labels are equal: how far they may be off is unknown"
-        interval = Interval.absent(why, spec.confidence, mean.interval.method)
-    return CorrectedCost(
-        labels=mean.labels,
-        rows=mean.rows,
-        value=None if reason or mean.mean is None else total / (mean.rows * mean.mean),
-        judged=total / judged if judged else None,
-        interval=interval,
-        sums=sums,
-        reason=reason,
+        corrected=None
+        if said.count(None) == len(said)
+        else CorrectedCost.of(costs, said, accurate, level=spec.confidence),
     )
 
 

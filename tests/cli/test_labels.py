@@ -165,3 +165,23 @@ def test_labels_that_are_about_nothing_are_errors_with_their_row(cli, tmp_path, 
         csv.writer(file).writerows([["query_id", metric], *lines])
     code, _, err = cli("evaluate", "rows.jsonl", "--metrics", "faithfulness", "--labels", "labels.csv")
     assert (code, message in err) == (2, True), err
+
+
+def test_labels_of_what_the_rule_reads_are_labels_of_accurate(cli, tmp_path):
+    made = rows("a")
+    for row in made:
+        row["input_tokens"], row["output_tokens"], row["cost_usd"] = 100, 10, 0.01
+    write_rows(tmp_path / "rows.jsonl", made)
+    write_labels(tmp_path / "labels.csv", random.Random(0).sample(made, 40))
+    rule = ("--metrics", "faithfulness,accurate", "--accurate", "faithfulness >= 0.5")
+    code, out, err = cli("evaluate", "rows.jsonl", *rule, "--labels", "labels.csv", "--json")
+    assert code == 0, err
+    system = json.loads(out)["systems"]["default"]
+    faithful, accurate = (system["metrics"][name]["corrected"] for name in ("faithfulness", "accurate"))
+    assert accurate["labels"] == faithful["labels"] == 40
+    assert accurate["alone"] == faithful["alone"]  # labels are 0 or 1, so the rule repeats them
+    cost = system["cost_per_accurate_answer"]
+    assert cost["corrected"]["value"] == pytest.approx(0.01 / accurate["mean"])
+    assert cost["corrected"]["value"] > cost["value"]
+    code, shown, _ = cli("report", "last")
+    assert "USD per accurate answer, corrected" in " ".join(shown.split())

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ragassay.documents import CostPerAccurate, Distribution, Source
+from ragassay.cost_documents import CostPerAccurate
+from ragassay.documents import Distribution, Source
 from ragassay.models import FrozenModel
 from ragassay.stats import (
     CorrectedMean,

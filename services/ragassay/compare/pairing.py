@@ -16,6 +16,7 @@ from heapq import nsmallest
 from typing import Any, NamedTuple
 
 from ragassay import stats
+from ragassay.compare.labels import difference_by_labels, increment_by_labels
 from ragassay.compare.models import Delta, DeltaOutcome, Matching, OperationalDelta, RowDelta, SliceDelta
 from ragassay.data.dataset import plain_text
 from ragassay.documents import Aggregate, Distribution, SystemReport
@@ -23,9 +24,8 @@ from ragassay.errors import BadSettings, UnknownName
 from ragassay.metrics import Metric, parse
 from ragassay.metrics.base import OPERATIONAL
 from ragassay.models import Result, Score
-from ragassay.recount import corrected_by_labels, slice_value
+from ragassay.recount import slice_value
 from ragassay.reports import cost_and_accuracy
-from ragassay.stats.ppi import corrected_increment
 
 NOT_WORSE_MARGIN = 0.05  # "no worse" means by less than this share of a metric's range
 POWER = 0.8
@@ -55,17 +55,6 @@ def match(a: Sequence[Result], b: Sequence[Result]) -> list[tuple[Result, Result
         ):
             partners[rows[0].query_id] = candidates[0]
     return [(row, partners[row.query_id]) for row in a if row.query_id in partners]
-
-
-def difference_by_labels(
-    name: str, rows: Sequence[tuple[Result, Result]], differences: Iterable[float], *, level: float
-) -> stats.CorrectedMean | None:
-    """The mean of ``differences``, b - a of each of the rows, as labels on both sides correct it; None without any label."""
-    labels = [(a.reference_labels.get(name), b.reference_labels.get(name)) for a, b in rows]
-    if not any(said is not None for both in labels for said in both):
-        return None
-    said = (None if a is None or b is None else b - a for a, b in labels)
-    return corrected_by_labels(zip(said, differences, strict=True), level=level, differences=True)
 
 
 class MatchingIndex:
@@ -320,17 +309,10 @@ class PairedSystems:
 
     def incremental_cost(self) -> stats.IncrementalCost:
         """What one more accurate answer costs, over the pairs whose cost and accuracy are known on both sides."""
-        known = [
-            (a, b, (row.reference_labels.get("accurate"), other.reference_labels.get("accurate")))
-            for row, other in self.rows
-            if (a := cost_and_accuracy(row)) and (b := cost_and_accuracy(other))
-        ]
-        if any(None not in labels for *_, labels in known):
-            said = [None if x is None or y is None else y - x for *_, (x, y) in known]
-            costs, gains = ([b[place] - a[place] for a, b, _ in known] for place in (0, 1))
-            if (found := corrected_increment(costs, said, gains, level=1 - self.alpha)) is not None:
-                return found
-        columns = list(zip(*((*a, *b) for a, b, _ in known), strict=True)) or [(), (), (), ()]
+        if (found := increment_by_labels(self.rows, level=1 - self.alpha)) is not None:
+            return found
+        known = ((cost_and_accuracy(row), cost_and_accuracy(other)) for row, other in self.rows)
+        columns = list(zip(*((*a, *b) for a, b in known if a and b), strict=True)) or [(), (), (), ()]
         return stats.incremental_cost(*map(list, columns), level=1 - self.alpha, seed=self.seed)
 
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from ragassay.cost_documents import CorrectedCost, CostPerAccurate, Money, Spending
 from ragassay.cost_records import CostRecord, SystemCosts
 from ragassay.costs.models import CostGroup, CostQuery, Dimension, Repriced
 from ragassay.costs.prices import Priced
-from ragassay.documents import CorrectedCost, CostPerAccurate, Money, Spending
 from ragassay.stats import Interval, RatioSums, Stratum, sums_interval
 
 LEVEL = 0.95

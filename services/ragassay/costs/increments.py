@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from ragassay.cost_documents import Between
 from ragassay.cost_records import CostRecord
 from ragassay.costs.groups import LEVEL
 from ragassay.costs.models import CostQuery, Increment, MeanDifference, Quadrant
-from ragassay.documents import Between
 from ragassay.render import interval as written
 from ragassay.render import number
 from ragassay.stats import Interval, RatioSums, Stratum, difference_sums_interval, mean_intervals

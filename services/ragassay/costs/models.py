@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, Field
 
-from ragassay.documents import Money
+from ragassay.cost_documents import Money
 from ragassay.models import FrozenModel, Usage
 from ragassay.specification import Price
 from ragassay.stats import Interval

@@ -7,9 +7,9 @@ import io
 from collections import Counter
 from collections.abc import Iterator
 
+from ragassay.cost_documents import Money
 from ragassay.costs import CostGroup, CostReport
 from ragassay.costs.models import MonthToDate, Projection
-from ragassay.documents import Money
 from ragassay.exporters.comparison import Table
 from ragassay.exporters.csv import cell
 from ragassay.render import Exporters, interval, json_document, listed, markdown_row, markdown_text, number, percent

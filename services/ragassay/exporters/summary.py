@@ -6,7 +6,8 @@ import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ragassay.documents import Aggregate, CorrectedCost, CostPerAccurate, Distribution, Report, Share, SystemReport
+from ragassay.cost_documents import CorrectedCost, CostPerAccurate
+from ragassay.documents import Aggregate, Distribution, Report, Share, SystemReport
 from ragassay.models import Usage
 from ragassay.render import interval, listed, number
 from ragassay.stats import CorrectedMean, Interval

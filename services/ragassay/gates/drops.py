@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ragassay.compare.figures import Corrected
-from ragassay.compare.pairing import difference_by_labels, match
+from ragassay.compare.labels import difference_by_labels
+from ragassay.compare.pairing import match
 from ragassay.documents import Report
 from ragassay.gates.rules import Gate
 from ragassay.models import Result, Sample
