@@ -5,7 +5,9 @@
 DIR holds JSON Lines as ``ragassay judge agreement`` takes them, in folders or not. The local judge judges each set; labels
 of ``--swapped`` sets are read the other way round. Calibration is measured by cross-validation. For corrected means, as
 many rows as the set has are drawn from it with replacement, n of them with their labels, again and again: how often does
-the interval hold the set's own share of yes, and how often that of the judge's mean alone?
+the interval hold the set's own share of yes, and how often that of the judge's mean alone? The last table takes the labels
+for a dear judge that agrees with people in all: on a share of the rows, with the local judge on all, how many rows is it
+asked about, and how many would it take by itself for an interval as narrow?
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from ragassay.stats.columns import Floats
 from ragassay.stats.ppi import corrected_mean, needed_labels
 
 HALF_WIDTH = 0.05
+SHARES = (0.1, 0.2, 0.3, 0.5)
 
 
 def sets(folder: Path, swapped: list[str], home: Path) -> Iterator[tuple[str, ScoredItems]]:
@@ -81,6 +84,22 @@ def coverage(items: ScoredItems, n: int, draws: int) -> tuple[float, float, floa
     return held / draws, naive / draws, float(np.mean(widths))
 
 
+def saved(items: ScoredItems, share: float, draws: int) -> str:
+    """Rows that the dear judge is asked about, those that would do it alone, what that saves, and coverage."""
+    rng, rows, truth = np.random.default_rng(round(100 * share)), len(items.labels), float(items.labels.mean())
+    held, asked, worth = 0, [], []
+    for _ in range(draws):
+        drawn = rng.integers(0, rows, rows)
+        chosen = rng.random(rows) < share
+        y, f = items.labels[drawn], items.scores[drawn]
+        found = corrected_mean(y[chosen], f[chosen], f[~chosen], bounds=(0.0, 1.0))
+        held += found.interval.contains(truth)
+        asked.append(found.labels)
+        worth.append(min(found.worth or found.labels, rows))
+    n, alone = float(np.mean(asked)), float(np.mean(worth))
+    return f"{n:.0f} do as {alone:.0f}: {1 - n / alone:.0%} ({held / draws:.1%})"
+
+
 def needed(labels: Floats, scores: Floats) -> str:
     """Labels for an interval of +- 0.05 with the judge and without, of 2,000 rows that it has scored."""
     correlation = max(float(np.corrcoef(labels, scores)[0, 1]), 0.0)
@@ -90,7 +109,7 @@ def needed(labels: Floats, scores: Floats) -> str:
 
 
 def main() -> None:
-    """Print three tables for a page."""
+    """Print four tables for a page."""
     options = argparse.ArgumentParser()
     options.add_argument("--data", type=Path, required=True)
     options.add_argument("--swapped", nargs="*", default=[])
@@ -108,6 +127,11 @@ def main() -> None:
         cells = " | ".join(f"{held:.1%} ({width:.2f})" for held, _, width in measured_at)
         means = f"{items.scores.mean():.3f} | {items.labels.mean():.3f}"
         print(f"| {name} | {means} | {cells} | {measured_at[0][1]:.1%} |")
+    print("\n| set | rows | " + " | ".join(f"{share:.0%} of the rows" for share in SHARES) + " |")
+    print("|---|---" + "|---" * len(SHARES) + "|")
+    for name, items in found.items():
+        cells = " | ".join(saved(items, share, given.draws) for share in SHARES)
+        print(f"| {name} | {len(items.labels):,} | {cells} |")
     print("\n| set | correlation | labels with the judge | without |\n|---|---|---|---|")
     for name, items in found.items():
         print(f"| {name} | {needed(items.labels, items.scores)} |")

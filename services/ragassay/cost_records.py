@@ -7,7 +7,8 @@ from typing import Any, Literal
 import orjson
 from pydantic import Field, ValidationError
 
-from ragassay.documents import Between, CostPerAccurate, Money, Report, Spending, SystemReport
+from ragassay.cost_documents import Between, CostPerAccurate, Money, Spending
+from ragassay.documents import Report, SystemReport
 from ragassay.errors import BadData
 from ragassay.models import FrozenModel, Usage
 from ragassay.recount import Recount, between

@@ -11,12 +11,13 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import GetPydanticSchema, WrapSerializer, WrapValidator
 
+from ragassay.cost_documents import Between, CostPerAccurate, Spending
 from ragassay.errors import BadSettings
 from ragassay.files import LazyRows, StoredRows
 from ragassay.judge_documents import Drift, Jury
 from ragassay.models import FrozenModel, Result, Usage
 from ragassay.specification import JobSpec
-from ragassay.stats import CorrectedMean, Interval, RatioSums, TokenSums, VarianceSplit
+from ragassay.stats import CorrectedMean, Interval, VarianceSplit
 
 JOB_ID = re.compile("[0-9a-f]{32}")
 PROJECT, DEFAULT_PROJECT = "[A-Za-z0-9][A-Za-z0-9_-]{0,63}", "default"
@@ -77,59 +78,6 @@ class Distribution(FrozenModel):
     total: float | None = None
 
 
-class CostPerAccurate(FrozenModel):
-    """Total cost of the system over the number of accurate answers, over rows where both are known.
-
-    The sums are kept, so that figures over several runs can be made when the rows are gone.
-    """
-
-    value: float | None
-    interval: Interval
-    cost_usd: float
-    accurate: int
-    n: int
-    missing: int
-    reason: str | None = None
-
-
-class Money(FrozenModel):
-    """What some rows spent on one purpose: known costs in USD, how many rows have none, and tokens.
-
-    Tokens are those of rows that have both counts; ``without_tokens`` rows lack one, and no price can be put on them.
-    """
-
-    cost_usd: float = 0.0
-    unknown: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    without_tokens: int = 0
-
-
-class Spending(FrozenModel):
-    """What a system's rows of one category and one model spent, in sums that can be added up over reports.
-
-    ``serving`` is what the system spent, ``judging`` the judge, ``waste`` was paid for replies that could not be used.
-    ``known``: over the rows whose cost and accuracy are known; ``tokens``: over those whose tokens and accuracy are.
-    """
-
-    category: str | None
-    model: str | None
-    rows: int
-    serving: Money
-    judging: Money
-    waste: Money
-    known: RatioSums
-    tokens: TokenSums
-
-
-class Between(FrozenModel):
-    """Two systems on the same queries: sums of b - a, over the rows where the cost and the accuracy of both are known."""
-
-    a: str
-    b: str
-    sums: RatioSums
-
-
 class Slice(FrozenModel):
     """The rows that share one value of a field."""
 
@@ -167,6 +115,8 @@ class Evaluation(FrozenModel):
     """What the evaluation itself spent; ``waste`` was paid for replies that could not be used.
 
     ``left_out``: by what the judge's provider does not take of what it is asked, the rows that were judged without it.
+    ``not_asked``: where a model judges a share, the judged rows that it was not asked about, and ``calls_saved`` the calls
+    that these would have taken, estimated from those that were.
     """
 
     usage: Usage
@@ -175,6 +125,8 @@ class Evaluation(FrozenModel):
     support_withdrawn: int
     suspicious: int
     left_out: dict[str, int] = {}  # noqa: RUF012 - a default of a model
+    not_asked: int = 0
+    calls_saved: int = 0
 
 
 Results = Annotated[
@@ -318,7 +270,8 @@ class Stopped(FrozenModel):
     with probes one for each row, which took more.
     ``intervals``, by system and metric, are of the means (``of`` "scores") or of system - baseline ("differences"). They
     hold although one looked at them after every chunk and stopped; the usual intervals would not, so that in a report
-    the watched means carry these.
+    the watched means carry these. ``labels``, by system and metric: how many corrected the interval, which then is that of the
+    corrected mean.
     """
 
     rule: str
@@ -328,6 +281,7 @@ class Stopped(FrozenModel):
     rows_left: int
     calls_saved: int
     intervals: dict[str, dict[str, Interval]]
+    labels: dict[str, dict[str, int]] = {}  # noqa: RUF012 - a default of a model
 
 
 class Report(FrozenModel):

@@ -113,6 +113,10 @@ async def assess(answered: Sequence[Answered], system: str, plan: Plan, tools: T
     names = [metric.name for metric in plan.metrics]
     by_row = [{name: scores[name][n] for name in names} for n in range(len(answered))]
     references = await _references([one.sample for one in answered], judgements, plan, tools)
+    for n, one in enumerate(answered):
+        labels = one.sample.response.reference_labels if one.sample.response else {}
+        if labels and "accurate" in names and (said := _said_of_accuracy(one.sample, labels, scores, n, plan)):
+            references[n] = {"reference_labels": {**labels, "accurate": said.value}}
     results = [
         _account(one, system, judgement, row, share_ms, plan.bar).model_copy(update=reference)
         for one, judgement, row, reference in zip(answered, judgements, by_row, references, strict=True)
@@ -252,6 +256,22 @@ async def _references(
             values = {name: scores[name][place].value for name in judged}
             kept[n] = {"reference_labels": {name: value for name, value in values.items() if value is not None}}
     return kept
+
+
+def _said_of_accuracy(
+    sample: Sample, labels: Mapping[str, float], scores: Mapping[str, Sequence[Score]], place: int, plan: Plan
+) -> Score | None:
+    """What the rule of ``accurate`` makes of a row's labels, where they have all that the judge scored of what it reads."""
+    of_row = {name: scores[name][place] for name in plan.rule.metrics}
+    judged = [name for name, score in of_row.items() if score.value is not None and _is_judged(parse(name, plan.own))]
+    if "accurate" in labels or is_answerable(sample) is False or not judged or not labels.keys() >= set(judged):
+        return None
+    decided = plan.rule.decide(of_row | {name: Score(value=labels[name]) for name in judged})
+    return None if decided.value is None else decided
+
+
+def _is_judged(metric: Metric) -> bool:
+    return metric.sees == "Verdict" or any(map(_is_judged, metric.parts))
 
 
 def _calibrated(score: Score, judgement: Judgement | None, calibration: Calibration) -> Score:

@@ -10,13 +10,14 @@ from math import fsum, isnan, nan
 
 import numpy as np
 
-from ragassay.documents import Between, Distribution, Money, Spending, SystemReport
+from ragassay.cost_documents import Between, Money, Spending
+from ragassay.documents import Distribution, SystemReport
 from ragassay.models import MissingCause, Result, Sample, Score, Usage, Verdict
 from ragassay.render import percent
 from ragassay.specification import JobSpec
 from ragassay.stats import CorrectedMean, RatioSums, TokenSums
 from ragassay.stats.columns import generator
-from ragassay.stats.ppi import corrected_mean
+from ragassay.stats.ppi import corrected_mean, corrected_sums
 
 MOST_PAIRED = 10  # systems of which every two are held against each other
 MOST_SLICES = 20  # a field with more distinct values than this is an identifier, not a group
@@ -161,7 +162,9 @@ class Recount:
     """All that a report says of one system's results, but for the results themselves."""
 
     def __init__(self, results: Iterable[Result], metrics: Iterable[str] = ()) -> None:
-        self.rows = self.without_response = self.failed_responses = self.without_relevant = self.without_hit = 0
+        self.asked = self.rows = self.without_response = self.failed_responses = self.without_relevant = (
+            self.without_hit
+        ) = 0
         self.priced_by_us = self.verdicts = self.evidence_dropped = self.support_withdrawn = self.suspicious = 0
         self.judged = self.refused = self.refused_rightly = self.unanswerable = self.unanswerable_judged = 0
         self.first_call_ms: float | None = None
@@ -169,6 +172,7 @@ class Recount:
         self.measured = {name: Numbers() for name in MEASURED}
         self.accurate, self.accuracy_asked = Numbers(), array("b")
         self.reference_labels: dict[str, dict[int, float]] = {}
+        self.unanswerable_labelled = 0
         self.evaluation, self.waste, self.left_out, self.groups = Spent(), Spent(), Counter[str](), RowGroups()
         self._judging, self._wasted = Bills(), Bills()
         self._cells: dict[tuple[str | None, str | None], array[int]] = {}
@@ -192,6 +196,7 @@ class Recount:
         self.accurate.add(accurate.value if accurate else None)
         self.accuracy_asked.append(accurate is not None)
         self.unanswerable += row.answerable is False
+        self.unanswerable_labelled += row.answerable is False and "accurate" in row.reference_labels
         if row.verdict:
             self._add_verdict(row, row.verdict)
         for name, label in row.reference_labels.items():
@@ -242,6 +247,7 @@ class Recount:
 
     def _add_verdict(self, row: Result, verdict: Verdict) -> None:
         self.verdicts += 1
+        self.asked += bool(row.reference_labels)
         self.evidence_dropped += verdict.evidence_dropped
         self.support_withdrawn += verdict.support_withdrawn
         self.suspicious += bool(verdict.suspicious)
@@ -256,16 +262,23 @@ def between(counted: Mapping[str, Recount], expected: int) -> tuple[Between, ...
     """Every two of the systems that have all ``expected`` rows, which are of the same queries in the same order."""
     complete = [(name, one) for name, one in counted.items() if one.rows == expected]
     pairs = combinations(islice(complete, MOST_PAIRED), 2)
-    return tuple(Between(a=a, b=b, sums=_differences(of_a, of_b)) for (a, of_a), (b, of_b) in pairs)
+    return tuple(_between(a, b, of_a, of_b) for (a, of_a), (b, of_b) in pairs)
 
 
-def _differences(a: Recount, b: Recount) -> RatioSums:
+def _between(name_a: str, name_b: str, a: Recount, b: Recount) -> Between:
     columns = (a.measured["cost_usd"], a.accurate, b.measured["cost_usd"], b.accurate)
-    return RatioSums.of(
-        (cost_b - cost_a, right_b - right_a)
-        for cost_a, right_a, cost_b, right_b in zip(*columns, strict=True)
+    said = a.reference_labels.get("accurate", {}), b.reference_labels.get("accurate", {})
+    rows = [
+        (cost_b - cost_a, right_b - right_a, said[1][n] - said[0][n] if n in said[0] and n in said[1] else None)
+        for n, (cost_a, right_a, cost_b, right_b) in enumerate(zip(*columns, strict=True))
         if cost_a is not None and right_a is not None and cost_b is not None and right_b is not None
-    )
+    ]
+    sums = RatioSums.of((cost, right) for cost, right, _ in rows)
+    if not rows or not (said[0] and said[1]):
+        return Between(a=name_a, b=name_b, sums=sums)
+    costs, gains, labels = zip(*rows, strict=True)
+    mean, by_labels = corrected_sums(costs, labels, gains, differences=True)
+    return Between(a=name_a, b=name_b, sums=sums, corrected=by_labels, labels=mean.labels if by_labels else 0)
 
 
 def slice_value(row: Result | Sample, name: str) -> str | None:
@@ -280,15 +293,21 @@ def corrected(counted: Recount, metric: str, spec: JobSpec) -> CorrectedMean | N
     labels, scores = counted.reference_labels.get(metric), counted.scores[metric]
     if not labels:
         return None
-    both = [(label, score) for place, label in labels.items() if (score := scores[place]) is not None]
-    others = [score for place in range(counted.rows) if place not in labels and (score := scores[place]) is not None]
-    return corrected_mean(
-        [label for label, _ in both],
-        [score for _, score in both],
-        others,
-        bounds=(0.0, 1.0),
-        level=spec.confidence,
-    )
+    return corrected_by_labels(((labels.get(n), scores[n]) for n in range(counted.rows)), level=spec.confidence)
+
+
+def corrected_by_labels(
+    rows: Iterable[tuple[float | None, float | None]], *, level: float, differences: bool = False
+) -> CorrectedMean:
+    """The corrected mean of rows, each its label and its score, from 0 to 1; those without a score are left out.
+
+    ``differences``: labels and scores are those of two systems, one taken from the other.
+    """
+    scored = [(label, score) for label, score in rows if score is not None]
+    labels = [label for label, _ in scored if label is not None]
+    scores = [score for label, score in scored if label is not None]
+    others = [score for label, score in scored if label is None]
+    return corrected_mean(labels, scores, others, bounds=(0.0, 1.0), level=level, differences=differences)
 
 
 def unlike_labelled(counted: Recount) -> Iterator[str]:
@@ -296,6 +315,11 @@ def unlike_labelled(counted: Recount) -> Iterator[str]:
     labelled = sorted({place for labels in counted.reference_labels.values() for place in labels})
     if not 0 < len(labelled) < counted.rows:
         return
+    if counted.reference_labels.get("accurate") and counted.unanswerable > counted.unanswerable_labelled == 0:
+        yield (
+            f"no row whose query can't be answered has a label of accurate, and {counted.unanswerable} of "
+            f"{counted.rows} rows are of these; a corrected accurate may be off"
+        )
     for field, groups in counted.groups:
         sizes = [len(places) for places in groups.values()]
         held = [len(set(places).intersection(labelled)) for places in groups.values()]

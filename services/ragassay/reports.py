@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
+from ragassay.cost_documents import CorrectedCost, CostPerAccurate
 from ragassay.documents import (
     Aggregate,
-    CostPerAccurate,
     Distribution,
     Evaluation,
     MeanBounds,
@@ -139,8 +139,15 @@ def _watched(report: SystemReport, stopped: Stopped | None, name: str) -> System
     """The system with the intervals that hold although judging was stopped by looking at them."""
     if stopped is None or stopped.of == "differences":
         return report
-    changed = {m: report.metrics[m].model_copy(update={"interval": i}) for m, i in stopped.intervals[name].items()}
-    return report.model_copy(update={"metrics": {**report.metrics, **changed}})
+    metrics = dict(report.metrics)
+    for metric, interval in stopped.intervals[name].items():
+        of_all = metrics[metric]
+        if of_all.corrected and metric in stopped.labels.get(name, {}):
+            corrected = of_all.corrected.model_copy(update={"interval": interval})
+            metrics[metric] = of_all.model_copy(update={"corrected": corrected})
+        else:
+            metrics[metric] = of_all.model_copy(update={"interval": interval})
+    return report.model_copy(update={"metrics": metrics})
 
 
 def system(rows: Sequence[Result], metrics: Sequence[Metric], spec: JobSpec) -> SystemReport:
@@ -153,7 +160,8 @@ def _system(
     counted: Recount, rows: Sequence[Result], metrics: Sequence[Metric], spec: JobSpec, judged: JudgingCount
 ) -> SystemReport:
     measured = {name: distribution(counted.measured[name]) for name in MEASURED}
-    latency = measured["latency_ms"]
+    latency, spent = measured["latency_ms"], counted.evaluation.total
+    not_asked = counted.verdicts - counted.asked if spec.judge_share is not None else 0
     return SystemReport(
         queries=counted.rows,
         missing_from_run=counted.without_response,
@@ -172,12 +180,14 @@ def _system(
         spending=counted.spending,
         refusals=_refusals(counted, spec),
         evaluation=Evaluation(
-            usage=counted.evaluation.total,
+            usage=spent,
             waste=counted.waste.total,
             evidence_dropped=counted.evidence_dropped,
             support_withdrawn=counted.support_withdrawn,
             suspicious=counted.suspicious,
             left_out=dict(sorted(counted.left_out.items())),
+            not_asked=not_asked,
+            calls_saved=round(not_asked * (spent.calls + spent.cache_hits) / max(counted.asked, 1)),
         ),
         results=rows,
         **measured,
@@ -271,8 +281,13 @@ def cost_per_accurate(rows: Iterable[Result], spec: JobSpec) -> CostPerAccurate:
 def _cost_per_accurate(counted: Recount, spec: JobSpec, places: Sequence[int] | None = None) -> CostPerAccurate:
     places = range(counted.rows) if places is None else places
     cost_usd, accuracy = counted.measured["cost_usd"], counted.accurate
-    known = [(cost, right) for n in places if (cost := cost_usd[n]) is not None and (right := accuracy[n]) is not None]
-    costs, accurate = [cost for cost, _ in known], [right for _, right in known]
+    labels = counted.reference_labels.get("accurate", {})
+    known = [
+        (cost, right, labels.get(n))
+        for n in places
+        if (cost := cost_usd[n]) is not None and (right := accuracy[n]) is not None
+    ]
+    costs, accurate, said = [row[0] for row in known], [row[1] for row in known], [row[2] for row in known]
     reason = None
     if not any(counted.accuracy_asked[n] for n in places):
         reason = "accurate was not asked for"
@@ -290,6 +305,9 @@ def _cost_per_accurate(counted: Recount, spec: JobSpec, places: Sequence[int] | 
         n=len(known),
         missing=len(places) - len(known),
         reason=reason,
+        corrected=None
+        if said.count(None) == len(said)
+        else CorrectedCost.of(costs, said, accurate, level=spec.confidence),
     )
 
 

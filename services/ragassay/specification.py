@@ -136,3 +136,8 @@ class JobSpec(IntervalOptions, PerformanceOptions, EvaluationOptions):
     def for_members(self) -> tuple[JobSpec, ...]:
         """The specification with each judge alone."""
         return tuple(self.model_copy(update={"judge": name, "jury": ()}) for name in self.judges)
+
+    @property
+    def corrected_by(self) -> str:
+        """What means are corrected by, where they are: ``labels``, or rows that a model judged as well."""
+        return f"rows by {self.judged_by}" if self.judge_share else "labels"

@@ -100,8 +100,35 @@ def test_two_systems_are_compared_by_what_people_say(cli, tmp_path):
     assert (found["labels"], found["rows"]) == (60, 120)
     assert found["interval"]["low"] <= people <= found["interval"]["high"]
     assert found["judged"] == pytest.approx(delta["delta"])
+    assert (delta["p"], delta["outcome"], delta["not_worse"]) == (found["p"], "better", None)
+    assert found["p"] < 0.05
     code, shown, _ = cli("compare", "old", "new")
     assert "faithfulness, by 60 labels" in shown
+    assert f"new is better than old on faithfulness (+{found['mean']:.2f}" in shown
+    assert "by 60 labels)" in " ".join(shown.split())
+
+
+def test_what_people_do_not_see_is_no_difference_although_the_judge_sees_one(cli, tmp_path):
+    """The judge finds half of the old answers invented; people call half of either right."""
+    sides = {"old": rows("a", wrong=0.5), "new": rows("b", wrong=0.0)}
+    for every, (name, made) in enumerate(sides.items(), 1):
+        for n, row in enumerate(made):
+            row["people"] = float(n // every % 2)
+        write_rows(tmp_path / f"{name}.jsonl", made)
+        write_labels(tmp_path / f"{name}.csv", made[:60])
+        given = ("--metrics", "faithfulness", "--labels", f"{name}.csv", "--name", name)
+        assert cli("evaluate", f"{name}.jsonl", *given)[0] == 0
+    delta = json.loads(cli("compare", "old", "new", "--json")[1])["pairs"][0]["metrics"]["faithfulness"]
+    assert delta["paired"]["randomisation"]["p"] < 0.001
+    assert (delta["outcome"], delta["p"]) == ("no difference shown", delta["by_labels"]["p"])
+    write_gates(tmp_path / "gates.yaml")
+    code, out, _ = cli("gate", "gates.yaml", "--run", "new", "--baseline", "old", "--json")
+    (result,) = json.loads(out)["results"]
+    assert (code, result["p"], result["corrected_by"]) == (0, delta["p"], 60)
+
+
+def write_gates(path):
+    path.write_text("gates:\n  - metric: faithfulness\n    max_drop: 0.0\n    significant: true\n")
 
 
 def test_how_many_labels_are_needed_follows_from_those_that_there_are(report, cli):
@@ -138,3 +165,23 @@ def test_labels_that_are_about_nothing_are_errors_with_their_row(cli, tmp_path, 
         csv.writer(file).writerows([["query_id", metric], *lines])
     code, _, err = cli("evaluate", "rows.jsonl", "--metrics", "faithfulness", "--labels", "labels.csv")
     assert (code, message in err) == (2, True), err
+
+
+def test_labels_of_what_the_rule_reads_are_labels_of_accurate(cli, tmp_path):
+    made = rows("a")
+    for row in made:
+        row["input_tokens"], row["output_tokens"], row["cost_usd"] = 100, 10, 0.01
+    write_rows(tmp_path / "rows.jsonl", made)
+    write_labels(tmp_path / "labels.csv", random.Random(0).sample(made, 40))
+    rule = ("--metrics", "faithfulness,accurate", "--accurate", "faithfulness >= 0.5")
+    code, out, err = cli("evaluate", "rows.jsonl", *rule, "--labels", "labels.csv", "--json")
+    assert code == 0, err
+    system = json.loads(out)["systems"]["default"]
+    faithful, accurate = (system["metrics"][name]["corrected"] for name in ("faithfulness", "accurate"))
+    assert accurate["labels"] == faithful["labels"] == 40
+    assert accurate["alone"] == faithful["alone"]  # labels are 0 or 1, so the rule repeats them
+    cost = system["cost_per_accurate_answer"]
+    assert cost["corrected"]["value"] == pytest.approx(0.01 / accurate["mean"])
+    assert cost["corrected"]["value"] > cost["value"]
+    code, shown, _ = cli("report", "last")
+    assert "USD per accurate answer, corrected" in " ".join(shown.split())

@@ -62,8 +62,30 @@ def test_the_model_is_asked_about_a_share_and_corrects_the_local_judge(cli, data
     assert mean["mean"] == pytest.approx(0.8)
     assert mean["corrected"]["interval"]["low"] <= 0.6 <= mean["corrected"]["interval"]["high"] < 0.8
     assert "corrected by llm:openai/tiny on 50%" in report["provenance"]["judge"]["name"]
+    corrected, spent = mean["corrected"], system["evaluation"]
+    assert (spent["not_asked"], spent["calls_saved"]) == (80 - asked, 80 - asked)
+    wide = corrected["interval"]["high"] - corrected["interval"]["low"]
+    assert corrected["width_of_all"] < wide
+    assert asked < corrected["worth"] < 160
     code, shown, _ = cli("report", "last")
     assert (code, f"{asked} rows by openai/tiny" in shown) == (0, True)
+    assert f"{80 - asked} rows, about {80 - asked} calls saved" in shown
+    assert f"{asked} count as {corrected['worth']}: {wide:.3f} wide" in shown
+
+
+def test_a_stop_rule_goes_by_the_model_and_saves_its_calls(cli, data):
+    with Provider(then=strict) as provider:
+        report = evaluate(cli, provider, "--judge-share", "0.5", "--stop-when", "faithfulness width <= 0.97")
+        asked = len(provider.log)
+    stopped, mean = report["stopped"], report["systems"]["default"]["metrics"]["faithfulness"]
+    assert (stopped["rows"], stopped["labels"]) == (50, {"default": {"faithfulness": asked}})
+    assert (stopped["rows_left"], mean["corrected"]["interval"]) == (
+        30,
+        stopped["intervals"]["default"]["faithfulness"],
+    )
+    with Provider(then=strict) as provider:
+        evaluate(cli, provider, "--judge-share", "0.5", "--no-cache")
+        assert stopped["calls_saved"] == len(provider.log) - asked
 
 
 def test_the_same_seed_asks_about_the_same_rows_and_another_about_others(cli, data):

@@ -10,6 +10,7 @@ from ragassay import gates
 from ragassay.errors import BadSettings, NotFound
 from ragassay.exporters import markdown
 from ragassay.gates import Gate
+from ragassay.judges.sharing import is_chosen
 from ragassay.models import Result, Score
 from ragassay.runs.stopping import StopMonitor, baseline_rows
 from ragassay.specification import JobSpec
@@ -248,3 +249,69 @@ def test_a_run_that_stopped_early_can_pass_its_gates_and_one_that_did_not_says_s
     assert [result.passed for result in checked.results] == [True]
     whole = evaluated(run_of(tmp_path / "b", "width <= 0.001", rows=70), Grader())
     assert "ot stopped early: width <= 0.001 was not reached" in markdown.export(whole).decode().replace("\\", "")
+
+
+def labelled(number, share=0.4):
+    """A row of which people say what they do of four in ten answers."""
+    draw = random.Random(number)
+    labels = {"faithfulness": float(draw.random() < 0.6)} if draw.random() < share else {}
+    made = sample(number)
+    return made.model_copy(update={"response": made.response.model_copy(update={"reference_labels": labels})})
+
+
+def labelled_run(root, rule, share=0.4, rows=ROWS, **spec):
+    spec = JobSpec(metrics=("faithfulness",), judge="a-model", stop_when=rule, **spec)
+    return new_run(root, [labelled(n, share) for n in range(rows)], spec, systems=("good",))
+
+
+def test_a_rule_goes_by_labels_where_rows_have_them(tmp_path):
+    """The judge says 0.9, people 0.6: the interval that the rule watches is about these."""
+    run = labelled_run(tmp_path, "faithfulness width <= 0.35")
+    counted = run.record.labelled["good"]["faithfulness"]
+    assert (counted.rows, counted.labels) == (ROWS, sum(random_has_label(n) for n in range(ROWS)))
+    report = evaluated(run, Grader())
+    stopped, mean = report.stopped, report.systems["good"].metrics["faithfulness"]
+    assert stopped.rows < ROWS
+    assert stopped.labels == {"good": {"faithfulness": mean.corrected.labels}}
+    assert mean.corrected.interval == stopped.intervals["good"]["faithfulness"]
+    assert mean.corrected.interval.low < 0.6 < mean.corrected.interval.high < mean.mean
+    assert mean.interval.method == "quasi-binomial"
+    assert f"faithfulness by {mean.corrected.labels} labels" in stopped.reason
+    resumed = StopMonitor(run.record)
+    assert resumed.follow(run) == stopped.reason
+
+
+def random_has_label(number):
+    return bool(labelled(number).response.reference_labels)
+
+
+def test_differences_go_by_labels_of_both_systems_and_the_baselines_own_without_any(tmp_path):
+    """A baseline without labels leaves the judge's own differences; equal labels on both sides show no difference."""
+    rule = {"rule": "faithfulness decided against baseline", "rows": 300, "baseline": "bad"}
+    samples = [labelled(n, 0.9) for n in range(300)]
+    spec = JobSpec(metrics=("faithfulness",), judge="a-model", stop_when=rule["rule"], baseline="bad")
+    run = new_run(tmp_path / "both", samples, spec, systems=("good", "bad"))
+    assert run.record.labelled["good"]["faithfulness"].rows == 300
+    report = evaluated(run, Grader())
+    assert report.stopped is None  # people say the same of both, whatever the judge says
+    spec = spec.model_copy(update={"baseline": "old"})
+    stored = [result.model_copy(update={"reference_labels": {}}) for result in report.systems["bad"].results]
+    alone = new_run(tmp_path / "stored", samples, spec, systems=("good",), baseline=stored)
+    assert alone.record.labelled == {}
+    assert evaluated(alone, Grader(), stored).stopped.labels == {}
+
+
+def test_too_few_labels_for_a_rule_are_an_error_before_anything_is_judged(tmp_path):
+    with pytest.raises(BadSettings, match=r"faithfulness is to have \d labels, and a corrected figure needs 10"):
+        labelled_run(tmp_path, "faithfulness width <= 0.3", share=0.02, rows=150)
+    with pytest.raises(BadSettings, match=r"is to have \d labels"):
+        run_of(tmp_path / "share", "faithfulness width <= 0.3", rows=20, judge_share=0.2)
+
+
+def test_a_share_of_the_rows_saves_only_the_calls_of_its_rows(tmp_path):
+    """Without the second judge's verdicts no row of the share counts, and the others by the cheap one's scores."""
+    run = run_of(tmp_path, "faithfulness width <= 0.5", judge_share=0.3)
+    chosen = run.record.labelled["good"]["faithfulness"].labels
+    assert chosen == sum(is_chosen(f"q{n}", 0.3, 0) for n in range(ROWS))
+    stopped = evaluated(run, Grader()).stopped
+    assert 0 < stopped.calls_saved < 0.45 * stopped.rows_left

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from ragassay.errors import BadInput, BadSettings
-from ragassay.stats import ConfidenceSequence, StopRule, stop_rule
+from ragassay.stats import ConfidenceSequence, CorrectedSequence, StopRule, stop_rule
 from ragassay.stats.sequences import CAP, STEPS
 
 
@@ -154,3 +154,64 @@ def test_judging_stops_when_the_better_system_is_known():
 def test_what_makes_no_sense_is_refused(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def labelled_rows(rng, count, share, *, yes=0.7, too_kind=0.4, too_strict=0.05):
+    """What a cheap judge and, on a share of the rows, a better one make of made-up answers."""
+    truth = (rng.random(count) < yes).astype(float)
+    cheap = np.where(truth > 0, rng.random(count) >= too_strict, rng.random(count) < too_kind).astype(float)
+    chosen = rng.random(count) < share
+    return [(cheap[n], truth[n] if chosen[n] else None, bool(chosen[n])) for n in range(count)]
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5])
+def test_a_corrected_sequence_errs_in_at_most_5_of_100_whenever_one_stops(share):
+    """An interval never widens, so what it lost at any look it lacks at the last; the judge's own misses nearly always."""
+    rng, runs, missed = np.random.default_rng(8), 100, 0
+    for _ in range(runs):
+        rows = labelled_rows(rng, 600, share)
+        sequence = CorrectedSequence(0.95, (0.0, 1.0), sum(expected for *_, expected in rows), len(rows))
+        sequence.update(rows)
+        missed += not sequence.interval.contains(0.7)
+    assert missed <= 11  # at 5 in 100 more than 11 come once in 200 times
+
+
+def test_a_judge_that_is_mostly_right_saves_most_of_the_labels():
+    rng = np.random.default_rng(9)
+    widths = {}
+    for name, judge in {
+        "good": {"too_kind": 0.05, "too_strict": 0.05},
+        "none": {"too_kind": 0.5, "too_strict": 0.5},
+    }.items():
+        rows = labelled_rows(rng, 2000, 0.3, **judge)
+        sequence = CorrectedSequence(0.95, (0.0, 1.0), sum(expected for *_, expected in rows), len(rows))
+        sequence.update(rows)
+        widths[name] = sequence.interval.width
+    assert widths["good"] < 0.65 * widths["none"]
+
+
+def test_corrected_ends_do_not_depend_on_when_one_looks_nor_on_rows_that_lack_something():
+    rng = np.random.default_rng(10)
+    rows = labelled_rows(rng, 400, 0.4)
+    rows[3], rows[5] = (None, None, False), (1.0, None, True)
+    labels = sum(expected for *_, expected in rows)
+    whole = CorrectedSequence(0.95, (0.0, 1.0), labels, 400)
+    whole.update(rows)
+    parts = CorrectedSequence(0.95, (0.0, 1.0), labels, 400)
+    for start in range(0, 400, 7):
+        parts.update(rows[start : start + 7])
+    assert parts.interval == whole.interval
+    assert (parts.n, parts.labels) == (whole.n, whole.labels)
+    assert whole.labels == sum(label is not None for _, label, _ in rows)
+    assert whole.n <= 398
+
+
+def test_differences_are_corrected_too():
+    rng = np.random.default_rng(11)
+    truth = rng.choice([-1.0, 0.0, 1.0], 1500, p=[0.05, 0.55, 0.4])
+    judged = np.where(rng.random(1500) < 0.2, 0.0, truth)
+    chosen = rng.random(1500) < 0.4
+    sequence = CorrectedSequence(0.95, (-1.0, 1.0), int(chosen.sum()), 1500)
+    sequence.update((judged[n], truth[n] if chosen[n] else None, bool(chosen[n])) for n in range(1500))
+    assert sequence.interval.contains(0.35)
+    assert 0.1 < sequence.interval.low < sequence.interval.high < 0.6

@@ -25,10 +25,13 @@ def judged(support):
     return Judgement(verdict=verdict)
 
 
-def test_a_job_stops_when_its_rule_is_satisfied_and_its_report_is_that_of_the_command_line(make_jobs, queue, tmp_path):
+@pytest.mark.parametrize("spec", [{}, {"judge_share": 0.3}], ids=["alone", "sharing"])
+def test_a_job_stops_when_its_rule_is_satisfied_and_its_report_is_that_of_the_command_line(
+    make_jobs, queue, tmp_path, spec
+):
     judge = ScriptedJudge()
     jobs = make_jobs(judge)
-    job = submit_with_stop_rule(jobs)
+    job = submit_with_stop_rule(jobs, **spec)
     finish(jobs, queue)
     report = Report.model_validate_json(jobs.report(job))
     assert jobs.get(job).status == "finished"

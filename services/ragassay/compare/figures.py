@@ -14,6 +14,7 @@ from ragassay.metrics.base import FIGURES, OPERATIONAL, unknown
 from ragassay.metrics.judged import is_judged
 from ragassay.metrics.own import own_metrics
 from ragassay.models import Result, Score
+from ragassay.recount import corrected_by_labels
 from ragassay.specification import JobSpec
 from ragassay.stats import Interval
 
@@ -22,14 +23,28 @@ STATISTICS = ("mean", "p50", "p90", "p95", "p99", "total")
 
 
 @dataclass(frozen=True, slots=True)
+class Corrected:
+    """A figure by ``labels`` on some rows. Where they are too few there is no value, and the ``reason``."""
+
+    value: float | None
+    labels: int
+    interval: Interval
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class FigureValue:
-    """A figure over some rows. ``n`` of them have what it takes; without a value there is a ``reason``."""
+    """A figure over some rows. ``n`` of them have what it takes; without a value there is a ``reason``.
+
+    ``corrected``: the figure by labels, where some of the rows have one of it.
+    """
 
     value: float | None
     n: int
     rows: int
     interval: Interval | None = None
     reason: str | None = None
+    corrected: Corrected | None = None
 
     @property
     def coverage(self) -> float:
@@ -148,7 +163,10 @@ class Figure:
             return FigureValue(share.value, share.n, share.n + unknown, share.interval, share.reason)
         if self.column == PER_ACCURATE:
             ratio = reports.cost_per_accurate(results, spec)
-            return FigureValue(ratio.value, ratio.n, rows, ratio.interval, ratio.reason)
+            by_labels = None
+            if found := ratio.corrected:
+                by_labels = Corrected(found.value, found.labels, found.interval, found.reason)
+            return FigureValue(ratio.value, ratio.n, rows, ratio.interval, ratio.reason, by_labels)
         scores = [self._score_of(row) for row in results]
         if all(score.value is None for score in scores):
             return FigureValue(
@@ -159,9 +177,17 @@ class Figure:
             )
         if self.statistic == "mean":
             mean = reports.aggregate(scores, own_metrics(spec).get(self.column, self.metric), spec)
-            return FigureValue(mean.mean, mean.n, rows, mean.interval)
+            return FigureValue(mean.mean, mean.n, rows, mean.interval, corrected=self._corrected(results, scores, spec))
         distribution = reports.distribution(score.value for score in scores)
         return FigureValue(getattr(distribution, self.statistic), distribution.n, rows)
+
+    def _corrected(self, rows: Sequence[Result], scores: Sequence[Score], spec: JobSpec) -> Corrected | None:
+        labels = [row.reference_labels.get(self.column) for row in rows]
+        if labels.count(None) == len(labels):
+            return None
+        values = (score.value for score in scores)
+        mean = corrected_by_labels(zip(labels, values, strict=True), level=spec.confidence)
+        return Corrected(mean.mean, mean.labels, mean.interval, mean.reason)
 
     def _refusal(self, row: Result) -> tuple[float, ...] | None:
         """Is the refusal right, or the query that can't be answered refused? Empty for other rows; None: not known."""

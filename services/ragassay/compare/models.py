@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ragassay.documents import CostPerAccurate, Distribution, Source
+from ragassay.cost_documents import CostPerAccurate
+from ragassay.documents import Distribution, Source
 from ragassay.models import FrozenModel
 from ragassay.stats import (
     CorrectedMean,
@@ -120,8 +121,8 @@ class Delta(FrozenModel):
     randomisation test, of Welch's where unpaired; ``p_corrected`` takes all metrics and systems of the comparison into
     account and decides ``outcome`` and ``mark``. ``wins`` are rows on which b is better, whichever direction is good.
     ``detectable`` is the least true difference that as many rows show with a chance of 80 % at that many tests;
-    ``not_worse`` asks whether b is at most a margin worse. ``by_labels``: the delta as labels of people on both sides correct
-    it; it decides nothing.
+    ``not_worse`` asks whether b is at most a margin worse. ``by_labels``: the delta as labels on both sides correct it; where
+    it has a mean, ``p`` is its own, and nothing is said of ``detectable`` and ``not_worse``, which go by the judge's scores.
     """
 
     kind: str
@@ -148,6 +149,18 @@ class Delta(FrozenModel):
     paired: PairedTest | None = None
     unpaired: UnpairedTest | None = None
     by_labels: CorrectedMean | None = None
+
+    @property
+    def decided(self) -> tuple[float | None, Interval]:
+        """The delta that the outcome is about, and its interval: by labels, where there are enough, else the judge's own."""
+        if self.by_labels and self.by_labels.mean is not None:
+            return self.by_labels.mean, self.by_labels.interval
+        return self.delta, self.interval
+
+    @property
+    def labels(self) -> int | None:
+        """How many labels decide; None where the judge's own scores do."""
+        return self.by_labels.labels if self.by_labels and self.by_labels.mean is not None else None
 
 
 class SliceDelta(FrozenModel):

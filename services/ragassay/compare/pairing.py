@@ -16,6 +16,7 @@ from heapq import nsmallest
 from typing import Any, NamedTuple
 
 from ragassay import stats
+from ragassay.compare.labels import difference_by_labels, increment_by_labels
 from ragassay.compare.models import Delta, DeltaOutcome, Matching, OperationalDelta, RowDelta, SliceDelta
 from ragassay.data.dataset import plain_text
 from ragassay.documents import Aggregate, Distribution, SystemReport
@@ -25,7 +26,6 @@ from ragassay.metrics.base import OPERATIONAL
 from ragassay.models import Result, Score
 from ragassay.recount import slice_value
 from ragassay.reports import cost_and_accuracy
-from ragassay.stats.ppi import corrected_mean
 
 NOT_WORSE_MARGIN = 0.05  # "no worse" means by less than this share of a metric's range
 POWER = 0.8
@@ -168,6 +168,9 @@ class PairedSystems:
         both = self.scores(name)
         test = stats.paired(both.a, both.b, alpha=self.alpha, seed=self.seed, bounds=bounds_of(name, self.own))
         higher = aggregate.better == "higher"
+        rows = [self.rows[place] for place in both.places]
+        by_labels = difference_by_labels(name, rows, both.differences, level=1 - self.alpha)
+        corrected = by_labels if by_labels and by_labels.mean is not None else None
         return Delta(
             kind=aggregate.kind,
             better=aggregate.better,
@@ -177,29 +180,17 @@ class PairedSystems:
             mean_b=test.mean_b,
             delta=test.difference,
             interval=test.interval,
-            p=test.randomisation.p,
+            p=corrected.p if corrected else test.randomisation.p,
             p_corrected=None,
             mark="",
             outcome="can't tell",
-            reason=_too_few(test.n, self.alpha),
+            reason=None if corrected else _too_few(test.n, self.alpha),
             wins=test.wins if higher else test.losses,
             losses=test.losses if higher else test.wins,
             ties=test.ties,
             paired=test,
-            by_labels=self._by_labels(name, both),
+            by_labels=by_labels,
         )
-
-    def _by_labels(self, name: str, both: PairedScores) -> stats.CorrectedMean | None:
-        """The mean difference as labels of people on both sides correct it; None where no row has them."""
-        rows = [[one.reference_labels.get(name) for one in self.rows[place]] for place in both.places]
-        said = [None if a is None or b is None else b - a for a, b in rows]
-        judged = list(zip(said, both.differences, strict=True))
-        labels = [(label, score) for label, score in judged if label is not None]
-        others = [score for label, score in judged if label is None]
-        if not labels:
-            return None
-        said_of, scores = [label for label, _ in labels], [score for _, score in labels]
-        return corrected_mean(said_of, scores, others, bounds=(0.0, 1.0), level=1 - self.alpha, differences=True)
 
     def _unpaired_delta(self, name: str, aggregate: Aggregate) -> Delta:
         a, b = (
@@ -227,13 +218,13 @@ class PairedSystems:
     def corrected(self, name: str, delta: Delta, p: float | None, tests: int) -> Delta:
         """The delta with its corrected ``p``, one of so many ``tests``, and what follows from it."""
         alpha = self.alpha / tests
-        more = {
+        more: dict[str, Any] = {
             "p_corrected": p,
             "mark": stats.marks(p),
             "outcome": _outcome(delta, p, self.alpha),
-            "detectable": _detectable(delta, alpha),
-            "not_worse": self._not_worse(name, alpha, delta),
         }
+        if delta.labels is None:
+            more |= {"detectable": _detectable(delta, alpha), "not_worse": self._not_worse(name, alpha, delta)}
         return delta.model_copy(update=more)
 
     def _not_worse(self, name: str, alpha: float, delta: Delta) -> stats.NonInferiority | None:
@@ -318,6 +309,8 @@ class PairedSystems:
 
     def incremental_cost(self) -> stats.IncrementalCost:
         """What one more accurate answer costs, over the pairs whose cost and accuracy are known on both sides."""
+        if (found := increment_by_labels(self.rows, level=1 - self.alpha)) is not None:
+            return found
         known = ((cost_and_accuracy(row), cost_and_accuracy(other)) for row, other in self.rows)
         columns = list(zip(*((*a, *b) for a, b in known if a and b), strict=True)) or [(), (), (), ()]
         return stats.incremental_cost(*map(list, columns), level=1 - self.alpha, seed=self.seed)
@@ -391,8 +384,9 @@ def _too_few(n: int, alpha: float) -> str | None:
 
 
 def _outcome(delta: Delta, p: float | None, alpha: float) -> DeltaOutcome:
-    if delta.reason or p is None or delta.delta is None:
+    size, _ = delta.decided
+    if delta.reason or p is None or size is None:
         return "can't tell"
     if p > alpha:
         return "no difference shown"
-    return "better" if (delta.delta > 0) is (delta.better == "higher") else "worse"
+    return "better" if (size > 0) is (delta.better == "higher") else "worse"

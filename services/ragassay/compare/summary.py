@@ -132,6 +132,8 @@ def _figures(pair: Pair, names: Sequence[str], level: str) -> list[str]:
     for name in names:
         delta, rows = pair.metrics[name], pair.matching.paired
         few = f", {delta.n} of {rows} pairs" if delta.n < rows else ""
-        bounds = "" if delta.interval.low is None else f", {level} {interval(delta.interval, signed)}"
-        figures.append(f"{name} ({signed(delta.delta or 0.0)}{bounds}{few})")
+        size, ends = delta.decided
+        bounds = "" if ends.low is None else f", {level} {interval(ends, signed)}"
+        labels = f", by {delta.labels} labels" if delta.labels else ""
+        figures.append(f"{name} ({signed(size or 0.0)}{bounds}{few}{labels})")
     return figures

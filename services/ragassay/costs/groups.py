@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from ragassay.cost_documents import CorrectedCost, CostPerAccurate, Money, Spending
 from ragassay.cost_records import CostRecord, SystemCosts
 from ragassay.costs.models import CostGroup, CostQuery, Dimension, Repriced
 from ragassay.costs.prices import Priced
-from ragassay.documents import CostPerAccurate, Money, Spending
 from ragassay.stats import Interval, RatioSums, Stratum, sums_interval
 
 LEVEL = 0.95
@@ -30,6 +30,12 @@ class CostPart:
     def costs(self) -> SystemCosts:
         """All of the system in the report."""
         return self.record.systems[self.system]
+
+    @property
+    def by_labels(self) -> CorrectedCost | None:
+        """What labels make of exactly these rows, where they are enough to add it up."""
+        found = self.own.corrected if self.own else None
+        return found if found and found.sums else None
 
     @property
     def own(self) -> CostPerAccurate | None:
@@ -71,7 +77,14 @@ def group(key: Key, parts: Sequence[CostPart], query: CostQuery) -> CostGroup:
     cells = [cell for of_part in priced for cell in of_part]
     changed = any(cell.has_price for cell in cells)
     known, strata = _by_dataset(parts, [[cell.known for cell in of_part] for of_part in priced])
-    value, interval, whose, reason = _figure(parts, known, strata, changed=changed)
+    figure = _figure(parts, known, strata, changed=changed)
+    labels, judged, accurate = None, None, known.accurate
+    corrected = [] if changed else [found for part in parts if (found := part.by_labels)]
+    if corrected and len(corrected) == len(parts):
+        labels, judged = sum(one.labels for one in corrected), figure[0]
+        sums, by_labels = _by_dataset(parts, [[one.sums] for one in corrected if one.sums])
+        accurate, figure = sums.accurate, _corrected_figure(corrected, sums, by_labels)
+    value, interval, whose, reason = figure
     reports = {part.record.run: part.record for part in parts}
     times = sorted((record.created_at for record in reports.values()), key=query.local)
     serving = _total(cell.serving for cell in cells)
@@ -97,10 +110,12 @@ def group(key: Key, parts: Sequence[CostPart], query: CostQuery) -> CostGroup:
         unknown_cost=serving.unknown,
         questions=sum(one.questions for one in strata),
         cost_usd=known.cost_usd,
-        accurate=round(known.accurate),
+        accurate=round(accurate),
         cost_per_accurate_answer=value,
         interval=interval,
         interval_of=whose,
+        corrected_by=labels,
+        judged=judged,
         reason=reason,
         serving=serving,
         judging=_total(cell.judging for cell in cells),
@@ -129,6 +144,16 @@ def _figure(
     return value, Interval.absent(reason or _NO_SQUARES, LEVEL, "sums"), "sums", reason
 
 
+def _corrected_figure(
+    corrected: Sequence[CorrectedCost], sums: RatioSums, strata: Sequence[Stratum]
+) -> tuple[float | None, Interval, Literal["report", "sums"], str | None]:
+    """As ``_figure``, of accurate answers by labels."""
+    if len(corrected) == 1 and corrected[0].interval.level == LEVEL:
+        return corrected[0].value, corrected[0].interval, "report", corrected[0].reason
+    value = sums.cost_usd / sums.accurate if sums.accurate else None
+    return value, sums_interval(strata, level=LEVEL), "sums", None if value else "no answer is accurate"
+
+
 def _by_dataset(parts: Sequence[CostPart], known: Sequence[Sequence[RatioSums]]) -> tuple[RatioSums, list[Stratum]]:
     """The sums over all parts, and those of each dataset with the number of its different questions."""
     of_parts = [RatioSums.total(cells) for cells in known]
@@ -145,12 +170,23 @@ def _total(money: Iterable[Money]) -> Money:
     return Money(cost_usd=math.fsum(one.cost_usd for one in every), **counts)
 
 
+def partly_labelled(key: Mapping[Dimension, str | None], parts: Sequence[CostPart]) -> str | None:
+    """What keeps labels from correcting a group: parts of it that have none, or too few."""
+    corrected = sum(part.by_labels is not None for part in parts)
+    if corrected in (0, len(parts)):
+        return None
+    return f"{_named(key)}: {corrected} of {len(parts)}"
+
+
+def _named(key: Mapping[Dimension, str | None]) -> str:
+    return ", ".join(str(value) for value in key.values()) or "all"
+
+
 def mixed(key: Mapping[Dimension, str | None], parts: Sequence[CostPart]) -> str | None:
     """What is not the same in all reports of a group although it decides which answers count as accurate."""
     judges = dict.fromkeys(part.record.judge for part in parts)
     rules = dict.fromkeys(part.record.accurate for part in parts)
     if len(judges) < 2 and len(rules) < 2:
         return None
-    named = ", ".join(str(value) for value in key.values()) or "all"
     differ = [f"{len(names)} {what}" for names, what in ((judges, "judges"), (rules, "rules")) if len(names) > 1]
-    return f"{named}: accuracy is by {' and '.join(differ)}"
+    return f"{_named(key)}: accuracy is by {' and '.join(differ)}"

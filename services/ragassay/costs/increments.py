@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from ragassay.cost_documents import Between
 from ragassay.cost_records import CostRecord
 from ragassay.costs.groups import LEVEL
 from ragassay.costs.models import CostQuery, Increment, MeanDifference, Quadrant
@@ -14,26 +15,34 @@ from ragassay.stats import Interval, RatioSums, Stratum, difference_sums_interva
 
 def increments(records: Iterable[CostRecord], query: CostQuery) -> tuple[Increment, ...]:
     """For each dataset every two systems that reports hold side by side, over all these reports together."""
-    pairs: dict[tuple[str, str, str], list[tuple[CostRecord, RatioSums]]] = {}
+    pairs: dict[tuple[str, str, str], list[tuple[CostRecord, Between]]] = {}
     for record in records:
         for pair in record.between:
             chosen = {pair.a, pair.b} & set(query.systems)
             if pair.sums.n and (not query.systems or len(chosen) == min(len(query.systems), 2)):
-                a, b, sums = pair.a, pair.b, pair.sums
-                if (record.dataset, b, a) in pairs:  # the order of systems differs from run to run
-                    a, b, sums = b, a, _turned(sums)
-                pairs.setdefault((record.dataset, a, b), []).append((record, sums))
+                found = pair
+                if (record.dataset, pair.b, pair.a) in pairs:  # the order of systems differs from run to run
+                    found = _turned(pair)
+                pairs.setdefault((record.dataset, found.a, found.b), []).append((record, found))
     return tuple(_increment(*names, found) for names, found in sorted(pairs.items(), key=lambda pair: pair[0]))
 
 
-def _turned(sums: RatioSums) -> RatioSums:
+def _turned(pair: Between) -> Between:
+    corrected = pair.corrected and _negative(pair.corrected)
+    return Between(a=pair.b, b=pair.a, sums=_negative(pair.sums), corrected=corrected, labels=pair.labels)
+
+
+def _negative(sums: RatioSums) -> RatioSums:
     return sums.model_copy(update={"cost_usd": -sums.cost_usd, "accurate": -sums.accurate})
 
 
-def _increment(dataset: str, a: str, b: str, found: Sequence[tuple[CostRecord, RatioSums]]) -> Increment:
-    whole = RatioSums.total(sums for _, sums in found)
+def _increment(dataset: str, a: str, b: str, found: Sequence[tuple[CostRecord, Between]]) -> Increment:
+    by_labels = all(pair.corrected for _, pair in found)
+    labels = sum(pair.labels for _, pair in found) if by_labels else None
+    chosen = [(record, (by_labels and pair.corrected) or pair.sums) for record, pair in found]
+    whole = RatioSums.total(sums for _, sums in chosen)
     by_digest: dict[str, list[RatioSums]] = {}
-    for record, sums in found:
+    for record, sums in chosen:
         by_digest.setdefault(record.dataset_digest, []).append(sums)
     strata = [Stratum(RatioSums.total(many), max(one.n for one in many)) for many in by_digest.values()]
     of_cost, of_accuracy = mean_intervals(strata, level=LEVEL)
@@ -56,7 +65,9 @@ def _increment(dataset: str, a: str, b: str, found: Sequence[tuple[CostRecord, R
         shown=shown,
         usd_per_accurate_answer=value,
         interval=ends,
-        sentence=_sentence(a, b, quadrant, value, ends, _not_shown(of_cost, of_accuracy)),
+        corrected_by=labels,
+        sentence=_sentence(a, b, quadrant, value, ends, _not_shown(of_cost, of_accuracy))
+        + (f"; by {labels:,} labels" if labels else ""),
     )
 
 

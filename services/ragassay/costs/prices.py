@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from ragassay.documents import Money, Spending
+from ragassay.cost_documents import Money, Spending
 from ragassay.errors import BadSettings
 from ragassay.specification import Price
 from ragassay.stats import RatioSums

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from ragassay.cost_records import CostRecord
-from ragassay.costs.groups import CostPart, Key, group, grouped, mixed
+from ragassay.costs.groups import CostPart, Key, group, grouped, mixed, partly_labelled
 from ragassay.costs.increments import increments
 from ragassay.costs.models import CostQuery, CostReport
 from ragassay.costs.months import month_to_date
@@ -101,7 +101,11 @@ def _warnings(
     mixtures = [sentence for key, of_it in groups if (sentence := mixed(dict(key), of_it))]
     if mixtures:
         yield f"{listed(mixtures)}; judge by judge: --by ...,judge"
+    if partly := [sentence for key, of_it in groups if (sentence := partly_labelled(dict(key), of_it))]:
+        yield f"labels correct only a part, so accuracy is the judge's own: {listed(partly)}"
     prices = gathered.query.prices
+    if prices and any(part.by_labels for part in parts):
+        yield "at other prices accuracy is the judge's own, not corrected by labels"
     models = {cell.model for part in parts for cell in part.cells} | {record.judge for record in records}
     for model in prices:
         if not any(price_of(name, {model: prices[model]}) for name in models):

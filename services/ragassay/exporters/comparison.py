@@ -207,15 +207,21 @@ def _reported(value: float | None) -> str:
 
 
 def _rows(name: str, delta: Delta) -> Iterator[tuple[str, ...]]:
-    """The row of a metric and, below it, what labels of people make of the difference."""
-    yield name, *_cells(delta)
+    """The row of a metric and, below it, what labels make of the difference, which then decide."""
+    p, outcome = _p(delta), OUTCOMES.get(delta.outcome, delta.outcome)
     if (found := delta.by_labels) and found.mean is not None:
         ends = interval(found.interval, signed)
-        yield f"{name}, by {found.labels} labels", "", "", signed(found.mean), ends, "", str(found.rows), "", ""
+        yield name, *_cells(delta, "", "")
+        yield f"{name}, by {found.labels} labels", "", "", signed(found.mean), ends, p, str(found.rows), "", outcome
+    else:
+        yield name, *_cells(delta, p, outcome)
 
 
-def _cells(delta: Delta) -> tuple[str, ...]:
-    p = delta.p_corrected
+def _p(delta: Delta) -> str:
+    return "" if delta.p_corrected is None else f"{delta.p_corrected:.2g}{delta.mark}"
+
+
+def _cells(delta: Delta, p: str, outcome: str) -> tuple[str, ...]:
     counts = "" if delta.wins is None else f"{delta.wins}/{delta.losses}/{delta.ties}"
     none = "no pair" if delta.paired and delta.n == 0 else "not scored"
     return (
@@ -223,10 +229,10 @@ def _cells(delta: Delta) -> tuple[str, ...]:
         _score(delta.mean_b, none),
         "" if delta.delta is None else signed(delta.delta),
         interval(delta.interval, signed) if delta.interval.low is not None else "none",
-        "" if p is None else f"{p:.2g}{delta.mark}",
+        p,
         str(delta.n) if delta.paired else f"{delta.n_a}+{delta.n_b}",
         counts,
-        OUTCOMES.get(delta.outcome, delta.outcome),
+        outcome,
     )
 
 
@@ -248,4 +254,5 @@ def _more(pair: Pair) -> str:
     if more.value is None:
         return f"One more accurate answer: undefined ({more.reason})."
     bounds = interval(more.interval)
-    return f"One more accurate answer costs {number(more.value)} USD ({bounds}, n={more.n})."
+    labels = f", by {more.corrected_by} labels" if more.corrected_by else ""
+    return f"One more accurate answer costs {number(more.value)} USD ({bounds}, n={more.n}{labels})."

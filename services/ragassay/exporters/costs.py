@@ -7,9 +7,9 @@ import io
 from collections import Counter
 from collections.abc import Iterator
 
+from ragassay.cost_documents import Money
 from ragassay.costs import CostGroup, CostReport
 from ragassay.costs.models import MonthToDate, Projection
-from ragassay.documents import Money
 from ragassay.exporters.comparison import Table
 from ragassay.exporters.csv import cell
 from ragassay.render import Exporters, interval, json_document, listed, markdown_row, markdown_text, number, percent
@@ -40,6 +40,8 @@ def tables(report: CostReport) -> Iterator[Table]:
     note += "".join(
         f" None: {why} ({count:,}x)." for why, count in Counter(filter(None, map(_why, report.groups))).items()
     )
+    if labels := sum(group.corrected_by or 0 for group in report.groups):
+        note += f" By labels: accurate answers corrected by {labels:,} labels."
     repriced = bool(report.asked.prices)
     columns = (*by, "USD per accurate answer", percent(0.95), *(("measured",) if repriced else ()))
     columns += ("accurate", "known", "unknown cost", "reports")
@@ -84,7 +86,7 @@ def _answer(group: CostGroup, *, repriced: bool) -> tuple[str, ...]:
         number(value),
         bounds,
         *((number(measured),) if repriced else ()),
-        f"{group.accurate:,}",
+        f"{group.accurate:,}" + (" by labels" if group.corrected_by else ""),
         f"{group.known:,}/{group.rows:,}",
         f"{group.unknown_cost:,}",
         f"{group.reports:,}",
@@ -163,6 +165,8 @@ def _flat(group: CostGroup) -> dict[str, object]:
         "high": group.interval.high,
         "unbounded": group.interval.unbounded,
         "interval_of": group.interval_of,
+        "corrected_by": group.corrected_by,
+        "judged": group.judged,
         "reason": group.reason or group.interval.reason,
     }
     for name, money in (("serving", group.serving), ("judging", group.judging), ("waste", group.waste)):

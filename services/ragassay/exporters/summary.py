@@ -6,7 +6,8 @@ import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ragassay.documents import Aggregate, CostPerAccurate, Distribution, Report, Share, SystemReport
+from ragassay.cost_documents import CorrectedCost, CostPerAccurate
+from ragassay.documents import Aggregate, Distribution, Report, Share, SystemReport
 from ragassay.judge_documents import JuryMember, JuryPair
 from ragassay.models import Usage
 from ragassay.render import interval, listed, number, percent
@@ -16,6 +17,7 @@ NOT_REPORTED = "not reported"
 NOTHING = "nothing"
 PER_ACCURATE = "USD per accurate answer"
 PERCENTAGES = frozenset(("gate_efficiency",))
+_SAVED = "Estimated: how many by themselves would give as narrow an interval, and its width if they were on all rows."
 _end = functools.partial(number, digits=2)
 
 
@@ -32,6 +34,7 @@ def sections(report: Report) -> list[Section]:
     """Retrieval, answer quality, time, money, and what the evaluation took."""
     systems = list(report.systems.values())
     names = report.provenance.metrics
+    by = report.provenance.configuration.corrected_by
     made = []
     for title, kinds in (
         ("Retrieval", {"retrieval"}),
@@ -39,8 +42,6 @@ def sections(report: Report) -> list[Section]:
         ("Measured", {"performance", "cost"}),
     ):
         chosen = [name for name in names if systems[0].metrics[name].kind in kinds]
-        spec = report.provenance.configuration
-        by = f"rows by {spec.judged_by}" if spec.judge_share else "labels"
         rows = tuple(row for name in chosen for row in _figures(name, systems, by))
         made.append(Section(title, rows))
     if any(s.refusals.refused or s.refusals.unanswerable for s in systems):
@@ -48,13 +49,36 @@ def sections(report: Report) -> list[Section]:
         made.append(Section("Refusals", rows))
     figures = [(label, figure) for label, figure in _SYSTEM if label != PER_ACCURATE or "accurate" in names]
     reported = tuple(row for row in (_row(*one, systems) for one in figures) if set(row[1]) != {NOT_REPORTED})
+    by_labels = [s.cost_per_accurate_answer.corrected for s in systems]
+    if any(by_labels) and "accurate" in names:
+        reported += ((f"{PER_ACCURATE}, corrected", tuple(_corrected(one, by) for one in by_labels)),)
     made.append(Section("Time and cost of the system", reported))
     took = [_row(label, figure, systems) for label, figure in _EVALUATION]
     shown = tuple(row for row in took if any(row[1]) and set(row[1]) != {NOTHING})
     made.append(Section("Spent on the evaluation", shown))
     if any(s.jury for s in systems):
         made.append(Section("Jury", tuple(_jury(systems))))
+    saved = [_row("judge, not asked", _not_asked, systems)] if any(s.evaluation.not_asked for s in systems) else []
+    saved += [_row(name, functools.partial(_worth, name), systems) for name in names if _is_corrected(name, systems)]
+    made.append(Section("Saved by the correction", tuple(saved), _SAVED))
     return [section for section in made if section.rows]
+
+
+def _is_corrected(name: str, systems: list[SystemReport]) -> bool:
+    return any((found := s.metrics[name].corrected) and found.worth is not None for s in systems)
+
+
+def _worth(name: str, system: SystemReport) -> str:
+    found = system.metrics[name].corrected
+    if found is None or found.worth is None:
+        return ""
+    widths = f"{number(found.interval.width)} wide, {number(found.width_of_all)} with all {found.rows:,}"
+    return f"{found.labels:,} count as {found.worth:,}: {widths}"
+
+
+def _not_asked(system: SystemReport) -> str:
+    used = system.evaluation
+    return f"{used.not_asked:,} rows, about {used.calls_saved:,} calls saved"
 
 
 def _figures(name: str, systems: list[SystemReport], by: str) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -97,10 +121,13 @@ def _agreed(agreed: int, n: int) -> str:
     return f"{percent(agreed / n)} of {n:,} labels" if n else "no label"
 
 
-def _corrected(found: CorrectedMean | None, by: str) -> str:
-    if found is None or found.mean is None:
-        return found.reason or "" if found else f"no {by}"
-    return f"{number(found.mean)} {_bounds(found.interval)} {found.labels} {by}"
+def _corrected(found: CorrectedMean | CorrectedCost | None, by: str) -> str:
+    if found is None:
+        return f"no {by}"
+    value = found.mean if isinstance(found, CorrectedMean) else found.value
+    if value is None:
+        return found.reason or ""
+    return f"{number(value)} {_bounds(found.interval)} {found.labels} {by}"
 
 
 def partial(report: Report) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ragassay.compare.comparison import cautions
@@ -31,6 +31,7 @@ class GateResult(FrozenModel):
     a drop: of the baseline's) that were scored. ``cause`` says why a gate was missed: the ``threshold``; too little
     ``coverage``; a figure, system or slice that is ``missing``; nothing to compare with in the ``baseline``; or too few
     rows, or judgings, to decide (``undecided``). ``worst``: where it was missed, the rows that it was missed for.
+    ``corrected_by``: how many labels corrected the figure, of which ``judged`` is what it is by the judge's own scores.
     """
 
     name: str
@@ -48,6 +49,8 @@ class GateResult(FrozenModel):
     baseline: float | None = None
     drop: float | None = None
     p: float | None = None
+    corrected_by: int | None = None
+    judged: float | None = None
     passed: bool
     cause: GateCause
     reason: str
@@ -86,15 +89,24 @@ class _Terms:
     test: TestName
     tests: int
     incomplete: str | None
+    corrected_by: str
 
 
 @dataclass(frozen=True, slots=True)
 class _Case:
     gate: Gate
     scope: Scope
-    figure: FigureValue
+    judged: FigureValue
     drop: Drop | None
     noise: Noise | None
+
+    @property
+    def figure(self) -> FigureValue:
+        """By labels, where there are enough of them; else by the judge's own scores."""
+        found = self.judged.corrected
+        if found is None or found.value is None:
+            return self.judged
+        return replace(self.judged, value=found.value, interval=found.interval)
 
 
 def about_a_drop(gates: Sequence[Gate]) -> str | None:
@@ -150,7 +162,7 @@ def check(
     raw = [case.drop.p if case.drop else None for case in cases]
     adjusted = correct(raw, correction)
     tests = 1 if correction == "none" else max(1, sum(p is not None for p in raw))
-    terms = _Terms(alpha, test, tests, _incomplete(report))
+    terms = _Terms(alpha, test, tests, _incomplete(report), spec.corrected_by)
     results = tuple(
         _result(case, condition, p, terms)
         for case, p in zip(cases, adjusted, strict=True)
@@ -183,6 +195,7 @@ def _result(case: _Case, condition: ConditionName, p: float | None, terms: _Term
     cause, reason = _judge(case, condition, p, terms)
     name = name_of(gate, condition, scope.system, scope.slice)
     counted: Drop | FigureValue = drop or case.figure
+    labels, judged = (drop.labels, drop.judged) if drop else _by_labels(case.judged)
     return GateResult(
         name=name,
         metric=gate.metric,
@@ -199,6 +212,8 @@ def _result(case: _Case, condition: ConditionName, p: float | None, terms: _Term
         baseline=drop.before if drop else None,
         drop=drop.drop if drop else None,
         p=p if drop else None,
+        corrected_by=labels,
+        judged=judged,
         passed=cause == "met",
         cause=cause,
         reason=reason,
@@ -230,9 +245,25 @@ def _judge(case: _Case, condition: ConditionName, p: float | None, terms: _Terms
     met = value >= bound - _slack(bound) if condition == "min" else value <= bound + _slack(bound)
     sign = ">=" if condition == "min" else "<="
     shown, limit = number(value, beside=bound), number(bound, beside=value)
-    reason = f"{what.format(shown)}, {'' if met else 'not '}{sign} {limit} (n={now.n})"
+    labels, _ = _by_labels(case.judged)
+    uncorrected = case.judged.corrected.reason if case.judged.corrected else None
+    about = _about(f"n={now.n}", labels, uncorrected, terms)
+    reason = f"{what.format(shown)}, {'' if met else 'not '}{sign} {limit} ({about})"
     reason += near(case.noise, now.value, bound) if gate.on == "mean" else ""
     return ("met" if met else "threshold"), reason
+
+
+def _by_labels(judged: FigureValue) -> tuple[int | None, float | None]:
+    """How many labels correct the figure, and what it is without them; nothing where they don't."""
+    found = judged.corrected
+    return (None, None) if found is None or found.value is None else (found.labels, judged.value)
+
+
+def _about(rows: str, labels: int | None, uncorrected: str | None, terms: _Terms) -> str:
+    """``n=200, corrected by 120 labels``; or why the figure is the judge's own although there are labels."""
+    if labels is not None:
+        return f"{rows}, corrected by {labels} {terms.corrected_by}"
+    return f"{rows}, not corrected: {uncorrected}" if uncorrected else rows
 
 
 def _judge_drop(
@@ -251,7 +282,8 @@ def _judge_drop(
         size = end
     within = size <= bound + _slack(bound)
     before, now = number(drop.before, beside=drop.now), number(drop.now, beside=drop.before)
-    reason = f"{gate.metric} went from {before} to {now} (n={drop.n}): {'worst case ' if gate.on == 'interval' else ''}"
+    about = _about(f"n={drop.n}", drop.labels, drop.uncorrected, terms)
+    reason = f"{gate.metric} went from {before} to {now} ({about}): {'worst case ' if gate.on == 'interval' else ''}"
     if size > 0:
         reason += f"worse by {number(size, beside=bound)}"
         limit = number(bound, beside=size)
@@ -265,7 +297,7 @@ def _judge_drop(
     if p is not None and p <= terms.alpha:
         why = f"significant (p={p:.3g}, alpha {terms.alpha:g})"
         return "threshold", f"{reason}; {why}{_contradiction(drop.interval, terms, significant=True)}"
-    if terms.test != "t" and _too_few(drop.n, terms.tests, terms.alpha):
+    if terms.test != "t" and drop.labels is None and _too_few(drop.n, terms.tests, terms.alpha):
         return "undecided", f"{reason}; {drop.n} queries are too few to find a drop at alpha {terms.alpha:g}"
     if p is None:
         return "undecided", f"{reason}; the test gives no p value, so nothing clears it"

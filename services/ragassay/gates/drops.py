@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from ragassay.compare.figures import Corrected
+from ragassay.compare.labels import difference_by_labels
 from ragassay.compare.pairing import match
 from ragassay.documents import Report
 from ragassay.gates.rules import Gate
@@ -49,7 +51,8 @@ class Drop:
     """A figure before and now on ``n`` matched queries of the baseline's ``rows``.
 
     ``drop`` is positive where the figure got worse, whichever way is better. ``interval`` is that of the drop: the one
-    that a comparison of both runs shows, turned where higher is better.
+    that a comparison of both runs shows, turned where higher is better. ``labels`` on both sides correct all of these and
+    ``p``, ``judged`` is what the figure is now by the judge's own scores; ``uncorrected``: why labels could not.
     """
 
     n: int
@@ -60,6 +63,9 @@ class Drop:
     interval: Interval | None = None
     p: float | None = None
     reason: str | None = None
+    labels: int | None = None
+    judged: float | None = None
+    uncorrected: str | None = None
 
     @property
     def coverage(self) -> float:
@@ -103,19 +109,54 @@ def measure_drop(gate: Gate, scope: Scope, spec: JobSpec, *, alpha: float, test:
     if before.value is None or now.value is None:
         reason = f"in the baseline {before.reason}" if before.value is None else f"now {now.reason}"
         return Drop(len(pairs), rows, before.value, now.value, reason=reason)
-    drop = before.value - now.value if figure.better == "higher" else now.value - before.value
+    sign = 1 if figure.better == "higher" else -1
+    drop = sign * (before.value - now.value)
     if not figure.is_mean:
-        return Drop(len(pairs), rows, before.value, now.value, drop)
+        return _of_ratios(Drop(len(pairs), rows, before.value, now.value, drop), before.corrected, now.corrected, sign)
     first, second = ([values[0] for pair in pairs if (values := figure.values(pair[side]))] for side in (0, 1))
     good, bad = (second, first) if figure.better == "higher" else (first, second)
-    bounds, p = figure.metric.bounds, None
+    bounds, p, uncorrected = figure.metric.bounds, None, None
+    differences = (x - y for x, y in zip(second, first, strict=True))
+    if by_labels := difference_by_labels(figure.column, pairs, differences, level=1 - alpha):
+        if by_labels.mean is not None and before.corrected and before.corrected.value is not None:
+            was, ends = before.corrected.value, by_labels.interval
+            return Drop(
+                len(pairs),
+                rows,
+                before=was,
+                now=was + by_labels.mean,
+                drop=-sign * by_labels.mean,
+                interval=_turned(ends) if sign > 0 else ends,
+                p=by_labels.p if gate.significant else None,
+                labels=by_labels.labels,
+                judged=now.value,
+            )
+        uncorrected = by_labels.reason
     if gate.significant:
         tested = paired(good, bad, alpha=alpha, seed=seed, bounds=bounds)
         p = {"randomisation": tested.randomisation, "t": tested.t, "wilcoxon": tested.wilcoxon}[test].p
         interval = tested.interval
     else:
         interval = difference_interval(good, bad, level=1 - alpha, bounds=bounds)
-    return Drop(len(pairs), rows, before.value, now.value, drop, interval, p)
+    return Drop(len(pairs), rows, before.value, now.value, drop, interval, p, uncorrected=uncorrected)
+
+
+def _of_ratios(judged: Drop, before: Corrected | None, now: Corrected | None, sign: int) -> Drop:
+    """The drop of a ratio by labels, where both sides have enough of them; else the judge's own."""
+    if before is None and now is None:
+        return judged
+    if before is None or now is None:
+        return replace(judged, uncorrected=f"{'the baseline' if before is None else 'this run'} has no labels")
+    if before.value is None or now.value is None:
+        return replace(judged, uncorrected=before.reason or now.reason)
+    labels, drop = min(before.labels, now.labels), sign * (before.value - now.value)
+    return replace(judged, before=before.value, now=now.value, drop=drop, labels=labels, judged=judged.now)
+
+
+def _turned(ends: Interval) -> Interval:
+    if ends.low is None or ends.high is None:
+        return ends
+    return ends.model_copy(update={"low": -ends.high, "high": -ends.low})
 
 
 def slice_values(field: str, rows: Sequence[Result | Sample]) -> list[str]:

@@ -42,7 +42,7 @@ class SharingJudge:
         verdict beside it, and are marked as suspicious where that is.
         """
         given = await self._cheap.judge(samples, ledger)
-        chosen = [n for n, sample in enumerate(samples) if self._is_chosen(sample.query_id)]
+        chosen = [n for n, sample in enumerate(samples) if is_chosen(sample.query_id, self._share, self._seed)]
         trusted = await self.trusted.judge([samples[n] for n in chosen], ledger)
         for n, other in zip(chosen, trusted, strict=True):
             verdict, marked = given[n].verdict, other.verdict.suspicious if other.verdict else ()
@@ -58,9 +58,11 @@ class SharingJudge:
             )
         return given
 
-    def _is_chosen(self, query_id: str) -> bool:
-        drawn = hashlib.sha256(f"{self._seed}\0{query_id}".encode()).digest()
-        return int.from_bytes(drawn[:8]) < self._share * 2**64
+
+def is_chosen(query_id: str, share: float, seed: int) -> bool:
+    """Is the query one of the share that the trusted judge is asked about?"""
+    drawn = hashlib.sha256(f"{seed}\0{query_id}".encode()).digest()
+    return int.from_bytes(drawn[:8]) < share * 2**64
 
 
 def most_trusted(judge: Judge) -> Judge:

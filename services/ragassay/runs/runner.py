@@ -17,6 +17,7 @@ from ragassay.documents import Report, Source, Stopped
 from ragassay.engine import Plan, assess, respond, rows_to_judge
 from ragassay.errors import BadSettings, BudgetReached, DiskFull, NothingToEvaluate, ProviderDown
 from ragassay.judges.calibration import check_calibrated
+from ragassay.judges.sharing import is_chosen
 from ragassay.ledger import GivenUpLedger
 from ragassay.metrics import parse
 from ragassay.metrics.own import check_own, own_metrics
@@ -68,7 +69,7 @@ def prepare(session: Session, spec: JobSpec, inputs: Inputs, run_id: str) -> Run
         chunk_size=spec.batch,
     )
     if spec.stop_when is not None:
-        session.new_monitor(record)
+        record = record.model_copy(update={"labelled": session.new_monitor(record).labelled(joined)})
     return record
 
 
@@ -277,13 +278,16 @@ def _stopped_early(monitor: StopMonitor, run: RunStore, left: Sequence[ChunkId])
     """What the report says of a run whose rule was satisfied while the chunks ``left`` were still to come."""
     record = run.record
     planned = _planned(record)
-    calls = 0 if record.spec.judge == "local" else record.spec.passes * len(record.spec.judges) * record.spec.repeat
+    spec = record.spec
+    calls = 0 if spec.judge == "local" else spec.passes * len(spec.judges) * spec.repeat
     rows_left: dict[str, int] = dict.fromkeys(record.systems, 0)
     to_judge = 0
     for chunk in left:
         samples = _joined(run.samples(chunk), record.systems[chunk.system])
         rows_left[chunk.system] += len(samples)
-        to_judge += len(rows_to_judge(samples, planned))
+        judged = [samples[n].query_id for n in rows_to_judge(samples, planned)]
+        share = spec.judge_share
+        to_judge += sum(share is None or is_chosen(query_id, share, spec.seed) for query_id in judged)
     most_left = max(rows_left.values())
     return Stopped(
         rule=monitor.rule.text,
@@ -293,6 +297,7 @@ def _stopped_early(monitor: StopMonitor, run: RunStore, left: Sequence[ChunkId])
         rows_left=most_left,
         calls_saved=calls * to_judge,
         intervals=monitor.intervals,
+        labels=monitor.labels,
     )
 
 

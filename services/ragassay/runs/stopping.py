@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from ragassay.compare.pairing import MatchingIndex, match
 from ragassay.documents import Report
 from ragassay.errors import BadSettings, NotFound
+from ragassay.judges.sharing import is_chosen
 from ragassay.metrics import Metric, parse
 from ragassay.metrics.own import own_metrics
-from ragassay.models import Result
-from ragassay.stats import ConfidenceSequence, Interval, stop_rule
-from ragassay.store.protocol import ChunkId, RunRecord, RunStore
+from ragassay.models import Result, Sample
+from ragassay.stats import ConfidenceSequence, CorrectedSequence, Interval, stop_rule
+from ragassay.stats.ppi import FEWEST_LABELS
+from ragassay.store.protocol import ChunkId, LabelCount, RunRecord, RunStore
 
 
 class StopMonitor:
@@ -33,15 +35,21 @@ class StopMonitor:
         self._baseline = MatchingIndex(baseline or ())
         self._stored = baseline is not None
         own = own_metrics(spec)
+        self._share, self._seed = spec.judge_share, spec.seed
         self._metrics = _watched(self.rule.metrics, [parse(name, own) for name in record.metrics])
         compared = [name for name in systems if name != spec.baseline]
         if self.rule.watches == "differences":
             self._check(systems, compared)
-        self._sequences = {
-            (system, metric.name): ConfidenceSequence(spec.confidence, self._bounds(metric))
-            for system in (compared if self.rule.watches == "differences" else systems)
-            for metric in self._metrics
-        }
+        self._judged = {m.name for m in self._metrics if m.sees == "Verdict" or m.family == "accurate"}
+        self._sequences: dict[tuple[str, str], ConfidenceSequence | CorrectedSequence] = {}
+        for system in compared if self.rule.watches == "differences" else systems:
+            for metric in self._metrics:
+                labelled, bounds = record.labelled.get(system, {}).get(metric.name), self._bounds(metric)
+                self._sequences[system, metric.name] = (
+                    CorrectedSequence(spec.confidence, bounds, labelled.labels, labelled.rows)
+                    if labelled
+                    else ConfidenceSequence(spec.confidence, bounds)
+                )
 
     def follow(self, run: RunStore) -> str | None:
         """Take in the chunks that were committed since, each read once; why judging may stop, None while it must go on."""
@@ -72,25 +80,80 @@ class StopMonitor:
         if self.why is None:
             self.chunks += 1
             for (system, metric), sequence in self._sequences.items():
-                sequence.update(self._values(chunk, system, metric))
+                rows = self._rows(chunk, system, metric)
+                if isinstance(sequence, CorrectedSequence):
+                    sequence.update(rows)
+                else:
+                    sequence.update([score for score, *_ in rows if score is not None])
             self.why = self.rule.why_stop({self._label(*key): one for key, one in self._sequences.items()})
         return self.why
 
-    def _values(self, chunk: Mapping[str, Sequence[Result]], system: str, metric: str) -> list[float]:
-        """Scores, or differences from the baseline's score of the same query, where they are known."""
+    def labelled(self, rows: Mapping[str, Sequence[Sample]]) -> dict[str, dict[str, LabelCount]]:
+        """How many of the run's rows, by system, are to have a label of each metric that is watched, if any has one.
+
+        Raises BadSettings where they are too few to correct it.
+        """
+        counts: dict[str, dict[str, LabelCount]] = {}
+        responses = (sample.response for samples in rows.values() for sample in samples)
+        if self._share is None and not any(response.reference_labels for response in responses if response):
+            return counts
+        results = {
+            system: [
+                Result(
+                    query_id=sample.query_id,
+                    system=system,
+                    query=sample.query,
+                    reference_labels=sample.response.reference_labels if sample.response else {},
+                )
+                for sample in samples
+            ]
+            for system, samples in rows.items()
+        }
+        for system, metric in self._sequences:
+            every = self._rows(results, system, metric)
+            labels = sum(expected for *_, expected in every)
+            if 0 < labels < FEWEST_LABELS:
+                raise BadSettings(
+                    f"stop_when: {self._label(system, metric)} is to have {labels} labels, "
+                    f"and a corrected figure needs {FEWEST_LABELS}",
+                    hint="take more rows, label more of them or have the model judge a larger share; or leave the rule out",
+                )
+            if labels:
+                counts.setdefault(system, {})[metric] = LabelCount(labels=labels, rows=len(every))
+        return counts
+
+    def _rows(
+        self, chunk: Mapping[str, Sequence[Result]], system: str, metric: str
+    ) -> list[tuple[float | None, float | None, bool]]:
+        """Of each row its score, its label, and whether it is to have one; or their differences from the baseline's."""
         if self.rule.watches == "scores":
-            return [value for row in chunk[system] if (value := _score(row, metric)) is not None]
-        if self._against is not None and self._against in chunk:
-            pairs = match(chunk[system], chunk[self._against])
-        else:
-            pairs = self._baseline.match(chunk[system])
-        scored = [(_score(row, metric), _score(other, metric)) for row, other in pairs]
-        return [own - other for own, other in scored if own is not None and other is not None]
+            return [
+                (_score(row, metric), row.reference_labels.get(metric), self._expects(row, metric))
+                for row in chunk[system]
+            ]
+        stored = self._against is None or self._against not in chunk
+        pairs = self._baseline.match(chunk[system]) if stored else match(chunk[system], chunk[self._against or ""])
+        return [
+            (
+                _difference(_score(row, metric), _score(other, metric)),
+                _difference(row.reference_labels.get(metric), other.reference_labels.get(metric)),
+                self._expects(row, metric)
+                and (metric in other.reference_labels if stored else self._expects(other, metric)),
+            )
+            for row, other in pairs
+        ]
+
+    def _expects(self, row: Result, metric: str) -> bool:
+        if self._share is None:
+            return metric in row.reference_labels
+        return metric in self._judged and is_chosen(row.query_id, self._share, self._seed)
 
     def _label(self, system: str, metric: str) -> str:
         only = len({name for name, _ in self._sequences}) == 1 and self.rule.watches == "scores"
         against = f" - {self._against}" if self.rule.watches == "differences" else ""
-        return metric if only else f"{metric} of {system}{against}"
+        name = metric if only else f"{metric} of {system}{against}"
+        sequence = self._sequences[system, metric]
+        return f"{name} by {sequence.labels} labels" if isinstance(sequence, CorrectedSequence) else name
 
     @property
     def intervals(self) -> dict[str, dict[str, Interval]]:
@@ -99,6 +162,15 @@ class StopMonitor:
         for (system, metric), sequence in self._sequences.items():
             intervals.setdefault(system, {})[metric] = sequence.interval
         return intervals
+
+    @property
+    def labels(self) -> dict[str, dict[str, int]]:
+        """By system and metric, how many labels corrected an interval."""
+        labels: dict[str, dict[str, int]] = {}
+        for (system, metric), sequence in self._sequences.items():
+            if isinstance(sequence, CorrectedSequence):
+                labels.setdefault(system, {})[metric] = sequence.labels
+        return labels
 
 
 def _watched(names: Sequence[str], metrics: Sequence[Metric]) -> list[Metric]:
@@ -117,6 +189,10 @@ def _watched(names: Sequence[str], metrics: Sequence[Metric]) -> list[Metric]:
 
 def _score(row: Result, metric: str) -> float | None:
     return row.scores[metric].value if metric in row.scores else None
+
+
+def _difference(own: float | None, other: float | None) -> float | None:
+    return None if own is None or other is None else own - other
 
 
 def baseline_rows(report: Report, system: str | None) -> Sequence[Result]:

@@ -29,7 +29,7 @@ from ragassay.stats.results import (
     VariancePart,
     VarianceSplit,
 )
-from ragassay.stats.sequences import ConfidenceSequence, StopRule, stop_rule
+from ragassay.stats.sequences import ConfidenceSequence, CorrectedSequence, StopRule, stop_rule
 from ragassay.stats.tests import difference_interval, non_inferiority, paired, welch
 from ragassay.stats.trends import change_points
 from ragassay.stats.variance import variance_split
@@ -38,6 +38,7 @@ __all__ = [
     "ChangePoint",
     "ConfidenceSequence",
     "CorrectedMean",
+    "CorrectedSequence",
     "Correction",
     "Effect",
     "IncrementalCost",

@@ -162,7 +162,9 @@ class CorrectedMean(FrozenModel):
     """A mean of a judge's scores, corrected by ``labels`` that people gave to a random part of the ``rows``.
 
     ``judged`` is the judge's own mean, ``weight`` how far its scores count (0 to 1), ``alone`` the interval of the labels
-    by themselves. The mean is None, with the ``reason``, where there are too few labels.
+    by themselves. The mean is None, with the ``reason``, where there are too few labels. ``p``: of no difference, where it
+    is one. What it saved, estimated: ``width_of_all`` is how wide the interval would be with a label on each row, ``worth``
+    how many labels by themselves give one as narrow as this.
     """
 
     labels: int
@@ -172,6 +174,9 @@ class CorrectedMean(FrozenModel):
     weight: float | None = None
     interval: Interval
     alone: Interval | None = None
+    p: Annotated[float, Field(gt=0, le=1)] | None = None
+    width_of_all: float | None = None
+    worth: int | None = None
     reason: str | None = None
 
 
@@ -225,7 +230,8 @@ class ChangePoint(FrozenModel):
 class IncrementalCost(FrozenModel):
     """What one more accurate answer costs when B takes the place of A; USD where the costs are USD.
 
-    A negative ``value`` means that B answers more and costs less.
+    A negative ``value`` means that B answers more and costs less. ``corrected_by``: how many queries with labels on both
+    sides correct ``extra_accurate``, and with it the rest.
     """
 
     n: int
@@ -233,6 +239,7 @@ class IncrementalCost(FrozenModel):
     extra_accurate: float
     value: float | None = None
     interval: Interval
+    corrected_by: int | None = None
     reason: str | None = None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import numpy as np
@@ -12,11 +12,13 @@ import numpy as np
 from ragassay.errors import BadInput, BadSettings
 from ragassay.models import FrozenModel
 from ragassay.stats.columns import SAME, Bounds, Floats, Values, bounds_of, numbers, share_of
+from ragassay.stats.ppi import FEWEST_LABELS
 from ragassay.stats.results import Interval
 
 STEPS = 1000  # candidate means between the bounds
 CAP = 0.5  # largest share of the capital that one bet may lose
 BLOCK = 64  # values whose gains are multiplied before a logarithm is taken
+LEAST_SHARE = 0.8  # of the share of labels among all rows: with less, a single label would count for too much
 METHOD = "betting confidence sequence"
 
 
@@ -31,22 +33,27 @@ class ConfidenceSequence:
     Needs values between ``bounds`` (differences of scores from 0..1: bounds (-1, 1)) that come in random order: rows
     sorted by topic or difficulty break it, and rows that share a group must be averaged first. The same values give
     the same ends in however many updates. No smallest n: at the start the interval is all that ``bounds`` allow.
+    Single values may lie as far out as ``reach``, if only their mean is within ``bounds``.
 
     Raises BadSettings for a level or bounds that make no sense, BadInput for values outside the bounds.
     Source: Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting", J. Royal Statistical
     Society B 86 (2024): the hedged capital process with predictable plug-in bets, capped at half of the capital.
     """
 
-    def __init__(self, level: float = 0.95, bounds: Bounds = (0.0, 1.0)) -> None:
+    def __init__(self, level: float = 0.95, bounds: Bounds = (0.0, 1.0), reach: Bounds | None = None) -> None:
         self.level, self.n = share_of(level, "level"), 0
         self.bounds: Bounds = bounds_of(bounds) or (0.0, 1.0)
+        least, most = bounds_of(reach) or self.bounds
+        low, high = self.bounds
+        self._least, self._most = (least - low) / (high - low), (most - low) / (high - low)
         self._means = np.linspace(0.0, 1.0, STEPS + 1)
         with np.errstate(divide="ignore"):
-            self._caps = np.stack([CAP / self._means, CAP / (1.0 - self._means)])
+            self._caps = np.stack([CAP / (self._means - self._least), CAP / (self._most - self._means)])
         self._goal = math.log(2.0 / (1.0 - self.level))
         self._wealth = np.zeros((2, STEPS + 1))  # logarithms, up to the last full block
         self._gain = np.ones((2, STEPS + 1))  # factors since
-        self._total, self._mean, self._variance, self._squares = 0.0, 0.5, 0.25, 0.25
+        spread = 0.25 * (self._most - self._least)
+        self._total, self._mean, self._variance, self._squares = 0.0, 0.5, spread, spread
         self._first, self._last = 0, STEPS
         self._reason: str | None = None
 
@@ -54,12 +61,12 @@ class ConfidenceSequence:
         """Take further values into account, in the order in which they came."""
         low, high = self.bounds
         column = (numbers(values) - low) / (high - low)
-        outside = (column < -SAME) | (column > 1.0 + SAME)
+        slack = SAME * (self._most - self._least)
+        outside = (column < self._least - slack) | (column > self._most + slack)
         if outside.any():
-            raise BadInput(
-                f"values[{int(outside.argmax())}] lies outside {low:g}..{high:g}", hint="give the bounds of the values"
-            )
-        column = column.clip(0.0, 1.0)
+            ends = f"{low + self._least * (high - low):g}..{low + self._most * (high - low):g}"
+            raise BadInput(f"values[{int(outside.argmax())}] lies outside {ends}", hint="give the bounds of the values")
+        column = column.clip(self._least, self._most)
         done = 0
         while done < len(column):
             taken = min(len(column) - done, BLOCK - self.n % BLOCK)
@@ -112,6 +119,66 @@ class ConfidenceSequence:
         return Interval(low=bottom, high=top, level=self.level, method=METHOD, reason=self._reason)
 
 
+class CorrectedSequence:
+    """A confidence sequence of the mean label of all rows, ``labels`` of which, at random among ``rows``, have one.
+
+    A row adds a guess, and where it has a label (label - guess) / share as well, so that it adds the mean label on average,
+    whatever was guessed. The guess is the line through earlier labels over the judge's scores (the score itself below 10
+    labels, its slope within 0 and 1), the share that of labels among the rows still to come: both are known before the
+    row. Rows late in a run, when that share has fallen below four fifths of the whole's, add nothing.
+
+    Sources: Waudby-Smith and Ramdas (2024), as above; for the guess, known as augmented inverse probability weighting,
+    Zrnic and Candes, "Active statistical inference" (2024), arXiv 2403.03208.
+    """
+
+    def __init__(self, level: float, bounds: Bounds, labels: int, rows: int) -> None:
+        self.labels = 0
+        self._labels_left, self._rows_left = labels, rows
+        self._least_share = LEAST_SHARE * labels / rows
+        beyond = (bounds[1] - bounds[0]) * (1 / self._least_share - 1)
+        self._sequence = ConfidenceSequence(level, bounds, (bounds[0] - beyond, bounds[1] + beyond))
+        self._sums = np.zeros(4)  # of labels, scores, scores squared and products
+
+    @property
+    def n(self) -> int:
+        """How many rows count."""
+        return self._sequence.n
+
+    @property
+    def interval(self) -> Interval:
+        """The interval now, as that of ConfidenceSequence."""
+        return self._sequence.interval
+
+    def update(self, rows: Iterable[tuple[float | None, float | None, bool]]) -> None:
+        """Take further rows into account: each its score, its label, and whether it was to have one.
+
+        A row without a score, or without the label that it was to have, adds nothing.
+        """
+        values = []
+        for score, label, expected in rows:
+            share = self._labels_left / self._rows_left if self._rows_left > 0 else 0.0
+            self._rows_left -= 1
+            self._labels_left -= expected
+            if score is None or (expected and label is None):
+                continue
+            guess = self._guess(score)
+            if share >= self._least_share:
+                values.append(guess if label is None else guess + (label - guess) / share)
+            if label is not None:
+                self.labels += 1
+                self._sums += (label, score, score * score, score * label)
+        self._sequence.update(values)
+
+    def _guess(self, score: float) -> float:
+        if self.labels < FEWEST_LABELS:
+            return score
+        label, usual, squares, products = self._sums / self.labels
+        spread = squares - usual * usual
+        slope = min(max((products - usual * label) / spread, 0.0), 1.0) if spread > SAME else 0.0
+        low, high = self._sequence.bounds
+        return float(min(max(label + slope * (score - usual), low), high))
+
+
 class StopRule(FrozenModel):
     """When judging may end early. Made by ``stop_rule``; asked with the sequences that ``watches`` names.
 
@@ -128,7 +195,7 @@ class StopRule(FrozenModel):
         """A sequence of scores for each metric, or of differences system - baseline."""
         return "differences" if self.width is None else "scores"
 
-    def why_stop(self, sequences: Mapping[str, ConfidenceSequence]) -> str | None:
+    def why_stop(self, sequences: Mapping[str, ConfidenceSequence | CorrectedSequence]) -> str | None:
         """Why judging may stop now; None while it must go on. Without sequences it goes on."""
         if not sequences or not all(self._satisfied_by(sequence.interval) for sequence in sequences.values()):
             return None

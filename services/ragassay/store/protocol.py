@@ -61,11 +61,19 @@ class ChunkId:
         return cls(system, int(number))
 
 
+class LabelCount(FrozenModel):
+    """How many of so many ``rows`` are to have a label of a metric; of differences, on both sides."""
+
+    labels: int
+    rows: int
+
+
 class RunRecord(FrozenModel):
     """What a run evaluates, every name resolved; written once, before the first chunk.
 
     ``judge``, ``embeddings`` and ``code_digest`` tell whether anything changed before a resume; they are None where the
-    process that accepts a run (the API) is not the one that works on it.
+    process that accepts a run (the API) is not the one that works on it. ``labelled``: by system and metric, the labels
+    that a stop rule goes by.
     """
 
     schema_version: Literal[1] = 1
@@ -79,6 +87,7 @@ class RunRecord(FrozenModel):
     embeddings: str | None = None
     code_digest: str | None = None
     plugins: dict[str, str] = {}  # noqa: RUF012 - a default of a model
+    labelled: dict[str, dict[str, LabelCount]] = {}  # noqa: RUF012 - a default of a model
     chunk_size: Annotated[int, Field(ge=1, le=10_000)] = PerformanceOptions.batch
 
     def chunks(self) -> list[ChunkId]:
