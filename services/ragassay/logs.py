@@ -11,11 +11,10 @@ from urllib.parse import urlsplit
 
 from ragassay import telemetry
 from ragassay.render import one_line, printable
-from ragassay.settings import Settings, secrets
+from ragassay.settings import Settings, secrets, without
 
 MOST_CHARACTERS = 2000  # of a message, and of the value of a field
 MOST_OF_A_TRACEBACK = 8000
-SHORTEST_SECRET = 6
 TEXT_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 _OF_EVERY_RECORD = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName", "color_message"}
 
@@ -63,25 +62,19 @@ class WithoutSecrets(logging.Filter):
             settings.api_key, settings.bootstrap_key, settings.key_pepper, settings.server_key, settings.metrics_key,
             settings.smtp_password,
         )  # fmt: skip
-        known = {*secrets(), *filter(None, own), *_passwords((settings.state, settings.broker))}
-        self._secrets = sorted((s for s in known if len(s) >= SHORTEST_SECRET), key=len, reverse=True)
+        self._secrets = {*secrets(), *filter(None, own), *_passwords((settings.state, settings.broker))}
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Lets everything pass, changed where it has to be."""
         text = record.getMessage()
-        if any(secret in text for secret in self._secrets):
-            record.msg, record.args = self._cleaned(text), ()
+        if (cleaned := without(text, self._secrets)) != text:
+            record.msg, record.args = cleaned, ()
         if record.exc_info and not record.exc_text:
-            record.exc_text = self._cleaned(logging.Formatter().formatException(record.exc_info))
+            record.exc_text = without(logging.Formatter().formatException(record.exc_info), self._secrets)
         for name, value in _given(record).items():
             if isinstance(value, str):
-                setattr(record, name, self._cleaned(value))
+                setattr(record, name, without(value, self._secrets))
         return True
-
-    def _cleaned(self, text: str) -> str:
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        return text
 
 
 def _passwords(addresses: Iterable[str]) -> set[str]:

@@ -4,6 +4,7 @@ import pytest
 
 from ragassay.alerts import Alerts
 from ragassay.notices import Notice
+from ragassay.outgoing import Allowed
 from ragassay.store.redis import RedisStore
 from receiver import Receiver
 from redis_server import RedisServer
@@ -41,7 +42,7 @@ def queue():
 
 @pytest.fixture
 def alerts(store, queue):
-    return Alerts(store, queue, allowed=["127.0.0.1"])
+    return Alerts(store, queue, allowed=Allowed.read(["127.0.0.1"]))
 
 
 @pytest.fixture

@@ -136,8 +136,14 @@ _CHALLENGE = {"WWW-Authenticate": {"description": "How to authenticate", "schema
 _HEADERS = {401: _CHALLENGE, 429: _RETRY_AFTER, 503: _RETRY_AFTER}
 
 
+def takes(model: str) -> dict[str, Any]:
+    """What OpenAPI is told of a route whose body is JSON that we read ourselves."""
+    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{model}"}}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The OpenAPI responses of these statuses, each a problem document with an example."""
+    """The OpenAPI responses of these statuses, each a problem document with an example; ``app`` adds those of every route."""
     return {status: _documented(status) for status in statuses}
 
 

@@ -29,9 +29,9 @@ from ragassay.api.security import requires
 from ragassay.jobs import Jobs
 from ragassay.settings import Settings
 from ragassay.store.counters import COUNTERS, PROVIDER_SECONDS, MetricFamily, buckets, read
-from ragassay.store.liveness import troubles
+from ragassay.store.liveness import redis_server
 from ragassay.store.redis import RedisStore
-from ragassay.store.redis_schedules import overdue_s
+from ragassay.store.redis_schedules import overdue
 from ragassay.store.workload import Workload, workload
 
 KEPT_S = 2.0  # several scrapers at once ask Redis once
@@ -147,13 +147,13 @@ def of_workload(store: RedisStore) -> list[Metric]:
 
 def of_schedules(store: RedisStore) -> list[Metric]:
     """Whether nightly runs begin."""
-    return [_gauge(_SCHEDULES, overdue_s(store))]
+    return [_gauge(_SCHEDULES, max((seconds for _, seconds in overdue(store)), default=0.0))]
 
 
 def of_redis(store: RedisStore) -> list[Metric]:
     """How the Redis of the jobs fares."""
-    memory: dict[str, Any] = store.redis.info("memory")
-    values = 1, memory["used_memory"], memory.get("maxmemory", 0), len(troubles(store))
+    server = redis_server(store.redis, "state")
+    values = 1, server.used_bytes, server.limit_bytes or 0, len(server.troubles)
     return [_gauge(family, value) for family, value in zip(_REDIS, values, strict=True)]
 
 
