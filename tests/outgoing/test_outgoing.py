@@ -5,14 +5,14 @@ import ipaddress
 import socket
 import ssl
 import subprocess
-import threading
 import time
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import httpx
 import pytest
 
+from loopback import LoopbackServer, Quiet
 from ragassay.errors import BadInput, BadSettings
 from ragassay.outgoing import Allowed, check_url, outgoing_client
 from ragassay.outgoing.targets import is_own, is_public
@@ -20,17 +20,14 @@ from ragassay.outgoing.targets import is_own, is_public
 PUBLIC = "93.184.215.14"
 
 
-class Sink(ThreadingHTTPServer):
+class Sink(LoopbackServer):
     """A server that nobody should reach: counts connections, and answers what ``answer`` writes."""
 
-    daemon_threads = True
     address_family = socket.AF_INET6  # and IPv4: it listens on ::, so every private address of this machine leads here
 
     def __init__(self, answer=None, port=0):
         self.connections, self.requests, self.answer = 0, [], answer or (lambda handler: handler.plain(200, b"ok"))
-        super().__init__(("::", port), _Handler)
-        self.port = self.server_address[1]
-        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
+        super().__init__(_Answers, port, host="::")
 
     def server_bind(self):
         self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
@@ -43,12 +40,8 @@ class Sink(ThreadingHTTPServer):
     def handle_error(self, request, client_address):
         pass  # the client hung up, as it should
 
-    def __exit__(self, *error):
-        self.shutdown()
-        super().__exit__(*error)
 
-
-class _Handler(BaseHTTPRequestHandler):
+class _Answers(Quiet, BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self):
@@ -61,9 +54,6 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name.replace("_", "-"), value)
         self.end_headers()
         self.wfile.write(body)
-
-    def log_message(self, *_):
-        pass
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated, Any, Literal, get_args
+from collections import Counter
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
@@ -17,7 +18,7 @@ from ragassay.api.examples import JOB
 from ragassay.api.problems import documented, takes
 from ragassay.api.security import Authorized, by_method
 from ragassay.documents import JOB_ID
-from ragassay.errors import UnknownName
+from ragassay.errors import BadData, UnknownName
 from ragassay.gates import GateReport, output
 from ragassay.job_documents import EventName, Job, JobPage, JobStatus, ResultPage
 from ragassay.jobs import MOST_ROWS_A_PAGE, Jobs
@@ -70,6 +71,18 @@ class QueryParameters(BaseModel):
             if name not in cls.model_fields:
                 raise UnknownName("query parameter", name[:100], cls.model_fields)
         return given
+
+
+async def each_once(request: Request) -> None:
+    """A dependency: raises BadData for a query parameter that comes again and takes one value; else the last would win."""
+    names = Counter(name for name, _ in request.query_params.multi_items())
+    if len(names) == names.total():
+        return
+    models = [field.field_info.annotation for field in request.scope["route"].dependant.query_params]
+    fields = {name: field for model in models for name, field in model.model_fields.items()}
+    for name, count in names.items():
+        if count > 1 and name in fields and get_origin(fields[name].annotation) not in (list, tuple):
+            raise BadData([f"{name}: is there {count} times, and takes one value"])
 
 
 class Page(QueryParameters):

@@ -350,7 +350,8 @@ def _submission(
     from ragassay.store.datasets import FolderDatasets
 
     in_memory = given is not None and (given.data is not None or given.systems is not None)
-    if configuration.data is not None and configuration.limit is None and not (in_memory or configuration.systems):
+    of_rows = configuration.limit is not None or configuration.labels is not None
+    if configuration.data is not None and not (of_rows or in_memory or configuration.systems):
         store = FolderDatasets(Settings().home)
         version = file_or_version(store, configuration.data)
         if version is not None:
