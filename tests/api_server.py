@@ -44,6 +44,9 @@ class RecordingQueue:
         self.sent.append(("start", (project, schedule, slot_ms)))
         return True
 
+    def waiting(self, queue):
+        return 0
+
     def deliver(self, project, webhook):
         self.sent.append(("deliver", (project, webhook)))
         return True

@@ -22,7 +22,7 @@ from ragassay.store.workload import STALLED_AFTER_S, active_jobs, stalled
 class ServiceHealth(FrozenModel):
     """The service as its Redis shows it. ``troubles`` is empty where nothing needs attention.
 
-    ``waiting`` messages by queue, and ``taken`` by workers and not done; a job has four, and again when they wait long.
+    ``waiting`` messages by queue, and ``taken`` by workers and not done; a job has four.
     ``jobs``: those that have not ended, by status; ``stalled``: those whose chunks nobody takes; ``listed``: all.
     """
 
