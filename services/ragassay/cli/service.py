@@ -116,24 +116,20 @@ def alive(kind: PartKind) -> None:
 
     Workers take the chunks that wait; beat completes rounds of the sweeper, and begins the schedules that are due.
     """
-    from redis.exceptions import RedisError
-
     from ragassay.settings import Settings
     from ragassay.store.redis import RedisStore
-    from ragassay.store.redis_errors import unavailable
+    from ragassay.store.redis_errors import outages
     from ragassay.store.redis_schedules import OVERDUE_S, overdue
     from ragassay.store.workload import STALLED_AFTER_S, active_jobs, stalled
 
     if kind not in ("worker", "beat"):
         raise BadSettings(f"{kind!r} is neither worker nor beat")
     store = RedisStore(Settings().state, patient=False)
-    try:
+    with outages():
         running = store.alive(kind, socket.gethostname())
         sweeping = kind == "worker" or store.alive("sweeper", socket.gethostname())
         waiting = stalled(active_jobs(store)) if kind == "worker" else []
         late = overdue(store, for_s=OVERDUE_S) if kind == "beat" else []
-    except RedisError as error:
-        raise unavailable(error) or error from None
     if not running:
         raise Unavailable(f"no {kind} on this host has sent a heartbeat for half a minute")
     if not sweeping:
