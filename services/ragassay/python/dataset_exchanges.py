@@ -116,8 +116,8 @@ def show(reference: str) -> Exchange[DatasetVersion]:
     return DatasetVersion.model_validate_json((yield HttpRequest("GET", _path(reference))))
 
 
-def rows(reference: str, cursor: str) -> Exchange[RowPage]:
-    """Rows from a cursor on, ``0`` at first."""
+def rows(reference: str, cursor: str | None) -> Exchange[RowPage]:
+    """A page of the rows: the first, or the one of a cursor."""
     path = _path(reference, "rows", query=[("cursor", cursor), ("limit", 200)])
     return RowPage.model_validate_json((yield HttpRequest("GET", path)))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -163,12 +163,34 @@ def report(job: str) -> Exchange[bytes]:
     return (yield HttpRequest("GET", _path(job, "report")))
 
 
-def page(job: str, cursor: str | None, selection: Mapping[str, Any]) -> Exchange[ResultPage]:
+def results(job: str, selection: Mapping[str, Any], cursor: str | None) -> Exchange[ResultPage]:
     """A page of the results that are selected: the first, or the one of a cursor."""
     asked = {"limit": _PAGE, "cursor": cursor, **selection}
     given = {key: str(one).lower() if isinstance(one, bool) else one for key, one in asked.items() if one is not None}
     path = f"{_path(job, 'results')}?{urlencode(given, doseq=True)}"
     return ResultPage.model_validate_json((yield HttpRequest("GET", path)))
+
+
+def pages(run: Callable[[Any], Any], ask: Callable[[str | None], Exchange[Any]]) -> Iterator[Any]:
+    """The pages of a list, which ``run`` gets: ``ask`` is for the first one, or for that of a cursor."""
+    cursor = None
+    while True:
+        page = run(ask(cursor))
+        yield page
+        if (cursor := page.next) is None:
+            return
+
+
+async def awaited_pages(
+    run: Callable[[Any], Awaitable[Any]], ask: Callable[[str | None], Exchange[Any]]
+) -> AsyncIterator[Any]:
+    """The same where ``run`` is to be awaited."""
+    cursor = None
+    while True:
+        page = await run(ask(cursor))
+        yield page
+        if (cursor := page.next) is None:
+            return
 
 
 def events(job: str, known: str | None) -> HttpRequest:
