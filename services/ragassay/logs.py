@@ -10,10 +10,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ragassay import telemetry
-from ragassay.render import one_line, printable
+from ragassay.render import bounded, one_line
 from ragassay.settings import Settings, secrets, without
 
-MOST_CHARACTERS = 2000  # of a message, and of the value of a field
 MOST_OF_A_TRACEBACK = 8000
 TEXT_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 _OF_EVERY_RECORD = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName", "color_message"}
@@ -28,12 +27,12 @@ class JsonLines(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
             "logger": record.name,
-            "message": _bounded(record.getMessage()),
+            "message": bounded(record.getMessage()),
             **telemetry.fields(),
             **{name: _plain(value) for name, value in _given(record).items() if value is not None},
         }
         if record.exc_info:
-            line["traceback"] = _bounded(record.exc_text or self.formatException(record.exc_info), MOST_OF_A_TRACEBACK)
+            line["traceback"] = bounded(record.exc_text or self.formatException(record.exc_info), MOST_OF_A_TRACEBACK)
         return json.dumps(line)
 
 
@@ -45,12 +44,7 @@ def _given(record: logging.LogRecord) -> dict[str, Any]:
 def _plain(value: object) -> object:
     if isinstance(value, bool | int | float):
         return value if value == value and abs(value) != float("inf") else str(value)
-    return _bounded(str(value))
-
-
-def _bounded(text: str, most: int = MOST_CHARACTERS) -> str:
-    text = printable(text)
-    return text if len(text) <= most else f"{text[:most]} ..."
+    return bounded(str(value))
 
 
 class WithoutSecrets(logging.Filter):

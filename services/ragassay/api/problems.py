@@ -15,12 +15,11 @@ from starlette.exceptions import HTTPException
 
 from ragassay.errors import AssayError, BadData
 from ragassay.models import FrozenModel
-from ragassay.render import MOST_LINES, printable, shortlist
+from ragassay.render import MOST_LINES, bounded, shortlist
 from ragassay.validation import wording
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 2.0
-_LONGEST = 2000
 
 
 class Problem(FrozenModel):
@@ -61,10 +60,10 @@ def respond(error: AssayError, *, instance: str | None = None, most: int = MOST_
         title=HTTPStatus(error.status).phrase,
         status=error.status,
         code=error.code,
-        detail=_clean(error.message),
-        where=error.where and _clean(error.where),
-        hint=error.hint and _clean(error.hint),
-        problems=tuple(map(_clean, shortlist(several, most))) or None,
+        detail=bounded(error.message),
+        where=error.where and bounded(error.where),
+        hint=error.hint and bounded(error.hint),
+        problems=tuple(map(bounded, shortlist(several, most))) or None,
         instance=instance,
     )
     body = problem.model_dump_json(exclude_none=True)
@@ -106,12 +105,6 @@ def _methods(request: Request) -> str:
     paths: dict[str, dict[str, Any]] = request.app.openapi()["paths"]
     routes = [paths[path] for path in paths if re.fullmatch(re.sub(r"{\w+}", "[^/]+", path), request.url.path)]
     return ", ".join(sorted(method.upper() for route in routes for method in route)) or "GET, HEAD"
-
-
-def _clean(text: str) -> str:
-    """What came from a caller may be long, or hold what acts on a terminal or no answer can carry."""
-    text = printable(text)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
 
 
 _EXAMPLES = {
