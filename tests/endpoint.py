@@ -81,15 +81,7 @@ class _Asked(Quiet, BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_POST(self):
-        endpoint, arrived = self.server, time.perf_counter()
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        with endpoint.lock:
-            number = len(endpoint.asked)
-            endpoint.asked.append(None)
-            endpoint.headers.append(dict(self.headers))
-        time.sleep(endpoint.delay(number))
-        endpoint.asked[number] = (body, arrived, time.perf_counter() - arrived)  # who has the reply finds it there
-        endpoint.reply(self, body)
+        self.server.answer(self)
 
 
 class Endpoint(LoopbackServer):
@@ -100,6 +92,16 @@ class Endpoint(LoopbackServer):
         self.lock = threading.Lock()
         super().__init__(_Asked, port)
         self.url += "/ask"
+
+    def answer(self, request):
+        arrived, body = time.perf_counter(), json.loads(request.rfile.read(int(request.headers["Content-Length"])))
+        with self.lock:
+            number = len(self.asked)
+            self.asked.append(None)
+            self.headers.append(dict(request.headers))
+        time.sleep(self.delay(number))
+        self.asked[number] = (body, arrived, time.perf_counter() - arrived)  # who has the reply finds it there
+        self.reply(request, body)
 
     def reply(self, request, body):
         what, *_ = str(body.get("query", "")).split() or [""]

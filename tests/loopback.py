@@ -21,6 +21,9 @@ class LoopbackServer(ThreadingHTTPServer):
         self.port = self.server_address[1]
         self.url = f"http://127.0.0.1:{self.port}"
 
+    def handle_error(self, *_):
+        """Clients hang up, and are killed."""
+
     def __enter__(self):
         threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
         return self

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -56,7 +55,8 @@ class WithoutSecrets(logging.Filter):
             settings.api_key, settings.bootstrap_key, settings.key_pepper, settings.server_key, settings.metrics_key,
             settings.smtp_password,
         )  # fmt: skip
-        self._secrets = {*secrets(), *filter(None, own), *_passwords((settings.state, settings.broker))}
+        passwords = (urlsplit(address).password for address in (settings.state, settings.broker))
+        self._secrets = {*secrets(), *filter(None, (*own, *passwords))}
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Lets everything pass, changed where it has to be."""
@@ -69,10 +69,6 @@ class WithoutSecrets(logging.Filter):
             if isinstance(value, str):
                 setattr(record, name, without(value, self._secrets))
         return True
-
-
-def _passwords(addresses: Iterable[str]) -> set[str]:
-    return {password for address in addresses if (password := urlsplit(address).password)}
 
 
 def prepare(handler: logging.Handler, settings: Settings) -> None:

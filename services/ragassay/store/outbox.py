@@ -224,11 +224,9 @@ class Outbox:
                 pipe.hget(project_key(project, f"webhook:{each}"), "enabled")
             found = pipe.execute()
             for each, waiting, enabled in zip(ids, found[::2], found[1::2], strict=True):
-                if waiting and enabled == b"1" and self._wakes(project, each):
+                woken = project_key(project, f"woken:{each}")
+                if waiting and enabled == b"1" and redis.set(woken, 1, nx=True, px=PATIENCE_MS):
                     yield project, each
-
-    def _wakes(self, project: str, webhook: str) -> bool:
-        return bool(self.store.redis.set(project_key(project, f"woken:{webhook}"), 1, nx=True, px=PATIENCE_MS))
 
     def deliveries(self, project: str, webhook: str, *, cursor: str | None, limit: int) -> DeliveryPage:
         """A webhook's deliveries, newest first; raises NotFound."""
