@@ -18,11 +18,11 @@ from ragassay.api.server import server
 from ragassay.engine import Tools
 from ragassay.jobs import Jobs
 from ragassay.judges.local import LocalJudge
+from ragassay.outgoing import Allowed
 from ragassay.prices import Prices
 from ragassay.schedules import Schedules
 from ragassay.settings import Settings
 from ragassay.store.redis import RedisStore
-from ragassay.store.redis_datasets import RedisDatasets
 from ragassay.wiring import Wiring
 
 
@@ -44,6 +44,9 @@ class RecordingQueue:
         self.sent.append(("start", (project, schedule, slot_ms)))
         return True
 
+    def waiting(self, queue):
+        return 0
+
     def deliver(self, project, webhook):
         self.sent.append(("deliver", (project, webhook)))
         return True
@@ -56,13 +59,7 @@ class RecordingQueue:
             else:
                 project, *run = arguments
                 planned = self.planned.of(project)
-                read = partial(
-                    scheduled_jobs.read,
-                    settings=self.settings,
-                    registered=planned.jobs.registered,
-                    datasets=RedisDatasets(planned.jobs.store),
-                )
-                planned.start(*run, read)
+                planned.start(*run, partial(scheduled_jobs.read, settings=self.settings, jobs=planned.jobs))
             most -= 1
 
 
@@ -149,7 +146,7 @@ def serving(redis_url, settings=None, *, jobs=None, registered=None):
     settings = settings or Settings()
     queue = RecordingQueue()
     store = RedisStore(redis_url, patient=False)
-    alerts = Alerts(store, queue, allowed=["127.0.0.1"])
+    alerts = Alerts(store, queue, allowed=Allowed.read(["127.0.0.1"]))
     jobs = jobs or Jobs(store, queue, Lexical(settings), registered, alerts)
     options = {"log_level": "error", "ws": "none", "lifespan": "on", "timeout_graceful_shutdown": 2}
     planned = Schedules(jobs, queue, jobs.alerts, again_s=2)

@@ -15,7 +15,9 @@ import time
 import zlib
 from contextlib import suppress
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+
+from loopback import LoopbackServer, Quiet
 
 CAPITAL = {
     "answer": "Paris is the capital.",
@@ -75,42 +77,31 @@ def bomb():
     return b"".join(packer.compress(b"\0" * 1_000_000) for _ in range(200)) + packer.flush()
 
 
-class Endpoint:
+class _Asked(Quiet, BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        self.server.answer(self)
+
+
+class Endpoint(LoopbackServer):
     """``delay(n)``: seconds that the n-th request takes."""
 
     def __init__(self, delay=lambda _: 0.0, port=0):
         self.delay, self.asked, self.headers, self.refused = delay, [], [], 0
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self):
-                arrived = time.perf_counter()
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                with outer.lock:
-                    number = len(outer.asked)
-                    outer.asked.append(None)
-                    outer.headers.append(dict(self.headers))
-                time.sleep(outer.delay(number))
-                outer.reply(self, body)
-                outer.asked[number] = (body, arrived, time.perf_counter() - arrived)
-
-            def log_message(self, *_):
-                pass
-
         self.lock = threading.Lock()
-        self.server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-        self.server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/ask"
+        super().__init__(_Asked, port)
+        self.url += "/ask"
 
-    def __enter__(self):
-        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
-        return self
-
-    def __exit__(self, *_):
-        self.server.shutdown()
-        self.server.server_close()
+    def answer(self, request):
+        arrived, body = time.perf_counter(), json.loads(request.rfile.read(int(request.headers["Content-Length"])))
+        with self.lock:
+            number = len(self.asked)
+            self.asked.append(None)
+            self.headers.append(dict(request.headers))
+        time.sleep(self.delay(number))
+        self.asked[number] = (body, arrived, time.perf_counter() - arrived)  # who has the reply finds it there
+        self.reply(request, body)
 
     def reply(self, request, body):
         what, *_ = str(body.get("query", "")).split() or [""]

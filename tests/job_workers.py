@@ -26,6 +26,9 @@ class RecordingQueue:
         self.finalized.append(job)
         return True
 
+    def waiting(self, queue):
+        return 0
+
     def deliver(self, project, webhook):
         self.delivered.append((project, webhook))
         return True

@@ -1,13 +1,14 @@
 """A collector that takes spans over OTLP/HTTP, as protobuf, and keeps them."""
 
-import threading
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
 )
+
+from loopback import LoopbackServer, Quiet
 
 
 @dataclass(frozen=True)
@@ -27,38 +28,25 @@ class Received:
         return f"00-{self.trace}-{self.span}"
 
 
-class OtlpReceiver:
+class _Sent(Quiet, BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.path == "/v1/traces":
+            self.server.spans.extend(_spans(ExportTraceServiceRequest.FromString(body)))
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(ExportTraceServiceResponse().SerializeToString())
+
+
+class OtlpReceiver(LoopbackServer):
     """Use as a context manager; ``spans`` are those that arrived."""
 
     def __init__(self):
         self.spans = []
-        receiver = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self):
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                if self.path == "/v1/traces":
-                    receiver.spans.extend(_spans(ExportTraceServiceRequest.FromString(body)))
-                self.send_response(200)
-                self.end_headers()
-                self.wfile.write(ExportTraceServiceResponse().SerializeToString())
-
-            def log_message(self, *_):
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        super().__init__(_Sent)
 
     def named(self, name):
         return [span for span in self.spans if span.name == name]
-
-    def __enter__(self):
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        return self
-
-    def __exit__(self, *_):
-        self._server.shutdown()
-        self._server.server_close()
 
 
 def _spans(request):

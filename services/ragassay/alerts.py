@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from ragassay.errors import NotFound
 from ragassay.notices import Notice, NoticeKind, NoticePage
+from ragassay.outgoing import Allowed
 from ragassay.queue import Queue
-from ragassay.settings import secrets
+from ragassay.settings import secrets, without
 from ragassay.store.outbox import EMAIL, Outbox, Outcome, Taken
 from ragassay.store.redis import RedisStore
 from ragassay.webhooks import Webhooks
@@ -23,16 +23,22 @@ WAITS_S = (5, 300, 1800, 7200, 14_400, 25_200, 36_000)  # after each try that fa
 MOST_TRIES = len(WAITS_S) + 1
 LONGEST_WAIT_S = 86_400  # that a Retry-After is honoured for
 TURN_S = 20.0  # for which one message is worked on, so that other webhooks have their turn
-_SHORTEST_SECRET = 6
 _LOGGED_ELSEWHERE = ("gate_missed", "regression")  # with the reason, where the gates are checked
 _log = logging.getLogger("ragassay.alerts")
 
 
 class Alerts:
-    """Tells people what happened. ``mail`` gets the alerts of all projects; ``allowed``: see ``outgoing_client``."""
+    """Tells people what happened. ``mail`` gets the alerts of all projects; ``allowed``: where webhooks may lead although
+    it is not public.
+    """
 
     def __init__(
-        self, store: RedisStore, queue: Queue, *, allowed: Collection[str] = (), mail: MailServer | None = None
+        self,
+        store: RedisStore,
+        queue: Queue,
+        *,
+        allowed: Allowed = Allowed(),  # noqa: B008 - frozen
+        mail: MailServer | None = None,
     ) -> None:
         self.outbox, self._queue, self._allowed, self._mail = Outbox(store), queue, allowed, mail
 
@@ -112,15 +118,11 @@ class Alerts:
             channels.mail(taken.notice, taken.id, self._mail)
             return None
         destination = self.outbox.destination(project, webhook)
-        now_ms = self.outbox.now_ms()
-        signing = [secret.text for secret in destination.secrets if secret.until_ms is None or secret.until_ms > now_ms]
-        signed_by = None if destination.format == "slack" else signing
+        signed_by = None if destination.format == "slack" else [secret.text for secret in destination.secrets]
         return channels.post(taken.notice, taken.id, destination.url, signed_by, allowed=self._allowed)
 
 
 def _without_secrets(notice: Notice) -> Notice:
     """The notice without values of our keys and passwords in the names that others chose."""
     names = {name: getattr(notice, name) for name in ("schedule", "system", "gate", "metric")}
-    for secret in filter(lambda value: len(value) >= _SHORTEST_SECRET, secrets()):
-        names = {name: text and text.replace(secret, "***") for name, text in names.items()}
-    return notice.model_copy(update=names)
+    return notice.model_copy(update={name: without(text, secrets()) for name, text in names.items() if text})

@@ -9,7 +9,7 @@ import secrets
 import smtplib
 import ssl
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from email.message import EmailMessage
 from email.policy import SMTP
@@ -21,7 +21,7 @@ import orjson
 from ragassay.errors import BadInput, Unavailable, reason_from
 from ragassay.llm.pacing import retry_after
 from ragassay.notices import Notice
-from ragassay.outgoing import outgoing_client
+from ragassay.outgoing import Allowed, outgoing_client
 
 TIMEOUT_S = 10.0
 GONE = 410
@@ -63,7 +63,7 @@ def signature(secret: str, delivery: str, timestamp: int, body: bytes) -> str:
     return "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
 
 
-def post(notice: Notice, delivery: str, url: str, signed_by: Sequence[str] | None, *, allowed: Collection[str]) -> int:
+def post(notice: Notice, delivery: str, url: str, signed_by: Sequence[str] | None, *, allowed: Allowed) -> int:
     """Send a notice to a webhook; None for ``signed_by`` is Slack's form. Returns the HTTP status; raises Refusal."""
     headers = {"Content-Type": "application/json", "User-Agent": "ragassay"}
     if signed_by is None:

@@ -29,7 +29,9 @@ class SystemCosts(FrozenModel):
 
 
 class CostRecord(FrozenModel):
-    """What a report says of costs. ``accurate``: the rule by which answers counted as accurate."""
+    """What a report says of costs. ``accurate``: the rule by which answers counted as accurate; ``canary``: what the judge
+    took for its canary panel.
+    """
 
     schema_version: Literal[1]
     run: str
@@ -40,6 +42,7 @@ class CostRecord(FrozenModel):
     judge: str
     accurate: str
     interrupted: Usage
+    canary: Usage = Usage()
     systems: dict[str, SystemCosts]
     between: tuple[Between, ...] = ()
 
@@ -58,6 +61,7 @@ def record_of(report: Report) -> CostRecord:
         judge=source.configuration.judged_by,
         accurate=source.configuration.accurate,
         interrupted=report.interrupted,
+        canary=Usage.total((report.drift.usage, report.drift.waste) if report.drift else ()),
         systems={name: _of_system(one, recounted.get(name)) for name, one in report.systems.items()},
         between=between(recounted, rows) if len(recounted) == len(report.systems) else report.between,
     )

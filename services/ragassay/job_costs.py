@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 import zstandard
@@ -71,7 +71,7 @@ class _Reading:
         """For each job its record, or why there is none; empty where its time is over."""
         since, until = (moment.timestamp() * 1000 for moment in query.span)
         found: list[tuple[str, CostRecord | None, str]] = []
-        for job, (created, status), (whole, partial) in zip(jobs, *self._ask(jobs), strict=True):
+        for job, ((created, status), (whole, partial)) in zip(jobs, self._ask(jobs), strict=True):
             if created is None or status is None or int(created) >= until:
                 continue
             if int(created) < since:
@@ -85,16 +85,14 @@ class _Reading:
             found.append((job, *self._record(job, names, kept)))
         return found
 
-    def _ask(
-        self, jobs: Sequence[str]
-    ) -> tuple[list[tuple[bytes | None, bytes | None]], list[tuple[bytes | None, bytes | None]]]:
+    def _ask(self, jobs: Sequence[str]) -> Iterable[tuple[Sequence[bytes | None], Sequence[bytes | None]]]:
+        """When each was made with its status, and its records of costs."""
         pipe = self._store.redis.pipeline(transaction=False)
         for job in jobs:
             pipe.hmget(self._store.key(job, "meta"), "created_ms", "status")
-        for job in jobs:
             pipe.mget(self._store.key(job, WHOLE[1]), self._store.key(job, PARTIAL[1]))
-        answers = pipe.execute()
-        return answers[: len(jobs)], answers[len(jobs) :]
+        answers = iter(pipe.execute())
+        return zip(answers, answers, strict=True)
 
     def _record(self, job: str, names: tuple[str, str], kept: bytes | None) -> tuple[CostRecord | None, str]:
         if kept is not None:

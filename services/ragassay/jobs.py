@@ -8,7 +8,6 @@ import logging
 import uuid
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from datetime import datetime
 
 import orjson
 from redis.exceptions import RedisError
@@ -32,7 +31,7 @@ from ragassay.job_costs import JobCosts
 from ragassay.job_documents import Job, JobPage, JobStatus, Planned, ResultPage
 from ragassay.job_reports import Gating, JobReports
 from ragassay.ledger import MemoryLedger
-from ragassay.queue import Queue
+from ragassay.queue import CHUNKS, REPORTS, Queue
 from ragassay.registered import Registered
 from ragassay.runs.provenance import with_tools
 from ragassay.specification import Budget, JobSpec
@@ -292,11 +291,13 @@ class Jobs:
     # --- for the sweeper --------------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Take back what dead workers held, give up chunks that kill them, and enqueue wake-ups that were lost.
-
-        Several processes may do so at once. Ids of jobs whose retention is over leave the list of jobs, some each time.
+        """Take back what dead workers held, give up chunks that kill them, and enqueue wake-ups that were lost: none was
+        where as many wait as all jobs can use. Several processes may do so at once. Ids of jobs whose retention is over
+        leave the list of jobs, some each time.
         """
-        for job in self.store.active():
+        active = self.store.active()
+        lost = {queue: self._queue.waiting(queue) < SLOTS * len(active) for queue in (CHUNKS, REPORTS)}
+        for job in active:
             try:
                 state = self.store.state(job)
             except NotFound:  # its keys were evicted or deleted by hand; the other jobs go on
@@ -314,7 +315,8 @@ class Jobs:
             except NotFound as error:  # rows or results that were evicted: no round brings them back
                 self._fail(job, str(error))
                 continue
-            self._enqueue(job)
+            if lost[REPORTS if state.status == "finalizing" else CHUNKS]:
+                self._enqueue(job)
         for listed in self.store.job_lists():
             self._trimming.trim(listed)
 
@@ -392,7 +394,6 @@ def _note_end(job: str, state: JobState) -> None:
         "ragassay.rows": state.rows,
         "ragassay.rows_failed": state.rows_failed,
     }
-    began_ms = int(datetime.fromisoformat(state.record.created_at).timestamp() * 1000)
-    with telemetry.span("job", "internal", rows, parent=state.traceparent, began_ms=began_ms):
+    with telemetry.span("job", "internal", rows, parent=state.traceparent, began_ms=state.created_ms):
         about = {"event": "job_finished", "job": job, "rows": state.rows, "rows_failed": state.rows_failed}
         logger.info("job %s finished: %d rows, %d failed", job, state.rows, state.rows_failed, extra=about)

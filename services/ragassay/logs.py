@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
 from ragassay import telemetry
-from ragassay.render import one_line, printable
-from ragassay.settings import Settings, secrets
+from ragassay.render import bounded, one_line
+from ragassay.settings import Settings, secrets, without
 
-MOST_CHARACTERS = 2000  # of a message, and of the value of a field
 MOST_OF_A_TRACEBACK = 8000
-SHORTEST_SECRET = 6
 TEXT_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 _OF_EVERY_RECORD = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName", "color_message"}
 
@@ -29,12 +26,12 @@ class JsonLines(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
             "logger": record.name,
-            "message": _bounded(record.getMessage()),
+            "message": bounded(record.getMessage()),
             **telemetry.fields(),
             **{name: _plain(value) for name, value in _given(record).items() if value is not None},
         }
         if record.exc_info:
-            line["traceback"] = _bounded(record.exc_text or self.formatException(record.exc_info), MOST_OF_A_TRACEBACK)
+            line["traceback"] = bounded(record.exc_text or self.formatException(record.exc_info), MOST_OF_A_TRACEBACK)
         return json.dumps(line)
 
 
@@ -46,12 +43,7 @@ def _given(record: logging.LogRecord) -> dict[str, Any]:
 def _plain(value: object) -> object:
     if isinstance(value, bool | int | float):
         return value if value == value and abs(value) != float("inf") else str(value)
-    return _bounded(str(value))
-
-
-def _bounded(text: str, most: int = MOST_CHARACTERS) -> str:
-    text = printable(text)
-    return text if len(text) <= most else f"{text[:most]} ..."
+    return bounded(str(value))
 
 
 class WithoutSecrets(logging.Filter):
@@ -63,29 +55,20 @@ class WithoutSecrets(logging.Filter):
             settings.api_key, settings.bootstrap_key, settings.key_pepper, settings.server_key, settings.metrics_key,
             settings.smtp_password,
         )  # fmt: skip
-        known = {*secrets(), *filter(None, own), *_passwords((settings.state, settings.broker))}
-        self._secrets = sorted((s for s in known if len(s) >= SHORTEST_SECRET), key=len, reverse=True)
+        passwords = (urlsplit(address).password for address in (settings.state, settings.broker))
+        self._secrets = {*secrets(), *filter(None, (*own, *passwords))}
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Lets everything pass, changed where it has to be."""
         text = record.getMessage()
-        if any(secret in text for secret in self._secrets):
-            record.msg, record.args = self._cleaned(text), ()
+        if (cleaned := without(text, self._secrets)) != text:
+            record.msg, record.args = cleaned, ()
         if record.exc_info and not record.exc_text:
-            record.exc_text = self._cleaned(logging.Formatter().formatException(record.exc_info))
+            record.exc_text = without(logging.Formatter().formatException(record.exc_info), self._secrets)
         for name, value in _given(record).items():
             if isinstance(value, str):
-                setattr(record, name, self._cleaned(value))
+                setattr(record, name, without(value, self._secrets))
         return True
-
-    def _cleaned(self, text: str) -> str:
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        return text
-
-
-def _passwords(addresses: Iterable[str]) -> set[str]:
-    return {password for address in addresses if (password := urlsplit(address).password)}
 
 
 def prepare(handler: logging.Handler, settings: Settings) -> None:

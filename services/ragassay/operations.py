@@ -7,23 +7,22 @@ from collections.abc import Mapping
 
 from redis.exceptions import RedisError
 
-from ragassay.errors import Conflict, NotFound
+from ragassay.errors import Conflict
 from ragassay.jobs import Jobs
 from ragassay.models import FrozenModel
 from ragassay.queue import depths
 from ragassay.store.connection import connect
 from ragassay.store.job_rows import input_chunk, row_names
 from ragassay.store.job_state import JobState, gone, no_job
-from ragassay.store.liveness import RedisRole, RedisServer, redis_server, stalled_jobs
+from ragassay.store.liveness import RedisRole, RedisServer, redis_server
 from ragassay.store.redis import RedisStore
-
-STALLED_AFTER_S = 60.0
+from ragassay.store.workload import STALLED_AFTER_S, active_jobs, stalled
 
 
 class ServiceHealth(FrozenModel):
     """The service as its Redis shows it. ``troubles`` is empty where nothing needs attention.
 
-    ``waiting`` messages by queue, and ``taken`` by workers and not done; a job has four, and again when they wait long.
+    ``waiting`` messages by queue, and ``taken`` by workers and not done; a job has four.
     ``jobs``: those that have not ended, by status; ``stalled``: those whose chunks nobody takes; ``listed``: all.
     """
 
@@ -55,19 +54,14 @@ def health(store: RedisStore, servers: Mapping[RedisRole, str]) -> ServiceHealth
                 raise
             troubles.append(f"the broker does not answer ({error}): jobs wait")
     troubles += [trouble for server in known for trouble in server.troubles]
-    workers, beats, stalled = store.alive("worker"), store.alive("beat"), stalled_jobs(store, for_s=STALLED_AFTER_S)
+    workers, beats, active = store.alive("worker"), store.alive("beat"), active_jobs(store)
     if not workers:
         troubles.append("no worker is running: jobs wait; start one: ragassay worker")
     if not beats:
         troubles.append("no beat is running: what is lost is not put right; start one: ragassay beat")
-    if stalled:
-        troubles.append(f"chunks wait, and no worker has claimed one for {STALLED_AFTER_S:g} s (job {stalled[0]})")
-    jobs: Counter[str] = Counter()
-    for job in store.active():
-        try:
-            jobs[store.status(job)] += 1
-        except NotFound:
-            troubles.append(f"job {job} is active and has no record: were keys evicted?")
+    if waiting_jobs := stalled(active):
+        troubles.append(f"chunks wait, and no worker has claimed one for {STALLED_AFTER_S:g} s (job {waiting_jobs[0]})")
+    troubles += [f"job {job.id} is active and has no record: were keys evicted?" for job in active if not job.status]
     return ServiceHealth(
         redis=tuple(known),
         workers=workers,
@@ -75,8 +69,8 @@ def health(store: RedisStore, servers: Mapping[RedisRole, str]) -> ServiceHealth
         beats=beats,
         waiting=waiting,
         taken=taken,
-        jobs=dict(jobs),
-        stalled=tuple(stalled),
+        jobs=Counter(job.status for job in active if job.status),
+        stalled=tuple(waiting_jobs),
         listed=sum(store.redis.zcard(listed) for listed in store.job_lists()),
         troubles=tuple(troubles),
     )

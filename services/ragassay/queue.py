@@ -6,6 +6,10 @@ import logging
 from functools import cached_property
 from typing import Any, Protocol
 
+from redis.exceptions import RedisError
+
+from ragassay.store.connection import connect
+
 # Workers take from the queues in turn, so that a report, or a run that is due, does not wait behind the chunks of jobs.
 CHUNKS, REPORTS, SCHEDULES = "ragassay.chunks", "ragassay.reports", "ragassay.schedules"
 NOTICES = "ragassay.notices"
@@ -28,12 +32,15 @@ class Queue(Protocol):
     def deliver(self, project: str, webhook: str) -> bool:
         """There may be something for a webhook. False when the message could not be sent."""
 
+    def waiting(self, queue: str) -> int:
+        """How many messages of a queue no worker has taken; 0 while the broker does not answer."""
+
 
 class CeleryQueue:
     """Sends through a Celery broker. ``url`` as redis-py writes it; ``unix://`` is turned into Celery's form."""
 
     def __init__(self, url: str) -> None:
-        self._url = broker_url(url)
+        self._url = url
 
     def enqueue(self, job: str, slot: int, nonce: str) -> bool:
         """Send a message to the workers' queue. Where the broker does not take it, the sweeper sends it again."""
@@ -51,6 +58,13 @@ class CeleryQueue:
         """Send the message for a webhook. Where the broker does not take it, the sweeper sends it again."""
         return self._send(NOTICES, "ragassay.deliver", project, webhook, about=f"webhook {webhook}")
 
+    def waiting(self, queue: str) -> int:
+        """How many messages of a queue no worker has taken; 0 while the broker does not answer."""
+        try:
+            return int(self._redis.llen(queue))
+        except RedisError:
+            return 0
+
     def _send(self, queue: str, task: str, *arguments: object, about: str) -> bool:
         from kombu.exceptions import OperationalError
 
@@ -62,10 +76,14 @@ class CeleryQueue:
         return True
 
     @cached_property
+    def _redis(self) -> Any:
+        return connect(self._url, patient=False)
+
+    @cached_property
     def _celery(self) -> Any:
         from celery import Celery
 
-        app = Celery("ragassay", broker=self._url, set_as_current=False)
+        app = Celery("ragassay", broker=broker_url(self._url), set_as_current=False)
         app.conf.update(
             task_serializer="json",
             task_ignore_result=True,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 MOST_LISTED = 4
 MOST_LINES = 20
+MOST_CHARACTERS = 2000
 _ACTS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _NOT_XML = re.compile("[\ufffe\uffff]")
 _MARKDOWN = str.maketrans({character: f"\\{character}" for character in "\\`*_{}[]<>|#~"})
@@ -34,6 +35,12 @@ def printable(text: str) -> str:
     That is C0 without newline and tab, DEL, C1, what overrides the direction of text, and half surrogate pairs.
     """
     return _ACTS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def bounded(text: str, most: int = MOST_CHARACTERS) -> str:
+    """Text that no terminal acts on, of so many characters at the most: what comes from elsewhere may be long."""
+    text = printable(text)
+    return text if len(text) <= most else f"{text[:most]} ..."
 
 
 def one_line(record: LogRecord) -> bool:

@@ -14,10 +14,12 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from ragassay import gates
 from ragassay.alerts import Alerts
 from ragassay.cron import Cron, iso, milliseconds
-from ragassay.errors import AssayError, Conflict, NotFound, reason_from
+from ragassay.errors import AssayError, BadData, Conflict, NotFound, reason_from
 from ragassay.gates import GateReport
 from ragassay.job_documents import Planned
 from ragassay.job_reports import Gating
@@ -36,6 +38,7 @@ from ragassay.schedule_documents import (
     SchedulePage,
 )
 from ragassay.store.redis_schedules import MOST_RUNS, RedisSchedules, Slot, StoredRun, StoredSchedule, projects
+from ragassay.validation import problems
 
 if TYPE_CHECKING:
     from ragassay.runs import Inputs
@@ -98,10 +101,12 @@ class Schedules:
         return JobSchedule(**dict(known.value), next=tuple(self._next(known)), last=last)
 
     def changed(self, name: str, change: ScheduleChange) -> NewSchedule:
-        """What the schedule would be; raises NotFound."""
-        given = change.model_dump(exclude_none=True)
-        kept = self._known(name).value
-        return NewSchedule.model_validate({**kept.model_dump(include=set(NewSchedule.model_fields)), **given})
+        """What the schedule would be; raises NotFound, BadData."""
+        kept = self._known(name).value.model_dump(include=set(NewSchedule.model_fields))
+        try:
+            return NewSchedule.model_validate({**kept, **change.model_dump(exclude_none=True)})
+        except ValidationError as error:
+            raise BadData([str(problem) for problem in problems(error, NewSchedule)]) from None
 
     def change(self, name: str, new: NewSchedule) -> JobSchedule:
         """Keep what a schedule is from now on. Times that are claimed already stay; raises NotFound, Conflict."""
@@ -115,8 +120,8 @@ class Schedules:
 
     def delete(self, name: str) -> JobSchedule:
         """Forget a schedule with its history; its jobs stay. Raises NotFound, Conflict."""
-        schedule = self.get(name)
-        if not self._store.delete(self._known(name)):
+        known, schedule = self._known(name), self.get(name)
+        if not self._store.delete(known):
             raise Conflict(_CHANGED, hint="delete it again")
         return schedule
 
@@ -363,10 +368,7 @@ class Schedules:
         return True
 
     def _now(self) -> int:
-        if self._given_now is not None:
-            return self._given_now()
-        seconds, microseconds = self.jobs.store.redis.time()
-        return int(seconds * 1000 + microseconds // 1000)
+        return int(self.jobs.store.now_ms()) if self._given_now is None else self._given_now()
 
 
 @lru_cache(maxsize=MOST_SCHEDULES)
@@ -381,10 +383,8 @@ def _outcome(jobs: Jobs, job: str) -> dict[str, Any]:
         state = jobs.store.state(job)
     except NotFound:
         return {"status": "expired"}
-    update: dict[str, Any] = {
-        "status": state.status,
-        "began_at": None if state.started_ms is None else iso(state.started_ms),
-    }
+    began = None if state.started_ms is None else iso(state.started_ms)
+    update: dict[str, Any] = {"status": state.status, "began_at": began}
     asked = len(state.gating.get("gates", ()))
     if state.status == "finished" and asked:
         document = jobs.store.gates(job)  # empty: they could not be checked

@@ -6,16 +6,19 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import Predicate
-from pydantic import Field, ValidationError, create_model
+from pydantic import AfterValidator, Field, ValidationError, create_model
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from ragassay.addresses import is_address, is_bare_address
 from ragassay.errors import BadSettings
 from ragassay.options import JobOptions, PerformanceOptions
 from ragassay.validation import problems
+
+if TYPE_CHECKING:
+    from ragassay.outgoing import Allowed
 
 Address = Annotated[str, Predicate(is_address)]
 VARIABLE = re.compile(r"\$\{(\w+)\}")
@@ -80,7 +83,7 @@ class Settings(BaseSettings):
         PerformanceOptions.tokens_per_minute, ge=1, le=10**9, description="most tokens that these may take"
     )
     tls: bool = Field(False, description="callers come over TLS, which a proxy ends: tell browsers to stay with it")
-    outgoing_allowed: str | None = Field(
+    outgoing_allowed: Annotated[str | None, AfterValidator(lambda names: _allowed(names) and names)] = Field(
         None, description="hosts, host:port or networks that webhooks may reach although they are private, with commas"
     )
     smtp_host: str | None = Field(None, description="mail server that sends alerts; without it there is no mail")
@@ -159,9 +162,9 @@ class Settings(BaseSettings):
         return self.systems
 
     @property
-    def outgoing_names(self) -> list[str]:
+    def outgoing(self) -> Allowed:
         """What webhooks may reach although it is private."""
-        return [name.strip() for name in (self.outgoing_allowed or "").split(",") if name.strip()]
+        return _allowed(self.outgoing_allowed)
 
     @property
     def key_is_for_another_address(self) -> bool:
@@ -190,6 +193,12 @@ class Settings(BaseSettings):
         if self.broker != self.state:
             servers["broker"] = self.broker
         return servers
+
+
+def _allowed(names: str | None) -> Allowed:
+    from ragassay.outgoing import Allowed
+
+    return Allowed.read(name for name in (names or "").split(",") if name.strip())
 
 
 def traces_wanted(settings: Settings) -> bool:
@@ -224,9 +233,13 @@ def with_variables(text: str) -> str:
 
 def without_values(text: str, *templates: str) -> str:
     """The text without the values of the ``${NAME}`` in ``templates``: what others say may repeat what they were sent."""
-    values = {os.environ.get(name, "") for template in templates for name in VARIABLE.findall(template)}
-    for value in sorted(values, key=len, reverse=True):
-        text = text.replace(value, "***") if len(value) >= SHORTEST_SECRET else text
+    return without(text, {os.environ.get(name, "") for template in templates for name in VARIABLE.findall(template)})
+
+
+def without(text: str, values: Iterable[str], *, shortest: int = SHORTEST_SECRET) -> str:
+    """The text with ``***`` for each of the values that has so many characters; the longest first, for one may hold another."""
+    for value in sorted({value for value in values if len(value) >= shortest}, key=len, reverse=True):
+        text = text.replace(value, "***")
     return text
 
 

@@ -16,6 +16,7 @@ Location: TypeAlias = tuple[str | int, ...]
 _NAME = re.compile(r"[^\W\d][\w-]*")
 _ADDED = re.compile(r"\[key\]|\(.*\)")  # steps of pydantic's own: the key of a mapping, the tag of a union
 _LONGEST = 40
+UNKNOWN_KIND = "unknown_kind"  # of a mapping's error, whose keys depend on its ``kind``
 
 
 @dataclass(frozen=True)
@@ -170,6 +171,7 @@ _WORDS: dict[str, Callable[[Any], str]] = {
     "string_too_long": lambda item: f"is longer than {item['ctx']['max_length']} characters",
     "too_long": lambda item: f"has more than {item['ctx']['max_length']} entries",
     "extra_forbidden": lambda _: "is unknown",
+    UNKNOWN_KIND: lambda item: f"unknown kind {shown(item['input']['kind'])}",
     "greater_than": lambda item: f"should be more than {item['ctx']['gt']:.15g}, is {shown(item['input'])}",
     "less_than": lambda item: f"should be less than {item['ctx']['lt']:.15g}, is {shown(item['input'])}",
     "greater_than_equal": lambda item: f"should be at least {item['ctx']['ge']:.15g}, is {shown(item['input'])}",

@@ -7,9 +7,9 @@ from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Any
 
-from ragassay.errors import BadInput, BadSettings
+from ragassay.errors import BadInput, BadSettings, NotFound
 from ragassay.notices import ALERTS, DeliveryPage, Notice, NoticeKind, Replayed, Webhook, WebhookFormat, WebhookSecret
-from ragassay.outgoing import check_url
+from ragassay.outgoing import Allowed, check_url
 from ragassay.queue import Queue
 from ragassay.store.outbox import Destination, Outbox, Secret
 
@@ -18,9 +18,9 @@ LONGEST_URL = 2000  # characters
 
 
 class Webhooks:
-    """The webhooks of one project. ``allowed``: see ``outgoing_client``."""
+    """The webhooks of one project. ``allowed``: where they may lead although it is not public."""
 
-    def __init__(self, outbox: Outbox, queue: Queue, project: str, *, allowed: Collection[str] = ()) -> None:
+    def __init__(self, outbox: Outbox, queue: Queue, project: str, *, allowed: Allowed) -> None:
         self._outbox, self._queue, self._project, self._allowed = outbox, queue, project, allowed
 
     def add(
@@ -73,7 +73,7 @@ class Webhooks:
         destination = self._outbox.destination(self._project, webhook)
         if not destination.secrets:
             raise BadInput(f"webhook {webhook} has the format {destination.format!r}, which has no signature")
-        until_ms = int(self._outbox.now_ms()) + OVERLAP_S * 1000
+        until_ms = int(self._outbox.store.now_ms()) + OVERLAP_S * 1000
         new = Secret(new_secret())
         secrets = (new, Secret(destination.secrets[0].text, until_ms))
         self._outbox.change(self._project, webhook, {"secrets": secrets})
@@ -115,18 +115,20 @@ class Webhooks:
         if since is not None and since.tzinfo is None:
             since = since.replace(tzinfo=UTC)
         chosen = self._outbox.failed_since(self._project, webhook, since) if since else [str(delivery)]
-        for each in chosen:
-            self._outbox.replay(self._project, webhook, each)
-        if chosen:
+        replayed = self._outbox.replay(self._project, webhook, chosen)
+        if delivery is not None and not replayed:
+            hint = f"list them: GET /v1/webhooks/{webhook}/deliveries"
+            raise NotFound(f"there is no delivery {delivery[:60]!r} of this webhook", hint=hint)
+        if replayed:
             self._queue.deliver(self._project, webhook)
-        return Replayed(deliveries=tuple(chosen))
+        return Replayed(deliveries=tuple(replayed))
 
 
 def _distinct(kinds: Collection[NoticeKind]) -> tuple[NoticeKind, ...]:
     return tuple(dict.fromkeys(kinds))
 
 
-def _checked(url: str, allowed: Collection[str]) -> str:
+def _checked(url: str, allowed: Allowed) -> str:
     """The address as it is; raises BadInput for what none can be sent to. Where its host leads is checked at each request."""
     if len(url) > LONGEST_URL:
         raise BadInput(f"is longer than {LONGEST_URL} characters", where="url")

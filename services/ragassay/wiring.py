@@ -369,7 +369,7 @@ def jobs_for(settings: Settings, *, patient: bool = True) -> Jobs:
     retention = Retention.of_days(settings.keep_results_days, settings.keep_reports_days)
     store = RedisStore(settings.state, lease_s=settings.lease_s, patient=patient, retention=retention)
     queue = CeleryQueue(settings.broker)
-    alerts = Alerts(store, queue, allowed=settings.outgoing_names, mail=mail_server(settings))
+    alerts = Alerts(store, queue, allowed=settings.outgoing, mail=mail_server(settings))
     return Jobs(store, queue, Wiring(settings, threads=1, spacing=RedisSpacing(store)), registered, alerts)
 
 

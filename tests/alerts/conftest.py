@@ -2,22 +2,13 @@
 
 import pytest
 
+from job_workers import RecordingQueue
 from ragassay.alerts import Alerts
 from ragassay.notices import Notice
+from ragassay.outgoing import Allowed
 from ragassay.store.redis import RedisStore
 from receiver import Receiver
 from redis_server import RedisServer
-
-
-class WebhookQueue:
-    """Remembers which webhooks have something to get."""
-
-    def __init__(self):
-        self.sent = []
-
-    def deliver(self, project, webhook):
-        self.sent.append((project, webhook))
-        return True
 
 
 @pytest.fixture(scope="session")
@@ -36,12 +27,12 @@ def store(redis):
 
 @pytest.fixture
 def queue():
-    return WebhookQueue()
+    return RecordingQueue()
 
 
 @pytest.fixture
 def alerts(store, queue):
-    return Alerts(store, queue, allowed=["127.0.0.1"])
+    return Alerts(store, queue, allowed=Allowed.read(["127.0.0.1"]))
 
 
 @pytest.fixture
@@ -61,8 +52,8 @@ def work(alerts, queue):
     """Does what workers do, until nothing is due."""
 
     def deliver():
-        while queue.sent:
-            alerts.deliver(*queue.sent.pop(0))
+        while queue.delivered:
+            alerts.deliver(*queue.delivered.pop(0))
 
     return deliver
 

@@ -97,8 +97,8 @@ def last(store):
 
 
 def deliver(alerts, queue):
-    while queue.sent:
-        alerts.deliver(*queue.sent.pop(0))
+    while queue.delivered:
+        alerts.deliver(*queue.delivered.pop(0))
 
 
 def test_an_alert_is_mailed_over_starttls_after_a_login_and_its_text_is_short_and_plain(

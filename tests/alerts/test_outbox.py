@@ -117,10 +117,10 @@ def test_a_failed_try_is_repeated_at_growing_intervals_over_a_day_under_the_same
         due = datetime.fromisoformat(delivery.next_at) - datetime.fromisoformat(delivery.last_at)
         waits.append(due.total_seconds())
         alerts.wake()
-        assert queue.sent == []  # it is not due
+        assert queue.delivered == []  # it is not due
         make_due(webhook.webhook.id)
         alerts.wake()
-        assert queue.sent == [("default", webhook.webhook.id)]
+        assert queue.delivered == [("default", webhook.webhook.id)]
     assert waits == list(WAITS_S[:3])
     work()
     assert [delivery.status for delivery in deliveries(alerts, webhook)] == ["delivered"]
@@ -245,10 +245,10 @@ def test_two_workers_do_not_deliver_at_once(alerts, receiver, webhook, queue, no
     receiver.answers.append(lambda: go.wait(20))
     for number in range(3):
         alerts.tell(notice(number))
-    first = threading.Thread(target=alerts.deliver, args=queue.sent[0])
+    first = threading.Thread(target=alerts.deliver, args=queue.delivered[0])
     first.start()
     until(lambda: receiver.got)
-    alerts.deliver(*queue.sent[1])  # a second worker finds it leased, and does not wait
+    alerts.deliver(*queue.delivered[1])  # a second worker finds it leased, and does not wait
     assert len(receiver.got) == 1
     go.set()
     first.join(30)
@@ -296,19 +296,19 @@ def test_a_clock_that_was_set_back_does_not_keep_a_lease_for_ever(alerts, webhoo
 
 def test_a_message_that_was_lost_is_sent_again_by_the_sweeper_but_not_every_round(alerts, webhook, queue, notice):
     alerts.tell(notice())
-    queue.sent.clear()
+    queue.delivered.clear()
     alerts.wake()
     alerts.wake()
-    assert queue.sent == [("default", webhook.webhook.id)]
+    assert queue.delivered == [("default", webhook.webhook.id)]
 
 
 def test_a_long_queue_gives_way_to_others_and_goes_on(alerts, webhook, receiver, queue, work, notice, monkeypatch):
     monkeypatch.setattr("ragassay.alerts.TURN_S", 0)
     for number in range(3):
         alerts.tell(notice(number))
-    queue.sent[:] = queue.sent[:1]
-    alerts.deliver(*queue.sent.pop(0))
-    assert (len(receiver.got), queue.sent) == (1, [("default", webhook.webhook.id)])
+    queue.delivered[:] = queue.delivered[:1]
+    alerts.deliver(*queue.delivered.pop(0))
+    assert (len(receiver.got), queue.delivered) == (1, [("default", webhook.webhook.id)])
     work()
     assert len(receiver.got) == 3
 
@@ -413,7 +413,7 @@ def test_a_webhook_that_is_deleted_gets_nothing_and_leaves_nothing_that_stays(
 def test_a_webhook_that_is_deleted_in_a_delivery_leaves_nothing(alerts, webhook, receiver, queue, notice, store):
     receiver.answers.append(lambda: alerts.webhooks("default").remove(webhook.webhook.id))
     alerts.tell(notice())
-    alerts.deliver(*queue.sent.pop(0))
+    alerts.deliver(*queue.delivered.pop(0))
     assert store.redis.exists(f"ra:p:{{default}}:webhook:{webhook.webhook.id}") == 0
 
 

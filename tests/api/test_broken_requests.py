@@ -158,6 +158,10 @@ QUERIES = {
     "/v1/jobs?cursor=%ED%A0%80": "cursor",
     "/v1/jobs?status=done": "status",
     "/v1/jobs?limt=5": "unknown query parameter 'limt'",
+    "/v1/jobs?limt=5&limt=6": "unknown query parameter 'limt'",
+    "/v1/jobs?limit=5&cursor=x&limit=6": "limit: is there 2 times, and takes one value",
+    f"/v1/jobs/{UNKNOWN}/results?failed=true&failed=false": "failed: is there 2 times, and takes one value",
+    "/v1/alerts?kind=job_failed&kind=gate_missed": "kind: is there 2 times, and takes one value",
 }
 
 

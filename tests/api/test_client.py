@@ -5,7 +5,7 @@ import re
 import socket
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import orjson
 import pytest
@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from api_server import rows, serving
+from loopback import LoopbackServer, Quiet
 from polling import until
 from ragassay.data.load import load_rows
 from ragassay.errors import BadData
@@ -225,20 +226,14 @@ def test_the_key_is_sent(cli, redis, data, monkeypatch):
 
 
 def test_a_server_that_is_none_of_ours_is_noticed(cli):
-    class Other(BaseHTTPRequestHandler):
+    class Other(Quiet, BaseHTTPRequestHandler):
         def do_GET(self):
             self.send_response(502)
             self.end_headers()
             self.wfile.write(b"<html>Bad Gateway</html>")
 
-        def log_message(self, *_):
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Other) as server:
-        thread = threading.Thread(target=server.handle_request)
-        thread.start()
-        code, _, err = cli("status", "x", "--server", f"http://127.0.0.1:{server.server_port}")
-        thread.join()
+    with LoopbackServer(Other) as server:
+        code, _, err = cli("status", "x", "--server", server.url)
     assert (code, "responded 502, but not as a ragassay service does" in err) == (3, True)
 
 

@@ -174,7 +174,7 @@ def test_an_upload_that_breaks_off_leaves_nothing(served, home):
 def test_an_upload_that_is_too_slow_is_ended(redis, home):
     def slowly():
         yield CSV.encode()
-        time.sleep(1)
+        time.sleep(0.5)
 
     kind = {"Content-Type": "text/csv"}
     with serving(redis.url, Settings(max_upload_s=0.2, home=home)) as served:
@@ -321,6 +321,19 @@ def test_submit_uploads_a_stored_version_once_whatever_its_size_and_names_it(ser
     served.work()
     report = served.http.get(f"/v1/jobs/{out.strip()}/report").json()
     assert (report["provenance"]["dataset"]["name"], report["provenance"]["dataset"]["rows"]) == ("large", 100)
+
+
+def test_submit_sends_labels_with_the_rows_of_a_stored_dataset(served, cli, tmp_path):
+    given = rows(3)
+    (tmp_path / "rivers.jsonl").write_text(lines(given))
+    (tmp_path / "labels.csv").write_text(f"query_id,faithfulness\n{given[1]['query_id']},0.5\n")
+    assert cli("data", "import", tmp_path / "rivers.jsonl")[0] == 0
+    labels = ("--labels", tmp_path / "labels.csv")
+    code, out, err = cli("submit", "rivers", *labels, "--metrics", "faithfulness", "--server", served.url)
+    assert code == 0, err
+    served.work()
+    results = served.http.get(f"/v1/jobs/{out.strip()}/results").json()["results"]
+    assert [row.get("reference_labels") for row in results] == [{}, {"faithfulness": 0.5}, {}]
 
 
 def test_the_client_has_the_verbs_of_the_folder(served, tmp_path):

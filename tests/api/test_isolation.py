@@ -192,6 +192,7 @@ def test_each_scope_that_a_route_names_is_needed(served, name):
     needed = next(iter(operation["security"][0].values()))
     assert needed, f"{name} needs no scope: give its router or it Depends(requires(...))"
     assert set(needed) & ({"read", "operate"} if method == "GET" else {"submit", "operate"})
+    assert len(needed) == 1, f"{name} needs {needed}: a key that may submit alone hands in work"
     for scope in needed:
         with stranger(served, [other for other in SCOPES if other != scope]) as http:
             assert problem(asked(http, name, UNKNOWN), 403)["detail"] == f"this key may not {scope}"

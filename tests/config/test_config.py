@@ -269,6 +269,11 @@ BROKEN = {
         "did you mean stem?",
     ),
     "system without a kind": ("systems: {a: {}}", 1, "systems.a.kind: is missing"),
+    "system of no kind that there is": (
+        "systems: {a: {kind: htp, url: 'http://x/', reply: {answer: $.a}}}",
+        1,
+        "systems.a: unknown kind 'htp'; did you mean http?",
+    ),
     "system that is a number": ("systems: {a: 3}", 1, "systems.a: should be text"),
     "option that does nothing": ("systems: {a: {kind: dense, k1: 1}}", 1, "systems.a: k1: not read by kind dense"),
     "answer that is no word we know": ("systems: {a: {kind: bm25, answer: abstractive}}", 1, "'extractive'"),

@@ -5,32 +5,29 @@ import ipaddress
 import socket
 import ssl
 import subprocess
-import threading
 import time
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import httpx
 import pytest
 
+from loopback import LoopbackServer, Quiet
 from ragassay.errors import BadInput, BadSettings
-from ragassay.outgoing import check_url, outgoing_client
+from ragassay.outgoing import Allowed, check_url, outgoing_client
 from ragassay.outgoing.targets import is_own, is_public
 
 PUBLIC = "93.184.215.14"
 
 
-class Sink(ThreadingHTTPServer):
+class Sink(LoopbackServer):
     """A server that nobody should reach: counts connections, and answers what ``answer`` writes."""
 
-    daemon_threads = True
     address_family = socket.AF_INET6  # and IPv4: it listens on ::, so every private address of this machine leads here
 
     def __init__(self, answer=None, port=0):
         self.connections, self.requests, self.answer = 0, [], answer or (lambda handler: handler.plain(200, b"ok"))
-        super().__init__(("::", port), _Handler)
-        self.port = self.server_address[1]
-        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
+        super().__init__(_Answers, port, host="::")
 
     def server_bind(self):
         self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
@@ -40,15 +37,8 @@ class Sink(ThreadingHTTPServer):
         self.connections += 1
         return super().get_request()
 
-    def handle_error(self, request, client_address):
-        pass  # the client hung up, as it should
 
-    def __exit__(self, *error):
-        self.shutdown()
-        super().__exit__(*error)
-
-
-class _Handler(BaseHTTPRequestHandler):
+class _Answers(Quiet, BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self):
@@ -61,9 +51,6 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name.replace("_", "-"), value)
         self.end_headers()
         self.wfile.write(body)
-
-    def log_message(self, *_):
-        pass
 
 
 @pytest.fixture(scope="module")
@@ -207,7 +194,7 @@ def test_a_name_that_changes_between_two_looks_is_looked_up_once(sink, names, mo
 def test_a_connection_is_not_kept_so_every_request_is_checked(sink, names):
     names["was-allowed.example"] = [["127.0.0.1"]]
     before = sink.connections
-    with outgoing_client(allowed=["127.0.0.0/8"]) as client:
+    with outgoing_client(allowed=Allowed.read(["127.0.0.0/8"])) as client:
         for _ in range(2):
             assert client.get(f"http://was-allowed.example:{sink.port}/").status_code == 200
     assert sink.connections == before + 2
@@ -218,7 +205,7 @@ def test_a_redirect_is_an_answer_and_leads_nowhere(sink, status):
     target = f"http://127.0.0.1:{sink.port}/"
     before = sink.connections
     with Sink(lambda handler: handler.plain(status, b"", Location=target)) as public:
-        with outgoing_client(allowed=[f"localhost:{public.port}"]) as client:
+        with outgoing_client(allowed=Allowed.read([f"localhost:{public.port}"])) as client:
             answer = client.get(f"http://localhost:{public.port}/")
             assert (answer.status_code, answer.headers["location"]) == (status, target)
             with pytest.raises(httpx.TransportError):  # nor where a caller asks for it
@@ -263,7 +250,7 @@ def test_a_proxy_of_the_environment_is_not_asked(sink, monkeypatch, names):
 def test_the_operator_allows_hosts_ports_and_networks(sink, allowed, url, reached):
     port = str(sink.port)
     before = sink.connections
-    with outgoing_client(allowed=[allowed.replace("PORT", port)]) as client:
+    with outgoing_client(allowed=Allowed.read([allowed.replace("PORT", port)])) as client:
         if reached:
             assert client.get(url.replace("PORT", port)).text == "ok"
         else:
@@ -277,7 +264,7 @@ def test_the_operator_allows_hosts_ports_and_networks(sink, allowed, url, reache
 )
 def test_an_allow_list_that_can_not_be_read_is_refused(entry):
     with pytest.raises(BadSettings, match="RAGASSAY_OUTGOING_ALLOWED"):
-        outgoing_client(allowed=["fine.example", entry])
+        Allowed.read(["fine.example", entry])
 
 
 @pytest.mark.parametrize("port", [22, 25, 53, 110, 143, 465, 587, 993])
@@ -287,8 +274,8 @@ def test_ports_of_other_services_are_refused_unless_the_operator_names_them(port
         check_url(f"http://mail.example:{port}/")
     with outgoing_client() as client, pytest.raises(httpx.TransportError, match=f"port {port} is refused"):
         client.get(f"http://mail.example:{port}/")
-    check_url(f"http://mail.example:{port}/", allowed=[f"mail.example:{port}"])
-    check_url(f"http://10.0.0.1:{port}/", allowed=["10.0.0.0/8"])
+    check_url(f"http://mail.example:{port}/", allowed=Allowed.read([f"mail.example:{port}"]))
+    check_url(f"http://10.0.0.1:{port}/", allowed=Allowed.read(["10.0.0.0/8"]))
 
 
 @pytest.mark.parametrize(
@@ -357,7 +344,7 @@ def test_an_answer_that_drips_ends_with_the_time(sink):
             handler.wfile.write(b".")
             time.sleep(0.05)
 
-    with Sink(drip) as slow, outgoing_client(allowed=["localhost"], timeout_s=0.5) as client:
+    with Sink(drip) as slow, outgoing_client(allowed=Allowed.read(["localhost"]), timeout_s=0.5) as client:
         began = time.monotonic()
         with pytest.raises(httpx.ReadTimeout):
             client.get(f"http://localhost:{slow.port}/")
@@ -376,7 +363,7 @@ def test_an_answer_without_end_is_cut_off(length):
         while sum(sent) < 100_000_000:
             sent.append(handler.wfile.write(b"." * 100_000))
 
-    with Sink(flood) as server, outgoing_client(allowed=["localhost"]) as client:
+    with Sink(flood) as server, outgoing_client(allowed=Allowed.read(["localhost"])) as client:
         with pytest.raises(httpx.ReadError, match="too long"):
             client.get(f"http://localhost:{server.port}/")
         assert sum(sent) < 50_000_000  # what fits into the sockets' buffers
@@ -385,7 +372,7 @@ def test_an_answer_without_end_is_cut_off(length):
 def test_an_answer_is_not_unpacked():
     bomb = gzip.compress(b"\0" * 50_000_000)
     with Sink(lambda handler: handler.plain(200, bomb, Content_Encoding="gzip")) as server:
-        with outgoing_client(allowed=["localhost"]) as client:
+        with outgoing_client(allowed=Allowed.read(["localhost"])) as client:
             answer = client.get(f"http://localhost:{server.port}/")
         assert len(answer.content) == len(bomb) < 100_000
         assert server.requests[0][1]["Accept-Encoding"] == "identity"
@@ -404,7 +391,7 @@ def test_over_tls_the_name_is_what_the_certificate_is_checked_for(tmp_path, monk
     named = []
     context.sni_callback = lambda _, name, __: named.append(name)
     names["hooks.example"] = names["other.example"] = [["127.0.0.1"]]
-    with secure(context) as server, outgoing_client(allowed=["127.0.0.1"]) as client:
+    with secure(context) as server, outgoing_client(allowed=Allowed.read(["127.0.0.1"])) as client:
         assert client.get(f"https://hooks.example:{server.port}/").text == "ok"
         assert server.requests[0][1]["Host"] == f"hooks.example:{server.port}"
         with pytest.raises(httpx.ConnectError, match="certificate"):

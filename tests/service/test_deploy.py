@@ -15,6 +15,8 @@ import redis
 import yaml
 
 from polling import until
+from ragassay.settings import Settings
+from ragassay.wiring import mail_server
 from service.running import ROOT, rows
 from service.stack import KEY, Stack, settings_that_parts_share
 
@@ -97,7 +99,15 @@ def test_all_parts_know_of_mail_and_of_the_folder_that_schedules_read_from():
     assert manifest("ConfigMap", "ragassay")["data"]["RAGASSAY_DATA_FOLDER"] == folder
     (container,) = pod("ragassay-worker")["containers"]
     assert {"name": "data", "mountPath": folder, "readOnly": True} in container["volumeMounts"]
-    assert "\nRAGASSAY_DATA_FOLDER=/" in (DEPLOY / "systemd" / "ragassay.env").read_text()
+    texts = [(DEPLOY / file).read_text() for file in ("systemd/ragassay.env", "kubernetes/settings.yaml")]
+    assert "\nRAGASSAY_DATA_FOLDER=/" in texts[0]
+    given = {name.removeprefix("RAGASSAY_") for name in SERVICES["api"]["environment"]}
+    for text in texts:  # also what is not set unless it is wanted
+        commented = re.sub(r"^( *)# ?(?=RAGASSAY_\w+[:=])", r"\1", text, flags=re.M)
+        assert set(re.findall(r"^ *RAGASSAY_(\w+)[:=]", commented, re.M)) - {"HOME"} == given
+        values = dict(re.findall(r"^ *RAGASSAY_(SMTP_\w+|OUTGOING_ALLOWED)[:=] *\"?([^\"\n]+)", commented, re.M))
+        settings = Settings(**{name.lower(): value for name, value in values.items()})
+        assert mail_server(settings).receivers == ("oncall@example.org",)
 
 
 def test_all_forms_start_redis_with_the_same_options():

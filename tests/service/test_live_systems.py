@@ -29,21 +29,16 @@ class Counting(Endpoint):
     def __init__(self):
         super().__init__(lambda _: 0.05)
         self.now = self.most = 0
-        self.server.handle_error = lambda *_: None  # of clients that were killed
-        handler = self.server.RequestHandlerClass
-        post, outer = handler.do_POST, self
 
-        def counted(request):
-            with outer.lock:
-                outer.now += 1
-                outer.most = max(outer.most, outer.now)
-            try:
-                post(request)
-            finally:
-                with outer.lock:
-                    outer.now -= 1
-
-        handler.do_POST = counted
+    def answer(self, request):
+        with self.lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+        try:
+            super().answer(request)
+        finally:
+            with self.lock:
+                self.now -= 1
 
     def reply(self, request, body):
         self.send(request, 200, json.dumps({**CAPITAL, "answer": f"Paris, to {body['query']}"}).encode())

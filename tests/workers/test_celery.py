@@ -7,14 +7,18 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from types import SimpleNamespace
 
 import pytest
 from celery.app.defaults import NAMESPACES, flatten
 from redis.exceptions import ConnectionError as RedisAway
 
+from job_workers import submit
+from offline_runs import FakeFactory
 from polling import until
 from ragassay.errors import Unavailable
+from ragassay.jobs import SLOTS, Jobs
 from ragassay.queue import CHUNKS, NOTICES, REPORTS, SCHEDULES, TRANSPORT, CeleryQueue, broker_url
 from ragassay.store.redis import RedisStore
 from ragassay_workers import beat, log, periodic, process, tasks
@@ -65,6 +69,25 @@ def test_the_settings_are_those_that_were_tried(monkeypatch):
     assert {t.max_retries for t in every} == {5}
     assert {t.default_retry_delay for t in every} == {5}
     assert all(t.acks_late and t.retry_on_worker_lost and t.reject_on_worker_lost for t in every)
+
+
+def test_without_workers_wake_ups_do_not_pile_up_and_lost_ones_are_sent_again():
+    with redis_server() as url:
+        store, queue = RedisStore(url, lease_s=0.001), CeleryQueue(url)
+        jobs = Jobs(store, queue, FakeFactory())
+        for _ in range(2):
+            submit(jobs, 300)
+
+        def rounds(count):
+            for _ in range(count):
+                time.sleep(0.003)  # longer than a lease: what was sent is taken for lost
+                jobs.tick()
+            return queue.waiting(CHUNKS)
+
+        assert rounds(20) == 2 * SLOTS
+        store.redis.delete(CHUNKS)
+        assert rounds(1) == 2 * SLOTS
+        store.redis.close()
 
 
 def test_importing_the_application_reads_no_environment_and_loads_nothing_heavy():

@@ -6,6 +6,7 @@ import logging
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from redis.exceptions import RedisError
 
@@ -14,7 +15,6 @@ from ragassay.cron import iso
 from ragassay.errors import AssayError
 from ragassay.jobs import Jobs
 from ragassay.settings import Settings
-from ragassay.store.redis_datasets import RedisDatasets
 from ragassay_workers import process
 from ragassay_workers.app import app
 
@@ -40,45 +40,43 @@ def start(project: str, schedule: str, slot_ms: int) -> None:
     """Make the job of a scheduled run. Delivered at least once; a run that has its job is left alone."""
     from ragassay.api import scheduled_jobs  # a schedule's job is read as the API reads it, which no other task needs
 
-    with telemetry.about(project=project, schedule=schedule, slot=iso(slot_ms)):
-        try:
-            schedules = process.schedules().of(project)
-            registered, datasets = schedules.jobs.registered, RedisDatasets(schedules.jobs.store)
-            schedules.start(schedule, slot_ms, lambda job: scheduled_jobs.read(job, Settings(), registered, datasets))
-        except (AssayError, RedisError) as error:
-            logger.warning("schedule %s: %s", schedule, error)
+    with telemetry.about(project=project, schedule=schedule, slot=iso(slot_ms)), _one_line(f"schedule {schedule}"):
+        schedules = process.schedules().of(project)
+        read = partial(scheduled_jobs.read, settings=Settings(), jobs=schedules.jobs)
+        schedules.start(schedule, slot_ms, read)
 
 
 @app.task(name="ragassay.round")
 def look_at_schedules() -> None:
     """A round over schedules, as beat's thread does it every second: Celery's clock still ticks where that thread hangs."""
-    try:
+    with _one_line("the round over schedules"):
         process.schedules().tick()
-    except (AssayError, RedisError) as error:
-        logger.warning("the round over schedules: %s", error)
 
 
 @app.task(name="ragassay.deliver", max_retries=5, default_retry_delay=5)
 def deliver(project: str, webhook: str) -> None:
     """Give a webhook what it has to get. Delivered at least once, so it takes a lease before it sends."""
-    try:
+    with _one_line(f"webhook {webhook}"):
         process.jobs().alerts.deliver(project, webhook)
+
+
+@contextmanager
+def _one_line(about: str) -> Iterator[None]:
+    """An outage is one line in the log, and the sweeper sends the next wake-up. Anything else that is raised is a bug: Celery
+    logs it.
+    """
+    try:
+        yield
     except (AssayError, RedisError) as error:
-        logger.warning("webhook %s: %s", webhook, error)
+        logger.warning("%s: %s", about, error)
 
 
 @contextmanager
 def _jobs(job: str) -> Iterator[Jobs]:
-    """The use cases of this process; an outage is one line in the log, and the sweeper sends the next wake-up.
-
-    Anything else that is raised is a bug: Celery logs it, and the chunk is tried again when its lease has run out.
-    """
+    """The use cases of this process. Where there is a bug, a chunk is tried again when its lease has run out."""
     jobs = process.jobs()
     # Celery's soft time limit would raise somewhere inside the event loop, where a library may swallow it. Set here,
     # because Celery sets its own handler after a child's initialisation.
     signal.signal(signal.SIGUSR1, lambda *_: jobs.break_off(stopping=False))
-    try:
-        with telemetry.about(job=job):
-            yield jobs
-    except (AssayError, RedisError) as error:
-        logger.warning("job %s: %s", job, error)
+    with telemetry.about(job=job), _one_line(f"job {job}"):
+        yield jobs

@@ -8,24 +8,18 @@ from fastapi import APIRouter, Depends, Query
 from pydantic import Field
 
 from ragassay.access import Requester
-from ragassay.api.jobs import QueryParameters, Service
-from ragassay.api.problems import documented
+from ragassay.api.jobs import Page, Service
 from ragassay.api.security import requires
-from ragassay.jobs import MOST_ROWS_A_PAGE
-from ragassay.notices import LONGEST_ID, NoticeKind, NoticePage
+from ragassay.notices import NoticeKind, NoticePage
 
 router = APIRouter(prefix="/v1/alerts", tags=["alerts"])
 
 
-class _AlertsQuery(QueryParameters):
-    cursor: Annotated[str | None, Field(max_length=LONGEST_ID, description="'next' of the page before")] = None
-    limit: Annotated[int, Field(ge=1, le=MOST_ROWS_A_PAGE, description="most entries of a page")] = 50
+class _AlertsQuery(Page):
     kind: Annotated[NoticeKind | None, Field(description="only notices of this kind")] = None
 
 
-@router.get(
-    "", operation_id="listAlerts", summary="List the alerts", responses=documented(401, 403, 421, 422, 500, 503)
-)
+@router.get("", operation_id="listAlerts", summary="List the alerts")
 def list_alerts(
     jobs: Service, query: Annotated[_AlertsQuery, Query()], asking: Annotated[Requester, Depends(requires("read"))]
 ) -> NoticePage:

@@ -8,7 +8,7 @@ from importlib import metadata
 from typing import Any
 
 from anyio import CapacityLimiter
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
 from fastapi.routing import APIRoute
 from pydantic.json_schema import models_json_schema
 
@@ -145,6 +145,7 @@ def create_app(service: Jobs, settings: Settings, planned: Schedules | None = No
         docs_url=None,  # these pages would load their scripts from a CDN; ``page`` is ours
         redoc_url=None,
         redirect_slashes=False,
+        dependencies=[Depends(jobs.each_once)],
         lifespan=_traced_to_the_end,
         telemetry=_NO_SPANS_OF_ITS_OWN,
     )

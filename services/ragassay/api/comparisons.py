@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 from ragassay.api.bodies import check_json, read_as
 from ragassay.api.examples import JOB
 from ragassay.api.jobs import Body, QueryParameters, Service
-from ragassay.api.problems import documented
+from ragassay.api.problems import documented, takes
 from ragassay.api.security import by_method
 from ragassay.compare.trends import Trend
 from ragassay.models import FrozenModel
@@ -66,14 +66,9 @@ class _TrendQuery(QueryParameters):
 _COMPARE: dict[str, Any] = {
     "responses": {
         200: {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Comparison"}}}},
-        **documented(400, 401, 404, 408, 409, 413, 415, 421, 422, 500, 503),
+        **documented(400, 404, 408, 409, 413, 415),
     },
-    "openapi_extra": {
-        "requestBody": {
-            "required": True,
-            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/NewComparison"}}},
-        }
-    },
+    "openapi_extra": takes("NewComparison"),
 }
 
 
@@ -100,7 +95,6 @@ async def compare(jobs: Service, request: Request, body: Body) -> Response:
     "/trends",
     operation_id="getTrend",
     summary="Follow a figure over jobs",
-    responses=documented(401, 421, 422, 500, 503),
 )
 async def trend(jobs: Service, request: Request, query: Annotated[_TrendQuery, Query()]) -> Trend:
     """The document that ``ragassay trend --json`` prints: a figure over finished jobs of one dataset and judge."""

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from pydantic import Field
 
 from ragassay.api.jobs import QueryParameters, Service
-from ragassay.api.problems import documented
 from ragassay.api.security import requires
 from ragassay.costs import asked
 from ragassay.exporters.costs import EXPORTERS
@@ -52,7 +51,6 @@ _COSTS: dict[int | str, dict[str, Any]] = {
             **{kind: {"schema": {"type": "string"}} for kind in (_FORMS["csv"], _FORMS["md"])},
         }
     },
-    **documented(401, 403, 421, 422, 500, 503),
 }
 
 

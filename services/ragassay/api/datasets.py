@@ -12,8 +12,8 @@ from pydantic import Field
 
 from ragassay.api import dataset_work as work
 from ragassay.api.bodies import check_json, read_as
-from ragassay.api.jobs import Body, QueryParameters, Service
-from ragassay.api.problems import documented, respond
+from ragassay.api.jobs import Body, Page, QueryParameters, Service
+from ragassay.api.problems import documented, respond, takes
 from ragassay.api.security import by_method
 from ragassay.api.uploads import DOCUMENTS, TABLES, received
 from ragassay.data.diff import DatasetDifference
@@ -30,7 +30,6 @@ from ragassay.data.versions import (
 from ragassay.datasets import DescribedDataset, GeneratedVersion, GenerateOptions, SplitOptions, SplitVersions
 from ragassay.errors import AssayError, BadData, BadInput, BadSettings, NotFound, Unavailable, UnknownName
 from ragassay.job_results import offset
-from ragassay.jobs import MOST_ROWS_A_PAGE
 from ragassay.store.redis_datasets import RedisDatasets
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"], dependencies=[Depends(by_method)])
 T = TypeVar("T")
-_OF_A_DATASET = documented(401, 404, 409, 421, 422, 500, 503)
+_OF_A_DATASET = documented(404, 409)
 
 
 async def _datasets(jobs: Service) -> RedisDatasets:
@@ -57,11 +56,6 @@ Named = Annotated[
         examples=["handbook", "handbook@3a095fb0729a"],
     ),
 ]
-
-
-class _ListQuery(QueryParameters):
-    cursor: Annotated[str | None, Field(max_length=100, description="'next' of the page before")] = None
-    limit: Annotated[int, Field(ge=1, le=MOST_ROWS_A_PAGE, description="most entries of a page")] = 50
 
 
 class _UploadQuery(QueryParameters):
@@ -115,7 +109,7 @@ _UPLOAD: dict[str, Any] = {
     "responses": {
         201: {"description": "A new version", "headers": _LOCATION, "model": KeptVersion},
         200: {"description": "The same rows are a version of this name already; now the latest", "headers": _LOCATION},
-        **documented(400, 401, 408, 409, 413, 415, 421, 422, 500, 501, 503, 507),
+        **documented(400, 408, 409, 413, 415, 501, 507),
     },
     "openapi_extra": _body(TABLES, "Rows with queries, and with responses where a job is to evaluate them."),
 }
@@ -138,10 +132,8 @@ async def upload(request: Request, datasets: Store, dataset: Name, query: Annota
     return _json(document, status=201 if new else 200, Location=f"/v1/datasets/{version.name}@{version.digest}")
 
 
-@router.get(
-    "", operation_id="listDatasets", summary="List datasets", responses=documented(401, 409, 421, 422, 500, 503)
-)
-def list_datasets(datasets: Store, query: Annotated[_ListQuery, Query()]) -> DatasetPage:
+@router.get("", operation_id="listDatasets", summary="List datasets", responses=documented(409))
+def list_datasets(datasets: Store, query: Annotated[Page, Query()]) -> DatasetPage:
     """The datasets by name, each with its latest version."""
     names = datasets.names_after(query.cursor, query.limit + 1)
     page = [versions[0] for name in names[: query.limit] if (versions := datasets.versions(name))]
@@ -165,7 +157,7 @@ def get(datasets: Store, dataset: Named) -> DatasetVersion:
     summary="List the versions of a name",
     responses=_OF_A_DATASET,
 )
-def versions(datasets: Store, dataset: Name, query: Annotated[_ListQuery, Query()]) -> DatasetPage:
+def versions(datasets: Store, dataset: Name, query: Annotated[Page, Query()]) -> DatasetPage:
     """The versions of a dataset, the latest first."""
     _resolved(datasets, dataset)
     found = datasets.versions(dataset)
@@ -184,7 +176,7 @@ def versions(datasets: Store, dataset: Name, query: Annotated[_ListQuery, Query(
     response_model=RowPage,
     responses=_OF_A_DATASET,
 )
-def rows(datasets: Store, dataset: Named, query: Annotated[_ListQuery, Query()]) -> Response:
+def rows(datasets: Store, dataset: Named, query: Annotated[Page, Query()]) -> Response:
     """The rows in their order, as Samples without the fields that they lack; a page has 4 MB or one row at the most."""
     version, first = _resolved(datasets, dataset), offset(query.cursor)
     page = datasets.page(version, first, query.limit)
@@ -221,13 +213,8 @@ async def diff(request: Request, datasets: Store, dataset: Named, query: Annotat
 
 _SPLIT: dict[str, Any] = {
     "response_model": SplitVersions,
-    "responses": documented(400, 401, 404, 408, 409, 413, 415, 421, 422, 500, 503),
-    "openapi_extra": {
-        "requestBody": {
-            "required": True,
-            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/SplitOptions"}}},
-        }
-    },
+    "responses": documented(400, 404, 408, 409, 413, 415),
+    "openapi_extra": takes("SplitOptions"),
 }
 
 
@@ -243,7 +230,7 @@ async def split(request: Request, datasets: Store, dataset: Named, body: Body) -
 
 _GENERATE: dict[str, Any] = {
     "response_model": GeneratedVersion,
-    "responses": documented(400, 401, 408, 409, 413, 415, 421, 422, 500, 503, 507),
+    "responses": documented(400, 408, 409, 413, 415, 507),
     "openapi_extra": _body(DOCUMENTS, 'A corpus, one {"id": ..., "text": ...} a line, or a Markdown or text file.'),
 }
 

@@ -14,7 +14,7 @@ from ragassay.errors import Unavailable
 from ragassay.jobs import Jobs
 from ragassay.models import FrozenModel
 from ragassay.store.liveness import troubles
-from ragassay.store.redis_schedules import OVERDUE_S, overdue_schedules
+from ragassay.store.redis_schedules import OVERDUE_S, overdue
 
 router = APIRouter(tags=["health"])
 
@@ -62,8 +62,8 @@ def readiness(request: Request) -> Readiness:
     workers, beats = jobs.store.alive("worker"), jobs.store.alive("beat")
     if not beats:
         warnings.append("no beat is running: what a dead worker held is not given to another, and no schedule runs")
-    if overdue := overdue_schedules(jobs.store, for_s=OVERDUE_S):
-        warnings.append(f"schedules that are due and that no beat has noticed for {OVERDUE_S} s: {len(overdue)}")
+    if late := overdue(jobs.store, for_s=OVERDUE_S):
+        warnings.append(f"schedules that are due and that no beat has noticed for {OVERDUE_S} s: {len(late)}")
     if not workers:
         listed = f"; also: {'; '.join(warnings)}" if warnings else ""
         raise Unavailable(f"no worker is running{listed}", hint="start one: ragassay worker")

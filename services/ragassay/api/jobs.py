@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated, Any, Literal, get_args
+from collections import Counter
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
@@ -14,13 +15,14 @@ from ragassay.api import submission
 from ragassay.api.bodies import json_body
 from ragassay.api.events import Known
 from ragassay.api.examples import JOB
-from ragassay.api.problems import documented
+from ragassay.api.problems import documented, takes
 from ragassay.api.security import Authorized, by_method
 from ragassay.documents import JOB_ID
-from ragassay.errors import UnknownName
+from ragassay.errors import BadData, UnknownName
 from ragassay.gates import GateReport, output
 from ragassay.job_documents import EventName, Job, JobPage, JobStatus, ResultPage
 from ragassay.jobs import MOST_ROWS_A_PAGE, Jobs
+from ragassay.notices import LONGEST_ID
 from ragassay.specification import Budget
 from ragassay.store.job_state import no_job
 from ragassay.store.redis_datasets import RedisDatasets
@@ -71,18 +73,30 @@ class QueryParameters(BaseModel):
         return given
 
 
-class _Page(QueryParameters):
+async def each_once(request: Request) -> None:
+    """A dependency: raises BadData for a query parameter that comes again and takes one value; else the last would win."""
+    names = Counter(name for name, _ in request.query_params.multi_items())
+    if len(names) == names.total():
+        return
+    models = [field.field_info.annotation for field in request.scope["route"].dependant.query_params]
+    fields = {name: field for model in models for name, field in model.model_fields.items()}
+    for name, count in names.items():
+        if count > 1 and name in fields and get_origin(fields[name].annotation) not in (list, tuple):
+            raise BadData([f"{name}: is there {count} times, and takes one value"])
+
+
+class Page(QueryParameters):
     """Which part of a list."""
 
-    cursor: Annotated[str | None, Field(max_length=64, description="'next' of the page before")] = None
+    cursor: Annotated[str | None, Field(max_length=LONGEST_ID, description="'next' of the page before")] = None
     limit: Annotated[int, Field(ge=1, le=MOST_ROWS_A_PAGE, description="most entries of a page")] = 50
 
 
-class _ResultsQuery(_Page, Selection):
+class _ResultsQuery(Page, Selection):
     """Which rows."""
 
 
-class _JobQuery(_Page):
+class _JobQuery(Page):
     status: Annotated[JobStatus | None, Field(description="only jobs with this status")] = None
 
 
@@ -98,14 +112,9 @@ _SUBMIT: dict[str, Any] = {
                 },
             }
         },
-        **documented(400, 401, 404, 408, 409, 413, 415, 421, 422, 500, 503),
+        **documented(400, 404, 408, 409, 413, 415),
     },
-    "openapi_extra": {
-        "requestBody": {
-            "required": True,
-            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/NewJob"}}},
-        }
-    },
+    "openapi_extra": takes("NewJob"),
 }
 
 
@@ -127,13 +136,13 @@ async def submit(
     return job
 
 
-@router.get("", operation_id="listJobs", summary="List jobs", responses=documented(401, 421, 422, 500, 503))
+@router.get("", operation_id="listJobs", summary="List jobs")
 def list_jobs(jobs: Service, query: Annotated[_JobQuery, Query()]) -> JobPage:
     """Jobs, newest first. With ``status``, a page may hold fewer than ``limit``, even none, and have a ``next``."""
     return jobs.page(cursor=query.cursor, limit=query.limit, status=query.status)
 
 
-@router.get("/{job}", operation_id="getJob", summary="Look at a job", responses=documented(401, 404, 421, 500, 503))
+@router.get("/{job}", operation_id="getJob", summary="Look at a job", responses=documented(404))
 def get(jobs: Service, job: JobId) -> Job:
     """The job as it stands: ``queued`` until a worker takes it; ``finished`` also when rows failed."""
     return jobs.get(job)
@@ -142,7 +151,7 @@ def get(jobs: Service, job: JobId) -> Job:
 _REPORT: dict[int | str, dict[str, Any]] = {
     200: {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Report"}}}},
     304: {"description": "You have it: If-None-Match names this report"},
-    **documented(401, 404, 409, 421, 500, 503),
+    **documented(404, 409),
 }
 
 
@@ -175,7 +184,7 @@ _GATES: dict[int | str, dict[str, Any]] = {
             **{kind: {"schema": {"type": "string"}} for kind in (_FORMS["junit"], _FORMS["markdown"])},
         }
     },
-    **documented(401, 404, 409, 421, 422, 500, 503),
+    **documented(404, 409),
 }
 
 
@@ -203,7 +212,7 @@ def gates(jobs: Service, job: JobId, query: Annotated[_GatesQuery, Query()]) -> 
     "/{job}/results",
     operation_id="listResults",
     summary="Read the results",
-    responses=documented(401, 404, 421, 422, 500, 503),
+    responses=documented(404),
 )
 def results(jobs: Service, job: JobId, query: Annotated[_ResultsQuery, Query()]) -> ResultPage:
     """The rows' results as far as they are there, also while the job runs: system by system in the dataset's order, or
@@ -232,7 +241,7 @@ _EVENTS: dict[int | str, dict[str, Any]] = {
         "content": {"text/event-stream": {"schema": _EVENT}},
     },
     204: {"description": "You know that the job has ended: Last-Event-ID says so"},
-    **documented(401, 404, 421, 422, 500, 503),
+    **documented(404),
 }
 
 
@@ -260,7 +269,7 @@ async def events(
     return EventSourceResponse(stream, headers={"X-Accel-Buffering": "no"})
 
 
-_CANCEL: dict[str, Any] = {"summary": "Cancel a job", "responses": documented(401, 404, 409, 421, 500, 503)}
+_CANCEL: dict[str, Any] = {"summary": "Cancel a job", "responses": documented(404, 409)}
 
 
 @router.delete("/{job}", operation_id="deleteJob", description="The same as ``cancel``.", **_CANCEL)
@@ -281,7 +290,7 @@ class _ResumeQuery(QueryParameters):
     "/{job}/resume",
     operation_id="resumeJob",
     summary="Go on with a paused job",
-    responses=documented(401, 404, 409, 421, 422, 500, 503),
+    responses=documented(404, 409),
 )
 def resume(jobs: Service, job: JobId, query: Annotated[_ResumeQuery, Query()]) -> Job:
     """Go on with a job that paused because its budget was reached, under the budget given here; none: without a cap."""

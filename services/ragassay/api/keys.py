@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field
 from ragassay.access import LONGEST_NAME, MOST_DAYS, SCOPES, Access, MadeKey, Requester
 from ragassay.api.bodies import check_json, read_as
 from ragassay.api.jobs import Body, QueryParameters
-from ragassay.api.problems import documented
+from ragassay.api.problems import documented, takes
 from ragassay.api.security import requires
 from ragassay.errors import NotFound
 from ragassay.jobs import Jobs
@@ -81,17 +81,12 @@ def _example(made: ApiKey) -> dict[str, Any]:
 
 
 _MAKE: dict[str, Any] = {
-    "responses": {201: _example(_SHOWN), **documented(400, 408, 409, 413, 415, 421, 422, 500)},
-    "openapi_extra": {
-        "requestBody": {
-            "required": True,
-            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/NewKey"}}},
-        }
-    },
+    "responses": {201: _example(_SHOWN), **documented(400, 408, 409, 413, 415)},
+    "openapi_extra": takes("NewKey"),
 }
 
 
-@router.get("", operation_id="listKeys", summary="List the keys", responses=documented(421, 500))
+@router.get("", operation_id="listKeys", summary="List the keys")
 def list_keys(keys: Keys) -> KeyList:
     """The project's keys without their secrets; for 90 days also those that are revoked or have expired."""
     return KeyList(keys=tuple(keys.listed()))
@@ -109,7 +104,7 @@ def make(keys: Keys, asking: Operator, body: Body) -> MadeKey:
     summary="Give a key a new secret",
     responses={
         200: _example(_SHOWN.model_copy(update={"previous_until": _MADE + timedelta(days=1)})),
-        **documented(404, 421, 500),
+        **documented(404),
     },
 )
 def rotate(keys: Keys, key: KeyId, query: Annotated[_RotateQuery, Query()]) -> MadeKey:
@@ -121,7 +116,7 @@ def rotate(keys: Keys, key: KeyId, query: Annotated[_RotateQuery, Query()]) -> M
     "/{key}",
     operation_id="revokeKey",
     summary="Revoke a key",
-    responses={200: _example(_LISTED.model_copy(update={"revoked_at": _MADE})), **documented(404, 421, 500)},
+    responses={200: _example(_LISTED.model_copy(update={"revoked_at": _MADE})), **documented(404)},
 )
 def revoke(keys: Keys, key: KeyId) -> ApiKey:
     """From now on the key is good for nothing. Again for a revoked key changes nothing."""

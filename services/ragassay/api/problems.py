@@ -15,12 +15,11 @@ from starlette.exceptions import HTTPException
 
 from ragassay.errors import AssayError, BadData
 from ragassay.models import FrozenModel
-from ragassay.render import MOST_LINES, printable, shortlist
+from ragassay.render import MOST_LINES, bounded, shortlist
 from ragassay.validation import wording
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 2.0
-_LONGEST = 2000
 
 
 class Problem(FrozenModel):
@@ -61,10 +60,10 @@ def respond(error: AssayError, *, instance: str | None = None, most: int = MOST_
         title=HTTPStatus(error.status).phrase,
         status=error.status,
         code=error.code,
-        detail=_clean(error.message),
-        where=error.where and _clean(error.where),
-        hint=error.hint and _clean(error.hint),
-        problems=tuple(map(_clean, shortlist(several, most))) or None,
+        detail=bounded(error.message),
+        where=error.where and bounded(error.where),
+        hint=error.hint and bounded(error.hint),
+        problems=tuple(map(bounded, shortlist(several, most))) or None,
         instance=instance,
     )
     body = problem.model_dump_json(exclude_none=True)
@@ -108,12 +107,6 @@ def _methods(request: Request) -> str:
     return ", ".join(sorted(method.upper() for route in routes for method in route)) or "GET, HEAD"
 
 
-def _clean(text: str) -> str:
-    """What came from a caller may be long, or hold what acts on a terminal or no answer can carry."""
-    text = printable(text)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
-
-
 _EXAMPLES = {
     400: ("bad_json", "body: line 1, column 12: is not valid JSON: expecting value", None),
     401: ("unauthorized", "the key is missing or wrong", "send the header: Authorization: Bearer KEY"),
@@ -136,8 +129,14 @@ _CHALLENGE = {"WWW-Authenticate": {"description": "How to authenticate", "schema
 _HEADERS = {401: _CHALLENGE, 429: _RETRY_AFTER, 503: _RETRY_AFTER}
 
 
+def takes(model: str) -> dict[str, Any]:
+    """What OpenAPI is told of a route whose body is JSON that we read ourselves."""
+    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{model}"}}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The OpenAPI responses of these statuses, each a problem document with an example."""
+    """The OpenAPI responses of these statuses, each a problem document with an example; ``app`` adds those of every route."""
     return {status: _documented(status) for status in statuses}
 
 

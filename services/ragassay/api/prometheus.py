@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
@@ -25,13 +25,13 @@ from redis.exceptions import RedisError
 
 from ragassay.access import Requester
 from ragassay.api.problems import Refused, documented
-from ragassay.api.security import requires
+from ragassay.api.security import requires, unauthorized
 from ragassay.jobs import Jobs
 from ragassay.settings import Settings
 from ragassay.store.counters import COUNTERS, PROVIDER_SECONDS, MetricFamily, buckets, read
-from ragassay.store.liveness import troubles
+from ragassay.store.liveness import redis_server
 from ragassay.store.redis import RedisStore
-from ragassay.store.redis_schedules import overdue_s
+from ragassay.store.redis_schedules import overdue
 from ragassay.store.workload import Workload, workload
 
 KEPT_S = 2.0  # several scrapers at once ask Redis once
@@ -87,11 +87,10 @@ class Requests:
 
 
 class StoreCollector(Collector):
-    """What stands in Redis, and so is the same whichever API is asked. ``sources`` are asked anew after two seconds."""
+    """What stands in Redis, and so is the same whichever API is asked; asked anew after two seconds."""
 
-    def __init__(self, jobs: Jobs, sources: Iterable[Callable[[RedisStore], list[Metric]]] | None = None) -> None:
+    def __init__(self, jobs: Jobs) -> None:
         self._jobs = jobs
-        self._sources = (of_counters, of_workload, of_schedules, of_redis) if sources is None else tuple(sources)
         self._lock = threading.Lock()
         self._known: tuple[float, list[Metric]] = (-KEPT_S, [])
 
@@ -109,7 +108,7 @@ class StoreCollector(Collector):
 
     def _asked(self) -> list[Metric]:
         try:
-            return [metric for source in self._sources for metric in source(self._jobs.store)]
+            return [metric for source in _SOURCES for metric in source(self._jobs.store)]
         except RedisError:
             return [_gauge(_REDIS[0], 0)]
 
@@ -147,14 +146,17 @@ def of_workload(store: RedisStore) -> list[Metric]:
 
 def of_schedules(store: RedisStore) -> list[Metric]:
     """Whether nightly runs begin."""
-    return [_gauge(_SCHEDULES, overdue_s(store))]
+    return [_gauge(_SCHEDULES, max((seconds for _, seconds in overdue(store)), default=0.0))]
 
 
 def of_redis(store: RedisStore) -> list[Metric]:
     """How the Redis of the jobs fares."""
-    memory: dict[str, Any] = store.redis.info("memory")
-    values = 1, memory["used_memory"], memory.get("maxmemory", 0), len(troubles(store))
+    server = redis_server(store.redis, "state")
+    values = 1, server.used_bytes, server.limit_bytes or 0, len(server.troubles)
     return [_gauge(family, value) for family, value in zip(_REDIS, values, strict=True)]
+
+
+_SOURCES = (of_counters, of_workload, of_schedules, of_redis)
 
 
 def _gauge(family: MetricFamily, value: float) -> Metric:
@@ -166,14 +168,7 @@ async def _metrics_key(request: Request) -> None:
     scheme, given = get_authorization_scheme_param(request.headers.get("authorization"))
     known = settings.metrics_key or ""
     if scheme.lower() != "bearer" or not secrets.compare_digest(given.encode(), known.encode()):
-        raise Refused(
-            401,
-            "unauthorized",
-            "the key is missing or wrong",
-            where="Authorization",
-            hint="send the header: Authorization: Bearer KEY, with the value of RAGASSAY_METRICS_KEY",
-            WWW_Authenticate='Bearer realm="ragassay"',
-        )
+        raise unauthorized("the key is missing or wrong", of=", with the value of RAGASSAY_METRICS_KEY")
 
 
 def access(settings: Settings) -> Any:

@@ -20,6 +20,7 @@ from ragassay.data.load import dataset_of, load
 from ragassay.data.versions import DatasetStore
 from ragassay.errors import BadSettings, NotFound, TooLarge
 from ragassay.job_reports import Gating
+from ragassay.jobs import Jobs
 from ragassay.models import FrozenModel
 from ragassay.registered import Registered
 from ragassay.runs import Inputs
@@ -27,6 +28,7 @@ from ragassay.runs import load as load_inputs
 from ragassay.schedule_documents import DataPath
 from ragassay.settings import Settings
 from ragassay.specification import JobSpec
+from ragassay.store.redis_datasets import RedisDatasets
 
 
 class Files(FrozenModel):
@@ -41,12 +43,10 @@ class Files(FrozenModel):
         return self.data is not None or bool(self.responses)
 
 
-def read(
-    template: Mapping[str, Any], settings: Settings, registered: Registered, datasets: DatasetStore
-) -> tuple[JobSpec, Inputs, Gating]:
+def read(template: Mapping[str, Any], settings: Settings, jobs: Jobs) -> tuple[JobSpec, Inputs, Gating]:
     """The parts of a run's job. Raises what ``submission.read`` raises, and for files NotFound, TooLarge, BadSettings."""
     job, files, spec, gating = checked(template, settings)
-    return spec, _inputs(job, files, settings, registered, datasets), gating
+    return spec, _inputs(job, files, settings, jobs.registered, RedisDatasets(jobs.store)), gating
 
 
 def checked(template: Mapping[str, Any], settings: Settings) -> tuple[NewJob, Files, JobSpec, Gating]:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
-from pydantic import Field, ValidationError
 
 from ragassay.access import Requester
 from ragassay.api import scheduled_jobs
 from ragassay.api.bodies import check_json, read_as
-from ragassay.api.jobs import Body, QueryParameters
-from ragassay.api.problems import documented
-from ragassay.api.security import requires
+from ragassay.api.jobs import Body, Page
+from ragassay.api.problems import documented, takes
+from ragassay.api.security import by_method
 from ragassay.api.submission import asked
 from ragassay.cron import Cron
-from ragassay.errors import BadData
-from ragassay.jobs import MOST_ROWS_A_PAGE
 from ragassay.schedule_documents import (
     NAME,
     JobSchedule,
@@ -28,103 +26,83 @@ from ragassay.schedule_documents import (
     SchedulePage,
 )
 from ragassay.schedules import Schedules
-from ragassay.store.redis_datasets import RedisDatasets
-from ragassay.validation import problems
 
-router = APIRouter(prefix="/v1/schedules", tags=["schedules"], dependencies=[Depends(requires("read"))])
-MayRead = Annotated[Requester, Depends(requires("read"))]
-MaySubmit = Annotated[Requester, Depends(requires("submit"))]
+router = APIRouter(prefix="/v1/schedules", tags=["schedules"])
 Name = Annotated[
     str, Path(pattern=f"^{NAME}$", max_length=100, description="The schedule's name.", examples=["nightly"])
 ]
-_OF_A_SCHEDULE = documented(401, 403, 404, 409, 421, 422, 500, 503)
+_OF_A_SCHEDULE = documented(404, 409)
 
 
-def _schedules(request: Request, asking: Requester) -> Schedules:
+async def _schedules(request: Request, asking: Annotated[Requester, Depends(by_method)]) -> Schedules:
     schedules: Schedules = request.app.state.schedules
     return schedules.of(asking.project)
 
 
-class _PartQuery(QueryParameters):
-    """Which part of a list."""
-
-    cursor: Annotated[str | None, Field(max_length=100, description="'next' of the page before")] = None
-    limit: Annotated[int, Field(ge=1, le=MOST_ROWS_A_PAGE, description="most entries of a page")] = 50
-
-
-def _body(schema: str) -> dict[str, Any]:
-    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
-    return {"requestBody": {"required": True, "content": content}}
+OwnSchedules = Annotated[Schedules, Depends(_schedules)]
 
 
 _CREATE: dict[str, Any] = {
     "status_code": 201,
     "responses": {
         201: {"headers": {"Location": {"description": "Where the schedule is", "schema": {"type": "string"}}}},
-        **documented(400, 401, 403, 404, 408, 409, 413, 415, 421, 422, 500, 503),
+        **documented(400, 404, 408, 409, 413, 415),
     },
-    "openapi_extra": _body("NewSchedule"),
+    "openapi_extra": takes("NewSchedule"),
 }
 
 
 @router.post("", operation_id="createSchedule", summary="Plan a job", **_CREATE)
-async def create(request: Request, response: Response, body: Body, asking: MaySubmit) -> JobSchedule:
+async def create(request: Request, response: Response, schedules: OwnSchedules, body: Body) -> JobSchedule:
     """Keep a schedule, whose first run is at the next time of its cron expression.
 
     Its job is checked as a job is that is submitted, but for files of the data folder, which are read at every run.
     """
     new = read_as(NewSchedule, check_json(body))
-    schedules = _schedules(request, asking)
     await _check(request, schedules, new)
     made = await to_thread.run_sync(schedules.create, new)
     response.headers["Location"] = f"/v1/schedules/{made.name}"
     return made
 
 
-@router.get(
-    "", operation_id="listSchedules", summary="List schedules", responses=documented(401, 403, 421, 422, 500, 503)
-)
-def list_schedules(request: Request, asking: MayRead, query: Annotated[_PartQuery, Query()]) -> SchedulePage:
+@router.get("", operation_id="listSchedules", summary="List schedules")
+def list_schedules(schedules: OwnSchedules, query: Annotated[Page, Query()]) -> SchedulePage:
     """Schedules by name, each with its next times and its newest run."""
-    return _schedules(request, asking).page(cursor=query.cursor, limit=query.limit)
+    return schedules.page(cursor=query.cursor, limit=query.limit)
 
 
 @router.get("/{schedule}", operation_id="getSchedule", summary="Look at a schedule", responses=_OF_A_SCHEDULE)
-def get(request: Request, asking: MayRead, schedule: Name) -> JobSchedule:
+def get(schedules: OwnSchedules, schedule: Name) -> JobSchedule:
     """The schedule with its next five times, none while it is paused, and its newest run."""
-    return _schedules(request, asking).get(schedule)
+    return schedules.get(schedule)
 
 
 @router.get("/{schedule}/runs", operation_id="listScheduledRuns", summary="Read its history", responses=_OF_A_SCHEDULE)
-def runs(request: Request, asking: MayRead, schedule: Name, query: Annotated[_PartQuery, Query()]) -> RunPage:
+def runs(schedules: OwnSchedules, schedule: Name, query: Annotated[Page, Query()]) -> RunPage:
     """What became of each time, the newest first: its job with status and gates, or why there is none. 400 are kept."""
-    return _schedules(request, asking).runs(schedule, cursor=query.cursor, limit=query.limit)
+    return schedules.runs(schedule, cursor=query.cursor, limit=query.limit)
 
 
 _CHANGE: dict[str, Any] = {
-    "responses": documented(400, 401, 403, 404, 408, 409, 413, 415, 421, 422, 500, 503),
-    "openapi_extra": _body("ScheduleChange"),
+    "responses": documented(400, 404, 408, 409, 413, 415),
+    "openapi_extra": takes("ScheduleChange"),
 }
 
 
 @router.patch("/{schedule}", operation_id="changeSchedule", summary="Change a schedule", **_CHANGE)
-async def change(request: Request, asking: MaySubmit, schedule: Name, body: Body) -> JobSchedule:
+async def change(request: Request, schedules: OwnSchedules, schedule: Name, body: Body) -> JobSchedule:
     """Change what is given, from the next run on; ``{"paused": true}`` pauses it. Times while it is paused are not missed."""
     given = read_as(ScheduleChange, check_json(body))
-    schedules = _schedules(request, asking)
-    try:
-        new = await to_thread.run_sync(schedules.changed, schedule, given)
-    except ValidationError as error:
-        raise BadData([str(problem) for problem in problems(error, NewSchedule)]) from None
+    new = await to_thread.run_sync(schedules.changed, schedule, given)
     if given.model_fields_set - {"paused"}:
         await _check(request, schedules, new)
     return await to_thread.run_sync(schedules.change, schedule, new)
 
 
 @router.delete("/{schedule}", operation_id="deleteSchedule", summary="Delete a schedule", responses=_OF_A_SCHEDULE)
-def delete(request: Request, asking: MaySubmit, schedule: Name) -> JobSchedule:
+def delete(schedules: OwnSchedules, schedule: Name) -> JobSchedule:
     """Forget a schedule and its history. Its jobs stay, and one that is under way goes on."""
-    return _schedules(request, asking).delete(schedule)
+    return schedules.delete(schedule)
 
 
 @router.post(
@@ -134,9 +112,9 @@ def delete(request: Request, asking: MaySubmit, schedule: Name) -> JobSchedule:
     summary="Run it now",
     responses=_OF_A_SCHEDULE,
 )
-def run(request: Request, asking: MaySubmit, schedule: Name) -> ScheduledRun:
+def run(schedules: OwnSchedules, schedule: Name) -> ScheduledRun:
     """Have a worker make a run now, beside those that are planned, also while it is paused; the history has its job."""
-    return _schedules(request, asking).run(schedule)
+    return schedules.run(schedule)
 
 
 async def _check(request: Request, schedules: Schedules, new: NewSchedule) -> None:
@@ -147,9 +125,8 @@ async def _check(request: Request, schedules: Schedules, new: NewSchedule) -> No
 
 
 def _check_job(app: Any, schedules: Schedules, new: NewSchedule) -> None:
-    registered, datasets = schedules.jobs.registered, RedisDatasets(schedules.jobs.store)
     job, files, *_ = scheduled_jobs.checked(new.job, app.settings)
     if files.any:  # which may come later, and are the workers' to read
-        asked(job, files.responses, registered, 0)
+        asked(job, files.responses, schedules.jobs.registered, 0)
     else:
-        schedules.check(new, lambda template: scheduled_jobs.read(template, app.settings, registered, datasets))
+        schedules.check(new, partial(scheduled_jobs.read, settings=app.settings, jobs=schedules.jobs))

@@ -91,13 +91,13 @@ class Guard:
         if not self._locked and (time.monotonic() < self._open_until or await to_thread.run_sync(self._is_open)):
             return operator
         if text is None:
-            raise _unauthorized("the key is missing or wrong")
+            raise unauthorized("the key is missing or wrong")
         key, why_not = await to_thread.run_sync(self._admitted, text)
         if key is None:
             self._wrong.count(address)
             if barred_s:
                 raise RateLimited("too many wrong keys came from your address", retry_after=barred_s)
-            raise _unauthorized(why_not)
+            raise unauthorized(why_not)
         if project not in (None, key.project):
             raise Refused(403, "forbidden", "this key belongs to another project", where=PROJECT_HEADER)
         return Requester(key.project, frozenset(key.scopes), everywhere=False)
@@ -149,13 +149,14 @@ def _network(address: str) -> str:
     return str(ipaddress.ip_network((address, 64), strict=False)) if ":" in address else address
 
 
-def _unauthorized(what: str) -> Refused:
+def unauthorized(what: str, of: str = "") -> Refused:
+    """The error for a key that is missing or no good; ``of``: which key is meant."""
     return Refused(
         401,
         "unauthorized",
         what,
         where="Authorization",
-        hint="send the header: Authorization: Bearer KEY",
+        hint=f"send the header: Authorization: Bearer KEY{of}",
         WWW_Authenticate='Bearer realm="ragassay"',
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Path, Query, Response
@@ -11,18 +11,17 @@ from pydantic import AwareDatetime, BeforeValidator, ConfigDict, Field
 
 from ragassay.access import Requester
 from ragassay.api.bodies import check_json, read_as
-from ragassay.api.jobs import Body, QueryParameters, Service
-from ragassay.api.problems import documented
-from ragassay.api.security import requires
-from ragassay.jobs import MOST_ROWS_A_PAGE, Jobs
+from ragassay.api.jobs import Body, Page, QueryParameters, Service
+from ragassay.api.problems import documented, takes
+from ragassay.api.security import by_method
 from ragassay.models import FrozenModel
 from ragassay.notices import DeliveryPage, NoticeKind, Replayed, Webhook, WebhookFormat, WebhookList, WebhookSecret
 from ragassay.webhooks import LONGEST_URL, Webhooks
 
 router = APIRouter(prefix="/v1/webhooks", tags=["alerts"])
 _URL = "https://alerts.example/ragassay"
-_READ = documented(401, 403, 404, 421, 422, 500, 503)
-_BODY = documented(400, 401, 403, 404, 408, 409, 413, 415, 421, 422, 500, 503)
+_READ = documented(404)
+_BODY = documented(400, 404, 408, 409, 413, 415)
 Url = Annotated[str, Field(min_length=1, max_length=LONGEST_URL, description="where notices are sent, by POST")]
 Kinds = Annotated[tuple[NoticeKind, ...], Field(min_length=1, max_length=20, description="the kinds that are sent")]
 WebhookId = Annotated[
@@ -63,11 +62,6 @@ class WebhookChange(FrozenModel):
     enabled: Annotated[bool | None, Field(description="true: what waits goes on, and failures are forgotten")] = None
 
 
-class _DeliveriesQuery(QueryParameters):
-    cursor: Annotated[str | None, Field(max_length=64, description="'next' of the page before")] = None
-    limit: Annotated[int, Field(ge=1, le=MOST_ROWS_A_PAGE, description="most entries of a page")] = 50
-
-
 class _ReplayQuery(QueryParameters):
     delivery: Annotated[str | None, Field(max_length=64, description="this one, whatever became of it")] = None
     failed_since: Annotated[
@@ -76,25 +70,11 @@ class _ReplayQuery(QueryParameters):
     ] = None
 
 
-async def _of_reader(jobs: Service, asking: Annotated[Requester, Depends(requires("read"))]) -> Webhooks:
-    return _webhooks(jobs, asking)
-
-
-async def _of_owner(jobs: Service, asking: Annotated[Requester, Depends(requires("submit"))]) -> Webhooks:
-    return _webhooks(jobs, asking)
-
-
-def _webhooks(jobs: Jobs, asking: Requester) -> Webhooks:
+async def _webhooks(jobs: Service, asking: Annotated[Requester, Depends(by_method)]) -> Webhooks:
     return jobs.alerts.webhooks(asking.project)
 
 
-ReadWebhooks = Annotated[Webhooks, Depends(_of_reader)]
-OwnWebhooks = Annotated[Webhooks, Depends(_of_owner)]
-
-
-def _takes(model: str) -> dict[str, Any]:
-    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{model}"}}}
-    return {"requestBody": {"required": True, "content": content}}
+OwnWebhooks = Annotated[Webhooks, Depends(_webhooks)]
 
 
 @router.post(
@@ -104,9 +84,9 @@ def _takes(model: str) -> dict[str, Any]:
     summary="Add a webhook",
     responses={
         201: {"headers": {"Location": {"description": "Where the webhook is", "schema": {"type": "string"}}}},
-        **documented(400, 401, 403, 408, 409, 413, 415, 421, 422, 500, 503),
+        **documented(400, 408, 409, 413, 415),
     },
-    openapi_extra=_takes("NewWebhook"),
+    openapi_extra=takes("NewWebhook"),
 )
 async def add(webhooks: OwnWebhooks, body: Body, response: Response) -> WebhookSecret:
     """Have a URL told of notices. The answer holds the secret that signs them, which is not shown again."""
@@ -124,15 +104,14 @@ async def add(webhooks: OwnWebhooks, body: Body, response: Response) -> WebhookS
     "",
     operation_id="listWebhooks",
     summary="List the webhooks",
-    responses=documented(401, 403, 421, 500, 503),
 )
-def list_webhooks(webhooks: ReadWebhooks) -> WebhookList:
+def list_webhooks(webhooks: OwnWebhooks) -> WebhookList:
     """The project's webhooks, the oldest first, with what became of the last try of each."""
     return WebhookList(webhooks=tuple(webhooks.all()))
 
 
 @router.get("/{webhook}", operation_id="getWebhook", summary="Look at a webhook", responses=_READ)
-def get(webhooks: ReadWebhooks, webhook: WebhookId) -> Webhook:
+def get(webhooks: OwnWebhooks, webhook: WebhookId) -> Webhook:
     """Its kinds, whether it is enabled, and what became of the last try."""
     return webhooks.get(webhook)
 
@@ -142,7 +121,7 @@ def get(webhooks: ReadWebhooks, webhook: WebhookId) -> Webhook:
     operation_id="changeWebhook",
     summary="Change a webhook",
     responses=_BODY,
-    openapi_extra=_takes("WebhookChange"),
+    openapi_extra=takes("WebhookChange"),
 )
 async def change(webhooks: OwnWebhooks, webhook: WebhookId, body: Body) -> Webhook:
     """Change where it is, what it is told, or whether it is enabled."""
@@ -173,7 +152,7 @@ def test(webhooks: OwnWebhooks, webhook: WebhookId) -> Replayed:
 
 
 @router.get("/{webhook}/deliveries", operation_id="listDeliveries", summary="List the deliveries", responses=_READ)
-def deliveries(webhooks: ReadWebhooks, webhook: WebhookId, query: Annotated[_DeliveriesQuery, Query()]) -> DeliveryPage:
+def deliveries(webhooks: OwnWebhooks, webhook: WebhookId, query: Annotated[Page, Query()]) -> DeliveryPage:
     """What it was sent, or has to get, in the last 30 days, newest first."""
     return webhooks.deliveries(webhook, cursor=query.cursor, limit=query.limit)
 

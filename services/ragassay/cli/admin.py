@@ -11,6 +11,7 @@ import typer
 from ragassay.cli.client import JobArgument
 from ragassay.cli.configured import AsJson
 from ragassay.cli.keys import keys
+from ragassay.cli.terminal import print_json
 from ragassay.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -38,28 +39,22 @@ def _settings() -> Settings:
 @contextmanager
 def _jobs() -> Iterator[Jobs]:
     """The use cases over the Redis of the settings; one that does not answer is an Unavailable."""
-    from redis.exceptions import RedisError
-
     from ragassay import wiring
-    from ragassay.store.redis_errors import unavailable
+    from ragassay.store.redis_errors import outages
 
-    jobs = wiring.jobs_for(_settings(), patient=False)
-    try:
-        yield jobs
-    except RedisError as error:
-        raise unavailable(error) or error from None
+    with outages():
+        yield wiring.jobs_for(_settings(), patient=False)
 
 
 @admin.command()
 def health(as_json: AsJson = False) -> None:
     """Say how Redis, workers, beats, queues and jobs are; exit code 3 where something needs attention."""
     from ragassay import operations
-    from ragassay.render import json_document
 
     with _jobs() as jobs:
         known = operations.health(jobs.store, _settings().redis_servers)
     if as_json:
-        typer.echo(json_document(known), nl=False)
+        print_json(known)
     else:
         for label, value in _lines(known):
             typer.echo(f"{label + ':':16}{value}")

@@ -9,12 +9,12 @@ import typer
 
 from ragassay.cli.client import Server
 from ragassay.cli.configured import AsJson
+from ragassay.cli.terminal import print_json
 from ragassay.errors import BadSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ragassay.models import FrozenModel
     from ragassay.notices import NoticeKind, Webhook, WebhookSecret
 
 KindNames = Annotated[
@@ -43,7 +43,7 @@ def alerts(
     with Client(server) as service:
         found = list(islice(service.alerts.list(_kinds([kind])[0] if kind else None), limit))
     if as_json:
-        _print_json(found)
+        print_json(found)
         return
     for notice in found:
         typer.echo(f"{notice.at[:19]}  {notice.headline}" + (f"  (job {notice.job})" if notice.job else ""))
@@ -73,7 +73,7 @@ def list_(server: Server = None, as_json: AsJson = False) -> None:
     with Client(server) as service:
         found = service.webhooks.list()
     if as_json:
-        _print_json(found)
+        print_json(found)
         return
     for each in found:
         typer.echo(_line(each))
@@ -136,7 +136,7 @@ def deliveries(name: WebhookArgument, limit: Limit = 20, server: Server = None, 
     with Client(server) as service:
         found = list(islice(service.webhooks.deliveries(name), limit))
     if as_json:
-        _print_json(found)
+        print_json(found)
         return
     for each in found:
         last = each.last_error or (f"it answered {each.last_status}" if each.last_status else "")
@@ -205,9 +205,3 @@ def _print_secret(given: WebhookSecret, *, as_json: bool) -> None:
         typer.echo(given.secret)
         until = f"; the one before signs until {given.previous_until[:19]}" if given.previous_until else ""
         typer.echo(f"keep the secret: it is not shown again{until}", err=True)
-
-
-def _print_json(found: Sequence[FrozenModel]) -> None:
-    from ragassay.render import json_document
-
-    typer.echo(json_document([each.model_dump(mode="json") for each in found]), nl=False)

@@ -9,6 +9,7 @@ import typer
 
 from ragassay.cli.client import Server
 from ragassay.cli.configured import AsJson
+from ragassay.cli.terminal import print_json
 
 if TYPE_CHECKING:
     from ragassay.costs import CostReport
@@ -60,7 +61,6 @@ def cost(
     from ragassay.costs import asked
     from ragassay.exporters.costs import EXPORTERS, MORE, lines, sentences, tables
     from ragassay.python.costs import cost_report_of_runs
-    from ragassay.render import json_document
     from ragassay.settings import Settings
 
     for path in output or ():
@@ -79,7 +79,7 @@ def cost(
     for path in output or ():
         EXPORTERS.write(result, path)
     if as_json:
-        typer.echo(json_document(result), nl=False)
+        print_json(result)
         return
     write = line_writer()
     for line in lines(result):

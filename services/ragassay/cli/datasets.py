@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from ragassay.cli.configured import AsJson, option, pairs
 from ragassay.cli.look import data as data
 from ragassay.cli.look import print_description
+from ragassay.cli.terminal import print_json
 from ragassay.errors import BadSettings
 from ragassay.render import listed, shortlist
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from ragassay.data.ir import IrQueries
     from ragassay.data.overlaps import Leak, Overlaps
     from ragassay.data.versions import DatasetVersion
-    from ragassay.models import FrozenModel
     from ragassay.store.datasets import FolderDatasets
 
 VersionArgument = Annotated[str, typer.Argument(metavar="NAME[@VERSION]", help="The beginning of a version is enough.")]
@@ -117,7 +117,7 @@ def show(
     version = resolve(store, reference)
     first = [canonical(sample) for sample in islice(store.samples(version), rows)]
     if as_json:
-        _print_json({**version.model_dump(mode="json"), "file": str(store.rows_file(version)), "first": first})
+        print_json({**version.model_dump(mode="json"), "file": str(store.rows_file(version)), "first": first})
         return
     lineage = version.lineage
     made = ", ".join(f"{key} {value}" for key, value in lineage.options.items() if key != "columns")
@@ -135,7 +135,7 @@ def show(
         if text:
             typer.echo(f"{label}: {text}")
     for row in first:
-        _print_json(row)
+        print_json(row)
 
 
 @data.command("describe")
@@ -157,7 +157,7 @@ def describe(
     other = datasets.stored_or_file_rows(store, against) if against else None
     described = datasets.describe(datasets.stored_or_file_rows(store, source), other, similar=similar)
     if as_json:
-        _print_json(described)
+        print_json(described)
         return
     print_description(described)
     _print_overlaps(described)
@@ -171,7 +171,7 @@ def diff(a: DataArgument, b: DataArgument, as_json: AsJson = False) -> None:
     store = _store()
     found = datasets.diff(datasets.stored_or_file_rows(store, a), datasets.stored_or_file_rows(store, b))
     if as_json:
-        _print_json(found)
+        print_json(found)
         return
     added, removed, changed = len(found.added), len(found.removed), len(found.changed)
     typer.echo(f"{found.a} -> {found.b}: {added} added, {removed} removed, {changed} changed, {found.unchanged} alike")
@@ -217,7 +217,7 @@ def split(
     )
     made = datasets.split(_store(), reference, options)
     if as_json:
-        _print_json(made)
+        print_json(made)
         return
     for part, new in zip(made.parts, made.versions, strict=True):
         table = ", ".join(f"{label or 'none'} {rows}" for label, rows in part.labels.items())
@@ -236,7 +236,7 @@ def _store() -> FolderDatasets:
 
 def _print(versions: Sequence[DatasetVersion], *, as_json: bool) -> None:
     if as_json:
-        _print_json([version.model_dump(mode="json") for version in versions])
+        print_json(versions)
         return
     for version in versions:
         lineage = version.lineage
@@ -257,9 +257,3 @@ def _print_leaks(leaks: Sequence[Leak]) -> None:
     for leak in leaks:
         first, second = leak.parts
         typer.echo(f"leak: {leak.rows} rows of {second} share a {leak.shared} with {first}: {listed(leak.examples)}")
-
-
-def _print_json(document: FrozenModel | dict[str, Any] | list[Any]) -> None:
-    from ragassay.render import json_document
-
-    typer.echo(json_document(document), nl=False)

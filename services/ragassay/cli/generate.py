@@ -9,6 +9,7 @@ import typer
 
 from ragassay.cli.configured import AsJson, command_line, option
 from ragassay.cli.datasets import data as data
+from ragassay.cli.terminal import print_json
 from ragassay.errors import BadSettings
 from ragassay.render import listed
 
@@ -49,7 +50,7 @@ def generate(
     from ragassay import config, datasets
     from ragassay.data.versions import check_name
     from ragassay.files import to_lines, write_whole
-    from ragassay.render import check_output, json_document
+    from ragassay.render import check_output
     from ragassay.settings import Settings
     from ragassay.store.datasets import FolderDatasets
     from ragassay.synthesis import read_passages
@@ -75,7 +76,7 @@ def generate(
     if passages:
         write_whole(passages, to_lines(passage.model_dump() for passage in corpus.passages))
     if as_json:
-        typer.echo(json_document(report), nl=False)
+        print_json(report)
         return
     made = listed((f"{kind} {rows}" for kind, rows in report.made_by.items()), most=10)
     typer.echo(f"{report.version.reference}: {report.rows} questions ({made}) from {report.passages} passages")

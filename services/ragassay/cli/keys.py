@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragassay.cli.configured import AsJson
+from ragassay.cli.terminal import print_json
 from ragassay.errors import BadSettings, UnknownName
 
 if TYPE_CHECKING:
@@ -57,12 +58,12 @@ def make(
 def list_keys(project: OfProject = None, as_json: AsJson = False) -> None:
     """List the keys of all projects; for 90 days also those that are revoked or have expired."""
     from ragassay.exporters.tables import table
-    from ragassay.render import json_document, printable
+    from ragassay.render import printable
 
     with _access() as access:
         listed = [key for key in access.listed() if project in (None, key.project)]
     if as_json:
-        typer.echo(json_document([key.model_dump(mode="json") for key in listed]), nl=False)
+        print_json(listed)
         return
     rows = [
         (
@@ -102,19 +103,15 @@ def revoke(key: KeyArgument) -> None:
 @contextmanager
 def _access() -> Iterator[Access]:
     """The keys in the service's Redis; raises Unavailable while it does not answer."""
-    from redis.exceptions import RedisError
-
     from ragassay.access import Access
     from ragassay.local.redis import state_url
     from ragassay.settings import Settings
     from ragassay.store.projects import ProjectRedis
-    from ragassay.store.redis_errors import unavailable
+    from ragassay.store.redis_errors import outages
 
     settings = Settings()
-    try:
+    with outages():
         yield Access(ProjectRedis(state_url(settings), patient=False), settings)
-    except RedisError as error:
-        raise unavailable(error) or error from None
 
 
 def _scopes(given: list[str] | None) -> list[Permission]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ragassay.cli.configured import AsJson, Plugins, import_plugins, option, pairs
+from ragassay.cli.terminal import print_json
 from ragassay.errors import UnknownName
 from ragassay.render import shortlist
 
@@ -23,8 +24,6 @@ def metrics(plugin: Plugins = None, as_json: AsJson = False) -> None:
 
     import_plugins(plugin)
     if as_json:
-        from ragassay.render import json_document
-
         rows = [
             {
                 "name": m.form,
@@ -36,7 +35,7 @@ def metrics(plugin: Plugins = None, as_json: AsJson = False) -> None:
             }
             for m in METRICS
         ]
-        typer.echo(json_document(rows), nl=False)
+        print_json(rows)
         return
     from rich.markup import escape
     from rich.table import Table
@@ -75,7 +74,6 @@ def schema(
     from ragassay.documents import Report
     from ragassay.gates import GateReport
     from ragassay.models import FrozenModel, Response, Sample
-    from ragassay.render import json_document
 
     documents: dict[str, type[FrozenModel]] = {
         "report": Report,
@@ -93,7 +91,7 @@ def schema(
     }
     if document not in documents:
         raise UnknownName("document", document, documents)
-    typer.echo(json_document(documents[document].model_json_schema()), nl=False)
+    print_json(documents[document].model_json_schema())
 
 
 data = typer.Typer(help="Check, keep, describe and split datasets.", rich_markup_mode=None)

@@ -13,6 +13,7 @@ import typer
 
 from ragassay.cli.benchmark import show_benchmark
 from ragassay.cli.configured import AsJson, Plugins, import_plugins, option
+from ragassay.cli.terminal import print_json
 from ragassay.errors import BadSettings, UnknownName
 
 if TYPE_CHECKING:
@@ -48,7 +49,6 @@ MOST_SHOWN = 20
 def runs(last: Last = 20, as_json: AsJson = False) -> None:
     """List the runs, newest first: when, on what, how far, and how good the answers are."""
     from ragassay.exporters.listing import summary
-    from ragassay.render import json_document
     from ragassay.settings import Settings
     from ragassay.store.benchmarks import FolderBenchmarks
     from ragassay.store.folder import FolderStore
@@ -63,7 +63,7 @@ def runs(last: Last = 20, as_json: AsJson = False) -> None:
         for run in ids[:last]
     ]
     if as_json:
-        typer.echo(json_document(listed), nl=False)
+        print_json(listed)
         return
     if not ids:
         typer.echo(f"no run in {store.root / 'runs'}; make one: ragassay evaluate DATA, or ragassay demo", err=True)
@@ -156,7 +156,6 @@ def show(
 ) -> None:
     """Show rows: query, answer, ground truth, and each sentence and fact with its verdict, evidence and why."""
     from ragassay.python.stored import chosen, stored_run
-    from ragassay.render import json_document
 
     if worst is not None and worst < 1:
         raise BadSettings(f"should be at least 1, is {worst}", where="--worst")
@@ -165,7 +164,7 @@ def show(
     selected = _selected(document, system or named, failed=failed, query=query, category=category)
     rows = list(_ordered(document, selected, sort, worst))
     if as_json:
-        typer.echo(json_document([_document(row, stored) for row in rows]), nl=False)
+        print_json([_document(row, stored) for row in rows])
         return
     _print(document, rows, stored, None if worst else MOST_SHOWN)
 

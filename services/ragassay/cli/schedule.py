@@ -9,6 +9,7 @@ import typer
 
 from ragassay.cli.client import Server
 from ragassay.cli.configured import DECLARED, AsJson, configured, pairs, takes_options
+from ragassay.cli.terminal import print_json
 from ragassay.errors import BadSettings
 from ragassay.render import cut
 
@@ -107,12 +108,11 @@ def list_(server: Server = None, as_json: AsJson = False) -> None:
     """List schedules with their next time and newest run."""
     from ragassay.exporters.tables import table
     from ragassay.python.client import Client
-    from ragassay.render import json_document
 
     with Client(server) as service:
         schedules = service.schedules.list()
     if as_json:
-        typer.echo(json_document(schedules), nl=False)
+        print_json(schedules)
         return
     columns = ("schedule", "cron", "zone", "next", "last", "gates")
     rows = [
@@ -141,14 +141,12 @@ def show(
 
     from ragassay.exporters.tables import table, width
     from ragassay.python.client import Client
-    from ragassay.render import json_document
 
     with Client(server) as service:
         known = service.schedules.show(name)
         runs = list(islice(service.schedules.runs(name), last))
     if as_json:
-        document = {**known.model_dump(mode="json"), "runs": [run.model_dump(mode="json") for run in runs]}
-        typer.echo(json_document(document), nl=False)
+        print_json({**dict(known), "runs": runs})
         return
     job = known.job
     rows_of = job.get("dataset") or job.get("data")

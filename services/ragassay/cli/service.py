@@ -14,7 +14,7 @@ import typer
 
 from ragassay.errors import BadSettings, Unavailable
 
-STALLED_AFTER_S, SWEEP_IS_LATE_S = 60, 60
+SWEEP_IS_LATE_S = 60
 
 Host = Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")]
 Port = Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port to listen on; 0: any free one.")]
@@ -116,37 +116,33 @@ def alive(kind: PartKind) -> None:
 
     Workers take the chunks that wait; beat completes rounds of the sweeper, and begins the schedules that are due.
     """
-    from redis.exceptions import RedisError
-
     from ragassay.settings import Settings
-    from ragassay.store.liveness import stalled_jobs
     from ragassay.store.redis import RedisStore
-    from ragassay.store.redis_errors import unavailable
-    from ragassay.store.redis_schedules import OVERDUE_S, overdue_schedules
+    from ragassay.store.redis_errors import outages
+    from ragassay.store.redis_schedules import OVERDUE_S, overdue
+    from ragassay.store.workload import STALLED_AFTER_S, active_jobs, stalled
 
     if kind not in ("worker", "beat"):
         raise BadSettings(f"{kind!r} is neither worker nor beat")
     store = RedisStore(Settings().state, patient=False)
-    try:
+    with outages():
         running = store.alive(kind, socket.gethostname())
         sweeping = kind == "worker" or store.alive("sweeper", socket.gethostname())
-        stalled = stalled_jobs(store, for_s=STALLED_AFTER_S) if kind == "worker" else []
-        overdue = overdue_schedules(store, for_s=OVERDUE_S) if kind == "beat" else []
-    except RedisError as error:
-        raise unavailable(error) or error from None
+        waiting = stalled(active_jobs(store)) if kind == "worker" else []
+        late = overdue(store, for_s=OVERDUE_S) if kind == "beat" else []
     if not running:
         raise Unavailable(f"no {kind} on this host has sent a heartbeat for half a minute")
     if not sweeping:
         what = f"no beat on this host has completed a round of its sweeper for {SWEEP_IS_LATE_S} s and more"
         raise Unavailable(what, hint="restart it, and see its log")
-    if stalled:
+    if waiting:
         raise Unavailable(
-            f"chunks wait, and no worker has claimed one for {STALLED_AFTER_S} s (job {stalled[0]})",
+            f"chunks wait, and no worker has claimed one for {STALLED_AFTER_S:g} s (job {waiting[0]})",
             hint="restart the workers, and see their logs",
         )
-    if overdue:
+    if late:
         raise Unavailable(
-            f"schedule {overdue[0]} is due, and no beat has noticed for {OVERDUE_S} s",
+            f"schedule {late[0][0]} is due, and no beat has noticed for {OVERDUE_S} s",
             hint="restart beat, and see its log",
         )
     typer.echo(f"{running} {kind} on this host")

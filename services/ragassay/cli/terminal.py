@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from ragassay.render import printable
+import typer
+
+from ragassay.render import json_document, printable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,6 +46,11 @@ def printable_streams() -> Iterator[None]:
         yield
     finally:
         sys.stdout, sys.stderr = streams
+
+
+def print_json(document: object) -> None:
+    """A document on stdout as ``json_document`` writes it."""
+    typer.echo(json_document(document), nl=False)
 
 
 def console(width: int = 100) -> Console:

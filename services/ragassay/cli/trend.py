@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragassay.cli.configured import AsJson, Plugins
+from ragassay.cli.terminal import print_json
 from ragassay.errors import AssayError, BadSettings, NotFound
 
 if TYPE_CHECKING:
@@ -46,7 +47,6 @@ def trend(
     """Show a metric over the runs so far, and where its level changed."""
     from ragassay.cli.configured import configured
     from ragassay.compare import trends
-    from ragassay.render import json_document
     from ragassay.settings import Settings
     from ragassay.store.folder import FolderStore
 
@@ -70,7 +70,7 @@ def trend(
     for why, runs in result.left_out.items():
         typer.echo(f"left out: {runs} {'run' if runs == 1 else 'runs'} {why}", err=True)
     if as_json:
-        typer.echo(json_document(result), nl=False)
+        print_json(result)
     else:
         _print(result)
 

@@ -25,14 +25,17 @@ from ragassay.strategies.http import HttpConfig
 from ragassay.strategies.live import FunctionConfig
 from ragassay.strategies.openai import OpenAIConfig
 from ragassay.strategies.options import CHAT, ENDPOINT, FUNCTION, KEYS, REGISTERED, WORD, SystemConfig
-from ragassay.strategies.registered import RegisteredConfig, is_registered
+from ragassay.strategies.registered import OURS, RegisteredConfig, is_registered
+from ragassay.validation import UNKNOWN_KIND
 
 
-def _form_of_system(given: object) -> str:
-    """Which form a system's value has: by its type, and a mapping's ``kind``."""
+def _form_of_system(given: object) -> str | None:
+    """Which form a system's value has: by its type, and a mapping's ``kind``; None for a kind that is none."""
     kind = given.get("kind") if isinstance(given, dict) else getattr(given, "kind", None)
     if is_registered(kind):
         return REGISTERED
+    if isinstance(given, dict) and isinstance(kind, str) and kind not in OURS:
+        return None
     forms = {"http": ENDPOINT, "python": FUNCTION, "openai": CHAT}
     return forms.get(str(kind), KEYS if isinstance(given, dict | BaseModel) else WORD)
 
@@ -44,7 +47,7 @@ SystemChoice = Annotated[
     | Annotated[FunctionConfig, Tag(FUNCTION)]
     | Annotated[OpenAIConfig, AfterValidator(lambda chat: chat.over_http), Tag(CHAT)]
     | Annotated[RegisteredConfig, Tag(REGISTERED)],
-    Discriminator(_form_of_system),
+    Discriminator(_form_of_system, custom_error_type=UNKNOWN_KIND, custom_error_message=UNKNOWN_KIND),
 ]
 
 

@@ -20,7 +20,8 @@ from ragassay.metrics.own import check_own, own_metrics
 from ragassay.registry import import_plugin
 from ragassay.settings import Settings, variables
 from ragassay.stats import stop_rule
-from ragassay.validation import FieldProblem, Location, place_of, problems
+from ragassay.strategies.registered import OURS, STRATEGIES
+from ragassay.validation import UNKNOWN_KIND, FieldProblem, Location, place_of, problems, suggestion
 
 NO_OPTIONS = {
     "budget": "write budget: {usd: 5} or {tokens: 1000000}",
@@ -175,6 +176,8 @@ def first_problem(
     at = where(first.location)
     message = first.what if at.startswith("--") else first.message
     hint = _moved_or_no_option(first) if model is Configuration and first.unknown_key else None
+    if first.kind == UNKNOWN_KIND and isinstance(first.value, dict):
+        hint = suggestion(first.value["kind"], (*OURS, *STRATEGIES.names()))
     return BadSettings(f"{message}{and_more(len(listed) - 1)}", where=at, hint=hint or first.hint)
 
 

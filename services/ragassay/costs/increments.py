@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from ragassay.cost_documents import Between
 from ragassay.cost_records import CostRecord
-from ragassay.costs.groups import LEVEL
+from ragassay.costs.groups import LEVEL, strata
 from ragassay.costs.models import CostQuery, Increment, MeanDifference, Quadrant
 from ragassay.render import interval as written
 from ragassay.render import number
-from ragassay.stats import Interval, RatioSums, Stratum, difference_sums_interval, mean_intervals
+from ragassay.stats import Interval, RatioSums, difference_sums_interval, mean_intervals
 
 
 def increments(records: Iterable[CostRecord], query: CostQuery) -> tuple[Increment, ...]:
@@ -41,15 +41,12 @@ def _increment(dataset: str, a: str, b: str, found: Sequence[tuple[CostRecord, B
     labels = sum(pair.labels for _, pair in found) if by_labels else None
     chosen = [(record, (by_labels and pair.corrected) or pair.sums) for record, pair in found]
     whole = RatioSums.total(sums for _, sums in chosen)
-    by_digest: dict[str, list[RatioSums]] = {}
-    for record, sums in chosen:
-        by_digest.setdefault(record.dataset_digest, []).append(sums)
-    strata = [Stratum(RatioSums.total(many), max(one.n for one in many)) for many in by_digest.values()]
-    of_cost, of_accuracy = mean_intervals(strata, level=LEVEL)
+    by_dataset = strata(chosen)
+    of_cost, of_accuracy = mean_intervals(by_dataset, level=LEVEL)
     quadrant = _quadrant(whole)
     shown = all(ends.low is not None and not ends.contains(0.0) for ends in (of_cost, of_accuracy))
     if quadrant in ("dearer and better", "cheaper and worse"):
-        value, ends = whole.cost_usd / whole.accurate, difference_sums_interval(strata, level=LEVEL)
+        value, ends = whole.cost_usd / whole.accurate, difference_sums_interval(by_dataset, level=LEVEL)
     else:
         value, ends = None, Interval.absent("neither buys accurate answers with money", LEVEL, "none")
     return Increment(
@@ -58,7 +55,7 @@ def _increment(dataset: str, a: str, b: str, found: Sequence[tuple[CostRecord, B
         b=b,
         reports=len({record.run for record, _ in found}),
         n=whole.n,
-        questions=sum(one.questions for one in strata),
+        questions=sum(one.questions for one in by_dataset),
         cost_usd=MeanDifference(value=whole.cost_usd / whole.n, interval=of_cost),
         accuracy=MeanDifference(value=whole.accurate / whole.n, interval=of_accuracy),
         quadrant=quadrant,

@@ -196,7 +196,8 @@ class CostReport(FrozenModel):
     """What accurate answers cost, over stored reports.
 
     ``left_out`` counts runs by why they are not in it, ``warnings`` name those that can't be read and what limits the
-    numbers. ``interrupted``: calls in flight when a process was killed, which may have been paid and belong to no row.
+    numbers. Of no row, and in no group: ``interrupted``, calls in flight when a process was killed, which may have been
+    paid, and ``canary``, what judges took for canary panels.
     """
 
     schema_version: Literal[1] = 1
@@ -209,5 +210,6 @@ class CostReport(FrozenModel):
     groups: tuple[CostGroup, ...]
     total: CostGroup
     interrupted: Usage
+    canary: Usage = Usage()
     increments: tuple[Increment, ...]
     month: MonthToDate | None

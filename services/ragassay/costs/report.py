@@ -81,6 +81,7 @@ def cost_report(gathered: Gathered, now: datetime) -> CostReport:
         groups=tuple(group(key, of_it, query) for key, of_it in groups.items()),
         total=group((), parts, query),
         interrupted=Usage.total(record.interrupted for record in records),
+        canary=Usage.total(record.canary for record in records),
         increments=increments(records, query),
         month=month_to_date(parts, query, now),
     )

@@ -12,6 +12,7 @@ from ragassay.costs import CostGroup, CostReport
 from ragassay.costs.models import MonthToDate, Projection
 from ragassay.exporters.comparison import Table
 from ragassay.exporters.csv import cell
+from ragassay.models import Usage
 from ragassay.render import Exporters, interval, json_document, listed, markdown_row, markdown_text, number, percent
 
 NONE, MORE = "(none)", "One more accurate answer"
@@ -52,10 +53,10 @@ def tables(report: CostReport) -> Iterator[Table]:
     total = ("all", *("" for _ in by[1:]), *_spent(report.total, repriced=repriced))
     rows += (total,) if len(rows) > 1 else ()
     note = "What the system spent, what the judge spent, and what was paid for replies that could not be used."
-    if report.interrupted.calls or report.interrupted.uncertain_calls:
-        lost = report.interrupted
-        usd = "an unknown cost" if lost.cost_usd is None else f"{number(lost.cost_usd)} USD"
-        note += f" In flight when a process was killed: {lost.calls or lost.uncertain_calls} calls, at the most {usd}."
+    if report.canary.calls:
+        note += f" Beside rows, on canary panels: {report.canary.calls:,} calls, {_cost(report.canary)}."
+    if lost := report.interrupted.calls or report.interrupted.uncertain_calls:
+        note += f" In flight when a process was killed: {lost} calls, at the most {_cost(report.interrupted)}."
     yield Table("Spent in USD", columns, rows, note)
     if report.month:
         yield _month(report.month)
@@ -103,6 +104,10 @@ def _spent(group: CostGroup, *, repriced: bool) -> tuple[str, ...]:
 def _usd(money: Money) -> str:
     """``0.0214``, ``0.0214 + 3 unknown``: rows without a known cost are not free."""
     return number(money.cost_usd) + (f" + {money.unknown:,} unknown" if money.unknown else "")
+
+
+def _cost(usage: Usage) -> str:
+    return "an unknown cost" if usage.cost_usd is None else f"{number(usage.cost_usd)} USD"
 
 
 def _month(month: MonthToDate) -> Table:

@@ -249,7 +249,7 @@ def _judge(case: _Case, condition: ConditionName, p: float | None, terms: _Terms
     uncorrected = case.judged.corrected.reason if case.judged.corrected else None
     about = _about(f"n={now.n}", labels, uncorrected, terms)
     reason = f"{what.format(shown)}, {'' if met else 'not '}{sign} {limit} ({about})"
-    reason += near(case.noise, now.value, bound) if gate.on == "mean" else ""
+    reason += near(case.noise, now.value, bound) if gate.on == "mean" and labels is None else ""
     return ("met" if met else "threshold"), reason
 
 
@@ -290,7 +290,8 @@ def _judge_drop(
         reason += "" if condition == "significant" else f", {'' if within else 'not '}within {limit}"
     else:
         reason += f"better by {number(-size)}" if size < 0 else "unchanged"
-    if gate.on == "mean" and not gate.significant and (why := undecidable(case.noise, size, bound)):
+    by_judge = gate.on == "mean" and not gate.significant and drop.labels is None
+    if by_judge and (why := undecidable(case.noise, size, bound)):
         return "undecided", f"{reason}; {why}"
     if within or not gate.significant:
         return ("met" if within else "threshold"), reason

@@ -17,7 +17,7 @@ from ragassay.errors import (
     reason_from,
 )
 from ragassay.llm.pacing import retry_after
-from ragassay.settings import secrets
+from ragassay.settings import secrets, without
 
 _RETRYABLE = frozenset({408, 409, 429})
 _WHOLE_RUN = {
@@ -128,9 +128,7 @@ def redact(text: str, key: str | None) -> str:
 def without_keys(text: str, key: str | None, *, shortest: int = 12) -> str:
     """``text`` without the given key and those of this process's environment that have so many characters."""
     # Some providers send a wrong key back in full; the variables are theirs to name, so all that hold keys are covered.
-    for secret in sorted((s for s in (*secrets(), key or "") if len(s) >= shortest), key=len, reverse=True):
-        text = text.replace(secret, "***")
-    return text
+    return without(text, (*secrets(), key or ""), shortest=shortest)
 
 
 def _raw(exception: BaseException) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from ragassay.outgoing.targets import Allowed, check_url
@@ -10,17 +9,20 @@ from ragassay.outgoing.targets import Allowed, check_url
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["LARGEST_ANSWER", "check_url", "outgoing_client"]
+__all__ = ["LARGEST_ANSWER", "Allowed", "check_url", "outgoing_client"]
 LARGEST_ANSWER = 1_000_000  # bytes on the wire, headers included
 
 
-def outgoing_client(*, allowed: Collection[str] = (), timeout_s: float = 10.0) -> httpx.Client:
-    """A client that connects to public addresses, and to what ``allowed`` names; it follows no redirect.
+def outgoing_client(
+    *,
+    allowed: Allowed = Allowed(),  # noqa: B008 - frozen
+    timeout_s: float = 10.0,
+) -> httpx.Client:
+    """A client that connects to public addresses, and to what is ``allowed``; it follows no redirect.
 
-    ``allowed``: hosts, ``host:port`` or networks (10.0.0.0/8) that the operator lets the service reach. ``timeout_s`` is
-    for a whole request: name, connection, answer. What is refused, too slow or too long is an httpx.TransportError.
-    Raises BadSettings for an ``allowed`` that can't be read.
+    ``timeout_s`` is for a whole request: name, connection, answer. What is refused, too slow or too long is an
+    httpx.TransportError.
     """
     from ragassay.outgoing.transport import client
 
-    return client(Allowed.read(allowed), timeout_s, LARGEST_ANSWER)
+    return client(allowed, timeout_s, LARGEST_ANSWER)

@@ -92,7 +92,7 @@ class Allowed:
         return any(address in network and limit in (None, port) for network, limit in self.networks)
 
 
-def check_url(url: str | httpx.URL, *, allowed: Collection[str] | Allowed = ()) -> None:
+def check_url(url: str | httpx.URL, *, allowed: Allowed = Allowed()) -> None:
     """Raise BadInput for a URL that the client would refuse before it looks the host up.
 
     That is another scheme than http and https, a user or password in it, no host, a port of another service, or a host
@@ -100,7 +100,6 @@ def check_url(url: str | httpx.URL, *, allowed: Collection[str] | Allowed = ()) 
     """
     import httpx
 
-    allowed = allowed if isinstance(allowed, Allowed) else Allowed.read(allowed)
     try:
         read = httpx.URL(url)
         host, port = read.host, read.port or _WEB_PORTS.get(read.scheme, 0)

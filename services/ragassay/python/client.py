@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
@@ -19,7 +20,7 @@ from ragassay.models import Result
 from ragassay.python import exchanges
 from ragassay.python.comparing import ComparisonReport
 from ragassay.python.costs import Costs
-from ragassay.python.exchanges import Exchange, Pause
+from ragassay.python.exchanges import Exchange, Pause, awaited_pages, pages
 from ragassay.python.report import EvaluationReport
 from ragassay.python.service_alerts import AsyncServiceAlerts, AsyncServiceWebhooks, ServiceAlerts, ServiceWebhooks
 from ragassay.python.service_datasets import AsyncServiceDatasets, ServiceDatasets
@@ -149,12 +150,8 @@ class Client(_Connection):
         ``sort`` is a figure, such as "faithfulness", or "-faithfulness" from the largest down; ``system``, ``category``,
         ``difficulty``, ``failed``, ``text`` and ``where`` (["latency_ms>=2000"]) choose rows. The service does both.
         """
-        cursor = None
-        while True:
-            page = self._run(exchanges.page(_id(job), cursor, selection))
+        for page in pages(self._run, partial(exchanges.results, _id(job), selection)):
             yield from page.results
-            if (cursor := page.next) is None:
-                return
 
     def compare(self, *jobs: str | Job, **options: Any) -> ComparisonReport:
         """Finished jobs side by side; options are ``baseline``, ``metrics``, ``alpha``, ``correction`` and ``limit``."""
@@ -260,13 +257,9 @@ class AsyncClient(_Connection):
 
     async def results(self, job: str | Job, **selection: Any) -> AsyncIterator[Result]:
         """See ``Client.results``."""
-        cursor = None
-        while True:
-            page = await self._run(exchanges.page(_id(job), cursor, selection))
+        async for page in awaited_pages(self._run, partial(exchanges.results, _id(job), selection)):
             for result in page.results:
                 yield result
-            if (cursor := page.next) is None:
-                return
 
     async def compare(self, *jobs: str | Job, **options: Any) -> ComparisonReport:
         """See ``Client.compare``."""
@@ -350,7 +343,8 @@ def _submission(
     from ragassay.store.datasets import FolderDatasets
 
     in_memory = given is not None and (given.data is not None or given.systems is not None)
-    if configuration.data is not None and configuration.limit is None and not (in_memory or configuration.systems):
+    of_rows = configuration.limit is not None or configuration.labels is not None
+    if configuration.data is not None and not (of_rows or in_memory or configuration.systems):
         store = FolderDatasets(Settings().home)
         version = file_or_version(store, configuration.data)
         if version is not None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import quote, urlencode
 
 import orjson
 
 from ragassay.data.versions import DatasetPage, DatasetVersion, DeletedVersions, KeptVersion, RowPage
 from ragassay.errors import BadInput, BadSettings
-from ragassay.python.exchanges import JSON, Exchange, HttpRequest, ServiceError
+from ragassay.python.exchanges import JSON, MOST_A_PAGE, Exchange, HttpRequest, ServiceError, route
 
 if TYPE_CHECKING:
     from ragassay.data.diff import DatasetDifference
@@ -73,10 +72,11 @@ def send(
     duplicates: str = "error",
 ) -> Exchange[KeptVersion]:
     """Upload rows as a version."""
-    asked = [("description", description), ("columns", "ours" if upload.ours else None)]
-    asked += [("map", f"{ours}={theirs}") for ours, theirs in (mapping or {}).items() if not upload.ours]
-    asked += [("duplicates", duplicates if duplicates != "error" and not upload.ours else None)]
-    path = _path(upload.name, query=asked)
+    asked: dict[str, Any] = {"columns": "ours"}
+    if not upload.ours:
+        columns = [f"{ours}={theirs}" for ours, theirs in (mapping or {}).items()]
+        asked = {"map": columns, "duplicates": None if duplicates == "error" else duplicates}
+    path = route("datasets", upload.name, description=description, **asked)
     request = HttpRequest("PUT", path, upload.content, {"Content-Type": upload.content_type}, _WORK_S)
     return KeptVersion.model_validate_json((yield request))
 
@@ -104,7 +104,7 @@ def versions(name: str | None = None) -> Exchange[tuple[DatasetVersion, ...]]:
     """All versions of a name; without one the latest of each."""
     found, cursor, first = list[DatasetVersion](), None, True
     while first or cursor is not None:
-        path = _path(*([name, "versions"] if name else []), query=[("cursor", cursor), ("limit", 200)])
+        path = route("datasets", *([name, "versions"] if name else []), cursor=cursor, limit=MOST_A_PAGE)
         page = DatasetPage.model_validate_json((yield HttpRequest("GET", path)))
         cursor, first = page.next, False
         found += page.datasets
@@ -113,12 +113,12 @@ def versions(name: str | None = None) -> Exchange[tuple[DatasetVersion, ...]]:
 
 def show(reference: str) -> Exchange[DatasetVersion]:
     """One version."""
-    return DatasetVersion.model_validate_json((yield HttpRequest("GET", _path(reference))))
+    return DatasetVersion.model_validate_json((yield HttpRequest("GET", route("datasets", reference))))
 
 
-def rows(reference: str, cursor: str) -> Exchange[RowPage]:
-    """Rows from a cursor on, ``0`` at first."""
-    path = _path(reference, "rows", query=[("cursor", cursor), ("limit", 200)])
+def rows(reference: str, cursor: str | None) -> Exchange[RowPage]:
+    """A page of the rows: the first, or the one of a cursor."""
+    path = route("datasets", reference, "rows", cursor=cursor, limit=MOST_A_PAGE)
     return RowPage.model_validate_json((yield HttpRequest("GET", path)))
 
 
@@ -126,7 +126,7 @@ def describe(reference: str, against: str | None, similar: float) -> Exchange[De
     """The description of a version."""
     from ragassay.datasets import DescribedDataset
 
-    path = _path(reference, "description", query=[("against", against), ("similar", similar)])
+    path = route("datasets", reference, "description", against=against, similar=similar)
     return DescribedDataset.model_validate_json((yield HttpRequest("GET", path, timeout_s=_WORK_S)))
 
 
@@ -134,7 +134,7 @@ def diff(a: str, b: str) -> Exchange[DatasetDifference]:
     """What changed from one version to another."""
     from ragassay.data.diff import DatasetDifference
 
-    path = _path(a, "diff", query=[("to", b)])
+    path = route("datasets", a, "diff", to=b)
     return DatasetDifference.model_validate_json((yield HttpRequest("GET", path, timeout_s=_WORK_S)))
 
 
@@ -142,7 +142,7 @@ def split(reference: str, options: Mapping[str, Any]) -> Exchange[SplitVersions]
     """Split a version."""
     from ragassay.datasets import SplitVersions
 
-    request = HttpRequest("POST", _path(reference, "split"), orjson.dumps(options), JSON, _WORK_S)
+    request = HttpRequest("POST", route("datasets", reference, "split"), orjson.dumps(options), JSON, _WORK_S)
     return SplitVersions.model_validate_json((yield request))
 
 
@@ -154,17 +154,11 @@ def generate(documents: Path, name: str | None, options: Mapping[str, Any]) -> E
     kind = _DOCUMENTS.get(documents.suffix.lower())
     if kind is None or not documents.is_file():
         raise BadInput("should be a Markdown or text file, or a corpus.jsonl", where=str(documents))
-    path = _path(check_name(name or f"{documents.resolve().stem}-generated"), "generate", query=options.items())
+    path = route("datasets", check_name(name or f"{documents.resolve().stem}-generated"), "generate", **options)
     request = HttpRequest("POST", path, documents, {"Content-Type": kind}, _WORK_S)
     return GeneratedVersion.model_validate_json((yield request))
 
 
 def delete(reference: str) -> Exchange[DeletedVersions]:
     """Delete a version, or all of a name."""
-    return DeletedVersions.model_validate_json((yield HttpRequest("DELETE", _path(reference))))
-
-
-def _path(*parts: str, query: Iterable[tuple[str, Any]] = ()) -> str:
-    given = urlencode([(key, value) for key, value in query if value is not None])
-    path = "/".join(("/v1/datasets", *(quote(part, safe="@") for part in parts)))
-    return f"{path}?{given}" if given else path
+    return DeletedVersions.model_validate_json((yield HttpRequest("DELETE", route("datasets", reference))))

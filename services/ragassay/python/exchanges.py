@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -31,7 +31,7 @@ T = TypeVar("T")
 JSON = {"Content-Type": "application/json"}
 NOTHING_MORE = 204  # of a stream of events: the job has ended, and the reader knows
 _TRIES = 4
-_PAGE = 200
+MOST_A_PAGE = 200
 _POLL_S, _SLOWEST_POLL_S, _PATIENCE_S = 0.2, 2.0, 120.0
 
 
@@ -54,6 +54,13 @@ class Pause:
 
 
 Exchange = Generator[HttpRequest | Pause, bytes, T]
+
+
+def route(*parts: str, **query: Any) -> str:
+    """``/v1/PART/PART?NAME=VALUE``; what is None is left out, each of several values is given."""
+    given = {name: str(one).lower() if isinstance(one, bool) else one for name, one in query.items() if one is not None}
+    path = "/".join(("/v1", *(quote(part, safe="@") for part in parts)))
+    return f"{path}?{urlencode(given, doseq=True)}" if given else path
 
 
 class ServiceError(AssayError):
@@ -150,30 +157,50 @@ def submit(body: bytes) -> Exchange[Job]:
 
 def job(job: str) -> Exchange[Job]:
     """The job as it stands."""
-    return Job.model_validate_json((yield HttpRequest("GET", _path(job))))
+    return Job.model_validate_json((yield HttpRequest("GET", route("jobs", job))))
 
 
 def cancel(job: str) -> Exchange[Job]:
     """Stop a job."""
-    return Job.model_validate_json((yield HttpRequest("POST", _path(job, "cancel"))))
+    return Job.model_validate_json((yield HttpRequest("POST", route("jobs", job, "cancel"))))
 
 
 def report(job: str) -> Exchange[bytes]:
     """The report's JSON."""
-    return (yield HttpRequest("GET", _path(job, "report")))
+    return (yield HttpRequest("GET", route("jobs", job, "report")))
 
 
-def page(job: str, cursor: str | None, selection: Mapping[str, Any]) -> Exchange[ResultPage]:
+def results(job: str, selection: Mapping[str, Any], cursor: str | None) -> Exchange[ResultPage]:
     """A page of the results that are selected: the first, or the one of a cursor."""
-    asked = {"limit": _PAGE, "cursor": cursor, **selection}
-    given = {key: str(one).lower() if isinstance(one, bool) else one for key, one in asked.items() if one is not None}
-    path = f"{_path(job, 'results')}?{urlencode(given, doseq=True)}"
+    path = route("jobs", job, "results", limit=MOST_A_PAGE, cursor=cursor, **selection)
     return ResultPage.model_validate_json((yield HttpRequest("GET", path)))
+
+
+def pages(run: Callable[[Any], Any], ask: Callable[[str | None], Exchange[Any]]) -> Iterator[Any]:
+    """The pages of a list, which ``run`` gets: ``ask`` is for the first one, or for that of a cursor."""
+    cursor = None
+    while True:
+        page = run(ask(cursor))
+        yield page
+        if (cursor := page.next) is None:
+            return
+
+
+async def awaited_pages(
+    run: Callable[[Any], Awaitable[Any]], ask: Callable[[str | None], Exchange[Any]]
+) -> AsyncIterator[Any]:
+    """The same where ``run`` is to be awaited."""
+    cursor = None
+    while True:
+        page = await run(ask(cursor))
+        yield page
+        if (cursor := page.next) is None:
+            return
 
 
 def events(job: str, known: str | None) -> HttpRequest:
     """The request for what has changed since the event with this id, and then for what becomes of the job."""
-    return HttpRequest("GET", _path(job, "events"), headers={"Last-Event-ID": known} if known else {})
+    return HttpRequest("GET", route("jobs", job, "events"), headers={"Last-Event-ID": known} if known else {})
 
 
 class EventReader:
@@ -228,8 +255,7 @@ def compare(jobs: tuple[str, ...], options: Mapping[str, Any]) -> Exchange[bytes
 
 def costs(asked: Mapping[str, Any]) -> Exchange[bytes]:
     """The JSON of a cost report over jobs."""
-    given = {key: one for key, one in asked.items() if one is not None}
-    return (yield HttpRequest("GET", f"/v1/costs?{urlencode(given, doseq=True)}"))
+    return (yield HttpRequest("GET", route("costs", **asked)))
 
 
 def wait(waited: Job, seen: Callable[[Job], object], server: str) -> Exchange[Job]:
@@ -283,10 +309,6 @@ def response_error(response: httpx.Response) -> AssayError:
     wait = response.headers.get("Retry-After", "")
     after = float(wait) if wait.isdecimal() else None
     return Unavailable(str(problem.get("detail")), hint=problem.get("hint"), retry_after=after)
-
-
-def _path(job: str, *more: str) -> str:
-    return "/".join(("/v1/jobs", quote(job, safe=""), *more))
 
 
 def _exit_codes() -> dict[str, int]:

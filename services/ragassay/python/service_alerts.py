@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from ragassay.notices import Delivery, Notice, NoticeKind, Webhook, WebhookFormat, WebhookSecret
 from ragassay.python import alert_exchanges as exchanges
+from ragassay.python.exchanges import awaited_pages, pages
 
 Kinds = Collection[NoticeKind] | None
 
@@ -20,12 +22,8 @@ class ServiceAlerts:
 
     def list(self, kind: NoticeKind | None = None) -> Iterator[Notice]:
         """The notices, newest first, page by page."""
-        cursor: str | None = None
-        while True:
-            page = self._run(exchanges.alerts(kind, cursor))
+        for page in pages(self._run, partial(exchanges.alerts, kind)):
             yield from page.alerts
-            if (cursor := page.next) is None:
-                return
 
 
 class AsyncServiceAlerts:
@@ -36,13 +34,9 @@ class AsyncServiceAlerts:
 
     async def list(self, kind: NoticeKind | None = None) -> AsyncIterator[Notice]:
         """See ``ServiceAlerts.list``."""
-        cursor: str | None = None
-        while True:
-            page = await self._run(exchanges.alerts(kind, cursor))
+        async for page in awaited_pages(self._run, partial(exchanges.alerts, kind)):
             for notice in page.alerts:
                 yield notice
-            if (cursor := page.next) is None:
-                return
 
 
 class ServiceWebhooks:
@@ -91,12 +85,8 @@ class ServiceWebhooks:
 
     def deliveries(self, webhook: str) -> Iterator[Delivery]:
         """What it was sent or has to get, newest first, page by page."""
-        cursor: str | None = None
-        while True:
-            page = self._run(exchanges.deliveries(webhook, cursor))
+        for page in pages(self._run, partial(exchanges.deliveries, webhook)):
             yield from page.deliveries
-            if (cursor := page.next) is None:
-                return
 
     def replay(
         self, webhook: str, delivery: str | None = None, *, failed_since: datetime | str | None = None
@@ -153,13 +143,9 @@ class AsyncServiceWebhooks:
 
     async def deliveries(self, webhook: str) -> AsyncIterator[Delivery]:
         """See ``ServiceWebhooks.deliveries``."""
-        cursor: str | None = None
-        while True:
-            page = await self._run(exchanges.deliveries(webhook, cursor))
+        async for page in awaited_pages(self._run, partial(exchanges.deliveries, webhook)):
             for delivery in page.deliveries:
                 yield delivery
-            if (cursor := page.next) is None:
-                return
 
     async def replay(
         self, webhook: str, delivery: str | None = None, *, failed_since: datetime | str | None = None

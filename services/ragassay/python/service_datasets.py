@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragassay.python import dataset_exchanges as exchanges
+from ragassay.python.exchanges import awaited_pages, pages
 
 if TYPE_CHECKING:
     from ragassay.data.diff import DatasetDifference
@@ -53,11 +55,8 @@ class ServiceDatasets:
 
     def rows(self, dataset: str) -> Iterator[Sample]:
         """The rows in their order, page by page."""
-        cursor: str | None = "0"
-        while cursor is not None:
-            page = self._run(exchanges.rows(dataset, cursor))
+        for page in pages(self._run, partial(exchanges.rows, dataset)):
             yield from page.rows
-            cursor = page.next
 
     def describe(self, dataset: str, against: str | None = None, *, similar: float = 0.8) -> DescribedDataset:
         """Counts, lengths, labels, questions that are nearly the same, leaks."""
@@ -123,12 +122,9 @@ class AsyncServiceDatasets:
 
     async def rows(self, dataset: str) -> AsyncIterator[Sample]:
         """See ``ServiceDatasets.rows``."""
-        cursor: str | None = "0"
-        while cursor is not None:
-            page = await self._run(exchanges.rows(dataset, cursor))
+        async for page in awaited_pages(self._run, partial(exchanges.rows, dataset)):
             for row in page.rows:
                 yield row
-            cursor = page.next
 
     async def describe(self, dataset: str, against: str | None = None, *, similar: float = 0.8) -> DescribedDataset:
         """See ``ServiceDatasets.describe``."""

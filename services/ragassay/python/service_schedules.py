@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ragassay.python import schedule_exchanges as exchanges
+from ragassay.python.exchanges import awaited_pages, pages
 
 if TYPE_CHECKING:
     from ragassay.schedule_documents import JobSchedule, ScheduledRun
@@ -40,11 +42,8 @@ class ServiceSchedules:
 
     def runs(self, name: str) -> Iterator[ScheduledRun]:
         """What became of its times, the newest first, page by page."""
-        cursor, first = None, True
-        while first or cursor is not None:
-            page = self._run(exchanges.runs(name, cursor))
+        for page in pages(self._run, partial(exchanges.runs, name)):
             yield from page.runs
-            cursor, first = page.next, False
 
     def change(self, name: str, **changes: Any) -> JobSchedule:
         """Change what is given: ``cron``, ``zone``, ``job``, and the options of ``add``."""
@@ -95,12 +94,9 @@ class AsyncServiceSchedules:
 
     async def runs(self, name: str) -> AsyncIterator[ScheduledRun]:
         """See ``ServiceSchedules.runs``."""
-        cursor, first = None, True
-        while first or cursor is not None:
-            page = await self._run(exchanges.runs(name, cursor))
+        async for page in awaited_pages(self._run, partial(exchanges.runs, name)):
             for run in page.runs:
                 yield run
-            cursor, first = page.next, False
 
     async def change(self, name: str, **changes: Any) -> JobSchedule:
         """See ``ServiceSchedules.change``."""

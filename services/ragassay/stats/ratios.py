@@ -200,12 +200,10 @@ def mean_intervals(strata: Sequence[Stratum], *, level: float = 0.95) -> tuple[I
 
 
 def _absent(whole: _Totals) -> str | None:
-    few = whole.questions < FEWEST
-    return f"an interval needs {FEWEST} questions, there {_are(whole.questions)}" if few else None
-
-
-def _are(count: int) -> str:
-    return "is 1" if count == 1 else f"are {count}"
+    if whole.questions >= FEWEST:
+        return None
+    there = "is 1" if whole.questions == 1 else f"are {whole.questions}"
+    return f"an interval needs {FEWEST} questions, there {there}"
 
 
 def _totals(strata: Sequence[Stratum]) -> _Totals:

@@ -20,7 +20,7 @@ from ragassay.validation import problems
 _TEXTS = {"status", "error", "waiting", "given_up", "project", "traceparent"}
 _COUNTS = {
     *("chunks", "rows", "rows_done", "rows_failed", "uncertain_calls", "resumes"),
-    *("started_ms", "waiting_since_ms", "probes", "revived"),
+    *("created_ms", "started_ms", "waiting_since_ms", "probes", "revived"),
 }
 
 
@@ -56,6 +56,7 @@ class JobState(FrozenModel):
     rows_failed: int = 0
     uncertain_calls: int = 0
     resumes: int = 0
+    created_ms: int | None = None
     started_ms: int | None = None
     changed_ms: int | None = None
     waiting: str | None = None

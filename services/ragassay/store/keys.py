@@ -106,9 +106,8 @@ class RedisKeys:
     def revoke(self, key: str) -> ApiKey:
         """The key is good for nothing from now on; again for a revoked one changes nothing. Raises NotFound."""
         self.get(key)
-        _, now = self.find(key)
-        pipe = self._store.redis.pipeline(transaction=True)
-        pipe.hsetnx(_name(key), "revoked_ms", int(now.timestamp() * 1000))
+        now_ms, pipe = int(self._store.now_ms()), self._store.redis.pipeline(transaction=True)
+        pipe.hsetnx(_name(key), "revoked_ms", now_ms)
         pipe.hdel(_name(key), "previous", "previous_ms")
         pipe.expire(_name(key), ENDED_KEPT_S)
         pipe.execute()

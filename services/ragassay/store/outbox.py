@@ -9,7 +9,7 @@ projects that have one. Times are milliseconds of the Redis server's own clock.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
@@ -19,6 +19,7 @@ import orjson
 
 from ragassay.errors import BadInput, Conflict, NotFound
 from ragassay.notices import OPT_IN, Delivery, DeliveryPage, Notice, NoticeKind, NoticePage, Webhook, WebhookFormat
+from ragassay.store.projects import project_key
 from ragassay.store.redis import RedisStore
 
 EMAIL = "email"
@@ -62,20 +63,20 @@ class Outbox:
     """Webhooks, notices and deliveries. Every method may be called by many processes at once."""
 
     def __init__(self, store: RedisStore) -> None:
-        self._store = store
+        self.store = store
 
     # --- webhooks ---------------------------------------------------------------------------------------------
 
     def add(self, project: str, destination: Destination, kinds: tuple[NoticeKind, ...]) -> str:
         """Keep a webhook; returns its id. Raises Conflict where the project has as many as it may have."""
-        redis, webhook = self._store.redis, f"wh_{uuid.uuid4().hex}"
-        if redis.zcard(_key(project, "webhooks")) >= MOST_WEBHOOKS:
+        redis, webhook = self.store.redis, f"wh_{uuid.uuid4().hex}"
+        if redis.zcard(project_key(project, "webhooks")) >= MOST_WEBHOOKS:
             raise Conflict(f"a project has at most {MOST_WEBHOOKS} webhooks", hint="delete one that is not needed")
         redis.sadd("ra:outboxes", project)  # first: an outbox that nobody looks into would deliver nothing
-        now = self.now_ms()
+        now = self.store.now_ms()
         pipe = redis.pipeline(transaction=True)
         pipe.hset(
-            _key(project, f"webhook:{webhook}"),
+            project_key(project, f"webhook:{webhook}"),
             mapping={
                 "url": destination.url,
                 "format": destination.format,
@@ -85,7 +86,7 @@ class Outbox:
                 "created_ms": int(now),
             },
         )
-        pipe.zadd(_key(project, "webhooks"), {webhook: now})
+        pipe.zadd(project_key(project, "webhooks"), {webhook: now})
         pipe.execute()
         return webhook
 
@@ -102,23 +103,23 @@ class Outbox:
             fields |= {"failures": 0, "disabled": ""}
         self._fields(project, webhook)
         if fields:
-            self._store.redis.hset(_key(project, f"webhook:{webhook}"), mapping=fields)
+            self.store.redis.hset(project_key(project, f"webhook:{webhook}"), mapping=fields)
 
     def remove(self, project: str, webhook: str) -> None:
         """Forget a webhook and what waits for it; raises NotFound."""
         names = (f"webhook:{webhook}", f"queue:{webhook}", f"deliveries:{webhook}", f"woken:{webhook}")
-        pipe = self._store.redis.pipeline(transaction=True)
-        pipe.zrem(_key(project, "webhooks"), webhook)
-        pipe.delete(*(_key(project, name) for name in names))
+        pipe = self.store.redis.pipeline(transaction=True)
+        pipe.zrem(project_key(project, "webhooks"), webhook)
+        pipe.delete(*(project_key(project, name) for name in names))
         if not pipe.execute()[0]:
             raise _no_webhook(webhook)
 
     def webhooks(self, project: str) -> list[Webhook]:
         """The project's webhooks, the oldest first."""
-        ids = [each.decode() for each in self._store.redis.zrange(_key(project, "webhooks"), 0, -1)]
-        pipe = self._store.redis.pipeline(transaction=False)
+        ids = [each.decode() for each in self.store.redis.zrange(project_key(project, "webhooks"), 0, -1)]
+        pipe = self.store.redis.pipeline(transaction=False)
         for each in ids:
-            pipe.hgetall(_key(project, f"webhook:{each}"))
+            pipe.hgetall(project_key(project, f"webhook:{each}"))
         return [_webhook(each, _texts(fields)) for each, fields in zip(ids, pipe.execute(), strict=True) if fields]
 
     def webhook(self, project: str, webhook: str) -> Webhook:
@@ -126,13 +127,14 @@ class Outbox:
         return _webhook(webhook, self._fields(project, webhook))
 
     def destination(self, project: str, webhook: str) -> Destination:
-        """Where its deliveries go; raises NotFound."""
-        fields = self._fields(project, webhook)
-        secrets = tuple(Secret(**each) for each in orjson.loads(fields["secrets"]))
+        """Where its deliveries go, and the secrets that sign them now; raises NotFound."""
+        fields, now = self._fields(project, webhook), self.store.now_ms()
+        known = [Secret(**each) for each in orjson.loads(fields["secrets"])]
+        secrets = tuple(secret for secret in known if secret.until_ms is None or secret.until_ms > now)
         return Destination(fields["url"], "slack" if fields["format"] == "slack" else "standard", secrets)
 
     def _fields(self, project: str, webhook: str) -> dict[str, str]:
-        fields = _texts(self._store.redis.hgetall(_key(project, f"webhook:{webhook}")))
+        fields = _texts(self.store.redis.hgetall(project_key(project, f"webhook:{webhook}")))
         if "url" not in fields:
             raise _no_webhook(webhook)
         return fields
@@ -147,14 +149,14 @@ class Outbox:
         """
         project = notice.project
         if email:
-            self._store.redis.sadd("ra:outboxes", project)
-        keys = [_key(project, name) for name in (f"notice:{notice.id}", "notices", "webhooks")]
+            self.store.redis.sadd("ra:outboxes", project)
+        keys = [project_key(project, name) for name in (f"notice:{notice.id}", "notices", "webhooks")]
         arguments = [
-            *(_key(project, ""), notice.id, notice.model_dump_json(exclude_none=True), notice.kind),
+            *(project_key(project, ""), notice.id, notice.model_dump_json(exclude_none=True), notice.kind),
             *(int(notice.kind in OPT_IN), only, int(email)),
             *(NOTICES_KEPT_S, MOST_KEPT_NOTICES, DELIVERIES_KEPT_S),
         ]
-        pairs = self._store.run("tell", keys, arguments)
+        pairs = self.store.run("tell", keys, arguments)
         if pairs is None:
             return None
         return {webhook.decode(): delivery.decode() for webhook, delivery in zip(pairs[::2], pairs[1::2], strict=True)}
@@ -162,8 +164,8 @@ class Outbox:
     def notices(self, project: str, *, kind: NoticeKind | None, cursor: str | None, limit: int) -> NoticePage:
         """Notices, newest first. With ``kind`` a page looks at so many at the most, so it may hold fewer."""
         most = limit if kind is None else max(limit, _LOOKED_AT)
-        ids, more = self._newest(_key(project, "notices"), cursor, most)
-        kept = self._store.redis.mget([_key(project, f"notice:{each}") for each in ids]) if ids else []
+        ids, more = self._newest(project_key(project, "notices"), cursor, most)
+        kept = self.store.redis.mget([project_key(project, f"notice:{each}") for each in ids]) if ids else []
         shown: list[Notice] = []
         looked_at = 0
         for document in kept:
@@ -179,8 +181,8 @@ class Outbox:
 
     def take(self, project: str, webhook: str, token: str, *, most_tries: int) -> Taken | None:
         """What a webhook has to get now, leased to the holder of ``token``; None where there is nothing for it to do."""
-        keys = [_key(project, f"webhook:{webhook}"), _key(project, f"queue:{webhook}")]
-        taken = self._store.run("take_delivery", keys, [_key(project, ""), token, LEASE_MS, most_tries])
+        keys = [project_key(project, f"webhook:{webhook}"), project_key(project, f"queue:{webhook}")]
+        taken = self.store.run("take_delivery", keys, [project_key(project, ""), token, LEASE_MS, most_tries])
         if not taken:
             return None
         delivery, *rest = taken
@@ -189,7 +191,7 @@ class Outbox:
 
     def release(self, project: str, webhook: str, token: str) -> None:
         """Let another worker go on with a webhook."""
-        self._store.run("release_webhook", [_key(project, f"webhook:{webhook}")], [token])
+        self.store.run("release_webhook", [project_key(project, f"webhook:{webhook}")], [token])
 
     def settle(
         self,
@@ -205,54 +207,52 @@ class Outbox:
         most_tries: int,
     ) -> str:
         """Write down what became of a try: ``stale``, ``delivered``, ``waiting``, ``failed`` or ``disabled``."""
-        keys = [_key(project, name) for name in (f"webhook:{webhook}", f"queue:{webhook}", f"delivery:{delivery}")]
+        keys = [
+            project_key(project, name) for name in (f"webhook:{webhook}", f"queue:{webhook}", f"delivery:{delivery}")
+        ]
         arguments = [delivery, token, outcome, status or "", error, int(wait_s * 1000), most_tries]
-        return str(self._store.run("settle_delivery", keys, arguments).decode())
+        return str(self.store.run("settle_delivery", keys, arguments).decode())
 
     def due(self) -> Iterator[tuple[str, str]]:
         """Each (project, webhook) that has something to get now, unless it was named a moment ago."""
-        redis, now = self._store.redis, self.now_ms()
+        redis, now = self.store.redis, self.store.now_ms()
         for project in sorted(each.decode() for each in redis.smembers("ra:outboxes")):
-            ids = [*(each.decode() for each in redis.zrange(_key(project, "webhooks"), 0, -1)), EMAIL]
+            ids = [*(each.decode() for each in redis.zrange(project_key(project, "webhooks"), 0, -1)), EMAIL]
             pipe = redis.pipeline(transaction=False)
             for each in ids:
-                pipe.zcount(_key(project, f"queue:{each}"), "-inf", now)
-                pipe.hget(_key(project, f"webhook:{each}"), "enabled")
+                pipe.zcount(project_key(project, f"queue:{each}"), "-inf", now)
+                pipe.hget(project_key(project, f"webhook:{each}"), "enabled")
             found = pipe.execute()
             for each, waiting, enabled in zip(ids, found[::2], found[1::2], strict=True):
-                if waiting and enabled == b"1" and self._wakes(project, each):
+                woken = project_key(project, f"woken:{each}")
+                if waiting and enabled == b"1" and redis.set(woken, 1, nx=True, px=PATIENCE_MS):
                     yield project, each
-
-    def _wakes(self, project: str, webhook: str) -> bool:
-        return bool(self._store.redis.set(_key(project, f"woken:{webhook}"), 1, nx=True, px=PATIENCE_MS))
 
     def deliveries(self, project: str, webhook: str, *, cursor: str | None, limit: int) -> DeliveryPage:
         """A webhook's deliveries, newest first; raises NotFound."""
         self._fields(project, webhook)
-        ids, more = self._newest(_key(project, f"deliveries:{webhook}"), cursor, limit)
+        ids, more = self._newest(project_key(project, f"deliveries:{webhook}"), cursor, limit)
         return DeliveryPage(deliveries=tuple(self._read(project, ids)), next=ids[-1] if more else None)
 
     def failed_since(self, project: str, webhook: str, since: datetime) -> list[str]:
         """The deliveries of a webhook that failed for good, of those made since then, the oldest first; raises NotFound."""
         self._fields(project, webhook)
         least = int(since.timestamp() * 1000)
-        ids = self._store.redis.zrangebyscore(_key(project, f"deliveries:{webhook}"), least, "+inf")
+        ids = self.store.redis.zrangebyscore(project_key(project, f"deliveries:{webhook}"), least, "+inf")
         found = self._read(project, [each.decode() for each in ids])
         return [delivery.id for delivery in found if delivery.status == "failed"]
 
-    def replay(self, project: str, webhook: str, delivery: str) -> None:
-        """Try a delivery again from the beginning; raises NotFound."""
+    def replay(self, project: str, webhook: str, deliveries: Sequence[str]) -> list[str]:
+        """Try deliveries again from the beginning; returns those that are still kept. Raises NotFound."""
         self._fields(project, webhook)
-        listed = self._store.redis.zscore(_key(project, f"deliveries:{webhook}"), delivery) is not None
-        keys = [_key(project, f"delivery:{delivery}"), _key(project, f"queue:{webhook}")]
-        if not listed or not self._store.run("replay_delivery", keys, [delivery, DELIVERIES_KEPT_S]):
-            hint = f"list them: GET /v1/webhooks/{webhook}/deliveries"
-            raise NotFound(f"there is no delivery {delivery[:60]!r} of this webhook", hint=hint)
+        names = (f"queue:{webhook}", f"deliveries:{webhook}", *(f"delivery:{each}" for each in deliveries))
+        keys = [project_key(project, name) for name in names]
+        return [each.decode() for each in self.store.run("replay_delivery", keys, [DELIVERIES_KEPT_S, *deliveries])]
 
     def _read(self, project: str, ids: list[str]) -> list[Delivery]:
-        pipe = self._store.redis.pipeline(transaction=False)
+        pipe = self.store.redis.pipeline(transaction=False)
         for each in ids:
-            pipe.hgetall(_key(project, f"delivery:{each}"))
+            pipe.hgetall(project_key(project, f"delivery:{each}"))
         found = zip(ids, map(_texts, pipe.execute()), strict=True)
         return [_delivery(each, fields) for each, fields in found if "notice" in fields]
 
@@ -260,21 +260,12 @@ class Outbox:
         """So many ids after the one of the cursor, newest first, and whether there are more."""
         first = 0
         if cursor is not None:
-            rank = self._store.redis.zrevrank(key, cursor)
+            rank = self.store.redis.zrevrank(key, cursor)
             if rank is None:
                 raise BadInput(f"cursor {cursor[:40]!r} is not one that a page gave")
             first = rank + 1
-        ids = [each.decode() for each in self._store.redis.zrevrange(key, first, first + limit)]
+        ids = [each.decode() for each in self.store.redis.zrevrange(key, first, first + limit)]
         return ids[:limit], len(ids) > limit
-
-    def now_ms(self) -> float:
-        """The time by the clock of Redis."""
-        seconds, micros = self._store.redis.time()
-        return float(seconds * 1000 + micros / 1000)
-
-
-def _key(project: str, name: str) -> str:
-    return f"ra:p:{{{project}}}:{name}"
 
 
 def _listed(kinds: tuple[NoticeKind, ...]) -> str:

@@ -10,7 +10,7 @@ class Presence(ProjectRedis):
 
     def heartbeat(self, kind: str, name: str, *, for_s: int) -> None:
         """Count ``name`` (``host:pid:processes``) as running for so many seconds by the clock of Redis."""
-        now, pipe = self._now_s(), self.redis.pipeline(transaction=True)
+        now, pipe = self.now_ms() / 1000, self.redis.pipeline(transaction=True)
         pipe.zremrangebyscore(f"ra:alive:{kind}", "-inf", now)
         pipe.zadd(f"ra:alive:{kind}", {name: now + for_s})
         pipe.expire(f"ra:alive:{kind}", for_s)
@@ -29,9 +29,5 @@ class Presence(ProjectRedis):
         return sum(int(name.rsplit(":", 1)[1]) for name in self._running("worker"))
 
     def _running(self, kind: str) -> list[str]:
-        names = self.redis.zrangebyscore(f"ra:alive:{kind}", f"({self._now_s()}", "+inf")
+        names = self.redis.zrangebyscore(f"ra:alive:{kind}", f"({self.now_ms() / 1000}", "+inf")
         return [name.decode() for name in names]
-
-    def _now_s(self) -> float:
-        seconds, micros = self.redis.time()
-        return float(seconds + micros / 1e6)

@@ -65,7 +65,7 @@ class ProjectRedis:
         """The Redis key of something that each project has of its own."""
         if self.project in (None, DEFAULT_PROJECT):
             return f"ra:{name}"
-        return f"ra:p:{{{self.project}}}:{name}"
+        return project_key(str(self.project), name)
 
     def projects(self) -> list[str]:
         """The projects that ever had a job or a key, ``default`` among them."""
@@ -82,3 +82,13 @@ class ProjectRedis:
     def run(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
         """Run one of the Lua scripts by its name."""
         return self._scripts[script](keys=keys, args=arguments)
+
+    def now_ms(self) -> float:
+        """The time by the clock of Redis, in milliseconds since 1970."""
+        seconds, microseconds = self.redis.time()
+        return float(seconds * 1000 + microseconds / 1000)
+
+
+def project_key(project: str, name: str) -> str:
+    """A Redis key in the slot of a project."""
+    return f"ra:p:{{{project}}}:{name}"

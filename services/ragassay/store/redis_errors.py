@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from ragassay.errors import Unavailable
 
@@ -27,3 +29,14 @@ def unavailable(error: BaseException) -> Unavailable | None:
         why = _OF_PIPELINE.sub("", text)[:200]
         return Unavailable(f"Redis refuses writes now ({why})", hint="see what it lacks: GET /readyz")
     return None
+
+
+@contextmanager
+def outages() -> Iterator[None]:
+    """Within the block an outage of Redis is an Unavailable, for a command to show."""
+    from redis.exceptions import RedisError
+
+    try:
+        yield
+    except RedisError as error:
+        raise unavailable(error) or error from None

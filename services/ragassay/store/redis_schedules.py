@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from ragassay.errors import Conflict
 from ragassay.schedule_documents import KeptRun, KeptSchedule
+from ragassay.store.projects import project_key
 from ragassay.store.redis import RedisStore
 from ragassay.validation import problems
 
@@ -159,7 +160,7 @@ class RedisSchedules:
             self._store.redis.hdel(self._key(f"runs:{name}"), *old)
 
     def _key(self, name: str) -> str:
-        return f"ra:p:{{{self.project}}}:{name}"
+        return project_key(self.project, name)
 
 
 def projects(store: RedisStore) -> list[str]:
@@ -167,19 +168,12 @@ def projects(store: RedisStore) -> list[str]:
     return sorted(project.decode() for project in store.redis.smembers(_PROJECTS))
 
 
-def overdue_schedules(store: RedisStore, *, for_s: float) -> list[str]:
-    """Schedules that have been due for so long, by the clock of Redis, and no beat has noticed."""
-    seconds, _ = store.redis.time()
-    late_ms = int((seconds - for_s) * 1000)
-    return [slot.schedule for project in projects(store) for slot in RedisSchedules(store, project).due(late_ms)]
-
-
-def overdue_s(store: RedisStore) -> float:
-    """Seconds for which a time has been due that no beat has noticed, the longest of all schedules; 0: there is none."""
-    seconds, microseconds = store.redis.time()
-    now_ms = int(seconds * 1000 + microseconds // 1000)
-    due = [slot.ms for project in projects(store) for slot in RedisSchedules(store, project).due(now_ms)]
-    return (now_ms - min(due, default=now_ms)) / 1000
+def overdue(store: RedisStore, *, for_s: float = 0.0) -> list[tuple[str, float]]:
+    """Schedules that have been due for so long and no beat has noticed, each with the seconds, by the clock of Redis."""
+    now_ms = int(store.now_ms())
+    late_ms = now_ms - int(for_s * 1000)
+    due = (slot for project in projects(store) for slot in RedisSchedules(store, project).due(late_ms))
+    return [(slot.schedule, (now_ms - slot.ms) / 1000) for slot in due]
 
 
 def _slot(member: bytes) -> Slot:

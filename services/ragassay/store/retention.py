@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ragassay.errors import Conflict
+from ragassay.errors import Conflict, NotFound
 from ragassay.store.job_rows import row_names
 from ragassay.store.job_state import JobState
 
@@ -14,14 +14,8 @@ if TYPE_CHECKING:
     from ragassay.store.redis import RedisStore
 
 DAY_S = 86_400
-REPORT_NAMES = (
-    "meta",
-    "report",
-    "costs",
-    "partial",
-    "partial_costs",
-    "gates",
-)  # under which of a job's names the report is, and what it needs
+# Under which of a job's names the report is, and what it needs.
+REPORT_NAMES = ("meta", "report", "costs", "partial", "partial_costs", "gates")
 A_ROUND = 1000  # ids that are looked at together
 
 
@@ -73,8 +67,7 @@ def apply(store: RedisStore, lists: Iterable[str], retention: Retention, *, dry_
     """
     applied = Applied()
     for job, state in (each for listed in lists for each in _ended(store, listed)):
-        seconds, micros = store.redis.time()
-        now_s = seconds + micros / 1e6
+        now_s = store.now_ms() / 1000
         ended_s = (state.changed_ms or 0) / 1000 or now_s
         rows_s, report_s = (int(ended_s + kept - now_s) for kept in (retention.results_s, retention.reports_s))
         pipe = store.redis.pipeline(transaction=False)
@@ -112,19 +105,13 @@ def _ended(store: RedisStore, listed: str) -> Iterator[tuple[str, JobState]]:
     at = 0
     while ids := store.redis.zrange(listed, at, at + A_ROUND - 1):
         for job in (each.decode() for each in ids):
-            meta = _meta(store, job)
-            if "status" in meta:
-                try:
-                    state = JobState.of(job, meta)
-                except Conflict:
-                    continue
-                if state.ended:
-                    yield job, state
+            try:
+                state = store.state(job)
+            except (NotFound, Conflict):
+                continue
+            if state.ended:
+                yield job, state
         at += len(ids)
-
-
-def _meta(store: RedisStore, job: str) -> dict[str, Any]:
-    return {name.decode(): value for name, value in store.redis.hgetall(store.key(job, "meta")).items()}
 
 
 def _gone(store: RedisStore, jobs: list[str]) -> list[str]:

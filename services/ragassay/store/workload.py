@@ -2,12 +2,62 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from ragassay.models import FrozenModel
 from ragassay.store.redis import RedisStore
 
 ACTIVE = ("queued", "running", "paused", "finalizing")
+STALLED_AFTER_S = 60.0
+
+
+class ActiveJob(NamedTuple):
+    """A job that has not ended: its status, empty where its record is gone, chunks that wait, and those that workers have.
+
+    ``idle_s``: since it came or a chunk was claimed last. ``outage_s``: since it waits for its provider, None where it does
+    not; ``held``: no chunk is given out until the next probe.
+    """
+
+    id: str
+    status: str
+    waiting: int
+    leased: int
+    age_s: float
+    idle_s: float
+    outage_s: float | None
+    held: bool
+
+    @property
+    def has_work(self) -> bool:
+        """Has it chunks that may be claimed?"""
+        return self.status in ("queued", "running") and self.waiting > 0
+
+
+def active_jobs(store: RedisStore) -> list[ActiveJob]:
+    """The jobs that have not ended, by the clock of Redis; in three round trips."""
+    now_ms, ids, pipe = store.now_ms(), store.active(), store.redis.pipeline(transaction=False)
+    for job in ids:
+        pipe.hmget(store.key(job, "meta"), "status", "created_ms", "claimed_ms", "waiting_since_ms", "next_ms")
+        pipe.llen(store.key(job, "todo"))
+        pipe.zcount(store.key(job, "lease"), now_ms, "+inf")
+    answers, jobs = iter(pipe.execute()), []
+    for job, (status, created, claimed, since, next_), waiting, leased in zip(
+        ids, answers, answers, answers, strict=True
+    ):
+        age_s = (now_ms - int(created or 0)) / 1000
+        idle_s = min(age_s, (now_ms - int(claimed or 0)) / 1000)
+        outage_s = (now_ms - int(since)) / 1000 if since else None
+        name = (status or b"").decode()
+        jobs.append(ActiveJob(job, name, waiting, leased, age_s, idle_s, outage_s, next_ is not None))
+    return jobs
+
+
+def stalled(jobs: Sequence[ActiveJob]) -> list[str]:
+    """Jobs with waiting chunks of which none was claimed for a minute; none while a chunk of any job is worked on."""
+    if any(job.leased for job in jobs):
+        return []
+    return [job.id for job in jobs if job.has_work and not job.held and job.idle_s > STALLED_AFTER_S]
 
 
 class Workload(FrozenModel):
@@ -31,41 +81,19 @@ class Workload(FrozenModel):
 
 
 def workload(store: RedisStore) -> Workload:
-    """The figures now, in two round trips and those that count processes."""
-    seconds, microseconds = store.redis.time()
-    now_ms = seconds * 1000 + microseconds // 1000
-    pipe = store.redis.pipeline(transaction=False)
-    active = store.active()
-    for job in active:
-        pipe.hmget(store.key(job, "meta"), "status", "created_ms", "claimed_ms", "waiting_since_ms")
-        pipe.llen(store.key(job, "todo"))
-        pipe.zcard(store.key(job, "lease"))
-    answers = iter(pipe.execute())
-    jobs: Counter[str] = Counter(dict.fromkeys(ACTIVE, 0))
-    waiting = leased = oldest = unclaimed = outages = outage = 0
-    for (status, *times), todo, leases in zip(answers, answers, answers, strict=True):
-        name = (status or b"").decode()
-        if name not in ACTIVE:
-            continue
-        created_ms, claimed_ms, since_ms = (int(time or 0) for time in times)
-        jobs[name] += 1
-        leased += leases
-        if name in ("queued", "running"):
-            waiting += todo
-            if since_ms:
-                outages += 1
-                outage = max(outage, now_ms - since_ms)
-            elif todo:
-                oldest = max(oldest, now_ms - created_ms)
-                unclaimed = max(unclaimed, now_ms - max(created_ms, claimed_ms))
+    """The figures now, in three round trips and those that count processes."""
+    active = active_jobs(store)
+    with_work = [job for job in active if job.has_work]
+    idle = [job for job in with_work if job.outage_s is None]
+    outages = [job.outage_s for job in active if job.outage_s is not None and job.status in ("queued", "running")]
     return Workload(
-        jobs=jobs,
-        chunks_waiting=waiting,
-        chunks_leased=leased,
-        chunk_age_s=oldest / 1000,
-        unclaimed_s=unclaimed / 1000,
-        jobs_waiting=outages,
-        outage_s=outage / 1000,
+        jobs={status: sum(job.status == status for job in active) for status in ACTIVE},
+        chunks_waiting=sum(job.waiting for job in with_work),
+        chunks_leased=sum(job.leased for job in active),
+        chunk_age_s=max((0.0, *(job.age_s for job in idle))),
+        unclaimed_s=max((0.0, *(job.idle_s for job in idle))),
+        jobs_waiting=len(outages),
+        outage_s=max((0.0, *outages)),
         workers=store.alive("worker"),
         processes=store.processes(),
         beats=store.alive("beat"),
