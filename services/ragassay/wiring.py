@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,17 +13,17 @@ from ragassay.documents import Built, Source
 from ragassay.embeddings import LocalEmbedder, unavailable
 from ragassay.engine import Tools
 from ragassay.errors import BadSettings
-from ragassay.judges.jury import JuryJudge, check_jury
+from ragassay.judges.jury import JuryJudge, check_jury, check_keys
 from ragassay.judges.local import LocalJudge
 from ragassay.judges.registered import JUDGES, OwnJudge
-from ragassay.judges.repeating import RepeatingJudge, Replicate
+from ragassay.judges.repeating import RepeatingJudge, repeated
 from ragassay.judges.sharing import SharingJudge
 from ragassay.ledger import ScopedLedger
-from ragassay.llm import LLM, ChatModel, LocalSpacing, RateLimit
+from ragassay.llm import LLM, LocalSpacing, RateLimit
 from ragassay.prices import Prices
 from ragassay.protocols import Embedder, Judge, Ledger, Spacing
 from ragassay.registry import import_plugin
-from ragassay.settings import NEVER_SENT, Settings
+from ragassay.settings import Settings
 from ragassay.specification import JobSpec
 from ragassay.strategies.answering import Extractive, Generative
 from ragassay.strategies.builtin import Answerer, BuiltIn
@@ -83,27 +83,10 @@ def _judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None, spaci
     check_jury(spec)
     if not spec.jury:
         return _member(spec, settings, embeddings, spacing)
-    if spec.repeat > 1:
-        what = "repeat measures the noise of one judge, and the report of a jury says how far its members differ"
-        raise BadSettings(what, where="repeat", hint="leave repeat or jury out")
-    _refuse_one_key_for_many(spec, settings)
+    check_keys(spec, settings)
     at_once = max(1, spec.concurrency // len(spec.judges))
     alone = [one.model_copy(update={"concurrency": at_once}) for one in spec.for_members()]
     return JuryJudge([_member(one, settings, embeddings, spacing) for one in alone])
-
-
-def _refuse_one_key_for_many(spec: JobSpec, settings: Settings) -> None:
-    """Raise BadSettings where RAGASSAY_API_KEY would stand in for the missing keys of several providers."""
-    if settings.api_key in (None, NEVER_SENT) or spec.api_base or settings.api_base:
-        return
-    models = [name.removeprefix("llm:") for name in spec.judges if name not in JUDGES]
-    missing = dict.fromkeys(" ".join(language_models.missing_keys(model)) for model in models)
-    if len(missing.keys() - {""}) > 1:
-        raise BadSettings(
-            "RAGASSAY_API_KEY would be sent to several providers",
-            where="jury",
-            hint=f"give each its own: {', '.join(filter(None, missing))}",
-        )
 
 
 def _member(spec: JobSpec, settings: Settings, embeddings: Embedder | None, spacing: Spacing) -> Judge:
@@ -115,7 +98,7 @@ def _member(spec: JobSpec, settings: Settings, embeddings: Embedder | None, spac
         own = OwnJudge(
             JUDGES.get(spec.judge), criteria=spec.criteria, at_once=spec.concurrency, timeout_s=spec.timeout_s
         )
-        return _repeated([own] * spec.repeat)
+        return own if spec.repeat == 1 else RepeatingJudge([own] * spec.repeat)
     from ragassay.judges.llm import LLMJudge
     from ragassay.judges.probe import ProbeJudge
 
@@ -126,10 +109,10 @@ def _member(spec: JobSpec, settings: Settings, embeddings: Embedder | None, spac
                 "probes have questions of their own: leave judge_prompt and passes out", where="judge_mode"
             )
         given: dict[str, Any] = {"criteria": spec.criteria, "timeout_s": spec.sample_timeout_s}
-        return _repeated([ProbeJudge(one, **given) for one in _replicates(llm, spec.repeat)])
+        return repeated(lambda one: ProbeJudge(one, **given), llm, spec.repeat)
     users: dict[str, Any] = {"criteria": spec.criteria, "prompt": spec.judge_prompt, "soft": spec.judge_mode == "soft"}
     users |= {"passes": spec.passes, "max_tokens": spec.parameters.max_tokens, "timeout_s": spec.sample_timeout_s}
-    return _repeated([LLMJudge(one, **users) for one in _replicates(llm, spec.repeat)])
+    return repeated(lambda one: LLMJudge(one, **users), llm, spec.repeat)
 
 
 def preference_judge(spec: JobSpec, settings: Settings) -> PreferenceJudge:
@@ -161,15 +144,6 @@ def _judging(spec: JobSpec, settings: Settings, spacing: Spacing) -> LLM:
         context_window=spec.context_window,
         prices=Prices(spec.prices),
     )
-
-
-def _replicates(llm: LLM, repeat: int) -> list[ChatModel]:
-    """The model, and the same one with other seeds."""
-    return [llm, *(Replicate(llm, shift) for shift in range(1, repeat))]
-
-
-def _repeated(judges: Sequence[Judge]) -> Judge:
-    return judges[0] if len(judges) == 1 else RepeatingJudge(judges)
 
 
 def question_writer(

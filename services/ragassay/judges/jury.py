@@ -13,19 +13,21 @@ from statistics import fmean
 from typing import Any, TypeVar
 
 from ragassay.errors import BadSettings, ProviderDown
+from ragassay.judges.registered import JUDGES
 from ragassay.judges.reply import STEPS
 from ragassay.judges.verdict import COVERED, SUPPORT, TRUTH
 from ragassay.ledger import GivenUpLedger
-from ragassay.llm import together
+from ragassay.llm import missing_keys, together
 from ragassay.models import CriterionVerdict, FactVerdict, Judgement, Sample, SentenceVerdict, Step, Usage, Verdict
 from ragassay.protocols import Judge, Ledger, digest
+from ragassay.settings import NEVER_SENT, Settings
 from ragassay.specification import JobSpec
 
 Label = TypeVar("Label", bound=str)
 
 
 def check_jury(spec: JobSpec) -> None:
-    """Raise BadSettings for a jury that the local judge is in, or a model twice."""
+    """Raise BadSettings for a jury that the local judge is in, or a model twice, or that is to judge several times."""
     if not spec.jury:
         return
     names = [name.strip().removeprefix("llm:").strip() for name in spec.judges]
@@ -37,6 +39,23 @@ def check_jury(spec: JobSpec) -> None:
         )
     if twice := next((name for name, count in Counter(names).items() if count > 1), None):
         raise _same(twice, twice)
+    if spec.repeat > 1:
+        what = "repeat measures the noise of one judge, and the report of a jury says how far its members differ"
+        raise BadSettings(what, where="repeat", hint="leave repeat or jury out")
+
+
+def check_keys(spec: JobSpec, settings: Settings) -> None:
+    """Raise BadSettings where RAGASSAY_API_KEY would stand in for the missing keys of several providers."""
+    if settings.api_key in (None, NEVER_SENT) or spec.api_base or settings.api_base:
+        return
+    models = [name.removeprefix("llm:") for name in spec.judges if name not in JUDGES]
+    missing = dict.fromkeys(" ".join(missing_keys(model)) for model in models)
+    if len(missing.keys() - {""}) > 1:
+        raise BadSettings(
+            "RAGASSAY_API_KEY would be sent to several providers",
+            where="jury",
+            hint=f"give each its own: {', '.join(filter(None, missing))}",
+        )
 
 
 def _same(a: str, b: str) -> BadSettings:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ragassay.ledger import DryLedger, ReplicateLedger
@@ -42,10 +42,16 @@ class RepeatingJudge:
         is_dry = isinstance(ledger, DryLedger)  # which answers all calls alike, and is known by its type
         ledgers = [ledger if n == 1 or is_dry else ReplicateLedger(ledger, n) for n in range(1, len(self.judges) + 1)]
         rounds = await together([one.judge(samples, own) for one, own in zip(self.judges, ledgers, strict=True)])
-        return [_repeated(of) for of in zip(*rounds, strict=True)]
+        return [_as_one(of) for of in zip(*rounds, strict=True)]
 
 
-def _repeated(given: Sequence[Judgement]) -> Judgement:
+def repeated(judge_with: Callable[[ChatModel], Judge], llm: ChatModel, times: int) -> Judge:
+    """The judge that asks a model; where it is to judge several times, the same with other seeds as well."""
+    models = [llm, *(Replicate(llm, shift) for shift in range(1, times))]
+    return judge_with(llm) if times == 1 else RepeatingJudge([judge_with(one) for one in models])
+
+
+def _as_one(given: Sequence[Judgement]) -> Judgement:
     """All judgings of one sample as one judgement."""
     verdicts = tuple(one.verdict for one in given if one.verdict)
     return RepeatedJudgement(
