@@ -185,3 +185,4 @@ def test_labels_of_what_the_rule_reads_are_labels_of_accurate(cli, tmp_path):
     assert cost["corrected"]["value"] > cost["value"]
     code, shown, _ = cli("report", "last")
     assert "USD per accurate answer, corrected" in " ".join(shown.split())
+    assert f"; {accurate['mean']:.0%} as 40 labels correct it)".replace("%", " %") in " ".join(shown.split())

@@ -48,6 +48,8 @@ def headline(system: SystemReport) -> str:
     known = f"{round(mean.mean * mean.n)} of {mean.n} answers are accurate ({percent(round(mean.mean, 2))}"
     if ends.low is not None and ends.high is not None:
         known += f", {percent(ends.level)} interval {percent(round(ends.low, 2))} to {percent(round(ends.high, 2))}"
+    if (by := mean.corrected) and by.mean is not None:
+        known += f"; {percent(round(by.mean, 2))} as {by.labels} labels correct it"
     return f"{known})" + (f", {mean.missing} of unknown accuracy" if mean.missing else "")
 
 
