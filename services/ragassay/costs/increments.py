@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ragassay.cost_records import CostRecord
-from ragassay.costs.groups import LEVEL, strata
+from ragassay.costs.groups import LEVEL, strata_of
 from ragassay.costs.models import CostQuery, Increment, MeanDifference, Quadrant
 from ragassay.render import interval as written
 from ragassay.render import number
@@ -32,12 +32,12 @@ def _turned(sums: RatioSums) -> RatioSums:
 
 def _increment(dataset: str, a: str, b: str, found: Sequence[tuple[CostRecord, RatioSums]]) -> Increment:
     whole = RatioSums.total(sums for _, sums in found)
-    by_dataset = strata(found)
-    of_cost, of_accuracy = mean_intervals(by_dataset, level=LEVEL)
+    strata = strata_of(found)
+    of_cost, of_accuracy = mean_intervals(strata, level=LEVEL)
     quadrant = _quadrant(whole)
     shown = all(ends.low is not None and not ends.contains(0.0) for ends in (of_cost, of_accuracy))
     if quadrant in ("dearer and better", "cheaper and worse"):
-        value, ends = whole.cost_usd / whole.accurate, difference_sums_interval(by_dataset, level=LEVEL)
+        value, ends = whole.cost_usd / whole.accurate, difference_sums_interval(strata, level=LEVEL)
     else:
         value, ends = None, Interval.absent("neither buys accurate answers with money", LEVEL, "none")
     return Increment(
@@ -46,7 +46,7 @@ def _increment(dataset: str, a: str, b: str, found: Sequence[tuple[CostRecord, R
         b=b,
         reports=len({record.run for record, _ in found}),
         n=whole.n,
-        questions=sum(one.questions for one in by_dataset),
+        questions=sum(one.questions for one in strata),
         cost_usd=MeanDifference(value=whole.cost_usd / whole.n, interval=of_cost),
         accuracy=MeanDifference(value=whole.accurate / whole.n, interval=of_accuracy),
         quadrant=quadrant,
