@@ -16,6 +16,7 @@ from loopback import LoopbackServer, Quiet
 from ragassay.errors import BadInput, BadSettings
 from ragassay.outgoing import Allowed, check_url, outgoing_client
 from ragassay.outgoing.targets import is_own, is_public
+from ragassay.settings import Settings
 
 PUBLIC = "93.184.215.14"
 
@@ -265,6 +266,14 @@ def test_the_operator_allows_hosts_ports_and_networks(sink, allowed, url, reache
 def test_an_allow_list_that_can_not_be_read_is_refused(entry):
     with pytest.raises(BadSettings, match="RAGASSAY_OUTGOING_ALLOWED"):
         Allowed.read(["fine.example", entry])
+
+
+def test_the_settings_of_every_process_say_that_the_allow_list_can_not_be_read():
+    assert Settings(outgoing_allowed="fine.example, 10.0.0.0/8,").outgoing == Allowed.read(
+        ["fine.example", "10.0.0.0/8"]
+    )
+    with pytest.raises(BadSettings, match="RAGASSAY_OUTGOING_ALLOWED: can't read 'http://x/'"):
+        Settings(outgoing_allowed="fine.example,http://x/")
 
 
 @pytest.mark.parametrize("port", [22, 25, 53, 110, 143, 465, 587, 993])

@@ -150,6 +150,9 @@ def alive(kind: PartKind) -> None:
 
 def _exec(arguments: str, **environment: str) -> NoReturn:
     """Replace this process by another Python program, so that signals reach it. ``-P``: no import from this folder."""
+    from ragassay.settings import Settings
+
+    Settings()  # what is wrong with them is one line here
     command = [sys.executable, "-P", *arguments.split()]
     os.execve(sys.executable, command, {**os.environ, **environment})  # noqa: S606 - our own program
 

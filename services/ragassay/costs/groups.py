@@ -76,8 +76,8 @@ def group(key: Key, parts: Sequence[CostPart], query: CostQuery) -> CostGroup:
     priced = [[Priced.of(cell, part.record.judge, query.prices) for cell in part.cells] for part in parts]
     cells = [cell for of_part in priced for cell in of_part]
     changed = any(cell.has_price for cell in cells)
-    known, by_dataset = _by_dataset(parts, [[cell.known for cell in of_part] for of_part in priced])
-    figure = _figure(parts, known, by_dataset, changed=changed)
+    known, strata = _by_dataset(parts, [[cell.known for cell in of_part] for of_part in priced])
+    figure = _figure(parts, known, strata, changed=changed)
     labels, judged, accurate = None, None, known.accurate
     corrected = [] if changed else [found for part in parts if (found := part.by_labels)]
     if corrected and len(corrected) == len(parts):
@@ -108,7 +108,7 @@ def group(key: Key, parts: Sequence[CostPart], query: CostQuery) -> CostGroup:
         rows=sum(cell.spending.rows for cell in cells),
         known=known.n,
         unknown_cost=serving.unknown,
-        questions=sum(one.questions for one in by_dataset),
+        questions=sum(one.questions for one in strata),
         cost_usd=known.cost_usd,
         accurate=round(accurate),
         cost_per_accurate_answer=value,
@@ -125,7 +125,7 @@ def group(key: Key, parts: Sequence[CostPart], query: CostQuery) -> CostGroup:
 
 
 def _figure(
-    parts: Sequence[CostPart], known: RatioSums, by_dataset: Sequence[Stratum], *, changed: bool
+    parts: Sequence[CostPart], known: RatioSums, strata: Sequence[Stratum], *, changed: bool
 ) -> tuple[float | None, Interval, Literal["report", "sums"], str | None]:
     """The value, its interval, whose that is, and why there is no value: of a lone report what it says itself."""
     own = parts[0].own if len(parts) == 1 and not changed else None
@@ -140,27 +140,27 @@ def _figure(
     if own is not None:
         value, reason = own.value, own.reason
     if all(part.costs.itemised for part in parts):
-        return value, sums_interval(by_dataset, level=LEVEL), "sums", reason
+        return value, sums_interval(strata, level=LEVEL), "sums", reason
     return value, Interval.absent(reason or _NO_SQUARES, LEVEL, "sums"), "sums", reason
 
 
 def _corrected_figure(
-    corrected: Sequence[CorrectedCost], sums: RatioSums, by_dataset: Sequence[Stratum]
+    corrected: Sequence[CorrectedCost], sums: RatioSums, strata: Sequence[Stratum]
 ) -> tuple[float | None, Interval, Literal["report", "sums"], str | None]:
     """As ``_figure``, of accurate answers by labels."""
     if len(corrected) == 1 and corrected[0].interval.level == LEVEL:
         return corrected[0].value, corrected[0].interval, "report", corrected[0].reason
     value = sums.cost_usd / sums.accurate if sums.accurate else None
-    return value, sums_interval(by_dataset, level=LEVEL), "sums", None if value else "no answer is accurate"
+    return value, sums_interval(strata, level=LEVEL), "sums", None if value else "no answer is accurate"
 
 
 def _by_dataset(parts: Sequence[CostPart], known: Sequence[Sequence[RatioSums]]) -> tuple[RatioSums, list[Stratum]]:
     """The sums over all parts, and those of each dataset with the number of its different questions."""
     of_parts = zip((part.record for part in parts), map(RatioSums.total, known), strict=True)
-    return RatioSums.total(sums for cells in known for sums in cells), strata(of_parts)
+    return RatioSums.total(sums for cells in known for sums in cells), strata_of(of_parts)
 
 
-def strata(sums: Iterable[tuple[CostRecord, RatioSums]]) -> list[Stratum]:
+def strata_of(sums: Iterable[tuple[CostRecord, RatioSums]]) -> list[Stratum]:
     """Sums of records by their datasets, those that have any row."""
     by_digest: dict[str, list[RatioSums]] = {}
     for record, one in sums:

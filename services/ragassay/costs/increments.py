@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from ragassay.cost_documents import Between
 from ragassay.cost_records import CostRecord
-from ragassay.costs.groups import LEVEL, strata
+from ragassay.costs.groups import LEVEL, strata_of
 from ragassay.costs.models import CostQuery, Increment, MeanDifference, Quadrant
 from ragassay.render import interval as written
 from ragassay.render import number
@@ -41,12 +41,12 @@ def _increment(dataset: str, a: str, b: str, found: Sequence[tuple[CostRecord, B
     labels = sum(pair.labels for _, pair in found) if by_labels else None
     chosen = [(record, (by_labels and pair.corrected) or pair.sums) for record, pair in found]
     whole = RatioSums.total(sums for _, sums in chosen)
-    by_dataset = strata(chosen)
-    of_cost, of_accuracy = mean_intervals(by_dataset, level=LEVEL)
+    strata = strata_of(chosen)
+    of_cost, of_accuracy = mean_intervals(strata, level=LEVEL)
     quadrant = _quadrant(whole)
     shown = all(ends.low is not None and not ends.contains(0.0) for ends in (of_cost, of_accuracy))
     if quadrant in ("dearer and better", "cheaper and worse"):
-        value, ends = whole.cost_usd / whole.accurate, difference_sums_interval(by_dataset, level=LEVEL)
+        value, ends = whole.cost_usd / whole.accurate, difference_sums_interval(strata, level=LEVEL)
     else:
         value, ends = None, Interval.absent("neither buys accurate answers with money", LEVEL, "none")
     return Increment(
@@ -55,7 +55,7 @@ def _increment(dataset: str, a: str, b: str, found: Sequence[tuple[CostRecord, B
         b=b,
         reports=len({record.run for record, _ in found}),
         n=whole.n,
-        questions=sum(one.questions for one in by_dataset),
+        questions=sum(one.questions for one in strata),
         cost_usd=MeanDifference(value=whole.cost_usd / whole.n, interval=of_cost),
         accuracy=MeanDifference(value=whole.accurate / whole.n, interval=of_accuracy),
         quadrant=quadrant,
