@@ -1,0 +1,160 @@
+"""A language model as the judge, on labelled sets: verdicts, soft verdicts and probes, before and after calibration.
+
+    python benchmarks/judge/model.py --data DIR --judge openai/qwen --api-base http://127.0.0.1:8199/v1 --home HOME
+
+DIR holds JSON Lines as ``ragassay judge agreement`` takes them, in folders or not. Of each set ``--rows`` items are drawn,
+half of them a yes of people, by the seed; ``--part 1`` draws others than ``--part 0``, so that what is chosen on one part
+can be measured on the other. A soft verdict's labels are those of a verdict, so the two columns come from the same calls.
+Calls are kept under HOME: what was answered once is not asked again. "Calibrated" is cross-validated in ten folds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import random
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ragassay.errors import BadInput
+from ragassay.judges.agreement import MEASURES, LabelledScore, Measures, ScoredItems
+from ragassay.judges.calibration import check_labels, crossed
+from ragassay.judges.instructions import read_prompt
+from ragassay.judges.verdict import SUPPORT
+from ragassay.metrics import parse
+from ragassay.models import Result
+from ragassay.python.stored import session_of
+from ragassay.runs import foreground
+from ragassay.runs.agreement import LabelledRows
+from ragassay.settings import Settings
+from ragassay.specification import JobSpec
+from ragassay.stats.columns import Floats
+
+FAITHFULNESS = parse("faithfulness")
+
+
+def drawn(path: Path, count: int, part: int) -> list[dict[str, Any]]:
+    """The rows of ``count`` items, half of them with a yes; an item is all rows that share ``max_group``."""
+    items: dict[str, list[dict[str, Any]]] = {}
+    for number, line in enumerate(path.open(encoding="utf-8")):
+        row = json.loads(line)
+        items.setdefault(str(row.get("max_group") or number), []).append(row)
+
+    def said(item: list[dict[str, Any]]) -> bool:
+        return any(
+            float(row["label"] if row.get("label_binary") is None else row["label_binary"]) >= 0.5 for row in item
+        )
+
+    order = sorted(items)
+    random.Random(path.stem).shuffle(order)
+    half = count // 2
+    kinds = [[name for name in order if said(items[name]) is kind] for kind in (True, False)]
+    chosen = [name for kind in kinds for name in kind[part * half : (part + 1) * half]]
+    return [row for name in sorted(chosen) for row in items[name]]
+
+
+def by_labels(row: Result) -> float | None:
+    """Faithfulness by the labels of a verdict alone, whatever their probabilities."""
+    labels = [one.support for one in row.verdict.sentences] if row.verdict else []
+    return None if not labels or None in labels else sum(SUPPORT[one] for one in labels if one) / len(labels)
+
+
+def by_scores(row: Result) -> float | None:
+    """Faithfulness as the product computes it."""
+    return row.scores["faithfulness"].value
+
+
+READINGS: dict[str, Callable[[Result], float | None]] = {"verdict": by_labels, "soft": by_scores, "probe": by_scores}
+
+
+def judged(
+    rows: list[dict[str, Any]], spec: JobSpec, home: Path, name: str
+) -> tuple[LabelledRows, list[Result], float]:
+    """The rows, their results, and the seconds that it took."""
+    path = home / "drawn" / f"{name}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    settings, labelled = Settings(home=home), LabelledRows(path)
+    session, began = session_of(settings), time.monotonic()
+    run = foreground.start(session, settings, spec, labelled.inputs)
+    foreground.complete(session, settings, run)
+    results = [row for chunk in run.record.chunks() for row in run.results(chunk) or ()]
+    labelled_scores[name] = labelled.scored(run, FAITHFULNESS)
+    return labelled, results, time.monotonic() - began
+
+
+labelled_scores: dict[str, list[LabelledScore]] = {}
+
+
+def figures(labels: Floats, scores: Floats, groups: list[str]) -> Iterator[str]:
+    """AUC, balanced accuracy and ECE, before and after calibration."""
+    found = dict(zip(MEASURES, Measures(labels, scores).weighted(labels * 0 + 1), strict=True))
+    try:
+        check_labels(labels, scores)
+        chances = crossed(labels, scores, groups, 0)
+        after = dict(zip(MEASURES, Measures(labels, chances).weighted(labels * 0 + 1), strict=True))
+    except BadInput:
+        after = {}
+    yield f"{found['auc']:.2f}"
+    for name in ("balanced_accuracy", "ece"):
+        yield f"{found[name]:.2f} to {after[name]:.2f}" if after else f"{found[name]:.2f} to -"
+
+
+def main() -> None:
+    """Print a row for each set and reading."""
+    options = argparse.ArgumentParser()
+    options.add_argument("--data", type=Path, required=True)
+    options.add_argument("--home", type=Path, required=True)
+    options.add_argument("--judge", default="local")
+    options.add_argument("--api-base")
+    options.add_argument("--sets", nargs="*", default=[])
+    options.add_argument("--modes", nargs="*", default=["soft", "probe"], choices=["soft", "probe"])
+    options.add_argument("--swapped", nargs="*", default=[])
+    options.add_argument("--rows", type=int, default=60)
+    options.add_argument("--part", type=int, default=0)
+    options.add_argument("--prompt", type=Path)
+    options.add_argument("--timeout", type=float, default=600.0)
+    given = options.parse_args()
+    logging.disable(logging.WARNING)
+    print(
+        "| set | items | reading | AUC | balanced accuracy | ECE | missing | s a row |\n|---|---|---|---|---|---|---|---|"
+    )
+    for path in sorted(given.data.rglob("*.jsonl")):
+        if given.sets and path.stem not in given.sets:
+            continue
+        rows = drawn(path, given.rows, given.part)
+        for mode in given.modes if given.judge != "local" else ["verdict"]:
+            prompt = read_prompt(given.prompt) if given.prompt and mode == "soft" else None
+            spec = JobSpec(
+                metrics=("faithfulness",),
+                judge=given.judge,
+                api_base=given.api_base,
+                judge_mode=mode,
+                judge_prompt=prompt,
+                timeout_s=given.timeout,
+                concurrency=1,
+            )
+            labelled, results, seconds = judged(rows, spec, given.home, f"{path.stem}-{given.part}-{mode}")
+            scored = labelled_scores[f"{path.stem}-{given.part}-{mode}"]
+            by_query = {row.query_id: row for row in results}
+            for reading in ("verdict", "soft") if mode == "soft" else (mode,):
+                taken = [
+                    one
+                    if reading != "verdict" or given.judge == "local"
+                    else LabelledScore(one.label, by_labels(row), one.item, one.group, one.reason)
+                    for one, row in zip(scored, results, strict=True)
+                ]
+                items = ScoredItems(taken)
+                labels = 1 - items.labels if path.stem in given.swapped else items.labels
+                cells = " | ".join(figures(labels, items.scores, items.groups))
+                print(
+                    f"| {path.stem} | {len(labels)} | {reading} | {cells} | {items.missing} | {seconds / len(rows):.1f} |",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()
