@@ -352,7 +352,9 @@ class PerformanceOptions(Declarations):
         float | None,
         Gt(0),
         Le(86_400),
-        Option("seconds that judging one row may take from its first call on, all further calls and waits included"),
+        Option(
+            "seconds that judging one row may take from its first call on; waits for a turn in the minute are not counted"
+        ),
     ] = None
     attempts: Annotated[
         int, Ge(1), Le(20), Option("how often a judge call is tried in all when its provider fails", variable=True)

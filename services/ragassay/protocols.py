@@ -73,6 +73,14 @@ class Ledger(Protocol):
         """
 
 
+@runtime_checkable
+class Timed(Protocol):
+    """A ledger whose time stands still while a call waits for its turn in a minute."""
+
+    def wait_for_turn(self, seconds: float) -> None:
+        """A call is sent in so many seconds, not at once."""
+
+
 class Spacing(Protocol):
     """Keeps calls to a model apart, whoever makes them: hands out moments, one line of them for each model."""
 

@@ -8,11 +8,12 @@ import pytest
 import provider as play
 from judge_replies import judge, model_at, sample, supports
 from provider import Provider
-from ragassay.judges.llm import LLMJudge
+from ragassay.judges.llm import LLMJudge, SampleLedger
 from ragassay.judges.probe import ProbeJudge
 from ragassay.ledger import MemoryLedger
-from ragassay.llm import model
+from ragassay.llm import RateLimit, model
 from ragassay.models import Usage
+from ragassay.protocols import Call
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +57,26 @@ def test_a_samples_time_begins_with_its_own_first_call():
     with Provider(latency_s=0.5) as provider:
         found = judge(model_at(provider, concurrency=1), [sample(f"q{n}") for n in range(7)], timeout_s=3)
     assert [judgement.reason for judgement in found] == [None] * 7
+
+
+def test_a_samples_time_stands_still_while_its_calls_wait_for_their_turn():
+    with Provider() as provider:
+        limited = model_at(provider, limit=RateLimit(requests=60))
+        found = judge(limited, [sample(f"q{n}") for n in range(3)], timeout_s=0.9)
+    assert [judgement.reason for judgement in found] == [None] * 3
+
+
+def test_calls_of_a_sample_that_wait_at_once_give_it_the_longest_of_their_waits():
+    async def wait():
+        booked = SampleLedger(MemoryLedger(), 1.0)
+        async with booked.in_time:
+            await booked.reserve(Call.about("q", "judge", []), Usage())
+            began = booked.in_time.when()
+            for seconds in (2.0, 5.0, 3.0):
+                booked.wait_for_turn(seconds)
+            return booked.in_time.when() - began
+
+    assert asyncio.run(wait()) == pytest.approx(5.0, abs=0.1)
 
 
 def test_who_cancels_is_heard_though_a_sample_has_a_time():

@@ -233,12 +233,13 @@ class NoVerdict(Exception):
 class SampleLedger:
     """A ledger that also adds up what one sample's calls spent: on replies that were used, and on others.
 
-    ``in_time`` ends, with TimeoutError, what is awaited in it ``timeout_s`` seconds after the first call.
+    ``in_time`` ends, with TimeoutError, what is awaited in it ``timeout_s`` seconds after the first call, and as much later
+    as calls wait for their turn in a minute: else a slow limit would let rows fail, and none of them sent.
     """
 
     def __init__(self, ledger: Ledger, timeout_s: float | None = None) -> None:
         self._ledger, self._timeout_s = ledger, timeout_s
-        self.in_time = asyncio.timeout(None)
+        self.in_time, self._stands_until = asyncio.timeout(None), 0.0
         self._used: list[Usage] = []
         self._wasted: list[Usage] = []
         self._left_out: dict[str, None] = {}
@@ -271,6 +272,13 @@ class SampleLedger:
         if settled is None and self._timeout_s is not None and self.in_time.when() is None:
             self.in_time.reschedule(asyncio.get_running_loop().time() + self._timeout_s)
         return settled
+
+    def wait_for_turn(self, seconds: float) -> None:
+        """The sample's time stands still so long; where several calls wait at once, until the last may be sent."""
+        now = asyncio.get_running_loop().time()
+        stands, self._stands_until = max(now, self._stands_until), max(now + seconds, self._stands_until)
+        if (ends := self.in_time.when()) is not None and not self.in_time.expired():
+            self.in_time.reschedule(ends + self._stands_until - stands)
 
     async def settle(self, call: Call, reply: Reply) -> None:
         """As the ledger below."""

@@ -39,7 +39,7 @@ from ragassay.llm.pacing import LONGEST_WAIT_S, Pace, RateLimit, backoff
 from ragassay.models import Usage
 from ragassay.options import ParameterOptions
 from ragassay.prices import Prices
-from ragassay.protocols import Call, Ledger, Reply, digest
+from ragassay.protocols import Call, Ledger, Reply, Timed, digest
 
 # Nothing else: LiteLLM takes addresses, keys and much more as parameters too.
 _PARAMETERS = frozenset(ParameterOptions.__annotations__) - {"max_tokens"} | {"seed"}
@@ -232,7 +232,7 @@ class LLM:
                 return settled
             bill.open, bill.lost = True, False
         most = sum(self._estimated(request))
-        await self._limit.wait(self._line, most)
+        await self._limit.wait(self._line, most, ledger.wait_for_turn if isinstance(ledger, Timed) else float)
         await self._pace.opened()
         terms, bill.terms = bill.terms or await self._negotiation.terms(structured=request.schema is not None), None
         self._raise_if_refused(bill.outages)

@@ -7,7 +7,7 @@ import math
 import random
 import threading
 import time
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -100,11 +100,13 @@ class RateLimit:
     tokens: int | None = None
     spacing: Spacing = field(default_factory=LocalSpacing)
 
-    async def wait(self, line: str, tokens: int) -> None:
-        """Wait until a call that may take so many tokens can be sent."""
+    async def wait(self, line: str, tokens: int, told: Callable[[float], object] = float) -> None:
+        """Wait until a call that may take so many tokens can be sent; ``told`` is given the seconds before."""
         if self.requests or self.tokens:
             request_s = 60 / self.requests if self.requests else 0.0
-            await asyncio.sleep(self.spacing.wait_s(line, request_s, self._seconds(tokens)))
+            wait_s = self.spacing.wait_s(line, request_s, self._seconds(tokens))
+            told(wait_s)
+            await asyncio.sleep(wait_s)
 
     def correct(self, line: str, tokens: int) -> None:
         """A call that waited took so many tokens more than it said; below 0: fewer."""
