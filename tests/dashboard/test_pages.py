@@ -1,5 +1,6 @@
 """The pages of runs in a folder: what they show, and what text of a run can't make them do."""
 
+import json
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 
 import ragassay
 from polling import until
+from provider import Answer, Provider, verdicts
 from ragassay.api.server import server
 from ragassay.api.view import create_view
 from ragassay.dashboard.library import FolderLibrary
@@ -139,6 +141,36 @@ def test_what_can_not_be_shown_is_a_page_that_says_why(run, pages, path, status,
     answer = pages.get(path.replace("RUN", run))
     assert answer.status_code == status
     assert said in answer.text
+
+
+def test_noise_and_a_divided_jury_are_shown(monkeypatch):
+    def play(seen):
+        reply, supported = verdicts(seen), seen.body["model"].endswith("a")
+        for entry in reply["answer"]:
+            entry |= {"support": "supported" if supported else "not_found", "evidence": ["C1.1"] if supported else []}
+        return Answer(json.dumps(reply))
+
+    given = [{"query_id": "q1", "query": "Who?", "answer": "Ann did.", "contexts": ["Ann did."]}]
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    with Provider(then=play) as provider:
+        asked = {"judge": "openai/a", "api_base": provider.url, "metrics": ["faithfulness"]}
+        jury = ragassay.evaluate(given, name="jury", jury=["openai/b"], **asked).run.id
+        noisy = ragassay.evaluate(given, name="noisy", repeat=2, **asked).run.id
+    with browsing() as http:
+        assert "How much of it is noise" in http.get(f"/ui/runs/{noisy}").text
+        row = http.get(f"/ui/runs/{jury}/row", params={"system": "default", "at": 0}).text
+    assert re.search("members of the jury are divided: A1 support: (supported|not_found) 1", row)
+
+
+def test_what_corrects_a_mean_is_named_on_its_page(tmp_path):
+    given = [
+        {"query_id": f"q{n}", "query": f"What is {n}?", "answer": f"{n}.", "contexts": [f"{n}."]} for n in range(20)
+    ]
+    labels = tmp_path / "labels.csv"
+    labels.write_text("query_id,faithfulness\n" + "".join(f"q{n},{n % 2}\n" for n in range(12)))
+    run = ragassay.evaluate(given, labels=labels, metrics=["faithfulness"]).run.id
+    with browsing() as http:
+        assert re.search(r"corrected: [\d.]+ by 12 labels", http.get(f"/ui/runs/{run}").text)
 
 
 def test_only_the_runs_that_were_named_are_shown(run):

@@ -20,6 +20,7 @@ from ragassay.dashboard import views
 from ragassay.dashboard.library import Library
 from ragassay.errors import AssayError, NotFound
 from ragassay.exporters import failing, summary
+from ragassay.judges.jury_agreement import divided
 from ragassay.render import number
 from ragassay.store.selection import Selection
 
@@ -155,6 +156,7 @@ def _row(request: Request, run: str, at: Annotated[int, Query(ge=0, le=MOST_PLAC
         facts=facts,
         contexts=views.contexts(sample),
         retrieved=views.retrieved(row, sample),
+        divided=list(divided(row.members)),
         scores=views.scores(row),
         measured=views.measured(row),
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ragassay.compare.attribution import attribute
 from ragassay.documents import Aggregate, Report
 from ragassay.exporters import failing, summary
+from ragassay.exporters.noise import noise_section
 from ragassay.exporters.summary import PERCENTAGES, Section
 from ragassay.judges.verdict import number_units
 from ragassay.models import FactVerdict, Result, Sample, SentenceVerdict
@@ -59,7 +60,7 @@ def metric_tables(report: Report) -> dict[str, list[MetricRow]]:
     ):  # what the headline is of comes first
         means = [system.metrics[name] for system in systems]
         ends = _ends(means)
-        cells = tuple(_cell(name, mean, ends) for mean in means)
+        cells = tuple(_cell(name, mean, ends, report.provenance.configuration.corrected_by) for mean in means)
         tables[KINDS[means[0].kind]].append(MetricRow(name, means[0].better, cells))
     return {title: rows for title, rows in tables.items() if rows}
 
@@ -76,7 +77,7 @@ def _ends(means: Sequence[Aggregate]) -> tuple[float, float] | None:
     return (0.0, max(shown)) if max(shown) > 0 else None
 
 
-def _cell(name: str, mean: Aggregate, ends: tuple[float, float] | None) -> Cell:
+def _cell(name: str, mean: Aggregate, ends: tuple[float, float] | None, corrected_by: str) -> Cell:
     written = percent if name in PERCENTAGES else number
     bar = None
     low, high = mean.interval.low, mean.interval.high
@@ -91,19 +92,21 @@ def _cell(name: str, mean: Aggregate, ends: tuple[float, float] | None) -> Cell:
         missing=mean.missing,
         reasons=tuple(f"{count:,}: {reason}" for reason, count in mean.reasons.items()),
         bar=bar,
-        corrected="" if corrected is None or corrected.mean is None else _corrected(corrected.mean, corrected.labels),
+        corrected=""
+        if corrected is None or corrected.mean is None
+        else f"{written(corrected.mean)} by {corrected.labels:,} {corrected_by}",
     )
 
 
-def _corrected(mean: float, labels: int) -> str:
-    return f"{number(mean)} by {labels:,} labels"
-
-
 def sections(report: Report) -> list[Section]:
-    """What is shown as plain tables: causes of failure, slices, refusals, time and cost, what the evaluation took."""
+    """What is shown as plain tables: causes of failure, slices, refusals, time and cost, what judging took, noise."""
     shown = [one for one in summary.sections(report) if one.title not in (*KINDS.values(), "Retrieval")]
     slices = (failing.slice_section(report, field) for field in failing.slice_fields(report))
-    return [one for one in (failing.failure_causes(report, examples=3), *slices, *shown) if one is not None]
+    return [
+        one
+        for one in (failing.failure_causes(report, examples=3), *slices, *shown, noise_section(report))
+        if one is not None
+    ]
 
 
 def notes(report: Report) -> Iterator[str]:
