@@ -15,7 +15,8 @@ import json
 import logging
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,18 +63,10 @@ def by_labels(row: Result) -> float | None:
     return None if not labels or None in labels else sum(SUPPORT[one] for one in labels if one) / len(labels)
 
 
-def by_scores(row: Result) -> float | None:
-    """Faithfulness as the product computes it."""
-    return row.scores["faithfulness"].value
-
-
-READINGS: dict[str, Callable[[Result], float | None]] = {"verdict": by_labels, "soft": by_scores, "probe": by_scores}
-
-
 def judged(
     rows: list[dict[str, Any]], spec: JobSpec, home: Path, name: str
-) -> tuple[LabelledRows, list[Result], float]:
-    """The rows, their results, and the seconds that it took."""
+) -> tuple[list[tuple[LabelledScore, Result]], float]:
+    """What people and the judge say of each row, and the seconds that judging them took."""
     path = home / "drawn" / f"{name}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
@@ -82,11 +75,7 @@ def judged(
     run = foreground.start(session, settings, spec, labelled.inputs)
     foreground.complete(session, settings, run)
     results = [row for chunk in run.record.chunks() for row in run.results(chunk) or ()]
-    labelled_scores[name] = labelled.scored(run, FAITHFULNESS)
-    return labelled, results, time.monotonic() - began
-
-
-labelled_scores: dict[str, list[LabelledScore]] = {}
+    return list(zip(labelled.scored(run, FAITHFULNESS), results, strict=True)), time.monotonic() - began
 
 
 def figures(labels: Floats, scores: Floats, groups: list[str]) -> Iterator[str]:
@@ -126,27 +115,20 @@ def main() -> None:
         if given.sets and path.stem not in given.sets:
             continue
         rows = drawn(path, given.rows, given.part)
-        for mode in given.modes if given.judge != "local" else ["verdict"]:
+        for mode in given.modes if given.judge != "local" else ["local"]:
             prompt = read_prompt(given.prompt) if given.prompt and mode == "soft" else None
             spec = JobSpec(
                 metrics=("faithfulness",),
                 judge=given.judge,
                 api_base=given.api_base,
-                judge_mode=mode,
+                judge_mode="verdict" if mode == "local" else mode,
                 judge_prompt=prompt,
                 timeout_s=given.timeout,
                 concurrency=1,
             )
-            labelled, results, seconds = judged(rows, spec, given.home, f"{path.stem}-{given.part}-{mode}")
-            scored = labelled_scores[f"{path.stem}-{given.part}-{mode}"]
-            by_query = {row.query_id: row for row in results}
+            said, seconds = judged(rows, spec, given.home, f"{path.stem}-{given.part}-{mode}")
             for reading in ("verdict", "soft") if mode == "soft" else (mode,):
-                taken = [
-                    one
-                    if reading != "verdict" or given.judge == "local"
-                    else LabelledScore(one.label, by_labels(row), one.item, one.group, one.reason)
-                    for one, row in zip(scored, results, strict=True)
-                ]
+                taken = [replace(one, score=by_labels(row)) if reading == "verdict" else one for one, row in said]
                 items = ScoredItems(taken)
                 labels = 1 - items.labels if path.stem in given.swapped else items.labels
                 cells = " | ".join(figures(labels, items.scores, items.groups))

@@ -66,7 +66,7 @@ def test_a_verdict_is_cached_by_the_text_of_the_prompt_and_not_by_its_name():
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("Judge well.", "does not speak of JSON, answer, evidence, why, support, supported, partly, contradicted"),
+        ("Judge well.", "does not speak of JSON, answer, evidence, support, supported, partly, contradicted"),
         ("", "does not speak of JSON"),
         (OURS.replace("not_found", "missing"), "does not speak of not_found, which the form of a reply needs"),
         (OURS.replace("[G1]", "fact 1"), "does not speak of [G"),

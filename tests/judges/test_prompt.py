@@ -309,3 +309,28 @@ def test_nothing_in_the_shipped_documents_is_suspicious(name):
 
 def test_the_joiners_that_some_scripts_need_are_not_suspicious():
     assert marks("می\u200cخواهم", support="not_found") == ()
+
+
+@pytest.mark.parametrize(
+    ("why", "whole", "of_units"),
+    [
+        ("", "", {}),
+        ("The price is left open.", "The price is left open.", {}),
+        ("A1: 7 for Free, not 30; A2: no price", "", {"A1": "7 for Free, not 30", "A2": "no price"}),
+        ("Too short. [G1]: left out.", "Too short.", {"G1": "left out."}),
+        ("A1: see C1.2, unlike A2; A2: wrong year", "", {"A1": "see C1.2, unlike A2", "A2": "wrong year"}),
+        ("A9: of no unit; A1: late", "", {"A1": "late"}),
+    ],
+)
+def test_one_text_says_what_is_wrong_with_which_unit(why, whole, of_units):
+    asked = number_units(sample(answer="One. Two.", ground_truth_answer=("Three.",)))
+    entries = {"answer": [{"id": "A1"}, {"id": "A2"}], "facts": [{"id": "G1"}], "why": why}
+    raw = parse_reply(entries, asked).raw
+    reasons = {label: unit.why for label, unit in (*raw.sentences.items(), *raw.facts.items()) if unit.why}
+    assert (raw.why, reasons) == (whole, of_units)
+
+
+def test_a_reason_in_an_entry_goes_before_the_one_text():
+    asked = number_units(sample(answer="One.", ground_truth_answer=()))
+    entries = [{"id": "A1", "why": "late"}]
+    assert parse_reply({"answer": entries, "why": "A1: early"}, asked).raw.sentences["A1"].why == "late"

@@ -166,7 +166,11 @@ def test_every_key_of_the_configuration_is_a_keyword(rows, tmp_path, monkeypatch
         ({"systems": ["new.jsonl"]}, BadSettings, r"systems: should be {name: responses}, is a list of 1"),
         ({"systems": {"new": "new.jsonl"}}, NotFound, "new.jsonl: there is no such file"),
         ({"systems": {"new": [{"answer": "a"}]}}, BadData, "new: query_id: no column holds it, nor the query's text"),
-        ({"systems": {"new": {"kind": "bm26"}}}, BadSettings, r"evaluate: systems.new: unknown kind 'bm26'; did you mean bm25"),
+        (
+            {"systems": {"new": {"kind": "bm26"}}},
+            BadSettings,
+            r"evaluate: systems.new: unknown kind 'bm26'; did you mean bm25",
+        ),
         ({"output": "report.xls"}, UnknownName, "unknown exporter 'xls'; known: csv, json, md"),
         ({"config": "ragassay.yaml"}, NotFound, "ragassay.yaml: there is no such file"),
     ],

@@ -22,6 +22,9 @@ _KEYS = frozenset(("answer", "facts"))
 _THOUGHTS = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL)
 _OBJECT = re.compile(r'\{\s*"')
 _LONGEST, _MOST_OBJECTS, _LONGEST_WHY = 500_000, 50, 300
+_REASON = re.compile(
+    r"(?:^|(?<=[\s;,.(\[]))\[?([AG]\d+)\]?\s*[:=-]\s*(.*?)[\s;,]*(?=[\s;,.(\[]\[?[AG]\d+\]?\s*[:=-]|$)", re.DOTALL
+)
 
 
 def object_schema(properties: Mapping[str, Any]) -> dict[str, Any]:
@@ -40,7 +43,7 @@ def _one_of(values: Sequence[str]) -> dict[str, Any]:
 
 _TEXT = {"type": "string"}
 _LABELS = {"type": "array", "items": _TEXT}
-_LOOKED_AT = {"id": _TEXT, "evidence": _LABELS, "why": _TEXT}
+_LOOKED_AT = {"id": _TEXT, "evidence": _LABELS}
 
 
 def _list_of(properties: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,7 +60,8 @@ def with_counts(schema: Mapping[str, Any], counts: Mapping[str, int]) -> dict[st
 def reply_schema(*, criteria: bool) -> dict[str, Any]:
     """The JSON schema of a reply, without the numbers of entries, which ``with_counts`` adds for each sample.
 
-    Evidence and reason stand before the label: who names the label first has not looked yet. Numbers are literals.
+    Evidence stands before the label: who names the label first has not looked yet. The reasons are one text: one for each
+    unit, also where nothing is wrong, was more than half of what a reply costs (decision 41). Numbers are literals.
     ``criteria``: is the answer judged by criteria in the user's words as well?
     """
     return object_schema(
@@ -101,7 +105,8 @@ def parse_reply(reply: Mapping[str, Any], units: Units) -> ParsedReply:
     An id that comes twice with different values counts as missing, as does one with a value outside the schema; its
     other values are kept.
     """
-    raw = RawVerdict(relevance=_value(reply.get("relevance"), STEPS), why=_why(reply))
+    why, reasons = _reasons(reply.get("why"))
+    raw = RawVerdict(relevance=_value(reply.get("relevance"), STEPS), why=why)
     refusal = reply.get("refusal")
     raw.refusal = refusal if isinstance(refusal, bool) else None
     for label, entries in _by_id(reply.get("answer"), units.answer).items():
@@ -111,7 +116,7 @@ def parse_reply(reply: Mapping[str, Any], units: Units) -> ParsedReply:
             support=_agreed(entries, "support", SUPPORTS),
             evidence=_labels(entries[0].get("evidence")),
             truth=_agreed(entries, "truth", TRUTHS),
-            why=_why(entries[0]),
+            why=_why(entries[0]) or reasons.get(label, ""),
         )
     for label, entries in _by_id(reply.get("facts"), units.facts).items():
         raw.facts[label] = FactVerdict(
@@ -119,7 +124,7 @@ def parse_reply(reply: Mapping[str, Any], units: Units) -> ParsedReply:
             text=units.facts[label],
             covered=_agreed(entries, "covered", COVERS),
             evidence=_labels(entries[0].get("evidence")),
-            why=_why(entries[0]),
+            why=_why(entries[0]) or reasons.get(label, ""),
         )
     for label, entries in _by_id(reply.get("criteria"), units.criteria).items():
         raw.criteria[label] = CriterionVerdict(
@@ -200,8 +205,21 @@ def _labels(value: object) -> tuple[str, ...]:
 
 
 def _why(entry: Mapping[str, Any]) -> str:
-    why = entry.get("why")
+    return _short(entry.get("why"))
+
+
+def _short(why: object) -> str:
     return " ".join(why.split())[:_LONGEST_WHY] if isinstance(why, str) else ""
+
+
+def _reasons(given: object) -> tuple[str, dict[str, str]]:
+    """What a text says of the whole, and of each unit behind its label: ``Late. A2: 7, not 30; G1: left out``."""
+    text = given if isinstance(given, str) else ""
+    named = list(_REASON.finditer(text))
+    reasons: dict[str, str] = {}
+    for one in named:
+        reasons.setdefault(one[1], _short(one[2]))
+    return _short(text[: named[0].start()] if named else text).rstrip(" ;,"), reasons
 
 
 def _is_incomplete(label: str, raw: RawVerdict, units: Units) -> bool:
