@@ -12,7 +12,7 @@ from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen, Predicate
 
 from ragassay.addresses import is_bare_address, is_extra
 from ragassay.declarations import Declarations, Option
-from ragassay.limits import LARGEST_GRADE, SMALLEST
+from ragassay.limits import LARGEST_GRADE, MOST_JUDGINGS, SMALLEST
 
 HALF_LIFE_DAYS = 365.0
 
@@ -63,7 +63,6 @@ JURY = Option(
     usage="a further model that judges each row; the labels that most give count; repeatable",
     example="jury: [anthropic/claude-sonnet-4-5, gemini/gemini-2.5-flash]",
 )
-MOST_JUDGINGS = 10  # of one answer
 REPEAT = Option(
     "how often each answer is judged, with a seed of its own each time; from 2 on the report splits off the judge's noise",
     flags=("--repeat",),
@@ -77,7 +76,6 @@ CANARY = Option(
     variable=True,
     example="canary: shipped",
 )
-
 REQUESTS_PER_MINUTE = Option(
     "most requests to the judge's model in a minute; in a service, of all its workers", variable=True, set_by="operator"
 )

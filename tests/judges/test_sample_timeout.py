@@ -1,4 +1,4 @@
-"""How long judging one sample may take: from its first call on, repair, retries and waits included."""
+"""How long judging one sample may take: from its first call on, repair and retries included, waits for a turn left out."""
 
 import asyncio
 import time

@@ -10,10 +10,10 @@ from ragassay.compare.pairing import match
 from ragassay.documents import Report
 from ragassay.gates.drops import Baseline, Rows, Scope
 from ragassay.gates.rules import Gate
+from ragassay.limits import MOST_JUDGINGS
 from ragassay.metrics.base import FIGURES
 from ragassay.metrics.judged import is_judged
 from ragassay.noise import judge_variance, judgings
-from ragassay.options import MOST_JUDGINGS
 from ragassay.render import number
 from ragassay.stats.variance import judge_error
 
