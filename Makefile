@@ -23,7 +23,7 @@ UNTRACED := tests/service tests/benchmark tests/test_readme.py tests/test_embedd
 
 unit: $(VENV)/.dev
 	rm -f .coverage .coverage.*
-	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term --cov-fail-under=90 $(UNTRACED:%=--ignore=%)
+	$(BIN)/python -m pytest -n 3 --dist worksteal --cov --cov-report=term --cov-fail-under=90 $(UNTRACED:%=--ignore=%)
 	$(BIN)/python -m pytest -n 3 --dist worksteal $(UNTRACED)
 
 $(VENV)/bin/python:
