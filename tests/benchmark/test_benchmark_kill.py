@@ -200,6 +200,7 @@ def test_a_kill_while_a_run_is_being_written_down_leads_to_no_error(systems, tmp
 
 
 def test_an_interrupted_benchmark_says_how_to_go_on(systems, tmp_path):
+    systems["one"].delay = lambda _: 0.2  # it is not over before it is interrupted, however late that comes
     process = ragassay(tmp_path, tmp_path / "home", "run", "many.yaml")
     until(lambda: len(systems["one"].queries) > 5)
     process.send_signal(signal.SIGINT)
