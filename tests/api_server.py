@@ -2,7 +2,7 @@
 
 import re
 import threading
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 
@@ -141,6 +141,20 @@ class Witness:
 
 
 @contextmanager
+def listening(app, **options):
+    """The address of an application that uvicorn serves in a thread, on a free port; it ends with the block."""
+    running = server(app, host="127.0.0.1", port=0, log_level="error", timeout_graceful_shutdown=2, **options)
+    thread = threading.Thread(target=running.run, daemon=True)
+    thread.start()
+    until(lambda: running.started, what="the server did not start")
+    try:
+        yield f"http://127.0.0.1:{running.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        running.should_exit = True
+        thread.join(10)
+
+
+@contextmanager
 def serving(redis_url, settings=None, *, jobs=None, registered=None):
     """Uvicorn in a thread on a free port; ends with the block."""
     settings = settings or Settings()
@@ -148,25 +162,16 @@ def serving(redis_url, settings=None, *, jobs=None, registered=None):
     store = RedisStore(redis_url, patient=False)
     alerts = Alerts(store, queue, allowed=Allowed.read(["127.0.0.1"]))
     jobs = jobs or Jobs(store, queue, Lexical(settings), registered, alerts)
-    options = {"log_level": "error", "ws": "none", "lifespan": "on", "timeout_graceful_shutdown": 2}
     planned = Schedules(jobs, queue, jobs.alerts, again_s=2)
     queue.planned, queue.settings = planned, settings
     witness = Witness(create_app(jobs, settings, planned))
-    running = server(witness, host="127.0.0.1", port=0, **options)
-    thread = threading.Thread(target=running.run, daemon=True)
-    thread.start()
-    until(lambda: running.started, what="the server did not start")
-    port = running.servers[0].sockets[0].getsockname()[1]
-    url = f"http://127.0.0.1:{port}"
     headers = {"Authorization": f"Bearer {settings.bootstrap_key}"} if settings.bootstrap_key else {}
-    with httpx.Client(base_url=url, trust_env=False, timeout=30, headers=headers) as http:
-        try:
-            yield Served(url, http, jobs, queue)
-        finally:
-            running.should_exit = True
-            thread.join(10)
-            jobs.close()
-            jobs.store.redis.close()
+    with ExitStack() as closing:
+        closing.callback(jobs.store.redis.close)
+        closing.callback(jobs.close)
+        url = closing.enter_context(listening(witness, lifespan="on"))
+        http = closing.enter_context(httpx.Client(base_url=url, trust_env=False, timeout=30, headers=headers))
+        yield Served(url, http, jobs, queue)
     assert witness.complaints() == set()
 
 

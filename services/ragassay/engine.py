@@ -263,15 +263,11 @@ def _said_of_accuracy(
 ) -> Score | None:
     """What the rule of ``accurate`` makes of a row's labels, where they have all that the judge scored of what it reads."""
     of_row = {name: scores[name][place] for name in plan.rule.metrics}
-    judged = [name for name, score in of_row.items() if score.value is not None and _is_judged(parse(name, plan.own))]
+    judged = [name for name, score in of_row.items() if score.value is not None and is_judged(parse(name, plan.own))]
     if "accurate" in labels or is_answerable(sample) is False or not judged or not labels.keys() >= set(judged):
         return None
     decided = plan.rule.decide(of_row | {name: Score(value=labels[name]) for name in judged})
     return None if decided.value is None else decided
-
-
-def _is_judged(metric: Metric) -> bool:
-    return metric.sees == "Verdict" or any(map(_is_judged, metric.parts))
 
 
 def _calibrated(score: Score, judgement: Judgement | None, calibration: Calibration) -> Score:

@@ -1,4 +1,4 @@
-"""Numbers beyond which arithmetic would not stay a number. Imports nothing: `ragassay trec` starts with it."""
+"""Bounds that rooms share; beyond most of them arithmetic would not stay a number. `ragassay trec` starts with it: no imports."""
 
 SMALLEST = 1e-60  # of what is divided by
 LARGEST_GRADE = 1000  # 2^grade must stay a number

@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 import sys
-import threading
 from contextlib import contextmanager
 from html.parser import HTMLParser
 from importlib.metadata import version
@@ -13,9 +12,9 @@ import httpx
 import pytest
 
 import ragassay
+from api_server import listening
 from polling import until
 from provider import Answer, Provider, verdicts
-from ragassay.api.server import server
 from ragassay.api.view import create_view
 from ragassay.dashboard.library import FolderLibrary
 from ragassay.settings import Settings
@@ -49,15 +48,8 @@ class Elements(HTMLParser):
 def browsing(*only):
     """The pages over HTTP, as `ragassay view` serves them."""
     app = create_view(FolderLibrary(FolderStore(Settings().home), only))
-    running = server(app, host="127.0.0.1", port=0, log_level="error")
-    thread = threading.Thread(target=running.run, daemon=True)
-    thread.start()
-    until(lambda: running.started, what="the server did not start")
-    port = running.servers[0].sockets[0].getsockname()[1]
-    with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=30) as http:
+    with listening(app) as url, httpx.Client(base_url=url, trust_env=False, timeout=30) as http:
         yield http
-    running.should_exit = True
-    thread.join(10)
 
 
 @pytest.fixture

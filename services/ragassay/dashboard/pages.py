@@ -47,7 +47,7 @@ _TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_TEMPLATES.globals["version"] = metadata.version("ragassay")
+_TEMPLATES.globals |= {"version": metadata.version("ragassay"), "a_page": A_PAGE}
 _TEMPLATES.filters |= {"query": _query, "number": number, "failure": views.failure}
 
 
@@ -132,7 +132,6 @@ def _queries(request: Request, run: str, start: Start = 0) -> Response:
         page=page,
         columns=views.columns(metrics, [name for name in metrics if name.lower() == sorted_by.lower()]),
         categories=sorted({value for one in report.systems.values() for value in one.slices.get("category", {})}),
-        a_page=A_PAGE,
     )
 
 

@@ -100,7 +100,7 @@ def _cell(name: str, mean: Aggregate, ends: tuple[float, float] | None, correcte
 
 def sections(report: Report) -> list[Section]:
     """What is shown as plain tables: causes of failure, slices, refusals, time and cost, what judging took, noise."""
-    shown = [one for one in summary.sections(report) if one.title not in (*KINDS.values(), "Retrieval")]
+    shown = [one for one in summary.sections(report) if one.title not in KINDS.values()]
     slices = (failing.slice_section(report, field) for field in failing.slice_fields(report))
     return [
         one

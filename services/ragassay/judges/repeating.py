@@ -9,7 +9,7 @@ from ragassay.ledger import DryLedger, ReplicateLedger
 from ragassay.llm import ChatModel, together
 from ragassay.llm.negotiation import Messages
 from ragassay.models import Judgement, Sample, Usage, Verdict
-from ragassay.protocols import Call, Judge, Ledger, Reply
+from ragassay.protocols import Judge, Ledger, Reply
 
 
 class RepeatedJudgement(Judgement):
@@ -94,26 +94,6 @@ class Replicate:
         """As the model's."""
         self._llm.warm_up()
 
-    async def complete(
-        self,
-        messages: Messages,
-        *,
-        schema: Mapping[str, Any] | None,
-        schema_name: str,
-        max_tokens: int,
-        call: Call,
-        ledger: Ledger,
-        alternatives: int = 0,
-        seed_shift: int = 0,
-    ) -> Reply:
+    async def complete(self, messages: Messages, *, seed_shift: int = 0, **asked: Any) -> Reply:
         """As the model's, with the other seed."""
-        return await self._llm.complete(
-            messages,
-            schema=schema,
-            schema_name=schema_name,
-            max_tokens=max_tokens,
-            call=call,
-            ledger=ledger,
-            alternatives=alternatives,
-            seed_shift=self._shift + seed_shift,
-        )
+        return await self._llm.complete(messages, seed_shift=self._shift + seed_shift, **asked)

@@ -116,7 +116,7 @@ def parse_reply(reply: Mapping[str, Any], units: Units) -> ParsedReply:
             support=_agreed(entries, "support", SUPPORTS),
             evidence=_labels(entries[0].get("evidence")),
             truth=_agreed(entries, "truth", TRUTHS),
-            why=_why(entries[0]) or reasons.get(label, ""),
+            why=_short(entries[0].get("why")) or reasons.get(label, ""),
         )
     for label, entries in _by_id(reply.get("facts"), units.facts).items():
         raw.facts[label] = FactVerdict(
@@ -124,11 +124,14 @@ def parse_reply(reply: Mapping[str, Any], units: Units) -> ParsedReply:
             text=units.facts[label],
             covered=_agreed(entries, "covered", COVERS),
             evidence=_labels(entries[0].get("evidence")),
-            why=_why(entries[0]) or reasons.get(label, ""),
+            why=_short(entries[0].get("why")) or reasons.get(label, ""),
         )
     for label, entries in _by_id(reply.get("criteria"), units.criteria).items():
         raw.criteria[label] = CriterionVerdict(
-            id=label, name=units.criteria[label], step=_agreed(entries, "step", STEPS), why=_why(entries[0])
+            id=label,
+            name=units.criteria[label],
+            step=_agreed(entries, "step", STEPS),
+            why=_short(entries[0].get("why")),
         )
     return ParsedReply(raw, [label for label in units.ids if _is_incomplete(label, raw, units)])
 
@@ -202,10 +205,6 @@ def _label(value: object) -> str:
 def _labels(value: object) -> tuple[str, ...]:
     named = re.split(r"[,;\s]+", value) if isinstance(value, str) else value if isinstance(value, list) else []
     return tuple(label for label in map(_label, named) if label)
-
-
-def _why(entry: Mapping[str, Any]) -> str:
-    return _short(entry.get("why"))
 
 
 def _short(why: object) -> str:
