@@ -16,7 +16,7 @@ from api_server import listening
 from polling import until
 from provider import Answer, Provider, verdicts
 from ragassay.api.view import create_view
-from ragassay.dashboard.library import FolderLibrary
+from ragassay.dashboard.folder import FolderLibrary
 from ragassay.settings import Settings
 from ragassay.store.folder import FolderStore
 

@@ -20,7 +20,7 @@ def view(run: Runs = None, port: Port = 0, no_browser: NoBrowser = False) -> Non
 
     from ragassay.api.server import server
     from ragassay.api.view import create_view
-    from ragassay.dashboard.library import FolderLibrary
+    from ragassay.dashboard.folder import FolderLibrary
     from ragassay.settings import Settings
     from ragassay.store.folder import FolderStore
 

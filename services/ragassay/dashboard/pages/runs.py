@@ -1,0 +1,46 @@
+"""The list of runs, and the report of one."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from fastapi import Request, Response
+from fastapi.responses import RedirectResponse
+
+from ragassay.dashboard import views
+from ragassay.dashboard.library import Library
+from ragassay.dashboard.site import A_PAGE, SearchText, Start, pages, shown
+from ragassay.exporters import failing, summary
+
+router = pages()
+
+
+@router.get("/")
+def _home() -> Response:
+    return RedirectResponse("/ui/runs", 302)
+
+
+@router.get("/ui/runs")
+def _runs(request: Request, q: SearchText = "", start: Start = 0) -> Response:
+    library: Library = request.app.state.library
+    listed = list(islice(library.runs(q), start, start + A_PAGE + 1))
+    return shown(
+        request, "runs.html", runs=listed[:A_PAGE], text=q, start=start, more=len(listed) > A_PAGE, where=library.where
+    )
+
+
+@router.get("/ui/runs/{run}")
+def _run(request: Request, run: str) -> Response:
+    report = request.app.state.library.report(run)
+    return shown(
+        request,
+        "run.html",
+        run=run,
+        report=report,
+        headlines={name: failing.headline(system) for name, system in report.systems.items()},
+        notes=list(views.notes(report)),
+        tables=views.metric_tables(report),
+        sections=views.sections(report),
+        worst=failing.worst_rows(report),
+        missing=list(summary.missing(report)),
+    )

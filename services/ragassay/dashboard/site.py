@@ -1,0 +1,77 @@
+"""How a page is made: templates, the content security policy, errors that are pages too."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse
+from fastapi.routing import APIRoute
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from ragassay.dashboard import views
+from ragassay.errors import AssayError
+from ragassay.render import number
+
+HERE = Path(__file__).parent
+A_PAGE = 50  # runs, or rows
+MOST_PLACES = 10**9
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "form-action 'self'; frame-ancestors 'none'"
+)
+NAVIGATION = {"Runs": "/ui/runs"}  # the top line of every page
+SearchText = Annotated[str, Query(max_length=200)]
+Start = Annotated[int, Query(ge=0, le=MOST_PLACES, alias="from")]
+
+
+def _query(values: Mapping[str, Any]) -> str:
+    """The values as an address has them; those that are empty left out."""
+    return urlencode({key: value for key, value in values.items() if value not in (None, "", ())}, doseq=True)
+
+
+_TEMPLATES = Environment(
+    loader=FileSystemLoader(HERE / "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_TEMPLATES.globals |= {"version": metadata.version("ragassay"), "a_page": A_PAGE, "navigation": NAVIGATION}
+_TEMPLATES.filters |= {"query": _query, "number": number, "failure": views.failure}
+
+
+def shown(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+    """The page that a template makes of the values."""
+    text = _TEMPLATES.get_template(template).render(here=request.url.path, **values)
+    return HTMLResponse(text, status_code=status, headers={"Content-Security-Policy": POLICY})
+
+
+class _PageRoute(APIRoute):
+    """A route whose errors are pages too."""
+
+    def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:  # type: ignore[override]
+        answer = super().get_route_handler()
+
+        async def answered(request: Request) -> Response:
+            try:
+                return await answer(request)
+            except AssayError as error:
+                return shown(request, "problem.html", error.status, what=error.message, hint=error.hint)
+            except RequestValidationError as error:
+                first = error.errors()[0]
+                what = f"{first['loc'][-1]}: {first['msg']}"
+                hint = "mend the address, or begin at the list of runs"
+                return shown(request, "problem.html", 422, what=what, hint=hint)
+
+        return answered
+
+
+def pages() -> APIRouter:
+    """A router for some of the pages."""
+    return APIRouter(route_class=_PageRoute, include_in_schema=False)
