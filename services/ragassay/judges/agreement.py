@@ -135,7 +135,7 @@ class Measures:
         chance = (all_yes * all_said + all_no * (total - all_said)) / total**2
         gaps = np.bincount(self._bin, weights * (self._scores - self._labels), BINS)
         both = all_yes > 0 and all_no > 0
-        measured = np.array(
+        measured: Floats = np.array(
             [
                 accuracy,
                 (hit / all_yes + 1 - false_alarm / all_no) / 2 if both else np.nan,
@@ -144,7 +144,8 @@ class Measures:
                 np.abs(gaps).sum() / total,
             ]
         )
-        return np.clip(measured, -1.0, 1.0)  # sums of weights are rounded
+        measured.clip(-1.0, 1.0, out=measured)  # sums of weights are rounded
+        return measured
 
     def _auc(self, weights: Floats) -> float:
         """Chance that a yes of people scores above a no; equal scores count half."""

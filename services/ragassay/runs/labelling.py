@@ -35,7 +35,7 @@ from ragassay.stats.ppi import FEWEST_LABELS, corrected_mean, needed_labels, pla
 from ragassay.store.labels import Label
 from ragassay.validation import shown
 
-Doubt = Literal["judges divided", "near the bound", ""]
+Doubt = Literal["the judges are divided", "the score is near a bound", ""]
 Pick = Literal["both", "random", "chosen"]
 
 QUESTIONS = {
@@ -50,7 +50,11 @@ FEWEST_TO_STOP = 30  # with fewer labels, an interval that is narrow by luck wou
 _CHOSEN_FROM = 2 / 3  # of the random order
 _EVERY = 3  # of so many labels one is of a row that was chosen
 _BINS, _NEAR = 5, 0.1
-_TELLS: dict[Doubt, int] = {"judges divided": 4, "near the bound": 2, "": 1}  # how much sooner such rows come
+_TELLS: dict[Doubt, int] = {
+    "the judges are divided": 4,
+    "the score is near a bound": 2,
+    "": 1,
+}  # how much sooner such rows come
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +70,10 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """The row to label next: its id, whether it was drawn at random, and why it was chosen where it was not."""
+    """The row to label next, and how it was drawn."""
 
     query_id: str
     drawn: str
-    doubt: Doubt
 
 
 @dataclass(frozen=True)
@@ -132,14 +135,18 @@ class Labelling:
         """Where a row stands among all of its system."""
         return self._rows[query_id].place
 
+    def doubt(self, query_id: str) -> Doubt:
+        """Why a label of a row tells more than of others."""
+        return self._rows[query_id].doubt
+
     def next(self, said: Mapping[str, Label], pick: Pick = "both") -> Next | None:
         """The row to label next, ``said`` being what people said of others; None where all were shown."""
         if pick == "chosen" or (pick == "both" and len(said) % _EVERY == _EVERY - 1):
             chosen = self._chosen(said)
             if chosen is not None:
-                return Next(chosen, CHOSEN, self._rows[chosen].doubt)
+                return Next(chosen, CHOSEN)
         query = next((query for query in self._rows if query not in said), None)
-        return None if query is None else Next(query, RANDOM, "")
+        return None if query is None else Next(query, RANDOM)
 
     def _chosen(self, said: Mapping[str, Label]) -> str | None:
         """The next row of the group that has fewest labels for what they tell there (highest averages)."""
@@ -221,9 +228,9 @@ def _row(place: int, result: Result, metric: str, bounds: Mapping[str, float]) -
     for name, bound in bounds.items():
         own = result.scores[name].value if name in result.scores else None
         if len({value >= bound for value in _judges(result, name, own)}) > 1:
-            doubt = "judges divided"
+            doubt = "the judges are divided"
         elif not doubt and own is not None and abs(chances.get(name, own) - bound) <= _NEAR:
-            doubt = "near the bound"
+            doubt = "the score is near a bound"
     return _Row(place, score.value, certain, doubt, (doubt, min(int(certain * _BINS), _BINS - 1)))
 
 
