@@ -9,13 +9,15 @@ from ragassay.errors import BadData
 from ragassay.models import Judgement, Result, Score, SentenceVerdict, Verdict
 from ragassay.runs.labelling import FEWEST_TO_STOP, Labelling, exported, imported, latest
 from ragassay.specification import JobSpec
-from ragassay.store.labels import FolderLabels, Label
+from ragassay.store.labels import FolderLabels, HumanLabel
 
 METRIC, ROWS = "faithfulness", 150
 
 
 def said_of(query, value, metric=METRIC, by="Ada"):
-    return Label(system="default", query_id=query, metric=metric, value=value, by=by, at="2026-11-23T00:00:00+00:00")
+    return HumanLabel(
+        system="default", query_id=query, metric=metric, value=value, by=by, at="2026-11-23T00:00:00+00:00"
+    )
 
 
 def rows_of(scores, **fields):
@@ -143,7 +145,7 @@ def test_what_is_exported_is_imported_again_and_what_does_not_fit_is_named():
     again = imported("\n".join(lines).encode(), labelling, "default", "somebody", "now")
     assert latest(again, "default", METRIC) == said
     bare = imported(b'\n{"query_id": "q3", "label": 1}\n', labelling, "default", "Bo", "now")
-    assert bare == [Label(system="default", query_id="q3", metric=METRIC, value=1, by="Bo", at="now")]
+    assert bare == [HumanLabel(system="default", query_id="q3", metric=METRIC, value=1, by="Bo", at="now")]
     wrong = [
         b"{",
         b"[]",

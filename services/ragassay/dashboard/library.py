@@ -9,7 +9,7 @@ from typing import Protocol
 from ragassay.documents import Report
 from ragassay.exporters.listing import RunSummary
 from ragassay.models import Result, Sample
-from ragassay.store.labels import Label
+from ragassay.store.labels import HumanLabel
 from ragassay.store.selection import Selection
 
 
@@ -41,8 +41,8 @@ class Library(Protocol):
     def sample(self, run: str, row: Result) -> Sample | None:
         """What a row was evaluated on; None where that is not kept."""
 
-    def labels(self, run: str) -> Sequence[Label]:
+    def labels(self, run: str) -> Sequence[HumanLabel]:
         """What people said of its rows, oldest first; raises NotFound."""
 
-    def add_labels(self, run: str, labels: Sequence[Label]) -> None:
+    def add_labels(self, run: str, labels: Sequence[HumanLabel]) -> None:
         """Keep labels beside those that are there; raises NotFound, DiskFull, Conflict."""
