@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any
 from urllib.parse import parse_qs, quote, unquote, urlencode
@@ -12,7 +12,7 @@ from fastapi.responses import RedirectResponse
 
 from ragassay.dashboard import labelled, views
 from ragassay.dashboard.library import Library
-from ragassay.dashboard.site import MOST_PLACES, pages, same_site, shown
+from ragassay.dashboard.site import pages, same_site, shown
 from ragassay.documents import Report
 from ragassay.errors import BadInput, NotFound, TooLarge, UnknownName
 from ragassay.files import to_lines
@@ -25,7 +25,7 @@ from ragassay.store.selection import Selection
 router = pages()
 NAME_COOKIE = "ragassay_name"
 MOST_BYTES = 64 * 2**20
-_SKIP, _LAST_SHOWN, _MOST_HELD, _A_YEAR_S = "skip", 10, 4, 365 * 24 * 3600
+_SKIP, _LAST_SHOWN, _MOST_HELD, _AT_ONCE, _A_YEAR_S = "skip", 10, 4, 1000, 365 * 24 * 3600
 
 
 class LabelChoice(FrozenModel):
@@ -67,9 +67,10 @@ class _RowsToLabel:
             raise UnknownName("metric that people label", self.metric, self.metrics)
         if self.system not in self.report.systems:
             raise UnknownName("system", self.system, self.report.systems)
+        several = len(self.report.systems) > 1
+        self._own = Selection(system=self.system) if several else Selection()  # that of all rows is found sooner
         self.labelling = self._labelling(request)
-        self.all_labels = self.library.labels(run)
-        self.said: Mapping[str, HumanLabel] = latest(self.all_labels, self.system, self.metric)
+        self.said: Mapping[str, HumanLabel] = latest(self.library.labels(run), self.system, self.metric)
         self.asked = {"metric": self.metric, "system": self.system, "pick": asked.pick, "half_width": asked.half_width}
 
     def _labelling(self, request: Request) -> Labelling:
@@ -80,17 +81,23 @@ class _RowsToLabel:
         report, labelling = held.get(key, (None, None))
         if labelling is None or report is not self.report:
             spec, digest = self.report.provenance.configuration, self.report.provenance.dataset.digest
-            page = self.library.page(self.run, Selection(system=self.system), 0, MOST_PLACES)
-            labelling = Labelling(page.rows, self.metric, spec, digest)
+            labelling = Labelling(self._all_rows(), self.metric, spec, digest)
             state.labelling = dict([*held.items(), (key, (self.report, labelling))][-_MOST_HELD:])
         return labelling
+
+    def _all_rows(self) -> Iterator[Result]:
+        start, total = 0, 1
+        while start < total:
+            page = self.library.page(self.run, self._own, start, _AT_ONCE)
+            yield from page.rows
+            start, total = start + _AT_ONCE, page.total
 
     def row(self, query_id: str) -> Result:
         """A row by its id; raises NotFound."""
         if query_id not in self.labelling:
             raise NotFound(f"there is no row {query_id!r} of {self.system} with a score of {self.metric}")
         place = self.labelling.place(query_id)
-        return self.library.page(self.run, Selection(system=self.system), place, 1).rows[0]
+        return self.library.page(self.run, self._own, place, 1).rows[0]
 
     def address(self, **more: Any) -> str:
         """The page's address with what was chosen."""
