@@ -82,6 +82,8 @@ def test_nothing_of_the_judge_is_shown_before_a_row_is_answered(run, page):
     again = page.get(str(after.url))
     assert again.text == after.text  # the address restores it
     assert asked_row(page.get(address(run))) != row
+    assert 'data-key="1"' in before.text
+    assert 'data-key="1"' not in after.text  # a key that is pressed twice changes nothing
     changed = say(page, run, "0", row)
     assert "You: not supported." in changed.text
     assert "1 of 90 rows: 1 drawn at random, 0 chosen" in changed.text

@@ -60,8 +60,8 @@ def told(progress: LabelProgress) -> ProgressInWords:
     )
 
 
-def _ends(ends: Interval) -> str:
-    return interval(ends, form=f"{percent(ends.level)} interval {{}} to {{}}")
+def _ends(ends: Interval, digits: int = 3) -> str:
+    return interval(ends, lambda end: number(end, digits), f"{percent(ends.level)} interval {{}} to {{}}")
 
 
 def _bar(mean: float | None, ends: Interval) -> Bar | None:
@@ -90,7 +90,9 @@ def _agreement(progress: LabelProgress) -> Iterator[tuple[str, str]]:
         return
     for name, words in (("balanced_accuracy", "balanced accuracy"), ("kappa", "kappa")):
         value = getattr(found, name)
-        said = "people gave all one label" if value is None else f"{number(value, 2)}, {_ends(found.intervals[name])}"
+        said = (
+            "people gave all one label" if value is None else f"{number(value, 2)}, {_ends(found.intervals[name], 2)}"
+        )
         yield words, said
 
 
