@@ -126,6 +126,14 @@ def test_labels_go_out_of_the_page_into_calibration_and_corrected_means(run, pag
     assert "A calibration can be fitted." in answer.text
     mean = re.search(r'class="mean">(0\.\d+), 95 % interval (0\.\d+) to (0\.\d+)', answer.text).groups()
     balanced = re.search(r"balanced accuracy</dt><dd>(0\.\d+)", answer.text)[1]
+    assert "Enough: the interval is +- 0." in page.get(address(run, half_width=0.3)).text
+    assert re.search(
+        r"About \d+ more random labels for an interval of \+- 0\.10", page.get(address(run, half_width=0.1)).text
+    )
+    assert "Not even a label on each of the 90 rows gives +- 0.001" in page.get(address(run, half_width=0.001)).text
+    of_accuracy = page.get(address(run, metric="accurate")).text
+    assert "Is the answer accurate?" in of_accuracy
+    assert "judge calibrate" not in of_accuracy
     (tmp_path / "labels.jsonl").write_bytes(page.get(address(run, "labels.jsonl")).content)
     code, out, err = cli("judge", "agreement", "labels.jsonl", "--metric", "faithfulness", "--json")
     assert code == 0, err
