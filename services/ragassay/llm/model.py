@@ -233,9 +233,13 @@ class LLM:
             bill.open, bill.lost = True, False
         most = sum(self._estimated(request))
         await self._limit.wait(self._line, most, ledger.wait_for_turn if isinstance(ledger, Timed) else float)
-        await self._pace.opened()
-        terms, bill.terms = bill.terms or await self._negotiation.terms(structured=request.schema is not None), None
-        self._raise_if_refused(bill.outages)
+        try:
+            await self._pace.opened()
+            terms, bill.terms = bill.terms or await self._negotiation.terms(structured=request.schema is not None), None
+            self._raise_if_refused(bill.outages)
+        except BaseException:
+            self._limit.correct(self._line, -most)  # nothing is sent
+            raise
         with requesting(self._model, self._resolved, call.purpose) as seen:
             outcome = await self._attempt(request, terms, bill)
             seen(outcome)
