@@ -198,12 +198,16 @@ class LineLog:
 
     def rows(self) -> Iterator[Any]:
         """The rows so far. What a kill left after the last complete line is cut off, and logged."""
+        self.cut_torn_line()
+        yield from read_lines(self._path)
+
+    def cut_torn_line(self) -> None:
+        """Cut off what a kill left after the last complete line, and log it."""
         content = self._path.read_bytes()
         whole = content.rfind(b"\n") + 1
         if whole < len(content):
             logger.warning("%s: the last line is torn and is left out", self._path)
             os.ftruncate(self._file, whole)
-        yield from read_lines(self._path)
 
     def append(self, row: Any) -> None:
         """Write one row; raises DiskFull, and then nothing of it is kept."""

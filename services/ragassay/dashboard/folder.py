@@ -11,6 +11,7 @@ from ragassay.errors import NotFound
 from ragassay.exporters.listing import RunSummary, summary
 from ragassay.models import Result, Sample
 from ragassay.store.folder import FolderRun, FolderStore
+from ragassay.store.labels import Label
 from ragassay.store.selection import Selection
 
 MOST_REPORTS_HELD = 8
@@ -52,6 +53,14 @@ class FolderLibrary:
     def sample(self, run: str, row: Result) -> Sample | None:
         """What a row was evaluated on; None where that is not kept."""
         return self._open(run).sample(row.query_id, row.system)
+
+    def labels(self, run: str) -> Sequence[Label]:
+        """What people said of its rows, oldest first; raises NotFound, BadData."""
+        return self._open(run).labels.kept()
+
+    def add_labels(self, run: str, labels: Sequence[Label]) -> None:
+        """Keep labels beside those that are there; raises NotFound, DiskFull, Conflict."""
+        self._open(run).labels.add(labels)
 
     def _open(self, run: str) -> FolderRun:
         if run not in self._store.ids() or (self._only and run not in self._only):

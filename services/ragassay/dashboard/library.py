@@ -9,6 +9,7 @@ from typing import Protocol
 from ragassay.documents import Report
 from ragassay.exporters.listing import RunSummary
 from ragassay.models import Result, Sample
+from ragassay.store.labels import Label
 from ragassay.store.selection import Selection
 
 
@@ -39,3 +40,9 @@ class Library(Protocol):
 
     def sample(self, run: str, row: Result) -> Sample | None:
         """What a row was evaluated on; None where that is not kept."""
+
+    def labels(self, run: str) -> Sequence[Label]:
+        """What people said of its rows, oldest first; raises NotFound."""
+
+    def add_labels(self, run: str, labels: Sequence[Label]) -> None:
+        """Keep labels beside those that are there; raises NotFound, DiskFull, Conflict."""

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -49,7 +49,8 @@ _TEMPLATES.filters |= {"query": _query, "number": number, "failure": views.failu
 def shown(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
     """The page that a template makes of the values."""
     text = _TEMPLATES.get_template(template).render(here=request.url.path, **values)
-    return HTMLResponse(text, status_code=status, headers={"Content-Security-Policy": POLICY})
+    headers = {"Content-Security-Policy": POLICY, "Referrer-Policy": "same-origin"}  # without one, forms have no origin
+    return HTMLResponse(text, status_code=status, headers=headers)
 
 
 class _PageRoute(APIRoute):
@@ -70,6 +71,23 @@ class _PageRoute(APIRoute):
                 return shown(request, "problem.html", 422, what=what, hint=hint)
 
         return answered
+
+
+class CrossSite(AssayError):
+    """A page of another site sent a form here."""
+
+    code, status = "forbidden", 403
+
+
+def same_site(request: Request) -> None:
+    """A dependency of what changes something: raises CrossSite where a page of another site asks for it.
+
+    Browsers say so in Sec-Fetch-Site, older ones in Origin; a program that says neither is none that a page could use.
+    """
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    own = site in ("same-origin", "none") if site else origin is None or urlsplit(origin).netloc == request.url.netloc
+    if not own:
+        raise CrossSite("this came from a page of another site", hint="open the page here and send it again")
 
 
 def pages() -> APIRouter:

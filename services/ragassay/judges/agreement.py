@@ -24,6 +24,7 @@ class LabelledScore:
     """What people said of a row, 1 or 0, and the judge's score, 0 to 1; None with the reason where it gave none.
 
     Rows with the same ``item`` are one, of which the highest score counts; items of a ``group`` are drawn together.
+    ``weight``: how many rows it stands for, where some were likelier to be labelled than others.
     """
 
     label: int
@@ -31,6 +32,7 @@ class LabelledScore:
     item: str
     group: str
     reason: str = ""
+    weight: float = 1.0
 
 
 class ReliabilityBin(FrozenModel):
@@ -70,10 +72,12 @@ class Agreement(FrozenModel):
 def agreement(rows: Sequence[LabelledScore], *, level: float = 0.95, resamples: int = 1000, seed: int = 0) -> Agreement:
     """Judge against people; an item with a row without a score is missing. Raises NothingToEvaluate without a score."""
     items = ScoredItems(rows)
-    labels, scores, groups = items.labels, items.scores, items.groups
+    labels, scores, groups, weights = items.labels, items.scores, items.groups, items.weights
     measures = Measures(labels, scores)
-    whole = measures.weighted(np.ones(len(labels)))
-    intervals = clustered_intervals(measures.weighted, groups, level=level, resamples=resamples, seed=seed)
+    whole = measures.weighted(weights)
+    intervals = clustered_intervals(
+        lambda drawn: measures.weighted(drawn * weights), groups, level=level, resamples=resamples, seed=seed
+    )
     found = {name: None if np.isnan(value) else float(value) for name, value in zip(MEASURES, whole, strict=True)}
     return Agreement.model_validate(
         {
@@ -81,17 +85,17 @@ def agreement(rows: Sequence[LabelledScore], *, level: float = 0.95, resamples: 
             "missing": items.missing,
             "reasons": dict(items.reasons),
             "groups": len(set(groups)),
-            "share_yes": float(labels.mean()),
-            "mean_score": float(scores.mean()),
+            "share_yes": float(np.average(labels, weights=weights)),
+            "mean_score": float(np.average(scores, weights=weights)),
             **found,
             "intervals": dict(zip(MEASURES, intervals, strict=True)),
-            "reliability": measures.reliability(),
+            "reliability": measures.reliability(weights),
         }
     )
 
 
 class ScoredItems:
-    """Labels, scores and groups of the items that have a score; of the others the number and the reasons.
+    """Labels, scores, groups and weights of the items that have a score; of the others the number and the reasons.
 
     Raises NothingToEvaluate where none has a score.
     """
@@ -108,6 +112,7 @@ class ScoredItems:
         self.labels: Floats = np.array([max(row.label for row in of) for of in scored], dtype=np.float64)
         self.scores: Floats = np.array([max(row.score or 0.0 for row in of) for of in scored])
         self.groups = [of[0].group for of in scored]
+        self.weights: Floats = np.array([of[0].weight for of in scored])
 
 
 class Measures:
@@ -125,12 +130,12 @@ class Measures:
         yes, said = self._labels == 1, self._said
         hit, false_alarm = weights[yes & said].sum(), weights[~yes & said].sum()
         all_yes, total = weights[yes].sum(), weights.sum()
-        all_no, all_said = total - all_yes, hit + false_alarm
+        all_no, all_said = weights[~yes].sum(), hit + false_alarm
         accuracy = (hit + all_no - false_alarm) / total
         chance = (all_yes * all_said + all_no * (total - all_said)) / total**2
         gaps = np.bincount(self._bin, weights * (self._scores - self._labels), BINS)
         both = all_yes > 0 and all_no > 0
-        return np.array(
+        measured: Floats = np.array(
             [
                 accuracy,
                 (hit / all_yes + 1 - false_alarm / all_no) / 2 if both else np.nan,
@@ -139,6 +144,8 @@ class Measures:
                 np.abs(gaps).sum() / total,
             ]
         )
+        measured.clip(-1.0, 1.0, out=measured)  # sums of weights are rounded
+        return measured
 
     def _auc(self, weights: Floats) -> float:
         """Chance that a yes of people scores above a no; equal scores count half."""
@@ -148,13 +155,14 @@ class Measures:
         below = np.cumsum(negative) - negative
         return float((positive * (below + negative / 2)).sum() / (positive.sum() * negative.sum()))
 
-    def reliability(self) -> list[ReliabilityBin]:
+    def reliability(self, weights: Floats) -> list[ReliabilityBin]:
         """Score and share of yes in each of the bins."""
         bins = []
         for number in range(BINS):
             held = self._bin == number
             n = int(held.sum())
-            means = [float(column[held].mean()) if n else None for column in (self._scores, self._labels)]
+            columns = self._scores, self._labels
+            means = [float(np.average(one[held], weights=weights[held])) if n else None for one in columns]
             low, high = number / BINS, (number + 1) / BINS
             bins.append(ReliabilityBin(low=low, high=high, n=n, mean_score=means[0], share_yes=means[1]))
         return bins

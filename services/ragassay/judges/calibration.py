@@ -78,9 +78,8 @@ def check_labels(labels: Floats, scores: Floats) -> None:
     """Raise BadInput where there is too little to fit a map on, or the scores do not rise with the labels."""
     yes = int(labels.sum())
     no = len(labels) - yes
-    if len(labels) < FEWEST or min(yes, no) < FEWEST_OF_A_KIND:
+    if more := labels_missing(labels):
         needs = f"{FEWEST} labelled items are needed, {FEWEST_OF_A_KIND} of each kind"
-        more = max(FEWEST - len(labels), max(0, FEWEST_OF_A_KIND - yes) + max(0, FEWEST_OF_A_KIND - no))
         raise BadInput(
             f"a calibration can't be fitted: {len(labels)} items have a score, {yes} yes and {no} no; {needs}",
             hint=f"label at least {more} more",
@@ -93,35 +92,45 @@ def check_labels(labels: Floats, scores: Floats) -> None:
         )
 
 
-def fit(labels: Floats, scores: Floats, method: Method) -> Callable[[Floats], Floats]:
+def labels_missing(labels: Floats) -> int:
+    """How many further labels, 1 or 0, a map takes at the least."""
+    yes = int(labels.sum())
+    no = len(labels) - yes
+    return max(0, FEWEST - len(labels), max(0, FEWEST_OF_A_KIND - yes) + max(0, FEWEST_OF_A_KIND - no))
+
+
+def fit(labels: Floats, scores: Floats, method: Method, weights: Floats | None = None) -> Callable[[Floats], Floats]:
     """The map of that kind with the least log loss on these items."""
     if method == "isotonic":
-        xs, ys = zip(*isotonic_knots(labels, scores), strict=True)
+        xs, ys = zip(*isotonic_knots(labels, scores, weights), strict=True)
         return lambda given: np.interp(given, xs, ys)
-    slope, intercept = logistic(labels, scores, shifted=method == "platt")
+    slope, intercept = logistic(labels, scores, shifted=method == "platt", weights=weights)
     return lambda given: 1 / (1 + np.exp(-(slope * _logits(given) + intercept)))
 
 
-def logistic(labels: Floats, scores: Floats, *, shifted: bool) -> tuple[float, float]:
+def logistic(labels: Floats, scores: Floats, *, shifted: bool, weights: Floats | None = None) -> tuple[float, float]:
     """Slope, 0 at the least, and intercept (0 unless ``shifted``) over log odds of scores; Newton's method, a ridge of 0.01."""
+    counts = np.ones(len(labels)) if weights is None else weights
     columns = np.stack([_logits(scores), np.full(len(scores), float(shifted))], axis=1)
-    weights = np.zeros(2)
+    fitted = np.zeros(2)
     for _ in range(50):
-        chances = 1 / (1 + np.exp(-np.clip(columns @ weights, -30, 30)))
-        slope = columns.T @ (labels - chances) - 0.01 * weights
-        curve = (columns * (chances * (1 - chances))[:, None]).T @ columns + 0.01 * np.eye(2)
+        chances = 1 / (1 + np.exp(-np.clip(columns @ fitted, -30, 30)))
+        slope = columns.T @ (counts * (labels - chances)) - 0.01 * fitted
+        curve = (columns * (counts * chances * (1 - chances))[:, None]).T @ columns + 0.01 * np.eye(2)
         step = np.linalg.solve(curve, slope)
-        weights = weights + np.clip(step, -2, 2)
+        fitted = fitted + np.clip(step, -2, 2)
         if np.abs(step).max() < 1e-9:
             break
-    return max(float(weights[0]), 0.0), float(weights[1])
+    return max(float(fitted[0]), 0.0), float(fitted[1])
 
 
-def isotonic_knots(labels: Floats, scores: Floats) -> tuple[tuple[float, float], ...]:
+def isotonic_knots(labels: Floats, scores: Floats, weights: Floats | None = None) -> tuple[tuple[float, float], ...]:
     """The rising steps of least squared error (pool adjacent violators), as knots; never nearer to 0 or 1 than 1/(2n)."""
-    distinct, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    weights = np.ones(len(labels)) if weights is None else weights
+    distinct, place = np.unique(scores, return_inverse=True)
+    totals, counts = np.bincount(place, weights * labels), np.bincount(place, weights)
     pools: list[list[float]] = []  # mean, weight, first score, last score
-    for score, total, count in zip(distinct, np.bincount(place, labels), counts, strict=True):
+    for score, total, count in zip(distinct, totals, counts, strict=True):
         pools.append([total / count, count, score, score])
         while len(pools) > 1 and pools[-2][0] >= pools[-1][0]:
             mean, weight, _, last = pools.pop()
@@ -135,12 +144,19 @@ def isotonic_knots(labels: Floats, scores: Floats) -> tuple[tuple[float, float],
     return tuple(knots.items())
 
 
-def best_method(labels: Floats, scores: Floats, groups: Sequence[str], seed: int, folds: int = _FOLDS) -> Method:
+def best_method(
+    labels: Floats,
+    scores: Floats,
+    groups: Sequence[str],
+    seed: int,
+    weights: Floats | None = None,
+    folds: int = _FOLDS,
+) -> Method:
     """The kind of map with the least log loss on items that it was not fitted on."""
 
     def loss(method: Method) -> float:
-        held_out = crossed(labels, scores, groups, seed, folds, lambda *_: method)
-        return float(_measures(labels, held_out, np.ones(len(labels)))[1])
+        held_out = crossed(labels, scores, groups, seed, weights, folds, lambda *_: method)
+        return float(_measures(labels, held_out, np.ones(len(labels)) if weights is None else weights)[1])
 
     return min(METHODS, key=loss)
 
@@ -150,10 +166,12 @@ def crossed(
     scores: Floats,
     groups: Sequence[str],
     seed: int,
+    weights: Floats | None = None,
     folds: int = _FOLDS,
-    choose: Callable[[Floats, Floats, Sequence[str], int], Method] | None = None,
+    choose: Callable[[Floats, Floats, Sequence[str], int, Floats], Method] | None = None,
 ) -> Floats:
     """The chance of each item by a map that was chosen and fitted on other groups alone."""
+    weights = np.ones(len(labels)) if weights is None else weights
     names = sorted(set(groups))
     order = np.random.default_rng(seed).permutation(len(names))
     fold_of = {names[place]: n % folds for n, place in enumerate(order)}
@@ -162,19 +180,27 @@ def crossed(
     for n in np.unique(fold):
         rest, out = fold != n, fold == n
         inner = [group for group, kept in zip(groups, rest, strict=True) if kept]
-        seen = labels[rest], scores[rest], inner, seed
+        seen = labels[rest], scores[rest], inner, seed, weights[rest]
         method = choose(*seen) if choose else best_method(*seen, folds=_INNER_FOLDS)
-        held_out[out] = fit(labels[rest], scores[rest], method)(scores[out])
+        held_out[out] = fit(labels[rest], scores[rest], method, weights[rest])(scores[out])
     return held_out
 
 
 def measured(
-    labels: Floats, before: Floats, after: Floats, groups: Sequence[str], *, level: float, seed: int
+    labels: Floats,
+    before: Floats,
+    after: Floats,
+    groups: Sequence[str],
+    weights: Floats | None = None,
+    *,
+    level: float,
+    seed: int,
 ) -> dict[str, CalibratedMeasure]:
     """What scores and chances are worth against labels, with intervals that keep groups together."""
 
-    def both(weights: Floats) -> Floats:
-        old, new = _measures(labels, before, weights), _measures(labels, after, weights)
+    def both(drawn: Floats) -> Floats:
+        counts = drawn if weights is None else drawn * weights
+        old, new = _measures(labels, before, counts), _measures(labels, after, counts)
         return np.concatenate([old, new, new - old])
 
     whole = both(np.ones(len(labels)))

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ragassay.data.formats import read
 from ragassay.errors import BadData, BadSettings
 from ragassay.judge_documents import JudgeCalibration
@@ -19,8 +21,9 @@ from ragassay.specification import Calibration
 from ragassay.store.protocol import RunStore
 from ragassay.validation import shown
 
+MOST_WEIGHT = 1e9
 NO_QUERY = "(no question is given)"  # of rows about a text that answers none
-_LABELS = ("label", "label_binary", "group", "max_group")
+_LABELS = ("label", "label_binary", "group", "max_group", "weight")
 
 
 class JudgeAgreement(Agreement):
@@ -37,7 +40,7 @@ class LabelledRows:
     """The rows of a file with what people said of them.
 
     ``label_binary``, else ``label`` from 0.5 on, is a yes. ``query`` may be null. Rows that share ``max_group`` are one
-    item, rows that share ``group`` are not independent.
+    item, rows that share ``group`` are not independent. ``weight``: how many rows one stands for.
     """
 
     def __init__(self, path: Path, *, format: str = "auto", **options: Any) -> None:  # noqa: A002 - the option's name
@@ -50,7 +53,10 @@ class LabelledRows:
                 problems, hint="label: 1 or 0 (or between), what people say; label_binary decides where given"
             )
         rows = [{name: value for name, value in row.items() if name not in _LABELS} for _, row in given]
+        several = len({row.get("system") for row in rows}) > 1
         for row in rows:
+            if several and row.get("query_id"):  # answers of several systems to one query
+                row["query_id"] = f"{row['query_id']} ({row.get('system')})"
             if "query" in row:
                 row["query"] = row["query"] or NO_QUERY
         name = options.pop("name", None) or path.stem
@@ -91,19 +97,20 @@ class LabelledRows:
     def calibrated(self, run: RunStore, metric: Metric) -> JudgeCalibration:
         """Fit the map of a judge's scores in a finished run over labelled rows; raises BadInput where that can't be done."""
         record, items = run.record, ScoredItems(self.scored(run, metric))
-        labels, scores, groups, seed = items.labels, items.scores, items.groups, record.spec.seed
+        labels, scores, groups, weights = items.labels, items.scores, items.groups, items.weights
+        level, seed = record.spec.confidence, record.spec.seed
         check_labels(labels, scores)
-        method = best_method(labels, scores, groups, seed)
+        method = best_method(labels, scores, groups, seed, weights)
         judge = record.judge or {}
         calibration = Calibration(
             judge=fingerprint(judge), metric=metric.name, method=method, labels=len(labels), data=record.dataset.name
         )
         if method == "isotonic":
-            calibration = calibration.model_copy(update={"knots": isotonic_knots(labels, scores)})
+            calibration = calibration.model_copy(update={"knots": isotonic_knots(labels, scores, weights)})
         else:
-            slope, intercept = logistic(labels, scores, shifted=method == "platt")
+            slope, intercept = logistic(labels, scores, shifted=method == "platt", weights=weights)
             calibration = calibration.model_copy(update={"slope": slope, "intercept": intercept})
-        held_out = crossed(labels, scores, groups, seed)
+        held_out = crossed(labels, scores, groups, seed, weights)
         return JudgeCalibration(
             run=record.id,
             judge=judge,
@@ -111,8 +118,8 @@ class LabelledRows:
             n=len(labels),
             missing=items.missing,
             groups=len(set(groups)),
-            share_yes=float(labels.mean()),
-            measures=measured(labels, scores, held_out, groups, level=record.spec.confidence, seed=seed),
+            share_yes=float(np.average(labels, weights=weights)),
+            measures=measured(labels, scores, held_out, groups, weights, level=level, seed=seed),
         )
 
     def scored(self, run: RunStore, metric: Metric) -> list[LabelledScore]:
@@ -129,6 +136,7 @@ class LabelledRows:
             item=str(said.get("max_group") or f"row {row.query_id}"),
             group=str(said.get("group") or said.get("max_group") or f"row {row.query_id}"),
             reason=score.reason or "",
+            weight=float(said.get("weight") or 1.0),
         )
 
 
@@ -146,4 +154,14 @@ def _problem(row: Mapping[str, Any]) -> str | None:
         value = float(row[name])
     except (TypeError, ValueError):
         value = -1.0
-    return None if 0 <= value <= 1 else f"{name} should lie between 0 and 1, is {shown(row[name])}"
+    if not 0 <= value <= 1:
+        return f"{name} should lie between 0 and 1, is {shown(row[name])}"
+    return _bad_weight(row.get("weight"))
+
+
+def _bad_weight(given: Any) -> str | None:
+    try:
+        weight = 1.0 if given in (None, "") else float(given)
+    except (TypeError, ValueError):
+        weight = 0.0
+    return None if 0 < weight <= MOST_WEIGHT else f"weight should be a number above 0, is {shown(given)}"

@@ -13,12 +13,13 @@ from ragassay.metrics import parse
 from ragassay.runs.plan import Inputs, recorded_system
 from ragassay.validation import shown
 
-_ID, _SYSTEM = ("query_id", "id"), "system"
+RANDOM, CHOSEN = "random", "chosen"  # how a labelled row was drawn
+_ID, _SYSTEM, _DRAWN = ("query_id", "id"), "system", "drawn"
 _HINT = "columns: query_id, system where there are several, and one for each metric that was labelled, from 0 to 1"
 
 
 def with_labels(inputs: Inputs, path: Path) -> Inputs:
-    """The inputs with the labels of a file on their responses.
+    """The inputs with the labels of a file on their responses; those of rows that were chosen correct no mean.
 
     Raises what reading a file raises, and BadData for a row about no response, of no metric, or with a label that is none.
     """
@@ -31,6 +32,8 @@ def with_labels(inputs: Inputs, path: Path) -> Inputs:
     for number, row in enumerate(rows, 1):
         try:
             system, query = _about(row, inputs, labels)
+            if row.get(_DRAWN) == CHOSEN:
+                continue
             labels[system][query] = {
                 name: _label(name, row[name]) for name in metrics if row.get(name) not in (None, "")
             }

@@ -10,6 +10,7 @@ calls.jsonl              every finished call to the judge
 panel.jsonl              the rows of the canary panel, where there is one; canary.json: what the judge made of them
 report.json              written last
 costs.json               what the report says of costs, made again where it is missing
+labels.jsonl             what people said of its rows, where somebody labelled some
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from ragassay.files import (
 )
 from ragassay.models import Response, Result, Sample
 from ragassay.store.canaries import FolderCanary
+from ragassay.store.labels import FolderLabels
 from ragassay.store.protocol import ChunkId, Outcome, RunRecord
 from ragassay.store.rows import DAMAGED, ChunkResults, RecordedResponses, places_of, row_of, rows_of
 from ragassay.store.run_ids import slug
@@ -141,6 +143,11 @@ class FolderRun:
     def canary(self) -> FolderCanary:
         """Where the run's canary panel is kept."""
         return FolderCanary(self.folder)
+
+    @property
+    def labels(self) -> FolderLabels:
+        """Where what people said of its rows is kept."""
+        return FolderLabels(self.folder)
 
     def save_report(self, report: Report) -> None:
         """Write report.json and, beside that of a long run, its figures alone."""

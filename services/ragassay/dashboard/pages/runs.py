@@ -11,6 +11,7 @@ from ragassay.dashboard import views
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import A_PAGE, SearchText, Start, pages, shown
 from ragassay.exporters import failing, summary
+from ragassay.runs.labelling import QUESTIONS
 
 router = pages()
 
@@ -43,4 +44,5 @@ def _run(request: Request, run: str) -> Response:
         sections=views.sections(report),
         worst=failing.worst_rows(report),
         missing=list(summary.missing(report)),
+        labels=not QUESTIONS.keys().isdisjoint(report.provenance.metrics),
     )

@@ -1,4 +1,5 @@
-// Keys: / goes to the search field, j and k move through a table's rows, Enter opens one, n and p turn pages, u goes up.
+// Keys: / goes to the search field, j and k move through a table's rows, Enter opens one, n and p turn pages, u goes up;
+// any other is that of the button or link that names it in data-key.
 "use strict";
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea")) return;
@@ -14,6 +15,10 @@ document.addEventListener("keydown", (event) => {
     p: () => follow('[rel="prev"]'),
     u: () => follow('[data-key="u"]'),
   };
+  const named = document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
+  if (named && !(event.key in actions) && !(event.key === "Enter" && event.target.closest("a, button, summary"))) {
+    actions[event.key] = () => named.click();
+  }
   if (event.key in actions) {
     event.preventDefault();
     actions[event.key]();

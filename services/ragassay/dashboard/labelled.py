@@ -1,0 +1,129 @@
+"""What the labelling page says of labels: counts, the corrected mean, the judge beside people, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ragassay.dashboard.views import Bar
+from ragassay.documents import Report
+from ragassay.models import Result
+from ragassay.render import interval, number, percent
+from ragassay.runs.labelling import FEWEST_TO_STOP, Next, Progress
+from ragassay.runs.labels import RANDOM
+from ragassay.stats import Interval
+from ragassay.stats.ppi import FEWEST_LABELS
+from ragassay.store.labels import Label
+
+ANSWERS = {
+    "faithfulness": {"1": "supported", "0.5": "partly", "0": "not supported"},
+    "correctness": {"1": "correct", "0.5": "partly", "0": "wrong"},
+    "completeness": {"1": "all covered", "0.5": "partly", "0": "not covered"},
+    "relevance": {"1": "addressed", "0.5": "partly", "0": "not addressed"},
+    "accurate": {"1": "accurate", "0": "not accurate"},
+}
+"""What can be said, by metric: the value of each answer, and its words."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """The progress in words. ``enough``: nothing more is needed for the mean."""
+
+    counts: str
+    corrected: str
+    bar: Bar | None
+    next: str
+    enough: bool
+    agreement: tuple[tuple[str, str], ...]
+    calibration: str
+
+
+def told(progress: Progress) -> Told:
+    """The progress of labelling in words."""
+    mean = progress.mean
+    skipped = f", {progress.skipped:,} skipped" if progress.skipped else ""
+    enough = progress.more == 0
+    return Told(
+        counts=f"{progress.labelled:,} of {progress.rows:,} rows: {progress.at_random:,} drawn at random, "
+        f"{progress.chosen:,} chosen{skipped}",
+        corrected="" if mean.mean is None else f"{number(mean.mean)}, {_ends(mean.interval)}",
+        bar=_bar(mean.mean, mean.interval),
+        next=_next(progress),
+        enough=enough,
+        agreement=tuple(_agreement(progress)),
+        calibration=f"{progress.for_calibration:,} more labels at the least before a calibration can be fitted"
+        if progress.for_calibration
+        else "A calibration can be fitted.",
+    )
+
+
+def _ends(ends: Interval) -> str:
+    return interval(ends, form=f"{percent(ends.level)} interval {{}} to {{}}")
+
+
+def _bar(mean: float | None, ends: Interval) -> Bar | None:
+    if mean is None or ends.low is None or ends.high is None:
+        return None
+    at, low, high = (round(100 * value, 2) for value in (mean, ends.low, ends.high))
+    return Bar(at, low, high, "0 to 1")
+
+
+def _next(progress: Progress) -> str:
+    wanted, drawn, width = number(progress.half_width, 2), progress.at_random, progress.mean.interval.width
+    if progress.more == 0 and width is not None:
+        return f"Enough: the interval is +- {number(width / 2)}, and +- {wanted} was wanted."
+    if progress.more is None:
+        return f"Not even a label on each of the {progress.rows:,} rows gives +- {wanted}; name a wider one."
+    if drawn < FEWEST_LABELS:
+        few = f"A corrected mean takes {FEWEST_LABELS} random labels, there are {drawn}. "
+        return f"{few}An interval of +- {wanted} takes about {progress.more:,} more, by a first guess."
+    least = f" ({FEWEST_TO_STOP} at the least)" if drawn < FEWEST_TO_STOP else ""
+    return f"About {progress.more:,} more random labels for an interval of +- {wanted}{least}."
+
+
+def _agreement(progress: Progress) -> Iterator[tuple[str, str]]:
+    found = progress.agreement
+    if found is None:
+        return
+    for name, words in (("balanced_accuracy", "balanced accuracy"), ("kappa", "kappa")):
+        value = getattr(found, name)
+        said = "people gave all one label" if value is None else f"{number(value, 2)}, {_ends(found.intervals[name])}"
+        yield words, said
+
+
+def counts_for(one: Next) -> str:
+    """What the label of the next row counts for."""
+    if one.drawn == RANDOM:
+        return "Drawn at random: your label corrects the mean, and measures and calibrates the judge."
+    return "Chosen: your label measures and calibrates the judge, and corrects no mean."
+
+
+def answered(label: Label) -> str:
+    """A label in the words of its answer."""
+    if label.value is None:
+        return "skipped"
+    return ANSWERS[label.metric].get(f"{label.value:g}", number(label.value))
+
+
+def beside(row: Result, label: Label) -> tuple[str, str]:
+    """What the judge says of a labelled row, and the tone of it: good where both say yes or both no."""
+    score = row.scores[label.metric]
+    value = score.value or 0.0
+    if label.value is None:
+        return f"The judge: {number(value)}", "none"
+    alike = (value >= 0.5) is (label.value >= 0.5)
+    return f"The judge: {number(value)}, {'as you' if alike else 'other than you'}", "good" if alike else "bad"
+
+
+def commands(report: Report, metric: str, half_width: float) -> Mapping[str, str]:
+    """What to do with the exported labels, by what it gives."""
+    name = str(report.provenance.judge.get("name", "local"))
+    judge = "" if name == "local" else f" --judge {name}"
+    about = f"labels.jsonl --metric {metric}{judge}"
+    given = {"Correct the means": f"ragassay evaluate DATA --labels labels.jsonl{judge}"}
+    if metric != "accurate":
+        given |= {
+            "Measure the judge": f"ragassay judge agreement {about}",
+            "Calibrate it": f"ragassay judge calibrate {about} -o {metric}.json",
+        }
+    return given | {"Plan, once the means are corrected": f"ragassay power last --labels --half-width {half_width:g}"}

@@ -1,0 +1,200 @@
+"""Where people label rows of a run, and their labels as JSON Lines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any
+from urllib.parse import parse_qs, quote, unquote, urlencode
+
+from fastapi import Depends, Query, Request, Response
+from fastapi.responses import RedirectResponse
+
+from ragassay.dashboard import labelled, views
+from ragassay.dashboard.library import Library
+from ragassay.dashboard.site import MOST_PLACES, pages, same_site, shown
+from ragassay.documents import Report
+from ragassay.errors import BadInput, NotFound, TooLarge, UnknownName
+from ragassay.files import to_lines
+from ragassay.judges.jury_agreement import divided
+from ragassay.models import FrozenModel, Result
+from ragassay.runs.labelling import QUESTIONS, Labelling, Pick, exported, imported, latest
+from ragassay.store.labels import LONGEST_NAME, Label
+from ragassay.store.selection import Selection
+
+router = pages()
+NAME_COOKIE = "ragassay_name"
+MOST_BYTES = 64 * 2**20
+_SKIP, _LAST_SHOWN, _MOST_HELD, _A_YEAR_S = "skip", 10, 4, 365 * 24 * 3600
+
+
+class Asked(FrozenModel):
+    """What the address says of labelling."""
+
+    metric: Annotated[str | None, Query(max_length=200)] = None
+    system: Annotated[str | None, Query(max_length=64)] = None
+    pick: Pick = "both"
+    half_width: Annotated[float, Query(ge=0.001, le=0.5)] = 0.05
+    row: Annotated[str | None, Query(max_length=10_000)] = None
+
+
+async def _body(request: Request) -> bytes:
+    """What was sent; raises TooLarge."""
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > MOST_BYTES:
+            raise TooLarge(f"more than {MOST_BYTES // 2**20} MiB were sent", hint="import the labels in parts")
+        parts.append(part)
+    return b"".join(parts)
+
+
+Address = Annotated[Asked, Query()]
+Sent = Annotated[bytes, Depends(_body)]
+
+
+class _Rows:
+    """The rows of a run's system as they are labelled for a metric, and what was said of them."""
+
+    def __init__(self, request: Request, run: str, asked: Asked) -> None:
+        self.library: Library = request.app.state.library
+        self.run, self.report = run, self.library.report(run)
+        self.metrics = [name for name in QUESTIONS if name in self.report.provenance.metrics]
+        if not self.metrics:
+            raise BadInput("no metric of this run can be labelled", hint=f"evaluate with one of {', '.join(QUESTIONS)}")
+        self.metric, self.system = asked.metric or self.metrics[0], asked.system or next(iter(self.report.systems))
+        if self.metric not in self.metrics:
+            raise UnknownName("metric that people label", self.metric, self.metrics)
+        if self.system not in self.report.systems:
+            raise UnknownName("system", self.system, self.report.systems)
+        self.labelling = self._labelling(request)
+        self.all_labels = self.library.labels(run)
+        self.said: Mapping[str, Label] = latest(self.all_labels, self.system, self.metric)
+        self.asked = {"metric": self.metric, "system": self.system, "pick": asked.pick, "half_width": asked.half_width}
+
+    def _labelling(self, request: Request) -> Labelling:
+        """Made once for a report while it is being labelled."""
+        state = request.app.state
+        held: dict[Any, tuple[Report, Labelling]] = getattr(state, "labelling", {})
+        key = (self.run, self.system, self.metric)
+        report, labelling = held.get(key, (None, None))
+        if labelling is None or report is not self.report:
+            spec, digest = self.report.provenance.configuration, self.report.provenance.dataset.digest
+            page = self.library.page(self.run, Selection(system=self.system), 0, MOST_PLACES)
+            labelling = Labelling(page.rows, self.metric, spec, digest)
+            state.labelling = dict([*held.items(), (key, (self.report, labelling))][-_MOST_HELD:])
+        return labelling
+
+    def row(self, query_id: str) -> Result:
+        """A row by its id; raises NotFound."""
+        if query_id not in self.labelling:
+            raise NotFound(f"there is no row {query_id!r} of {self.system} with a score of {self.metric}")
+        place = self.labelling.place(query_id)
+        return self.library.page(self.run, Selection(system=self.system), place, 1).rows[0]
+
+    def address(self, **more: Any) -> str:
+        """The page's address with what was chosen."""
+        return f"/ui/runs/{quote(self.run)}/label?{urlencode(self.asked | more)}"
+
+
+@router.get("/ui/runs/{run}/label")
+def _label(request: Request, run: str, asked: Address) -> Response:
+    rows = _Rows(request, run, asked)
+    drawn = rows.labelling.next(rows.said, asked.pick)
+    query = asked.row or (drawn.query_id if drawn else None)
+    row = rows.row(query) if query else None
+    sample = rows.library.sample(run, row) if row else None
+    label = rows.said.get(query) if query else None
+    sentences, facts = views.units(row) if row and label else ([], [])
+    return shown(
+        request,
+        "label.html",
+        run=run,
+        report=rows.report,
+        asked=rows.asked,
+        metrics=rows.metrics,
+        question=QUESTIONS[rows.metric],
+        answers=labelled.ANSWERS[rows.metric],
+        row=row,
+        counts_for=labelled.counts_for(drawn) if drawn and drawn.query_id == query else "",
+        label=label,
+        answered=labelled.answered(label) if label else "",
+        beside=labelled.beside(row, label) if row and label else ("", ""),
+        doubt=rows.labelling.doubt(query) if query else "",
+        reason=row.scores[rows.metric].reason or "" if row and label else "",
+        divided=list(divided(row.members)) if row and label else [],
+        sentences=sentences,
+        facts=facts,
+        contexts=views.contexts(sample),
+        place=rows.labelling.place(query) if query else None,
+        told=labelled.told(rows.labelling.progress(rows.said, asked.half_width)),
+        last=[(one, labelled.answered(one)) for one in list(rows.said.values())[: -_LAST_SHOWN - 1 : -1]],
+        commands=labelled.commands(rows.report, rows.metric, asked.half_width),
+        name=_name(request),
+        next=rows.address(),
+        longest_name=LONGEST_NAME,
+    )
+
+
+@router.post("/ui/runs/{run}/label", dependencies=[Depends(same_site)])
+def _say(request: Request, run: str, asked: Address, sent: Sent) -> Response:
+    rows = _Rows(request, run, asked)
+    form = _form(sent)
+    query, value, name = form.get("row", ""), form.get("value", ""), _given_name(form, request)
+    if value != _SKIP and value not in labelled.ANSWERS[rows.metric]:
+        raise BadInput(f"value should be one of {', '.join((*labelled.ANSWERS[rows.metric], _SKIP))}", where="value")
+    rows.row(query)
+    said = None if value == _SKIP else float(value)
+    given = Label(system=rows.system, query_id=query, metric=rows.metric, value=said, by=name, at=_now())
+    rows.library.add_labels(run, [given])
+    after = {} if said is None and query not in rows.said else {"row": query}
+    return _remembering(name, RedirectResponse(rows.address(**after), 303))
+
+
+@router.get("/ui/runs/{run}/labels.jsonl")
+def _export(request: Request, run: str, asked: Address) -> Response:
+    rows = _Rows(request, run, asked)
+    samples = {query: rows.library.sample(run, rows.row(query)) for query, *_ in rows.labelling.labelled(rows.said)}
+    content = b"".join(to_lines(exported(rows.labelling, rows.said, samples)))
+    headers = {"Content-Disposition": 'attachment; filename="labels.jsonl"'}
+    return Response(content, media_type="application/jsonl", headers=headers)
+
+
+@router.post("/ui/runs/{run}/labels.jsonl", dependencies=[Depends(same_site)])
+def _import(request: Request, run: str, asked: Address, sent: Sent) -> Response:
+    rows = _Rows(request, run, asked)
+    is_form = request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded")
+    form = _form(sent) if is_form else {}
+    name = _given_name(form, request, "import")
+    content = form.get("lines", "").encode() if is_form else sent
+    rows.library.add_labels(run, imported(content, rows.labelling, rows.system, name, _now()))
+    return RedirectResponse(rows.address(), 303)
+
+
+def _form(sent: bytes) -> dict[str, str]:
+    """The fields of a form, the last value of each; raises BadInput."""
+    try:
+        return {name: values[-1] for name, values in parse_qs(sent.decode(), max_num_fields=20).items()}
+    except ValueError as error:
+        raise BadInput(f"the form can't be read ({error})") from None
+
+
+def _name(request: Request) -> str:
+    """Who labels, as they said before."""
+    return unquote(request.cookies.get(NAME_COOKIE, ""))[:LONGEST_NAME].strip()
+
+
+def _given_name(form: Mapping[str, str], request: Request, usual: str = "") -> str:
+    name = form.get("by", "").strip()[:LONGEST_NAME] or _name(request) or usual
+    if not name:
+        raise BadInput("your name is missing: a label is kept with who gave it", where="by")
+    return name
+
+
+def _remembering(name: str, response: Response) -> Response:
+    response.set_cookie(NAME_COOKIE, quote(name), max_age=_A_YEAR_S, path="/ui", httponly=True, samesite="strict")
+    return response
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
