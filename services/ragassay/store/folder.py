@@ -10,7 +10,7 @@ rows.sqlite              columns of a long run's rows, or of one that was looked
 calls.jsonl              every finished call to the judge
 panel.jsonl              the rows of the canary panel, where there is one; canary.json: what the judge made of them
 report.json              written last
-costs.json               what the report says of costs, made again where it is missing
+costs.json, summary.json what the report says of costs, and in a line; made again where they are missing
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class FolderRun:
         """Write a chunk's results in one step; when ``given_up``, under a name that a resume passes over."""
         file, other = self._results_file(chunk), self._given_up_file(chunk)
         file, other = (other, file) if given_up else (file, other)
-        self._figures_file.unlink(missing_ok=True)
+        (self.folder / _FIGURES_FILE).unlink(missing_ok=True)
         write_whole(file, to_lines(result.model_dump(mode="json") for result in results), private=True)
         other.unlink(missing_ok=True)
         self._pending.pop(chunk, None)
@@ -155,7 +155,7 @@ class FolderRun:
 
     def save_report(self, report: Report) -> None:
         """Write report.json and, beside that of a long run, its figures alone."""
-        self._figures_file.unlink(missing_ok=True)
+        (self.folder / _FIGURES_FILE).unlink(missing_ok=True)
         write_whole(self.report_file, json_parts(report), private=True)
         if any(isinstance(one.results, ChunkResults) for one in report.systems.values()):
             write_derived(self.report_file, _FIGURES_FILE, "report", without_rows(report).model_dump(mode="json"))
@@ -247,10 +247,6 @@ class FolderRun:
     @cached_property
     def _pending(self) -> dict[ChunkId, None]:
         return {chunk: None for chunk in self.record.chunks() if not self._results_file(chunk).exists()}
-
-    @property
-    def _figures_file(self) -> Path:
-        return self.folder / _FIGURES_FILE
 
     @cached_property
     def _index(self) -> RowIndex:
@@ -378,8 +374,9 @@ class FolderStore:
 
     def ids(self) -> list[str]:
         """Ids of the runs, oldest first."""
-        records = sorted((self.root / "runs").glob("*/run.json"), key=lambda path: path.stat().st_mtime_ns)
-        return [path.parent.name for path in records]
+        records = [folder / "run.json" for folder in (self.root / "runs").glob("*")]
+        written = sorted((path.stat().st_mtime_ns, path.parent.name) for path in records if path.is_file())
+        return [run for _, run in written]
 
 
 def _checked(run: FolderRun) -> FolderRun:

@@ -19,10 +19,11 @@ _SELECTIONS_HELD = 16
 
 
 class Asked(NamedTuple):
-    """What a row asks."""
+    """What the row at a place asks."""
 
     query_id: str
     query: str
+    place: int
 
 
 class SystemColumns(Columns, Protocol):
@@ -34,8 +35,8 @@ class SystemColumns(Columns, Protocol):
     def with_text(self, text: str, among: Any) -> Any:
         """Which of the rows ``among`` hold a text, which is in one case."""
 
-    def asked(self) -> list[Asked | None]:
-        """What each row asks; None where it is not done."""
+    def asked(self) -> list[tuple[str, str] | None]:
+        """Id and text of each row's query; None where it is not done."""
 
 
 class KeptRows(Protocol):
@@ -106,13 +107,16 @@ class RowPlaces:
         """The places that are selected, in their order. Raises as ``matching`` does."""
         return selection.resolved(self.record.metrics).ordered(*self.matching(selection))
 
-    def column(self, system: str, name: str) -> Any:
-        """A value for each place of a system, in the dataset's order; NaN where it has none, or is not done."""
-        columns = self.kept.columns(system)
-        values = np.where(columns.there(), columns.column(name), np.nan)
-        return values[self._evaluated]
+    def column(self, name: str) -> Any:
+        """A value for each place; NaN where it has none, or there is no row."""
+        values = []
+        for system in self.systems:
+            columns = self.kept.columns(system)
+            values.append(np.where(columns.there(), columns.column(name), np.nan)[self._evaluated])
+        return np.concatenate(values)
 
-    def asked(self, system: str) -> list[Asked | None]:
-        """What the row at each place of a system asks, in the dataset's order; None where it is not done."""
-        asked = self.kept.columns(system).asked()
-        return [asked[place] for place in self._evaluated]
+    def asked(self, system: str) -> list[Asked]:
+        """What the rows of a system ask, in the dataset's order."""
+        asked, first = self.kept.columns(system).asked(), self.systems.index(system) * self.record.dataset.rows
+        given = ((place, asked[n]) for place, n in enumerate(self._evaluated.tolist(), first))
+        return [Asked(one[0], one[1], place) for place, one in given if one is not None]

@@ -21,7 +21,6 @@ import zstandard
 from ragassay.files import open_private, private_folder
 from ragassay.models import Result
 from ragassay.store.columns import VERSION, columns, pack_texts, rows_with
-from ragassay.store.places import Asked
 from ragassay.store.protocol import ChunkId
 
 if TYPE_CHECKING:
@@ -172,11 +171,11 @@ class _FolderColumns:
                 found[number * self._size : number * self._size + len(rows)] = rows
         return found
 
-    def asked(self) -> list[Asked | None]:
-        """What each row asks; None where it is not done."""
-        asked: list[Asked | None] = [None] * self._rows
+    def asked(self) -> list[tuple[str, str] | None]:
+        """Id and text of each row's query; None where it is not done."""
+        asked: list[tuple[str, str] | None] = [None] * self._rows
         for number, blob in self._index.texts(self._system, "asked"):
             if number in self._numbers:
-                rows = [Asked(*one) for one in orjson.loads(zstandard.decompress(blob))]
+                rows = [(one[0], one[1]) for one in orjson.loads(zstandard.decompress(blob))]
                 asked[number * self._size : number * self._size + len(rows)] = rows
         return asked
