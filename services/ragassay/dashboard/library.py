@@ -10,6 +10,8 @@ from ragassay.documents import Report
 from ragassay.exporters.listing import RunSummary
 from ragassay.models import Result, Sample
 from ragassay.store.labels import Label
+from ragassay.protocols import Purpose, Reply
+from ragassay.store.places import RowPlaces
 from ragassay.store.selection import Selection
 
 
@@ -35,6 +37,12 @@ class Library(Protocol):
     def report(self, run: str) -> Report:
         """A run's report; raises NotFound, BadData."""
 
+    def rows(self, run: str) -> RowPlaces:
+        """The rows that a run's report is of, chosen and read by their places; the same object while they do not change.
+
+        Raises NotFound, BadData.
+        """
+
     def page(self, run: str, selection: Selection, start: int, most: int) -> RowsPage:
         """So many of a run's rows; raises NotFound, and UnknownName for a system or figure that is not there."""
 
@@ -46,3 +54,6 @@ class Library(Protocol):
 
     def add_labels(self, run: str, labels: Sequence[Label]) -> None:
         """Keep labels beside those that are there; raises NotFound, DiskFull, Conflict."""
+
+    def calls(self, run: str, row: Result) -> Sequence[tuple[Purpose, Reply]]:
+        """The replies of models that a row rests on, with what each was for, as far as they are kept."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ragassay.compare.attribution import attribute
+from ragassay.attribution import attribute
 from ragassay.documents import Aggregate, Report
 from ragassay.exporters import failing, summary
 from ragassay.exporters.noise import noise_section
