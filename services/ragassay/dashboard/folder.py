@@ -6,16 +6,20 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from ragassay.compare import comparison
+from ragassay.compare.models import Comparison
+from ragassay.compare.trends import Trend
+from ragassay.costs import CostQuery, CostReport
 from ragassay.dashboard.library import RowsPage
-from ragassay.documents import Report
+from ragassay.documents import Report, run_and_system
 from ragassay.errors import NotFound
 from ragassay.exporters.listing import RunSummary, summary
 from ragassay.models import Result, Sample
-from ragassay.store.folder import FolderRun, FolderStore
-from ragassay.store.labels import Label
 from ragassay.protocols import Purpose, Reply
+from ragassay.runs.over_time import cost_report_of_runs, trend_of_runs
 from ragassay.store.derived import written
 from ragassay.store.folder import REPORT_FILE, FolderRun, FolderStore
+from ragassay.store.labels import Label
 from ragassay.store.ledger import calls_about
 from ragassay.store.places import RowPlaces
 from ragassay.store.row_index import FolderRows
@@ -63,6 +67,24 @@ class FolderLibrary:
     def sample(self, run: str, row: Result) -> Sample | None:
         """What a row was evaluated on; None where that is not kept."""
         return self._open(run).sample(row.query_id, row.system)
+
+    def compare(self, references: Sequence[str], baseline: str | None, metrics: Sequence[str] | None) -> Comparison:
+        """Systems side by side: runs, or RUN#SYSTEM; raises as ``comparison.compare`` does, and NotFound."""
+        parts = [run_and_system(reference) for reference in references]
+        chosen = [(self.report(run), system) for run, system in parts]
+        return comparison.compare(chosen, baseline=baseline, metrics=metrics)
+
+    def costs(self, query: CostQuery) -> CostReport:
+        """What accurate answers cost; raises NothingToEvaluate where no report is asked for."""
+        return cost_report_of_runs(self._store, query)
+
+    def trend(self, metric: str, *, system: str | None, dataset: str | None, judge: str | None, last: int) -> Trend:
+        """A metric over the newest runs on one dataset with one judge; raises NothingToEvaluate, UnknownName."""
+        return trend_of_runs(self._store, metric, system=system, dataset=dataset, judge=judge, last=last)
+
+    def passed(self, run: str) -> bool | None:
+        """Has the run passed its gates? None where they were not checked."""
+        return self._open(run).passed
 
     def labels(self, run: str) -> Sequence[Label]:
         """What people said of its rows, oldest first; raises NotFound, BadData."""

@@ -6,11 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from ragassay.compare.models import Comparison
+from ragassay.compare.trends import Trend
+from ragassay.costs import CostQuery, CostReport
 from ragassay.documents import Report
 from ragassay.exporters.listing import RunSummary
 from ragassay.models import Result, Sample
-from ragassay.store.labels import Label
 from ragassay.protocols import Purpose, Reply
+from ragassay.store.labels import Label
 from ragassay.store.places import RowPlaces
 from ragassay.store.selection import Selection
 
@@ -48,6 +51,18 @@ class Library(Protocol):
 
     def sample(self, run: str, row: Result) -> Sample | None:
         """What a row was evaluated on; None where that is not kept."""
+
+    def compare(self, references: Sequence[str], baseline: str | None, metrics: Sequence[str] | None) -> Comparison:
+        """Systems side by side: runs, or RUN#SYSTEM; raises as ``compare.comparison.compare`` does, and NotFound."""
+
+    def costs(self, query: CostQuery) -> CostReport:
+        """What accurate answers cost; raises NothingToEvaluate where no report is asked for."""
+
+    def trend(self, metric: str, *, system: str | None, dataset: str | None, judge: str | None, last: int) -> Trend:
+        """A metric over the newest runs on one dataset with one judge; raises NothingToEvaluate, UnknownName."""
+
+    def passed(self, run: str) -> bool | None:
+        """Has the run passed its gates? None where they were not checked."""
 
     def labels(self, run: str) -> Sequence[Label]:
         """What people said of its rows, oldest first; raises NotFound."""

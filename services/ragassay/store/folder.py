@@ -31,15 +31,7 @@ from ragassay.cost_records import CostRecord, read_report_costs, record_of
 from ragassay.data.dataset import digest_of_dataset, digest_of_responses
 from ragassay.documents import Report, Source, SystemReport, json_parts, without_rows
 from ragassay.errors import BadData, DiskFull, NotFound
-from ragassay.files import (
-    MOST_IN_MEMORY,
-    locked,
-    numbered_lines,
-    private_folder,
-    to_lines,
-    write_errors,
-    write_whole,
-)
+from ragassay.files import MOST_IN_MEMORY, locked, numbered_lines, private_folder, to_lines, write_errors, write_whole
 from ragassay.models import Response, Result, Sample
 from ragassay.store.canaries import FolderCanary
 from ragassay.store.derived import read_derived, write_derived
@@ -232,12 +224,12 @@ class FolderRun:
         write_whole(self.folder / _GATES_FILE, document, private=True)
 
     @property
-    def passed(self) -> bool:
-        """Has it passed its gates?"""
+    def passed(self) -> bool | None:
+        """Has it passed its gates? None where none were checked."""
         try:
             return orjson.loads((self.folder / _GATES_FILE).read_bytes())["passed"] is True
         except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
-            return False
+            return None
 
     @property
     def report_file(self) -> Path:
