@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "tests"))
 
 from provider import Answer, Provider, Seen, hesitates  # noqa: E402 - it lies in the folder named above
-from ragassay.compare.attribution import attribute  # noqa: E402
+from ragassay.attribution import attribute  # noqa: E402
 from ragassay.data.load import load  # noqa: E402
 from ragassay.embeddings import BUNDLED, LocalEmbedder  # noqa: E402
 from ragassay.engine import Tools, evaluate  # noqa: E402

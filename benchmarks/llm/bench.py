@@ -28,7 +28,13 @@ FAULTS = {
     "429": ({"429": 10}, ITEMS),
     "hangs": ({"hang": 0.5}, MANY),
 }
+PRESSURE = {
+    "many refused": {"429": 10, "malformed": 2},
+    "some hang": {"hang": 1},
+}
+PRESSED_ITEMS = 96
 PEERS = {"ragas": "RAGAS_PYTHON", "deepeval": "DEEPEVAL_PYTHON"}
+CASES = ["cost", *FAULTS, *PRESSURE, "peers"]
 BEGIN, END = "<!-- judging measured -->\n", "<!-- /judging measured -->"
 Row = dict[str, Any]
 
@@ -112,6 +118,24 @@ def faults(folder: Path, name: str) -> Iterator[str]:
     yield target(f"... calls more than items, {injected} faults", row["calls"] - items, injected + 0.02 * items, ".0f")
 
 
+def pressure(folder: Path, name: str) -> Iterator[str]:
+    """How much longer a run takes at a provider that refuses calls for a second, or lets them hang."""
+    shares = PRESSURE[name]
+    rounds = []
+    for _ in range(RUNS):
+        floor = measure("floor", PRESSED_ITEMS, folder, {})
+        rounds.append((floor, measure("ours", PRESSED_ITEMS, folder, shares)))
+    ratio = median(ours["wall_s"] / floor["wall_s"] for floor, ours in rounds)
+    injected = [sum(ours["faults"].values()) for _, ours in rounds]
+    told = " + ".join(f"{share:g} % {'hangs' if kind == 'hang' else kind}" for kind, share in shares.items())
+    yield target(f"{told}, {PRESSED_ITEMS} items: times the calm floor's wall time", ratio, 2.0, ".2f")
+    yield target("... scores missing", max(ours["missing"] for _, ours in rounds), 0, ".0f")
+    extra = max(ours["calls"] - PRESSED_ITEMS - n for (_, ours), n in zip(rounds, injected, strict=True))
+    yield target(
+        f"... calls more than items and faults ({', '.join(map(str, injected))})", extra, 0.02 * PRESSED_ITEMS, ".0f"
+    )
+
+
 def peers(folder: Path) -> Iterator[str]:
     """What other evaluators take for the same items; each where its environment is named."""
     for name, variable in PEERS.items():
@@ -128,11 +152,11 @@ def target(what: str, found: float, most: float, form: str) -> str:
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("cases", nargs="*", metavar="CASE", help=f"cost, peers, {', '.join(FAULTS)}; default: all")
+    options.add_argument("cases", nargs="*", metavar="CASE", help=f"{', '.join(CASES)}; default: all")
     options.add_argument("--page", type=Path, help="put the tables between the two marks of this page")
     chosen = options.parse_args()
-    wanted = chosen.cases or ["cost", *FAULTS, "peers"]
-    if unknown := [case for case in wanted if case not in ("cost", *FAULTS, "peers")]:
+    wanted = chosen.cases or CASES
+    if unknown := [case for case in wanted if case not in CASES]:
         options.error(f"unknown case {unknown[0]!r}")
     began, load = time.monotonic(), os.getloadavg()[0]
     lines, others = [], []
@@ -142,6 +166,8 @@ def main() -> int:
             lines += cost(folder)
         for case in FAULTS:
             lines += faults(folder, case) if case in wanted else []
+        for case in PRESSURE:
+            lines += pressure(folder, case) if case in wanted else []
         others += peers(folder) if "peers" in wanted else []
     about = (
         f"{time.strftime('%d %B %Y')}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}, "

@@ -266,8 +266,7 @@ class RunInfo(FrozenModel):
 class Stopped(FrozenModel):
     """Judging ended early because a rule was satisfied: ``rows`` of each system were evaluated, ``rows_left`` were not.
 
-    ``calls_saved`` are the judge calls that the rows left would have taken, repairs not counted; 0 for the local judge,
-    with probes one for each row, which took more.
+    ``calls_saved`` are the judge calls that the rows left would have taken, at what one took so far; 0 for the local judge.
     ``intervals``, by system and metric, are of the means (``of`` "scores") or of system - baseline ("differences"). They
     hold although one looked at them after every chunk and stopped; the usual intervals would not, so that in a report
     the watched means carry these. ``labels``, by system and metric: how many corrected the interval, which then is that of the

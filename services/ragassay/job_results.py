@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,12 @@ from ragassay.errors import BadInput, NotFound, UnknownName
 from ragassay.job_documents import ResultPage
 from ragassay.models import Result
 from ragassay.store.columns import THERE, read_column, rows_with
-from ragassay.store.job_rows import column_name, read_rows, write_columns
+from ragassay.store.job_rows import column_name, read_rows, unpack, write_columns
 from ragassay.store.job_state import JobState
+from ragassay.store.places import RowPlaces
 from ragassay.store.protocol import ChunkId, RunRecord
 from ragassay.store.redis import RedisStore
-from ragassay.store.selection import Resolved, Selection, cursor_at
+from ragassay.store.selection import Selection, cursor_at
 
 _AT_ONCE = 500  # chunks that Redis is asked for in one call
 
@@ -32,11 +33,11 @@ def page(store: RedisStore, job: str, selection: Selection, *, cursor: str | Non
     if selection.system is not None and selection.system not in systems:
         raise UnknownName("system of the job", selection.system, systems, where="system")
     chosen = range(len(systems)) if selection.system is None else [systems.index(selection.system)]
-    rows = _JobRows(store, job, record)
+    rows = RowPlaces(record, _JobRows(store, job, record))
     if selection.takes_all:
         places, following = _in_order(chosen, record.dataset.rows, offset(cursor), limit)
     else:
-        places, following = _selected(rows, chosen, selection, cursor, limit)
+        places, following = _selected(rows, selection, cursor, limit)
     results = rows.at(places)
     if not results and (selection.takes_all and len(places)) and _should_be_there(state):
         raise NotFound(f"the results of job {job} were kept for 30 days and are gone", hint="the report holds them")
@@ -54,13 +55,10 @@ def _in_order(chosen: Iterable[int], rows: int, first: int, limit: int) -> tuple
     return places[:limit], str(places[limit]) if len(places) > limit else None
 
 
-def _selected(
-    rows: _JobRows, chosen: Iterable[int], selection: Selection, cursor: str | None, limit: int
-) -> tuple[list[int], str | None]:
+def _selected(rows: RowPlaces, selection: Selection, cursor: str | None, limit: int) -> tuple[list[int], str | None]:
     """A page of the selected places, and the cursor of the one after."""
-    resolved, after = selection.resolved(rows.record.metrics), cursor_at(cursor, selection.tag)
-    places, key = rows.matching(chosen, resolved)
-    ordered = resolved.ordered(places, key)
+    after = cursor_at(cursor, selection.tag)
+    ordered = rows.selected(selection)
     begin = 0
     if after is not None:
         at = np.flatnonzero(ordered == after)
@@ -72,39 +70,18 @@ def _selected(
 
 
 class _JobRows:
-    """A job's rows by their places: those of the first system in the dataset's order, then those of the second ..."""
+    """A job's rows in Redis, and the columns beside them."""
 
     def __init__(self, store: RedisStore, job: str, record: RunRecord) -> None:
-        self._store, self._job, self.record = store, job, record
-        self._systems = list(record.systems)
-        self._order = np.array(record.evaluation_order(), dtype=np.int64)
+        self._store, self._job, self._record = store, job, record
 
-    def at(self, places: Sequence[int]) -> list[Result]:
-        """The results at these places, as far as they are there, in their order."""
-        size, rows = self.record.chunk_size, self.record.dataset.rows
-        evaluated = np.empty_like(self._order)
-        evaluated[self._order] = np.arange(rows)
-        by_chunk: dict[ChunkId, dict[int, int]] = {}
-        for place in places:
-            number, row = divmod(int(evaluated[place % rows]), size)
-            by_chunk.setdefault(ChunkId(self._systems[place // rows], number), {})[row] = place
-        kept = read_rows(self._store, self._job, by_chunk)
-        results = {by_chunk[chunk][row]: one for chunk, rows in kept.items() for row, one in rows.items()}
-        return [results[place] for place in places if place in results]
+    def columns(self, system: str) -> _StoredColumns:
+        """See ``KeptRows``."""
+        return _StoredColumns(self._store, self._job, system, self._record)
 
-    def matching(self, chosen: Iterable[int], selection: Resolved) -> tuple[Any, Any]:
-        """The places that are selected, and the figure that they are sorted by; None where they are not."""
-        places: list[Any] = [np.empty(0, dtype=np.int64)]
-        keys: list[Any] = [np.empty(0)]
-        for system in chosen:
-            table = _StoredColumns(self._store, self._job, self._systems[system], self.record)
-            mask = selection.wanted(table, table.there())
-            if selection.selection.text is not None:
-                mask &= table.with_text(selection.selection.text.casefold(), mask)
-            places.append(self._order[mask] + system * self.record.dataset.rows)
-            if selection.sort is not None:
-                keys.append(table.column(selection.sort)[mask])
-        return np.concatenate(places), np.concatenate(keys) if selection.sort is not None else None
+    def read(self, wanted: Mapping[ChunkId, Iterable[int]]) -> dict[ChunkId, dict[int, Result]]:
+        """See ``KeptRows``."""
+        return read_rows(self._store, self._job, wanted)
 
 
 class _StoredColumns:
@@ -144,6 +121,18 @@ class _StoredColumns:
                 if blob is not None and (rows := rows_with(blob, text)) is not None:
                     found[number * self._size : number * self._size + len(rows)] = rows
         return found
+
+    def asked(self) -> list[tuple[str, str] | None]:
+        """Id and text of each row's query; None where it is not done. Reads all results."""
+        asked: list[tuple[str, str] | None] = [None] * self._rows
+        chunks = [ChunkId(self._system, n) for n in range(-(-self._rows // self._size))]
+        for first in range(0, len(chunks), _AT_ONCE):
+            some = chunks[first : first + _AT_ONCE]
+            blobs = self._store.redis.mget([self._store.key(self._job, f"out:{chunk}") for chunk in some])
+            for chunk, blob in zip(some, blobs, strict=True):
+                rows = [] if blob is None else [(row["query_id"], row["query"]) for row in unpack(blob)]
+                asked[chunk.number * self._size : chunk.number * self._size + len(rows)] = rows
+        return asked
 
 
 def offset(cursor: str | None) -> int:

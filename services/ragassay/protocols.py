@@ -24,17 +24,21 @@ def fingerprint(judge: Mapping[str, Any]) -> str:
 
 
 class Call(FrozenModel):
-    """Names one call to a provider. ``id`` is its place in a job; ``content`` is what it asks, wherever it stands."""
+    """Names one call to a provider. ``id`` is its place in a job; ``content`` is what it asks, wherever it stands.
+
+    ``query_id``: of the query that it is about, where it is about one.
+    """
 
     id: str
     content: str
     purpose: Purpose
+    query_id: str = ""
 
     @classmethod
     def about(cls, query_id: str, purpose: Purpose, asked: object) -> Call:
         """The call about a query; ``asked`` is all that determines the reply: model, parameters, prompt, messages."""
         content = digest(asked)
-        return cls(id=digest([query_id, purpose, content]), content=content, purpose=purpose)
+        return cls(id=digest([query_id, purpose, content]), content=content, purpose=purpose, query_id=query_id)
 
 
 class Reply(FrozenModel):

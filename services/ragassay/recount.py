@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, islice
 from math import fsum, isnan, nan
 
@@ -159,9 +159,18 @@ class Bills:
 
 
 class Recount:
-    """All that a report says of one system's results, but for the results themselves."""
+    """All that a report says of one system's results, but for the results themselves.
 
-    def __init__(self, results: Iterable[Result], metrics: Iterable[str] = ()) -> None:
+    ``is_asked``: was the judge that corrects the scores asked about a query? Without it: about each that has a verdict.
+    """
+
+    def __init__(
+        self,
+        results: Iterable[Result],
+        metrics: Iterable[str] = (),
+        is_asked: Callable[[str], bool] = lambda _: True,
+    ) -> None:
+        self._is_asked = is_asked
         self.asked = self.rows = self.without_response = self.failed_responses = self.without_relevant = (
             self.without_hit
         ) = 0
@@ -247,7 +256,7 @@ class Recount:
 
     def _add_verdict(self, row: Result, verdict: Verdict) -> None:
         self.verdicts += 1
-        self.asked += bool(row.reference_labels)
+        self.asked += self._is_asked(row.query_id)
         self.evidence_dropped += verdict.evidence_dropped
         self.support_withdrawn += verdict.support_withdrawn
         self.suspicious += bool(verdict.suspicious)

@@ -7,6 +7,7 @@ import math
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Literal
 
 from ragassay.cost_documents import CorrectedCost, CostPerAccurate
@@ -28,6 +29,7 @@ from ragassay.documents import (
 from ragassay.judge_documents import Drift
 from ragassay.judges.jury_agreement import JuryCount
 from ragassay.judges.local import NAMES
+from ragassay.judges.sharing import is_chosen
 from ragassay.judges.support import left_out
 from ragassay.metrics import Metric, parse
 from ragassay.metrics.own import own_metrics
@@ -57,31 +59,28 @@ def build(
     Each system's results are gone through once, and kept as they are given. ``stopped``: judging ended early, and
     ``results`` are those of the rows evaluated till then. ``drift``: what a canary panel tells of the judge.
     """
-    own = own_metrics(provenance.configuration)
-    metrics = tuple(parse(name, own) for name in provenance.metrics)
-    now = datetime.now(UTC)
+    now, spec = datetime.now(UTC), provenance.configuration
+    metrics = tuple(parse(name, own_metrics(spec)) for name in provenance.metrics)
     expected = stopped.rows if stopped else expected
     loads = {name: LoadCount() for name in results}
     names = [metric.name for metric in metrics]
     juries = {name: JuryCount() for name in results}
-    judged = {name: JudgingCount(metrics, provenance.configuration) for name in results}
+    judged = {name: JudgingCount(metrics, spec) for name in results}
+    asked = partial(is_chosen, share=spec.judge_share, seed=spec.seed)
     counted = {
-        name: Recount(juries[name].counting(judged[name].counting(loads[name].counting(rows))), names)
+        name: Recount(juries[name].counting(judged[name].counting(loads[name].counting(rows))), names, asked)
         for name, rows in results.items()
     }
-    complete = all(one.rows == expected for one in counted.values())
     systems = {
         name: _loaded(
-            _system(one, results[name], metrics, provenance.configuration, judged[name]),
-            loads[name],
-            provenance.systems.get(name),
+            _system(one, results[name], metrics, spec, judged[name]), loads[name], provenance.systems.get(name)
         ).model_copy(update={"jury": juries[name].jury})
         for name, one in counted.items()
     }
     return Report(
         run=RunInfo(
             id=run_id,
-            status="finished" if complete else "incomplete",
+            status="finished" if all(one.rows == expected for one in counted.values()) else "incomplete",
             rows=expected * len(results),
             rows_done=sum(map(len, results.values())),
             created_at=created_at,
@@ -153,7 +152,8 @@ def _watched(report: SystemReport, stopped: Stopped | None, name: str) -> System
 def system(rows: Sequence[Result], metrics: Sequence[Metric], spec: JobSpec) -> SystemReport:
     """Everything about one system."""
     judged = JudgingCount(metrics, spec)
-    return _system(Recount(judged.counting(rows), [metric.name for metric in metrics]), rows, metrics, spec, judged)
+    asked = partial(is_chosen, share=spec.judge_share, seed=spec.seed)
+    return _system(Recount(judged.counting(rows), [one.name for one in metrics], asked), rows, metrics, spec, judged)
 
 
 def _system(
@@ -161,7 +161,7 @@ def _system(
 ) -> SystemReport:
     measured = {name: distribution(counted.measured[name]) for name in MEASURED}
     latency, spent = measured["latency_ms"], counted.evaluation.total
-    not_asked = counted.verdicts - counted.asked if spec.judge_share is not None else 0
+    not_asked = counted.verdicts - counted.asked
     return SystemReport(
         queries=counted.rows,
         missing_from_run=counted.without_response,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ragassay.compare import attribution
+from ragassay import attribution
 from ragassay.compare.pairing import NOT_WORSE_MARGIN
 
 PAGE = Path(__file__).parents[2] / "docs" / "comparison.md"

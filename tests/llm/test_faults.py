@@ -192,18 +192,34 @@ def test_what_looks_like_a_key_is_taken_out_even_if_nobody_knows_it(text):
     assert redact(f"bad key {text}, sorry", None).startswith("bad key ***")
 
 
-def test_retry_after_is_obeyed_and_shared_by_all_calls():
+def of_four(provider):
+    """The requests of four calls, one at a time, all of which are answered in the end."""
+    judge = llm(provider, concurrency=1)
+
+    async def several():
+        return await asyncio.gather(*(ask(judge, name=f"c{n}") for n in range(4)))
+
+    assert [reply.text for reply in asyncio.run(several())] == ["hello"] * 4
+    return provider.log
+
+
+def test_retry_after_is_obeyed_by_the_call_that_was_told_and_the_others_go_on():
     with Provider([play.status(429, {"Retry-After": "1"})], then=HELLO) as provider:
-        judge = llm(provider, concurrency=1)
-
-        async def several():
-            return await asyncio.gather(*(ask(judge, name=f"c{n}") for n in range(4)))
-
-        replies = asyncio.run(several())
-
-    assert [reply.text for reply in replies] == ["hello"] * 4
-    refused, *others = provider.log
+        refused, *others = of_four(provider)
     assert len(others) == 4
+    assert others[-1].t - refused.done >= 0.99
+    assert max(seen.t for seen in others[:-1]) - refused.done < 0.9
+
+
+def test_all_calls_wait_once_three_in_a_row_are_told_to():
+    with Provider([play.status(429, {"Retry-After": "1"})] * 3, then=HELLO) as provider:
+        *refused, last = of_four(provider)[:4]
+    assert last.t - refused[-1].done >= 0.99
+
+
+def test_all_calls_wait_for_a_provider_that_fails_and_says_until_when():
+    with Provider([play.status(503, {"Retry-After": "1"})], then=HELLO) as provider:
+        refused, *others = of_four(provider)
     assert min(seen.t for seen in others) - refused.done >= 0.99
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import Counter
 
 import pytest
 
@@ -162,7 +163,7 @@ def test_a_reply_that_was_cut_off_says_nothing_about_the_form():
     assert reply.finish_reason == "length"
 
 
-def test_calls_at_once_let_the_first_find_out_for_all():
+def test_calls_at_once_let_the_first_four_find_out_for_all():
     with Provider(then=play.takes("json_object"), latency_s=0.02) as provider:
         judge = llm(provider, concurrency=8)
 
@@ -171,7 +172,10 @@ def test_calls_at_once_let_the_first_find_out_for_all():
 
         asyncio.run(several())
 
-    assert forms(provider) == [*FORMS[:2], *["json_object"] * 16]
+    refused = Counter(form for form in forms(provider) if form != "json_object")
+    assert set(refused) == set(FORMS[:2])
+    assert max(refused.values()) <= 4
+    assert forms(provider).count("json_object") == 16
     assert provider.peak > 1
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from gate_checks import check_gate
 from offline_runs import ScriptedJudge, evaluated, fake_tools, new_run, sample
-from ragassay.compare.attribution import failures
+from ragassay.attribution import failures
 from ragassay.compare.comparison import compare
 from ragassay.compare.figures import Figure
 from ragassay.engine import Plan, evaluate

@@ -6,7 +6,8 @@ import math
 import pytest
 
 from offline_runs import write_jsonl
-from provider import Answer, Provider, verdicts
+from provider import Answer, Provider, status, verdicts
+from ragassay.judges.sharing import is_chosen
 
 DENIED = range(0, 80, 4)  # of rows whose answer copies its context, a model that knows more denies every fourth
 
@@ -71,6 +72,17 @@ def test_the_model_is_asked_about_a_share_and_corrects_the_local_judge(cli, data
     assert (code, f"{asked} rows by openai/tiny" in shown) == (0, True)
     assert f"{80 - asked} rows, about {80 - asked} calls saved" in shown
     assert f"{asked} count as {corrected['worth']}: {wide:.3f} wide" in shown
+
+
+def test_a_row_that_the_model_could_not_judge_was_asked_about_all_the_same(cli, data):
+    def refuses_some(seen):
+        return status(400)(seen) if seen.n % 4 == 0 else strict(seen)
+
+    with Provider(then=refuses_some) as provider:
+        system = evaluate(cli, provider, "--judge-share", "0.5", "--concurrency", "1")["systems"]["default"]
+    chosen = sum(is_chosen(row["query_id"], 0.5, 0) for row in system["results"])
+    assert system["metrics"]["faithfulness"]["corrected"]["labels"] < chosen
+    assert system["evaluation"]["not_asked"] == 80 - chosen
 
 
 def test_a_stop_rule_goes_by_the_model_and_saves_its_calls(cli, data):

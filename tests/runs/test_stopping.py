@@ -11,7 +11,7 @@ from ragassay.errors import BadSettings, NotFound
 from ragassay.exporters import markdown
 from ragassay.gates import Gate
 from ragassay.judges.sharing import is_chosen
-from ragassay.models import Result, Score
+from ragassay.models import Result, Score, Usage
 from ragassay.runs.stopping import StopMonitor, baseline_rows
 from ragassay.specification import JobSpec
 from ragassay.store.folder import FolderStore
@@ -92,11 +92,22 @@ def test_judging_ends_when_the_interval_is_narrow_and_the_report_says_what_was_s
     assert said in markdown.export(report).decode()
 
 
-def test_two_passes_save_two_calls_a_judging_and_the_local_judge_none(tmp_path):
-    for judge, passes, repeat, calls in (("a-model", 2, 1, 2), ("a-model", 2, 3, 6), ("local", 1, 3, 0)):
-        given = {"judge": judge, "passes": passes, "repeat": repeat, "metrics": ("faithfulness",)}
-        run = run_of(tmp_path, "width <= 0.3", **given)
-        stopped = evaluated(run, Grader()).stopped
+class Prober(Grader):
+    """Takes as many calls for a row as it says."""
+
+    def __init__(self, calls):
+        super().__init__()
+        self._calls = calls
+
+    async def judge(self, samples, ledger):
+        usage = Usage(calls=self._calls - 1, cache_hits=1) if self._calls else Usage()
+        return [one.model_copy(update={"usage": usage}) for one in await super().judge(samples, ledger)]
+
+
+def test_calls_are_saved_at_what_a_row_took_so_far(tmp_path):
+    for calls in (2, 7, 0):
+        run = run_of(tmp_path, "width <= 0.3", metrics=("faithfulness",))
+        stopped = evaluated(run, Prober(calls)).stopped
         assert stopped.calls_saved == calls * stopped.rows_left
         assert stopped.rows_left > 0
 

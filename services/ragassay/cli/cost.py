@@ -60,8 +60,9 @@ def cost(
     from ragassay.cli.terminal import line_writer, print_tables
     from ragassay.costs import asked
     from ragassay.exporters.costs import EXPORTERS, MORE, lines, sentences, tables
-    from ragassay.python.costs import cost_report_of_runs
+    from ragassay.runs.over_time import cost_report_of_runs
     from ragassay.settings import Settings
+    from ragassay.store.folder import FolderStore
 
     for path in output or ():
         EXPORTERS.for_file(path)
@@ -70,7 +71,7 @@ def cost(
     query = asked(**options, dashes="--")
     result: CostReport
     if server is None:
-        result = cost_report_of_runs(Settings().home, query)
+        result = cost_report_of_runs(FolderStore(Settings().home), query)
     else:
         from ragassay.python.client import Client
 

@@ -173,7 +173,7 @@ def _selected(
     report: Report, system: str | None, *, failed: bool, query: str | None, category: str | None
 ) -> dict[str, list[Result]]:
     """The rows that are asked for, by system; raises UnknownName for a system, query or category that is not there."""
-    from ragassay.compare.attribution import attribute
+    from ragassay.attribution import attribute
     from ragassay.recount import slice_value
 
     if system is not None and system not in report.systems:
@@ -228,7 +228,7 @@ def _evidence(row: Result, run: FolderRun | None) -> dict[str, str]:
 
 
 def _document(row: Result, run: FolderRun | None) -> dict[str, Any]:
-    from ragassay.compare.attribution import attribute
+    from ragassay.attribution import attribute
 
     failure = attribute(row)
     return {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import metadata
 
 from ragassay import stats
-from ragassay.compare.attribution import failures
+from ragassay.attribution import failures
 from ragassay.compare.models import ComparedSystem, Comparison, Delta, Pair, Pareto
 from ragassay.compare.pairing import PairedSystems
 from ragassay.compare.sides import LabelledSystem, Side, labelled

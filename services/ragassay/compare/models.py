@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from ragassay.attribution import Failures
 from ragassay.cost_documents import CostPerAccurate
 from ragassay.documents import Distribution, Source
 from ragassay.models import FrozenModel
@@ -23,55 +24,6 @@ from ragassay.stats import (
 )
 
 DeltaOutcome = Literal["better", "worse", "no difference shown", "can't tell"]
-Cause = Literal[
-    "answered_the_unanswerable",
-    "wrong_refusal",
-    "retrieval_miss",
-    "gold_suspect",
-    "ranking_miss",
-    "off_topic",
-    "unfaithful",
-    "contexts_unused",
-    "incomplete",
-]
-
-
-class Attribution(FrozenModel):
-    """Why one answer is not accurate. ``cause`` is null where that could not be found out; ``why`` says it in words."""
-
-    cause: Cause | None
-    why: str
-
-
-class FailureExample(FrozenModel):
-    """One row that failed, and why."""
-
-    query_id: str
-    query: str
-    why: str
-
-
-class CauseCount(FrozenModel):
-    """How many rows failed for one cause, and the first few of them in the dataset's order."""
-
-    n: int
-    examples: tuple[FailureExample, ...]
-
-
-class Failures(FrozenModel):
-    """The rows of one system that are not accurate, by cause.
-
-    ``rows`` = ``accurate`` + ``inaccurate`` + ``unknown``. ``causes`` and ``unattributed`` (rows by the reason why no
-    cause was found) add up to ``inaccurate``; ``unknown_reasons`` to ``unknown``: the rows without an accuracy.
-    """
-
-    rows: int
-    accurate: int
-    inaccurate: int
-    unknown: int
-    causes: dict[Cause, CauseCount]
-    unattributed: dict[str, int]
-    unknown_reasons: dict[str, int]
 
 
 class ComparedSystem(FrozenModel):

@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import nsmallest
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ragassay import stats
 from ragassay.compare.labels import difference_by_labels, increment_by_labels
@@ -34,7 +34,22 @@ NUMBERED = re.compile(r"q_\d+")  # the id that a row gets from its place in a da
 NOT_SCORED = Score.absent("was not computed", "no_input")
 
 
-def match(a: Sequence[Result], b: Sequence[Result]) -> list[tuple[Result, Result]]:
+class AsksQuery(Protocol):
+    """What is matched: something that asks a query."""
+
+    @property
+    def query_id(self) -> str:
+        """The query's id."""
+
+    @property
+    def query(self) -> str:
+        """The query's text."""
+
+
+A = TypeVar("A", bound=AsksQuery)
+
+
+def match(a: Sequence[A], b: Sequence[A]) -> list[tuple[A, A]]:
     """(row of ``a``, row of ``b``) for each query that both have, in the order of ``a``.
 
     The same query is the same id and, white space aside, the same text. An id that only numbers the row tells nothing
@@ -316,8 +331,8 @@ class PairedSystems:
         return stats.incremental_cost(*map(list, columns), level=1 - self.alpha, seed=self.seed)
 
 
-def _by_text(rows: Iterable[Result]) -> dict[str, list[Result]]:
-    grouped: dict[str, list[Result]] = {}
+def _by_text(rows: Iterable[A]) -> dict[str, list[A]]:
+    grouped: dict[str, list[A]] = {}
     for row in rows:
         grouped.setdefault(plain_text(row.query), []).append(row)
     return grouped

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from pathlib import Path
 
+from ragassay.compare import comparison
+from ragassay.compare.models import Comparison
+from ragassay.compare.trends import Trend
+from ragassay.costs import CostQuery, CostReport
 from ragassay.dashboard.library import RowsPage
-from ragassay.documents import Report
+from ragassay.documents import Report, run_and_system
 from ragassay.errors import NotFound
 from ragassay.exporters.listing import RunSummary, summary
 from ragassay.models import Result, Sample
-from ragassay.store.folder import FolderRun, FolderStore
+from ragassay.protocols import Purpose, Reply
+from ragassay.runs.over_time import cost_report_of_runs, trend_of_runs
+from ragassay.store.derived import written
+from ragassay.store.folder import REPORT_FILE, FolderRun, FolderStore
 from ragassay.store.labels import FolderLabels, HumanLabel
+from ragassay.store.ledger import calls_about
+from ragassay.store.places import RowPlaces
+from ragassay.store.row_index import FolderRows
 from ragassay.store.selection import Selection
 
 MOST_REPORTS_HELD = 8
+MOST_SUMMARIES_HELD = 20_000
 
 
 class FolderLibrary:
@@ -22,7 +34,9 @@ class FolderLibrary:
 
     def __init__(self, store: FolderStore, only: Sequence[str] = ()) -> None:
         self._store, self._only = store, tuple(only)
-        self._held = lru_cache(MOST_REPORTS_HELD)(lambda run, _: self._open(run).report())
+        self._summaries = lru_cache(MOST_SUMMARIES_HELD)(lambda run, _: summary(store, run))
+        self._reports = lru_cache(MOST_REPORTS_HELD)(lambda run, _: self._open(run).report())
+        self._rows = lru_cache(MOST_REPORTS_HELD)(lambda run, _: self._read_rows(run))
 
     @property
     def where(self) -> str:
@@ -32,27 +46,45 @@ class FolderLibrary:
     def runs(self, text: str = "") -> Iterable[RunSummary]:
         """Runs, newest first; with ``text`` those that have it."""
         ids = [run for run in reversed(self._store.ids()) if not self._only or run in self._only]
-        return filter(lambda run: run.has(text), (summary(self._store, run) for run in ids))
+        return filter(lambda run: run.has(text), map(self._summary, ids))
 
     def report(self, run: str) -> Report:
         """A run's report, read once while it does not change; raises NotFound, BadData."""
-        file = self._open(run).report_file
-        written = (file.stat().st_size, file.stat().st_mtime_ns) if file.exists() else None
-        report: Report = self._held(run, written)
+        report: Report = self._reports(run, self._version(run))
         return report
+
+    def rows(self, run: str) -> RowPlaces:
+        """The rows that a run's report is of; raises NotFound, BadData."""
+        rows: RowPlaces = self._rows(run, self._version(run))
+        return rows
 
     def page(self, run: str, selection: Selection, start: int, most: int) -> RowsPage:
         """So many of a run's rows; raises NotFound, and UnknownName for a system or figure that is not there."""
-        report = self.report(run)
-        systems = {name: one.results for name, one in report.systems.items()}
-        if selection.system is None and selection.takes_all:
-            return _cut(list(systems.values()), start, most)
-        selected = list(selection.of(systems, report.provenance.metrics))
-        return RowsPage(selected[start : start + most], start, len(selected))
+        rows = self.rows(run)
+        places = rows.selected(selection)
+        return RowsPage(rows.at(places[start : start + most]), start, len(places))
 
     def sample(self, run: str, row: Result) -> Sample | None:
         """What a row was evaluated on; None where that is not kept."""
         return self._open(run).sample(row.query_id, row.system)
+
+    def compare(self, references: Sequence[str], baseline: str | None, metrics: Sequence[str] | None) -> Comparison:
+        """Systems side by side: runs, or RUN#SYSTEM; raises as ``comparison.compare`` does, and NotFound."""
+        parts = [run_and_system(reference) for reference in references]
+        chosen = [(self.report(run), system) for run, system in parts]
+        return comparison.compare(chosen, baseline=baseline, metrics=metrics)
+
+    def costs(self, query: CostQuery) -> CostReport:
+        """What accurate answers cost; raises NothingToEvaluate where no report is asked for."""
+        return cost_report_of_runs(self._store, query)
+
+    def trend(self, metric: str, *, system: str | None, dataset: str | None, judge: str | None, last: int) -> Trend:
+        """A metric over the newest runs on one dataset with one judge; raises NothingToEvaluate, UnknownName."""
+        return trend_of_runs(self._store, metric, system=system, dataset=dataset, judge=judge, last=last)
+
+    def passed(self, run: str) -> bool | None:
+        """Has the run passed its gates? None where they were not checked."""
+        return self._open(run).passed
 
     def labels(self, run: str) -> Sequence[HumanLabel]:
         """What people said of its rows, oldest first; raises NotFound, BadData."""
@@ -62,18 +94,31 @@ class FolderLibrary:
         """Keep labels beside those that are there; raises NotFound, DiskFull, Conflict."""
         FolderLabels(self._open(run).folder).add(labels)
 
+    def calls(self, run: str, row: Result) -> Sequence[tuple[Purpose, Reply]]:
+        """The replies of models that a row rests on, with what each was for."""
+        return calls_about(self._open(run).folder / "calls.jsonl", row.system, row.query_id)
+
     def _open(self, run: str) -> FolderRun:
-        if run not in self._store.ids() or (self._only and run not in self._only):
+        return self._store.open(str(self._folder(run)))
+
+    def _folder(self, run: str) -> Path:
+        folder = self._store.root / "runs" / run
+        if folder.name != run or (self._only and run not in self._only) or not (folder / "run.json").is_file():
             raise NotFound(f"there is no run {run!r}")
-        return self._store.open(str(self._store.root / "runs" / run))
+        return folder
 
+    def _version(self, run: str) -> tuple[int, ...] | None:
+        """What changes when the run's report does; None while there is none. Raises NotFound."""
+        file = self._folder(run) / REPORT_FILE
+        return tuple(written(file)) if file.is_file() else None
 
-def _cut(systems: Sequence[Sequence[Result]], start: int, most: int) -> RowsPage:
-    """Rows from ``start`` on of several systems one after another, none before them read."""
-    rows: list[Result] = []
-    before = 0
-    for results in systems:
-        first, last = max(start - before, 0), min(start + most - before, len(results))
-        rows += [results[place] for place in range(first, last)]
-        before += len(results)
-    return RowsPage(rows, start, before)
+    def _summary(self, run: str) -> RunSummary:
+        version = self._version(run)
+        return summary(self._store, run) if version is None else self._summaries(run, version)
+
+    def _read_rows(self, run: str) -> RowPlaces:
+        report, opened = self.report(run), self._open(run)
+        size = opened.record.chunk_size
+        ends = {name: -(-one.queries // size) for name, one in report.systems.items()}
+        chunks = [chunk for chunk in opened.record.chunks() if chunk.number < ends.get(chunk.system, 0)]
+        return RowPlaces(opened.record, FolderRows(opened, chunks))

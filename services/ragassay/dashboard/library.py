@@ -6,10 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from ragassay.compare.models import Comparison
+from ragassay.compare.trends import Trend
+from ragassay.costs import CostQuery, CostReport
 from ragassay.documents import Report
 from ragassay.exporters.listing import RunSummary
 from ragassay.models import Result, Sample
+from ragassay.protocols import Purpose, Reply
 from ragassay.store.labels import HumanLabel
+from ragassay.store.places import RowPlaces
 from ragassay.store.selection import Selection
 
 
@@ -35,14 +40,35 @@ class Library(Protocol):
     def report(self, run: str) -> Report:
         """A run's report; raises NotFound, BadData."""
 
+    def rows(self, run: str) -> RowPlaces:
+        """The rows that a run's report is of, chosen and read by their places; the same object while they do not change.
+
+        Raises NotFound, BadData.
+        """
+
     def page(self, run: str, selection: Selection, start: int, most: int) -> RowsPage:
         """So many of a run's rows; raises NotFound, and UnknownName for a system or figure that is not there."""
 
     def sample(self, run: str, row: Result) -> Sample | None:
         """What a row was evaluated on; None where that is not kept."""
 
+    def compare(self, references: Sequence[str], baseline: str | None, metrics: Sequence[str] | None) -> Comparison:
+        """Systems side by side: runs, or RUN#SYSTEM; raises as ``compare.comparison.compare`` does, and NotFound."""
+
+    def costs(self, query: CostQuery) -> CostReport:
+        """What accurate answers cost; raises NothingToEvaluate where no report is asked for."""
+
+    def trend(self, metric: str, *, system: str | None, dataset: str | None, judge: str | None, last: int) -> Trend:
+        """A metric over the newest runs on one dataset with one judge; raises NothingToEvaluate, UnknownName."""
+
+    def passed(self, run: str) -> bool | None:
+        """Has the run passed its gates? None where they were not checked."""
+
     def labels(self, run: str) -> Sequence[HumanLabel]:
         """What people said of its rows, oldest first; raises NotFound."""
 
     def add_labels(self, run: str, labels: Sequence[HumanLabel]) -> None:
         """Keep labels beside those that are there; raises NotFound, DiskFull, Conflict."""
+
+    def calls(self, run: str, row: Result) -> Sequence[tuple[Purpose, Reply]]:
+        """The replies of models that a row rests on, with what each was for, as far as they are kept."""

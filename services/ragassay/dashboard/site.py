@@ -25,7 +25,12 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
     "form-action 'self'; frame-ancestors 'none'"
 )
-NAVIGATION = {"Runs": "/ui/runs"}  # the top line of every page
+NAVIGATION = {
+    "Runs": "/ui/runs",
+    "Compare": "/ui/compare",
+    "Trends": "/ui/trends",
+    "Cost": "/ui/cost",
+}
 SearchText = Annotated[str, Query(max_length=200)]
 Start = Annotated[int, Query(ge=0, le=MOST_PLACES, alias="from")]
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
-from ragassay.compare.attribution import attribute
+from ragassay.attribution import attribute
 from ragassay.documents import Aggregate, Report
 from ragassay.exporters import failing, summary
+from ragassay.exporters.charts import Chart, Value, bars
 from ragassay.exporters.noise import noise_section
 from ragassay.exporters.summary import PERCENTAGES, Section
 from ragassay.judges.verdict import number_units
@@ -211,3 +213,35 @@ def failure(row: Result) -> str:
     """Why a row is not accurate, in a few words; empty where it is, or it is not known."""
     found = attribute(row)
     return "" if found is None else (found.cause or "not attributed").replace("_", " ")
+
+
+def charts(run: str, report: Report) -> Iterator[Chart]:
+    """How long responses took, what they and their grading cost, and how good they are by category."""
+    times = {
+        f"{name}, {share}": Value(x=name, y=value, text=f"{quantity(value)} ms")
+        for name, one in report.systems.items()
+        for share in ("p50", "p95", "p99")
+        if (value := getattr(one.latency_ms, share)) is not None
+    }
+    costs = {
+        f"{name}, {what}": Value(x=name, y=usd, text=f"{number(usd)} USD")
+        for name, one in report.systems.items()
+        for what, usd in (("serving", one.cost_usd.total), ("judging", one.evaluation.usage.cost_usd))
+        if usd
+    }
+    yield from filter(None, [bars("Latency of a response", "ms", times), bars("Spent on these rows", "USD", costs)])
+    for metric in [name for name in ("accurate", "faithfulness") if name in report.provenance.metrics][:1]:
+        by_category = {
+            value if len(report.systems) == 1 else f"{value}, {name}": Value(
+                x=value,
+                y=mean.mean,
+                text=f"{number(mean.mean)}, n={mean.n:,}",
+                interval=mean.interval,
+                address=f"/ui/runs/{run}/queries?{urlencode({'category': value, 'system': name})}",
+            )
+            for name, one in report.systems.items()
+            for value, part in one.slices.get("category", {}).items()
+            if (mean := part.metrics.get(metric)) and mean.mean is not None
+        }
+        if drawn := bars(f"{metric} by category", "mean", by_category, note="Lines are intervals."):
+            yield drawn

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import get_args
 
-from ragassay.compare.attribution import attribute, failures
-from ragassay.compare.models import Cause, Failures
+from ragassay.attribution import Cause, Failures, attribute, failures
 from ragassay.documents import Aggregate, Report, Slice, SystemReport
 from ragassay.exporters.summary import Section, aggregate
 from ragassay.models import FactVerdict, Result, SentenceVerdict

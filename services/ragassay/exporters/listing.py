@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
-from ragassay.errors import AssayError
+from ragassay.errors import AssayError, DiskFull
 from ragassay.exporters.failing import headline
 from ragassay.models import FrozenModel
+from ragassay.store.derived import read_derived, write_derived
 from ragassay.store.folder import FolderRun, FolderStore
+
+SUMMARY_FILE = "summary.json"  # beside a report: what a list says of it
 
 
 class RunSummary(FrozenModel):
@@ -40,11 +44,15 @@ def summary(store: FolderStore, run_id: str) -> RunSummary:
     """What there is to say of a run in a folder."""
     try:
         run = store.open(str(store.root / "runs" / run_id))
+        if kept := read_derived(run.report_file, SUMMARY_FILE, "summary", RunSummary):
+            return kept
         about = _of_record(run)
         if run.report_file.exists():
             report = run.report_without_rows()
             about["status"] = "stopped early" if report.stopped else report.run.status
             about["headline"] = {name: headline(system) for name, system in report.systems.items()}
+            with suppress(OSError, DiskFull):  # a folder that may only be read
+                write_derived(run.report_file, SUMMARY_FILE, "summary", about)
     except AssayError as error:
         return RunSummary(id=run_id, status="unreadable", error=str(error))
     return RunSummary(**about)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from statistics import stdev
 from typing import Any
 
-from ragassay.compare.attribution import attribute
+from ragassay.attribution import attribute
 from ragassay.documents import Report, json_parts
 from ragassay.judges.jury_agreement import divided
 from ragassay.metrics.base import OPERATIONAL

@@ -59,8 +59,10 @@ class SharingJudge:
         return given
 
 
-def is_chosen(query_id: str, share: float, seed: int) -> bool:
-    """Is the query one of the share that the trusted judge is asked about?"""
+def is_chosen(query_id: str, share: float | None, seed: int) -> bool:
+    """Is the query one of the share that the trusted judge is asked about? Without a share each is."""
+    if share is None:
+        return True
     drawn = hashlib.sha256(f"{seed}\0{query_id}".encode()).digest()
     return int.from_bytes(drawn[:8]) < share * 2**64
 

@@ -2,8 +2,10 @@
 
 LiteLLM repeats paid calls by itself (three HTTP requests on a 5xx), so it is told not to, and this file decides:
 
-* 408, 409, 429, 5xx, lost connections and timeouts are tried again with full jitter. ``Retry-After`` wins, and all
-  calls of one ``LLM`` wait for it. A 429 uses up no attempt while other calls get through: that is no failure.
+* 408, 409, 429, 5xx, lost connections and timeouts are tried again with full jitter, not before ``Retry-After``. All
+  calls of one ``LLM`` wait for that of a 5xx, and of the third 429 in a row; while others get through, a 429 is the call's
+  own affair and uses up no attempt: that is no failure.
+* A call that takes far longer than others is made a second time beside the first (``hedging``).
 * Refusals that concern every call (no key, wrong key, no credit, no such model) are BadSettings; for half a minute the
   same error is raised without asking again. Refusals of one request (too long, filtered) are BadInput.
 * Five failures in a row of three calls or more, or a ``Retry-After`` of more than a minute, are an outage of the
@@ -20,7 +22,6 @@ import asyncio
 import time
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -30,8 +31,10 @@ from ragassay import telemetry
 from ragassay.addresses import is_extra
 from ragassay.errors import BadInput, BadSettings, BudgetReached, ProviderDown
 from ragassay.llm.alternatives import alternatives
+from ragassay.llm.calls import Bill, Request
 from ragassay.llm.estimator import Estimator, Tokens
 from ragassay.llm.failures import Failure, diagnose, without_keys
+from ragassay.llm.hedging import Hedging
 from ragassay.llm.library import ResolvedModel, close_with_loop, litellm, load, provider_errors, resolve_model
 from ragassay.llm.negotiation import BOUNDS, CallTerms, Messages, Negotiation, form_of, is_usable, text_of
 from ragassay.llm.observing import count_reply, requesting
@@ -46,34 +49,9 @@ _PARAMETERS = frozenset(ParameterOptions.__annotations__) - {"max_tokens"} | {"s
 _REFUSED_FOR_S, _DOWN_FOR_S = 30.0, 4.0
 _DOWN_AFTER, _DOWN_CALLS = 5, 3
 _RESERVE_AGAIN_S = 0.05
+_LIMITED_IN_A_ROW = 3
 _MOST_TOKENS = 10**9  # of one call
 _NO_OBJECT = Failure(BadInput("the reply holds no JSON object"), doubtful=True)
-
-
-@dataclass(frozen=True)
-class _Request:
-    messages: Messages
-    schema: Mapping[str, Any] | None
-    schema_name: str
-    max_tokens: int
-    alternatives: int = 0
-    seed_shift: int = 0
-
-
-@dataclass(eq=False)
-class _Bill:
-    """What a call has spent so far for nothing. ``open``: a reservation stands; ``lost``: it may be spent already."""
-
-    retries: int = 0
-    uncertain: int = 0
-    open: bool = False
-    lost: bool = False
-    outages: int = 0
-    terms: CallTerms | None = None
-
-    @property
-    def waste(self) -> Usage:
-        return Usage(retries=self.retries, uncertain_calls=self.uncertain)
 
 
 class LLM:
@@ -125,6 +103,8 @@ class LLM:
         self._replies = 0
         self._estimator = Estimator()
         self._refused: tuple[float, BadSettings | ProviderDown] | None = None
+        self._hedging = Hedging()
+        self._limited = 0  # how many outcomes in a row were 429s
         self._failing: list[str] = []  # ids of the calls that failed since the last reply
         self._outages = 0
 
@@ -179,9 +159,9 @@ class LLM:
         Raises BudgetReached, BadSettings or BadInput where the call is refused, and RateLimited, TimedOut or
         Unavailable after the last attempt; the ledger is then told what was spent.
         """
-        bill = _Bill(outages=self._outages)
+        bill = Bill(outages=self._outages)
         try:
-            request = _Request(messages, schema, schema_name, max_tokens, alternatives, seed_shift)
+            request = Request(messages, schema, schema_name, max_tokens, alternatives, seed_shift)
             return await self._with_retries(request, call, ledger, bill)
         except BaseException as error:
             if bill.open:
@@ -190,7 +170,7 @@ class LLM:
         finally:
             self._estimator.end(bill)
 
-    async def _with_retries(self, request: _Request, call: Call, ledger: Ledger, bill: _Bill) -> Reply:
+    async def _with_retries(self, request: Request, call: Call, ledger: Ledger, bill: Bill) -> Reply:
         attempts, failures, before = 0, 0, self._replies
         while True:
             async with self._pace.slot():
@@ -205,7 +185,7 @@ class LLM:
                     if not outcome.retryable or failures >= self._attempts:
                         raise outcome.error
                     self._try_again(bill)
-                    if outcome.wait:
+                    if outcome.wait and (not outcome.limited or self._limited >= _LIMITED_IN_A_ROW):
                         self._pace.hold(outcome.wait)
                     if not outcome.uncertain:
                         break
@@ -218,13 +198,13 @@ class LLM:
             bill.open = False
             await ledger.release(call, Usage())  # nothing was paid: others may use reservation and slot meanwhile
             self._estimator.end(bill)
-            await asyncio.sleep(backoff(attempts))
+            await asyncio.sleep(max(backoff(attempts), min(outcome.wait or 0.0, LONGEST_WAIT_S)))
 
-    def _try_again(self, bill: _Bill) -> None:
+    def _try_again(self, bill: Bill) -> None:
         bill.retries += 1
         telemetry.count("provider_retries", self._model)
 
-    async def _reserved(self, request: _Request, call: Call, ledger: Ledger, bill: _Bill) -> Reply | Failure:
+    async def _reserved(self, request: Request, call: Call, ledger: Ledger, bill: Bill) -> Reply | Failure:
         """The settled reply, else one attempt within what the ledger allows; a reply is settled."""
         self.warm_up()  # before others wait for what the first call finds out
         if not bill.open or bill.lost:  # what a lost attempt had reserved may be spent
@@ -233,12 +213,18 @@ class LLM:
             bill.open, bill.lost = True, False
         most = sum(self._estimated(request))
         await self._limit.wait(self._line, most, ledger.wait_for_turn if isinstance(ledger, Timed) else float)
-        await self._pace.opened()
-        terms, bill.terms = bill.terms or await self._negotiation.terms(structured=request.schema is not None), None
-        self._raise_if_refused(bill.outages)
-        with requesting(self._model, self._resolved, call.purpose) as seen:
-            outcome = await self._attempt(request, terms, bill)
-            seen(outcome)
+        try:
+            await self._pace.opened()
+            terms, bill.terms = bill.terms or await self._negotiation.terms(structured=request.schema is not None), None
+            self._raise_if_refused(bill.outages)
+        except BaseException:
+            self._limit.correct(self._line, -most)  # nothing is sent
+            raise
+        outcome = await self._hedging.answered(
+            lambda: self._attempt(request, terms, bill, call),
+            lambda: self._beside(request, terms, bill, call, ledger),
+            bill.add_uncertain,
+        )
         if isinstance(outcome, Failure):
             if not outcome.uncertain:
                 self._limit.correct(self._line, -most)
@@ -261,7 +247,7 @@ class LLM:
         self._limit.correct(self._line, more)
         return reply
 
-    async def _reserve(self, request: _Request, call: Call, ledger: Ledger, bill: _Bill) -> Reply | None:
+    async def _reserve(self, request: Request, call: Call, ledger: Ledger, bill: Bill) -> Reply | None:
         """The settled reply; else None, and what the call may take is reserved. Raises BudgetReached."""
         self._estimator.end(bill)
         estimated = self._estimated(request)
@@ -281,12 +267,31 @@ class LLM:
                 self._estimator.start(bill, estimated, tokens)
             return settled
 
-    async def _settle(self, call: Call, reply: Reply, ledger: Ledger, bill: _Bill) -> None:
+    async def _settle(self, call: Call, reply: Reply, ledger: Ledger, bill: Bill) -> None:
         await ledger.settle(call, reply)
         self._estimator.end(bill)
 
-    async def _attempt(self, request: _Request, terms: CallTerms, bill: _Bill) -> Reply | Failure:
+    async def _beside(
+        self, request: Request, terms: CallTerms, bill: Bill, call: Call, ledger: Ledger
+    ) -> Reply | Failure:
+        """Another attempt while one is in flight, which counts as paid from now on; it has a slot and a turn of its own."""
+        async with self._pace.slot():
+            if settled := await self._reserve(request, call, ledger, bill):
+                return settled
+            self._try_again(bill)
+            await self._limit.wait(self._line, sum(self._estimated(request)))
+            return await self._attempt(request, terms, bill, call)
+
+    async def _attempt(self, request: Request, terms: CallTerms, bill: Bill, call: Call) -> Reply | Failure:
         """One HTTP request: a reply, or what went wrong with it."""
+        with requesting(self._model, self._resolved, call.purpose) as seen:
+            outcome = await self._requested(request, terms, bill)
+            seen(outcome)
+        limited = isinstance(outcome, Failure) and outcome.limited
+        self._limited = self._limited + 1 if limited else 0
+        return outcome
+
+    async def _requested(self, request: Request, terms: CallTerms, bill: Bill) -> Reply | Failure:
         resolved = self._resolved
         await close_with_loop()
         sent = self._sent(request, terms)
@@ -320,7 +325,7 @@ class LLM:
         self._failing.clear()
         return reply
 
-    def _sent(self, request: _Request, terms: CallTerms) -> dict[str, Any]:
+    def _sent(self, request: Request, terms: CallTerms) -> dict[str, Any]:
         """The parameters of a request, without those that the provider refused; a reply's limit has two names."""
         limit = "max_completion_tokens" if "max_tokens" in terms.without else "max_tokens"
         sent = {limit: request.max_tokens + self._resolved.thinking_tokens, **self._resolved.sent}
@@ -350,7 +355,7 @@ class LLM:
             self._pace.open()
             raise down
 
-    def _read(self, response: Any, request: _Request, took_ms: float) -> Reply:
+    def _read(self, response: Any, request: Request, took_ms: float) -> Reply:
         choice, usage = response.choices[0], getattr(response, "usage", None)
         text = without_keys(text_of(choice), self._api_key)
         tokens = getattr(usage, "prompt_tokens", 0) or 0, getattr(usage, "completion_tokens", 0) or 0
@@ -370,7 +375,7 @@ class LLM:
             alternatives=alternatives(choice, text) if request.alternatives else None,
         )
 
-    def _estimated(self, request: _Request) -> Tokens:
+    def _estimated(self, request: Request) -> Tokens:
         """What the call takes at the most, or nearly: three bytes of text make less than a token."""
         schema = len(orjson.dumps(request.schema)) if request.schema else 0
         text = sum(len(m["content"].encode()) for m in request.messages)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ragassay.costs import CostQuery, CostReport, Gathered, asked, cost_report
-from ragassay.errors import AssayError, NotFound
+from ragassay.costs import CostReport, asked
 from ragassay.exporters.costs import EXPORTERS, lines, sentences, tables
 from ragassay.python.show import as_html, as_text
+from ragassay.runs.over_time import cost_report_of_runs
 from ragassay.settings import Settings
-from ragassay.store.folder import FolderRun, FolderStore
+from ragassay.store.folder import FolderStore
 
 
 class Costs(CostReport):
@@ -26,7 +25,7 @@ class Costs(CostReport):
         and judge. price: {"model": (read, written)}: what it would cost at other prices, in USD per million tokens.
         Raises NothingToEvaluate where there is no report of a run.
         """
-        return cls(**dict(cost_report_of_runs(Settings().home, asked(**options))))
+        return cls(**dict(cost_report_of_runs(FolderStore(Settings().home), asked(**options))))
 
     def save(self, path: str | Path) -> None:
         """Write a file; the extension picks the format: .csv, .json or .md. Raises UnknownName, BadSettings, DiskFull."""
@@ -40,16 +39,3 @@ class Costs(CostReport):
 
     def _repr_html_(self) -> str:
         return as_html(lines(self), tables(self), sentences(self))
-
-
-def cost_report_of_runs(home: Path, query: CostQuery, now: datetime | None = None) -> CostReport:
-    """The cost report over the runs in a folder; raises as ``cost_report`` does."""
-    gathered, store = Gathered(query), FolderStore(home)
-    for run in store.ids():
-        try:
-            gathered.add(FolderRun(store.root / "runs" / run).costs())
-        except NotFound:
-            gathered.left_out["without a report"] += 1
-        except (AssayError, OSError):
-            gathered.unreadable.append(run)
-    return cost_report(gathered, now or datetime.now(UTC))

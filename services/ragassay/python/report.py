@@ -7,8 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragassay.compare.attribution import failures
-from ragassay.compare.models import Failures
+from ragassay.attribution import Failures, failures
 from ragassay.documents import Aggregate, Report
 from ragassay.errors import AssayError, BadSettings, UnknownName
 from ragassay.exporters import EXPORTERS

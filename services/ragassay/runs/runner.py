@@ -279,15 +279,13 @@ def _stopped_early(monitor: StopMonitor, run: RunStore, left: Sequence[ChunkId])
     record = run.record
     planned = _planned(record)
     spec = record.spec
-    calls = 0 if spec.judge == "local" else spec.passes * len(spec.judges) * spec.repeat
     rows_left: dict[str, int] = dict.fromkeys(record.systems, 0)
     to_judge = 0
     for chunk in left:
         samples = _joined(run.samples(chunk), record.systems[chunk.system])
         rows_left[chunk.system] += len(samples)
         judged = [samples[n].query_id for n in rows_to_judge(samples, planned)]
-        share = spec.judge_share
-        to_judge += sum(share is None or is_chosen(query_id, share, spec.seed) for query_id in judged)
+        to_judge += sum(is_chosen(query_id, spec.judge_share, spec.seed) for query_id in judged)
     most_left = max(rows_left.values())
     return Stopped(
         rule=monitor.rule.text,
@@ -295,7 +293,7 @@ def _stopped_early(monitor: StopMonitor, run: RunStore, left: Sequence[ChunkId])
         of=monitor.rule.watches,
         rows=record.dataset.rows - most_left,
         rows_left=most_left,
-        calls_saved=calls * to_judge,
+        calls_saved=round(to_judge * monitor.calls_of_a_row),
         intervals=monitor.intervals,
         labels=monitor.labels,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from ragassay.compare.pairing import MatchingIndex, match
 from ragassay.documents import Report
@@ -35,7 +36,8 @@ class StopMonitor:
         self._baseline = MatchingIndex(baseline or ())
         self._stored = baseline is not None
         own = own_metrics(spec)
-        self._share, self._seed = spec.judge_share, spec.seed
+        self._share, self._seed, self._corrected_by = spec.judge_share, spec.seed, spec.corrected_by
+        self._asked = self._calls = 0
         self._metrics = _watched(self.rule.metrics, [parse(name, own) for name in record.metrics])
         compared = [name for name in systems if name != spec.baseline]
         if self.rule.watches == "differences":
@@ -79,6 +81,10 @@ class StopMonitor:
         """Take in one chunk's results, by system; why judging may stop now, None while it must go on."""
         if self.why is None:
             self.chunks += 1
+            for row in chain.from_iterable(chunk.values()):
+                if row.verdict and is_chosen(row.query_id, self._share, self._seed):
+                    self._asked += 1
+                    self._calls += row.evaluation.calls + row.evaluation.cache_hits
             for (system, metric), sequence in self._sequences.items():
                 rows = self._rows(chunk, system, metric)
                 if isinstance(sequence, CorrectedSequence):
@@ -148,12 +154,17 @@ class StopMonitor:
             return metric in row.reference_labels
         return metric in self._judged and is_chosen(row.query_id, self._share, self._seed)
 
+    @property
+    def calls_of_a_row(self) -> float:
+        """How many judge calls a judged row took so far, on average."""
+        return self._calls / max(self._asked, 1)
+
     def _label(self, system: str, metric: str) -> str:
         only = len({name for name, _ in self._sequences}) == 1 and self.rule.watches == "scores"
         against = f" - {self._against}" if self.rule.watches == "differences" else ""
         name = metric if only else f"{metric} of {system}{against}"
         sequence = self._sequences[system, metric]
-        return f"{name} by {sequence.labels} labels" if isinstance(sequence, CorrectedSequence) else name
+        return f"{name} by {sequence.labels} {self._corrected_by}" if isinstance(sequence, CorrectedSequence) else name
 
     @property
     def intervals(self) -> dict[str, dict[str, Interval]]:

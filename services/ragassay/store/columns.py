@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 import orjson
 import zstandard
 
+from ragassay.attribution import failure
 from ragassay.metrics.base import OPERATIONAL
 from ragassay.models import Result
 
 FIGURES = (*OPERATIONAL, "number_of_results", "relevant", "duration_ms")  # what rows have beside scores
-LABELS = ("category", "difficulty")
-THERE, FAILED = "?there", "?failed"  # 1 where the row is done; where its response failed, or the scoring
+LABELS: dict[str, Callable[[Result], str | None]] = {
+    "category": lambda row: row.category,
+    "difficulty": lambda row: row.difficulty,
+    "failure": failure,
+}
+VERSION = 2  # another one with each new column, so that rows that were written before get theirs
+THERE = f"?there {VERSION}"  # 1 where the row is done
+FAILED = "?failed"  # 1 where its response failed, or the scoring
 _WIDTH = 8  # bytes of a value
 
 
@@ -53,7 +60,7 @@ def columns(results: Sequence[Result]) -> dict[str, Any]:
             for name in metrics
         },
         FAILED: [float(result.failed) for result in results],
-        **{label_column(label): [label_value(getattr(result, label)) for result in results] for label in LABELS},
+        **{label_column(label): [label_value(of(result)) for result in results] for label, of in LABELS.items()},
         THERE: [1.0] * len(results),
     }
     return {name: np.array(values, dtype="<f8") for name, values in given.items()}

@@ -6,10 +6,11 @@ responses/<system>.jsonl the recorded responses
 results/<system>/<n>.jsonl  results of chunk n, present only when the whole chunk is done; <n>.given-up.jsonl when the
                          provider failed for too long: a resume works on that chunk again
 gates.json               what ``ragassay gate`` last said of it
+rows.sqlite              columns of a long run's rows, or of one that was looked at, so that pages choose without reading rows
 calls.jsonl              every finished call to the judge
 panel.jsonl              the rows of the canary panel, where there is one; canary.json: what the judge made of them
 report.json              written last
-costs.json               what the report says of costs, made again where it is missing
+costs.json, summary.json what the report says of costs, and in a line; made again where they are missing
 labels.jsonl             what people said of its rows, where somebody labelled some
 """
 
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import difflib
 import shutil
+import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
@@ -29,18 +31,12 @@ from ragassay.cost_records import CostRecord, read_report_costs, record_of
 from ragassay.data.dataset import digest_of_dataset, digest_of_responses
 from ragassay.documents import Report, Source, SystemReport, json_parts, without_rows
 from ragassay.errors import BadData, DiskFull, NotFound
-from ragassay.files import (
-    MOST_IN_MEMORY,
-    locked,
-    numbered_lines,
-    private_folder,
-    to_lines,
-    write_errors,
-    write_whole,
-)
+from ragassay.files import MOST_IN_MEMORY, locked, numbered_lines, private_folder, to_lines, write_errors, write_whole
 from ragassay.models import Response, Result, Sample
 from ragassay.store.canaries import FolderCanary
+from ragassay.store.derived import read_derived, write_derived
 from ragassay.store.protocol import ChunkId, Outcome, RunRecord
+from ragassay.store.row_index import INDEX_FILE, RowIndex
 from ragassay.store.rows import DAMAGED, ChunkResults, RecordedResponses, places_of, row_of, rows_of
 from ragassay.store.run_ids import slug
 from ragassay.validation import problems
@@ -100,10 +96,13 @@ class FolderRun:
         """Write a chunk's results in one step; when ``given_up``, under a name that a resume passes over."""
         file, other = self._results_file(chunk), self._given_up_file(chunk)
         file, other = (other, file) if given_up else (file, other)
-        self._figures_file.unlink(missing_ok=True)
+        (self.folder / _FIGURES_FILE).unlink(missing_ok=True)
         write_whole(file, to_lines(result.model_dump(mode="json") for result in results), private=True)
         other.unlink(missing_ok=True)
         self._pending.pop(chunk, None)
+        if self.record.dataset.rows > MOST_IN_MEMORY:
+            with suppress(OSError, sqlite3.Error):  # else it is made when it is needed
+                self._index.write({chunk: (file.stat(), results)})
         return "kept" if self._pending else "last"
 
     def stop_early(self) -> None:
@@ -111,24 +110,28 @@ class FolderRun:
 
     def results(self, chunk: ChunkId) -> list[Result] | None:
         """The results of a chunk in the order of evaluation; None when it has none yet."""
-        file = self._file_of(chunk)
-        if file is None:
-            return None
-        return [self._result(file, number, line) for number, line in numbered_lines(file, longest=-1)]
+        file = self.file_of(chunk)
+        return (
+            None
+            if file is None
+            else [self.result(file, number, line) for number, line in numbered_lines(file, longest=-1)]
+        )
 
     def evaluated(self, chunks: Sequence[ChunkId]) -> Sequence[Result]:
         """The results that these chunks of one system have, in the dataset's order; many are read as they are asked for."""
-        files = [self._file_of(chunk) for chunk in chunks]
+        files = [self.file_of(chunk) for chunk in chunks]
         there = [file for file in files if file]
         if sum(map(self.record.rows_in, chunks)) <= MOST_IN_MEMORY or files[: len(there)] != there:
             return self.record.in_dataset_order([row for chunk in chunks for row in self.results(chunk) or ()])
-        return ChunkResults(self.record, there, self._result)
+        return ChunkResults(self.record, there, self.result)
 
-    def _file_of(self, chunk: ChunkId) -> Path | None:
+    def file_of(self, chunk: ChunkId) -> Path | None:
+        """Where the results of a chunk are; None when it has none yet."""
         files = self._results_file(chunk), self._given_up_file(chunk)
         return next((file for file in files if file.exists()), None)
 
-    def _result(self, file: Path, number: int, line: bytes) -> Result:
+    def result(self, file: Path, number: int, line: bytes) -> Result:
+        """A line of such a file, counted from 1; raises BadData."""
         result = row_of(file, number, line, Result)
         if missing := sorted(set(self.record.metrics) - result.scores.keys()):
             raise BadData([f"{file}:{number}: scores.{missing[0]}: is missing"], hint=DAMAGED)
@@ -145,11 +148,10 @@ class FolderRun:
 
     def save_report(self, report: Report) -> None:
         """Write report.json and, beside that of a long run, its figures alone."""
-        self._figures_file.unlink(missing_ok=True)
+        (self.folder / _FIGURES_FILE).unlink(missing_ok=True)
         write_whole(self.report_file, json_parts(report), private=True)
         if any(isinstance(one.results, ChunkResults) for one in report.systems.values()):
-            figures = {"of": self._written, "report": without_rows(report).model_dump(mode="json")}
-            write_whole(self._figures_file, orjson.dumps(figures), private=True)
+            write_derived(self.report_file, _FIGURES_FILE, "report", without_rows(report).model_dump(mode="json"))
         self._save_costs(record_of(report))
 
     def report(self) -> Report:
@@ -182,10 +184,8 @@ class FolderRun:
 
     def costs(self) -> CostRecord:
         """What the report says of costs; raises NotFound while there is none, BadData for one that can't be read."""
-        with suppress(OSError, ValueError, LookupError, TypeError):
-            kept = orjson.loads((self.folder / _COSTS_FILE).read_bytes())
-            if kept["of"] == self._written:
-                return CostRecord.model_validate(kept["costs"])
+        if kept := read_derived(self.report_file, _COSTS_FILE, "costs", CostRecord):
+            return kept
         if not self.report_file.exists() or self._figures():
             record = record_of(self.report())
         else:
@@ -195,8 +195,7 @@ class FolderRun:
         return record
 
     def _save_costs(self, record: CostRecord) -> None:
-        kept = {"of": self._written, "costs": record.model_dump(mode="json", exclude_defaults=True)}
-        write_whole(self.folder / _COSTS_FILE, orjson.dumps(kept), private=True)
+        write_derived(self.report_file, _COSTS_FILE, "costs", record.model_dump(mode="json", exclude_defaults=True))
 
     def _of_report(self, system: str, report: SystemReport) -> Sequence[Result]:
         chunks = [chunk for chunk in self.record.chunks() if chunk.system == system]
@@ -204,17 +203,7 @@ class FolderRun:
 
     def _figures(self) -> Report | None:
         """The figures of the report; None where they were not kept apart, or report.json is no longer as it was then."""
-        try:
-            kept = orjson.loads(self._figures_file.read_bytes())
-            return Report.model_validate(kept["report"]) if kept["of"] == self._written else None
-        except (OSError, ValueError, LookupError, TypeError):
-            return None
-
-    @property
-    def _written(self) -> list[int]:
-        """What changes when report.json is written again: its size and its time."""
-        written = self.report_file.stat()
-        return [written.st_size, written.st_mtime_ns]
+        return read_derived(self.report_file, _FIGURES_FILE, "report", Report)
 
     def sample(self, query_id: str, system: str) -> Sample | None:
         """A row with the response that is recorded of a system; None where the run has no such row."""
@@ -229,12 +218,12 @@ class FolderRun:
         write_whole(self.folder / _GATES_FILE, document, private=True)
 
     @property
-    def passed(self) -> bool:
-        """Has it passed its gates?"""
+    def passed(self) -> bool | None:
+        """Has it passed its gates? None where none were checked."""
         try:
             return orjson.loads((self.folder / _GATES_FILE).read_bytes())["passed"] is True
         except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
-            return False
+            return None
 
     @property
     def report_file(self) -> Path:
@@ -252,9 +241,9 @@ class FolderRun:
     def _pending(self) -> dict[ChunkId, None]:
         return {chunk: None for chunk in self.record.chunks() if not self._results_file(chunk).exists()}
 
-    @property
-    def _figures_file(self) -> Path:
-        return self.folder / _FIGURES_FILE
+    @cached_property
+    def _index(self) -> RowIndex:
+        return RowIndex(self.folder / INDEX_FILE)
 
     @cached_property
     def _rows(self) -> Sequence[Sample]:
@@ -378,8 +367,9 @@ class FolderStore:
 
     def ids(self) -> list[str]:
         """Ids of the runs, oldest first."""
-        records = sorted((self.root / "runs").glob("*/run.json"), key=lambda path: path.stat().st_mtime_ns)
-        return [path.parent.name for path in records]
+        records = [folder / "run.json" for folder in (self.root / "runs").glob("*")]
+        written = sorted((path.stat().st_mtime_ns, path.parent.name) for path in records if path.is_file())
+        return [run for _, run in written]
 
 
 def _checked(run: FolderRun) -> FolderRun:

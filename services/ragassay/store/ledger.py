@@ -10,13 +10,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import orjson
 from pydantic import ValidationError
 
 from ragassay.errors import BadData, DiskFull
 from ragassay.files import LineLog, private_folder
 from ragassay.ledger import BudgetLedger, MemoryLedger, ScopedLedger, paid
 from ragassay.models import Usage
-from ragassay.protocols import Call, Ledger, Reply
+from ragassay.protocols import Call, Ledger, Purpose, Reply
 from ragassay.specification import Budget
 
 logger = logging.getLogger("ragassay")
@@ -74,6 +75,19 @@ class CallCache:
     def _give_up(self, error: Exception) -> None:
         self.close()
         self._warn(f"calls are neither taken from the cache nor kept in it: {self._path}: {error}")
+
+
+def calls_about(path: Path, system: str, query_id: str) -> list[tuple[Purpose, Reply]]:
+    """The finished calls about a query of a system among those of a run, in their order; none from before calls told it."""
+    wanted, of_system = b'"query_id":' + orjson.dumps(query_id), b'{"id":' + orjson.dumps(f"{system}/")[:-1]
+    found = []
+    with suppress(FileNotFoundError), path.open("rb") as file:
+        for line in file:
+            if line.startswith(of_system) and wanted in line:
+                row = orjson.loads(line)
+                if row.get("query_id") == query_id and "reply" in row:
+                    found.append((row["purpose"], Reply.model_validate(row["reply"])))
+    return found
 
 
 class FolderLedger:
@@ -196,8 +210,8 @@ class FolderLedger:
         self._log.close()
 
     def _keep(self, call: Call, reply: Reply, held: Usage) -> None:
-        row = {"id": call.id, "content": call.content, "purpose": call.purpose, "reply": reply.model_dump()}
-        self._append({**row, "held": held.model_dump()})
+        row = {"id": call.id, "query_id": call.query_id, "content": call.content, "purpose": call.purpose}
+        self._append({**row, "reply": reply.model_dump(), "held": held.model_dump()})
         self._settled[call.id] = reply
 
     def _append(self, row: Any) -> None:

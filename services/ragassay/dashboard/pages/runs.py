@@ -7,13 +7,14 @@ from itertools import islice
 from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
 
-from ragassay.dashboard import views
+from ragassay.dashboard import site, views
 from ragassay.dashboard.library import Library
-from ragassay.dashboard.site import A_PAGE, SearchText, Start, pages, shown
+from ragassay.dashboard.site import A_PAGE, SearchText, Start, shown
 from ragassay.exporters import failing, summary
+from ragassay.exporters.panels import panels
 from ragassay.runs.labelling import QUESTIONS
 
-router = pages()
+router = site.pages()
 
 
 @router.get("/")
@@ -44,5 +45,7 @@ def _run(request: Request, run: str) -> Response:
         sections=views.sections(report),
         worst=failing.worst_rows(report),
         missing=list(summary.missing(report)),
+        charts=[*views.charts(run, report)],
+        panels=list(panels(report)),
         labels=not QUESTIONS.keys().isdisjoint(report.provenance.metrics),
     )

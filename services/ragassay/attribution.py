@@ -17,11 +17,63 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import get_args
+from typing import Literal, get_args
 
-from ragassay.compare.models import Attribution, Cause, CauseCount, FailureExample, Failures
 from ragassay.metrics.judged import completeness, context_recall, faithfulness, relevance
-from ragassay.models import Result, Score, Verdict
+from ragassay.models import FrozenModel, Result, Score, Verdict
+
+Cause = Literal[
+    "answered_the_unanswerable",
+    "wrong_refusal",
+    "retrieval_miss",
+    "gold_suspect",
+    "ranking_miss",
+    "off_topic",
+    "unfaithful",
+    "contexts_unused",
+    "incomplete",
+]
+Failure = Cause | Literal["not_attributed", "response_failed", "not_scored"]
+FAILURES: tuple[Failure, ...] = (*get_args(Cause), "not_attributed", "response_failed", "not_scored")
+
+
+class Attribution(FrozenModel):
+    """Why one answer is not accurate. ``cause`` is null where that could not be found out; ``why`` says it in words."""
+
+    cause: Cause | None
+    why: str
+
+
+class FailureExample(FrozenModel):
+    """One row that failed, and why."""
+
+    query_id: str
+    query: str
+    why: str
+
+
+class CauseCount(FrozenModel):
+    """How many rows failed for one cause, and the first few of them in the dataset's order."""
+
+    n: int
+    examples: tuple[FailureExample, ...]
+
+
+class Failures(FrozenModel):
+    """The rows of one system that are not accurate, by cause.
+
+    ``rows`` = ``accurate`` + ``inaccurate`` + ``unknown``. ``causes`` and ``unattributed`` (rows by the reason why no
+    cause was found) add up to ``inaccurate``; ``unknown_reasons`` to ``unknown``: the rows without an accuracy.
+    """
+
+    rows: int
+    accurate: int
+    inaccurate: int
+    unknown: int
+    causes: dict[Cause, CauseCount]
+    unattributed: dict[str, int]
+    unknown_reasons: dict[str, int]
+
 
 LOWEST_GOOD_RANK = 3  # a first relevant document below this rank is a ranking miss
 OFF_TOPIC_UP_TO = 0.25  # relevance "none" or "barely"
@@ -43,6 +95,19 @@ def attribute(row: Result) -> Attribution | None:
     if verdict and verdict.refusal:
         return Attribution(cause="wrong_refusal", why=f"wrong refusal: {_retrieved(row, rank, held)}")
     return _retrieval_miss(row, rank, held) or _in_answer(row, rank, held) or _unknown(row)
+
+
+def failure(row: Result) -> Failure | None:
+    """What went wrong with a row, one kind for each; None where nothing is known to.
+
+    ``response_failed``: there is no answer; else the cause for which it is not accurate, or ``not_attributed``;
+    ``not_scored``: nothing of that, and a score is missing because something broke.
+    """
+    if row.error is not None:
+        return "response_failed"
+    if found := attribute(row):
+        return found.cause or "not_attributed"
+    return "not_scored" if row.failed else None
 
 
 def failures(rows: Sequence[Result], *, examples: int = 3) -> Failures:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragassay.compare.attribution import attribute, failures
+from ragassay.attribution import attribute, failures
 from ragassay.models import FactVerdict, Result, Score, SentenceVerdict, Verdict
 
 

@@ -1,0 +1,97 @@
+"""Systems side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from typing import Annotated
+
+from fastapi import Query, Request, Response
+
+from ragassay.compare.models import Comparison
+from ragassay.dashboard.library import Library
+from ragassay.dashboard.site import pages, shown
+from ragassay.exporters import comparison as tables
+from ragassay.exporters.charts import Chart, Value, scatter
+from ragassay.render import number, quantity
+
+RECENT = 30  # runs that can be ticked
+router = pages()
+_TONES = {"better": ("good", "better"), "worse": ("bad", "worse")}
+
+
+@dataclass(frozen=True)
+class HeatCell:
+    """A system's mean of a metric: its text, whether it is better or worse than the baseline's, and the mark of that."""
+
+    text: str
+    tone: str
+    said: str
+    mark: str
+
+
+@router.get("/ui/compare")
+def _compare(
+    request: Request,
+    run: Annotated[list[str] | None, Query(max_length=20)] = None,
+    baseline: Annotated[str, Query(max_length=300)] = "",
+    metrics: Annotated[str, Query(max_length=1000)] = "",
+) -> Response:
+    library: Library = request.app.state.library
+    chosen = list(dict.fromkeys(run or ()))
+    if not chosen:
+        recent = [one for one in islice(library.runs(), RECENT) if one.headline]
+        return shown(request, "compare_choice.html", runs=recent)
+    wanted = [name.strip() for name in metrics.split(",") if name.strip()]
+    made = library.compare(chosen, baseline or None, wanted or None)
+    return shown(
+        request,
+        "compare.html",
+        asked={"run": chosen, "baseline": baseline, "metrics": metrics},
+        comparison=made,
+        heat=_heat(made),
+        standing=_standing(library, made),
+        tables=list(tables.tables(made)),
+        slices=list(tables.slice_tables(made)),
+        regressions=[(tables.regressions_title(pair), pair, tables.regressions(pair)) for pair in made.pairs],
+    )
+
+
+def _heat(made: Comparison) -> dict[str, list[HeatCell]]:
+    """By metric, a cell for each system, the baseline first."""
+    found: dict[str, list[HeatCell]] = {}
+    for name in made.metrics:
+        deltas = [pair.metrics[name] for pair in made.pairs]
+        first = next((delta.mean_a for delta in deltas if delta.mean_a is not None), None)
+        cells = [HeatCell(_mean(first), "", "baseline", "")]
+        for delta in deltas:
+            tone, said = _TONES.get(delta.outcome, ("", delta.outcome))
+            cells.append(HeatCell(_mean(delta.mean_b), tone, said, delta.mark))
+        found[name] = cells
+    return found
+
+
+def _mean(value: float | None) -> str:
+    return "not scored" if value is None else number(value)
+
+
+def _standing(library: Library, made: Comparison) -> Chart | None:
+    """Accuracy against what it takes: cost where all systems report it, else latency; None where neither is known of all."""
+    sides = made.sides
+    costs = {name: side.cost_usd for name, side in sides.items() if side.cost_usd is not None}
+    times = {name: side.latency_p50_ms for name, side in sides.items() if side.latency_p50_ms is not None}
+    across, unit = (costs, "USD a query") if len(costs) == len(sides) else (times, "median latency, ms")
+    if len(across) < len(sides) or any(side.accuracy is None for side in sides.values()):
+        return None
+    points = {}
+    for name, side in sides.items():
+        accuracy = library.report(side.run).systems[side.system].metrics.get("accurate")
+        points[name] = Value(
+            x=across[name],
+            y=side.accuracy or 0.0,
+            text=f"{name}: {number(side.accuracy)} accurate at {quantity(across[name])} {unit}",
+            interval=accuracy.interval if accuracy else None,
+            address=f"/ui/runs/{side.run}",
+        )
+    note = "Up and to the left is better. Lines are intervals of the accuracy over all rows of a system."
+    return scatter("Accuracy against what it takes", unit, "share of accurate answers", points, note=note)

@@ -1,0 +1,232 @@
+"""What accurate answers cost, and metrics over runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Annotated, Any
+
+from fastapi import Query, Request, Response
+
+from ragassay.compare.figures import PER_ACCURATE
+from ragassay.compare.trends import Point, Trend
+from ragassay.costs import DIMENSIONS, CostReport, asked
+from ragassay.dashboard.library import Library
+from ragassay.dashboard.site import pages, shown
+from ragassay.errors import AssayError, NothingToEvaluate
+from ragassay.exporters import costs
+from ragassay.exporters.charts import Chart, Value, bars, over_time
+from ragassay.exporters.comparison import Table, metric_tables
+from ragassay.exporters.listing import RunSummary
+from ragassay.render import interval, number, percent
+
+MOST_POINTS, POINTS = 365, 30
+A_WEEK = timedelta(days=7)
+MOST_COMPARED = 20_000  # rows of a run that is compared on the page of trends
+FIGURES = (PER_ACCURATE, "cost_usd.mean", "latency_ms.p50", "latency_ms.p95")
+Text = Annotated[str, Query(max_length=300)]
+Names = Annotated[list[str] | None, Query(max_length=20)]
+router = pages()
+
+
+@router.get("/ui/cost")
+def _cost(
+    request: Request,
+    since: Text = "",
+    until: Text = "",
+    zone: Text = "UTC",
+    by: Text = "dataset,system",
+    system: Names = None,
+    dataset: Names = None,
+    price: Names = None,
+) -> Response:
+    library: Library = request.app.state.library
+    given: dict[str, Any] = {
+        "since": since or None,
+        "until": until or None,
+        "zone": zone or "UTC",
+        "system": _filled(system),
+        "dataset": _filled(dataset),
+        "price": _filled(price),
+    }
+    form = {"since": since, "until": until, "zone": zone, "by": by, "dimensions": DIMENSIONS}
+    form |= {"system": system or [""], "dataset": dataset or [""], "price": price or [""]}
+    try:
+        report = library.costs(asked(**given, by=by))
+        days = library.costs(asked(**given, by="day,system"))
+    except NothingToEvaluate as error:
+        return shown(request, "cost.html", form=form, report=None, what=error.message)
+    return shown(
+        request,
+        "cost.html",
+        form=form,
+        report=report,
+        headline=_headline(report),
+        money=_money(report),
+        chart=_by_day(days),
+        lines=list(costs.lines(report)),
+        tables=list(costs.tables(report)),
+        sentences=costs.sentences(report),
+    )
+
+
+def _filled(names: list[str] | None) -> list[str] | None:
+    return [name for name in names or () if name.strip()] or None
+
+
+def _headline(report: CostReport) -> str:
+    total = report.total
+    if total.cost_per_accurate_answer is None:
+        return f"What an accurate answer costs is not known: {total.reason}."
+    ends = "" if total.interval.low is None else f" ({percent(total.interval.level)}: {interval(total.interval)})"
+    known = f"{total.accurate:,} accurate answers of {total.known:,}"
+    return f"An accurate answer cost {number(total.cost_per_accurate_answer)} USD{ends}: {known}, over {report.reports:,} reports."
+
+
+def _money(report: CostReport) -> Chart | None:
+    """Where the money went."""
+    spent = {"serving": report.total.serving, "judging": report.total.judging, "waste": report.total.waste}
+    values = {
+        name: Value(
+            x=name,
+            y=money.cost_usd,
+            text=f"{number(money.cost_usd)} USD" + (f" + {money.unknown:,} rows unknown" if money.unknown else ""),
+        )
+        for name, money in spent.items()
+    }
+    note = "Serving is what the systems spent, judging what grading them took; waste was paid for replies of no use."
+    return bars("Where the money went", "USD", values, note=note) if any(one.y for one in values.values()) else None
+
+
+def _by_day(report: CostReport) -> Chart | None:
+    series: dict[str, list[Value]] = {}
+    for group in sorted(report.groups, key=lambda group: group.key.get("day") or ""):
+        if group.cost_per_accurate_answer is not None and (day := group.key.get("day")):
+            name = group.key.get("system") or costs.NONE
+            text = f"{name}, {day}: {number(group.cost_per_accurate_answer)} USD, {interval(group.interval)}"
+            value = Value(x=day, y=group.cost_per_accurate_answer, text=text, interval=group.interval)
+            series.setdefault(name, []).append(value)
+    return over_time("Cost of an accurate answer, by day", "USD", series, note="Bars are 95% intervals.")
+
+
+@router.get("/ui/trends")
+def _trends(
+    request: Request,
+    metric: Text = "",
+    system: Text = "",
+    dataset: Text = "",
+    judge: Text = "",
+    last: Annotated[int, Query(ge=1, le=MOST_POINTS)] = POINTS,
+) -> Response:
+    library: Library = request.app.state.library
+    newest = next((run for run in library.runs() if run.headline), None)
+    if newest is None:
+        return shown(request, "trends.html", trend=None)
+    known = [*library.report(newest.id).provenance.metrics, *FIGURES]
+    metric = metric or ("accurate" if "accurate" in known else known[0])
+    trend = library.trend(metric, system=system or None, dataset=dataset or None, judge=judge or None, last=last)
+    listed = list(islice(library.runs(), 500))
+    return shown(
+        request,
+        "trends.html",
+        trend=trend,
+        form={"metric": metric, "system": system, "dataset": dataset, "judge": judge, "last": last},
+        metrics=list(dict.fromkeys([*known, metric])),
+        datasets=_values(listed, "dataset"),
+        judges=_values(listed, "judge"),
+        systems=sorted({name for run in listed for name in run.systems}),
+        chart=_trend_chart(trend),
+        changes=list(_changes(trend)),
+        points=_points(library, trend),
+        week=_since_last_week(library, trend),
+    )
+
+
+def _values(runs: list[RunSummary], field: str) -> list[str]:
+    return sorted({value for run in runs if (value := getattr(run, field))})
+
+
+def _trend_chart(trend: Trend) -> Chart | None:
+    series, steps = {}, []
+    for name, one in trend.systems.items():
+        series[name] = [
+            Value(
+                x=point.created_at,
+                y=point.value or 0.0,
+                text=f"{name}, {point.created_at[:16].replace('T', ' ')}: {_said(point)}",
+                interval=point.interval,
+                address=f"/ui/runs/{point.run}",
+            )
+            for point in one.known
+        ]
+        steps += [
+            (one.known[change.index].created_at, f"{name}: from {number(change.before)} to {number(change.after)}")
+            for change in one.changes
+        ]
+    title = f"{trend.metric} on {trend.dataset}"
+    note = "Bars are intervals; a dashed line is where the level changed. A point opens its run."
+    return over_time(title, f"{trend.metric}, {trend.better} is better", series, steps=steps, note=note)
+
+
+def _said(point: Point) -> str:
+    if point.value is None:
+        return point.reason or "not known"
+    ends = "" if point.interval is None or point.interval.low is None else f", {interval(point.interval)}"
+    return f"{number(point.value)}{ends}, n={point.n:,} of {point.rows:,}"
+
+
+def _changes(trend: Trend) -> Iterator[str]:
+    """What changed, in words: levels of the metric, and how the runs were made."""
+    for name, one in trend.systems.items():
+        for change in one.changes:
+            at = one.known[change.index]
+            yield (
+                f"{name}: the level changed from {number(change.before)} to {number(change.after)} "
+                f"with the run of {at.created_at[:16].replace('T', ' ')} (p={change.p:.3g})"
+            )
+        if not one.changes:
+            yield f"{name}: no change of level found over {len(one.known)} runs"
+        for point in one.points:
+            for what in point.changed:
+                yield f"{name}, from {point.created_at[:16].replace('T', ' ')} on: {what}"
+
+
+def _points(library: Library, trend: Trend) -> Table:
+    """Each run, newest first."""
+    passed = {True: "passed", False: "missed", None: ""}
+    rows = sorted(
+        ((point.created_at, name, point) for name, one in trend.systems.items() for point in one.points), reverse=True
+    )
+    return Table(
+        "Runs",
+        ("run", "time", "system", trend.metric, "gates"),
+        tuple(
+            (point.run, at[:16].replace("T", " "), name, _said(point), passed[library.passed(point.run)])
+            for at, name, point in rows
+        ),
+    )
+
+
+def _since_last_week(library: Library, trend: Trend) -> dict[str, Any] | None:
+    """The newest run against the newest that is a week older, or the oldest; None where there is one run alone."""
+    runs = {point.run: point for one in trend.systems.values() for point in one.points}
+    if len(runs) < 2:
+        return None
+    *before, newest = sorted(runs.values(), key=lambda point: point.created_at)
+    until = datetime.fromisoformat(newest.created_at) - A_WEEK
+    older = [point for point in before if datetime.fromisoformat(point.created_at) <= until]
+    first = older[-1] if older else before[0]
+    shared = [name for name, one in trend.systems.items() if {first.run, newest.run} <= {p.run for p in one.points}]
+    found: dict[str, Any] = {"a": first, "b": newest, "of": shared, "made": [], "why": "", "week": bool(older)}
+    if max(first.rows, newest.rows) > MOST_COMPARED:
+        found["why"] = "These runs are long: comparing them takes a while."
+        return found
+    for name in shared:
+        try:
+            made = library.compare([f"{first.run}#{name}", f"{newest.run}#{name}"], None, None)
+        except AssayError as error:
+            found["why"] = error.message
+            continue
+        found["made"].append((name, made.verdict, list(metric_tables(made))))
+    return found

@@ -1,0 +1,43 @@
+"""A call while it is made: what is asked, and what was spent on it for nothing so far."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ragassay.llm.negotiation import CallTerms, Messages
+from ragassay.models import Usage
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked of the model. ``seed_shift``: added to the seed, so that the same question is drawn anew."""
+
+    messages: Messages
+    schema: Mapping[str, Any] | None
+    schema_name: str
+    max_tokens: int
+    alternatives: int = 0
+    seed_shift: int = 0
+
+
+@dataclass(eq=False)
+class Bill:
+    """What a call has spent so far for nothing. ``open``: a reservation stands; ``lost``: it may be spent already."""
+
+    retries: int = 0
+    uncertain: int = 0
+    open: bool = False
+    lost: bool = False
+    outages: int = 0
+    terms: CallTerms | None = None
+
+    def add_uncertain(self) -> None:
+        """Another attempt may have been paid."""
+        self.uncertain += 1
+
+    @property
+    def waste(self) -> Usage:
+        """What came to nothing."""
+        return Usage(retries=self.retries, uncertain_calls=self.uncertain)

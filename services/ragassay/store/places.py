@@ -1,0 +1,122 @@
+"""The rows of a run by their places, wherever they are kept: chosen and put in order on columns, then read by place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ragassay.errors import UnknownName
+from ragassay.models import Result
+from ragassay.store.columns import Columns
+from ragassay.store.protocol import ChunkId, RunRecord
+from ragassay.store.selection import Selection
+
+_AT_ONCE = 500  # rows
+_SELECTIONS_HELD = 16
+
+
+class Asked(NamedTuple):
+    """What the row at a place asks."""
+
+    query_id: str
+    query: str
+    place: int
+
+
+class SystemColumns(Columns, Protocol):
+    """The columns of one system's rows, in the order of evaluation."""
+
+    def there(self) -> Any:
+        """Which rows are done."""
+
+    def with_text(self, text: str, among: Any) -> Any:
+        """Which of the rows ``among`` hold a text, which is in one case."""
+
+    def asked(self) -> list[tuple[str, str] | None]:
+        """Id and text of each row's query; None where it is not done."""
+
+
+class KeptRows(Protocol):
+    """A run's rows, and columns beside them."""
+
+    def columns(self, system: str) -> SystemColumns:
+        """Those of one system."""
+
+    def read(self, wanted: Mapping[ChunkId, Iterable[int]]) -> dict[ChunkId, dict[int, Result]]:
+        """Rows of chunks by their numbers in these; what is not there is left out."""
+
+
+class RowPlaces:
+    """A run's rows by their places: those of the first system in the dataset's order, then those of the second ..."""
+
+    def __init__(self, record: RunRecord, kept: KeptRows) -> None:
+        self.record, self.kept = record, kept
+        self.systems = list(record.systems)
+        self._order = np.array(record.evaluation_order(), dtype=np.int64)
+        self.selected = lru_cache(_SELECTIONS_HELD)(self._selected)
+
+    @cached_property
+    def _evaluated(self) -> Any:
+        evaluated = np.empty_like(self._order)
+        evaluated[self._order] = np.arange(len(self._order))
+        return evaluated
+
+    def at(self, places: Iterable[int]) -> list[Result]:
+        """The rows at these places, as far as they are there, in their order."""
+        size, rows = self.record.chunk_size, self.record.dataset.rows
+        by_chunk: dict[ChunkId, dict[int, int]] = {}
+        places = [int(place) for place in places]
+        for place in places:
+            number, row = divmod(int(self._evaluated[place % rows]), size)
+            by_chunk.setdefault(ChunkId(self.systems[place // rows], number), {})[row] = place
+        kept = self.kept.read(by_chunk)
+        results = {by_chunk[chunk][row]: one for chunk, rows in kept.items() for row, one in rows.items()}
+        return [results[place] for place in places if place in results]
+
+    def each(self, places: Sequence[int]) -> Iterator[Result]:
+        """The rows at these places, of which few are in memory at a time."""
+        for first in range(0, len(places), _AT_ONCE):
+            yield from self.at(places[first : first + _AT_ONCE])
+
+    def matching(self, selection: Selection) -> tuple[Any, Any]:
+        """The places that are selected, and the figure that they are sorted by; None where they are not.
+
+        Raises UnknownName for a figure or system that the run has not.
+        """
+        if selection.system is not None and selection.system not in self.systems:
+            raise UnknownName("system of the run", selection.system, self.systems, where="system")
+        resolved = selection.resolved(self.record.metrics)
+        places: list[Any] = [np.empty(0, dtype=np.int64)]
+        keys: list[Any] = [np.empty(0)]
+        for number, system in enumerate(self.systems):
+            if selection.system not in (None, system):
+                continue
+            columns = self.kept.columns(system)
+            mask = resolved.wanted(columns, columns.there())
+            if selection.text is not None:
+                mask &= columns.with_text(selection.text.casefold(), mask)
+            places.append(self._order[mask] + number * self.record.dataset.rows)
+            if resolved.sort is not None:
+                keys.append(columns.column(resolved.sort)[mask])
+        return np.concatenate(places), np.concatenate(keys) if resolved.sort is not None else None
+
+    def _selected(self, selection: Selection) -> Any:
+        """The places that are selected, in their order. Raises as ``matching`` does."""
+        return selection.resolved(self.record.metrics).ordered(*self.matching(selection))
+
+    def column(self, name: str) -> Any:
+        """A value for each place; NaN where it has none, or there is no row."""
+        values = []
+        for system in self.systems:
+            columns = self.kept.columns(system)
+            values.append(np.where(columns.there(), columns.column(name), np.nan)[self._evaluated])
+        return np.concatenate(values)
+
+    def asked(self, system: str) -> list[Asked]:
+        """What the rows of a system ask, in the dataset's order."""
+        asked, first = self.kept.columns(system).asked(), self.systems.index(system) * self.record.dataset.rows
+        given = ((place, asked[n]) for place, n in enumerate(self._evaluated.tolist(), first))
+        return [Asked(one[0], one[1], place) for place, one in given if one is not None]

@@ -1,0 +1,222 @@
+"""Pages over several runs: systems side by side, trends, what accurate answers cost, and panels of one's own."""
+
+import re
+from datetime import timedelta
+
+import pytest
+
+import ragassay
+from browsing import browsing
+from ragassay.exporters import panels as panels_module
+from ragassay.exporters.charts import Chart, Value, bars, over_time, scatter
+from ragassay.exporters.comparison import Table
+from ragassay.exporters.panels import panel
+from ragassay.stats import Interval
+
+NAUGHTY = "<script>alert(1)</script>"
+
+
+def answers(right, cost=0.001, systems=1):
+    for n in range(20):
+        good = n < right
+        yield {
+            "query_id": f"q{n}",
+            "query": f"Which city is number {n}? {NAUGHTY}",
+            "ground_truth_answer": f"The city is Paris {n}.",
+            "answer": f"The city is Paris {n}." if good else "I like turtles.",
+            "contexts": [f"The city is Paris {n}."],
+            "latency_ms": 100 + n,
+            "cost_usd": cost,
+            "category": "even" if n % 2 == 0 else "odd",
+        }
+
+
+@pytest.fixture
+def runs():
+    return [ragassay.evaluate(list(answers(n)), name=f"night {n}").run.id for n in (4, 18)]
+
+
+def test_two_runs_are_compared_and_the_verdict_comes_first(runs):
+    with browsing() as http:
+        page = http.get("/ui/compare", params={"run": runs}).text
+    verdict = page.index("is better than")
+    assert verdict < page.index("At a glance")
+    assert re.search(r'<td class="good"><b>0\.900</b>.*?better\*\*\*', page, re.DOTALL)
+    assert "Accuracy against what it takes" in page
+    assert "won/lost/tied" in page
+
+
+def test_another_baseline_turns_it_round_and_metrics_are_those_that_are_asked_for(runs):
+    with browsing() as http:
+        asked = {"run": runs, "baseline": "night 18", "metrics": "correctness"}
+        page = http.get("/ui/compare", params=asked).text
+    assert re.search(r'<td class="bad"><b>0\.2', page)
+    assert "faithfulness" not in page.partition("Where these numbers")[0].partition("At a glance")[2]
+
+
+def test_regressions_lead_to_the_rows_of_both_systems(runs):
+    with browsing() as http:
+        page = http.get("/ui/compare", params={"run": runs[::-1]}).text
+        links = re.findall(r'href="(/ui/runs/[^"]*/row[^"]*)"', page)
+        assert {link.split("/")[3] for link in links} == set(runs)
+        assert http.get(links[0].replace("&amp;", "&")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("both", "asked", "status", "said"),
+    [
+        (False, {"run": "20200101-000000-none"}, 404, "there is no run"),
+        (False, {}, 422, "a comparison needs two systems"),
+        (True, {"baseline": "nobody"}, 422, "nobody"),
+        (True, {"metrics": "nothing"}, 422, "nothing"),
+    ],
+)
+def test_a_comparison_that_cant_be_made_says_why(runs, both, asked, status, said):
+    with browsing() as http:
+        answer = http.get("/ui/compare", params={"run": runs if both else runs[:1], **asked})
+    assert (answer.status_code, said in answer.text) == (status, True)
+
+
+def test_without_runs_to_compare_it_says_how_to_make_them_and_else_lists_them(runs):
+    with browsing() as http:
+        assert f'value="{runs[0]}"' in http.get("/ui/compare").text
+    with browsing("another") as http:
+        assert "ragassay evaluate" in http.get("/ui/compare").text
+
+
+def test_a_trend_shows_its_points_with_intervals_and_what_changed_since(runs):
+    with browsing() as http:
+        page = http.get("/ui/trends").text
+    assert page.count('class="whisker"') == 2
+    for run in runs:
+        assert f'href="/ui/runs/{run}"' in page
+    assert "Since the first of these runs" in page
+    assert "is better than" in page
+    assert "no change of level found over 2 runs" in page
+
+
+@pytest.mark.parametrize("path", ["trends", "cost", "compare"])
+def test_an_empty_folder_says_what_to_do(path):
+    with browsing() as http:
+        answer = http.get(f"/ui/{path}")
+    assert answer.status_code == 200
+    assert "ragassay evaluate" in answer.text
+
+
+def test_what_an_accurate_answer_costs_stands_first_and_where_the_money_goes(runs):
+    with browsing() as http:
+        page = http.get("/ui/cost").text
+    known = re.search(r"An accurate answer cost 0\.0018\d* USD \(95 %: .*?\): (\d+) accurate answers of 40", page)
+    assert known
+    assert page.index(known[0]) < page.index("Where the money went") < page.index("by day")
+    assert "0.040 USD" in page
+
+
+def test_prices_and_days_of_the_address_are_asked_for_and_nonsense_is_refused(runs):
+    with browsing() as http:
+        assert http.get("/ui/cost?since=2100-01-01").status_code == 200
+        answer = http.get("/ui/cost?by=colour")
+        assert (answer.status_code, "dimension" in answer.text) == (422, True)
+        assert http.get("/ui/cost?since=yesterday").status_code in (400, 422)
+        assert "what if gpt-4o cost" in http.get("/ui/cost?price=gpt-4o=1,2").text
+
+
+def test_a_run_shows_latency_cost_and_categories(runs):
+    with browsing() as http:
+        page = http.get(f"/ui/runs/{runs[1]}").text
+    for title in ("Latency of a response, ms", "Spent on these rows, USD", "accurate by category"):
+        assert title in page
+    assert "category=even" in page
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    monkeypatch.setattr(panels_module.PANELS, "_things", {})
+
+    @panel("tokens")
+    def _tokens(report):
+        return bars("Answers", "n", {NAUGHTY: Value(x=0, y=3.0, text="three")})
+
+    @panel("a table")
+    def _table(report):
+        return Table("Own figures", ("name", "n"), ((NAUGHTY, "1"),))
+
+    @panel("broken")
+    def _broken(report):
+        raise KeyError("no such thing")
+
+    @panel("odd")
+    def _odd(report):
+        return 3
+
+    @panel("nothing to say")
+    def _nothing(report):
+        return None
+
+
+def test_panels_of_ones_own_are_shown_and_a_broken_one_is_a_note(registered, runs):
+    with browsing() as http:
+        page = http.get(f"/ui/runs/{runs[0]}").text
+    assert "Own figures" in page
+    assert "Answers, n" in page
+    assert "the panel broken raised KeyError" in page
+    assert "the panel odd returned a int" in page
+    assert "nothing to say" not in page
+    assert "<script>alert" not in page
+
+
+@pytest.mark.parametrize("name", ["", 3])
+def test_a_panel_without_a_name_is_refused(name):
+    with pytest.raises(ragassay.errors.BadSettings, match="a panel has a name"):
+        panel(name)
+
+
+def near(place, wanted):
+    return abs(place - wanted) < 0.11
+
+
+def test_values_stand_where_the_scale_says():
+    ends = Interval(low=0.25, high=0.75, level=0.95, method="x")
+    values = [
+        Value(x="2026-11-01T00:00:00+00:00", y=0.0, text="a"),
+        Value(x="2026-11-03T00:00:00+00:00", y=1.0, text="c"),
+        Value(x="2026-11-02T00:00:00+00:00", y=0.5, text="b", interval=ends),
+    ]
+    chart = over_time("t", "u", {"s": values}, bounds=(0.0, 1.0))
+    first, last, middle = chart.lines[0].marks
+    assert near(middle.x, (first.x + last.x) / 2)
+    assert near(middle.y, (first.y + last.y) / 2)
+    assert near(middle.low, (first.y + middle.y) / 2)
+    assert near(middle.high, (last.y + middle.y) / 2)
+    assert chart.y_ticks[0][1] == "0.000"
+    assert chart.y_ticks[-1][1] == "1.000"
+    assert len(chart.x_ticks) == 3
+
+
+@pytest.mark.parametrize("values", [[3.0], [0.0], [1e-9, 2e-9], [-5.0, 1e6], [7.0, 7.0]])
+def test_ticks_enclose_the_values_and_are_few(values):
+    points = {str(n): Value(x=value, y=value, text="") for n, value in enumerate(values)}
+    chart = scatter("t", "x", "y", points)
+    assert 2 <= len(chart.y_ticks) <= 7
+    for line in chart.lines:
+        assert chart.y_ticks[-1][0] - 0.1 <= line.marks[0].y <= chart.y_ticks[0][0] + 0.1
+
+
+def test_nothing_makes_no_chart_and_bars_begin_at_zero():
+    assert over_time("t", "u", {"s": []}) is None
+    assert scatter("t", "x", "y", {}) is None
+    assert bars("t", "u", {"a": Value(x=0, y=-1.0, text="")}) is None
+    chart = bars("t", "u", {"a": Value(x=0, y=0.0, text=""), "b": Value(x=0, y=2.0, text="")})
+    assert isinstance(chart, Chart)
+    assert chart.bars[0].end == 190
+
+
+def test_a_week_is_seven_days(runs, monkeypatch):
+    from ragassay.dashboard.pages import over_time as page
+
+    monkeypatch.setattr(page, "A_WEEK", timedelta(0))
+    with browsing() as http:
+        assert "Since last week" in http.get("/ui/trends").text
+    monkeypatch.setattr(page, "MOST_COMPARED", 5)
+    with browsing() as http:
+        assert "These runs are long" in http.get("/ui/trends").text
