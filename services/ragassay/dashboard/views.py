@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from ragassay.attribution import attribute
 from ragassay.documents import Aggregate, Report
 from ragassay.exporters import failing, summary
-from ragassay.exporters.charts import Chart, Value, bars
+from ragassay.exporters.charts import Chart, Drawn, bars
 from ragassay.exporters.noise import noise_section
 from ragassay.exporters.summary import PERCENTAGES, Section
 from ragassay.judges.verdict import number_units
@@ -218,13 +218,13 @@ def failure(row: Result) -> str:
 def charts(run: str, report: Report) -> Iterator[Chart]:
     """How long responses took, what they and their grading cost, and how good they are by category."""
     times = {
-        f"{name}, {share}": Value(x=name, y=value, text=f"{quantity(value)} ms")
+        f"{name}, {share}": Drawn(x=name, y=value, text=f"{quantity(value)} ms")
         for name, one in report.systems.items()
         for share in ("p50", "p95", "p99")
         if (value := getattr(one.latency_ms, share)) is not None
     }
     costs = {
-        f"{name}, {what}": Value(x=name, y=usd, text=f"{number(usd)} USD")
+        f"{name}, {what}": Drawn(x=name, y=usd, text=f"{number(usd)} USD")
         for name, one in report.systems.items()
         for what, usd in (("serving", one.cost_usd.total), ("judging", one.evaluation.usage.cost_usd))
         if usd
@@ -232,7 +232,7 @@ def charts(run: str, report: Report) -> Iterator[Chart]:
     yield from filter(None, [bars("Latency of a response", "ms", times), bars("Spent on these rows", "USD", costs)])
     for metric in [name for name in ("accurate", "faithfulness") if name in report.provenance.metrics][:1]:
         by_category = {
-            value if len(report.systems) == 1 else f"{value}, {name}": Value(
+            value if len(report.systems) == 1 else f"{value}, {name}": Drawn(
                 x=value,
                 y=mean.mean,
                 text=f"{number(mean.mean)}, n={mean.n:,}",
