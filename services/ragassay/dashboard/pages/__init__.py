@@ -6,10 +6,10 @@ from fastapi import FastAPI
 from starlette.staticfiles import StaticFiles
 
 from ragassay.dashboard.library import Library
-from ragassay.dashboard.pages import queries, runs
+from ragassay.dashboard.pages import errors, queries, runs
 from ragassay.dashboard.site import HERE
 
-_ROOMS = (runs, queries)
+_ROOMS = (runs, queries, errors)
 
 
 def install(app: FastAPI, library: Library) -> None:

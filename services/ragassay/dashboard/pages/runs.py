@@ -9,7 +9,7 @@ from fastapi.responses import RedirectResponse
 
 from ragassay.dashboard import views
 from ragassay.dashboard.library import Library
-from ragassay.dashboard.site import A_PAGE, SearchText, Start, pages, shown
+from ragassay.dashboard.site import A_PAGE, As, SearchText, Start, pages, shown, table
 from ragassay.exporters import failing, summary
 
 router = pages()
@@ -21,8 +21,11 @@ def _home() -> Response:
 
 
 @router.get("/ui/runs")
-def _runs(request: Request, q: SearchText = "", start: Start = 0) -> Response:
+def _runs(request: Request, q: SearchText = "", start: Start = 0, form: As = "page") -> Response:
     library: Library = request.app.state.library
+    if form == "csv":
+        header = ["run", "name", "created_at", "dataset", "system", "how good", "judge", "queries", "status"]
+        return table("runs", header, views.run_lines(library.runs(q)))
     listed = list(islice(library.runs(q), start, start + A_PAGE + 1))
     return shown(
         request, "runs.html", runs=listed[:A_PAGE], text=q, start=start, more=len(listed) > A_PAGE, where=library.where
