@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ragassay.attribution import Failure
 from ragassay.dashboard.views import Bar, words
+from ragassay.documents import Report
 from ragassay.exporters import failing
+from ragassay.exporters.failing import WorstRow
+from ragassay.exporters.summary import Section
 from ragassay.models import Result
 from ragassay.render import interval, percent
 from ragassay.stats import Interval, wilson_interval
@@ -17,6 +20,7 @@ from ragassay.store.columns import THERE, label_column, label_value
 from ragassay.store.places import RowPlaces
 
 MOST_EXAMPLES = 3  # of a kind
+MOST_WORST = 4  # of a system
 FAILURES: dict[Failure, str] = {
     "retrieval_miss": "nothing relevant was retrieved",
     "ranking_miss": "what is relevant stands too low, or the contexts lack facts",
@@ -81,6 +85,31 @@ class FailureKind:
         for one in self.shares:
             ends = (one.interval.low, one.interval.high)
             yield self.name, self.what, one.system, one.rows, one.of, one.rows / one.of, *ends
+
+
+def section(kinds: Sequence[FailureKind]) -> Section | None:
+    """How many rows failed in which way, as a plain table."""
+    rows = tuple((one.title, tuple(f"{share.rows:,} ({share.share})" for share in one.shares)) for one in kinds)
+    return Section("What went wrong", rows, "") if rows else None
+
+
+def worst(report: Report, rows: RowPlaces) -> list[WorstRow]:
+    """The few worst rows of each system, as ``failing.worst_rows`` has them, chosen without reading the others."""
+    per_system, systems = rows.record.dataset.rows, {}
+    kind, done = rows.column(label_column("failure")), rows.column(THERE) > 0
+    inaccurate = np.isin(
+        kind, [label_value(name) for name in FAILURES if name not in ("response_failed", "not_scored")]
+    )
+    for name, system in report.systems.items():
+        first = rows.systems.index(name) * per_system
+        of_system = slice(first, first + per_system)
+        figures = [rows.column(metric)[of_system] for metric in failing.judging(system.metrics)]
+        scored = sum((np.isfinite(one) for one in figures), np.zeros(per_system))
+        means = sum((np.nan_to_num(one) for one in figures), np.zeros(per_system)) / np.maximum(scored, 1)
+        ranks = np.lexsort((np.where(scored > 0, means, 1.0), ~inaccurate[of_system], ~done[of_system]))
+        few = tuple(rows.at(ranks[:MOST_WORST] + first))
+        systems[name] = system.model_copy(update={"results": few})
+    return failing.worst_rows(report.model_copy(update={"systems": systems}))
 
 
 def failures(rows: RowPlaces) -> list[FailureKind]:

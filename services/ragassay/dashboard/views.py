@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ragassay.attribution import failure as failure_of
-from ragassay.documents import Aggregate, Report
+from ragassay.documents import Aggregate, Report, without_rows
 from ragassay.exporters import failing, summary
 from ragassay.exporters.listing import RunSummary
 from ragassay.exporters.noise import noise_section
 from ragassay.exporters.summary import PERCENTAGES, Section
+from ragassay.files import LazyRows
 from ragassay.judges.verdict import number_units
 from ragassay.models import FactVerdict, Result, Sample, SentenceVerdict
 from ragassay.render import interval, number, percent, quantity
@@ -102,14 +103,12 @@ def _cell(name: str, mean: Aggregate, ends: tuple[float, float] | None, correcte
 
 
 def sections(report: Report) -> list[Section]:
-    """What is shown as plain tables: causes of failure, slices, refusals, time and cost, what judging took, noise."""
+    """What is shown as plain tables: slices, refusals, time and cost, what judging took, noise. Reads no row of a long run."""
+    if any(isinstance(system.results, LazyRows) for system in report.systems.values()):
+        report = without_rows(report)
     shown = [one for one in summary.sections(report) if one.title not in KINDS.values()]
     slices = (failing.slice_section(report, field) for field in failing.slice_fields(report))
-    return [
-        one
-        for one in (failing.failure_causes(report, examples=3), *slices, *shown, noise_section(report))
-        if one is not None
-    ]
+    return [one for one in (*slices, *shown, noise_section(report)) if one is not None]
 
 
 def notes(report: Report) -> Iterator[str]:

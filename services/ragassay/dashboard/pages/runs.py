@@ -8,6 +8,7 @@ from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
 
 from ragassay.dashboard import views
+from ragassay.dashboard.failures import failures, section, worst
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import A_PAGE, As, SearchText, Start, pages, shown, table
 from ragassay.exporters import failing, summary
@@ -34,7 +35,9 @@ def _runs(request: Request, q: SearchText = "", start: Start = 0, form: As = "pa
 
 @router.get("/ui/runs/{run}")
 def _run(request: Request, run: str) -> Response:
-    report = request.app.state.library.report(run)
+    library: Library = request.app.state.library
+    report, rows = library.report(run), library.rows(run)
+    went_wrong = section(failures(rows))
     return shown(
         request,
         "run.html",
@@ -43,7 +46,7 @@ def _run(request: Request, run: str) -> Response:
         headlines={name: failing.headline(system) for name, system in report.systems.items()},
         notes=list(views.notes(report)),
         tables=views.metric_tables(report),
-        sections=views.sections(report),
-        worst=failing.worst_rows(report),
+        sections=[*([went_wrong] if went_wrong else []), *views.sections(report)],
+        worst=worst(report, rows),
         missing=list(summary.missing(report)),
     )
