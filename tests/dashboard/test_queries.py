@@ -101,7 +101,7 @@ def test_from_and_to_become_bounds_in_the_address_and_can_be_taken_away(run, htt
         ("figure=correctness&least=much", "&#39;much&#39; is not a number"),
         ("least=1", "Choose one"),
         ("worse=correctness", "Choose a baseline"),
-        ("failure=bad", "is the text &#39;bad&#39;"),
+        ("failure=bad", "bad&#39;"),
         ("baseline=none", "there is no run"),
         ("baseline=RUN", "no baseline of itself"),
         ("baseline=RUN%23x&worse=mrr", "unknown system of the baseline"),

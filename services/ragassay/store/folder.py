@@ -10,7 +10,7 @@ rows.sqlite              columns of a long run's rows, or of one that was looked
 calls.jsonl              every finished call to the judge
 panel.jsonl              the rows of the canary panel, where there is one; canary.json: what the judge made of them
 report.json              written last
-costs.json, summary.json what the report says of costs, and in a line; made again where they are missing
+costs.json, summary.json what the report says of costs, and in a line; made again where missing
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class FolderRun:
         self._pending.pop(chunk, None)
         if self.record.dataset.rows > MOST_IN_MEMORY:
             with suppress(OSError, sqlite3.Error):  # else it is made when it is needed
-                self._index.write({chunk: (file.stat(), results)})
+                self._index.write({chunk: (file, results)})
         return "kept" if self._pending else "last"
 
     def stop_early(self) -> None:
@@ -285,6 +285,7 @@ class FolderStore:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._written: dict[str, int] = {}
 
     def create(
         self,
@@ -300,9 +301,8 @@ class FolderStore:
             with write_errors(folder):
                 private_folder(folder.parent)
                 folder.mkdir(mode=0o700)
-            rows = (sample.model_copy(update={"response": None}) for sample in samples)
-            content = to_lines(row.model_dump(mode="json", exclude_defaults=True) for row in rows)
-            write_whole(folder / "samples.jsonl", content, private=True)
+            rows = (one.model_dump(mode="json", exclude_defaults=True, exclude={"response"}) for one in samples)
+            write_whole(folder / "samples.jsonl", to_lines(rows), private=True)
             for system, by_query in responses.items():
                 lines = (
                     {"query_id": query, "response": response.model_dump(mode="json", exclude_defaults=True)}
@@ -374,9 +374,12 @@ class FolderStore:
 
     def ids(self) -> list[str]:
         """Ids of the runs, oldest first."""
-        records = [folder / "run.json" for folder in (self.root / "runs").glob("*")]
-        written = sorted((path.stat().st_mtime_ns, path.parent.name) for path in records if path.is_file())
-        return [run for _, run in written]
+        written: dict[str, int] = {}
+        for folder in (self.root / "runs").glob("*"):
+            if (known := self._written.get(folder.name)) or (folder / "run.json").is_file():  # it is written once
+                written[folder.name] = known or (folder / "run.json").stat().st_mtime_ns
+        self._written = written
+        return sorted(written, key=lambda run: (written[run], run))
 
 
 def _checked(run: FolderRun) -> FolderRun:
