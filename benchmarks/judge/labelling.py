@@ -18,7 +18,7 @@ from ragassay.models import Result, Score
 from ragassay.runs.labelling import Labelling
 from ragassay.specification import JobSpec
 from ragassay.stats.ppi import corrected_mean
-from ragassay.store.labels import Label
+from ragassay.store.labels import HumanLabel
 
 ROWS, LOOK, METRIC, SYSTEM = 1000, 3, "faithfulness", "default"
 JUDGES = {  # share of yes, how far the score follows it, and its shift
@@ -44,11 +44,11 @@ def population(rng: np.random.Generator, judge: str) -> Population:
     return dict(zip(ids, truth, strict=True)), dict(zip(ids, map(float, scores), strict=True)), labelling
 
 
-def label(said: dict[str, Label], truth: dict[str, float], labelling: Labelling) -> None:
+def label(said: dict[str, HumanLabel], truth: dict[str, float], labelling: Labelling) -> None:
     """One more label."""
     row = labelling.next(said)
     assert row is not None
-    said[row.query_id] = Label(
+    said[row.query_id] = HumanLabel(
         system=SYSTEM, query_id=row.query_id, metric=METRIC, value=truth[row.query_id], by="x", at="now"
     )
 
@@ -56,7 +56,7 @@ def label(said: dict[str, Label], truth: dict[str, float], labelling: Labelling)
 def one(rng: np.random.Generator, judge: str, count: int) -> dict[str, tuple[bool, float]]:
     """Of one population: whether each interval holds what is true, and the error of each estimate."""
     truth, scores, labelling = population(rng, judge)
-    said: dict[str, Label] = {}
+    said: dict[str, HumanLabel] = {}
     for _ in range(count):
         label(said, truth, labelling)
     share = JUDGES[judge][0]
@@ -96,7 +96,7 @@ def one(rng: np.random.Generator, judge: str, count: int) -> dict[str, tuple[boo
 def until(rng: np.random.Generator, judge: str, half_width: float) -> tuple[bool, int]:
     """Whether the interval at which the page says "enough" holds the share, and after how many random labels."""
     truth, _, labelling = population(rng, judge)
-    said: dict[str, Label] = {}
+    said: dict[str, HumanLabel] = {}
     while True:
         for _ in range(LOOK):
             label(said, truth, labelling)

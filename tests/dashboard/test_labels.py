@@ -12,6 +12,7 @@ from browsing import PAYLOADS, Elements, browsing
 from ragassay.runs.labelling import Labelling
 from ragassay.settings import Settings
 from ragassay.store.folder import FolderStore
+from ragassay.store.labels import FolderLabels
 
 CONTEXT = "Books may be kept for 21 days. Films may be kept for {n} days. The reading room opens at nine."
 SAID = ["Books may be kept for 21 days.", "Every reader is given a blue umbrella.", "Films may be kept for long."]
@@ -72,12 +73,17 @@ def test_nothing_of_the_judge_is_shown_before_a_row_is_answered(run, page):
     assert not re.search(r"The judge|supported, |A1|rests on|\bnot found\b", before.text)
     row = asked_row(before)
     after = say(page, run, "1", row)
-    assert re.search(r"You: supported\.</strong> The judge: \d\.\d+, (as|other than) you", after.text)
+    assert re.search(
+        r"You: supported\.</strong> The judge: \d\.\d+, with a chance of \d\.\d+ that people say yes: (as|other than) you",
+        after.text,
+    )
     assert f"row={row}" in str(after.url)
     assert 'rel="next"' in after.text
     again = page.get(str(after.url))
     assert again.text == after.text  # the address restores it
     assert asked_row(page.get(address(run))) != row
+    assert 'data-key="1"' in before.text
+    assert 'data-key="1"' not in after.text  # a key that is pressed twice changes nothing
     changed = say(page, run, "0", row)
     assert "You: not supported." in changed.text
     assert "1 of 90 rows: 1 drawn at random, 0 chosen" in changed.text
@@ -92,9 +98,9 @@ def test_a_row_that_nobody_can_tell_is_passed_over_and_the_name_is_asked_once(ru
     after = say(page, run, "skip")
     assert asked_row(after) != row
     assert "1 skipped" in after.text
-    assert 'required maxlength="80"' not in after.text
+    assert 'value="Ada"' in after.text
     page.post(address(run), data={"row": asked_row(after), "value": "0.5"})
-    assert FolderStore(run[1]).open(run[0]).labels.kept()[-1].by == "Ada"
+    assert FolderLabels(run[1] / "runs" / run[0]).kept()[-1].by == "Ada"
 
 
 def test_labels_go_out_of_the_page_into_calibration_and_corrected_means(run, page, cli, tmp_path):
@@ -120,6 +126,14 @@ def test_labels_go_out_of_the_page_into_calibration_and_corrected_means(run, pag
     assert "A calibration can be fitted." in answer.text
     mean = re.search(r'class="mean">(0\.\d+), 95 % interval (0\.\d+) to (0\.\d+)', answer.text).groups()
     balanced = re.search(r"balanced accuracy</dt><dd>(0\.\d+)", answer.text)[1]
+    assert "Enough: the interval is +- 0." in page.get(address(run, half_width=0.3)).text
+    assert re.search(
+        r"About \d+ more random labels for an interval of \+- 0\.10", page.get(address(run, half_width=0.1)).text
+    )
+    assert "Not even a label on each of the 90 rows gives +- 0.001" in page.get(address(run, half_width=0.001)).text
+    of_accuracy = page.get(address(run, metric="accurate")).text
+    assert "Is the answer accurate?" in of_accuracy
+    assert "judge calibrate" not in of_accuracy
     (tmp_path / "labels.jsonl").write_bytes(page.get(address(run, "labels.jsonl")).content)
     code, out, err = cli("judge", "agreement", "labels.jsonl", "--metric", "faithfulness", "--json")
     assert code == 0, err
@@ -177,7 +191,7 @@ def test_a_page_of_another_site_can_not_give_labels(run, page, headers, status):
     row = asked_row(page.get(address(run)))
     answer = page.post(address(run), data={"row": row, "value": "1", "by": "Ada"}, headers=headers)
     assert answer.status_code == status
-    assert len(FolderStore(run[1]).open(run[0]).labels.kept()) == (status == 303)
+    assert len(FolderLabels(run[1] / "runs" / run[0]).kept()) == (status == 303)
     answer = page.post(address(run, "labels.jsonl"), data={"lines": "{}"}, headers=headers)
     assert answer.status_code == (403 if status == 403 else 422)
 

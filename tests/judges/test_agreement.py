@@ -1,5 +1,7 @@
 """A judge beside people: each measure against scikit-learn, items and groups, and what is missing."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.calibration import calibration_curve
@@ -110,3 +112,20 @@ def test_the_interval_of_the_balanced_accuracy_covers_the_true_one():
         found = agreement(rows_of(labels, scores.tolist()), resamples=200, seed=seed)
         covered += found.intervals["balanced_accuracy"].contains(true)
     assert covered >= 89
+
+
+def test_a_row_of_weight_3_counts_as_three_in_each_figure(drawn):
+    labels, scores = drawn
+    rows = rows_of(labels, scores.tolist())
+    weighted = [replace(row, weight=1.0 + 2.0 * (n % 3 == 0)) for n, row in enumerate(rows)]
+    thrice = [
+        replace(row, item=f"{row.item} {copy}") for n, row in enumerate(rows) for copy in range(3 if n % 3 == 0 else 1)
+    ]
+    by_weight, by_copies = (
+        agreement(given, resamples=100).model_dump(exclude={"n", "reliability", "reasons"})
+        for given in (weighted, thrice)
+    )
+    intervals = by_weight.pop("intervals"), by_copies.pop("intervals")
+    assert by_weight == pytest.approx(by_copies)
+    for name in intervals[0]:  # whole groups are drawn, copies and all
+        assert intervals[0][name]["low"] == pytest.approx(intervals[1][name]["low"])

@@ -56,6 +56,20 @@ def test_isotonic_steps_are_those_of_scipy():
     assert np.interp(scores[order], xs, ys) == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("method", ["temperature", "platt"])
+def test_a_label_of_weight_2_counts_as_two(method):
+    labels, scores = made_up()
+    weights = np.where(np.arange(len(labels)) % 4 == 0, 2.0, 1.0)
+    repeated = weights.astype(int)
+    labels_twice, scores_twice = labels.repeat(repeated), scores.repeat(repeated)
+    shifted = method == "platt"
+    by_weight = logistic(labels, scores, shifted=shifted, weights=weights)
+    assert by_weight == pytest.approx(logistic(labels_twice, scores_twice, shifted=shifted))
+    knots, of_copies = isotonic_knots(labels, scores, weights), isotonic_knots(labels_twice, scores_twice)
+    inside = [at for at, (_, chance) in enumerate(knots) if 0.01 < chance < 0.99]  # the ends depend on the number
+    assert [knots[at] for at in inside] == [pytest.approx(of_copies[at]) for at in inside]
+
+
 def test_isotonic_steps_of_tied_scores_are_their_means():
     labels = np.array([0, 1, 1, 0, 1, 1.0])
     scores = np.array([0, 0, 0.5, 0.5, 0.5, 1.0])

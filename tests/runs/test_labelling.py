@@ -9,13 +9,15 @@ from ragassay.errors import BadData
 from ragassay.models import Judgement, Result, Score, SentenceVerdict, Verdict
 from ragassay.runs.labelling import FEWEST_TO_STOP, Labelling, exported, imported, latest
 from ragassay.specification import JobSpec
-from ragassay.store.labels import FolderLabels, Label
+from ragassay.store.labels import FolderLabels, HumanLabel
 
 METRIC, ROWS = "faithfulness", 150
 
 
 def said_of(query, value, metric=METRIC, by="Ada"):
-    return Label(system="default", query_id=query, metric=metric, value=value, by=by, at="2026-11-23T00:00:00+00:00")
+    return HumanLabel(
+        system="default", query_id=query, metric=metric, value=value, by=by, at="2026-11-23T00:00:00+00:00"
+    )
 
 
 def rows_of(scores, **fields):
@@ -41,7 +43,7 @@ def test_the_random_part_is_right_on_average_and_all_labels_are_with_their_weigh
     """People say no mostly where the judge is unsure, and those rows are chosen more often."""
     rng = np.random.default_rng(0)
     scores = np.concatenate([np.full(90, 0.95), rng.uniform(0.42, 0.58, 30), rng.uniform(0, 0.4, 30)]).round(2)
-    truth = {f"q{n}": float(rng.random() < score) for n, score in enumerate(scores)}
+    truth = {f"q{n}": float(rng.random() < score - 0.4 * (90 <= n < 120)) for n, score in enumerate(scores)}
     rows, share = rows_of(map(float, scores)), np.mean(list(truth.values()))
     draws = 250
     held, random, weighted, naive = 0, [], [], []
@@ -49,6 +51,7 @@ def test_the_random_part_is_right_on_average_and_all_labels_are_with_their_weigh
         labelling = ordered(rows, str(n))
         said = labelled(labelling, truth, 45)
         mean, _ = labelling.mean(said, 0.05)
+        assert mean.labels == 30
         held += mean.interval.contains(share)
         random.append(mean.mean)
         _, values, _, weights = zip(*labelling.labelled(said), strict=True)
@@ -143,7 +146,7 @@ def test_what_is_exported_is_imported_again_and_what_does_not_fit_is_named():
     again = imported("\n".join(lines).encode(), labelling, "default", "somebody", "now")
     assert latest(again, "default", METRIC) == said
     bare = imported(b'\n{"query_id": "q3", "label": 1}\n', labelling, "default", "Bo", "now")
-    assert bare == [Label(system="default", query_id="q3", metric=METRIC, value=1, by="Bo", at="now")]
+    assert bare == [HumanLabel(system="default", query_id="q3", metric=METRIC, value=1, by="Bo", at="now")]
     wrong = [
         b"{",
         b"[]",

@@ -19,7 +19,7 @@ from ragassay.protocols import Purpose, Reply
 from ragassay.runs.over_time import cost_report_of_runs, trend_of_runs
 from ragassay.store.derived import written
 from ragassay.store.folder import REPORT_FILE, FolderRun, FolderStore
-from ragassay.store.labels import Label
+from ragassay.store.labels import FolderLabels, HumanLabel
 from ragassay.store.ledger import calls_about
 from ragassay.store.places import RowPlaces
 from ragassay.store.row_index import FolderRows
@@ -89,13 +89,13 @@ class FolderLibrary:
         """Has the run passed its gates? None where they were not checked."""
         return self._open(run).passed
 
-    def labels(self, run: str) -> Sequence[Label]:
+    def labels(self, run: str) -> Sequence[HumanLabel]:
         """What people said of its rows, oldest first; raises NotFound, BadData."""
-        return self._open(run).labels.kept()
+        return FolderLabels(self._open(run).folder).kept()
 
-    def add_labels(self, run: str, labels: Sequence[Label]) -> None:
+    def add_labels(self, run: str, labels: Sequence[HumanLabel]) -> None:
         """Keep labels beside those that are there; raises NotFound, DiskFull, Conflict."""
-        self._open(run).labels.add(labels)
+        FolderLabels(self._open(run).folder).add(labels)
 
     def calls(self, run: str, row: Result) -> Sequence[tuple[Purpose, Reply]]:
         """The replies of models that a row rests on, with what each was for."""

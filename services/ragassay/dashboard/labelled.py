@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from ragassay.dashboard.views import Bar
 from ragassay.documents import Report
+from ragassay.judges.agreement import FROM
 from ragassay.models import Result
 from ragassay.render import interval, number, percent
-from ragassay.runs.labelling import FEWEST_TO_STOP, Next, Progress
+from ragassay.runs.labelling import FEWEST_TO_STOP, LabelProgress, NextRow
 from ragassay.runs.labels import RANDOM
 from ragassay.stats import Interval
 from ragassay.stats.ppi import FEWEST_LABELS
-from ragassay.store.labels import Label
+from ragassay.store.labels import HumanLabel
 
 ANSWERS = {
     "faithfulness": {"1": "supported", "0.5": "partly", "0": "not supported"},
@@ -26,11 +27,12 @@ ANSWERS = {
 
 
 @dataclass(frozen=True)
-class Told:
+class ProgressInWords:
     """The progress in words. ``enough``: nothing more is needed for the mean."""
 
     counts: str
     corrected: str
+    judged: str
     bar: Bar | None
     next: str
     enough: bool
@@ -38,15 +40,16 @@ class Told:
     calibration: str
 
 
-def told(progress: Progress) -> Told:
+def told(progress: LabelProgress) -> ProgressInWords:
     """The progress of labelling in words."""
     mean = progress.mean
     skipped = f", {progress.skipped:,} skipped" if progress.skipped else ""
     enough = progress.more == 0
-    return Told(
+    return ProgressInWords(
         counts=f"{progress.labelled:,} of {progress.rows:,} rows: {progress.at_random:,} drawn at random, "
         f"{progress.chosen:,} chosen{skipped}",
         corrected="" if mean.mean is None else f"{number(mean.mean)}, {_ends(mean.interval)}",
+        judged="" if mean.judged is None else f"the judge's own is {number(mean.judged)}",
         bar=_bar(mean.mean, mean.interval),
         next=_next(progress),
         enough=enough,
@@ -57,8 +60,8 @@ def told(progress: Progress) -> Told:
     )
 
 
-def _ends(ends: Interval) -> str:
-    return interval(ends, form=f"{percent(ends.level)} interval {{}} to {{}}")
+def _ends(ends: Interval, digits: int = 3) -> str:
+    return interval(ends, lambda end: number(end, digits), f"{percent(ends.level)} interval {{}} to {{}}")
 
 
 def _bar(mean: float | None, ends: Interval) -> Bar | None:
@@ -68,7 +71,7 @@ def _bar(mean: float | None, ends: Interval) -> Bar | None:
     return Bar(at, low, high, "0 to 1")
 
 
-def _next(progress: Progress) -> str:
+def _next(progress: LabelProgress) -> str:
     wanted, drawn, width = number(progress.half_width, 2), progress.at_random, progress.mean.interval.width
     if progress.more == 0 and width is not None:
         return f"Enough: the interval is +- {number(width / 2)}, and +- {wanted} was wanted."
@@ -81,38 +84,43 @@ def _next(progress: Progress) -> str:
     return f"About {progress.more:,} more random labels for an interval of +- {wanted}{least}."
 
 
-def _agreement(progress: Progress) -> Iterator[tuple[str, str]]:
+def _agreement(progress: LabelProgress) -> Iterator[tuple[str, str]]:
     found = progress.agreement
     if found is None:
         return
     for name, words in (("balanced_accuracy", "balanced accuracy"), ("kappa", "kappa")):
         value = getattr(found, name)
-        said = "people gave all one label" if value is None else f"{number(value, 2)}, {_ends(found.intervals[name])}"
+        said = (
+            "people gave all one label" if value is None else f"{number(value, 2)}, {_ends(found.intervals[name], 2)}"
+        )
         yield words, said
 
 
-def counts_for(one: Next) -> str:
+def counts_for(one: NextRow) -> str:
     """What the label of the next row counts for."""
     if one.drawn == RANDOM:
         return "Drawn at random: your label corrects the mean, and measures and calibrates the judge."
     return "Chosen: your label measures and calibrates the judge, and corrects no mean."
 
 
-def answered(label: Label) -> str:
+def answered(label: HumanLabel) -> str:
     """A label in the words of its answer."""
     if label.value is None:
         return "skipped"
     return ANSWERS[label.metric].get(f"{label.value:g}", number(label.value))
 
 
-def beside(row: Result, label: Label) -> tuple[str, str]:
+def beside(row: Result, label: HumanLabel) -> tuple[str, str]:
     """What the judge says of a labelled row, and the tone of it: good where both say yes or both no."""
-    score = row.scores[label.metric]
-    value = score.value or 0.0
+    value = row.scores[label.metric].value or 0.0
+    chance = row.verdict.probability.get(label.metric) if row.verdict else None
+    said = f"The judge: {number(value)}"
+    if chance is not None:
+        said += f", with a chance of {number(chance)} that people say yes"
     if label.value is None:
-        return f"The judge: {number(value)}", "none"
-    alike = (value >= 0.5) is (label.value >= 0.5)
-    return f"The judge: {number(value)}, {'as you' if alike else 'other than you'}", "good" if alike else "bad"
+        return said, "none"
+    alike = ((value if chance is None else chance) >= FROM) is (label.value >= FROM)
+    return f"{said}: {'as you' if alike else 'other than you'}", "good" if alike else "bad"
 
 
 def commands(report: Report, metric: str, half_width: float) -> Mapping[str, str]:

@@ -13,7 +13,7 @@ from ragassay.documents import Report
 from ragassay.exporters.listing import RunSummary
 from ragassay.models import Result, Sample
 from ragassay.protocols import Purpose, Reply
-from ragassay.store.labels import Label
+from ragassay.store.labels import HumanLabel
 from ragassay.store.places import RowPlaces
 from ragassay.store.selection import Selection
 
@@ -64,10 +64,10 @@ class Library(Protocol):
     def passed(self, run: str) -> bool | None:
         """Has the run passed its gates? None where they were not checked."""
 
-    def labels(self, run: str) -> Sequence[Label]:
+    def labels(self, run: str) -> Sequence[HumanLabel]:
         """What people said of its rows, oldest first; raises NotFound."""
 
-    def add_labels(self, run: str, labels: Sequence[Label]) -> None:
+    def add_labels(self, run: str, labels: Sequence[HumanLabel]) -> None:
         """Keep labels beside those that are there; raises NotFound, DiskFull, Conflict."""
 
     def calls(self, run: str, row: Result) -> Sequence[tuple[Purpose, Reply]]:

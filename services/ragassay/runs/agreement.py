@@ -40,7 +40,8 @@ class LabelledRows:
     """The rows of a file with what people said of them.
 
     ``label_binary``, else ``label`` from 0.5 on, is a yes. ``query`` may be null. Rows that share ``max_group`` are one
-    item, rows that share ``group`` are not independent. ``weight``: how many rows one stands for.
+    item, rows that share ``group`` are not independent, nor are answers of several ``system``s to one query. ``weight``: how
+    many rows one stands for.
     """
 
     def __init__(self, path: Path, *, format: str = "auto", **options: Any) -> None:  # noqa: A002 - the option's name
@@ -54,9 +55,11 @@ class LabelledRows:
             )
         rows = [{name: value for name, value in row.items() if name not in _LABELS} for _, row in given]
         several = len({row.get("system") for row in rows}) > 1
-        for row in rows:
-            if several and row.get("query_id"):  # answers of several systems to one query
-                row["query_id"] = f"{row['query_id']} ({row.get('system')})"
+        for row, (_, said) in zip(rows, given, strict=True):
+            name = "query_id" if "query_id" in row else "id"
+            if several and row.get(name):  # answers of several systems to one query
+                said["group"] = said.get("group") or str(row[name])
+                row[name] = f"{row[name]} ({row.get('system')})"
             if "query" in row:
                 row["query"] = row["query"] or NO_QUERY
         name = options.pop("name", None) or path.stem

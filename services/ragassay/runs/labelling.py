@@ -32,7 +32,7 @@ from ragassay.specification import JobSpec
 from ragassay.stats import CorrectedMean
 from ragassay.stats.columns import is_constant
 from ragassay.stats.ppi import FEWEST_LABELS, corrected_mean, needed_labels, planned_labels
-from ragassay.store.labels import Label
+from ragassay.store.labels import HumanLabel
 from ragassay.validation import shown
 
 Doubt = Literal["the judges are divided", "the score is near a bound", ""]
@@ -58,7 +58,7 @@ _TELLS: dict[Doubt, int] = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _RowToLabel:
     """A row that can be labelled. ``certain``: the judge's chance of a yes, where it gives one, else the score."""
 
     place: int
@@ -69,7 +69,7 @@ class _Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Next:
+class NextRow:
     """The row to label next, and how it was drawn."""
 
     query_id: str
@@ -77,7 +77,7 @@ class Next:
 
 
 @dataclass(frozen=True)
-class Progress:
+class LabelProgress:
     """What the labels of one system and metric tell so far.
 
     ``rows`` have a score and can be labelled, ``unscored`` have none. ``at_random`` labels correct the ``mean``; those and
@@ -113,7 +113,7 @@ class Labelling:
     def __init__(self, rows: Iterable[Result], metric: str, spec: JobSpec, dataset: str) -> None:
         self.metric, self._spec = metric, spec
         bounds = _bounds(metric, spec.accurate)
-        scored: dict[str, _Row] = {}
+        scored: dict[str, _RowToLabel] = {}
         self._unscored = 0
         for place, result in enumerate(rows):
             row = _row(place, result, metric, bounds)
@@ -139,16 +139,16 @@ class Labelling:
         """Why a label of a row tells more than of others."""
         return self._rows[query_id].doubt
 
-    def next(self, said: Mapping[str, Label], pick: Pick = "both") -> Next | None:
+    def next(self, said: Mapping[str, HumanLabel], pick: Pick = "both") -> NextRow | None:
         """The row to label next, ``said`` being what people said of others; None where all were shown."""
         if pick == "chosen" or (pick == "both" and len(said) % _EVERY == _EVERY - 1):
             chosen = self._chosen(said)
             if chosen is not None:
-                return Next(chosen, CHOSEN)
+                return NextRow(chosen, CHOSEN)
         query = next((query for query in self._rows if query not in said), None)
-        return None if query is None else Next(query, RANDOM)
+        return None if query is None else NextRow(query, RANDOM)
 
-    def _chosen(self, said: Mapping[str, Label]) -> str | None:
+    def _chosen(self, said: Mapping[str, HumanLabel]) -> str | None:
         """The next row of the group that has fewest labels for what they tell there (highest averages)."""
         held = Counter(row.group for query, row in self._rows.items() if query in said)
         left: dict[tuple[Doubt, int], str] = {}
@@ -159,11 +159,11 @@ class Labelling:
             return None
         return left[max(left, key=lambda group: _TELLS[group[0]] * self._sizes[group] / (held[group] + 1))]
 
-    def random_part(self, said: Mapping[str, Label]) -> list[str]:
+    def random_part(self, said: Mapping[str, HumanLabel]) -> list[str]:
         """The rows at the beginning of the random order that were labelled or skipped, up to the first that was not."""
         return list(takewhile(said.__contains__, self._rows))
 
-    def labelled(self, said: Mapping[str, Label]) -> Iterator[tuple[str, float, str, float]]:
+    def labelled(self, said: Mapping[str, HumanLabel]) -> Iterator[tuple[str, float, str, float]]:
         """Of each label the row, the value, how the row was drawn, and how many rows of its group it stands for."""
         random = set(self.random_part(said))
         given = {query: one.value for query, one in said.items() if one.value is not None and query in self._rows}
@@ -172,11 +172,11 @@ class Labelling:
             group = self._rows[query].group
             yield query, value, RANDOM if query in random else CHOSEN, self._sizes[group] / held[group]
 
-    def progress(self, said: Mapping[str, Label], half_width: float) -> Progress:
+    def progress(self, said: Mapping[str, HumanLabel], half_width: float) -> LabelProgress:
         """What they tell so far."""
         given = list(self.labelled(said))
         mean, more = self.mean(said, half_width)
-        return Progress(
+        return LabelProgress(
             rows=len(self._rows),
             unscored=self._unscored,
             skipped=sum(one.value is None and query in self._rows for query, one in said.items()),
@@ -189,8 +189,8 @@ class Labelling:
             for_calibration=labels_missing(np.array([float(value >= FROM) for _, value, *_ in given])),
         )
 
-    def mean(self, said: Mapping[str, Label], half_width: float) -> tuple[CorrectedMean, int | None]:
-        """The mean as the random labels correct it, and how many more it takes (``more`` in ``Progress``)."""
+    def mean(self, said: Mapping[str, HumanLabel], half_width: float) -> tuple[CorrectedMean, int | None]:
+        """The mean as the random labels correct it, and how many more it takes (``more`` in ``LabelProgress``)."""
         values = ((query, said[query].value) for query in self.random_part(said))
         random = {query: value for query, value in values if value is not None}
         y = np.array(list(random.values()))
@@ -218,7 +218,7 @@ def _bounds(metric: str, rule: str) -> dict[str, float]:
     return bounds if metric == "accurate" else {metric: bounds.get(metric, FROM)}
 
 
-def _row(place: int, result: Result, metric: str, bounds: Mapping[str, float]) -> _Row | None:
+def _row(place: int, result: Result, metric: str, bounds: Mapping[str, float]) -> _RowToLabel | None:
     score = result.scores.get(metric)
     if score is None or score.value is None or result.answer is None:
         return None
@@ -231,7 +231,7 @@ def _row(place: int, result: Result, metric: str, bounds: Mapping[str, float]) -
             doubt = "the judges are divided"
         elif not doubt and own is not None and abs(chances.get(name, own) - bound) <= _NEAR:
             doubt = "the score is near a bound"
-    return _Row(place, score.value, certain, doubt, (doubt, min(int(certain * _BINS), _BINS - 1)))
+    return _RowToLabel(place, score.value, certain, doubt, (doubt, min(int(certain * _BINS), _BINS - 1)))
 
 
 def _judges(result: Result, metric: str, score: float | None) -> Iterator[float]:
@@ -255,13 +255,13 @@ def _more(mean: CorrectedMean, y: Any, f: Any, half_width: float, level: float) 
     return None if needed is None else max(min(FEWEST_TO_STOP, rows) - n, needed - n, 1)
 
 
-def latest(labels: Iterable[Label], system: str, metric: str) -> dict[str, Label]:
+def latest(labels: Iterable[HumanLabel], system: str, metric: str) -> dict[str, HumanLabel]:
     """By query, the last that was said of a system's answers for a metric."""
     return {one.query_id: one for one in labels if (one.system, one.metric) == (system, metric)}
 
 
 def exported(
-    labelling: Labelling, said: Mapping[str, Label], samples: Mapping[str, Sample | None]
+    labelling: Labelling, said: Mapping[str, HumanLabel], samples: Mapping[str, Sample | None]
 ) -> Iterator[dict[str, Any]]:
     """The labels as ``evaluate --labels``, ``judge agreement`` and ``judge calibrate`` read them, a row each."""
     for query, value, drawn, weight in labelling.labelled(said):
@@ -276,7 +276,7 @@ def exported(
         yield {name: given for name, given in row.items() if given is not None}
 
 
-def imported(content: bytes, labelling: Labelling, system: str, by: str, at: str) -> list[Label]:
+def imported(content: bytes, labelling: Labelling, system: str, by: str, at: str) -> list[HumanLabel]:
     """The labels in lines that ``exported`` made, or with ``query_id`` and a column of the metric or ``label``.
 
     ``by`` and ``at`` stand for whom and when where a line names none. Raises BadData with what is wrong in each line.
@@ -296,7 +296,7 @@ def imported(content: bytes, labelling: Labelling, system: str, by: str, at: str
     return labels
 
 
-def _imported(row: dict[str, Any], labelling: Labelling, system: str, by: str, at: str) -> Label:
+def _imported(row: dict[str, Any], labelling: Labelling, system: str, by: str, at: str) -> HumanLabel:
     if not isinstance(row, dict):
         raise TypeError("is no JSON object")
     query, about = str(row.get("query_id", "")), row.get("system", system)
@@ -308,4 +308,4 @@ def _imported(row: dict[str, Any], labelling: Labelling, system: str, by: str, a
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         raise ValueError(f"{labelling.metric} should lie between 0 and 1, is {shown(value)}")
     who, when = str(row.get("by") or by), str(row.get("at") or at)
-    return Label(system=system, query_id=query, metric=labelling.metric, value=value, by=who[:80], at=when[:40])
+    return HumanLabel(system=system, query_id=query, metric=labelling.metric, value=value, by=who[:80], at=when[:40])

@@ -35,7 +35,6 @@ from ragassay.files import MOST_IN_MEMORY, locked, numbered_lines, private_folde
 from ragassay.models import Response, Result, Sample
 from ragassay.store.canaries import FolderCanary
 from ragassay.store.derived import read_derived, write_derived
-from ragassay.store.labels import FolderLabels
 from ragassay.store.protocol import ChunkId, Outcome, RunRecord
 from ragassay.store.row_index import INDEX_FILE, RowIndex
 from ragassay.store.rows import DAMAGED, ChunkResults, RecordedResponses, places_of, row_of, rows_of
@@ -146,11 +145,6 @@ class FolderRun:
     def canary(self) -> FolderCanary:
         """Where the run's canary panel is kept."""
         return FolderCanary(self.folder)
-
-    @property
-    def labels(self) -> FolderLabels:
-        """Where what people said of its rows is kept."""
-        return FolderLabels(self.folder)
 
     def save_report(self, report: Report) -> None:
         """Write report.json and, beside that of a long run, its figures alone."""

@@ -17,11 +17,11 @@ from ragassay.store.rows import DAMAGED
 from ragassay.validation import problems
 
 LABELS_FILE = "labels.jsonl"
-LONGEST_NAME = 80
+LONGEST_NAME, MOST_LABELS = 80, 200_000  # of a job, those that were superseded included
 _IN_PROCESS = threading.Lock()  # a lock of a file is held by a process, not by a thread
 
 
-class Label(FrozenModel):
+class HumanLabel(FrozenModel):
     """What somebody said of one answer, from 0 to 1, or None where they could not tell. ``at`` is UTC, ISO 8601."""
 
     system: Annotated[str, Field(min_length=1, max_length=64)]
@@ -38,7 +38,7 @@ class FolderLabels:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def add(self, labels: Iterable[Label]) -> None:
+    def add(self, labels: Iterable[HumanLabel]) -> None:
         """Keep labels; a kill leaves whole ones. Raises DiskFull, Conflict while another process adds some."""
         with _IN_PROCESS, locked(self._folder / "labels.lock", f"the file of labels of run {self._folder.name}"):
             log = LineLog(self._folder / LABELS_FILE)
@@ -49,7 +49,7 @@ class FolderLabels:
             finally:
                 log.close()
 
-    def kept(self) -> Sequence[Label]:
+    def kept(self) -> Sequence[HumanLabel]:
         """All of them, oldest first; raises BadData for a line that is no label. What a kill left of a line is no line."""
         file = self._folder / LABELS_FILE
         if not file.exists():
@@ -58,9 +58,9 @@ class FolderLabels:
         return [_label(file, number, line) for number, line in enumerate(lines, 1)]
 
 
-def _label(file: Path, number: int, line: bytes) -> Label:
+def _label(file: Path, number: int, line: bytes) -> HumanLabel:
     try:
-        return Label.model_validate(orjson.loads(line))
+        return HumanLabel.model_validate(orjson.loads(line))
     except ValidationError as error:
         raise BadData([f"{file}:{number}: {problems(error)[0]}"], hint=DAMAGED) from None
     except ValueError as error:

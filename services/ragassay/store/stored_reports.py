@@ -1,10 +1,13 @@
-"""Reports of jobs and what their gates say, kept longer than the rows they were made from."""
+"""Reports of jobs, what their gates and people say of them: kept longer than the rows they were made from."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import zstandard
 
-from ragassay.errors import Conflict
+from ragassay.errors import Conflict, TooLarge
+from ragassay.store.labels import MOST_LABELS, HumanLabel
 from ragassay.store.projects import ProjectRedis
 from ragassay.store.retention import Retention
 
@@ -54,3 +57,22 @@ class StoredReports(ProjectRedis):
         """What the gates of a job say, as JSON; empty where they could not be checked."""
         document: bytes | None = self.redis.get(self.key(job, "gates"))
         return document
+
+    def add_labels(self, job: str, labels: Sequence[HumanLabel]) -> None:
+        """Keep labels for as long as the finished report.
+
+        Raises NotFound, Conflict while there is no such report, and TooLarge beyond what is kept of a job.
+        """
+        left_s = self.redis.ttl(self.key(job, "report"))
+        if left_s <= 0:
+            raise Conflict(f"job {job} is {self.status(job)}", hint="rows can be labelled once it is completed")
+        if self.redis.llen(self.key(job, "labels")) + len(labels) > MOST_LABELS:
+            raise TooLarge(f"of a job {MOST_LABELS:,} labels are kept", hint="label another run")
+        pipe = self.redis.pipeline(transaction=True)
+        pipe.rpush(self.key(job, "labels"), *(label.model_dump_json() for label in labels))
+        pipe.expire(self.key(job, "labels"), left_s)
+        pipe.execute()
+
+    def labels(self, job: str) -> Sequence[HumanLabel]:
+        """What people said of the job's rows, oldest first; raises NotFound."""
+        return [HumanLabel.model_validate_json(line) for line in self.redis.lrange(self.key(job, "labels"), 0, -1)]

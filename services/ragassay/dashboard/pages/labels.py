@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any
 from urllib.parse import parse_qs, quote, unquote, urlencode
@@ -12,23 +12,23 @@ from fastapi.responses import RedirectResponse
 
 from ragassay.dashboard import labelled, views
 from ragassay.dashboard.library import Library
-from ragassay.dashboard.site import MOST_PLACES, pages, same_site, shown
+from ragassay.dashboard.site import pages, same_site, shown
 from ragassay.documents import Report
 from ragassay.errors import BadInput, NotFound, TooLarge, UnknownName
 from ragassay.files import to_lines
 from ragassay.judges.jury_agreement import divided
 from ragassay.models import FrozenModel, Result
 from ragassay.runs.labelling import QUESTIONS, Labelling, Pick, exported, imported, latest
-from ragassay.store.labels import LONGEST_NAME, Label
+from ragassay.store.labels import LONGEST_NAME, HumanLabel
 from ragassay.store.selection import Selection
 
 router = pages()
 NAME_COOKIE = "ragassay_name"
 MOST_BYTES = 64 * 2**20
-_SKIP, _LAST_SHOWN, _MOST_HELD, _A_YEAR_S = "skip", 10, 4, 365 * 24 * 3600
+_SKIP, _LAST_SHOWN, _MOST_HELD, _AT_ONCE, _A_YEAR_S = "skip", 10, 4, 1000, 365 * 24 * 3600
 
 
-class Asked(FrozenModel):
+class LabelChoice(FrozenModel):
     """What the address says of labelling."""
 
     metric: Annotated[str | None, Query(max_length=200)] = None
@@ -49,14 +49,14 @@ async def _body(request: Request) -> bytes:
     return b"".join(parts)
 
 
-Address = Annotated[Asked, Query()]
+Address = Annotated[LabelChoice, Query()]
 Sent = Annotated[bytes, Depends(_body)]
 
 
-class _Rows:
+class _RowsToLabel:
     """The rows of a run's system as they are labelled for a metric, and what was said of them."""
 
-    def __init__(self, request: Request, run: str, asked: Asked) -> None:
+    def __init__(self, request: Request, run: str, asked: LabelChoice) -> None:
         self.library: Library = request.app.state.library
         self.run, self.report = run, self.library.report(run)
         self.metrics = [name for name in QUESTIONS if name in self.report.provenance.metrics]
@@ -67,9 +67,10 @@ class _Rows:
             raise UnknownName("metric that people label", self.metric, self.metrics)
         if self.system not in self.report.systems:
             raise UnknownName("system", self.system, self.report.systems)
+        several = len(self.report.systems) > 1
+        self._own = Selection(system=self.system) if several else Selection()  # that of all rows is found sooner
         self.labelling = self._labelling(request)
-        self.all_labels = self.library.labels(run)
-        self.said: Mapping[str, Label] = latest(self.all_labels, self.system, self.metric)
+        self.said: Mapping[str, HumanLabel] = latest(self.library.labels(run), self.system, self.metric)
         self.asked = {"metric": self.metric, "system": self.system, "pick": asked.pick, "half_width": asked.half_width}
 
     def _labelling(self, request: Request) -> Labelling:
@@ -80,17 +81,23 @@ class _Rows:
         report, labelling = held.get(key, (None, None))
         if labelling is None or report is not self.report:
             spec, digest = self.report.provenance.configuration, self.report.provenance.dataset.digest
-            page = self.library.page(self.run, Selection(system=self.system), 0, MOST_PLACES)
-            labelling = Labelling(page.rows, self.metric, spec, digest)
+            labelling = Labelling(self._all_rows(), self.metric, spec, digest)
             state.labelling = dict([*held.items(), (key, (self.report, labelling))][-_MOST_HELD:])
         return labelling
+
+    def _all_rows(self) -> Iterator[Result]:
+        start, total = 0, 1
+        while start < total:
+            page = self.library.page(self.run, self._own, start, _AT_ONCE)
+            yield from page.rows
+            start, total = start + _AT_ONCE, page.total
 
     def row(self, query_id: str) -> Result:
         """A row by its id; raises NotFound."""
         if query_id not in self.labelling:
             raise NotFound(f"there is no row {query_id!r} of {self.system} with a score of {self.metric}")
         place = self.labelling.place(query_id)
-        return self.library.page(self.run, Selection(system=self.system), place, 1).rows[0]
+        return self.library.page(self.run, self._own, place, 1).rows[0]
 
     def address(self, **more: Any) -> str:
         """The page's address with what was chosen."""
@@ -99,7 +106,7 @@ class _Rows:
 
 @router.get("/ui/runs/{run}/label")
 def _label(request: Request, run: str, asked: Address) -> Response:
-    rows = _Rows(request, run, asked)
+    rows = _RowsToLabel(request, run, asked)
     drawn = rows.labelling.next(rows.said, asked.pick)
     query = asked.row or (drawn.query_id if drawn else None)
     row = rows.row(query) if query else None
@@ -138,14 +145,14 @@ def _label(request: Request, run: str, asked: Address) -> Response:
 
 @router.post("/ui/runs/{run}/label", dependencies=[Depends(same_site)])
 def _say(request: Request, run: str, asked: Address, sent: Sent) -> Response:
-    rows = _Rows(request, run, asked)
+    rows = _RowsToLabel(request, run, asked)
     form = _form(sent)
     query, value, name = form.get("row", ""), form.get("value", ""), _given_name(form, request)
     if value != _SKIP and value not in labelled.ANSWERS[rows.metric]:
         raise BadInput(f"value should be one of {', '.join((*labelled.ANSWERS[rows.metric], _SKIP))}", where="value")
     rows.row(query)
     said = None if value == _SKIP else float(value)
-    given = Label(system=rows.system, query_id=query, metric=rows.metric, value=said, by=name, at=_now())
+    given = HumanLabel(system=rows.system, query_id=query, metric=rows.metric, value=said, by=name, at=_now())
     rows.library.add_labels(run, [given])
     after = {} if said is None and query not in rows.said else {"row": query}
     return _remembering(name, RedirectResponse(rows.address(**after), 303))
@@ -153,7 +160,7 @@ def _say(request: Request, run: str, asked: Address, sent: Sent) -> Response:
 
 @router.get("/ui/runs/{run}/labels.jsonl")
 def _export(request: Request, run: str, asked: Address) -> Response:
-    rows = _Rows(request, run, asked)
+    rows = _RowsToLabel(request, run, asked)
     samples = {query: rows.library.sample(run, rows.row(query)) for query, *_ in rows.labelling.labelled(rows.said)}
     content = b"".join(to_lines(exported(rows.labelling, rows.said, samples)))
     headers = {"Content-Disposition": 'attachment; filename="labels.jsonl"'}
@@ -162,7 +169,7 @@ def _export(request: Request, run: str, asked: Address) -> Response:
 
 @router.post("/ui/runs/{run}/labels.jsonl", dependencies=[Depends(same_site)])
 def _import(request: Request, run: str, asked: Address, sent: Sent) -> Response:
-    rows = _Rows(request, run, asked)
+    rows = _RowsToLabel(request, run, asked)
     is_form = request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded")
     form = _form(sent) if is_form else {}
     name = _given_name(form, request, "import")

@@ -1,0 +1,53 @@
+"""Labels of a job in Redis: kept as long as its report, and of no other project."""
+
+import pytest
+
+from api_server import rows
+from ragassay.errors import Conflict, NotFound, TooLarge
+from ragassay.store import stored_reports
+from ragassay.store.labels import HumanLabel
+from ragassay.store.retention import DAY_S, Retention, apply
+
+LABELS = [
+    HumanLabel(
+        system="default", query_id="q1", metric="faithfulness", value=value, by="Ada", at="2026-11-23T00:00:00+00:00"
+    )
+    for value in (1.0, None, 0.5)
+]
+
+
+def completed(served):
+    job = served.submit(rows(4), metrics=["mrr"])["id"]
+    store = served.jobs.store
+    with pytest.raises(Conflict, match="queued"):
+        store.add_labels(job, LABELS)
+    served.work()
+    return job, store
+
+
+def test_labels_are_kept_in_order_and_live_as_long_as_the_report(served):
+    job, store = completed(served)
+    assert store.labels(job) == []
+    store.add_labels(job, LABELS[:2])
+    store.add_labels(job, LABELS[2:])
+    assert store.labels(job) == LABELS
+    left = [store.redis.ttl(store.key(job, name)) for name in ("labels", "report")]
+    assert abs(left[0] - left[1]) <= 2
+    apply(store, [store.of_project("jobs")], Retention(DAY_S, 2 * DAY_S), dry_run=False)
+    assert 0 < store.redis.ttl(store.key(job, "labels")) <= 2 * DAY_S
+
+
+def test_another_project_has_none_of_them_and_can_not_add_any(served):
+    job, store = completed(served)
+    other = store.of("other")
+    for use in (lambda: other.labels(job), lambda: other.add_labels(job, LABELS)):
+        with pytest.raises(NotFound):
+            use()
+
+
+def test_a_job_has_no_more_labels_than_fit(served, monkeypatch):
+    monkeypatch.setattr(stored_reports, "MOST_LABELS", 4)
+    job, store = completed(served)
+    store.add_labels(job, LABELS)
+    with pytest.raises(TooLarge, match="4 labels"):
+        store.add_labels(job, LABELS)
