@@ -94,7 +94,7 @@ def ragassay_in(python, folder, *arguments):
     )
 
 
-def test_an_installed_package_brings_all_four_on_the_command_line(environment, tmp_path, rows):
+def test_an_installed_package_brings_all_on_the_command_line(environment, tmp_path, rows):
     (tmp_path / "ragassay.yaml").write_text(
         "data: rows.jsonl\nsystems: {ours: {kind: echo, options: {prefix: 'Asked:'}}}\njudge: lenient\n"
         "metrics: [answered, relevance, faithfulness]\n"
@@ -113,7 +113,7 @@ def test_an_installed_package_brings_all_four_on_the_command_line(environment, t
     assert (tmp_path / "again.html").exists()
 
 
-def test_an_installed_package_brings_all_four_in_python_and_in_a_worker(environment, tmp_path, rows):
+def test_an_installed_package_brings_all_in_python_and_in_a_worker(environment, tmp_path, rows):
     script = f"""
         import json, ragassay
         from ragassay.settings import Settings
@@ -123,14 +123,16 @@ def test_an_installed_package_brings_all_four_in_python_and_in_a_worker(environm
         report.save("page.html")
         session = jobs_for(Settings(state_url="redis://127.0.0.1:9/0"))._session  # what a worker works with
         tools = session.tools(JobSpec(judge="lenient"), None)
-        print(json.dumps([report["relevance"], tools.judge.name]))
+        from ragassay.exporters.panels import panels
+        shown = [panel.table.title for panel in panels(report)]
+        print(json.dumps([report["relevance"], tools.judge.name, shown]))
     """
     done = subprocess.run(
         [environment, "-c", textwrap.dedent(script)],
         cwd=tmp_path, env={**os.environ, "RAGASSAY_HOME": str(tmp_path / "home")}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == [[0.75, 0.75, 0.75], "lenient"]
+    assert json.loads(done.stdout) == [[0.75, 0.75, 0.75], "lenient", ["All means"]]
     assert (tmp_path / "page.html").read_text().startswith("<table>")
 
 
@@ -148,7 +150,7 @@ def test_a_plugin_that_cant_be_imported_is_named_where_it_is_asked_for(environme
 # --- as a file --------------------------------------------------------------------------------------------------------
 
 
-def test_a_file_brings_all_four_on_the_command_line(cli, rows):
+def test_a_file_brings_all_on_the_command_line(cli, rows):
     plugins = [
         part for name in ("metric", "judge", "system", "exporter") for part in ("--import", EXAMPLES / f"own_{name}.py")
     ]
@@ -240,7 +242,9 @@ def test_a_run_with_another_judge_of_the_same_name_is_not_resumed(cli, rows, tmp
     assert "its judge and plugins changed since it began" in err
 
 
-@pytest.mark.parametrize("example", ["own_metric.py", "own_judge.py", "own_system.py", "own_exporter.py"])
+@pytest.mark.parametrize(
+    "example", ["own_metric.py", "own_judge.py", "own_system.py", "own_exporter.py", "own_panel.py"]
+)
 def test_each_example_has_fifteen_lines_at_the_most_and_stands_on_the_page(example):
     code = (EXAMPLES / example).read_text()
     assert len([line for line in code.splitlines() if line.strip()]) <= 15

@@ -1,9 +1,10 @@
-"""All four extensions in a package: its pyproject.toml names them, so that they are there wherever it is installed."""
+"""All five extensions in a package: its pyproject.toml names them, so that they are there wherever it is installed."""
 
 from collections.abc import Sequence
 from html import escape
 
 from ragassay import Report, Sample, Verdict, metric
+from ragassay.exporters.comparison import Table
 from ragassay.models import Judgement
 
 
@@ -39,3 +40,9 @@ def to_html(report: Report) -> str:
     rows = [(s, m, f"{a.mean}") for s, part in report.systems.items() for m, a in part.metrics.items()]
     cells = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows)
     return f"<table>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
+
+
+def means(report: Report) -> Table:
+    """A table of all means, on the page of a run."""
+    rows = ((s, m, f"{a.mean}") for s, part in report.systems.items() for m, a in part.metrics.items())
+    return Table("All means", ("system", "metric", "mean"), tuple(rows))

@@ -8,7 +8,7 @@ import pytest
 import ragassay
 from browsing import browsing
 from ragassay.exporters import panels as panels_module
-from ragassay.exporters.charts import Chart, Value, bars, over_time, scatter
+from ragassay.exporters.charts import Chart, Drawn, bars, over_time, scatter
 from ragassay.exporters.comparison import Table
 from ragassay.exporters.panels import panel
 from ragassay.stats import Interval
@@ -135,7 +135,7 @@ def registered(monkeypatch):
 
     @panel("tokens")
     def _tokens(report):
-        return bars("Answers", "n", {NAUGHTY: Value(x=0, y=3.0, text="three")})
+        return bars("Answers", "n", {NAUGHTY: Drawn(x=0, y=3.0, text="three")})
 
     @panel("a table")
     def _table(report):
@@ -178,9 +178,9 @@ def near(place, wanted):
 def test_values_stand_where_the_scale_says():
     ends = Interval(low=0.25, high=0.75, level=0.95, method="x")
     values = [
-        Value(x="2026-11-01T00:00:00+00:00", y=0.0, text="a"),
-        Value(x="2026-11-03T00:00:00+00:00", y=1.0, text="c"),
-        Value(x="2026-11-02T00:00:00+00:00", y=0.5, text="b", interval=ends),
+        Drawn(x="2026-11-01T00:00:00+00:00", y=0.0, text="a"),
+        Drawn(x="2026-11-03T00:00:00+00:00", y=1.0, text="c"),
+        Drawn(x="2026-11-02T00:00:00+00:00", y=0.5, text="b", interval=ends),
     ]
     chart = over_time("t", "u", {"s": values}, bounds=(0.0, 1.0))
     first, last, middle = chart.lines[0].marks
@@ -195,7 +195,7 @@ def test_values_stand_where_the_scale_says():
 
 @pytest.mark.parametrize("values", [[3.0], [0.0], [1e-9, 2e-9], [-5.0, 1e6], [7.0, 7.0]])
 def test_ticks_enclose_the_values_and_are_few(values):
-    points = {str(n): Value(x=value, y=value, text="") for n, value in enumerate(values)}
+    points = {str(n): Drawn(x=value, y=value, text="") for n, value in enumerate(values)}
     chart = scatter("t", "x", "y", points)
     assert 2 <= len(chart.y_ticks) <= 7
     for line in chart.lines:
@@ -205,8 +205,8 @@ def test_ticks_enclose_the_values_and_are_few(values):
 def test_nothing_makes_no_chart_and_bars_begin_at_zero():
     assert over_time("t", "u", {"s": []}) is None
     assert scatter("t", "x", "y", {}) is None
-    assert bars("t", "u", {"a": Value(x=0, y=-1.0, text="")}) is None
-    chart = bars("t", "u", {"a": Value(x=0, y=0.0, text=""), "b": Value(x=0, y=2.0, text="")})
+    assert bars("t", "u", {"a": Drawn(x=0, y=-1.0, text="")}) is None
+    chart = bars("t", "u", {"a": Drawn(x=0, y=0.0, text=""), "b": Drawn(x=0, y=2.0, text="")})
     assert isinstance(chart, Chart)
     assert chart.bars[0].end == 190
 

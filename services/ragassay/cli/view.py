@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ragassay.cli.configured import Plugins, import_plugins
 from ragassay.errors import BadSettings
 
 Runs = Annotated[list[str] | None, typer.Argument(metavar="[RUN]...", help="Only these runs. [all]")]
@@ -14,7 +15,7 @@ Port = Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help
 NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Print the address and open nothing.")]
 
 
-def view(run: Runs = None, port: Port = 0, no_browser: NoBrowser = False) -> None:
+def view(run: Runs = None, port: Port = 0, no_browser: NoBrowser = False, plugin: Plugins = None) -> None:
     """Show runs in the browser: figures with intervals, and each answer with its verdicts. Ctrl-C ends it."""
     import webbrowser
 
@@ -24,6 +25,7 @@ def view(run: Runs = None, port: Port = 0, no_browser: NoBrowser = False) -> Non
     from ragassay.settings import Settings
     from ragassay.store.folder import FolderStore
 
+    import_plugins(plugin)
     store = FolderStore(Settings().home)
     only = [store.open(reference).record.id for reference in run or ()]
     listener = socket.socket()

@@ -26,6 +26,7 @@ from ragassay.store.row_index import FolderRows
 from ragassay.store.selection import Selection
 
 MOST_REPORTS_HELD = 8
+MOST_RUNS_OPEN = 2  # each with the places of all its samples
 MOST_SUMMARIES_HELD = 20_000
 
 
@@ -36,6 +37,7 @@ class FolderLibrary:
         self._store, self._only = store, tuple(only)
         self._summaries = lru_cache(MOST_SUMMARIES_HELD)(lambda run, _: summary(store, run))
         self._reports = lru_cache(MOST_REPORTS_HELD)(lambda run, _: self._open(run).report())
+        self._opened = lru_cache(MOST_RUNS_OPEN)(lambda run, _: self._open(run))
         self._rows = lru_cache(MOST_REPORTS_HELD)(lambda run, _: self._read_rows(run))
 
     @property
@@ -66,7 +68,8 @@ class FolderLibrary:
 
     def sample(self, run: str, row: Result) -> Sample | None:
         """What a row was evaluated on; None where that is not kept."""
-        return self._open(run).sample(row.query_id, row.system)
+        sample: Sample | None = self._opened(run, self._version(run)).sample(row.query_id, row.system)
+        return sample
 
     def compare(self, references: Sequence[str], baseline: str | None, metrics: Sequence[str] | None) -> Comparison:
         """Systems side by side: runs, or RUN#SYSTEM; raises as ``comparison.compare`` does, and NotFound."""

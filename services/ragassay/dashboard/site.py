@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from importlib import metadata
+from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlencode, urlsplit
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, StreamingResponse
 from fastapi.routing import APIRoute
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ragassay.dashboard import views
 from ragassay.errors import AssayError
+from ragassay.exporters.csv import line
 from ragassay.render import number
 
 HERE = Path(__file__).parent
@@ -32,10 +34,11 @@ NAVIGATION = {
     "Cost": "/ui/cost",
 }
 SearchText = Annotated[str, Query(max_length=200)]
+As = Annotated[Literal["page", "csv"], Query(alias="as")]  # a file with the table as it is seen
 Start = Annotated[int, Query(ge=0, le=MOST_PLACES, alias="from")]
 
 
-def _query(values: Mapping[str, Any]) -> str:
+def address_of(values: Mapping[str, Any]) -> str:
     """The values as an address has them; those that are empty left out."""
     return urlencode({key: value for key, value in values.items() if value not in (None, "", ())}, doseq=True)
 
@@ -48,7 +51,14 @@ _TEMPLATES = Environment(
     lstrip_blocks=True,
 )
 _TEMPLATES.globals |= {"version": metadata.version("ragassay"), "a_page": A_PAGE, "navigation": NAVIGATION}
-_TEMPLATES.filters |= {"query": _query, "number": number, "failure": views.failure}
+_TEMPLATES.filters |= {"query": address_of, "number": number, "failure": views.failure, "words": views.words}
+
+
+def table(name: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> Response:
+    """The table of a page as a CSV file of that name, sent row by row; no cell of it is a formula."""
+    lines = (line(cells) for cells in chain([header], rows))
+    headers = {"Content-Disposition": f'attachment; filename="{name}.csv"', "X-Content-Type-Options": "nosniff"}
+    return StreamingResponse(lines, media_type="text/csv; charset=utf-8", headers=headers)
 
 
 def shown(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:

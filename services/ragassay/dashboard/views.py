@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from ragassay.attribution import attribute
-from ragassay.documents import Aggregate, Report
+from ragassay.attribution import failure as failure_of
+from ragassay.documents import Aggregate, Report, without_rows
 from ragassay.exporters import failing, summary
-from ragassay.exporters.charts import Chart, Value, bars
+from ragassay.exporters.charts import Chart, Drawn, bars
+from ragassay.exporters.listing import RunSummary
 from ragassay.exporters.noise import noise_section
 from ragassay.exporters.summary import PERCENTAGES, Section
+from ragassay.files import LazyRows
 from ragassay.judges.verdict import number_units
 from ragassay.models import FactVerdict, Result, Sample, SentenceVerdict
 from ragassay.render import interval, number, percent, quantity
 
 KINDS = {"quality": "Answer quality", "retrieval": "Retrieval", "performance": "Measured", "cost": "Measured"}
 MOST_COLUMNS = 6
+MOST_DOCUMENTS = 50
+MOST_EXAMPLES = 3  # of a kind of failure
 _UNIT = (0.0, 1.0)
 
 
@@ -101,14 +105,12 @@ def _cell(name: str, mean: Aggregate, ends: tuple[float, float] | None, correcte
 
 
 def sections(report: Report) -> list[Section]:
-    """What is shown as plain tables: causes of failure, slices, refusals, time and cost, what judging took, noise."""
+    """What is shown as plain tables: slices, refusals, time and cost, what judging took, noise. Reads no row of a long run."""
+    if any(isinstance(system.results, LazyRows) for system in report.systems.values()):
+        report = without_rows(report)
     shown = [one for one in summary.sections(report) if one.title not in KINDS.values()]
     slices = (failing.slice_section(report, field) for field in failing.slice_fields(report))
-    return [
-        one
-        for one in (failing.failure_causes(report, examples=3), *slices, *shown, noise_section(report))
-        if one is not None
-    ]
+    return [one for one in (*slices, *shown, noise_section(report)) if one is not None]
 
 
 def notes(report: Report) -> Iterator[str]:
@@ -116,6 +118,14 @@ def notes(report: Report) -> Iterator[str]:
     told = (summary.partial(report), report.stopped and summary.stopped(report), summary.judge_drift(report))
     yield from (one for one in (*told, summary.interrupted(report), *report.cautions) if one)
     yield from summary.suspicious(report)
+
+
+def run_lines(runs: Iterable[RunSummary]) -> Iterator[tuple[object, ...]]:
+    """A line for each system of each run in a list; of a run without a report, one that says how far it is."""
+    for run in runs:
+        for system, said in (run.headline or {"": run.error or f"{run.done} of {run.rows} rows done"}).items():
+            about = (run.id, run.name, run.created_at, run.dataset)
+            yield *about, system, said, run.judge, run.queries, run.status
 
 
 def columns(metrics: Mapping[str, Aggregate] | Sequence[str], wanted: Sequence[str] = ()) -> list[str]:
@@ -170,21 +180,30 @@ def contexts(sample: Sample | None) -> list[list[tuple[str, str]]]:
 
 @dataclass(frozen=True)
 class RankedDocument:
-    """A document at a rank, with its grade where it was judged."""
+    """A document with its rank in the list of each system, and its grade where it was judged."""
 
-    rank: int
     id: str
+    ranks: tuple[str, ...]
     grade: str
     relevant: bool
 
 
-def retrieved(row: Result, sample: Sample | None) -> list[RankedDocument]:
-    """The documents that were retrieved, best first."""
+def retrieved(rows: Sequence[Result], sample: Sample | None) -> list[RankedDocument]:
+    """The documents that systems retrieved for a query, and those that are relevant, the highest in any list first."""
+    if not any(row.retrieved_doc_ids for row in rows):
+        return []
     grades = (sample.judgments if sample else None) or {}
-    ids = row.retrieved_doc_ids or ()
+    lists = [{id_: rank for rank, id_ in enumerate(row.retrieved_doc_ids or (), 1)} for row in rows]
+    last = max(map(len, lists)) + 1
+    ids = dict.fromkeys([*(id_ for ranks in lists for id_ in ranks), *(id_ for id_ in grades if grades[id_] > 0)])
     return [
-        RankedDocument(rank, id_, f"{grades[id_]:g}" if id_ in grades else "not judged", grades.get(id_, 0) > 0)
-        for rank, id_ in enumerate(ids, 1)
+        RankedDocument(
+            id_,
+            tuple(str(ranks[id_]) if id_ in ranks else "not retrieved" for ranks in lists),
+            f"{grades[id_]:g}" if id_ in grades else "not judged",
+            grades.get(id_, 0) > 0,
+        )
+        for id_ in sorted(ids, key=lambda id_: min(ranks.get(id_, last) for ranks in lists))[:MOST_DOCUMENTS]
     ]
 
 
@@ -196,35 +215,55 @@ def scores(row: Result) -> list[tuple[str, str, str]]:
     ]
 
 
-def measured(row: Result) -> list[tuple[str, str]]:
-    """What a response took, as far as it is known."""
-    figures = (
-        ("latency", row.latency_ms, "ms"),
-        ("retrieval", row.retrieval_latency_ms, "ms"),
-        ("generation", row.generation_latency_ms, "ms"),
-        ("input tokens", row.input_tokens, ""),
-        ("output tokens", row.output_tokens, ""),
-        ("cost", row.cost_usd, "USD"),
-    )
-    return [(name, f"{quantity(value)} {unit}".strip()) for name, value, unit in figures if value is not None]
+_MEASURED: dict[str, tuple[str, Callable[[Result], float | None]]] = {
+    "latency": ("ms", lambda row: row.latency_ms),
+    "first token": ("ms", lambda row: row.first_token_ms),
+    "retrieval": ("ms", lambda row: row.retrieval_latency_ms),
+    "generation": ("ms", lambda row: row.generation_latency_ms),
+    "input tokens": ("", lambda row: row.input_tokens),
+    "output tokens": ("", lambda row: row.output_tokens),
+    "cost": ("USD", lambda row: row.cost_usd),
+    "judging: calls": ("", lambda row: row.evaluation.calls or None),
+    "judging: from the cache": ("", lambda row: row.evaluation.cache_hits or None),
+    "judging: input tokens": ("", lambda row: row.evaluation.input_tokens or None),
+    "judging: output tokens": ("", lambda row: row.evaluation.output_tokens or None),
+    "judging: cost": ("USD", lambda row: row.evaluation.cost_usd or None),
+}
+
+
+def measured(rows: Sequence[Result]) -> list[tuple[str, tuple[str, ...]]]:
+    """What the responses of each system to a query took, and judging them, as far as it is known."""
+    taken = {name: [of(row) for row in rows] for name, (_, of) in _MEASURED.items()}
+    return [
+        (
+            name,
+            tuple("" if value is None else f"{quantity(value)} {_MEASURED[name][0]}".strip() for value in values),
+        )
+        for name, values in taken.items()
+        if any(value is not None for value in values)
+    ]
+
+
+def words(name: str) -> str:
+    """A name of several words as text."""
+    return name.replace("_", " ")
 
 
 def failure(row: Result) -> str:
-    """Why a row is not accurate, in a few words; empty where it is, or it is not known."""
-    found = attribute(row)
-    return "" if found is None else (found.cause or "not attributed").replace("_", " ")
+    """What went wrong with a row, in a few words; empty where nothing is known to."""
+    return words(failure_of(row) or "")
 
 
 def charts(run: str, report: Report) -> Iterator[Chart]:
     """How long responses took, what they and their grading cost, and how good they are by category."""
     times = {
-        f"{name}, {share}": Value(x=name, y=value, text=f"{quantity(value)} ms")
+        f"{name}, {share}": Drawn(x=name, y=value, text=f"{quantity(value)} ms")
         for name, one in report.systems.items()
         for share in ("p50", "p95", "p99")
         if (value := getattr(one.latency_ms, share)) is not None
     }
     costs = {
-        f"{name}, {what}": Value(x=name, y=usd, text=f"{number(usd)} USD")
+        f"{name}, {what}": Drawn(x=name, y=usd, text=f"{number(usd)} USD")
         for name, one in report.systems.items()
         for what, usd in (("serving", one.cost_usd.total), ("judging", one.evaluation.usage.cost_usd))
         if usd
@@ -232,7 +271,7 @@ def charts(run: str, report: Report) -> Iterator[Chart]:
     yield from filter(None, [bars("Latency of a response", "ms", times), bars("Spent on these rows", "USD", costs)])
     for metric in [name for name in ("accurate", "faithfulness") if name in report.provenance.metrics][:1]:
         by_category = {
-            value if len(report.systems) == 1 else f"{value}, {name}": Value(
+            value if len(report.systems) == 1 else f"{value}, {name}": Drawn(
                 x=value,
                 y=mean.mean,
                 text=f"{number(mean.mean)}, n={mean.n:,}",

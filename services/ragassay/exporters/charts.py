@@ -18,7 +18,7 @@ _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
 @dataclass(frozen=True)
-class Value:
+class Drawn:
     """What is drawn: ``y`` with its interval at ``x``, an ISO time or a number; ``text`` says it in words."""
 
     x: str | float
@@ -55,7 +55,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Bar:
+class ChartBar:
     """One bar: its label, where it ends and its interval does, and its value in words."""
 
     label: str
@@ -75,7 +75,7 @@ class Chart:
     x_title: str
     y_title: str
     lines: tuple[Line, ...] = ()
-    bars: tuple[Bar, ...] = ()
+    bars: tuple[ChartBar, ...] = ()
     x_ticks: tuple[tuple[float, str], ...] = ()
     y_ticks: tuple[tuple[float, str], ...] = ()
     steps: tuple[tuple[float, str], ...] = ()
@@ -87,7 +87,7 @@ class Chart:
 def over_time(
     title: str,
     unit: str,
-    series: Mapping[str, Sequence[Value]],
+    series: Mapping[str, Sequence[Drawn]],
     *,
     steps: Iterable[tuple[str, str]] = (),
     note: str = "",
@@ -118,7 +118,7 @@ def over_time(
     )
 
 
-def scatter(title: str, x_title: str, y_title: str, points: Mapping[str, Value], *, note: str = "") -> Chart | None:
+def scatter(title: str, x_title: str, y_title: str, points: Mapping[str, Drawn], *, note: str = "") -> Chart | None:
     """A point for each name, with both intervals where they are known; None where there is none."""
     if not points:
         return None
@@ -140,17 +140,17 @@ def scatter(title: str, x_title: str, y_title: str, points: Mapping[str, Value],
     )
 
 
-def bars(title: str, unit: str, values: Mapping[str, Value], *, note: str = "") -> Chart | None:
+def bars(title: str, unit: str, values: Mapping[str, Drawn], *, note: str = "") -> Chart | None:
     """A bar for each name, from 0; None where there is none, or one is below 0."""
     known = [value.y for value in values.values()] + _interval_ends(value.interval for value in values.values())
     if not known or min(known) < 0:
         return None
     along = _scale(0.0, max(known) or 1.0, BAR_LABEL, WIDTH - BAR_VALUE)
 
-    def bar(n: int, label: str, value: Value) -> Bar:
+    def bar(n: int, label: str, value: Drawn) -> ChartBar:
         ends = value.interval
         shown = ends is not None and ends.low is not None and ends.high is not None
-        return Bar(
+        return ChartBar(
             label,
             TOP + n * A_BAR,
             along(value.y),
@@ -176,7 +176,7 @@ def _scale(low: float, high: float, start: float, end: float) -> Callable[[float
 
 
 def _upwards(
-    values: Sequence[Value], bounds: tuple[float, float] | None
+    values: Sequence[Drawn], bounds: tuple[float, float] | None
 ) -> tuple[Callable[[float], float], tuple[tuple[float, str], ...]]:
     low, high, ticks = _ends([value.y for value in values] + _interval_ends(value.interval for value in values), bounds)
     up = _scale(low, high, HEIGHT - BOTTOM, TOP)
@@ -207,7 +207,7 @@ def _line(name: str, n: int, marks: list[Mark]) -> Line:
     return Line(name, n % 6 + 1, n % SHAPES, tuple(marks), path)
 
 
-def _mark(value: Value, x: float, up: Callable[[float], float], across: Callable[[float], float] | None = None) -> Mark:
+def _mark(value: Drawn, x: float, up: Callable[[float], float], across: Callable[[float], float] | None = None) -> Mark:
     ends, sides = value.interval, value.across
     return Mark(
         x,

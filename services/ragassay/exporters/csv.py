@@ -20,12 +20,13 @@ def export(report: Report) -> Iterator[bytes]:
     """The columns of ``flat_rows``, row by row; what is missing is an empty cell."""
     rows = flat_rows(report)
     first = next(rows, {})
-    yield _line(first)
+    yield line(first)
     for row in chain([first] if first else (), rows):
-        yield _line(row.values())
+        yield line(row.values())
 
 
-def _line(cells: Iterable[object]) -> bytes:
+def line(cells: Iterable[object]) -> bytes:
+    """One line of cells, with its end."""
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerow(map(cell, cells))
     return out.getvalue().encode()

@@ -93,7 +93,7 @@ def worst_first(system: SystemReport, metric: str | None = None) -> Iterator[Res
         sign = 1 if metric in system.metrics and system.metrics[metric].better == "higher" else -1
         ranks = [_ascending(row, metric, sign) for row in system.results]
     else:
-        names = _judging(system.metrics)
+        names = judging(system.metrics)
         ranks = [(attribute(row) is None, _mean(row, names)) for row in system.results]
     return (system.results[place] for place in sorted(range(len(ranks)), key=ranks.__getitem__))
 
@@ -103,7 +103,7 @@ def worst_rows(report: Report) -> list[WorstRow]:
     most = max(1, 4 - len(report.systems))
     shown = []
     for name, system in report.systems.items():
-        names = _judging(system.metrics)
+        names = judging(system.metrics)
         bad = [row for row in islice(worst_first(system), most) if attribute(row) or _mean(row, names) < 1]
         shown += [WorstRow(name, row.query_id, cut(row.query, _LONGEST_TEXT), _texts(row, names)) for row in bad]
     return shown
@@ -187,7 +187,8 @@ def _words(cause: Cause) -> str:
     return cause.replace("_", " ")
 
 
-def _judging(metrics: Mapping[str, Aggregate]) -> Sequence[str]:
+def judging(metrics: Mapping[str, Aggregate]) -> Sequence[str]:
+    """The metrics by which rows are the worst: correctness and so on, else all from 0 to 1."""
     judged = [name for name in JUDGED if name in metrics]
     return judged or [name for name, mean in metrics.items() if mean.bounds is not None and mean.better == "higher"]
 

@@ -102,7 +102,7 @@ class FolderRun:
         self._pending.pop(chunk, None)
         if self.record.dataset.rows > MOST_IN_MEMORY:
             with suppress(OSError, sqlite3.Error):  # else it is made when it is needed
-                self._index.write({chunk: (file.stat(), results)})
+                self._index.write({chunk: (file, results)})
         return "kept" if self._pending else "last"
 
     def stop_early(self) -> None:
@@ -278,6 +278,7 @@ class FolderStore:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._written: dict[str, int] = {}
 
     def create(
         self,
@@ -293,9 +294,8 @@ class FolderStore:
             with write_errors(folder):
                 private_folder(folder.parent)
                 folder.mkdir(mode=0o700)
-            rows = (sample.model_copy(update={"response": None}) for sample in samples)
-            content = to_lines(row.model_dump(mode="json", exclude_defaults=True) for row in rows)
-            write_whole(folder / "samples.jsonl", content, private=True)
+            rows = (one.model_dump(mode="json", exclude_defaults=True, exclude={"response"}) for one in samples)
+            write_whole(folder / "samples.jsonl", to_lines(rows), private=True)
             for system, by_query in responses.items():
                 lines = (
                     {"query_id": query, "response": response.model_dump(mode="json", exclude_defaults=True)}
@@ -367,9 +367,12 @@ class FolderStore:
 
     def ids(self) -> list[str]:
         """Ids of the runs, oldest first."""
-        records = [folder / "run.json" for folder in (self.root / "runs").glob("*")]
-        written = sorted((path.stat().st_mtime_ns, path.parent.name) for path in records if path.is_file())
-        return [run for _, run in written]
+        written: dict[str, int] = {}
+        for folder in (self.root / "runs").glob("*"):
+            if (known := self._written.get(folder.name)) or (folder / "run.json").is_file():  # it is written once
+                written[folder.name] = known or (folder / "run.json").stat().st_mtime_ns
+        self._written = written
+        return sorted(written, key=lambda run: (written[run], run))
 
 
 def _checked(run: FolderRun) -> FolderRun:

@@ -28,12 +28,14 @@ if TYPE_CHECKING:
 
 INDEX_FILE = "rows.sqlite"
 _TABLES = """
-CREATE TABLE IF NOT EXISTS chunks (system TEXT, number INTEGER, size INTEGER, written INTEGER, PRIMARY KEY (system, number));
+CREATE TABLE IF NOT EXISTS chunks (system TEXT, number INTEGER, size INTEGER, written INTEGER, ends BLOB,
+    PRIMARY KEY (system, number));
 CREATE TABLE IF NOT EXISTS texts (system TEXT, number INTEGER, asked BLOB, texts BLOB, PRIMARY KEY (system, number));
 CREATE TABLE IF NOT EXISTS figures (system TEXT, name TEXT, number INTEGER, figures BLOB,
     PRIMARY KEY (system, name, number)) WITHOUT ROWID;
 """
 _IN_ONE_STEP = 50  # chunks
+_NEWLINE = 10
 
 
 class RowIndex:
@@ -55,8 +57,8 @@ class RowIndex:
             self._db.execute(f"PRAGMA user_version={VERSION}")
         self._db.execute("PRAGMA synchronous=OFF")  # a kill loses nothing; after a power cut it is made again
 
-    def write(self, chunks: Mapping[ChunkId, tuple[os.stat_result, Sequence[Result]]]) -> None:
-        """Write down the rows of chunks, beside what their files are like."""
+    def write(self, chunks: Mapping[ChunkId, tuple[Path, Sequence[Result]]]) -> None:
+        """Write down the rows of chunks, and what their files are like."""
         with self._lock, self._db:
             self._db.execute("BEGIN IMMEDIATE")
             for chunk, (file, results) in chunks.items():
@@ -68,13 +70,24 @@ class RowIndex:
                 self._db.execute("DELETE FROM figures WHERE system = ? AND number = ?", place)
                 figures = ((chunk.system, name, chunk.number, one.tobytes()) for name, one in columns(results).items())
                 self._db.executemany("INSERT INTO figures VALUES (?, ?, ?, ?)", figures)
-                stamp = (file.st_size, file.st_mtime_ns)
-                self._db.execute("INSERT OR REPLACE INTO chunks VALUES (?, ?, ?, ?)", (*place, *stamp))
+                stamp, content = file.stat(), np.frombuffer(file.read_bytes(), dtype=np.uint8)
+                ends = np.flatnonzero(content == _NEWLINE).astype("<i8").tobytes()
+                values = (*place, stamp.st_size, stamp.st_mtime_ns, ends)
+                self._db.execute("INSERT OR REPLACE INTO chunks VALUES (?, ?, ?, ?, ?)", values)
 
     def lacking(self, files: Mapping[ChunkId, os.stat_result]) -> list[ChunkId]:
         """The chunks whose rows are not in it as these files have them."""
-        kept = {ChunkId(system, n): stamp for system, n, *stamp in self._all("SELECT * FROM chunks")}
+        kept = {
+            ChunkId(system, n): stamp
+            for system, n, *stamp in self._all("SELECT system, number, size, written FROM chunks")
+        }
         return [chunk for chunk, file in files.items() if kept.get(chunk) != [file.st_size, file.st_mtime_ns]]
+
+    def ends(self, chunk: ChunkId) -> Any:
+        """Where the lines of a chunk's file end."""
+        sql = "SELECT ends FROM chunks WHERE system = ? AND number = ?"
+        ((ends,),) = self._all(sql, chunk.system, chunk.number)
+        return np.frombuffer(ends, dtype="<i8")
 
     def figures(self, system: str, name: str) -> list[tuple[int, bytes]]:
         """One column of a system: the number of each chunk, and its values."""
@@ -98,16 +111,15 @@ class FolderRows:
 
     def __init__(self, run: FolderRun, chunks: Iterable[ChunkId]) -> None:
         self._run = run
-        files = {chunk: file.stat() for chunk in chunks if (file := run.file_of(chunk)) is not None}
-        self._chunks = set(files)
-        self._index = self._opened(files)
+        self._files = {chunk: file for chunk in chunks if (file := run.file_of(chunk)) is not None}
+        self._index = self._opened()
 
-    def _opened(self, files: Mapping[ChunkId, os.stat_result]) -> RowIndex:
+    def _opened(self) -> RowIndex:
         path = self._run.folder / INDEX_FILE
         for place in (path, path, None):
             try:
                 index = RowIndex(place)
-                self._fill(index, files)
+                self._fill(index)
             except (OSError, sqlite3.DatabaseError) as error:
                 if place is None:
                     raise
@@ -118,24 +130,28 @@ class FolderRows:
                 return index
         raise AssertionError
 
-    def _fill(self, index: RowIndex, files: Mapping[ChunkId, os.stat_result]) -> None:
-        lacking = index.lacking(files)
+    def _fill(self, index: RowIndex) -> None:
+        lacking = index.lacking({chunk: file.stat() for chunk, file in self._files.items()})
         for first in range(0, len(lacking), _IN_ONE_STEP):
             some = lacking[first : first + _IN_ONE_STEP]
-            index.write({chunk: (files[chunk], self._run.results(chunk) or ()) for chunk in some})
+            index.write({chunk: (self._files[chunk], self._run.results(chunk) or ()) for chunk in some})
 
     def columns(self, system: str) -> _FolderColumns:
         """See ``KeptRows``."""
-        numbers = {chunk.number for chunk in self._chunks if chunk.system == system}
+        numbers = {chunk.number for chunk in self._files if chunk.system == system}
         return _FolderColumns(self._index, system, numbers, self._run.record.dataset.rows, self._run.record.chunk_size)
 
     def read(self, wanted: Mapping[ChunkId, Iterable[int]]) -> dict[ChunkId, dict[int, Result]]:
         """See ``KeptRows``."""
         found: dict[ChunkId, dict[int, Result]] = {}
-        for chunk in self._chunks.intersection(wanted):
-            if file := self._run.file_of(chunk):
-                lines = file.read_bytes().splitlines()
-                found[chunk] = {n: self._run.result(file, n + 1, lines[n]) for n in wanted[chunk]}
+        for chunk in self._files.keys() & wanted.keys():
+            file, ends = self._files[chunk], self._index.ends(chunk)
+            starts = [0, *(ends + 1)]
+            with file.open("rb") as lines:
+                found[chunk] = {}
+                for n in wanted[chunk]:
+                    lines.seek(starts[n])
+                    found[chunk][n] = self._run.result(file, n + 1, lines.read(ends[n] - starts[n]))
         return found
 
 

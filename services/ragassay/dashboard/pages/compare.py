@@ -12,7 +12,7 @@ from ragassay.compare.models import Comparison
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import pages, shown
 from ragassay.exporters import comparison as tables
-from ragassay.exporters.charts import Chart, Value, scatter
+from ragassay.exporters.charts import Chart, Drawn, scatter
 from ragassay.render import number, quantity
 
 RECENT = 30  # runs that can be ticked
@@ -86,7 +86,7 @@ def _standing(library: Library, made: Comparison) -> Chart | None:
     points = {}
     for name, side in sides.items():
         accuracy = library.report(side.run).systems[side.system].metrics.get("accurate")
-        points[name] = Value(
+        points[name] = Drawn(
             x=across[name],
             y=side.accuracy or 0.0,
             text=f"{name}: {number(side.accuracy)} accurate at {quantity(across[name])} {unit}",

@@ -16,7 +16,7 @@ from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import pages, shown
 from ragassay.errors import AssayError, NothingToEvaluate
 from ragassay.exporters import costs
-from ragassay.exporters.charts import Chart, Value, bars, over_time
+from ragassay.exporters.charts import Chart, Drawn, bars, over_time
 from ragassay.exporters.comparison import Table, metric_tables
 from ragassay.exporters.listing import RunSummary
 from ragassay.render import interval, number, percent
@@ -25,7 +25,7 @@ MOST_POINTS, POINTS = 365, 30
 A_WEEK = timedelta(days=7)
 MOST_COMPARED = 20_000  # rows of a run that is compared on the page of trends
 FIGURES = (PER_ACCURATE, "cost_usd.mean", "latency_ms.p50", "latency_ms.p95")
-Text = Annotated[str, Query(max_length=300)]
+OptionText = Annotated[str, Query(max_length=300)]
 Names = Annotated[list[str] | None, Query(max_length=20)]
 router = pages()
 
@@ -33,10 +33,10 @@ router = pages()
 @router.get("/ui/cost")
 def _cost(
     request: Request,
-    since: Text = "",
-    until: Text = "",
-    zone: Text = "UTC",
-    by: Text = "dataset,system",
+    since: OptionText = "",
+    until: OptionText = "",
+    zone: OptionText = "UTC",
+    by: OptionText = "dataset,system",
     system: Names = None,
     dataset: Names = None,
     price: Names = None,
@@ -88,7 +88,7 @@ def _money(report: CostReport) -> Chart | None:
     """Where the money went."""
     spent = {"serving": report.total.serving, "judging": report.total.judging, "waste": report.total.waste}
     values = {
-        name: Value(
+        name: Drawn(
             x=name,
             y=money.cost_usd,
             text=f"{number(money.cost_usd)} USD" + (f" + {money.unknown:,} rows unknown" if money.unknown else ""),
@@ -100,12 +100,12 @@ def _money(report: CostReport) -> Chart | None:
 
 
 def _by_day(report: CostReport) -> Chart | None:
-    series: dict[str, list[Value]] = {}
+    series: dict[str, list[Drawn]] = {}
     for group in sorted(report.groups, key=lambda group: group.key.get("day") or ""):
         if group.cost_per_accurate_answer is not None and (day := group.key.get("day")):
             name = group.key.get("system") or costs.NONE
             text = f"{name}, {day}: {number(group.cost_per_accurate_answer)} USD, {interval(group.interval)}"
-            value = Value(x=day, y=group.cost_per_accurate_answer, text=text, interval=group.interval)
+            value = Drawn(x=day, y=group.cost_per_accurate_answer, text=text, interval=group.interval)
             series.setdefault(name, []).append(value)
     return over_time("Cost of an accurate answer, by day", "USD", series, note="Bars are 95% intervals.")
 
@@ -113,10 +113,10 @@ def _by_day(report: CostReport) -> Chart | None:
 @router.get("/ui/trends")
 def _trends(
     request: Request,
-    metric: Text = "",
-    system: Text = "",
-    dataset: Text = "",
-    judge: Text = "",
+    metric: OptionText = "",
+    system: OptionText = "",
+    dataset: OptionText = "",
+    judge: OptionText = "",
     last: Annotated[int, Query(ge=1, le=MOST_POINTS)] = POINTS,
 ) -> Response:
     library: Library = request.app.state.library
@@ -151,7 +151,7 @@ def _trend_chart(trend: Trend) -> Chart | None:
     series, steps = {}, []
     for name, one in trend.systems.items():
         series[name] = [
-            Value(
+            Drawn(
                 x=point.created_at,
                 y=point.value or 0.0,
                 text=f"{name}, {point.created_at[:16].replace('T', ' ')}: {_said(point)}",

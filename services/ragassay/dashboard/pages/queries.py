@@ -2,50 +2,114 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import math
+from collections.abc import Iterator
+from itertools import islice
+from typing import Annotated
 
 from fastapi import Query, Request, Response
+from fastapi.responses import RedirectResponse
 
 from ragassay.dashboard import views
+from ragassay.dashboard.failures import FAILURES
 from ragassay.dashboard.library import Library
-from ragassay.dashboard.site import A_PAGE, MOST_PLACES, Start, pages, shown
-from ragassay.errors import NotFound
+from ragassay.dashboard.one_row import changes
+from ragassay.dashboard.one_row import raw as raw_of
+from ragassay.dashboard.rows import ChosenRows, asked_in, bounded, chosen, marks
+from ragassay.dashboard.site import A_PAGE, MOST_PLACES, As, Start, address_of, pages, shown, table
+from ragassay.errors import BadInput, NotFound
 from ragassay.exporters import failing
 from ragassay.judges.jury_agreement import divided
-from ragassay.store.selection import Selection
+from ragassay.models import Result
+from ragassay.store.columns import FIGURES
 
 router = pages()
+MOST_BASELINES = 50  # of the newest runs, to choose from
 
 
 @router.get("/ui/runs/{run}/queries")
-def _queries(request: Request, run: str, start: Start = 0) -> Response:
+def _queries(request: Request, run: str, start: Start = 0, form: As = "page") -> Response:
     library: Library = request.app.state.library
-    asked = _asked(request)
-    selection, report = Selection.given(**asked), library.report(run)
-    page = library.page(run, selection, start, A_PAGE)
-    sorted_by = (selection.sort or "").removeprefix("-")
+    asked = asked_in(request)
+    if bounds := _bounds(request):
+        where = (*asked.get("where", ()), *bounds)
+        return RedirectResponse(f"{request.url.path}?{address_of({**asked, 'where': where})}", 303)
+    report = library.report(run)
+    found = chosen(library, run, report, asked)
     metrics = report.provenance.metrics
+    sorted_by = asked.get("sort", "").removeprefix("-")
+    wanted = [name.lower() for name in (sorted_by, asked.get("worse", ""), *map(bounded, asked.get("where", ())))]
+    columns = views.columns(metrics, [name for name in metrics if name.lower() in wanted])
+    if form == "csv":
+        header = ["system", "query_id", "query", "category", *columns, "failure", "latency_ms"]
+        header += [f"{found.baseline.worse} in {asked['baseline']}"] if found.baseline and found.baseline.worse else []
+        return table(f"{run}-queries", header, _cells(found, columns))
+    page = found.page(start, A_PAGE)
     return shown(
         request,
         "queries.html",
         run=run,
         report=report,
         asked=asked,
+        marks=marks(asked),
         sorted_by=sorted_by,
         page=page,
-        columns=views.columns(metrics, [name for name in metrics if name.lower() == sorted_by.lower()]),
+        was=[found.was(place) for place in found.places[start : start + A_PAGE]],
+        worse=found.baseline.worse if found.baseline else None,
+        columns=columns,
+        figures=[*metrics, *FIGURES],
+        failures=FAILURES,
+        baselines=[one for one in islice(library.runs(), MOST_BASELINES) if one.headline and one.id != run],
         categories=sorted({value for one in report.systems.values() for value in one.slices.get("category", {})}),
     )
 
 
+def _bounds(request: Request) -> list[str]:
+    """The bounds that the form asks for: of ``figure``, ``least`` and ``most``; raises BadInput."""
+    given = request.query_params
+    bounds = [(sign, text) for sign, name in ((">=", "least"), ("<=", "most")) if (text := given.get(name, "").strip())]
+    for _, text in bounds:
+        try:
+            is_number = math.isfinite(float(text))
+        except ValueError:
+            is_number = False
+        if not is_number:
+            raise BadInput(f"{text[:40]!r} is not a number", where="from and to")
+    if bounds and not given.get("figure"):
+        raise BadInput("from and to of which figure? Choose one", where="figure")
+    return [f"{given['figure']}{sign}{text}" for sign, text in bounds]
+
+
+def _cells(found: ChosenRows, columns: list[str]) -> Iterator[list[object]]:
+    """The table as it is seen, all pages of it."""
+    worse = found.baseline and found.baseline.worse
+    for row, place in zip(found.rows.each(found.places), found.places, strict=True):
+        scores = [row.scores[name].value if name in row.scores else None for name in columns]
+        cells: list[object] = [
+            row.system,
+            row.query_id,
+            row.query,
+            row.category,
+            *scores,
+            views.failure(row) or None,
+            row.latency_ms,
+        ]
+        yield [*cells, found.was(place)] if worse else cells
+
+
 @router.get("/ui/runs/{run}/row")
-def _row(request: Request, run: str, at: Annotated[int, Query(ge=0, le=MOST_PLACES)]) -> Response:
+def _row(
+    request: Request, run: str, at: Annotated[int, Query(ge=0, le=MOST_PLACES)], raw: Annotated[bool, Query()] = False
+) -> Response:
     library: Library = request.app.state.library
-    asked = _asked(request)
-    page = library.page(run, Selection.given(**asked), at, 1)
+    asked, report = asked_in(request), library.report(run)
+    found = chosen(library, run, report, asked)
+    page = found.page(at, 1)
     if not page.rows:
         raise NotFound("there is no such row", hint="go back to the list of queries")
-    row, sample = page.rows[0], library.sample(run, page.rows[0])
+    place, row = int(found.places[at]), page.rows[0]
+    sample, every = library.sample(run, row), _of_all_systems(found, place)
+    before = found.in_baseline(place)
     sentences, facts = views.units(row)
     return shown(
         request,
@@ -58,19 +122,18 @@ def _row(request: Request, run: str, at: Annotated[int, Query(ge=0, le=MOST_PLAC
         sentences=sentences,
         facts=facts,
         contexts=views.contexts(sample),
-        retrieved=views.retrieved(row, sample),
+        retrieved=views.retrieved(every, sample),
+        systems=[one.system for one in every],
         divided=list(divided(row.members)),
         scores=views.scores(row),
-        measured=views.measured(row),
+        measured=views.measured(every),
+        before=before,
+        changes=changes(row, before, report) if before else [],
+        raw=raw_of(row, sample, library.calls(run, row), report) if raw else None,
     )
 
 
-def _asked(request: Request) -> dict[str, Any]:
-    """What the address says of the rows and their order."""
-    given = request.query_params
-    asked: dict[str, Any] = {name: given[name] for name in ("system", "category", "text", "sort") if given.get(name)}
-    if given.get("failed"):
-        asked["failed"] = given["failed"]
-    if where := tuple(text for text in given.getlist("where") if text.strip()):
-        asked["where"] = where
-    return asked
+def _of_all_systems(found: ChosenRows, place: int) -> list[Result]:
+    """The rows of all systems on the query of a row, in the order of the systems."""
+    rows = found.rows.record.dataset.rows
+    return found.rows.at(place % rows + number * rows for number in range(len(found.rows.systems)))

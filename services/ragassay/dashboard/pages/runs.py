@@ -8,8 +8,9 @@ from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
 
 from ragassay.dashboard import site, views
+from ragassay.dashboard.failures import failures, section, worst
 from ragassay.dashboard.library import Library
-from ragassay.dashboard.site import A_PAGE, SearchText, Start, shown
+from ragassay.dashboard.site import A_PAGE, As, SearchText, Start, shown, table
 from ragassay.exporters import failing, summary
 from ragassay.exporters.panels import panels
 from ragassay.runs.labelling import QUESTIONS
@@ -23,8 +24,11 @@ def _home() -> Response:
 
 
 @router.get("/ui/runs")
-def _runs(request: Request, q: SearchText = "", start: Start = 0) -> Response:
+def _runs(request: Request, q: SearchText = "", start: Start = 0, form: As = "page") -> Response:
     library: Library = request.app.state.library
+    if form == "csv":
+        header = ["run", "name", "created_at", "dataset", "system", "how good", "judge", "queries", "status"]
+        return table("runs", header, views.run_lines(library.runs(q)))
     listed = list(islice(library.runs(q), start, start + A_PAGE + 1))
     return shown(
         request, "runs.html", runs=listed[:A_PAGE], text=q, start=start, more=len(listed) > A_PAGE, where=library.where
@@ -33,7 +37,9 @@ def _runs(request: Request, q: SearchText = "", start: Start = 0) -> Response:
 
 @router.get("/ui/runs/{run}")
 def _run(request: Request, run: str) -> Response:
-    report = request.app.state.library.report(run)
+    library: Library = request.app.state.library
+    report, rows = library.report(run), library.rows(run)
+    went_wrong = section(failures(rows))
     return shown(
         request,
         "run.html",
@@ -42,8 +48,8 @@ def _run(request: Request, run: str) -> Response:
         headlines={name: failing.headline(system) for name, system in report.systems.items()},
         notes=list(views.notes(report)),
         tables=views.metric_tables(report),
-        sections=views.sections(report),
-        worst=failing.worst_rows(report),
+        sections=[*([went_wrong] if went_wrong else []), *views.sections(report)],
+        worst=worst(report, rows),
         missing=list(summary.missing(report)),
         charts=[*views.charts(run, report)],
         panels=list(panels(report)),

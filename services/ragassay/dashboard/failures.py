@@ -1,0 +1,134 @@
+"""The ways in which rows of a run failed: how often, and a few of each to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ragassay.attribution import Failure
+from ragassay.dashboard.views import Bar, words
+from ragassay.documents import Report
+from ragassay.exporters import failing
+from ragassay.exporters.failing import WorstRow
+from ragassay.exporters.summary import Section
+from ragassay.models import Result
+from ragassay.render import interval, percent
+from ragassay.stats import Interval, wilson_interval
+from ragassay.store.columns import THERE, label_column, label_value
+from ragassay.store.places import RowPlaces
+
+MOST_EXAMPLES = 3  # of a kind
+MOST_WORST = 4  # of a system
+FAILURES: dict[Failure, str] = {
+    "retrieval_miss": "nothing relevant was retrieved",
+    "ranking_miss": "what is relevant stands too low, or the contexts lack facts",
+    "contexts_unused": "the contexts hold the facts, the answer does not use them",
+    "unfaithful": "too little of the answer is supported by the contexts",
+    "incomplete": "the answer leaves facts out",
+    "off_topic": "the answer hardly addresses the query",
+    "wrong_refusal": "the query can be answered, and the system refused",
+    "answered_the_unanswerable": "the query can't be answered, and the system answered",
+    "gold_suspect": "the contexts support what the ground truth contradicts: one of the two is wrong",
+    "not_attributed": "not accurate, and no cause was found",
+    "response_failed": "there is no answer: the system failed",
+    "not_scored": "a score is missing because something broke",
+}
+"""What the kinds of failure mean, in the order in which they are shown."""
+
+
+@dataclass(frozen=True)
+class FailureShare:
+    """How many rows of a system failed in a way."""
+
+    system: str
+    rows: int
+    of: int
+    interval: Interval
+
+    @property
+    def share(self) -> str:
+        """In percent, with its interval."""
+        ends = interval(self.interval, lambda end: percent(round(end, 3)), "{} to {}")
+        return f"{percent(round(self.rows / self.of, 3))}, {ends}"
+
+    @property
+    def bar(self) -> Bar:
+        """The share on a scale from 0 to 100 %."""
+        at, low, high = (
+            round(100 * (end or 0), 2) for end in (self.rows / self.of, self.interval.low, self.interval.high)
+        )
+        return Bar(at, low, high, "0 to 100 %")
+
+
+@dataclass(frozen=True)
+class FailureKind:
+    """A way in which rows failed: how many of each system, and a few of them with why and their place among its rows."""
+
+    name: Failure
+    shares: tuple[FailureShare, ...]
+    examples: tuple[tuple[int, Result, str], ...]
+
+    @property
+    def title(self) -> str:
+        """Its name as text."""
+        return words(self.name)
+
+    @property
+    def what(self) -> str:
+        """What it means."""
+        return FAILURES[self.name]
+
+    def lines(self) -> Iterator[tuple[object, ...]]:
+        """A line for each system: counts, share and its interval."""
+        for one in self.shares:
+            ends = (one.interval.low, one.interval.high)
+            yield self.name, self.what, one.system, one.rows, one.of, one.rows / one.of, *ends
+
+
+def section(kinds: Sequence[FailureKind]) -> Section | None:
+    """How many rows failed in which way, as a plain table."""
+    rows = tuple((one.title, tuple(f"{share.rows:,} ({share.share})" for share in one.shares)) for one in kinds)
+    return Section("What went wrong", rows, "") if rows else None
+
+
+def worst(report: Report, rows: RowPlaces) -> list[WorstRow]:
+    """The few worst rows of each system, as ``failing.worst_rows`` has them, chosen without reading the others."""
+    per_system, systems = rows.record.dataset.rows, {}
+    kind, done = rows.column(label_column("failure")), rows.column(THERE) > 0
+    inaccurate = np.isin(
+        kind, [label_value(name) for name in FAILURES if name not in ("response_failed", "not_scored")]
+    )
+    for name, system in report.systems.items():
+        first = rows.systems.index(name) * per_system
+        of_system = slice(first, first + per_system)
+        figures = [rows.column(metric)[of_system] for metric in failing.judging(system.metrics)]
+        scored = sum((np.isfinite(one) for one in figures), np.zeros(per_system))
+        means = sum((np.nan_to_num(one) for one in figures), np.zeros(per_system)) / np.maximum(scored, 1)
+        ranks = np.lexsort((np.where(scored > 0, means, 1.0), ~inaccurate[of_system], ~done[of_system]))
+        few = tuple(rows.at(ranks[:MOST_WORST] + first))
+        systems[name] = system.model_copy(update={"results": few})
+    return failing.worst_rows(report.model_copy(update={"systems": systems}))
+
+
+def failures(rows: RowPlaces) -> list[FailureKind]:
+    """The ways in which rows of a run failed, the most frequent first."""
+    kinds = rows.column(label_column("failure"))
+    done = rows.column(THERE) > 0
+    per_system = rows.record.dataset.rows
+    found = []
+    for name in FAILURES:
+        places = np.flatnonzero(kinds == label_value(name))
+        if not len(places):
+            continue
+        shares = []
+        for place, system in enumerate(rows.systems):
+            n = int(np.count_nonzero(places // per_system == place))
+            of = int(np.count_nonzero(done[place * per_system : (place + 1) * per_system]))
+            if of:
+                shares.append(FailureShare(system, n, of, wilson_interval(n, of)))
+        read = rows.at(places[:MOST_EXAMPLES])
+        examples = tuple((at, row, failing.why(row, judge=False) or row.error or "") for at, row in enumerate(read))
+        found.append((len(places), FailureKind(name, tuple(shares), examples)))
+    return [kind for _, kind in sorted(found, key=lambda one: -one[0])]

@@ -1,0 +1,92 @@
+"""What the page of one row shows beside it: the baseline's row, and what the judge was sent and replied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ragassay.compare.pairing import NOISE
+from ragassay.documents import Report
+from ragassay.judges.instructions import instructions
+from ragassay.judges.prompt import render_prompt
+from ragassay.judges.verdict import number_units
+from ragassay.models import Result, Sample
+from ragassay.protocols import Purpose, Reply
+from ragassay.render import number, quantity, signed
+
+
+@dataclass(frozen=True)
+class Change:
+    """A score in the baseline and here; ``tone``: good where it is better here, bad where worse, else none."""
+
+    name: str
+    before: str
+    now: str
+    change: str
+    said: str
+    tone: str
+
+
+def changes(row: Result, before: Result, report: Report) -> list[Change]:
+    """Each score of a row beside that of the baseline's row on the same query."""
+    return [_change(name, score.value, before.scores[name].value, report.systems[row.system].metrics[name].better)
+            for name, score in row.scores.items() if name in before.scores]  # fmt: skip
+
+
+def _change(name: str, now: float | None, was: float | None, better: str) -> Change:
+    before, here = ("missing" if value is None else number(value) for value in (was, now))
+    if now is None or was is None:
+        return Change(name, before, here, "", "", "none")
+    gain = (now - was) * (1 if better == "higher" else -1)
+    if abs(gain) < NOISE:
+        return Change(name, before, here, signed(0.0), "same", "none")
+    said, tone = ("better", "good") if gain > 0 else ("worse", "bad")
+    return Change(name, before, here, signed(now - was), said, tone)
+
+
+@dataclass(frozen=True)
+class ModelReply:
+    """What a model replied: for what, by which model, what it took, and the text as it came."""
+
+    about: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Raw:
+    """What the judge was sent for a row, as system and user message, and what came; ``why``: why something is not shown."""
+
+    messages: tuple[tuple[str, str], ...]
+    replies: tuple[ModelReply, ...]
+    why: tuple[str, ...]
+
+
+def raw(row: Result, sample: Sample | None, calls: Sequence[tuple[Purpose, Reply]], report: Report) -> Raw:
+    """The prompt, made again from what the run keeps, and the replies that it keeps."""
+    spec, why = report.provenance.configuration, []
+    if not calls and not (row.evaluation.calls or row.evaluation.cache_hits):
+        return Raw((), (), ("No model was asked about this row: what scored it calls none.",))
+    ours = instructions(spec.judge_prompt)
+    messages: tuple[tuple[str, str], ...] = ()
+    if sample is None:
+        why.append("The run does not keep what this row was judged on, so its prompt can't be made again.")
+    elif ours.version not in str(report.provenance.judge):
+        why.append("The instructions have changed since this run, so its prompt can't be made again.")
+    else:
+        prompt = render_prompt(sample, number_units(sample, spec.criteria), ours.version).text
+        messages = (("Instructions", ours.text), ("Prompt", prompt))
+    if not calls:
+        why.append(
+            "This run does not tell which reply was about which row. Evaluate again, and it will: replies come from the "
+            "cache, at no cost."
+        )
+    return Raw(messages, tuple(ModelReply(_about(purpose, reply), reply.text) for purpose, reply in calls), tuple(why))
+
+
+def _about(purpose: Purpose, reply: Reply) -> str:
+    used = reply.usage
+    tokens = f"{used.input_tokens:,} tokens in, {used.output_tokens:,} out" if used.input_tokens else ""
+    cost = f"{quantity(used.cost_usd)} USD" if used.cost_usd else ""
+    taken = ["from the cache"] if used.cache_hits else [f"{quantity(used.latency_ms)} ms"] if used.latency_ms else []
+    ended = "" if reply.finish_reason == "stop" else f"ended by {reply.finish_reason}"
+    return ", ".join(filter(None, (purpose, reply.model, tokens, cost, *taken, ended)))

@@ -1,0 +1,263 @@
+"""The rows of a run as pages: filters, errors by kind, one query beside others, and tables as CSV."""
+
+import csv
+import html
+import io
+import json
+import re
+import shutil
+
+import httpx
+import pytest
+
+import ragassay
+from browsing import PAYLOADS, Elements, browsing
+from provider import Answer, Provider, verdicts
+from ragassay.attribution import failure
+from ragassay.settings import Settings
+from ragassay.store.folder import FolderStore
+
+
+def rows(answers=("Paris.", "Rome.", "")):
+    for n, text in enumerate(answers):
+        yield {
+            "query_id": f"q{n}",
+            "query": f"Which city is number {n}?",
+            "ground_truth_answer": "Paris.",
+            "answer": text,
+            "contexts": ["The first city is Paris. It lies on the Seine.", "Rome is another city."],
+            "relevant_doc_ids": ["d1"],
+            "retrieved_doc_ids": ["d2", "d1"],
+            "category": "even" if n % 2 == 0 else "odd",
+        }
+
+
+ASKED = ("query_id", "query", "ground_truth_answer", "relevant_doc_ids", "category")
+
+
+@pytest.fixture(scope="module")
+def two_systems(tmp_path_factory):
+    """A home with a run of five queries: ``old`` is right twice, ``new`` is right and fails once."""
+    home = tmp_path_factory.mktemp("home")
+    given = list(rows(("Paris.", "Rome.", "", "Paris.", "Oslo.")))
+    old = [{key: value for key, value in row.items() if key == "query_id" or key not in ASKED} for row in given]
+    new = [
+        {**row, "answer": "Paris.", "retrieved_doc_ids": ["d1", "d9"], "latency_ms": 10.0 * n}
+        for n, row in enumerate(old)
+    ]
+    new[4] = {"query_id": "q4", "error": "no answer in 30 s"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAGASSAY_HOME", str(home))
+        asked = [{key: row[key] for key in ASKED} for row in given]
+        return home, ragassay.evaluate(asked, systems={"old": old, "new": new}, name="cities", max_missing=1.0).run.id
+
+
+@pytest.fixture
+def run(two_systems, tmp_path, monkeypatch):
+    home, run = two_systems
+    shutil.copytree(home, tmp_path / "home")
+    monkeypatch.setenv("RAGASSAY_HOME", str(tmp_path / "home"))
+    return run
+
+
+@pytest.fixture
+def http(run):
+    with browsing() as http:
+        yield http
+
+
+def results(run):
+    return [row for one in FolderStore(Settings().home).open(run).report().systems.values() for row in one.results]
+
+
+def shown(text):
+    """(system, query id) of each row of a page of queries."""
+    return re.findall(r"<small>(q\d)[^<]*</small></th>\s*<td>(\w+)</td>", text)
+
+
+def linked(text, label):
+    """The address behind a text."""
+    return re.search(rf'href="([^"]*)"[^>]*>\s*{label}', text)[1].replace("&amp;", "&")
+
+
+def test_from_and_to_become_bounds_in_the_address_and_can_be_taken_away(run, http):
+    page = f"/ui/runs/{run}/queries"
+    given = {"figure": "correctness", "least": "0.5", "most": "1", "system": "old", "where": "mrr>=0"}
+    answer = http.get(page, params=given)
+    assert answer.status_code == 303
+    address = answer.headers["location"]
+    assert httpx.URL(address).params.get_list("where") == ["mrr>=0", "correctness>=0.5", "correctness<=1"]
+    text = http.get(address).text
+    wanted = [r.query_id for r in results(run) if r.system == "old" and (r.scores["correctness"].value or 0) >= 0.5]
+    assert [query for query, _ in shown(text)] == wanted
+    without = http.get(linked(text, "correctness&gt;=0.5"))
+    assert "correctness&gt;=0.5" not in without.text
+    assert "correctness&lt;=1" in without.text
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("figure=correctness&least=much", "&#39;much&#39; is not a number"),
+        ("least=1", "Choose one"),
+        ("worse=correctness", "Choose a baseline"),
+        ("failure=bad", "bad&#39;"),
+        ("baseline=none", "there is no run"),
+        ("baseline=RUN", "no baseline of itself"),
+        ("baseline=RUN%23x&worse=mrr", "unknown system of the baseline"),
+        ("baseline=RUN%23old&worse=nothing", "unknown metric of both runs"),
+    ],
+)
+def test_what_can_not_be_asked_is_said_in_a_sentence(run, http, asked, said):
+    asked = asked.replace("RUN", run)
+    answer = http.get(f"/ui/runs/{run}/queries?{asked}{'&worse=mrr' if asked == f'baseline={run}' else ''}")
+    assert answer.status_code in (404, 422)
+    assert said in answer.text
+
+
+def test_rows_that_are_worse_than_in_a_baseline(run, http):
+    page = f"/ui/runs/{run}/queries"
+    text = http.get(page, params={"baseline": f"{run}#new", "worse": "mrr"}).text
+    by = {(row.query_id, row.system): row.scores["mrr"].value for row in results(run)}
+    wanted = [(q, s) for (q, s), value in by.items() if value is not None and value < (by[q, "new"] or 0)]
+    assert shown(text) == wanted
+    assert len(wanted) == 4
+    assert "mrr in the baseline" in text
+    row = http.get(linked(text, "Which city is number 1")).text
+    assert "Beside the baseline" in row
+    assert re.search(
+        r'mrr</th><td class="n">1.000</td><td class="n">0.500</td><td class="n">-0.50</td>.*?bad">worse', row
+    )
+    gone = ragassay.evaluate([*rows(("Paris.",))], name="one").run.id
+    other = http.get(f"/ui/runs/{run}/row", params={"baseline": gone, "at": 3, "system": "old"}).text
+    assert "has no row on this query" in other
+
+
+def test_errors_are_counted_by_kind_and_each_links_to_its_rows(run, http):
+    text = http.get(f"/ui/runs/{run}/errors").text
+    kinds = [failure(row) for row in results(run)]
+    named = re.findall(r'queries\?failure=(\w+)">', text)
+    assert set(named) == set(kinds) - {None}
+    assert "response_failed" in named
+    for name in named:
+        listed = http.get(f"/ui/runs/{run}/queries?failure={name}").text
+        assert len(shown(listed)) == kinds.count(name)
+        first = re.search(rf'href="(/ui/runs/{run}/row\?failure={name}&amp;at=0)"', text)[1].replace("&amp;", "&")
+        assert http.get(first).status_code == 200
+    failed = re.search(r"response failed</a>.*?</tr>", text, re.DOTALL)[0]
+    assert re.findall(r'class="mean"[^>]*>(\d)</a> <small>of (\d), (\S+) %, ([\d.]+) % to ([\d.]+) %', failed) == [
+        ("0", "5", "0", "0", "43.4"),  # Wilson: z^2 / (n + z^2), 3.8415 / 8.8415
+        ("1", "5", "20", "3.6", "62.4"),  # (p + z^2/2n -+ z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n)
+    ]
+
+
+def test_a_run_in_which_nothing_failed_says_so():
+    perfect = ragassay.evaluate(list(rows(("Paris.",))), metrics=["mrr"]).run.id
+    with browsing() as http:
+        assert "was not among the metrics" in http.get(f"/ui/runs/{perfect}/errors").text
+
+
+def test_a_query_shows_the_lists_of_all_systems_and_what_they_took(run, http):
+    text = http.get(f"/ui/runs/{run}/row?system=old&at=1").text
+    lines = {name: re.sub(r"<[^>]+>", " ", cells).split() for name, cells in
+             re.findall(r'<tr><th scope="row">(d\d)</th>(.*?)</tr>', text)}  # fmt: skip
+    assert lines == {
+        "d1": ["1", "2", "1"],
+        "d2": "not judged 1 not retrieved".split(),
+        "d9": "not judged not retrieved 2".split(),
+    }
+    assert re.search(r'latency</th><td class="n"></td><td class="n">10 ms', text)
+
+
+def test_what_the_judge_was_sent_and_replied_is_shown(monkeypatch):
+    def play(seen):
+        return Answer(json.dumps(verdicts(seen)))
+
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    with Provider(then=play) as provider:
+        asked = {"judge": "openai/a", "api_base": provider.url, "metrics": ["faithfulness"]}
+        run = ragassay.evaluate(list(rows()), **asked).run.id
+        sent = [message["content"] for seen in provider.log for message in seen.body["messages"]]
+    calls = FolderStore(Settings().home).open(run).folder / "calls.jsonl"
+    with browsing() as http:
+        assert "raw=true" in http.get(f"/ui/runs/{run}/row?at=0").text
+        text = http.get(f"/ui/runs/{run}/row?at=0&raw=true").text
+        messages = re.findall(r'<pre class="raw"[^>]*>(.*?)</pre>', text, re.DOTALL)
+        read = [html.unescape(message) for message in messages]
+        assert read[1] in sent
+        assert read[0] in sent
+        assert json.loads(read[2])["answer"]
+        assert len(read) == 3
+        lines = [json.loads(line) for line in calls.read_text().splitlines()]
+        for line in lines:
+            line.pop("query_id", None)
+        calls.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        assert "does not tell which reply" in http.get(f"/ui/runs/{run}/row?at=0&raw=true").text
+
+
+def test_a_row_that_no_model_judged_says_so(run, http):
+    assert "No model was asked" in http.get(f"/ui/runs/{run}/row?at=0&raw=true").text
+
+
+def table(answer):
+    assert answer.headers["content-type"].startswith("text/csv")
+    assert "attachment" in answer.headers["content-disposition"]
+    return list(csv.reader(io.StringIO(answer.text)))
+
+
+def test_tables_are_exported_as_they_are_seen(run, http):
+    address = f"/ui/runs/{run}/queries?sort=-correctness&where=mrr>0&system=old"
+    text = http.get(address).text
+    exported = table(http.get(linked(text, "Export as CSV")))
+    assert [(line[1], line[0]) for line in exported[1:]] == shown(text)
+    column = exported[0].index("correctness")
+    scores = {row.query_id: row.scores["correctness"].value for row in results(run) if row.system == "old"}
+    assert [float(line[column] or "nan") for line in exported[1:]] == [scores[line[1]] for line in exported[1:]]
+    errors = table(http.get(f"/ui/runs/{run}/errors?as=csv"))
+    assert sum(int(line[3]) for line in errors[1:]) == sum(failure(row) is not None for row in results(run))
+    assert [line[0] for line in table(http.get("/ui/runs?q=cities&as=csv"))[1:]] == [run, run]
+    beside = table(http.get(f"/ui/runs/{run}/queries?as=csv&baseline={run}%23new&worse=mrr"))
+    assert beside[0][-1] == f"mrr in {run}#new"
+    assert [line[-1] for line in beside[1:]] == ["1.0"] * 4
+
+
+def test_no_cell_of_an_export_is_a_formula():
+    given = [{**row, "query": "=HYPERLINK(1)", "query_id": f"@q{n}"} for n, row in enumerate(rows())]
+    run = ragassay.evaluate(given).run.id
+    with browsing() as http:
+        lines = table(http.get(f"/ui/runs/{run}/queries?as=csv"))
+    assert [line[1:3] for line in lines[1:]] == [[f"'@q{n}", "'=HYPERLINK(1)"] for n in range(3)]
+
+
+def test_text_stays_text_in_filters_errors_and_beside_others():
+    given = [{**row, "query": text, "answer": text, "retrieved_doc_ids": [text]} for row, text in
+             zip(rows(PAYLOADS), PAYLOADS, strict=True)]  # fmt: skip
+    run = ragassay.evaluate(given, name=PAYLOADS[0]).run.id
+    paths = [
+        f"/ui/runs/{run}/errors",
+        f"/ui/runs/{run}/row?at=0&raw=true",
+        f"/ui/runs/{run}/row?at=1&baseline={run}%23default",
+    ]
+    paths += [str(httpx.URL(f"/ui/runs/{run}/queries", params={name: text})) for text in PAYLOADS
+              for name in ("baseline", "worse", "failure", "figure", "least", "difficulty", "text")]  # fmt: skip
+    with browsing() as http:
+        for path in paths:
+            elements = Elements(http.get(path).text).found
+            assert {tag for tag, _ in elements} & {"iframe", "object", "img", "base"} == set(), path
+            names = {name for _, attributes in elements for name in attributes}
+            assert not any(name.startswith("on") or name in ("style", "autofocus") for name in names), path
+            targets = [attributes.get("href", "/") for _, attributes in elements]
+            assert all(target.startswith(("/ui/", "#", "/")) for target in targets), path
+
+
+def test_a_list_of_runs_reads_each_report_once_and_again_when_it_changes(run):
+    folder = FolderStore(Settings().home).open(run).folder
+    with browsing() as http:
+        assert "answers are accurate" in http.get("/ui/runs").text
+    kept = folder / "summary.json"
+    kept.write_text(kept.read_text().replace("answers are accurate", "answers are fine"))
+    with browsing() as http:
+        assert "answers are fine" in http.get("/ui/runs").text
+        report = folder / "report.json"
+        report.write_text(report.read_text() + "\n")
+        assert "answers are accurate" in http.get("/ui/runs").text
