@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint unit up chaos fuzz bench bench-llm bench-latency bench-rows bench-api readme baseline clean
+.PHONY: demo test lint unit up chaos fuzz bench bench-llm bench-latency bench-rows bench-api bench-dashboard readme baseline clean
 
 demo: $(VENV)/.user  ## evaluate the quickstart dataset and print the report
 	@$(BIN)/ragassay demo
@@ -73,6 +73,9 @@ bench-rows: $(VENV)/.dev  ## 5,000 and 100,000 rows with the local judge: memory
 
 bench-api: $(VENV)/.dev  ## latencies of the API with 50 clients beside a job, into docs/scale.md; three minutes on an idle machine
 	$(BIN)/python benchmarks/api_load.py --page docs/scale.md
+
+bench-dashboard: $(VENV)/.dev  ## pages on a run of 100,000 rows among 2,000 runs: times and memory over HTTP, into docs/dashboard.md; ten minutes
+	$(BIN)/python benchmarks/dashboard.py --page docs/dashboard.md
 
 readme: $(VENV)/.user  ## put what the commands print now into README.md and the pages
 	$(BIN)/python scripts/refresh_pages.py

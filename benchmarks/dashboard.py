@@ -117,7 +117,7 @@ def measure(home: Path, run: str, baseline: str, rows: int, requests: int) -> tu
         "faithfulness from 0.2 to 0.5, slowest first": f"{page}?where=faithfulness>=0.2&where=faithfulness<=0.5&sort=-latency_ms",
         "of one category, with a text": f"{page}?category=river&text=vienna",
         "with a text that every row has": f"{page}?text=when was it",
-        "of one kind of failure": f"{page}?failure=incomplete",
+        "of one kind of failure": f"{page}?failure=ranking_miss",
         "worse in correctness than a baseline of as many rows": f"{page}?baseline={baseline}&worse=correctness",
         "next page of these ": f"{page}?baseline={baseline}&worse=correctness&from=50",
         "errors": f"/ui/runs/{run}/errors",

@@ -35,13 +35,19 @@ def page(store: RedisStore, job: str, selection: Selection, *, cursor: str | Non
     chosen = range(len(systems)) if selection.system is None else [systems.index(selection.system)]
     rows = RowPlaces(record, _JobRows(store, job, record))
     if selection.takes_all:
-        places, following = _in_order(chosen, record.dataset.rows, offset(cursor), limit)
+        found, following = _in_order(chosen, record.dataset.rows, offset(cursor), limit)
     else:
-        places, following = _selected(rows, selection, cursor, limit)
-    results = rows.at(places)
-    if not results and (selection.takes_all and len(places)) and _should_be_there(state):
+        found, following = _selected(rows, selection, cursor, limit)
+    results = rows.at(found)
+    if not results and (selection.takes_all and len(found)) and _should_be_there(state):
         raise NotFound(f"the results of job {job} were kept for 30 days and are gone", hint="the report holds them")
     return ResultPage(results=tuple(results), next=following)
+
+
+def places(store: RedisStore, job: str) -> RowPlaces:
+    """A job's rows, as far as they are there, to be chosen and read by their places; raises NotFound for an unknown job."""
+    record = store.state(job).record
+    return RowPlaces(record, _JobRows(store, job, record))
 
 
 def _should_be_there(state: JobState) -> bool:

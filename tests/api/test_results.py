@@ -7,6 +7,7 @@ import pytest
 
 from api_server import problem, rows
 from ragassay import AsyncClient, Client
+from ragassay.job_results import places
 from ragassay.store.selection import Bound, Selection
 
 METRICS = ["mrr", "faithfulness", "token_f1"]
@@ -87,6 +88,8 @@ def test_results_are_sorted_by_any_figure_with_missing_ones_last(served, job, na
         ({"difficulty": "hard", "system": "v1"}, lambda row: row["difficulty"] == "hard" and row["system"] == "v1"),
         ({"failed": "true"}, lambda row: row["error"] is not None),
         ({"failed": "false"}, lambda row: row["error"] is None),
+        ({"failure": "response_failed"}, lambda row: row["error"] is not None),
+        ({"failure": "unfaithful"}, lambda row: False),
         ({"where": "mrr<1"}, lambda row: (figure(row, "mrr") or 0) < 1 and figure(row, "mrr") is not None),
         (
             {"where": ["latency_ms>=100", "latency_ms <= 500.5"]},
@@ -103,6 +106,23 @@ def test_results_are_filtered_on_the_server(served, job, parameters, wanted):
     rows = [(row["system"], row["query_id"]) for row in everything(served, job) if wanted(row)]
     assert pages(served, job, **parameters) == rows
     assert sorted(pages(served, job, sort="latency_ms", **parameters)) == sorted(rows)
+
+
+@pytest.mark.parametrize("stop_when", [None, "width <= 0.9"])
+def test_what_each_row_asks_stands_at_its_place(served, stop_when):
+    asked = {"metrics": METRICS, **({"stop_when": stop_when} if stop_when else {})}
+    job = served.submit(samples(), **asked)["id"]
+    served.work()
+    rows = places(served.jobs.store, job)
+    for system in ("v1", "v2"):
+        given = rows.asked(system)
+        found = rows.at(one.place for one in given)
+        assert [(one.query_id, one.query) for one in given] == [(row.query_id, row.query) for row in found]
+        assert {row.system for row in found} == {system}
+        latency = rows.column("latency_ms")
+        assert [None if latency[one.place] != latency[one.place] else latency[one.place] for one in given] == [
+            row.latency_ms for row in found
+        ]
 
 
 def test_rows_that_could_not_be_scored_have_failed(served):

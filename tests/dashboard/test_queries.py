@@ -139,6 +139,7 @@ def test_errors_are_counted_by_kind_and_each_links_to_its_rows(run, http):
     named = re.findall(r'queries\?failure=(\w+)">', text)
     assert set(named) == set(kinds) - {None}
     assert "response_failed" in named
+    assert re.search("None of: .*wrong refusal", text)
     for name in named:
         listed = http.get(f"/ui/runs/{run}/queries?failure={name}").text
         assert len(shown(listed)) == kinds.count(name)

@@ -121,6 +121,9 @@ def results(
         str | None, typer.Option("--difficulty", metavar="NAME", help="Only rows of that difficulty.")
     ] = None,
     failed: Annotated[bool, typer.Option("--failed", help="Only rows whose response or scoring failed.")] = False,
+    failure: Annotated[
+        str | None, typer.Option("--failure", metavar="KIND", help="Only rows that failed so, such as retrieval_miss.")
+    ] = None,
     where: Annotated[
         list[str] | None,
         typer.Option("--where", metavar="BOUND", help="Only rows within it, such as 'mrr<0.5'; repeatable."),
@@ -136,7 +139,14 @@ def results(
     """Print the results that are there, one JSON document a line, in the dataset's order; of a job the service selects."""
     from ragassay.python.stored import open_results
 
-    asked = {"system": system, "category": category, "difficulty": difficulty, "text": text, "sort": sort}
+    asked = {
+        "system": system,
+        "category": category,
+        "difficulty": difficulty,
+        "text": text,
+        "sort": sort,
+        "failure": failure,
+    }
     more = {"failed": failed or None, "where": tuple(where or ()) or None}
     selection = {key: value for key, value in {**asked, **more}.items() if value is not None}
     for result in open_results(run, server, **selection):

@@ -148,7 +148,7 @@ class Client(_Connection):
         """The results that are there, page by page: system by system in the dataset's order.
 
         ``sort`` is a figure, such as "faithfulness", or "-faithfulness" from the largest down; ``system``, ``category``,
-        ``difficulty``, ``failed``, ``text`` and ``where`` (["latency_ms>=2000"]) choose rows. The service does both.
+        ``difficulty``, ``failed``, ``failure``, ``text`` and ``where`` (["latency_ms>=2000"]) choose rows. The service does both.
         """
         for page in pages(self._run, partial(exchanges.results, _id(job), selection)):
             yield from page.results

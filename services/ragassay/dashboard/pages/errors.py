@@ -26,6 +26,6 @@ def _errors(request: Request, run: str, form: As = "page") -> Response:
         run=run,
         report=report,
         kinds=kinds,
-        none=[views.words(name) for name in FAILURES if name not in {kind.name for kind in kinds}],
+        absent=[views.words(name) for name in FAILURES if name not in {kind.name for kind in kinds}],
         judged="accurate" in report.provenance.metrics,
     )
