@@ -33,8 +33,8 @@ Cause = Literal[
     "contexts_unused",
     "incomplete",
 ]
-Failure = Cause | Literal["not_attributed", "response_failed", "not_scored"]
-FAILURES: tuple[Failure, ...] = (*get_args(Cause), "not_attributed", "response_failed", "not_scored")
+FailureName = Cause | Literal["not_attributed", "response_failed", "not_scored"]
+FAILURES: tuple[FailureName, ...] = (*get_args(Cause), "not_attributed", "response_failed", "not_scored")
 
 
 class Attribution(FrozenModel):
@@ -97,7 +97,7 @@ def attribute(row: Result) -> Attribution | None:
     return _retrieval_miss(row, rank, held) or _in_answer(row, rank, held) or _unknown(row)
 
 
-def failure(row: Result) -> Failure | None:
+def failure(row: Result) -> FailureName | None:
     """What went wrong with a row, one kind for each; None where nothing is known to.
 
     ``response_failed``: there is no answer; else the cause for which it is not accurate, or ``not_attributed``;

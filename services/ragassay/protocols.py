@@ -85,6 +85,18 @@ class Timed(Protocol):
         """A call is sent in so many seconds, not at once."""
 
 
+class AsksQuery(Protocol):
+    """Something that asks a query: a result, or a line of an index."""
+
+    @property
+    def query_id(self) -> str:
+        """The query's id."""
+
+    @property
+    def query(self) -> str:
+        """The query's text."""
+
+
 class Spacing(Protocol):
     """Keeps calls to a model apart, whoever makes them: hands out moments, one line of them for each model."""
 

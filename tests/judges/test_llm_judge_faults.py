@@ -170,7 +170,9 @@ def test_a_failing_provider_is_a_reason_for_that_sample_alone():
 
     with Provider(then=behave) as provider:
         ledger = MemoryLedger()
-        fine, bad = judge(model_at(provider, attempts=2), [sample("q2"), sample("q1", query="zebra")], ledger)
+        model = model_at(provider, attempts=2)
+        (fine,) = judge(model, [sample("q2")], ledger)
+        (bad,) = judge(model, [sample("q1", query="zebra")], ledger)
 
     assert len(provider.log) == 3
     assert bad.verdict is None

@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import nsmallest
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ragassay import stats
 from ragassay.compare.labels import difference_by_labels, increment_by_labels
@@ -24,6 +24,7 @@ from ragassay.errors import BadSettings, UnknownName
 from ragassay.metrics import Metric, parse
 from ragassay.metrics.base import OPERATIONAL
 from ragassay.models import Result, Score
+from ragassay.protocols import AsksQuery
 from ragassay.recount import slice_value
 from ragassay.reports import cost_and_accuracy
 
@@ -32,18 +33,6 @@ POWER = 0.8
 NOISE = 1e-9  # scores that differ by less are alike
 NUMBERED = re.compile(r"q_\d+")  # the id that a row gets from its place in a dataset without ids
 NOT_SCORED = Score.absent("was not computed", "no_input")
-
-
-class AsksQuery(Protocol):
-    """What is matched: something that asks a query."""
-
-    @property
-    def query_id(self) -> str:
-        """The query's id."""
-
-    @property
-    def query(self) -> str:
-        """The query's text."""
 
 
 A = TypeVar("A", bound=AsksQuery)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ragassay.attribution import Failure
+from ragassay.attribution import FailureName
 from ragassay.dashboard.views import Bar, words
 from ragassay.documents import Report
 from ragassay.exporters import failing
@@ -21,7 +21,7 @@ from ragassay.store.places import RowPlaces
 
 MOST_EXAMPLES = 3  # of a kind
 MOST_WORST = 4  # of a system
-FAILURES: dict[Failure, str] = {
+FAILURES: dict[FailureName, str] = {
     "retrieval_miss": "nothing relevant was retrieved",
     "ranking_miss": "what is relevant stands too low, or the contexts lack facts",
     "contexts_unused": "the contexts hold the facts, the answer does not use them",
@@ -66,7 +66,7 @@ class FailureShare:
 class FailureKind:
     """A way in which rows failed: how many of each system, and a few of them with why and their place among its rows."""
 
-    name: Failure
+    name: FailureName
     shares: tuple[FailureShare, ...]
     examples: tuple[tuple[int, Result, str], ...]
 

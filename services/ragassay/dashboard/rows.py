@@ -34,7 +34,7 @@ def asked_in(request: Request) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Baseline:
+class RunBeside:
     """Another run, or a system of one, that rows are set beside. ``worse``: the metric in which only worse rows count."""
 
     run: str
@@ -49,7 +49,7 @@ class ChosenRows:
 
     rows: RowPlaces
     places: Any
-    baseline: Baseline | None
+    baseline: RunBeside | None
     were: Any = None  # for each place of the run what the baseline has in the metric in which rows are worse
 
     def page(self, start: int, most: int) -> RowsPage:
@@ -83,7 +83,7 @@ def chosen(library: Library, run: str, report: Report, asked: Mapping[str, Any])
     return ChosenRows(rows, places[worse[places]], baseline, were)
 
 
-def _baseline(library: Library, report: Report, asked: Mapping[str, Any]) -> Baseline | None:
+def _baseline(library: Library, report: Report, asked: Mapping[str, Any]) -> RunBeside | None:
     worse = asked.get("worse")
     if "baseline" not in asked:
         if worse:
@@ -94,7 +94,7 @@ def _baseline(library: Library, report: Report, asked: Mapping[str, Any]) -> Bas
     known = {name.lower(): name for name in report.provenance.metrics if name in rows.record.metrics}
     if worse and worse.lower() not in known:
         raise UnknownName("metric of both runs", worse, known.values(), where="worse")
-    return Baseline(run, system, rows, known[worse.lower()] if worse else None)
+    return RunBeside(run, system, rows, known[worse.lower()] if worse else None)
 
 
 def bounded(where: str) -> str:

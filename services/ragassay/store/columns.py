@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
+from types import ModuleType
 from typing import Any, Protocol
 
 import numpy as np
 import orjson
-import zstandard
 
 from ragassay.attribution import failure
 from ragassay.metrics.base import OPERATIONAL
@@ -74,12 +74,13 @@ def read_column(blob: bytes | None, rows: int) -> Any:
 
 def pack_texts(results: Sequence[Result]) -> bytes:
     """What a search for text looks at, as it is kept."""
-    return zstandard.compress(orjson.dumps(texts(results)))
+    packed: bytes = zstd().compress(orjson.dumps(texts(results)))
+    return packed
 
 
 def rows_with(blob: bytes, text: str) -> list[bool] | None:
     """For each row of a chunk, whether its kept texts hold this one; None where none does."""
-    kept = zstandard.decompress(blob)
+    kept = zstd().decompress(blob)
     if orjson.dumps(text)[1:-1] not in kept:
         return None
     return [text in each for each in orjson.loads(kept)]
@@ -88,3 +89,10 @@ def rows_with(blob: bytes, text: str) -> list[bool] | None:
 def texts(results: Sequence[Result]) -> list[str]:
     """For each row its id, query, answer and ground truth, in one case."""
     return ["\n".join((r.query_id, r.query, r.answer or "", *r.ground_truth_answer)).casefold() for r in results]
+
+
+def zstd() -> ModuleType:
+    """Zstandard, imported when columns are packed or read: a short run has none."""
+    import zstandard
+
+    return zstandard

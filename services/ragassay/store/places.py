@@ -18,7 +18,7 @@ _AT_ONCE = 500  # rows
 _SELECTIONS_HELD = 16
 
 
-class Asked(NamedTuple):
+class AskedRow(NamedTuple):
     """What the row at a place asks."""
 
     query_id: str
@@ -115,8 +115,8 @@ class RowPlaces:
             values.append(np.where(columns.there(), columns.column(name), np.nan)[self._evaluated])
         return np.concatenate(values)
 
-    def asked(self, system: str) -> list[Asked]:
+    def asked(self, system: str) -> list[AskedRow]:
         """What the rows of a system ask, in the dataset's order."""
         asked, first = self.kept.columns(system).asked(), self.systems.index(system) * self.record.dataset.rows
         given = ((place, asked[n]) for place, n in enumerate(self._evaluated.tolist(), first))
-        return [Asked(one[0], one[1], place) for place, one in given if one is not None]
+        return [AskedRow(one[0], one[1], place) for place, one in given if one is not None]

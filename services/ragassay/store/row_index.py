@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
-import zstandard
 
 from ragassay.files import open_private, private_folder
 from ragassay.models import Result
-from ragassay.store.columns import VERSION, columns, pack_texts, rows_with
+from ragassay.store.columns import VERSION, columns, pack_texts, rows_with, zstd
 from ragassay.store.protocol import ChunkId
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ class RowIndex:
             self._db.execute("BEGIN IMMEDIATE")
             for chunk, (file, results) in chunks.items():
                 place = (chunk.system, chunk.number)
-                asked = zstandard.compress(orjson.dumps([[one.query_id, one.query] for one in results]))
+                asked = zstd().compress(orjson.dumps([[one.query_id, one.query] for one in results]))
                 self._db.execute(
                     "INSERT OR REPLACE INTO texts VALUES (?, ?, ?, ?)", (*place, asked, pack_texts(results))
                 )
@@ -192,6 +191,6 @@ class _FolderColumns:
         asked: list[tuple[str, str] | None] = [None] * self._rows
         for number, blob in self._index.texts(self._system, "asked"):
             if number in self._numbers:
-                rows = [(one[0], one[1]) for one in orjson.loads(zstandard.decompress(blob))]
+                rows = [(one[0], one[1]) for one in orjson.loads(zstd().decompress(blob))]
                 asked[number * self._size : number * self._size + len(rows)] = rows
         return asked

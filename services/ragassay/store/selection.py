@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import AfterValidator, Field, ValidationError
 
-from ragassay.attribution import Failure
+from ragassay.attribution import FailureName
 from ragassay.errors import BadInput, UnknownName
 from ragassay.models import FrozenModel, Result
 from ragassay.store.columns import FAILED, FIGURES, LABELS, Columns, columns, label_column, label_value, texts
@@ -61,7 +61,9 @@ class Selection(FrozenModel):
             description="only rows whose response failed, or that lack a score because something failed; false: only the others"
         ),
     ] = None
-    failure: Annotated[Failure | None, Field(description="only rows that failed for this cause, or in this way")] = None
+    failure: Annotated[
+        FailureName | None, Field(description="only rows that failed for this cause, or in this way")
+    ] = None
     where: Annotated[
         tuple[Annotated[str, Field(max_length=200), AfterValidator(_can_be_read)], ...],
         Field(
