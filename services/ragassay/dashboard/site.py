@@ -30,6 +30,7 @@ NAVIGATION = {
     "Compare": "/ui/compare",
     "Trends": "/ui/trends",
     "Cost": "/ui/cost",
+    "Datasets": "/ui/datasets",
 }
 SearchText = Annotated[str, Query(max_length=200)]
 Start = Annotated[int, Query(ge=0, le=MOST_PLACES, alias="from")]
