@@ -60,7 +60,7 @@ def tables(described: DatasetStatistics) -> Iterator[Table]:
         "that can't be answered": described.unanswerable,
         "with a question made by a program": described.generated,
     }
-    yield _shares("Counts", "rows", {"all": described.rows, **counts}, described.rows)
+    yield _shares("Counts", "which", {"all": described.rows, **counts}, described.rows)
     labels = {
         "Categories": ("category", described.categories),
         "Difficulties": ("difficulty", described.difficulties),

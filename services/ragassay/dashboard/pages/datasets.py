@@ -18,6 +18,7 @@ from ragassay.data.versions import SHORT, DatasetStore, DatasetVersion, resolve
 from ragassay.datasets import DescribedDataset
 from ragassay.exporters import datasets as said
 from ragassay.exporters.listing import RunSummary
+from ragassay.judges.verdict import is_answerable
 from ragassay.models import Sample
 
 MOST_AT_ONCE = 20_000  # rows that are read through, and compared with each other, before somebody asks for it
@@ -95,9 +96,10 @@ def _dataset(
         difference=difference,
         change=difference and said.change(difference),
         changes=difference and said.changes(difference),
+        most_runs=MOST_RUNS,
         runs=list(islice(_runs(library, chosen.name, content), MOST_RUNS)),
         asked={"version": version, "against": against, "text": text, "details": "true" if details else ""},
-        rows=rows,
+        rows=[(row, ", ".join(_labels(row))) for row in rows],
         start=start,
         total=len(places),
     )
@@ -142,6 +144,12 @@ def _matching(store: DatasetStore, reference: str, text: str) -> tuple[int, ...]
 def _texts(sample: Sample) -> Iterator[str]:
     yield from (sample.query_id, sample.query, *sample.ground_truth_answer, *sample.key_facts)
     yield from filter(None, (sample.category, sample.difficulty, sample.split, sample.answer))
+
+
+def _labels(sample: Sample) -> Iterator[str]:
+    yield from filter(None, (sample.query_id, sample.category, sample.difficulty, sample.split))
+    if is_answerable(sample) is False:
+        yield "can't be answered"
 
 
 def _runs(library: Library, name: str, content: Content | None) -> Iterator[tuple[RunSummary, str]]:
