@@ -173,8 +173,9 @@ def diff(a: DataArgument, b: DataArgument, as_json: AsJson = False) -> None:
     if as_json:
         print_json(found)
         return
-    added, removed, changed = len(found.added), len(found.removed), len(found.changed)
-    typer.echo(f"{found.a} -> {found.b}: {added} added, {removed} removed, {changed} changed, {found.unchanged} alike")
+    from ragassay.exporters.datasets import change
+
+    typer.echo(f"{found.a} -> {found.b}: {change(found)}")
     lines = [f"+ {row.query_id}: {row.query}" for row in found.added]
     lines += [f"- {row.query_id}: {row.query}" for row in found.removed]
     lines += [f"~ {row.query_id}: {row.query} ({listed(row.fields)})" for row in found.changed]
@@ -238,22 +239,22 @@ def _print(versions: Sequence[DatasetVersion], *, as_json: bool) -> None:
     if as_json:
         print_json(versions)
         return
+    from ragassay.exporters.datasets import made
+
     for version in versions:
-        lineage = version.lineage
-        source = lineage.parent.partition("@") if lineage.parent else ("", "", "")
-        after = f" after {source[0]}@{source[2][:12]}" if lineage.parent else ""
-        files = f" of {listed(lineage.sources)}" if lineage.sources else ""
-        made = f"{lineage.action}{files}{after}, {version.imported_at:%Y-%m-%d %H:%M}"
-        typer.echo(f"{version.reference}: {version.rows} rows, {made}")
+        typer.echo(f"{version.reference}: {version.rows} rows, {made(version)}")
 
 
 def _print_overlaps(found: Overlaps) -> None:
-    for line in shortlist([f"{each.query} ({', '.join(each.query_ids[:8])})" for each in found.similar_queries]):
+    from ragassay.exporters.datasets import alike
+
+    for line in alike(found.similar_queries):
         typer.echo(f"nearly the same: {line}")
     _print_leaks(found.leaks)
 
 
 def _print_leaks(leaks: Sequence[Leak]) -> None:
-    for leak in leaks:
-        first, second = leak.parts
-        typer.echo(f"leak: {leak.rows} rows of {second} share a {leak.shared} with {first}: {listed(leak.examples)}")
+    from ragassay.exporters.datasets import leak
+
+    for found in leaks:
+        typer.echo(f"leak: {leak(found)}")

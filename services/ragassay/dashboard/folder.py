@@ -17,6 +17,7 @@ from ragassay.exporters.listing import RunSummary, summary
 from ragassay.models import Result, Sample
 from ragassay.protocols import Purpose, Reply
 from ragassay.runs.over_time import cost_report_of_runs, trend_of_runs
+from ragassay.store.datasets import FolderDatasets
 from ragassay.store.derived import written
 from ragassay.store.folder import REPORT_FILE, FolderRun, FolderStore
 from ragassay.store.labels import FolderLabels, HumanLabel
@@ -35,6 +36,7 @@ class FolderLibrary:
 
     def __init__(self, store: FolderStore, only: Sequence[str] = ()) -> None:
         self._store, self._only = store, tuple(only)
+        self.datasets = FolderDatasets(store.root)
         self._summaries = lru_cache(MOST_SUMMARIES_HELD)(lambda run, _: summary(store, run))
         self._reports = lru_cache(MOST_REPORTS_HELD)(lambda run, _: self._open(run).report())
         self._opened = lru_cache(MOST_RUNS_OPEN)(lambda run, _: self._open(run))

@@ -9,6 +9,7 @@ from typing import Protocol
 from ragassay.compare.models import Comparison
 from ragassay.compare.trends import Trend
 from ragassay.costs import CostQuery, CostReport
+from ragassay.data.versions import DatasetStore
 from ragassay.documents import Report
 from ragassay.exporters.listing import RunSummary
 from ragassay.models import Result, Sample
@@ -33,6 +34,10 @@ class Library(Protocol):
     @property
     def where(self) -> str:
         """Where they are kept, in words."""
+
+    @property
+    def datasets(self) -> DatasetStore:
+        """The datasets that are kept beside them; always the same object."""
 
     def runs(self, text: str = "") -> Iterable[RunSummary]:
         """Runs, newest first; with ``text`` those that have it."""

@@ -32,6 +32,7 @@ NAVIGATION = {
     "Compare": "/ui/compare",
     "Trends": "/ui/trends",
     "Cost": "/ui/cost",
+    "Datasets": "/ui/datasets",
 }
 SearchText = Annotated[str, Query(max_length=200)]
 As = Annotated[Literal["page", "csv"], Query(alias="as")]  # a file with the table as it is seen

@@ -11,6 +11,7 @@ from typing import Any
 
 from ragassay.data.dataset import Dataset
 from ragassay.data.mapping import RESPONSE_FIELDS, SAMPLE_FIELDS
+from ragassay.judges.verdict import is_answerable
 from ragassay.models import FrozenModel, Sample
 from ragassay.render import listed
 
@@ -47,7 +48,8 @@ class Computable(FrozenModel):
 class DatasetStatistics(FrozenModel):
     """A dataset in numbers. Lengths are in words; ``fields`` counts the rows in which a field has a value.
 
-    ``generated``: rows whose question was made by a program, as their metadata says.
+    ``generated``: rows whose question was made by a program, as their metadata says; ``unanswerable``: those that have
+    no answer, by their label or because their ground truth is a refusal.
     """
 
     name: str
@@ -61,6 +63,7 @@ class DatasetStatistics(FrozenModel):
     difficulties: dict[str, int]
     splits: dict[str, int]
     generated: int
+    unanswerable: int = 0
     repeated_queries: tuple[RepeatedQuery, ...]
     relevant_per_query: Range | None
     retrieved_per_query: Range | None
@@ -99,7 +102,7 @@ class Tally:
 
     def __init__(self, metrics: Mapping[str, Lacks]) -> None:
         self._metrics = metrics
-        self._rows = self._responses = self._generated = self._judged_and_retrieved = 0
+        self._rows = self._responses = self._generated = self._unanswerable = self._judged_and_retrieved = 0
         self._found_a_judged_one = False
         self._fields: Counter[str] = Counter()
         self._labels: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -114,6 +117,7 @@ class Tally:
         self._rows += 1
         self._responses += sample.response is not None
         self._generated += "generated" in sample.metadata
+        self._unanswerable += is_answerable(sample) is False
         self._fields.update(name for name in (*SAMPLE_FIELDS, "metadata") if getattr(sample, name) != _UNSET[name])
         if sample.response is not None:
             self._fields.update(name for name in RESPONSE_FIELDS if getattr(sample.response, name) not in (None, {}))
@@ -167,6 +171,7 @@ class Tally:
             "difficulties": _table(self._labels["difficulty"]),
             "splits": _table(self._labels["split"]),
             "generated": self._generated,
+            "unanswerable": self._unanswerable,
             "repeated_queries": tuple(
                 RepeatedQuery(query=query, query_ids=tuple(ids)) for query, ids in self._repeated.values()
             ),

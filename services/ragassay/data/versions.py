@@ -94,6 +94,9 @@ class Reference(NamedTuple):
 class DatasetStore(Protocol):
     """Keeps datasets. Rows are handed over and given back one by one, so that memory doesn't limit them."""
 
+    def __hash__(self) -> int:
+        """What is read of a store is remembered by it."""
+
     def names(self) -> list[str]:
         """The names that have a version, sorted."""
 

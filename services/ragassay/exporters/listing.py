@@ -18,6 +18,7 @@ class RunSummary(FrozenModel):
     """What there is to say of a run in a line; of one that can't be read, ``error`` says why.
 
     ``headline``: a sentence on each system, once there is a report. ``plugins``: those that a resume has to import.
+    ``dataset_digest``: as ``digest_of_dataset`` has it; empty where it is not known.
     """
 
     id: str
@@ -26,6 +27,7 @@ class RunSummary(FrozenModel):
     created_at: str = ""
     name: str | None = None
     dataset: str = ""
+    dataset_digest: str = ""
     systems: tuple[str, ...] = ()
     judge: str = ""
     queries: int = 0
@@ -67,6 +69,7 @@ def _of_record(run: FolderRun) -> dict[str, Any]:
         "created_at": record.created_at,
         "name": record.spec.name,
         "dataset": record.dataset.name,
+        "dataset_digest": record.dataset.digest,
         "systems": tuple(record.systems),
         "judge": record.spec.judged_by,
         "queries": record.dataset.rows,

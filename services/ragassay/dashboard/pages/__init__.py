@@ -6,10 +6,10 @@ from fastapi import FastAPI
 from starlette.staticfiles import StaticFiles
 
 from ragassay.dashboard.library import Library
-from ragassay.dashboard.pages import compare, errors, labels, over_time, queries, runs
+from ragassay.dashboard.pages import compare, datasets, errors, labels, over_time, queries, runs
 from ragassay.dashboard.site import HERE
 
-_ROOMS = (runs, queries, errors, labels, compare, over_time)
+_ROOMS = (runs, queries, errors, labels, compare, over_time, datasets)
 
 
 def install(app: FastAPI, library: Library) -> None:

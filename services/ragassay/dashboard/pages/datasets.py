@@ -1,0 +1,161 @@
+"""Datasets with versions: the list, and one with what is in it, what changed, its rows, and the runs on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import islice
+from typing import Annotated, NamedTuple
+
+from fastapi import Query, Request, Response
+
+from ragassay import datasets
+from ragassay.dashboard.library import Library
+from ragassay.dashboard.site import A_PAGE, SearchText, Start, pages, shown
+from ragassay.data.dataset import digest_of_dataset
+from ragassay.data.diff import DatasetDifference
+from ragassay.data.versions import SHORT, DatasetStore, DatasetVersion, resolve
+from ragassay.datasets import DescribedDataset
+from ragassay.exporters import datasets as said
+from ragassay.exporters.listing import RunSummary
+from ragassay.judges.verdict import is_answerable
+from ragassay.models import Sample
+
+MOST_AT_ONCE = 20_000  # rows that are read through, and compared with each other, before somebody asks for it
+MOST_RUNS = 20
+Reference = Annotated[str, Query(max_length=200)]
+router = pages()
+
+
+class Content(NamedTuple):
+    """What is in a version, and the digest that runs on its rows have of them."""
+
+    described: DescribedDataset
+    digest: str
+
+
+@router.get("/ui/datasets")
+def _datasets(request: Request, q: SearchText = "", start: Start = 0) -> Response:
+    library: Library = request.app.state.library
+    store = library.datasets
+    all_versions = (store.versions(name) for name in store.names())
+    found = (versions for versions in all_versions if versions and _has(versions, q))
+    listed = list(islice(found, start, start + A_PAGE + 1))
+    return shown(
+        request,
+        "datasets.html",
+        datasets=[(versions[0], len(versions), said.made(versions[0])) for versions in listed[:A_PAGE]],
+        text=q,
+        start=start,
+        more=len(listed) > A_PAGE,
+    )
+
+
+def _has(versions: Sequence[DatasetVersion], text: str) -> bool:
+    """Is the text in the name, the description or a version's digest, in any case?"""
+    places = (versions[0].name, versions[0].description or "", *(version.reference for version in versions))
+    return any(text.casefold() in place.casefold() for place in places)
+
+
+@router.get("/ui/datasets/{name}")
+def _dataset(
+    request: Request,
+    name: str,
+    version: Reference = "",
+    against: Reference = "",
+    text: SearchText = "",
+    start: Start = 0,
+    details: bool = False,
+) -> Response:
+    library: Library = request.app.state.library
+    store = library.datasets
+    chosen = resolve(store, f"{name}@{version}" if version else name)
+    versions = store.versions(chosen.name)
+    earlier = _earlier(store, chosen, versions, against)
+    content = _content(store, _full(chosen)) if details or chosen.rows <= MOST_AT_ONCE else None
+    compared = earlier and (details or max(chosen.rows, earlier.rows) <= MOST_AT_ONCE)
+    difference = _difference(store, _full(earlier), _full(chosen)) if earlier and compared else None
+    places = _matching(store, _full(chosen), text) if text else range(chosen.rows)
+    here = frozenset(places[start : start + A_PAGE])
+    rows = list(store.samples(chosen, [place in here for place in range(chosen.rows)]))
+    first = rows or list(islice(store.samples(chosen), 1))
+    return shown(
+        request,
+        "dataset.html",
+        dataset=chosen,
+        made=said.made(chosen),
+        versions=[(one, said.made(one)) for one in versions],
+        short=SHORT,
+        responses=any(row.response for row in first),
+        content=content,
+        tables=list(said.tables(content.described)) if content else [],
+        cautions=said.cautions(content.described, content.described.leaks) if content else [],
+        repeated=said.alike(content.described.repeated_queries) if content else [],
+        similar=said.alike(content.described.similar_queries) if content else [],
+        earlier=earlier,
+        difference=difference,
+        change=difference and said.change(difference),
+        changes=difference and said.changes(difference),
+        most_runs=MOST_RUNS,
+        runs=list(islice(_runs(library, chosen.name, content), MOST_RUNS)),
+        asked={"version": version, "against": against, "text": text, "details": "true" if details else ""},
+        rows=[(row, ", ".join(_labels(row))) for row in rows],
+        start=start,
+        total=len(places),
+    )
+
+
+def _full(version: DatasetVersion) -> str:
+    """The reference that means these rows for ever."""
+    return f"{version.name}@{version.digest}"
+
+
+def _earlier(
+    store: DatasetStore, chosen: DatasetVersion, versions: Sequence[DatasetVersion], against: str
+) -> DatasetVersion | None:
+    """The version to compare with: the one that is asked for, the one it was made after, or the next older one.
+
+    Raises as ``resolve`` does.
+    """
+    if against:
+        return resolve(store, against)
+    parents = [one for one in versions if _full(one) == chosen.lineage.parent]
+    return next(iter([*parents, *versions[versions.index(chosen) + 1 :]]), None)
+
+
+@lru_cache(8)
+def _content(store: DatasetStore, reference: str) -> Content:
+    described = datasets.describe(datasets.stored_rows(store, reference))
+    return Content(described, digest_of_dataset(store.samples(resolve(store, reference))))
+
+
+@lru_cache(8)
+def _difference(store: DatasetStore, a: str, b: str) -> DatasetDifference:
+    return datasets.diff(datasets.stored_rows(store, a), datasets.stored_rows(store, b))
+
+
+@lru_cache(8)
+def _matching(store: DatasetStore, reference: str, text: str) -> tuple[int, ...]:
+    """The places of the rows that have the text in their id, question, truth or labels, in any case."""
+    samples = enumerate(store.samples(resolve(store, reference)))
+    return tuple(place for place, sample in samples if any(text.casefold() in one.casefold() for one in _texts(sample)))
+
+
+def _texts(sample: Sample) -> Iterator[str]:
+    yield from (sample.query_id, sample.query, *sample.ground_truth_answer, *sample.key_facts)
+    yield from filter(None, (sample.category, sample.difficulty, sample.split, sample.answer))
+
+
+def _labels(sample: Sample) -> Iterator[str]:
+    yield from filter(None, (sample.query_id, sample.category, sample.difficulty, sample.split))
+    if is_answerable(sample) is False:
+        yield "can't be answered"
+
+
+def _runs(library: Library, name: str, content: Content | None) -> Iterator[tuple[RunSummary, str]]:
+    """The runs on these rows, under whatever name, and those on others of this name; newest first, with which of both."""
+    for run in library.runs():
+        if content and run.dataset_digest == content.digest:
+            yield run, "these rows"
+        elif run.dataset == name:
+            yield run, "other rows" if content and run.dataset_digest else "rows of this name"

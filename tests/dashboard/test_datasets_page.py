@@ -1,0 +1,201 @@
+"""The pages of datasets: what they say of versions and their rows, and what text of rows can't make them do."""
+
+import hashlib
+import re
+from importlib.metadata import version
+
+import httpx
+import orjson
+import pytest
+
+import ragassay
+from browsing import PAYLOADS, Elements, browsing
+from ragassay.dashboard.pages import datasets as page_module
+
+
+def question(n):
+    return f"Which city has the sign {hashlib.sha256(bytes([n])).hexdigest()}?"
+
+
+def questions(count=60, **changed):
+    for n in range(count):
+        yield {
+            "query_id": f"q{n:02}",
+            "query": question(n),
+            "ground_truth_answer": f"City {n}.",
+            "category": "even" if n % 2 == 0 else "odd",
+            "difficulty": "hard" if n % 3 == 0 else "easy",
+            "relevant_doc_ids": ["d1", f"d{n}"],
+            **changed.get(f"q{n:02}", {}),
+        }
+
+
+@pytest.fixture
+def keep(tmp_path):
+    """Keeps rows as the latest version of a name."""
+
+    def kept(rows, name="cities", **options):
+        path = tmp_path / "rows.jsonl"
+        path.write_bytes(b"\n".join(map(orjson.dumps, rows)))
+        return ragassay.Datasets().import_(path, name=name, **options)
+
+    return kept
+
+
+def table(text, title):
+    """The rows of the table of that title, as lists of texts."""
+    inside = re.search(rf'aria-label="{title}">\s*<table.*?</table>', text, re.DOTALL)
+    assert inside, title
+    body = inside[0].partition("<tbody>")[2]
+    return [
+        [re.sub(r"<[^>]+>|\s+", " ", cell).strip() for cell in re.findall(r"<t[hd].*?</t[hd]>", row, re.DOTALL)]
+        for row in body.split("</tr>")[:-1]
+    ]
+
+
+def test_a_folder_without_datasets_says_how_to_keep_one():
+    with browsing() as http:
+        assert "ragassay data import" in http.get("/ui/datasets").text
+
+
+def test_datasets_are_found_by_name_and_description(keep):
+    keep(questions(3), description="Towns of old")
+    keep(questions(4), name="other")
+    with browsing() as http:
+        assert [row[0] for row in table(http.get("/ui/datasets").text, "Datasets")] == ["cities", "other"]
+        assert [row[0] for row in table(http.get("/ui/datasets?q=TOWNS").text, "Datasets")] == ["cities"]
+        assert "No dataset matches" in http.get("/ui/datasets?q=nowhere").text
+
+
+def test_a_version_is_described_as_the_command_does(keep):
+    given = {"q01": {"answerable": False}, "q05": {"query": f"{question(4)} Say it."}}
+    kept = keep([*questions(**given), {"query_id": "again", "query": question(7)}])
+    with browsing() as http:
+        text = http.get("/ui/datasets/cities").text
+    described = ragassay.Datasets().describe("cities")
+    assert table(text, "Categories") == [["even", "30", "49.2 %"], ["odd", "30", "49.2 %"]]
+    assert table(text, "Difficulties") == [["easy", "40", "65.6 %"], ["hard", "20", "32.8 %"]]
+    assert table(text, "Rows")[0][0].startswith(question(0))
+    assert ["that can&#39;t be answered", "1", "1.64 %"] in table(text, "Counts")
+    assert f"ragassay evaluate {kept.reference} --system" in text
+    (similar,), (repeated,) = described.similar_queries, described.repeated_queries
+    assert f"({', '.join(similar.query_ids)})" in text
+    assert f"({', '.join(repeated.query_ids)})" in text
+
+
+def test_versions_are_listed_with_what_changed_since_the_one_before(keep):
+    first = keep(questions(5))
+    second = keep([*questions(4, q02={"category": "new"}), {"query_id": "more", "query": "Why?"}])
+    third = keep(questions(2))
+    with browsing() as http:
+        text = http.get("/ui/datasets/cities", params={"version": second.digest[:12]}).text
+        assert "1 added, 1 removed, 1 changed, 3 alike" in text
+        assert [row[1:] for row in table(text, "Rows that differ")] == [
+            ["more", "added", ""],
+            ["q04", "removed", ""],
+            ["q02", "changed", "category"],
+        ]
+        assert {row[0].split()[0] for row in table(text, "Versions")} == {
+            one.digest[:12] for one in (first, second, third)
+        }
+        latest = http.get("/ui/datasets/cities", params={"against": first.reference}).text
+        assert "0 added, 3 removed, 0 changed, 2 alike" in latest
+        assert "What changed" not in http.get("/ui/datasets/cities", params={"version": first.digest}).text
+
+
+def test_rows_are_searched_and_turned_page_by_page(keep):
+    keep(questions())
+    with browsing() as http:
+        text = http.get("/ui/datasets/cities").text
+        assert len(table(text, "Rows")) == 50
+        after = re.search(r'rel="next" href="([^"]*)"', text)[1].replace("&amp;", "&").partition("#")[0]
+        assert len(table(http.get(after).text, "Rows")) == 10
+        found = http.get("/ui/datasets/cities", params={"text": "CITY 17."}).text
+        assert [row[0].partition("?")[2].strip() for row in table(found, "Rows")] == ["q17, odd, easy"]
+        assert "No row matches" in http.get("/ui/datasets/cities?text=nowhere").text
+
+
+def test_runs_are_linked_by_the_rows_that_they_are_of(keep):
+    answered = [{**row, "answer": row["ground_truth_answer"]} for row in questions(4)]
+    kept = keep(answered)
+    same = ragassay.evaluate(answered, name="elsewhere", metrics=["correctness"]).run.id
+    part = ragassay.evaluate(kept.reference, limit=2, metrics=["correctness"]).run.id
+    ragassay.evaluate(
+        list(questions(2)), name="unrelated", systems={"mine": lambda query: "no"}, metrics=["correctness"]
+    )
+    with browsing() as http:
+        text = http.get("/ui/datasets/cities").text
+        assert {(row[0].split()[0], row[1]) for row in table(text, "Runs")} == {
+            ("elsewhere", "these rows"),
+            (part, "other rows"),
+        }
+        assert all(f'href="/ui/runs/{run}"' in text for run in (same, part))
+        assert "unrelated" not in text
+        assert f"<pre>ragassay evaluate {kept.reference}</pre>" in text
+
+
+def test_many_rows_are_read_through_only_when_somebody_asks(keep, monkeypatch):
+    monkeypatch.setattr(page_module, "MOST_AT_ONCE", 3)
+    keep(questions(3))
+    keep(questions(4))
+    with browsing() as http:
+        text = http.get("/ui/datasets/cities").text
+        assert "What is in it" not in text
+        assert "Not compared yet" in text
+        asked = re.search(r'href="([^"]*details=true[^"]*)"', text)[1].replace("&amp;", "&")
+        assert "1 added, 0 removed, 0 changed, 3 alike" in http.get(asked).text
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "said"),
+    [
+        ("/ui/datasets/nothing", 422, "nothing"),
+        ("/ui/datasets/cities?version=ffff", 404, "has no version"),
+        ("/ui/datasets/cities?version=xyz", 422, "is not of the form"),
+        ("/ui/datasets/cities?against=../x", 422, "is not of the form"),
+        ("/ui/datasets/..", 404, ""),
+        ("/ui/datasets/%2e%2e%2fruns", 404, ""),
+        ("/ui/datasets/cities?from=-1", 422, "from:"),
+    ],
+)
+def test_what_can_not_be_shown_is_a_page_that_says_why(keep, path, status, said):
+    keep(questions(1))
+    with browsing() as http:
+        answer = http.get(path)
+    assert (answer.status_code, said in answer.text) == (status, True)
+
+
+def test_text_of_rows_stays_text(keep):
+    given = [
+        {
+            "query_id": f"q{n}{text}",
+            "query": text,
+            "ground_truth_answer": text,
+            "key_facts": [text],
+            "category": text,
+            "difficulty": text,
+            "split": text,
+            "answer": text,
+        }
+        for n, text in enumerate(PAYLOADS * 2)
+    ]
+    keep(given[:9], description=PAYLOADS[0])
+    keep([{**row, "category": "other"} for row in given], description=PAYLOADS[0])
+    ragassay.evaluate("cities", name=PAYLOADS[1], metrics=["correctness"])
+    paths = ["/ui/datasets", "/ui/datasets/cities"]
+    paths += [str(httpx.URL("/ui/datasets", params={"q": text})) for text in PAYLOADS]
+    paths += [
+        str(httpx.URL("/ui/datasets/cities", params={name: text}))
+        for text in PAYLOADS
+        for name in ("version", "against", "text")
+    ]
+    with browsing() as http:
+        for path in paths:
+            elements = Elements(http.get(path).text).found
+            assert {tag for tag, _ in elements} & {"iframe", "object", "img", "base"} == set(), path
+            scripts = [attributes.get("src") for tag, attributes in elements if tag == "script"]
+            assert scripts == [f"/ui/static/keys.js?v={version('ragassay')}"], path
+            names = {name for _, attributes in elements for name in attributes}
+            assert not any(name.startswith("on") or name in ("style", "autofocus") for name in names), path
+            targets = [attributes.get("href", "/") for _, attributes in elements]
+            assert all(target.startswith(("/ui/", "#")) or target == "/" for target in targets), path
