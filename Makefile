@@ -19,7 +19,8 @@ lint: $(VENV)/.dev
 
 # Whole processes, simulations and times: tracing would make each several times slower, and would be what is measured.
 UNTRACED := tests/service tests/benchmark tests/test_readme.py tests/test_embeddings.py tests/stats/test_coverage.py \
-	tests/schedules/test_400_days.py tests/cli/test_kill.py tests/cli/test_resume.py tests/cli/test_full_disk.py
+	tests/schedules/test_400_days.py tests/cli/test_kill.py tests/cli/test_resume.py tests/cli/test_full_disk.py \
+	tests/dashboard/browser
 
 unit: $(VENV)/.dev
 	rm -f .coverage .coverage.*

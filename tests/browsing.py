@@ -1,6 +1,7 @@
 """The pages as a browser gets them, and texts that try to become more than text."""
 
 from contextlib import contextmanager
+from dataclasses import dataclass
 from html.parser import HTMLParser
 
 import httpx
@@ -33,6 +34,14 @@ class Elements(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.found.append((tag, dict(attrs)))
+
+
+@dataclass(frozen=True)
+class Home:
+    """A folder of runs; by name, their ids."""
+
+    folder: str
+    runs: dict[str, str]
 
 
 @contextmanager

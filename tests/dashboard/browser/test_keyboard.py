@@ -1,0 +1,92 @@
+"""The pages without a mouse."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ragassay.settings import Settings
+from ragassay.store.folder import FolderStore
+
+FOCUSED = "[document.activeElement.tagName, document.activeElement.matches(':focus-visible')]"
+
+
+def tab_to(page, locator, most=60):
+    """Moves the focus by Tab until the element has it, and finds it visible on the way; its place in the order."""
+    for step in range(1, most):
+        page.keyboard.press("Tab")
+        tag, visible = page.evaluate(FOCUSED)
+        assert visible, f"the focus on {tag} can't be seen"
+        if locator.evaluate("element => element === document.activeElement"):
+            return step
+    pytest.fail(f"Tab did not reach {locator} in {most} steps")
+
+
+def test_content_is_the_first_thing_to_go_to(watched):
+    page = watched.page
+    page.goto("/ui/runs")
+    assert tab_to(page, page.get_by_role("link", name="Skip to content")) == 1
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.querySelector('main').contains(document.activeElement)")
+
+
+def test_two_runs_are_ticked_compared_and_read_down_to_a_row_and_back(watched, runs):
+    page = watched.page
+    page.goto("/ui/compare")
+    for name in ("night 17", "night 8"):  # as they are listed, so that the older is the second
+        tab_to(page, page.get_by_role("checkbox", name=name))
+        page.keyboard.press("Space")
+    tab_to(page, page.get_by_role("button", name="Compare"))
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="At a glance").wait_for()
+    comparison = page.url
+    first = page.get_by_role("link", name="the whole row").first
+    tab_to(page, first)
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="Answer", exact=True).wait_for()
+    row = page.url
+    page.keyboard.press("u")
+    page.get_by_role("heading", name="Queries").wait_for()
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="Answer", exact=True).wait_for()
+    assert page.url.split("?")[0] == row.split("?")[0]
+    for _ in range(3):
+        page.go_back()
+    assert page.url == comparison
+    assert page.get_by_role("heading", name="At a glance").is_visible()
+
+
+def test_rows_and_pages_are_turned_by_keys(watched, runs):
+    page = watched.page
+    page.goto(f"/ui/runs/{runs['night 8']}/queries")
+    page.keyboard.press("n")
+    page.get_by_text("51 to 52 of 52").wait_for()
+    page.keyboard.press("p")
+    page.get_by_text("1 to 50 of 52").wait_for()
+    page.keyboard.press("/")
+    page.keyboard.type("number 12 on")
+    page.keyboard.press("Enter")
+    page.get_by_text("1 to 1 of 1").wait_for()
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="Which city is number 12").wait_for()
+
+
+def test_ten_rows_are_labelled_by_keys_alone(watched, home, runs):
+    page, run = watched.page, runs["night 17"]
+    page.goto(f"/ui/runs/{run}/label")
+    tab_to(page, page.get_by_label("Your name, kept"))
+    page.keyboard.type("Ada")
+    tab_to(page, page.locator("[data-key='1']"), 2)
+    for n in range(1, 11):
+        page.keyboard.press("Enter" if n == 1 else str(1 + n % 2))
+        page.get_by_text(f"{n} of 52 rows").wait_for()
+        page.keyboard.press("Enter")
+        page.locator("[data-key='1']").wait_for()
+    kept = (Path(FolderStore(Settings().home).open(run).folder) / "labels.jsonl").read_text().splitlines()
+    labels = [json.loads(line) for line in kept]
+    assert len({label["query_id"] for label in labels}) == 10
+    assert {label["by"] for label in labels} == {"Ada"}
+    assert len({label["value"] for label in labels}) == 2
