@@ -22,6 +22,12 @@ def tab_to(page, locator, most=60):
     pytest.fail(f"Tab did not reach {locator} in {most} steps")
 
 
+def there(page, locator):
+    """Waits until the element is visible and the page's scripts have run, so that its keys work."""
+    locator.wait_for()
+    page.wait_for_load_state()
+
+
 def test_content_is_the_first_thing_to_go_to(watched):
     page = watched.page
     page.goto("/ui/runs")
@@ -39,18 +45,18 @@ def test_two_runs_are_ticked_compared_and_read_down_to_a_row_and_back(watched, r
         page.keyboard.press("Space")
     tab_to(page, page.get_by_role("button", name="Compare"))
     page.keyboard.press("Enter")
-    page.get_by_role("heading", name="At a glance").wait_for()
+    there(page, page.get_by_role("heading", name="At a glance"))
     comparison = page.url
     first = page.get_by_role("link", name="the whole row").first
     tab_to(page, first)
     page.keyboard.press("Enter")
-    page.get_by_role("heading", name="Answer", exact=True).wait_for()
+    there(page, page.get_by_role("heading", name="Answer", exact=True))
     row = page.url
     page.keyboard.press("u")
-    page.get_by_role("heading", name="Queries").wait_for()
+    there(page, page.get_by_role("heading", name="Queries"))
     page.keyboard.press("j")
     page.keyboard.press("Enter")
-    page.get_by_role("heading", name="Answer", exact=True).wait_for()
+    there(page, page.get_by_role("heading", name="Answer", exact=True))
     assert page.url.split("?")[0] == row.split("?")[0]
     for _ in range(3):
         page.go_back()
@@ -62,16 +68,16 @@ def test_rows_and_pages_are_turned_by_keys(watched, runs):
     page = watched.page
     page.goto(f"/ui/runs/{runs['night 8']}/queries")
     page.keyboard.press("n")
-    page.get_by_text("51 to 52 of 52").wait_for()
+    there(page, page.get_by_text("51 to 52 of 52"))
     page.keyboard.press("p")
-    page.get_by_text("1 to 50 of 52").wait_for()
+    there(page, page.get_by_text("1 to 50 of 52"))
     page.keyboard.press("/")
     page.keyboard.type("number 12 on")
     page.keyboard.press("Enter")
-    page.get_by_text("1 to 1 of 1").wait_for()
+    there(page, page.get_by_text("1 to 1 of 1"))
     page.keyboard.press("j")
     page.keyboard.press("Enter")
-    page.get_by_role("heading", name="Which city is number 12").wait_for()
+    there(page, page.get_by_role("heading", name="Which city is number 12"))
 
 
 def test_ten_rows_are_labelled_by_keys_alone(watched, home, runs):
@@ -82,9 +88,9 @@ def test_ten_rows_are_labelled_by_keys_alone(watched, home, runs):
     tab_to(page, page.locator("[data-key='1']"), 2)
     for n in range(1, 11):
         page.keyboard.press("Enter" if n == 1 else str(1 + n % 2))
-        page.get_by_text(f"{n} of 52 rows").wait_for()
+        there(page, page.get_by_text(f"{n} of 52 rows"))
         page.keyboard.press("Enter")
-        page.locator("[data-key='1']").wait_for()
+        there(page, page.locator("[data-key='1']"))
     kept = (Path(FolderStore(Settings().home).open(run).folder) / "labels.jsonl").read_text().splitlines()
     labels = [json.loads(line) for line in kept]
     assert len({label["query_id"] for label in labels}) == 10
