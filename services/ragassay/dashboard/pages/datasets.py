@@ -23,7 +23,7 @@ from ragassay.models import Sample
 
 MOST_AT_ONCE = 20_000  # rows that are read through, and compared with each other, before somebody asks for it
 MOST_RUNS = 20
-Reference = Annotated[str, Query(max_length=200)]
+VersionText = Annotated[str, Query(max_length=200)]
 router = pages()
 
 
@@ -61,8 +61,8 @@ def _has(versions: Sequence[DatasetVersion], text: str) -> bool:
 def _dataset(
     request: Request,
     name: str,
-    version: Reference = "",
-    against: Reference = "",
+    version: VersionText = "",
+    against: VersionText = "",
     text: SearchText = "",
     start: Start = 0,
     details: bool = False,
