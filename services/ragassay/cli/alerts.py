@@ -131,6 +131,7 @@ def try_out(name: WebhookArgument, server: Server = None) -> None:
 @webhook.command("deliveries")
 def deliveries(name: WebhookArgument, limit: Limit = 20, server: Server = None, as_json: AsJson = False) -> None:
     """List what a webhook was sent, or has to get, newest first."""
+    from ragassay.exporters.alerts import outcome
     from ragassay.python.client import Client
 
     with Client(server) as service:
@@ -139,11 +140,7 @@ def deliveries(name: WebhookArgument, limit: Limit = 20, server: Server = None, 
         print_json(found)
         return
     for each in found:
-        last = each.last_error or (f"it answered {each.last_status}" if each.last_status else "")
-        after = f", next try at {each.next_at[:19]}" if each.next_at and each.tries else ""
-        tries = f"{each.tries} {'try' if each.tries == 1 else 'tries'}"
-        told = ": ".join(filter(None, (f"{each.status} after {tries}", last)))
-        typer.echo(f"{each.created_at[:19]}  {each.id}  {each.kind}  {told}{after}")
+        typer.echo(f"{each.created_at[:19]}  {each.id}  {each.kind}  {outcome(each)}")
 
 
 @webhook.command("replay")
@@ -183,10 +180,9 @@ def _kinds(names: Sequence[str]) -> list[NoticeKind]:
 
 
 def _line(one: Webhook) -> str:
-    state = "enabled" if one.enabled else f"disabled ({one.disabled_because or 'by hand'})"
-    last = one.last_error or (f"it answered {one.last_status}" if one.last_status else "")
-    told = f"; last try {one.last_at[:19]}: {last}" if one.last_at else "; nothing was sent yet"
-    return f"{one.id}  {one.url}  {one.format}  {state}  {', '.join(one.kinds)}{told}"
+    from ragassay.exporters.alerts import last_try, state
+
+    return f"{one.id}  {one.url}  {one.format}  {state(one)}  {', '.join(one.kinds)}; {last_try(one)}"
 
 
 def _print(one: Webhook, *, as_json: bool) -> None:

@@ -14,9 +14,7 @@ from ragassay.errors import BadSettings
 from ragassay.render import cut
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from ragassay.schedule_documents import JobSchedule, ScheduledRun
+    from collections.abc import Sequence
 
 schedule = typer.Typer(help="Plan jobs of a service: nightly runs.", no_args_is_help=True)
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The schedule.")]
@@ -63,6 +61,7 @@ def add(
     """Plan a job: 'schedule' and the options of a configuration, over which those of the command go."""
     from pydantic import ValidationError
 
+    from ragassay.exporters.schedules import local
     from ragassay.python.client import Client
     from ragassay.python.exchanges import remote
     from ragassay.schedule_documents import PlannedJob
@@ -100,12 +99,13 @@ def add(
         typer.echo(added.model_dump_json())
         return
     typer.echo(added.name)
-    typer.echo(f"next: {', '.join(_local(added, added.next[:1])) or 'never, it is paused'}", err=True)
+    typer.echo(f"next: {', '.join(local(added, added.next[:1])) or 'never, it is paused'}", err=True)
 
 
 @schedule.command("list")
 def list_(server: Server = None, as_json: AsJson = False) -> None:
     """List schedules with their next time and newest run."""
+    from ragassay.exporters.schedules import gates, local
     from ragassay.exporters.tables import table
     from ragassay.python.client import Client
 
@@ -120,9 +120,9 @@ def list_(server: Server = None, as_json: AsJson = False) -> None:
             one.name,
             one.cron,
             one.zone,
-            next(_local(one, one.next[:1]), "paused"),
-            "" if one.last is None else f"{one.last.status} {next(_local(one, [one.last.slot]))}",
-            "" if one.last is None else _gates(one.last),
+            next(local(one, one.next[:1]), "paused"),
+            "" if one.last is None else f"{one.last.status} {next(local(one, [one.last.slot]))}",
+            "" if one.last is None else gates(one.last),
         )
         for one in schedules
     ]
@@ -139,6 +139,7 @@ def show(
     """Show a schedule: its next times and what became of those before, in the zone of its clock."""
     from itertools import islice
 
+    from ragassay.exporters.schedules import evaluated, gates, local, status
     from ragassay.exporters.tables import table, width
     from ragassay.python.client import Client
 
@@ -148,15 +149,11 @@ def show(
     if as_json:
         print_json({**dict(known), "runs": runs})
         return
-    job = known.job
-    rows_of = job.get("dataset") or job.get("data")
-    systems = [*job.get("systems", ()), *job.get("responses", ())]
-    of = f"; {', '.join(systems)} on {rows_of}" if systems else f"; {rows_of}"
-    typer.echo(f"{known.name}: {known.cron} {known.zone}{of}{' (paused)' if known.paused else ''}\n")
-    planned = [(at, "planned", "", "") for at in _local(known, tuple(reversed(known.next)))]
+    typer.echo(f"{known.name}: {known.cron} {known.zone}; {evaluated(known)}{' (paused)' if known.paused else ''}\n")
+    planned = [(at, "planned", "", "") for at in local(known, tuple(reversed(known.next)))]
     longest = max(32, width() - 47)  # beside the other columns
     made = [
-        (next(_local(known, [run.slot])), _status(run), _gates(run), run.job or cut(run.reason or "", longest))
+        (next(local(known, [run.slot])), status(run), gates(run), run.job or cut(run.reason or "", longest))
         for run in runs
     ]
     _print(table(("time", "run", "gates", "job, or why there is none"), [*planned, *made]))
@@ -175,11 +172,12 @@ def pause(name: NameArgument, server: Server = None) -> None:
 @schedule.command("resume")
 def resume(name: NameArgument, server: Server = None) -> None:
     """Begin runs again, at the next time."""
+    from ragassay.exporters.schedules import local
     from ragassay.python.client import Client
 
     with Client(server) as service:
         known = service.schedules.resume(name)
-    typer.echo(f"{name} runs next: {next(_local(known, known.next), 'never')}")
+    typer.echo(f"{name} runs next: {next(local(known, known.next), 'never')}")
 
 
 @schedule.command("run")
@@ -206,22 +204,3 @@ def remove(name: NameArgument, server: Server = None) -> None:
 def _print(lines: Sequence[str]) -> None:
     for line in lines:
         typer.echo(line.rstrip())
-
-
-def _local(known: JobSchedule, times: Iterable[str]) -> Iterator[str]:
-    """Times as a clock in the schedule's zone shows them, with seconds where its expression has them."""
-    from datetime import datetime
-    from zoneinfo import ZoneInfo
-
-    zone, form = ZoneInfo(known.zone), "%Y-%m-%d %H:%M" + (":%S" if len(known.cron.split()) > 5 else "")
-    return (datetime.fromisoformat(time).astimezone(zone).strftime(form) for time in times)
-
-
-def _status(run: ScheduledRun) -> str:
-    return run.status + {"slot": "", "catch_up": ", caught up", "manual": ", by hand"}[run.trigger]
-
-
-def _gates(run: ScheduledRun) -> str:
-    if run.gates_passed is None or run.gates_missed is None:
-        return ""
-    return f"{run.gates_passed} of {run.gates_passed + run.gates_missed}"

@@ -37,7 +37,7 @@ class Library(Protocol):
 
     @property
     def datasets(self) -> DatasetStore:
-        """The datasets that are kept beside them; always the same object."""
+        """The datasets that are kept beside them; equal to itself, whenever it is asked for."""
 
     def runs(self, text: str = "") -> Iterable[RunSummary]:
         """Runs, newest first; with ``text`` those that have it."""

@@ -46,6 +46,14 @@ class RedisDatasets:
     def __init__(self, store: RedisStore) -> None:
         self._store = store
 
+    def __eq__(self, other: object) -> bool:
+        """Are they the same datasets?"""
+        return isinstance(other, RedisDatasets) and self.place == other.place
+
+    def __hash__(self) -> int:
+        """What is read of a store is remembered by it."""
+        return hash(self.place)
+
     @property
     def place(self) -> Place:
         """From where another process opens them."""

@@ -1,0 +1,143 @@
+"""The pages of schedules and alerts that a service serves: what became of planned runs, and what people were told."""
+
+import json
+import re
+
+import httpx
+import pytest
+
+from api.projects import keyed_server, made_key
+from api_server import rows
+from browsing import PAYLOADS, Elements
+from receiver import Receiver
+
+NIGHTLY = {
+    "name": "nightly",
+    "cron": "30 2 * * *",
+    "zone": "Europe/Berlin",
+    "job": {"dataset": "answers", "metrics": ["mrr"], "gates": [{"mrr": ">= 0.7"}, {"mrr": ">= 0.9"}]},
+}
+
+
+@pytest.fixture
+def planned(served):
+    """A dataset whose mrr is 0.75, and a schedule that misses one of its two gates."""
+    headers = {"Content-Type": "application/x-ndjson"}
+    content = "\n".join(map(json.dumps, rows(4)))
+    assert served.http.put("/v1/datasets/answers", content=content, headers=headers).status_code == 201
+    answer = served.http.post("/v1/schedules", json=NIGHTLY)
+    assert answer.status_code == 201, answer.text
+    return served
+
+
+def run_now(served):
+    """Have a run made; returns its job."""
+    assert served.http.post("/v1/schedules/nightly/run").status_code == 202
+    served.work()
+    return served.http.get("/v1/schedules/nightly/runs").json()["runs"][0]["job"]
+
+
+def text_of(served, address, status=200):
+    answer = served.http.get(address)
+    assert answer.status_code == status, answer.text
+    return answer.text
+
+
+def test_without_any_the_pages_say_how_to_add_one(served):
+    assert "ragassay schedule add" in text_of(served, "/ui/schedules")
+    alerts = text_of(served, "/ui/alerts")
+    assert "Nothing was told yet" in alerts
+    assert "ragassay webhook add" in alerts
+
+
+def test_a_schedule_shows_its_next_times_and_what_became_of_earlier_ones(planned):
+    assert "Nothing ran yet" in text_of(planned, "/ui/schedules/nightly")
+    job = run_now(planned)
+    listed = text_of(planned, "/ui/schedules")
+    assert 'href="/ui/schedules/nightly"' in listed
+    assert "finished, by hand" in listed
+    shown = text_of(planned, "/ui/schedules/nightly")
+    assert len(re.findall(r"<li>\d{4}-\d\d-\d\d 02:30</li>", shown)) == 5  # as a clock in Berlin has it
+    assert f'href="/ui/jobs/{job}"' in shown
+    assert f'href="/ui/runs/{job}"' in shown
+    assert '<span class="tag bad">1 of 2 passed</span>' in shown
+    planned.http.patch("/v1/schedules/nightly", json={"paused": True})
+    assert "ragassay schedule resume nightly" in text_of(planned, "/ui/schedules/nightly")
+
+
+def test_alerts_show_what_happened_and_what_became_of_the_deliveries(planned):
+    with Receiver() as receiver:
+        added = planned.http.post("/v1/webhooks", json={"url": f"{receiver.url}/hook/s3cr3t?token=s3cr3t"}).json()
+        job = run_now(planned)
+        planned.work()
+    alerts = text_of(planned, "/ui/alerts?kind=gate_missed")
+    (notice,) = planned.http.get("/v1/alerts").json()["alerts"]
+    assert notice["kind"] == "gate_missed"
+    assert f'<a href="/ui/jobs/{job}">gate missed: ' in alerts
+    assert 'href="/ui/schedules/nightly"' in alerts
+    assert "Nothing of this kind" in text_of(planned, "/ui/alerts?kind=regression")
+    deliveries = text_of(planned, f"/ui/alerts/{added['webhook']['id']}")
+    assert "delivered after 1 try" in deliveries
+    for page in (alerts, deliveries):
+        assert added["secret"] not in page
+        assert "s3cr3t" not in page
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "said"),
+    [
+        ("/ui/schedules/none", 404, "none"),
+        ("/ui/alerts/wh_none", 404, "wh_none"),
+        ("/ui/alerts?kind=none", 422, "kind"),
+        ("/ui/alerts?after=none", 422, "none"),
+    ],
+)
+def test_what_can_not_be_shown_is_a_page_that_says_why(served, path, status, said):
+    assert said in text_of(served, path, status)
+
+
+def test_text_of_jobs_and_webhooks_stays_text(planned):
+    for n, text in enumerate(PAYLOADS):
+        named = {"name": f"plan-{n}", "job": {**NIGHTLY["job"], "name": text}}
+        assert planned.http.post("/v1/schedules", json={**NIGHTLY, **named}).status_code == 201
+        samples = [{**row, "system": text} for row in rows(2)]
+        planned.http.post(
+            "/v1/jobs", json={"samples": samples, "name": text, "metrics": ["mrr"], "gates": [{"mrr": ">= 1"}]}
+        )
+        planned.http.post("/v1/webhooks", json={"url": f"https://alerts.example/{text}".replace(" ", "+")})
+    planned.work()
+    for path in (
+        "/ui/schedules",
+        "/ui/schedules/plan-0",
+        "/ui/alerts",
+        *(f"/ui/alerts?kind={one}" for one in PAYLOADS),
+    ):
+        elements = Elements(planned.http.get(path).text).found
+        assert {tag for tag, _ in elements} & {"iframe", "object", "img", "base"} == set(), path
+        assert all("src" in attributes for tag, attributes in elements if tag == "script"), path
+        names = {name for _, attributes in elements for name in attributes}
+        assert not any(name.startswith("on") or name in ("style", "autofocus") for name in names), path
+
+
+def test_another_project_sees_none_of_it():
+    with keyed_server(key_requests_per_minute=0) as served:
+        a, b = made_key(served, "a"), made_key(served, "b")
+        body = {**NIGHTLY, "job": {**NIGHTLY["job"], "dataset": "answers"}}
+        bearer = {"Authorization": f"Bearer {a.key}"}
+        content = "\n".join(map(json.dumps, rows(4)))
+        httpx.put(
+            f"{served.url}/v1/datasets/answers",
+            content=content,
+            headers={**bearer, "Content-Type": "application/x-ndjson"},
+        )
+        assert httpx.post(f"{served.url}/v1/schedules", json=body, headers=bearer).status_code == 201
+        for key, there in ((a, True), (b, False)):
+            with httpx.Client(base_url=served.url, headers={"Sec-Fetch-Site": "same-origin"}) as http:
+                assert http.post("/ui/sign-in", data={"key": key.key}).status_code == 303
+                assert ("nightly" in http.get("/ui/schedules").text) is there
+                assert (http.get("/ui/schedules/nightly").status_code == 200) is there
+                assert ("answers" in http.get("/ui/datasets").text) is there
+                assert (http.get("/ui/datasets/answers").status_code == 200) is there
+        with httpx.Client(base_url=served.url) as http:
+            for path in ("/ui/schedules", "/ui/alerts", "/ui/datasets"):
+                assert http.get(path).headers["location"].startswith("/ui/sign-in")
