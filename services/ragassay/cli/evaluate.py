@@ -109,7 +109,8 @@ def demo() -> None:
     typer.echo(
         "\nNext, your own file (JSON, JSONL, CSV, TSV or Parquet):\n"
         f"  {command} data check YOUR_FILE      what is in it, and which metrics it allows\n"
-        f"  {command} evaluate YOUR_FILE        the same report for your system"
+        f"  {command} evaluate YOUR_FILE        the same report for your system\n"
+        f"In the browser: {command} view last"
     )
 
 
