@@ -34,6 +34,10 @@ class Library(Protocol):
     def where(self) -> str:
         """Where they are kept, in words."""
 
+    @property
+    def of_service(self) -> bool:
+        """Are they jobs of a service, with a page each before they have a report?"""
+
     def runs(self, text: str = "") -> Iterable[RunSummary]:
         """Runs, newest first; with ``text`` those that have it."""
 
