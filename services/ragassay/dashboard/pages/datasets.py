@@ -36,7 +36,7 @@ class Content(NamedTuple):
 
 @router.get("/ui/datasets")
 def _datasets(request: Request, q: SearchText = "", start: Start = 0) -> Response:
-    library: Library = request.app.state.library
+    library: Library = request.state.library
     store = library.datasets
     all_versions = (store.versions(name) for name in store.names())
     found = (versions for versions in all_versions if versions and _has(versions, q))
@@ -67,7 +67,7 @@ def _dataset(
     start: Start = 0,
     details: bool = False,
 ) -> Response:
-    library: Library = request.app.state.library
+    library: Library = request.state.library
     store = library.datasets
     chosen = resolve(store, f"{name}@{version}" if version else name)
     versions = store.versions(chosen.name)

@@ -14,7 +14,7 @@ router = pages()
 
 @router.get("/ui/runs/{run}/errors")
 def _errors(request: Request, run: str, form: As = "page") -> Response:
-    library: Library = request.app.state.library
+    library: Library = request.state.library
     report, rows = library.report(run), library.rows(run)
     kinds = failures(rows)
     if form == "csv":

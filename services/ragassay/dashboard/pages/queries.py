@@ -29,7 +29,7 @@ MOST_BASELINES = 50  # of the newest runs, to choose from
 
 @router.get("/ui/runs/{run}/queries")
 def _queries(request: Request, run: str, start: Start = 0, form: As = "page") -> Response:
-    library: Library = request.app.state.library
+    library: Library = request.state.library
     asked = asked_in(request)
     if bounds := _bounds(request):
         where = (*asked.get("where", ()), *bounds)
@@ -101,7 +101,7 @@ def _cells(found: ChosenRows, columns: list[str]) -> Iterator[list[object]]:
 def _row(
     request: Request, run: str, at: Annotated[int, Query(ge=0, le=MOST_PLACES)], raw: Annotated[bool, Query()] = False
 ) -> Response:
-    library: Library = request.app.state.library
+    library: Library = request.state.library
     asked, report = asked_in(request), library.report(run)
     found = chosen(library, run, report, asked)
     page = found.page(at, 1)

@@ -11,6 +11,7 @@ from ragassay.dashboard import site, views
 from ragassay.dashboard.failures import failures, section, worst
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import A_PAGE, As, SearchText, Start, shown, table
+from ragassay.errors import Conflict
 from ragassay.exporters import failing, summary
 from ragassay.exporters.panels import panels
 from ragassay.runs.labelling import QUESTIONS
@@ -18,32 +19,40 @@ from ragassay.runs.labelling import QUESTIONS
 router = site.pages()
 
 
-@router.get("/")
-def _home() -> Response:
-    return RedirectResponse("/ui/runs", 302)
-
-
 @router.get("/ui/runs")
 def _runs(request: Request, q: SearchText = "", start: Start = 0, form: As = "page") -> Response:
-    library: Library = request.app.state.library
+    library: Library = request.state.library
     if form == "csv":
         header = ["run", "name", "created_at", "dataset", "system", "how good", "judge", "queries", "status"]
         return table("runs", header, views.run_lines(library.runs(q)))
     listed = list(islice(library.runs(q), start, start + A_PAGE + 1))
     return shown(
-        request, "runs.html", runs=listed[:A_PAGE], text=q, start=start, more=len(listed) > A_PAGE, where=library.where
+        request,
+        "runs.html",
+        runs=listed[:A_PAGE],
+        text=q,
+        start=start,
+        more=len(listed) > A_PAGE,
+        where=library.where,
+        of_service=library.of_service,
     )
 
 
 @router.get("/ui/runs/{run}")
 def _run(request: Request, run: str) -> Response:
-    library: Library = request.app.state.library
-    report, rows = library.report(run), library.rows(run)
+    library: Library = request.state.library
+    try:
+        report, rows = library.report(run), library.rows(run)
+    except Conflict:
+        if not library.of_service:
+            raise
+        return RedirectResponse(f"/ui/jobs/{run}", 303)
     went_wrong = section(failures(rows))
     return shown(
         request,
         "run.html",
         run=run,
+        of_service=library.of_service,
         report=report,
         headlines={name: failing.headline(system) for name, system in report.systems.items()},
         notes=list(views.notes(report)),
