@@ -181,3 +181,19 @@ def test_wrong_keys_are_counted_at_the_door(keyed):
     assert answers[0].status_code == 401
     assert answers[-1].status_code == 429
     assert "too many wrong keys" in answers[-1].text
+
+
+def test_a_stored_dataset_is_submitted_once_however_often_the_button_is_pressed(served):
+    assert "keeps no dataset" in served.http.get("/ui/submit").text
+    table = "id,question,answer,ground_truth\nq0,Where?,There.,There.\n"
+    served.http.put("/v1/datasets/small", content=table, headers={"Content-Type": "text/csv"})
+    page = served.http.get("/ui/submit").text
+    once = page.partition('name="once" value="')[2].partition('"')[0]
+    form = {"dataset": "small", "name": "by hand", "metrics": "token_f1", "once": once}
+    answers = [served.http.post("/ui/submit", data=form) for _ in range(2)]
+    assert {answer.headers["location"] for answer in answers} == {answers[0].headers["location"]}
+    served.work()
+    assert "by hand" in served.http.get(answers[0].headers["location"]).text
+    wrong = served.http.post("/ui/submit", data={**form, "metrics": "token_f2", "once": "another"})
+    assert wrong.status_code == 422
+    assert "token_f1" in wrong.text
