@@ -7,8 +7,9 @@ import httpx
 import pytest
 
 from api.projects import BOOTSTRAP, keyed_server, made_key, marked
-from api_server import rows
+from api_server import rows, serving
 from browsing import PAYLOADS
+from ragassay.settings import Settings
 
 MARK = "marked-of-a"
 
@@ -181,3 +182,45 @@ def test_wrong_keys_are_counted_at_the_door(keyed):
     assert answers[0].status_code == 401
     assert answers[-1].status_code == 429
     assert "too many wrong keys" in answers[-1].text
+
+
+def test_a_stored_dataset_is_submitted_once_however_often_the_button_is_pressed(served):
+    assert "keeps no dataset" in served.http.get("/ui/submit").text
+    table = "id,question,answer,ground_truth\nq0,Where?,There.,There.\n"
+    served.http.put("/v1/datasets/small", content=table, headers={"Content-Type": "text/csv"})
+    page = served.http.get("/ui/submit").text
+    once = page.partition('name="once" value="')[2].partition('"')[0]
+    form = {"dataset": "small", "name": "by hand", "metrics": "token_f1", "once": once}
+    answers = [served.http.post("/ui/submit", data=form) for _ in range(2)]
+    assert {answer.headers["location"] for answer in answers} == {answers[0].headers["location"]}
+    served.work()
+    assert "by hand" in served.http.get(answers[0].headers["location"]).text
+    wrong = served.http.post("/ui/submit", data={**form, "metrics": "token_f2", "once": "another"})
+    assert wrong.status_code == 422
+    assert "token_f1" in wrong.text
+
+
+def test_a_paused_job_shows_what_is_done_and_goes_on_under_a_new_budget(served):
+    job = served.submit(rows(60), metrics=["mrr"])["id"]
+    served.work(most=1)
+    served.jobs.store.pause(job, "the budget of 1 USD is reached", 0)
+    served.work()
+    served.jobs.finalize(job)
+    page = served.http.get(f"/ui/jobs/{job}").text
+    assert "the budget of 1 USD is reached" in page
+    assert f'href="/ui/runs/{job}"' in page
+    assert "1 of 2 chunks" in page
+    assert "Where does river number" in served.http.get(f"/ui/runs/{job}/queries").text
+    assert served.http.post(f"/ui/jobs/{job}/resume", data={"budget_usd": "none"}).status_code == 422
+    assert served.http.post(f"/ui/jobs/{job}/resume", data={"budget_usd": "2.5"}).status_code == 303
+    served.work()
+    assert "finished" in served.http.get(f"/ui/jobs/{job}").text
+    assert "n 60" in served.http.get(f"/ui/runs/{job}").text
+
+
+def test_while_redis_is_away_a_page_says_so():
+    with serving("redis://127.0.0.1:1/0", Settings()) as served:
+        answer = served.http.get("/ui/runs")
+    assert answer.status_code == 503
+    assert "<h1>" in answer.text
+    assert "Redis does not answer" in answer.text

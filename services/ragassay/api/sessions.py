@@ -67,12 +67,12 @@ class Sessions:
             secret = self._guard.bootstrap
             if secret is None or not hmac.compare_digest(_bound(session, secret), kept.digest):
                 return None
-            return Requester(kept.project), f"operator in {kept.project}"
+            return Requester(kept.project), f"operator, project {kept.project}"
         key, _ = self._guard.access.holder(kept.key, kept.digest)
         if key is None:
             return None
         self._guard.access.admit(key)
-        return Requester(key.project, frozenset(key.scopes), everywhere=False), f"{key.name} in {key.project}"
+        return Requester(key.project, frozenset(key.scopes), everywhere=False), f"{key.name}, project {key.project}"
 
 
 def _name(session: str) -> str:

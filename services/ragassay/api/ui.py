@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import secrets
 from typing import Annotated
 from urllib.parse import quote
 
+import orjson
 from anyio import to_thread
 from fastapi import Depends, FastAPI, Header, Query, Request, Response
 from fastapi.responses import RedirectResponse
@@ -13,6 +15,7 @@ from fastapi.sse import EventSourceResponse
 
 from ragassay import job_listing
 from ragassay.access import Requester
+from ragassay.api import submission
 from ragassay.api.events import Known
 from ragassay.api.jobs import JobId
 from ragassay.api.problems import Refused
@@ -27,6 +30,7 @@ from ragassay.job_documents import ENDED
 from ragassay.jobs import Jobs
 from ragassay.render import number
 from ragassay.specification import Budget
+from ragassay.store.redis_datasets import RedisDatasets
 
 COOKIE = "ragassay_session"
 MOST_BYTES = 10_000  # of a form
@@ -116,6 +120,31 @@ async def _jobs(request: Request) -> Jobs:
 
 
 Service = Annotated[Jobs, Depends(_jobs)]
+
+
+@jobs_pages.get("/ui/submit")
+def _form(request: Request, jobs: Service) -> Response:
+    datasets, systems = RedisDatasets(jobs.store).names(), [system.name for system in jobs.registered]
+    return shown(request, "submit.html", datasets=datasets, systems=systems, once=secrets.token_urlsafe(16))
+
+
+@jobs_pages.post("/ui/submit", dependencies=[Depends(same_site)])
+async def _submit(request: Request, jobs: Service, sent: Sent) -> Response:
+    form = form_of(sent)
+    given = {
+        "dataset": form.get("dataset", ""),
+        "systems": [name.removeprefix("system.") for name in form if name.startswith("system.")],
+        "name": form.get("name", "").strip(),
+        "metrics": [name.strip() for name in form.get("metrics", "").split(",") if name.strip()],
+    }
+
+    def work() -> str:
+        document = orjson.dumps({key: value for key, value in given.items() if value})
+        asked = submission.read(document, request.app.state.settings, jobs.registered, RedisDatasets(jobs.store))
+        return jobs.submit(*asked, idempotency_key=form.get("once"))[0].id
+
+    job = await to_thread.run_sync(work, limiter=request.app.state.submissions)
+    return RedirectResponse(f"/ui/jobs/{job}", 303)
 
 
 @jobs_pages.get("/ui/jobs/{job}")

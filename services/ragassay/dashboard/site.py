@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from importlib import metadata
 from itertools import chain
@@ -14,15 +15,18 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
 from fastapi.routing import APIRoute
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import ClientDisconnect
 
 from ragassay.dashboard import views
 from ragassay.errors import AssayError, BadInput, TooLarge
 from ragassay.exporters.csv import line
 from ragassay.render import number
+from ragassay.store.redis_errors import unavailable
 
 HERE = Path(__file__).parent
 A_PAGE = 50  # runs, or rows
 MOST_PLACES = 10**9
+LONGEST_S = 60.0  # that a form may take to arrive
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
     "form-action 'self'; frame-ancestors 'none'"
@@ -100,6 +104,10 @@ class _PageRoute(APIRoute):
                 what = f"{first['loc'][-1]}: {first['msg']}"
                 hint = "mend the address, or begin at the list of runs"
                 return shown(request, "problem.html", 422, what=what, hint=hint)
+            except Exception as error:
+                if away := unavailable(error):
+                    return shown(request, "problem.html", away.status, what=away.message, hint=away.hint)
+                raise
 
         return answered
 
@@ -122,15 +130,19 @@ def same_site(request: Request) -> None:
 
 
 def body(most: int) -> Callable[[Request], Awaitable[bytes]]:
-    """A dependency: what was sent, so many bytes at the most; raises TooLarge."""
+    """A dependency: what was sent, so many bytes at the most; raises TooLarge, and BadInput for what comes too slowly."""
 
     async def sent(request: Request) -> bytes:
         parts, size = [], 0
-        async for part in request.stream():
-            size += len(part)
-            if size > most:
-                raise TooLarge(f"more than {most:,} bytes were sent", hint="send less at a time")
-            parts.append(part)
+        try:
+            async with asyncio.timeout(LONGEST_S):
+                async for part in request.stream():
+                    size += len(part)
+                    if size > most:
+                        raise TooLarge(f"more than {most:,} bytes were sent", hint="send less at a time")
+                    parts.append(part)
+        except (TimeoutError, ClientDisconnect):
+            raise BadInput(f"the form did not arrive whole within {LONGEST_S:.0f} s", hint="send it again") from None
         return b"".join(parts)
 
     return sent
