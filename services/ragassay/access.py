@@ -73,6 +73,7 @@ class Access:
 
     def __init__(self, store: ProjectRedis, settings: Settings) -> None:
         self._keys, self._settings = RedisKeys(store), settings
+        self.redis = store.redis
         self._pepper = secret_setting(settings.key_pepper, "RAGASSAY_KEY_PEPPER")
 
     def make(
@@ -88,7 +89,7 @@ class Access:
             raise BadSettings(what, where="expires_in_days", hint="leave it out for a key that does not expire")
         key, now = secrets.token_hex(6), datetime.now(UTC)
         text = _new_text(key)
-        digest = self._digest(text)
+        digest = self.digest(text)
         good = [key for key in self._keys.listed() if key.project == project and not _why_not(key, now)]
         if len(good) >= MOST_KEYS:
             raise Conflict(f"project {project} has {MOST_KEYS} keys", hint="revoke some: DELETE /v1/keys/ID")
@@ -111,7 +112,7 @@ class Access:
     def rotate(self, key: str, *, overlap_s: float) -> MadeKey:
         """Give a key a new secret; the one before is good for so long. Raises NotFound, BadSettings without a pepper."""
         text = _new_text(key)
-        rotated = self._keys.rotate(key, self._digest(text), overlap_s=overlap_s)
+        rotated = self._keys.rotate(key, self.digest(text), overlap_s=overlap_s)
         _log.info("key rotated: key=%s project=%s", key, rotated.project)
         return MadeKey(**dict(rotated), key=text)
 
@@ -134,8 +135,11 @@ class Access:
             raise Unavailable(
                 "this server can't check keys", hint="start it with the RAGASSAY_KEY_PEPPER that they were made with"
             )
-        found, now = self._keys.find(parts[1])
-        digest = self._digest(text)
+        return self.holder(parts[1], self.digest(text))
+
+    def holder(self, key: str, digest: str) -> tuple[ApiKey | None, str]:
+        """The key with this id where the digest is of its secret; or None, and why it is none that is good."""
+        found, now = self._keys.find(key)
         known = [found.digest if found else "", found.previous or "" if found else ""]
         current, previous = (hmac.compare_digest(digest, each) for each in known)
         if found is None or not (current or (previous and now < (found.key.previous_until or now))):
@@ -152,7 +156,8 @@ class Access:
             what = f"more than {most} requests a minute of this {'key' if whose == 'key' else 'project'}"
             raise RateLimited(what, hint="wait for as long as Retry-After says", retry_after=wait_s)
 
-    def _digest(self, text: str) -> str:
+    def digest(self, text: str) -> str:
+        """What Redis keeps of a key's text; raises BadSettings without a pepper."""
         if self._pepper is None:
             hint = "set it for the API and for this command, and keep it: openssl rand -hex 32"
             raise BadSettings("there are no keys without a pepper", where="RAGASSAY_KEY_PEPPER", hint=hint)

@@ -33,7 +33,7 @@ def page(store: RedisStore, job: str, selection: Selection, *, cursor: str | Non
     if selection.system is not None and selection.system not in systems:
         raise UnknownName("system of the job", selection.system, systems, where="system")
     chosen = range(len(systems)) if selection.system is None else [systems.index(selection.system)]
-    rows = RowPlaces(record, _JobRows(store, job, record))
+    rows = RowPlaces(record, JobRows(store, job, record))
     if selection.takes_all:
         places, following = _in_order(chosen, record.dataset.rows, offset(cursor), limit)
     else:
@@ -69,7 +69,7 @@ def _selected(rows: RowPlaces, selection: Selection, cursor: str | None, limit: 
     return found, f"{found[-1]}-{selection.tag}" if begin + limit < len(ordered) else None
 
 
-class _JobRows:
+class JobRows:
     """A job's rows in Redis, and the columns beside them."""
 
     def __init__(self, store: RedisStore, job: str, record: RunRecord) -> None:

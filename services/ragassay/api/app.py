@@ -28,6 +28,7 @@ from ragassay.api import (
     prometheus,
     schedules,
     systems,
+    ui,
     webhooks,
 )
 from ragassay.api.comparisons import NewComparison
@@ -158,6 +159,7 @@ def create_app(service: Jobs, settings: Settings, planned: Schedules | None = No
     app.state.routers = [*(room.router for room in _ROOMS), prometheus.router(settings)]
     for router in app.state.routers:
         app.include_router(router)
+    ui.install(app, service)
     app.add_api_route("/docs", page.show, include_in_schema=False)
     problems.install(app)
     app.add_middleware(SecurityMiddleware, loopback_only=not asks_for_key(settings))

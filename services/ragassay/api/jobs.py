@@ -79,7 +79,7 @@ async def each_once(request: Request) -> None:
     if len(names) == names.total():
         return
     models = [field.field_info.annotation for field in request.scope["route"].dependant.query_params]
-    fields = {name: field for model in models for name, field in model.model_fields.items()}
+    fields = {name: field for model in models for name, field in getattr(model, "model_fields", {}).items()}
     for name, count in names.items():
         if count > 1 and name in fields and get_origin(fields[name].annotation) not in (list, tuple):
             raise BadData([f"{name}: is there {count} times, and takes one value"])

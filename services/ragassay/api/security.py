@@ -77,7 +77,7 @@ class Guard:
     """
 
     def __init__(self, jobs: Jobs | None, settings: Settings) -> None:
-        self._bootstrap, self._locked = bootstrap_key(settings), asks_for_key(settings)
+        self.bootstrap, self._locked = bootstrap_key(settings), asks_for_key(settings)
         self._jobs, self._settings = jobs, settings
         self._open_until = -math.inf
         self._wrong = WrongKeys(settings.wrong_keys_per_minute)
@@ -86,7 +86,7 @@ class Guard:
         """Who asks with a key's text; raises Refused, RateLimited, Unavailable."""
         operator = Requester(project or DEFAULT_PROJECT)
         barred_s = self._wrong.barred_s(address)
-        if self._bootstrap is not None and not barred_s and _same(text, self._bootstrap):
+        if self.bootstrap is not None and not barred_s and _same(text, self.bootstrap):
             return operator
         if not self._locked and (time.monotonic() < self._open_until or await to_thread.run_sync(self._is_open)):
             return operator
@@ -103,19 +103,20 @@ class Guard:
         return Requester(key.project, frozenset(key.scopes), everywhere=False)
 
     def _is_open(self) -> bool:
-        if self._access.any_made():
+        if self.access.any_made():
             self._locked = True  # for good, whatever a look-up that began earlier finds
         self._open_until = time.monotonic() + LOOK_EVERY_S
         return not self._locked
 
     def _admitted(self, text: str) -> tuple[ApiKey | None, str]:
-        key, why_not = self._access.recognize(text)
+        key, why_not = self.access.recognize(text)
         if key is not None:
-            self._access.admit(key)
+            self.access.admit(key)
         return key, why_not
 
     @cached_property
-    def _access(self) -> Access:
+    def access(self) -> Access:
+        """The keys of all projects."""
         assert self._jobs is not None  # noqa: S101 - without it there is only a document to show
         return Access(self._jobs.store, self._settings)
 
@@ -196,7 +197,12 @@ def requires(scope: Permission) -> Callable[[Requester], Awaitable[Requester]]:
 
 async def by_method(request: Request, asking: Authorized) -> Requester:
     """A dependency: the caller, who must have a key that may read for GET, and submit for anything else."""
-    return _with(_of_method(request.method), asking)
+    return permitted(request.method, asking)
+
+
+def permitted(method: str, asking: Requester) -> Requester:
+    """The caller, who must have a key that may do what the method does; raises Refused."""
+    return _with(_of_method(method), asking)
 
 
 def _of_method(method: str) -> Permission:

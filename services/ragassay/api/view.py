@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
+from fastapi.responses import RedirectResponse
 
 from ragassay.api.headers import HeadersMiddleware
 from ragassay.api.security import SecurityMiddleware
@@ -13,7 +14,12 @@ from ragassay.dashboard.library import Library
 def create_view(library: Library) -> FastAPI:
     """An application that shows what is in ``library``."""
     app = FastAPI(title="ragassay", docs_url=None, redoc_url=None, openapi_url=None)
-    pages.install(app, library)
+
+    async def enter(request: Request) -> None:
+        request.state.library = library
+
+    pages.install(app, enter)
+    app.add_api_route("/", lambda: RedirectResponse("/ui/runs", 302))
     app.add_middleware(SecurityMiddleware, loopback_only=True)
     app.add_middleware(HeadersMiddleware, tls=False)
     return app

@@ -45,6 +45,11 @@ class FolderLibrary:
         """The folder."""
         return str(self._store.root / "runs")
 
+    @property
+    def of_service(self) -> bool:
+        """See ``Library``."""
+        return False
+
     def runs(self, text: str = "") -> Iterable[RunSummary]:
         """Runs, newest first; with ``text`` those that have it."""
         ids = [run for run in reversed(self._store.ids()) if not self._only or run in self._only]

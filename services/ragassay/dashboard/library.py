@@ -39,6 +39,10 @@ class Library(Protocol):
     def datasets(self) -> DatasetStore:
         """The datasets that are kept beside them; equal to itself, whenever it is asked for."""
 
+    @property
+    def of_service(self) -> bool:
+        """Are they jobs of a service, with a page each before they have a report?"""
+
     def runs(self, text: str = "") -> Iterable[RunSummary]:
         """Runs, newest first; with ``text`` those that have it."""
 

@@ -6,16 +6,16 @@ from collections.abc import Awaitable, Callable, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ragassay.dashboard import views
-from ragassay.errors import AssayError
+from ragassay.errors import AssayError, BadInput, TooLarge
 from ragassay.render import number
 
 HERE = Path(__file__).parent
@@ -32,6 +32,7 @@ NAVIGATION = {
     "Cost": "/ui/cost",
     "Datasets": "/ui/datasets",
 }
+OF_SERVICE = {"Schedules": "/ui/schedules", "Alerts": "/ui/alerts"}
 SearchText = Annotated[str, Query(max_length=200)]
 Start = Annotated[int, Query(ge=0, le=MOST_PLACES, alias="from")]
 
@@ -48,15 +49,31 @@ _TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_TEMPLATES.globals |= {"version": metadata.version("ragassay"), "a_page": A_PAGE, "navigation": NAVIGATION}
+_TEMPLATES.globals |= {"version": metadata.version("ragassay"), "a_page": A_PAGE}
 _TEMPLATES.filters |= {"query": _query, "number": number, "failure": views.failure}
+
+
+def _signed_in(request: Request) -> str:
+    """As whom somebody is signed in; empty where nobody has to be."""
+    return str(getattr(request.state, "signed_in", ""))
 
 
 def shown(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
     """The page that a template makes of the values."""
-    text = _TEMPLATES.get_template(template).render(here=request.url.path, **values)
+    library = getattr(request.state, "library", None)  # not where nobody is signed in
+    navigation = NAVIGATION | (OF_SERVICE if library is not None and library.of_service else {})
+    shared = {"here": request.url.path, "signed_in": _signed_in(request), "navigation": navigation}
+    text = _TEMPLATES.get_template(template).render(**shared, **values)
     headers = {"Content-Security-Policy": POLICY, "Referrer-Policy": "same-origin"}  # without one, forms have no origin
     return HTMLResponse(text, status_code=status, headers=headers)
+
+
+class Elsewhere(AssayError):
+    """What answers this is another page."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(f"see {address}")
+        self.address = address
 
 
 class _PageRoute(APIRoute):
@@ -68,6 +85,8 @@ class _PageRoute(APIRoute):
         async def answered(request: Request) -> Response:
             try:
                 return await answer(request)
+            except Elsewhere as other:
+                return RedirectResponse(other.address, 303)
             except AssayError as error:
                 return shown(request, "problem.html", error.status, what=error.message, hint=error.hint)
             except RequestValidationError as error:
@@ -94,6 +113,29 @@ def same_site(request: Request) -> None:
     own = site in ("same-origin", "none") if site else origin is None or urlsplit(origin).netloc == request.url.netloc
     if not own:
         raise CrossSite("this came from a page of another site", hint="open the page here and send it again")
+
+
+def body(most: int) -> Callable[[Request], Awaitable[bytes]]:
+    """A dependency: what was sent, so many bytes at the most; raises TooLarge."""
+
+    async def sent(request: Request) -> bytes:
+        parts, size = [], 0
+        async for part in request.stream():
+            size += len(part)
+            if size > most:
+                raise TooLarge(f"more than {most:,} bytes were sent", hint="send less at a time")
+            parts.append(part)
+        return b"".join(parts)
+
+    return sent
+
+
+def form_of(sent: bytes) -> dict[str, str]:
+    """The fields of a form, the last value of each; raises BadInput."""
+    try:
+        return {name: values[-1] for name, values in parse_qs(sent.decode(), max_num_fields=20).items()}
+    except ValueError as error:
+        raise BadInput(f"the form can't be read ({error})") from None
 
 
 def pages() -> APIRouter:

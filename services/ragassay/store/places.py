@@ -64,14 +64,19 @@ class RowPlaces:
         evaluated[self._order] = np.arange(len(self._order))
         return evaluated
 
+    def chunk(self, place: int) -> tuple[ChunkId, int]:
+        """The chunk of the row at a place, and its number in that."""
+        rows = self.record.dataset.rows
+        number, row = divmod(int(self._evaluated[place % rows]), self.record.chunk_size)
+        return ChunkId(self.systems[place // rows], number), row
+
     def at(self, places: Iterable[int]) -> list[Result]:
         """The rows at these places, as far as they are there, in their order."""
-        size, rows = self.record.chunk_size, self.record.dataset.rows
         by_chunk: dict[ChunkId, dict[int, int]] = {}
         places = [int(place) for place in places]
         for place in places:
-            number, row = divmod(int(self._evaluated[place % rows]), size)
-            by_chunk.setdefault(ChunkId(self.systems[place // rows], number), {})[row] = place
+            chunk, row = self.chunk(place)
+            by_chunk.setdefault(chunk, {})[row] = place
         kept = self.kept.read(by_chunk)
         results = {by_chunk[chunk][row]: one for chunk, rows in kept.items() for row, one in rows.items()}
         return [results[place] for place in places if place in results]

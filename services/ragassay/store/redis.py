@@ -280,6 +280,10 @@ class RedisStore(StoredReports, Presence):
         """The chunks with results."""
         return [chunk.decode() for chunk in self.redis.smembers(self.key(job, "done"))]
 
+    def spent_usd(self, job: str) -> float:
+        """What the job's calls of models have cost so far, as far as their prices are known."""
+        return float(self.redis.hget(self.key(job, "meta"), "spent_usd") or 0)
+
     def is_done(self, job: str, chunk: ChunkId) -> bool:
         """Were results of the chunk committed?"""
         return bool(self.redis.sismember(self.key(job, "done"), str(chunk)))

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from fastapi import FastAPI
+from collections.abc import Awaitable, Callable
+
+from fastapi import Depends, FastAPI
 from starlette.staticfiles import StaticFiles
 
-from ragassay.dashboard.library import Library
 from ragassay.dashboard.pages import compare, datasets, labels, over_time, queries, runs
 from ragassay.dashboard.site import HERE
 
 _ROOMS = (runs, queries, labels, compare, over_time, datasets)
 
 
-def install(app: FastAPI, library: Library) -> None:
-    """Add the pages, their styles and scripts to an application, which shows what is in ``library``."""
-    app.state.library = library
+def install(app: FastAPI, enter: Callable[..., Awaitable[None]]) -> None:
+    """Add the pages, their styles and scripts to an application.
+
+    ``enter``: a dependency of each page that makes ``request.state.library`` what is shown to whoever asks.
+    """
     for room in _ROOMS:
-        app.include_router(room.router)
+        app.include_router(room.router, dependencies=[Depends(enter)])
     app.mount("/ui/static", StaticFiles(directory=HERE / "static"))

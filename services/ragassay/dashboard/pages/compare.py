@@ -37,7 +37,7 @@ def _compare(
     baseline: Annotated[str, Query(max_length=300)] = "",
     metrics: Annotated[str, Query(max_length=1000)] = "",
 ) -> Response:
-    library: Library = request.app.state.library
+    library: Library = request.state.library
     chosen = list(dict.fromkeys(run or ()))
     if not chosen:
         recent = [one for one in islice(library.runs(), RECENT) if one.headline]

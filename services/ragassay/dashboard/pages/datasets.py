@@ -36,7 +36,7 @@ class Content(NamedTuple):
 
 @router.get("/ui/datasets")
 def _datasets(request: Request, q: SearchText = "", start: Start = 0) -> Response:
-    library: Library = request.app.state.library
+    library: Library = request.state.library
     store = library.datasets
     all_versions = (store.versions(name) for name in store.names())
     found = (versions for versions in all_versions if versions and _has(versions, q))
@@ -67,11 +67,12 @@ def _dataset(
     start: Start = 0,
     details: bool = False,
 ) -> Response:
-    library: Library = request.app.state.library
+    library: Library = request.state.library
     store = library.datasets
     chosen = resolve(store, f"{name}@{version}" if version else name)
     versions = store.versions(chosen.name)
     earlier = _earlier(store, chosen, versions, against)
+    details = details and not library.of_service  # there it has a process of its own, behind the API
     content = _content(store, _full(chosen)) if details or chosen.rows <= MOST_AT_ONCE else None
     compared = earlier and (details or max(chosen.rows, earlier.rows) <= MOST_AT_ONCE)
     difference = _difference(store, _full(earlier), _full(chosen)) if earlier and compared else None
@@ -87,6 +88,7 @@ def _dataset(
         versions=[(one, said.made(one)) for one in versions],
         short=SHORT,
         responses=any(row.response for row in first),
+        of_service=library.of_service,
         content=content,
         tables=list(said.tables(content.described)) if content else [],
         cautions=said.cautions(content.described, content.described.leaks) if content else [],

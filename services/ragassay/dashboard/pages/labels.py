@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any
-from urllib.parse import parse_qs, quote, unquote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
 from fastapi import Depends, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
 from ragassay.dashboard import labelled, views
 from ragassay.dashboard.library import Library
-from ragassay.dashboard.site import MOST_PLACES, pages, same_site, shown
+from ragassay.dashboard.site import MOST_PLACES, body, form_of, pages, same_site, shown
 from ragassay.documents import Report
-from ragassay.errors import BadInput, NotFound, TooLarge, UnknownName
+from ragassay.errors import BadInput, NotFound, UnknownName
 from ragassay.files import to_lines
 from ragassay.judges.jury_agreement import divided
 from ragassay.models import FrozenModel, Result
@@ -38,26 +38,15 @@ class Asked(FrozenModel):
     row: Annotated[str | None, Query(max_length=10_000)] = None
 
 
-async def _body(request: Request) -> bytes:
-    """What was sent; raises TooLarge."""
-    parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size > MOST_BYTES:
-            raise TooLarge(f"more than {MOST_BYTES // 2**20} MiB were sent", hint="import the labels in parts")
-        parts.append(part)
-    return b"".join(parts)
-
-
 Address = Annotated[Asked, Query()]
-Sent = Annotated[bytes, Depends(_body)]
+Sent = Annotated[bytes, Depends(body(MOST_BYTES))]
 
 
 class _Rows:
     """The rows of a run's system as they are labelled for a metric, and what was said of them."""
 
     def __init__(self, request: Request, run: str, asked: Asked) -> None:
-        self.library: Library = request.app.state.library
+        self.library: Library = request.state.library
         self.run, self.report = run, self.library.report(run)
         self.metrics = [name for name in QUESTIONS if name in self.report.provenance.metrics]
         if not self.metrics:
@@ -139,7 +128,7 @@ def _label(request: Request, run: str, asked: Address) -> Response:
 @router.post("/ui/runs/{run}/label", dependencies=[Depends(same_site)])
 def _say(request: Request, run: str, asked: Address, sent: Sent) -> Response:
     rows = _Rows(request, run, asked)
-    form = _form(sent)
+    form = form_of(sent)
     query, value, name = form.get("row", ""), form.get("value", ""), _given_name(form, request)
     if value != _SKIP and value not in labelled.ANSWERS[rows.metric]:
         raise BadInput(f"value should be one of {', '.join((*labelled.ANSWERS[rows.metric], _SKIP))}", where="value")
@@ -164,19 +153,11 @@ def _export(request: Request, run: str, asked: Address) -> Response:
 def _import(request: Request, run: str, asked: Address, sent: Sent) -> Response:
     rows = _Rows(request, run, asked)
     is_form = request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded")
-    form = _form(sent) if is_form else {}
+    form = form_of(sent) if is_form else {}
     name = _given_name(form, request, "import")
     content = form.get("lines", "").encode() if is_form else sent
     rows.library.add_labels(run, imported(content, rows.labelling, rows.system, name, _now()))
     return RedirectResponse(rows.address(), 303)
-
-
-def _form(sent: bytes) -> dict[str, str]:
-    """The fields of a form, the last value of each; raises BadInput."""
-    try:
-        return {name: values[-1] for name, values in parse_qs(sent.decode(), max_num_fields=20).items()}
-    except ValueError as error:
-        raise BadInput(f"the form can't be read ({error})") from None
 
 
 def _name(request: Request) -> str:

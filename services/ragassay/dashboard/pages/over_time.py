@@ -41,7 +41,7 @@ def _cost(
     dataset: Names = None,
     price: Names = None,
 ) -> Response:
-    library: Library = request.app.state.library
+    library: Library = request.state.library
     given: dict[str, Any] = {
         "since": since or None,
         "until": until or None,
@@ -119,7 +119,7 @@ def _trends(
     judge: Text = "",
     last: Annotated[int, Query(ge=1, le=MOST_POINTS)] = POINTS,
 ) -> Response:
-    library: Library = request.app.state.library
+    library: Library = request.state.library
     newest = next((run for run in library.runs() if run.headline), None)
     if newest is None:
         return shown(request, "trends.html", trend=None)

@@ -19,7 +19,7 @@ router = pages()
 
 @router.get("/ui/runs/{run}/queries")
 def _queries(request: Request, run: str, start: Start = 0) -> Response:
-    library: Library = request.app.state.library
+    library: Library = request.state.library
     asked = _asked(request)
     selection, report = Selection.given(**asked), library.report(run)
     page = library.page(run, selection, start, A_PAGE)
@@ -40,7 +40,7 @@ def _queries(request: Request, run: str, start: Start = 0) -> Response:
 
 @router.get("/ui/runs/{run}/row")
 def _row(request: Request, run: str, at: Annotated[int, Query(ge=0, le=MOST_PLACES)]) -> Response:
-    library: Library = request.app.state.library
+    library: Library = request.state.library
     asked = _asked(request)
     page = library.page(run, Selection.given(**asked), at, 1)
     if not page.rows:

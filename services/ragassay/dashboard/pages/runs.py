@@ -10,6 +10,7 @@ from fastapi.responses import RedirectResponse
 from ragassay.dashboard import site, views
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import A_PAGE, SearchText, Start, shown
+from ragassay.errors import Conflict
 from ragassay.exporters import failing, summary
 from ragassay.exporters.panels import panels
 from ragassay.runs.labelling import QUESTIONS
@@ -17,27 +18,36 @@ from ragassay.runs.labelling import QUESTIONS
 router = site.pages()
 
 
-@router.get("/")
-def _home() -> Response:
-    return RedirectResponse("/ui/runs", 302)
-
-
 @router.get("/ui/runs")
 def _runs(request: Request, q: SearchText = "", start: Start = 0) -> Response:
-    library: Library = request.app.state.library
+    library: Library = request.state.library
     listed = list(islice(library.runs(q), start, start + A_PAGE + 1))
     return shown(
-        request, "runs.html", runs=listed[:A_PAGE], text=q, start=start, more=len(listed) > A_PAGE, where=library.where
+        request,
+        "runs.html",
+        runs=listed[:A_PAGE],
+        text=q,
+        start=start,
+        more=len(listed) > A_PAGE,
+        where=library.where,
+        of_service=library.of_service,
     )
 
 
 @router.get("/ui/runs/{run}")
 def _run(request: Request, run: str) -> Response:
-    report = request.app.state.library.report(run)
+    library: Library = request.state.library
+    try:
+        report = library.report(run)
+    except Conflict:
+        if not library.of_service:
+            raise
+        return RedirectResponse(f"/ui/jobs/{run}", 303)
     return shown(
         request,
         "run.html",
         run=run,
+        of_service=library.of_service,
         report=report,
         headlines={name: failing.headline(system) for name, system in report.systems.items()},
         notes=list(views.notes(report)),

@@ -1,0 +1,171 @@
+"""``/ui``: the pages of the service, who may see them, and those of a job while it runs."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+from urllib.parse import quote
+
+from anyio import to_thread
+from fastapi import Depends, FastAPI, Header, Query, Request, Response
+from fastapi.responses import RedirectResponse
+from fastapi.sse import EventSourceResponse
+
+from ragassay import job_listing
+from ragassay.access import Requester
+from ragassay.api.events import Known
+from ragassay.api.jobs import JobId
+from ragassay.api.problems import Refused
+from ragassay.api.security import Guard, permitted
+from ragassay.api.sessions import SESSION_S, Sessions
+from ragassay.dashboard.pages import install as install_pages
+from ragassay.dashboard.pages import planned
+from ragassay.dashboard.service import ServiceLibrary
+from ragassay.dashboard.site import Elsewhere, body, form_of, pages, same_site, shown
+from ragassay.documents import PROJECT
+from ragassay.errors import BadInput
+from ragassay.job_documents import ENDED
+from ragassay.jobs import Jobs
+from ragassay.render import number
+from ragassay.specification import Budget
+
+COOKIE = "ragassay_session"
+MOST_BYTES = 10_000  # of a form
+Sent = Annotated[bytes, Depends(body(MOST_BYTES))]
+Next = Annotated[str, Query(max_length=4000, alias="next")]
+entrance, jobs_pages = pages(), pages()
+
+
+def install(app: FastAPI, service: Jobs) -> None:
+    """Add the pages of a service to its application."""
+    app.state.sessions, app.state.library = Sessions(app.state.guard), ServiceLibrary(service)
+    install_pages(app, enter)
+    for router in (jobs_pages, planned.router):
+        app.include_router(router, dependencies=[Depends(enter)])
+    app.include_router(entrance)
+
+
+async def enter(request: Request) -> None:
+    """A dependency of each page: who asks may see it. Sends browsers that have to sign in to the page for that."""
+    asking, request.state.signed_in = await _asking(request)
+    permitted(request.method, asking)
+    request.state.project = asking.project
+    request.state.library = request.app.state.library.of(asking.project)
+
+
+async def _asking(request: Request) -> tuple[Requester, str]:
+    """Who asks, and as whom they are signed in."""
+    sessions: Sessions = request.app.state.sessions
+    session = request.cookies.get(COOKIE)
+    if session and (found := await sessions.requester(session)):
+        return found
+    try:
+        guard: Guard = request.app.state.guard
+        return await guard.requester(None, None, _address(request)), ""
+    except Refused:
+        here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        there = here if request.method in ("GET", "HEAD") else "/ui/runs"
+        raise Elsewhere(f"/ui/sign-in?next={quote(there, safe='')}") from None
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else ""
+
+
+def _own(address: str) -> str:
+    """The address, where it is one of our pages; else the list of runs."""
+    return address if address.startswith("/ui/") and not address.startswith("/ui/sign-in") else "/ui/runs"
+
+
+@entrance.get("/ui")
+def _home() -> Response:
+    return RedirectResponse("/ui/runs", 302)
+
+
+@entrance.get("/ui/sign-in")
+def _door(request: Request, to: Next = "/ui/runs") -> Response:
+    return shown(request, "sign_in.html", next=_own(to), wrong="")
+
+
+@entrance.post("/ui/sign-in", dependencies=[Depends(same_site)])
+async def _sign_in(request: Request, sent: Sent) -> Response:
+    form = form_of(sent)
+    key, project, to = form.get("key", "").strip(), form.get("project", "").strip(), _own(form.get("next", ""))
+    if project and not re.fullmatch(PROJECT, project):
+        return shown(request, "sign_in.html", 422, next=to, wrong="a project's name is letters, digits, '_' and '-'")
+    try:
+        session = await request.app.state.sessions.begin(key, project or None, _address(request))
+    except Refused as refused:
+        return shown(request, "sign_in.html", refused.status, next=to, wrong=refused.message)
+    answer = RedirectResponse(to, 303)
+    secure = request.app.state.settings.tls or request.url.scheme == "https"
+    answer.set_cookie(COOKIE, session, SESSION_S, path="/ui", httponly=True, samesite="strict", secure=secure)
+    return answer
+
+
+@entrance.post("/ui/sign-out", dependencies=[Depends(same_site)])
+async def _sign_out(request: Request) -> Response:
+    if session := request.cookies.get(COOKIE):
+        await request.app.state.sessions.end(session)
+    answer = RedirectResponse("/ui/sign-in", 303)
+    answer.delete_cookie(COOKIE, path="/ui", httponly=True, samesite="strict")
+    return answer
+
+
+async def _jobs(request: Request) -> Jobs:
+    jobs: Jobs = request.app.state.jobs
+    return jobs.of(request.state.project)
+
+
+Service = Annotated[Jobs, Depends(_jobs)]
+
+
+@jobs_pages.get("/ui/jobs/{job}")
+def _job(request: Request, jobs: Service, job: JobId) -> Response:
+    state = jobs.store.state(job)
+    return shown(
+        request,
+        "job.html",
+        job=job_listing.shown(state),
+        dataset=state.record.dataset.name,
+        chunks=f"{len(jobs.store.done(job)):,} of {state.chunks:,} chunks",
+        spent=f"{number(jobs.store.spent_usd(job))} USD",
+        ended=state.status in ENDED,
+    )
+
+
+@jobs_pages.get("/ui/jobs/{job}/events")
+async def _events(
+    jobs: Service, request: Request, job: JobId, last: Annotated[str | None, Header(alias="Last-Event-ID")] = None
+) -> Response:
+    now = await to_thread.run_sync(jobs.get, job)
+    known = Known.parse(last)
+    if known.ended:
+        return Response(status_code=204)
+    stream = request.app.state.watch.events(now, known)
+    return EventSourceResponse(stream, headers={"X-Accel-Buffering": "no"})
+
+
+@jobs_pages.post("/ui/jobs/{job}/cancel", dependencies=[Depends(same_site)])
+def _cancel(jobs: Service, job: JobId) -> Response:
+    jobs.cancel(job)
+    return RedirectResponse(f"/ui/jobs/{job}", 303)
+
+
+@jobs_pages.post("/ui/jobs/{job}/resume", dependencies=[Depends(same_site)])
+def _resume(jobs: Service, job: JobId, sent: Sent) -> Response:
+    jobs.resume(job, Budget(usd=_usd(form_of(sent).get("budget_usd", ""))))
+    return RedirectResponse(f"/ui/jobs/{job}", 303)
+
+
+def _usd(text: str) -> float | None:
+    """The budget of a form; None where it is empty. Raises BadInput."""
+    if not text.strip():
+        return None
+    try:
+        budget = float(text)
+    except ValueError:
+        budget = 0.0
+    if not 0 < budget <= 10**9:
+        raise BadInput("should be USD above 0, such as 2.50", where="budget_usd")
+    return budget

@@ -1,0 +1,197 @@
+"""The jobs of a service, for the pages: those of one project."""
+
+from __future__ import annotations
+
+import copy
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from hashlib import sha256
+
+import orjson
+
+from ragassay.compare.models import Comparison
+from ragassay.compare.trends import Trend
+from ragassay.costs import CostQuery, CostReport
+from ragassay.dashboard.library import RowsPage
+from ragassay.documents import JOB_ID, Report
+from ragassay.errors import Conflict, NotFound
+from ragassay.exporters.failing import headline
+from ragassay.exporters.listing import RunSummary
+from ragassay.job_results import JobRows
+from ragassay.jobs import Jobs
+from ragassay.models import Result, Sample
+from ragassay.protocols import Purpose, Reply
+from ragassay.store.job_state import JobState, no_job
+from ragassay.store.labels import Label
+from ragassay.store.places import RowPlaces
+from ragassay.store.redis_datasets import RedisDatasets
+from ragassay.store.redis_labels import RedisLabels
+from ragassay.store.selection import Selection
+
+MOST_REPORTS_HELD = 8
+READING_S = 3.0  # that a list may take to read the reports whose headlines are not kept yet
+_A_LOOK = 100  # jobs, or rows
+_ANALYSES = 2  # at a time: each may take seconds of CPU
+
+
+class ServiceLibrary:
+    """The jobs of a service; ``of`` a project, what its pages may see. Reports are read once and held for all projects."""
+
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs, self._analyses = jobs, threading.BoundedSemaphore(_ANALYSES)
+        self._reading = threading.Lock()
+        self._held: OrderedDict[tuple[str, str], tuple[Report, RowPlaces]] = OrderedDict()
+
+    def of(self, project: str) -> ServiceLibrary:
+        """The library of one project; what belongs to another is not there (NotFound)."""
+        scoped = copy.copy(self)
+        scoped._jobs = self._jobs.of(project)
+        return scoped
+
+    @property
+    def where(self) -> str:
+        """The project."""
+        return f"project {self._jobs.store.project}"
+
+    @property
+    def of_service(self) -> bool:
+        """See ``Library``."""
+        return True
+
+    @property
+    def datasets(self) -> RedisDatasets:
+        """The project's datasets."""
+        return RedisDatasets(self._jobs.store)
+
+    def runs(self, text: str = "") -> Iterable[RunSummary]:
+        """Jobs, newest first; with ``text`` those that have it. A job that has not ended is there with how far it is."""
+        store, before, until = self._jobs.store, None, time.monotonic() + READING_S
+        while listed := store.jobs(before=before, limit=_A_LOOK):
+            before = listed[-1][1]
+            for job, _ in listed:
+                try:
+                    found = self._summary(store.state(job), until)
+                except (NotFound, Conflict):  # the list outlives a job's record; another version's can't be read
+                    continue
+                if found.has(text):
+                    yield found
+
+    def report(self, run: str) -> Report:
+        """A job's report; raises NotFound, and Conflict while there is none."""
+        return self._read(run)[0]
+
+    def rows(self, run: str) -> RowPlaces:
+        """The rows that a job's report is of; raises NotFound, and Conflict while there is none."""
+        return self._read(run)[1]
+
+    def page(self, run: str, selection: Selection, start: int, most: int) -> RowsPage:
+        """So many of a job's rows; raises as ``rows`` does, and UnknownName for a system or figure that is not there."""
+        rows = self.rows(run)
+        places = rows.selected(selection)
+        found = rows.at(places[start : start + most])
+        if not found and len(places[start:]):
+            raise NotFound(f"the rows of job {run} were kept for their time and are gone", hint="the report stays")
+        return RowsPage(found, start, len(places))
+
+    def sample(self, run: str, row: Result) -> Sample | None:
+        """What a row was evaluated on; None where that is not kept any more."""
+        rows = self.rows(run)
+        places = rows.selected(Selection(system=row.system, text=row.query_id[:200]))
+        for first in range(0, len(places), _A_LOOK):
+            some = places[first : first + _A_LOOK]
+            for place, one in zip(some, rows.at(some), strict=False):
+                if one.query_id == row.query_id:
+                    chunk, number = rows.chunk(int(place))
+                    with suppress(NotFound):
+                        return self._jobs.store.samples(run, chunk)[number]
+                    return None
+        return None
+
+    def compare(self, references: Sequence[str], baseline: str | None, metrics: Sequence[str] | None) -> Comparison:
+        """Systems side by side: jobs, or JOB#SYSTEM; raises as ``JobReports.compare`` does."""
+        with self._analyses:
+            return self._jobs.reports.compare(references, baseline=baseline, metrics=metrics)
+
+    def costs(self, query: CostQuery) -> CostReport:
+        """What accurate answers cost; raises NothingToEvaluate where no report is asked for."""
+        with self._analyses:
+            return self._jobs.costs.report(query)
+
+    def trend(self, metric: str, *, system: str | None, dataset: str | None, judge: str | None, last: int) -> Trend:
+        """A metric over the newest finished jobs on one dataset with one judge; raises NothingToEvaluate, UnknownName."""
+        with self._analyses:
+            return self._jobs.reports.trend(
+                metric, system=system, dataset=dataset, judge=judge, last=last, alpha=0.05, seed=0
+            )
+
+    def passed(self, run: str) -> bool | None:
+        """Has the job passed its gates? None where they were not checked."""
+        document = self._jobs.store.gates(run)
+        return orjson.loads(document)["passed"] is True if document else None
+
+    def labels(self, run: str) -> Sequence[Label]:
+        """What people said of its rows, oldest first; raises NotFound."""
+        return RedisLabels(self._jobs.store, run).kept()
+
+    def add_labels(self, run: str, labels: Sequence[Label]) -> None:
+        """Keep labels beside those that are there; raises NotFound, Conflict."""
+        RedisLabels(self._jobs.store, run).add(labels)
+
+    def calls(self, run: str, row: Result) -> Sequence[tuple[Purpose, Reply]]:  # noqa: ARG002 - none are kept by row
+        """None: the service keeps the replies of models for its workers, not by row."""
+        return ()
+
+    def _read(self, job: str) -> tuple[Report, RowPlaces]:
+        """A report with its rows, the same objects while it does not change: that of a finished job never does."""
+        if not JOB_ID.fullmatch(job):
+            raise no_job(job)
+        store = self._jobs.store
+        document = None if store.status(job) == "finished" else store.report(job)
+        version = (job, "" if document is None else sha256(document).hexdigest())
+        if found := self._held.get(version):
+            return found
+        report = Report.model_validate_json(document or store.report(job))
+        record = store.state(job).record
+        with self._reading:
+            found = self._held.setdefault(version, (report, RowPlaces(record, JobRows(store, job, record))))
+            while len(self._held) > MOST_REPORTS_HELD:
+                self._held.popitem(last=False)
+        return found
+
+    def _summary(self, state: JobState, until: float) -> RunSummary:
+        record = state.record
+        return RunSummary(
+            id=record.id,
+            status=state.status,
+            error=state.error if state.status == "failed" else None,
+            created_at=record.created_at,
+            name=record.spec.name,
+            dataset=record.dataset.name,
+            dataset_digest=record.dataset.digest,
+            systems=tuple(record.systems),
+            judge=record.spec.judged_by,
+            queries=record.dataset.rows,
+            rows=state.rows,
+            done=state.rows_done,
+            headline=self._headline(record.id, until) if state.status == "finished" else {},
+        )
+
+    def _headline(self, job: str, until: float) -> dict[str, str]:
+        """A sentence on each system of a finished job, kept beside its report; none where reading takes too long now."""
+        store = self._jobs.store
+        name = store.key(job, "headline")
+        if (kept := store.redis.get(name)) is not None:
+            known: dict[str, str] = orjson.loads(kept)
+            return known
+        if time.monotonic() > until:
+            return {}
+        document = orjson.loads(store.report(job))
+        for system in document["systems"].values():
+            system["results"] = ()
+        report = Report.model_validate(document)
+        said = {name: headline(system) for name, system in report.systems.items()}
+        store.redis.set(name, orjson.dumps(said), ex=store.retention.reports_s)
+        return said

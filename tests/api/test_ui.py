@@ -1,0 +1,183 @@
+"""The pages as the service serves them: who may see them, the project's jobs alone, and a job while it runs."""
+
+import json
+from contextlib import contextmanager
+
+import httpx
+import pytest
+
+from api.projects import BOOTSTRAP, keyed_server, made_key, marked
+from api_server import rows
+from browsing import PAYLOADS
+
+MARK = "marked-of-a"
+
+
+@pytest.fixture(scope="module")
+def keyed():
+    with keyed_server(wrong_keys_per_minute=3, key_requests_per_minute=0) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def keys(keyed):
+    """The id of a finished job of project A, and keys: of A, of A that may only read, of B."""
+    a, reader, b = (
+        made_key(keyed, "a", name="all"),
+        made_key(keyed, "a", ("read",), "reader"),
+        made_key(keyed, "b"),
+    )
+    body = {"name": f"{MARK} job", "samples": marked(MARK), "metrics": ["mrr"], "gates": [{"mrr": ">= 0"}]}
+    answer = httpx.post(f"{keyed.url}/v1/jobs", json=body, headers={"Authorization": f"Bearer {a.key}"})
+    keyed.work()
+    return answer.json()["id"], a.key, reader.key, b.key
+
+
+def browser(served):
+    return httpx.Client(base_url=served.url, trust_env=False, timeout=30, headers={"Sec-Fetch-Site": "same-origin"})
+
+
+@contextmanager
+def signed_in(served, key, **more):
+    with browser(served) as http:
+        answer = http.post("/ui/sign-in", data={"key": key, **more})
+        assert answer.status_code == 303, answer.text
+        yield http
+
+
+def test_without_keys_the_pages_show_jobs_and_ask_for_nothing(served):
+    job = served.submit(rows(3), metrics=["mrr", "recall@1"], name="<script>alert(1)</script>" + PAYLOADS[1])["id"]
+    http = served.http
+    assert http.get(f"/ui/runs/{job}").headers["location"] == f"/ui/jobs/{job}"
+    assert "0 of 3 rows done" in http.get("/ui/runs").text
+    served.work()
+    for address in (f"/ui/runs/{job}", "/ui/runs?q=alert", f"/ui/jobs/{job}", f"/ui/runs/{job}/queries?sort=mrr"):
+        text = http.get(address).text
+        assert "<script>alert" not in text
+        assert "<img" not in text
+    assert "Sign out" not in http.get("/ui/runs").text
+    row = http.get(f"/ui/runs/{job}/row?at=1").text
+    assert "River number 1 reaches the sea" in row
+    assert "It rains a lot there." in row  # of the sample, which the row does not hold
+
+
+def test_pages_compare_jobs_and_follow_metrics_and_costs(served):
+    jobs = [served.submit(rows(4), metrics=["mrr"])["id"] for _ in range(2)]
+    served.work()
+    choice = served.http.get("/ui/compare").text
+    assert all(job in choice for job in jobs)
+    compared = served.http.get("/ui/compare", params={"run": [f"{job}#default" for job in jobs]})
+    assert compared.status_code == 200
+    assert "mrr" in compared.text
+    trend = served.http.get("/ui/trends?metric=mrr").text
+    assert all(job in trend for job in jobs)
+    cost = served.http.get("/ui/cost", params={"system": ["default", "default"]})
+    assert cost.status_code == 200
+    assert "USD" in cost.text
+
+
+def test_who_is_not_signed_in_is_sent_to_the_door_and_back(keyed, keys):
+    job, key, *_ = keys
+    with browser(keyed) as http:
+        answer = http.get(f"/ui/runs/{job}/queries?sort=mrr")
+        assert answer.status_code == 303
+        assert MARK not in http.get(answer.headers["location"]).text
+        back = http.post("/ui/sign-in", data={"key": key, "next": f"/ui/runs/{job}/queries?sort=mrr"})
+        assert back.headers["location"] == f"/ui/runs/{job}/queries?sort=mrr"
+        cookie = back.headers["set-cookie"]
+        assert all(part in cookie for part in ("HttpOnly", "SameSite=strict", "Path=/ui", "Max-Age=43200"))
+        assert key not in cookie
+        assert MARK in http.get(back.headers["location"]).text
+        assert http.get("/v1/jobs").status_code == 401  # the cookie is none of the API's keys
+
+
+@pytest.mark.parametrize("address", ["https://evil.example/", "//evil.example", "/ui/sign-in?next=x", "/\\evil", ""])
+def test_the_door_leads_to_our_own_pages_alone(keyed, keys, address):
+    with browser(keyed) as http:
+        assert http.post("/ui/sign-in", data={"key": keys[1], "next": address}).headers["location"] == "/ui/runs"
+
+
+def test_a_project_sees_its_own_jobs_alone(keyed, keys):
+    job, _, _, key = keys
+    with signed_in(keyed, key) as http:
+        assert MARK not in http.get("/ui/runs").text
+        addresses = ["", "/queries", "/row?at=0", "/label", "/labels.jsonl"]
+        addresses = [f"/ui/runs/{job}{rest}" for rest in addresses] + [f"/ui/jobs/{job}", f"/ui/jobs/{job}/events"]
+        for address in [*addresses, f"/ui/compare?run={job}"]:
+            answer = http.get(address)
+            assert answer.status_code == 404, address
+            assert MARK not in answer.text
+        for verb in ("cancel", "resume"):
+            assert http.post(f"/ui/jobs/{job}/{verb}").status_code == 404
+    with signed_in(keyed, BOOTSTRAP, project="a") as http:
+        assert MARK in http.get("/ui/runs").text
+    with signed_in(keyed, BOOTSTRAP) as http:
+        assert MARK not in http.get("/ui/runs").text
+
+
+def test_a_key_that_may_only_read_changes_nothing(keyed, keys):
+    job, _, reader, _ = keys
+    with signed_in(keyed, reader) as http:
+        assert http.get(f"/ui/jobs/{job}").status_code == 200
+        answer = http.post(f"/ui/jobs/{job}/cancel")
+        assert answer.status_code == 403
+        assert "may not submit" in answer.text
+
+
+def test_pages_of_other_sites_change_nothing(keyed, keys):
+    job, key, *_ = keys
+    with signed_in(keyed, key) as http:
+        for address in (f"/ui/jobs/{job}/cancel", f"/ui/jobs/{job}/resume", "/ui/sign-out", "/ui/sign-in"):
+            assert http.post(address, headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403
+        assert http.get("/ui/runs").status_code == 200
+
+
+def test_a_session_ends_by_signing_out_and_with_its_key(keyed):
+    first, second = made_key(keyed, "a"), made_key(keyed, "a")
+    with signed_in(keyed, first.key) as http, signed_in(keyed, second.key) as other:
+        cookie = http.cookies["ragassay_session"]
+        stored = str(keyed.jobs.store.redis.keys("ra:session:*"))
+        assert cookie not in stored
+        http.post("/ui/sign-out")
+        http.cookies.set("ragassay_session", cookie)
+        assert http.get("/ui/runs").status_code == 303
+        assert other.get("/ui/runs").status_code == 200
+        keyed.access.revoke(second.id)
+        assert other.get("/ui/runs").status_code == 303
+    rotated = made_key(keyed, "a")
+    with signed_in(keyed, rotated.key) as http:
+        keyed.access.rotate(rotated.id, overlap_s=0)
+        assert http.get("/ui/runs").status_code == 303
+
+
+def test_a_running_job_is_followed_and_cancelled(served):
+    job = served.submit(rows(3), metrics=["mrr"])["id"]
+    page = served.http.get(f"/ui/jobs/{job}").text
+    assert "0 of 1 chunks" in page
+    assert "Cancel the job" in page
+    with served.http.stream("GET", f"/ui/jobs/{job}/events") as stream:
+        data = next(line for line in stream.iter_lines() if line.startswith("data:"))
+        assert json.loads(data[5:])["status"] == "queued"
+    assert served.http.post(f"/ui/jobs/{job}/cancel").status_code == 303
+    ended = served.http.get(f"/ui/jobs/{job}").text
+    assert "cancelled" in ended
+    assert "Cancel the job" not in ended
+    assert "not paused" in served.http.post(f"/ui/jobs/{job}/resume").text
+
+
+def test_labels_of_a_job_are_kept_in_redis(served):
+    job = served.submit(rows(3), metrics=["faithfulness"])["id"]
+    served.work()
+    address = f"/ui/runs/{job}/label?metric=faithfulness"
+    assert served.http.post(address, data={"row": "q1", "value": "1", "by": "Ada"}).status_code == 303
+    exported = served.http.get(f"/ui/runs/{job}/labels.jsonl").text
+    assert '"q1"' in exported
+    assert served.jobs.store.redis.ttl(served.jobs.store.key(job, "labels")) > 0
+
+
+def test_wrong_keys_are_counted_at_the_door(keyed):
+    with browser(keyed) as http:
+        answers = [http.post("/ui/sign-in", data={"key": "ra_" + "0" * 12 + "_" + "0" * 48}) for _ in range(5)]
+    assert answers[0].status_code == 401
+    assert answers[-1].status_code == 429
+    assert "too many wrong keys" in answers[-1].text
