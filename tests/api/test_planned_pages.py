@@ -46,6 +46,7 @@ def text_of(served, address, status=200):
 
 def test_without_any_the_pages_say_how_to_add_one(served):
     assert "ragassay schedule add" in text_of(served, "/ui/schedules")
+    assert "PUT /v1/datasets" in text_of(served, "/ui/datasets")
     alerts = text_of(served, "/ui/alerts")
     assert "Nothing was told yet" in alerts
     assert "ragassay webhook add" in alerts
@@ -85,7 +86,9 @@ def test_alerts_show_what_happened_and_what_became_of_the_deliveries(planned):
 
 
 def test_a_service_leaves_many_rows_to_its_api(planned, monkeypatch):
-    assert "What is in it" in text_of(planned, "/ui/datasets/answers")
+    whole = text_of(planned, "/ui/datasets/answers")
+    assert "What is in it" in whole
+    assert "<pre>POST /v1/jobs" in whole
     monkeypatch.setattr(datasets, "MOST_AT_ONCE", 3)
     shown = text_of(planned, "/ui/datasets/answers?details=true")
     assert "What is in it" not in shown

@@ -44,6 +44,7 @@ def _datasets(request: Request, q: SearchText = "", start: Start = 0) -> Respons
     return shown(
         request,
         "datasets.html",
+        of_service=library.of_service,
         datasets=[(versions[0], len(versions), said.made(versions[0])) for versions in listed[:A_PAGE]],
         text=q,
         start=start,
