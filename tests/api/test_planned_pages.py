@@ -9,6 +9,7 @@ import pytest
 from api.projects import keyed_server, made_key
 from api_server import rows
 from browsing import PAYLOADS, Elements
+from ragassay.dashboard.pages import datasets
 from receiver import Receiver
 
 NIGHTLY = {
@@ -45,6 +46,7 @@ def text_of(served, address, status=200):
 
 def test_without_any_the_pages_say_how_to_add_one(served):
     assert "ragassay schedule add" in text_of(served, "/ui/schedules")
+    assert "PUT /v1/datasets" in text_of(served, "/ui/datasets")
     alerts = text_of(served, "/ui/alerts")
     assert "Nothing was told yet" in alerts
     assert "ragassay webhook add" in alerts
@@ -67,7 +69,7 @@ def test_a_schedule_shows_its_next_times_and_what_became_of_earlier_ones(planned
 
 def test_alerts_show_what_happened_and_what_became_of_the_deliveries(planned):
     with Receiver() as receiver:
-        added = planned.http.post("/v1/webhooks", json={"url": f"{receiver.url}/hook/s3cr3t?token=s3cr3t"}).json()
+        added = planned.http.post("/v1/webhooks", json={"url": f"{receiver.url}/hook?token=s3cr3t"}).json()
         job = run_now(planned)
         planned.work()
     alerts = text_of(planned, "/ui/alerts?kind=gate_missed")
@@ -81,6 +83,17 @@ def test_alerts_show_what_happened_and_what_became_of_the_deliveries(planned):
     for page in (alerts, deliveries):
         assert added["secret"] not in page
         assert "s3cr3t" not in page
+
+
+def test_a_service_leaves_many_rows_to_its_api(planned, monkeypatch):
+    whole = text_of(planned, "/ui/datasets/answers")
+    assert "What is in it" in whole
+    assert "<pre>POST /v1/jobs" in whole
+    monkeypatch.setattr(datasets, "MOST_AT_ONCE", 3)
+    shown = text_of(planned, "/ui/datasets/answers?details=true")
+    assert "What is in it" not in shown
+    described = re.search(r"<code>GET (/v1/datasets/[^<]*/description)</code>", shown)[1]
+    assert planned.http.get(described).json()["rows"] == 4
 
 
 @pytest.mark.parametrize(
@@ -100,12 +113,9 @@ def test_text_of_jobs_and_webhooks_stays_text(planned):
     for n, text in enumerate(PAYLOADS):
         named = {"name": f"plan-{n}", "job": {**NIGHTLY["job"], "name": text}}
         assert planned.http.post("/v1/schedules", json={**NIGHTLY, **named}).status_code == 201
-        samples = [{**row, "system": text} for row in rows(2)]
-        planned.http.post(
-            "/v1/jobs", json={"samples": samples, "name": text, "metrics": ["mrr"], "gates": [{"mrr": ">= 1"}]}
-        )
-        planned.http.post("/v1/webhooks", json={"url": f"https://alerts.example/{text}".replace(" ", "+")})
-    planned.work()
+        hook = {"url": f"https://alerts.example/{text}".replace(" ", "+")}
+        assert planned.http.post("/v1/webhooks", json=hook).status_code == 201
+    assert "&lt;script&gt;alert(1)" in planned.http.get("/ui/alerts").text
     for path in (
         "/ui/schedules",
         "/ui/schedules/plan-0",

@@ -22,6 +22,7 @@ from ragassay.api.problems import Refused
 from ragassay.api.security import Guard, permitted
 from ragassay.api.sessions import SESSION_S, Sessions
 from ragassay.dashboard.pages import install as install_pages
+from ragassay.dashboard.pages import planned
 from ragassay.dashboard.service import ServiceLibrary
 from ragassay.dashboard.site import Elsewhere, body, form_of, pages, same_site, shown
 from ragassay.documents import PROJECT
@@ -43,7 +44,8 @@ def install(app: FastAPI, service: Jobs) -> None:
     """Add the pages of a service to its application."""
     app.state.sessions, app.state.library = Sessions(app.state.guard), ServiceLibrary(service)
     install_pages(app, enter)
-    app.include_router(jobs_pages, dependencies=[Depends(enter)])
+    for router in (jobs_pages, planned.router):
+        app.include_router(router, dependencies=[Depends(enter)])
     app.include_router(entrance)
 
 

@@ -169,6 +169,7 @@ class ServiceLibrary:
             created_at=record.created_at,
             name=record.spec.name,
             dataset=record.dataset.name,
+            dataset_digest=record.dataset.digest,
             systems=tuple(record.systems),
             judge=record.spec.judged_by,
             queries=record.dataset.rows,

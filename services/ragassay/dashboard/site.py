@@ -38,6 +38,7 @@ NAVIGATION = {
     "Cost": "/ui/cost",
     "Datasets": "/ui/datasets",
 }
+OF_SERVICE = {"Schedules": "/ui/schedules", "Alerts": "/ui/alerts"}
 SearchText = Annotated[str, Query(max_length=200)]
 As = Annotated[Literal["page", "csv"], Query(alias="as")]  # a file with the table as it is seen
 Start = Annotated[int, Query(ge=0, le=MOST_PLACES, alias="from")]
@@ -55,7 +56,7 @@ _TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_TEMPLATES.globals |= {"version": metadata.version("ragassay"), "a_page": A_PAGE, "navigation": NAVIGATION}
+_TEMPLATES.globals |= {"version": metadata.version("ragassay"), "a_page": A_PAGE}
 _TEMPLATES.filters |= {"query": address_of, "number": number, "failure": views.failure, "words": views.words}
 
 
@@ -73,7 +74,10 @@ def _signed_in(request: Request) -> str:
 
 def shown(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
     """The page that a template makes of the values."""
-    text = _TEMPLATES.get_template(template).render(here=request.url.path, signed_in=_signed_in(request), **values)
+    library = getattr(request.state, "library", None)  # not where nobody is signed in
+    navigation = NAVIGATION | (OF_SERVICE if library is not None and library.of_service else {})
+    shared = {"here": request.url.path, "signed_in": _signed_in(request), "navigation": navigation}
+    text = _TEMPLATES.get_template(template).render(**shared, **values)
     headers = {"Content-Security-Policy": POLICY, "Referrer-Policy": "same-origin"}  # without one, forms have no origin
     return HTMLResponse(text, status_code=status, headers=headers)
 

@@ -44,6 +44,7 @@ def _datasets(request: Request, q: SearchText = "", start: Start = 0) -> Respons
     return shown(
         request,
         "datasets.html",
+        of_service=library.of_service,
         datasets=[(versions[0], len(versions), said.made(versions[0])) for versions in listed[:A_PAGE]],
         text=q,
         start=start,
@@ -72,6 +73,7 @@ def _dataset(
     chosen = resolve(store, f"{name}@{version}" if version else name)
     versions = store.versions(chosen.name)
     earlier = _earlier(store, chosen, versions, against)
+    details = details and not library.of_service  # there it has a process of its own, behind the API
     content = _content(store, _full(chosen)) if details or chosen.rows <= MOST_AT_ONCE else None
     compared = earlier and (details or max(chosen.rows, earlier.rows) <= MOST_AT_ONCE)
     difference = _difference(store, _full(earlier), _full(chosen)) if earlier and compared else None
@@ -87,6 +89,7 @@ def _dataset(
         versions=[(one, said.made(one)) for one in versions],
         short=SHORT,
         responses=any(row.response for row in first),
+        of_service=library.of_service,
         content=content,
         tables=list(said.tables(content.described)) if content else [],
         cautions=said.cautions(content.described, content.described.leaks) if content else [],

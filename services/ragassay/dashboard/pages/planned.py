@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import Depends, Query, Request, Response
 
-from ragassay.dashboard.site import A_PAGE, pages, shown
+from ragassay.dashboard.site import A_PAGE, SearchText, pages, shown
+from ragassay.errors import UnknownName
 from ragassay.exporters import alerts as said
 from ragassay.exporters import schedules as planned
-from ragassay.notices import KINDS, LONGEST_ID, NoticeKind
+from ragassay.notices import KINDS, LONGEST_ID
 from ragassay.schedule_documents import JobSchedule, ScheduledRun
 from ragassay.schedules import Schedules
 
@@ -62,9 +63,12 @@ def _run(known: JobSchedule, run: ScheduledRun | None) -> tuple[ScheduledRun, st
 
 
 @router.get("/ui/alerts")
-def _alerts(request: Request, schedules: Own, kind: NoticeKind | Literal[""] = "", after: Cursor = None) -> Response:
+def _alerts(request: Request, schedules: Own, kind: SearchText = "", after: Cursor = None) -> Response:
     alerts, project = schedules.jobs.alerts, request.state.project
-    page = alerts.page(project, kind=kind or None, cursor=after, limit=A_PAGE)
+    chosen = next((one for one in KINDS if one == kind), None)
+    if kind and chosen is None:
+        raise UnknownName("kind of notice", kind, KINDS)
+    page = alerts.page(project, kind=chosen, cursor=after, limit=A_PAGE)
     return shown(
         request,
         "alerts.html",
