@@ -50,6 +50,17 @@ class Watched:
             for node in rule["nodes"]
         ]
 
+    def in_the_way(self):
+        """What is in the way of readers with wide and narrow windows; the dark differs in its colours, which no width changes."""
+        found = []
+        for scheme, width, rules in (("light", 1280, None), ("light", 390, None), ("dark", 1280, ["color-contrast"])):
+            self.page.emulate_media(color_scheme=scheme)
+            self.page.set_viewport_size({"width": width, "height": 900})
+            wider = self.overflow()
+            sideways = [f"wider than the window by {wider} px"] if wider > 0 else []
+            found += [f"{scheme}, {width} px: {one}" for one in self.barriers(rules) + sideways]
+        return found
+
     def overflow(self):
         """By how many pixels the page is wider than the window."""
         return self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")

@@ -321,7 +321,7 @@ def test_parameters_reach_the_judge_and_one_that_is_refused_is_told_and_costs_no
     text = f"judge: gpt-4o-mini\nmetrics: [faithfulness]\nparameters: {given}\n"
     (tmp_path / "c.yaml").write_text(text)
     with Provider(then=refuses("temperature")) as provider:
-        run = ("evaluate", data, "--config", "c.yaml", "--api-base", provider.url)
+        run = ("evaluate", data, "--config", "c.yaml", "--api-base", provider.url, "--concurrency", "1")
         code, out, err = cli(*run)
         _, again, _ = cli(*run, "--json")
         cli(*run, "--metrics", "relevance", "--seed", "3")

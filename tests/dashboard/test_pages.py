@@ -199,3 +199,15 @@ def test_the_command_prints_an_address_that_answers_and_ends_on_ctrl_c(run, tmp_
         finally:
             viewing.send_signal(2)
         assert viewing.wait(20) in (0, 130)
+
+
+def test_an_address_that_is_none_and_a_bug_are_pages_too(run, pages, monkeypatch, caplog):
+    assert pages.get("/ui").headers["location"] == "/ui/runs"
+    nowhere = pages.get("/ui/nowhere/at/all")
+    assert (nowhere.status_code, "there is no page" in nowhere.text) == (404, True)
+    monkeypatch.setattr("ragassay.exporters.failing.headline", lambda system: 1 / 0)
+    broken = pages.get(f"/ui/runs/{run}")
+    assert broken.status_code == 500
+    name = re.search(r"urn:uuid:[0-9a-f-]+", broken.text)[0]
+    assert "ZeroDivisionError" not in broken.text
+    assert any(name in record.message and record.exc_info for record in caplog.records)

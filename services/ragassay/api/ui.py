@@ -43,10 +43,10 @@ entrance, jobs_pages = pages(), pages()
 def install(app: FastAPI, service: Jobs) -> None:
     """Add the pages of a service to its application."""
     app.state.sessions, app.state.library = Sessions(app.state.guard), ServiceLibrary(service)
-    install_pages(app, enter)
     for router in (jobs_pages, planned.router):
         app.include_router(router, dependencies=[Depends(enter)])
     app.include_router(entrance)
+    install_pages(app, enter)
 
 
 async def enter(request: Request) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from importlib import metadata
 from itertools import chain
@@ -15,6 +17,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
 from fastapi.routing import APIRoute
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from ragassay.dashboard import views
@@ -23,6 +26,7 @@ from ragassay.exporters.csv import line
 from ragassay.render import number
 from ragassay.store.redis_errors import unavailable
 
+_log = logging.getLogger("ragassay.dashboard")
 HERE = Path(__file__).parent
 A_PAGE = 50  # runs, or rows
 MOST_PLACES = 10**9
@@ -109,9 +113,14 @@ class _PageRoute(APIRoute):
                 hint = "mend the address, or begin at the list of runs"
                 return shown(request, "problem.html", 422, what=what, hint=hint)
             except Exception as error:
+                if isinstance(error, HTTPException):
+                    raise
                 if away := unavailable(error):
                     return shown(request, "problem.html", away.status, what=away.message, hint=away.hint)
-                raise
+                name = uuid.uuid4().urn
+                _log.exception("unexpected error on a page, %s", name)
+                hint = f"try again; whoever runs this finds what happened in the log, under {name}"
+                return shown(request, "problem.html", 500, what="something broke that should not have", hint=hint)
 
         return answered
 

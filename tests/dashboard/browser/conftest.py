@@ -57,6 +57,7 @@ def home(tmp_path_factory):
         for name, right in (("before", 15), ("after", 12)):
             (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in answers(right)))
             systems[name] = str(folder / f"{name}.jsonl")
+        ragassay.Datasets(folder / "home").import_(systems["before"], "cities")
         runs["both"] = evaluate(systems["before"], systems=systems, name="both").run.id
     return Home(str(folder / "home"), runs)
 

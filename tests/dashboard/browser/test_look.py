@@ -10,12 +10,16 @@ PAGES = {
     "run": "/ui/runs/NIGHT",
     "run of two systems": "/ui/runs/BOTH",
     "queries": "/ui/runs/BOTH/queries?sort=correctness&text=number 3",
+    "errors": "/ui/runs/BOTH/errors",
     "row": "/ui/runs/NIGHT/row?at=51",
+    "row beside a baseline": "/ui/runs/NIGHT/row?at=3&raw=true&baseline=BEFORE",
     "label": "/ui/runs/NIGHT/label",
     "compare, to choose": "/ui/compare",
     "compare": "/ui/compare?run=BEFORE&run=NIGHT&run=BOTH",
     "trends": "/ui/trends",
     "cost": "/ui/cost",
+    "datasets": "/ui/datasets",
+    "dataset": "/ui/datasets/cities",
     "problem": "/ui/runs/none",
 }
 
@@ -26,19 +30,7 @@ def test_a_page_is_accessible_and_fits(watched, runs, path):
         path = path.replace(word, runs[name])
     page = watched.page
     page.goto(path)
-    found = page_barriers(watched, "light", 1280)
-    found += page_barriers(watched, "light", 390)
-    found += page_barriers(watched, "dark", 1280, ["color-contrast"])
-    assert not found
-
-
-def page_barriers(watched, scheme, width, rules=None):
-    """What is in the way of a reader with such a window; the dark differs in its colours alone, which no width changes."""
-    watched.page.emulate_media(color_scheme=scheme)
-    watched.page.set_viewport_size({"width": width, "height": 900})
-    wider = watched.overflow()
-    sideways = [f"wider than the window by {wider} px"] if wider > 0 else []
-    return [f"{scheme}, {width} px: {one}" for one in watched.barriers(rules) + sideways]
+    assert not watched.in_the_way()
 
 
 def test_what_is_watched_for_is_seen(chromium, site):

@@ -4,20 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from fastapi import Depends, FastAPI
+from fastapi import Depends, FastAPI, Response
+from fastapi.responses import RedirectResponse
 from starlette.staticfiles import StaticFiles
 
 from ragassay.dashboard.pages import compare, datasets, errors, labels, over_time, queries, runs
-from ragassay.dashboard.site import HERE
+from ragassay.dashboard.site import HERE, pages
+from ragassay.errors import NotFound
 
 _ROOMS = (runs, queries, errors, labels, compare, over_time, datasets)
 
 
 def install(app: FastAPI, enter: Callable[..., Awaitable[None]]) -> None:
-    """Add the pages, their styles and scripts to an application.
+    """Add the pages, their styles and scripts to an application; other pages below /ui are added before.
 
     ``enter``: a dependency of each page that makes ``request.state.library`` what is shown to whoever asks.
     """
     for room in _ROOMS:
         app.include_router(room.router, dependencies=[Depends(enter)])
     app.mount("/ui/static", StaticFiles(directory=HERE / "static"))
+    app.include_router(_others)
+
+
+_others = pages()
+
+
+@_others.get("/ui")
+def _beginning() -> Response:
+    return RedirectResponse("/ui/runs", 302)
+
+
+@_others.get("/ui/{rest:path}")
+def _nowhere(rest: str) -> Response:
+    raise NotFound(f"there is no page {rest[:200]!r}", hint="begin at the list of runs")
