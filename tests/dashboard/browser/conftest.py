@@ -46,7 +46,7 @@ def answers(right):
 
 @pytest.fixture(scope="session")
 def home(tmp_path_factory):
-    """Two nightly runs, the second better, and one of two systems."""
+    """Two nightly runs, the second better, one of two systems, and a dataset."""
     folder = tmp_path_factory.mktemp("browser")
     with pytest.MonkeyPatch.context() as patched:
         patched.chdir(folder)
@@ -58,6 +58,7 @@ def home(tmp_path_factory):
             (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in answers(right)))
             systems[name] = str(folder / f"{name}.jsonl")
         runs["both"] = evaluate(systems["before"], systems=systems, name="both").run.id
+        ragassay.Datasets().import_(systems["before"], name="cities")
     return Home(str(folder / "home"), runs)
 
 
