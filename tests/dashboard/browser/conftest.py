@@ -46,7 +46,7 @@ def answers(right):
 
 @pytest.fixture(scope="session")
 def home(tmp_path_factory):
-    """Two nightly runs, the second better, and one of two systems."""
+    """Two nightly runs, the second better, one of two systems, and a dataset."""
     folder = tmp_path_factory.mktemp("browser")
     with pytest.MonkeyPatch.context() as patched:
         patched.chdir(folder)
@@ -57,8 +57,8 @@ def home(tmp_path_factory):
         for name, right in (("before", 15), ("after", 12)):
             (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in answers(right)))
             systems[name] = str(folder / f"{name}.jsonl")
-        ragassay.Datasets(folder / "home").import_(systems["before"], "cities")
         runs["both"] = evaluate(systems["before"], systems=systems, name="both").run.id
+        ragassay.Datasets().import_(systems["before"], name="cities")
     return Home(str(folder / "home"), runs)
 
 

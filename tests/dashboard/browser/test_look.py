@@ -14,12 +14,12 @@ PAGES = {
     "row": "/ui/runs/NIGHT/row?at=51",
     "row beside a baseline": "/ui/runs/NIGHT/row?at=3&raw=true&baseline=BEFORE",
     "label": "/ui/runs/NIGHT/label",
+    "datasets": "/ui/datasets",
+    "dataset": "/ui/datasets/cities",
     "compare, to choose": "/ui/compare",
     "compare": "/ui/compare?run=BEFORE&run=NIGHT&run=BOTH",
     "trends": "/ui/trends",
     "cost": "/ui/cost",
-    "datasets": "/ui/datasets",
-    "dataset": "/ui/datasets/cities",
     "problem": "/ui/runs/none",
 }
 

@@ -1,0 +1,131 @@
+"""Make docs/images/: fourteen nightly runs of the quickstart, two systems each, and pictures of pages that show them.
+
+    python scripts/screenshots.py [--all FOLDER]   # --all: every page, wide and narrow, light and dark, to look at
+
+Needs Chromium (or its path in CHROMIUM). The runs are the same each time but for their ids; they are dated one day apart.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import sys
+import tempfile
+from datetime import UTC, datetime, timedelta
+from itertools import product
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+NIGHTS, MENDED = 14, 8  # from this night on the systems answer more
+MADE_OF_IT = ("costs.json", "summary.json", "figures.json")  # what pages keep beside a report
+SHOWN = {"run": 1000, "compare": 860, "row": 900}  # heights in pixels
+LAST_NIGHT = datetime(2026, 11, 20, 3, tzinfo=UTC)
+
+
+def night(folder, number):
+    """The files of responses of one night, by system."""
+    chance, files = random.Random(number), {}
+    for name in ("baseline", "candidate"):
+        lines = (ROOT / "datasets" / "quickstart" / "responses" / f"{name}.jsonl").read_text().splitlines()
+        rows = [json.loads(line) for line in lines]
+        for row in rows:
+            dearer = 1.4 if name == "candidate" else 1
+            row |= {
+                "cost_usd": round(chance.uniform(0.0006, 0.0021) * dearer, 6),
+                "latency_ms": round(chance.lognormvariate(6.2, 0.5)),
+            }
+            if chance.random() > (0.72 if number < MENDED else 0.95):
+                row["answer"] = "I can't say."
+        files[name] = str(folder / f"{name}.jsonl")
+        Path(files[name]).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return files
+
+
+def dated(run, at):
+    """Let a run have been made at a time."""
+    document = json.loads((run / "run.json").read_text())["created_at"]
+    for path in run.glob("*.json"):
+        if path.name in MADE_OF_IT:
+            path.unlink()
+        else:
+            path.write_text(path.read_text().replace(document, at.isoformat(timespec="milliseconds")))
+
+
+def nights(folder):
+    """Evaluates the nights into a home in the folder, and returns the ids of the runs, the oldest first."""
+    import ragassay
+
+    home, ids = folder / "home", []
+    os.environ |= {"RAGASSAY_HOME": str(home), "HF_HUB_OFFLINE": "1"}
+    for number in range(NIGHTS):
+        report = ragassay.evaluate(
+            str(ROOT / "datasets" / "quickstart" / "queries.jsonl"),
+            systems=night(folder, number),
+            name=f"nightly {number + 1}",
+        )
+        dated(home / "runs" / report.run.id, LAST_NIGHT - timedelta(days=NIGHTS - 1 - number))
+        ids.append(report.run.id)
+    return ids
+
+
+def addresses(ids):
+    last, before = ids[-1], ids[MENDED - 2]
+    return {
+        "runs": "/ui/runs",
+        "run": f"/ui/runs/{last}",
+        "queries": f"/ui/runs/{last}/queries?sort=correctness",
+        "row": f"/ui/runs/{last}/row?at=0&system=baseline&text=qs-18",
+        "label": f"/ui/runs/{last}/label",
+        "choice": "/ui/compare",
+        "compare": f"/ui/compare?run={last}",
+        "changes": f"/ui/compare?run={before}%23candidate&run={last}%23candidate",
+        "trends": "/ui/trends",
+        "cost": "/ui/cost",
+        "errors": f"/ui/runs/{last}/errors",
+    }
+
+
+def small(path):
+    """A picture in few colours."""
+    from PIL import Image
+
+    picture = Image.open(path).convert("RGB").quantize(64, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    picture.save(path, optimize=True)
+
+
+def main():
+    from playwright.sync_api import sync_playwright
+
+    from browsing import browsing
+
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--all", type=Path, metavar="FOLDER")
+    everything = parser.parse_args().all
+    into = everything or ROOT / "docs" / "images"
+    into.mkdir(parents=True, exist_ok=True)
+    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+    with tempfile.TemporaryDirectory() as folder:
+        pages = addresses(nights(Path(folder)))
+        with (
+            browsing() as http,
+            sync_playwright() as playwright,
+            playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]) as browser,
+        ):
+            for scheme, width in product(("light", "dark"), (1280, 390)) if everything else ():
+                with browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 800}) as context:
+                    page = context.new_page()
+                    for name, path in pages.items():
+                        page.goto(str(http.base_url.join(path)))
+                        page.screenshot(path=into / f"{name}-{width}-{scheme}.png", full_page=True)
+            for name, height in () if everything else SHOWN.items():
+                with browser.new_context(viewport={"width": 1280, "height": height}) as context:
+                    page = context.new_page()
+                    page.goto(str(http.base_url.join(pages[name])))
+                    page.screenshot(path=into / f"{name}.png")
+                    small(into / f"{name}.png")
+
+
+if __name__ == "__main__":
+    main()
