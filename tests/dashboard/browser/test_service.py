@@ -12,14 +12,14 @@ from watching import Watched
 ONLY_HERE = {"submit": "/ui/submit", "schedules": "/ui/schedules", "alerts": "/ui/alerts", "jobs": "/ui/runs"}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def keyed():
     with keyed_server() as served:
         yield served
 
 
 @pytest.fixture
-def at_the_door(chromium, keyed):
+def at_the_door(keyed, chromium):  # in this order: the server can't be ended while Playwright runs
     with chromium.new_context(base_url=keyed.url) as context:
         page = context.new_page()
         page.set_default_timeout(15_000)
