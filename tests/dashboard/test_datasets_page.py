@@ -153,7 +153,6 @@ def test_many_rows_are_read_through_only_when_somebody_asks(keep, monkeypatch):
         ("/ui/datasets/cities?version=ffff", 404, "has no version"),
         ("/ui/datasets/cities?version=xyz", 422, "is not of the form"),
         ("/ui/datasets/cities?against=../x", 422, "is not of the form"),
-        ("/ui/datasets/..", 404, ""),
         ("/ui/datasets/%2e%2e%2fruns", 404, ""),
         ("/ui/datasets/cities?from=-1", 422, "from:"),
     ],
