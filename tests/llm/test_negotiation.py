@@ -120,6 +120,35 @@ def test_a_provider_that_fails_in_every_form_is_searched_once_and_then_fails_lik
     assert len(failing) <= 4 + 2 * 3
 
 
+def test_calls_that_fail_together_are_searched_for_by_one_of_them():
+    with Provider(then=play.status(500), latency_s=0.1) as provider:
+        judge = llm(provider, concurrency=8, attempts=1)
+
+        async def several():
+            calls = (ask(judge, name=f"c{n}", schema=SCHEMA) for n in range(16))
+            return await asyncio.gather(*calls, return_exceptions=True)
+
+        assert all(isinstance(outcome, Unavailable) for outcome in asyncio.run(several()))
+
+    asked = forms(provider)
+    assert asked.count("json_schema") <= 4 + 8  # the first, and those that were under way when the outage was found
+    assert len(asked) == asked.count("json_schema") + len(FORMS) - 1
+
+
+def test_a_search_that_is_given_up_holds_no_later_call():
+    with Provider([play.status(500), play.hang], then=play.status(500)) as provider:
+        judge = llm(provider, attempts=1, timeout_s=30)
+
+        async def given_up():
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(1):
+                    await ask(judge, schema=SCHEMA)
+            provider.then = OBJECT
+            return await ask(judge, name="c2", schema=SCHEMA)
+
+        assert asyncio.run(given_up()).left_out == ()
+
+
 def test_searches_are_bounded_however_long_a_provider_fails(monkeypatch):
     monkeypatch.setattr(negotiation, "_SEARCH_AGAIN_S", 0.0)
     with Provider(then=play.status(400, message="no")) as provider:

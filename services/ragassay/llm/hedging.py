@@ -14,15 +14,15 @@ from ragassay.protocols import Reply
 
 Attempt = Callable[[], Coroutine[Any, Any, Reply | Failure]]
 FEWEST_REPLIES, MOST_REPLIES = 20, 100  # that tell how long a reply takes
-TIMES_SLOW, SHORTEST_S = 2.0, 1.0
+TIMES_SLOW, SHORTEST_S = 2.0, 0.75
 SHARE = 20  # of so many calls one may be hedged, and one more
-_LOOK_AGAIN_S = 0.25
+_LOOK_AGAIN_S = 0.1
 
 
 class Hedging:
     """How long replies take, and what is done about a call that takes longer.
 
-    A call is late when it takes twice as long as nineteen in twenty of the last hundred replies did, and a second at the
+    A call is late when it takes twice as long as nineteen in twenty of the last hundred replies did, and 0.75 s at the
     least. One call in twenty is hedged at the most, so that a provider that gets slow is not asked twice as much.
     """
 

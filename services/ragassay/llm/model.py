@@ -164,6 +164,8 @@ class LLM:
             request = Request(messages, schema, schema_name, max_tokens, alternatives, seed_shift)
             return await self._with_retries(request, call, ledger, bill)
         except BaseException as error:
+            if bill.terms:
+                self._negotiation.ended(bill.terms)
             if bill.open:
                 await ledger.release(call, bill.waste, answered=isinstance(error, BadInput))
             raise
@@ -215,8 +217,9 @@ class LLM:
         await self._limit.wait(self._line, most, ledger.wait_for_turn if isinstance(ledger, Timed) else float)
         try:
             await self._pace.opened()
-            terms, bill.terms = bill.terms or await self._negotiation.terms(structured=request.schema is not None), None
+            terms = bill.terms or await self._negotiation.terms(structured=request.schema is not None)
             self._raise_if_refused(bill.outages)
+            bill.terms = None
         except BaseException:
             self._limit.correct(self._line, -most)  # nothing is sent
             raise
@@ -228,6 +231,7 @@ class LLM:
         if isinstance(outcome, Failure):
             if not outcome.uncertain:
                 self._limit.correct(self._line, -most)
+            await self._negotiation.searched(terms, outcome)
             bill.terms = terms if self._negotiation.other_terms(terms, outcome) else None
             return outcome
         more = outcome.usage.input_tokens + outcome.usage.output_tokens - most

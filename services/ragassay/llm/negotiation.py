@@ -3,8 +3,9 @@
 A form that is refused by name is not tried again. One that fails without saying why (400, 415, 422, 500, 501, or a reply
 without an object) is doubted: the same call is made at once in the next form. Where that is answered, the form that failed
 gets a second chance with a later call, since it may have been a passing failure; where no form is answered it was not
-the form, and the failure counts as any other. What the provider has answered once is never doubted again. 429, 502, 503,
-504, timeouts and lost connections say nothing about a form: they are the outage that they look like.
+the form, and the failure counts as any other. One call searches at a time; those that fail meanwhile wait for what it
+finds. What the provider has answered once is never doubted again. 429, 502, 503, 504, timeouts and lost connections say
+nothing about a form: they are the outage that they look like.
 
 All of it is bounded: until one of the first four calls that want an object has ended, the others wait for it, five seconds at
 the most (four, since a hundred calls in slots of sixteen then take no longer than without a wait);
@@ -84,6 +85,11 @@ class Negotiation:
             return CallTerms(self._search.form, set(self._without), list(self._search.doubted))
         form, self._second_chance = self._second_chance, None
         return CallTerms(self._form if form is None else form, set(self._without))
+
+    async def searched(self, terms: CallTerms, failure: Failure) -> None:
+        """Wait for what the call that searches finds, where this failure would start a search as well."""
+        while failure.doubtful and terms.form is not None and not terms.doubted and self._search is not None:
+            await asyncio.sleep(_LOOK_AGAIN_S)
 
     def other_terms(self, terms: CallTerms, failure: Failure) -> bool:
         """Is the failed call to be made again at once, on ``terms`` that are now others?"""
