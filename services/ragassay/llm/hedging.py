@@ -37,10 +37,11 @@ class Hedging:
         at once, or whoever waits was cancelled at that moment.
         """
         began, first = time.monotonic(), asyncio.create_task(attempt())
-        running, every, reply = {first}, [first], None
+        running, every, reply, look_s = {first}, [first], None, SHORTEST_S  # nothing is late before
         try:
             while running and reply is None:
-                done, running = await asyncio.wait(running, timeout=_LOOK_AGAIN_S, return_when=asyncio.FIRST_COMPLETED)
+                done, running = await asyncio.wait(running, timeout=look_s, return_when=asyncio.FIRST_COMPLETED)
+                look_s = _LOOK_AGAIN_S
                 reply = next(filter(None, map(_reply_of, done)), None)
                 if len(every) == 1 and running and time.monotonic() - began > self._late_after_s:
                     self._hedged += 1

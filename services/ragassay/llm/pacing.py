@@ -20,6 +20,7 @@ from ragassay.protocols import Spacing
 LONGEST_WAIT_S = 60.0
 _FIRST_BACKOFF_S, _LONGEST_BACKOFF_S = 0.5, 30.0
 _LOOK_AGAIN_S = 0.25
+_APART_S = 0.006
 _dice = random.SystemRandom()
 T = TypeVar("T")
 
@@ -32,7 +33,7 @@ class Pace:
 
     def __init__(self, concurrency: int) -> None:
         self.concurrency = concurrency
-        self._opens = 0.0
+        self._opens = self._next = 0.0
         self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
     @asynccontextmanager
@@ -45,6 +46,13 @@ class Pace:
                 if time.monotonic() >= self._opens:
                     yield
                     return
+
+    async def apart(self) -> None:
+        """Wait until the last call is on its way: LiteLLM prepares those that begin together in turns, so that the first is
+        sent with the last; a process makes some 120 calls a second at the most."""
+        now = time.monotonic()
+        self._next = max(now, self._next) + _APART_S
+        await asyncio.sleep(self._next - _APART_S - now)
 
     async def opened(self) -> None:
         """Wait until the gate is open; ``open`` is noticed within a quarter of a second."""
