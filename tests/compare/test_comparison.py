@@ -270,8 +270,26 @@ def test_one_more_accurate_answer_is_one_that_people_call_accurate():
     assert "by 40 labels" in to_markdown(compared(report(metrics=("accurate",), **sides))).decode()
 
 
+def test_a_gain_that_may_be_chance_has_no_price_and_what_it_would_be_alone_is_said():
+    """Six won and none lost: p is 0.03, and 0.09 among three tests."""
+    a, b = [0.0] * 6 + [1.0] * 6, [1.0] * 12
+    given = {"a": accurate("a", a, 0.01, 1.0), "b": accurate("b", b, 0.03, 1.0)}
+    alone = compared(report(metrics=("accurate",), **given))
+    assert "one more accurate answer costs" in alone.verdict[-1]
+    for side in given.values():
+        for place, row in enumerate(side):
+            others = {name: Score(value=place % 2) for name in ("mrr", "hit@1")}
+            side[place] = row.model_copy(update={"scores": {**row.scores, **others}})
+    comparison = compared(report(metrics=("accurate", "mrr", "hit@1"), **given))
+    assert comparison.verdict[0].startswith("No difference between b and a is shown")
+    [chance] = [sentence for sentence in comparison.verdict if sentence.startswith("Taken alone")]
+    assert chance.startswith("Taken alone, accurate (+0.50, 95 % ")
+    assert chance.endswith(" would be shown; among so many tests that may be chance.")
+    assert comparison.verdict[-1] == "b costs 3x per query and takes 1x as long."
+
+
 def test_fewer_accurate_answers_have_no_price_and_cheaper_ones_save():
-    some, all_ = [0.0] * 5 + [1.0] * 5, [1.0] * 10
+    some, all_ = [0.0] * 8 + [1.0] * 2, [1.0] * 10
     dear, cheap = accurate("a", some, 0.02, 1.0), accurate("b", all_, 0.01, 1.0)
     comparison = compared(report(metrics=("accurate",), a=dear, b=cheap))
     assert "it answers more accurately for less" in " ".join(comparison.verdict)
@@ -425,7 +443,7 @@ def test_a_price_without_an_upper_end_is_unbounded():
     comparison = compared(given)
     # 10 * 0.02 more for 6 - 5 = 1 more
     assert comparison.pairs[0].incremental_cost.value == pytest.approx(0.2)
-    assert "..unbounded)" in comparison.verdict[-1]
+    assert "..unbounded" in to_markdown(comparison).decode()
     text = to_markdown(comparison).decode()
     assert "One more accurate answer costs 0.200 USD" in text
     assert "..unbounded, n=10" in text

@@ -40,7 +40,7 @@ def shown(cli, *arguments):
 def test_the_command_prints_groups_money_and_the_month(home, cli):
     made(home)
     out = shown(cli)
-    assert "1 report, 20" in out
+    assert "1 run, 20" in out
     assert f"{PRICE:.3g}" in out
     assert "judging" in out
     assert "10/10" in out

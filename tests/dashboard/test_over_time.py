@@ -1,5 +1,6 @@
 """Pages over several runs: systems side by side, trends, what accurate answers cost, and panels of one's own."""
 
+import json
 import re
 from datetime import timedelta
 
@@ -41,16 +42,19 @@ def test_two_runs_are_compared_and_the_verdict_comes_first(runs):
         page = http.get("/ui/compare", params={"run": runs}).text
     verdict = page.index("is better than")
     assert verdict < page.index("At a glance")
-    assert re.search(r'<td class="good"><b>0\.900</b>.*?better\*\*\*', page, re.DOTALL)
+    assert re.search(r'<td class="good" data-of="night 18"><b>0\.900</b>.*?better\*\*\*', page, re.DOTALL)
     assert "Accuracy against what it takes" in page
     assert "won/lost/tied" in page
+    assert page.index(">night 4, 20") < page.index("At a glance")
+    assert page.index('<th scope="row">accurate <small>20 pairs</small>') < page.index('<th scope="row">correctness')
 
 
 def test_another_baseline_turns_it_round_and_metrics_are_those_that_are_asked_for(runs):
     with browsing() as http:
         asked = {"run": runs, "baseline": "night 18", "metrics": "correctness"}
         page = http.get("/ui/compare", params=asked).text
-    assert re.search(r'<td class="bad"><b>0\.2', page)
+    assert page.index(">night 18</a></th>") < page.index(">night 4</a></th>")
+    assert re.search(r'<td class="bad" data-of="night 4"><b>0\.2', page)
     assert "faithfulness" not in page.partition("Where these numbers")[0].partition("At a glance")[2]
 
 
@@ -91,6 +95,7 @@ def test_a_trend_shows_its_points_with_intervals_and_what_changed_since(runs):
     for run in runs:
         assert f'href="/ui/runs/{run}"' in page
     assert "Since the first of these runs" in page
+    assert "default: accurate was 0.200 and is 0.900; better on 14 and worse on 0 of 20 queries" in page
     assert "is better than" in page
     assert "no change of level found over 2 runs" in page
 
@@ -106,7 +111,9 @@ def test_an_empty_folder_says_what_to_do(path):
 def test_what_an_accurate_answer_costs_stands_first_and_where_the_money_goes(runs):
     with browsing() as http:
         page = http.get("/ui/cost").text
-    known = re.search(r"An accurate answer cost 0\.0018\d* USD \(95 %: .*?\): (\d+) accurate answers of 40", page)
+    known = re.search(
+        r"An accurate answer of default cost 0\.0018\d* USD \(95\s%: .*?\): (\d+) accurate answers of 40", page
+    )
     assert known
     assert page.index(known[0]) < page.index("Where the money went") < page.index("by day")
     assert "0.040 USD" in page
@@ -119,6 +126,24 @@ def test_prices_and_days_of_the_address_are_asked_for_and_nonsense_is_refused(ru
         assert (answer.status_code, "dimension" in answer.text) == (422, True)
         assert http.get("/ui/cost?since=yesterday").status_code in (400, 422)
         assert "what if gpt-4o cost" in http.get("/ui/cost?price=gpt-4o=1,2").text
+
+
+def test_a_run_of_two_systems_says_which_is_better_and_which_ten_rows_to_read_first(tmp_path):
+    systems = {"old": tmp_path / "old.jsonl", "new": tmp_path / "new.jsonl"}
+    for path, right in zip(systems.values(), (2, 17), strict=True):
+        path.write_text("\n".join(map(json.dumps, answers(right))))
+    run = ragassay.evaluate(list(answers(0)), systems=systems).run.id
+    with browsing() as http:
+        page = http.get(f"/ui/runs/{run}").text
+        assert page.index("new is better than old on") < page.index("All queries")
+        assert "Read these 8 first" in page  # five of the eighteen that are wrong, and the three
+        first = page.partition('id="first"')[2]
+        assert first.count("<small>old, q") == 5
+        assert first.count("<small>new, q") == 3
+        answer = ragassay.evaluate(list(answers(20))).run.id
+        alone = http.get(f"/ui/runs/{answer}").text
+    assert "Read these" not in alone
+    assert "Which is better" not in alone
 
 
 def test_a_run_shows_latency_cost_and_categories(runs):

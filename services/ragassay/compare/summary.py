@@ -29,7 +29,8 @@ def verdict(
     ``own``: the metrics of the runs' own.
     """
     deltas = {name: pair.metrics[name] for name in primary}
-    sentences = [_finding(pair, deltas, alpha, correction), _limits(deltas, own), _price(pair, alpha)]
+    sentences = [_finding(pair, deltas, alpha, correction), _limits(deltas, own)]
+    sentences += [_alone(pair, deltas, alpha), _price(pair, alpha)]
     if differs:
         sentences.append(f"Read this with care: {'; '.join(differs)}.")
     return tuple(sentence for sentence in sentences if sentence)
@@ -94,6 +95,15 @@ def _limits(deltas: dict[str, Delta], own: Mapping[str, Metric]) -> str:
     return f"{'; '.join(parts)}." if parts else ""
 
 
+def _alone(pair: Pair, deltas: dict[str, Delta], alpha: float) -> str:
+    """What would be a difference if nothing else had been tested."""
+    names = [name for name in _of(deltas, "no difference shown") if (p := deltas[name].p) is not None and p < alpha]
+    if not names:
+        return ""
+    figures = listed(_figures(pair, names, percent(1 - alpha)))
+    return f"Taken alone, {figures} would be shown; among so many tests that may be chance."
+
+
 def _resolution(deltas: dict[str, Delta], names: Sequence[str], own: Mapping[str, Metric]) -> list[str]:
     said = []
     for name in names:
@@ -114,8 +124,8 @@ def _price(pair: Pair, alpha: float) -> str:
     if not parts:
         return ""
     text = f"{pair.b} {' and '.join(parts)}"
-    more = pair.incremental_cost
-    if more.value is not None:
+    more, accurate = pair.incremental_cost, pair.metrics.get("accurate")
+    if more.value is not None and (accurate is None or accurate.outcome in ("better", "worse")):
         bounds = interval(more.interval, partial(quantity, digits=2))
         extra = f"one more accurate answer costs {quantity(more.value, 2)} USD ({percent(1 - alpha)}: {bounds})"
         text += f"; {extra}" if more.value >= 0 else "; it answers more accurately for less"

@@ -20,7 +20,7 @@ from ragassay.store.columns import THERE, label_column, label_value
 from ragassay.store.places import RowPlaces
 
 MOST_EXAMPLES = 3  # of a kind
-MOST_WORST = 4  # of a system
+MOST_WORST = 10  # of all systems
 FAILURES: dict[FailureName, str] = {
     "retrieval_miss": "nothing relevant was retrieved",
     "ranking_miss": "what is relevant stands too low, or the contexts lack facts",
@@ -94,8 +94,9 @@ def section(kinds: Sequence[FailureKind]) -> Section | None:
 
 
 def worst(report: Report, rows: RowPlaces) -> list[WorstRow]:
-    """The few worst rows of each system, as ``failing.worst_rows`` has them, chosen without reading the others."""
+    """The worst rows, as many of each system, chosen without reading the others."""
     per_system, systems = rows.record.dataset.rows, {}
+    most = max(1, MOST_WORST // len(report.systems))
     kind, done = rows.column(label_column("failure")), rows.column(THERE) > 0
     inaccurate = np.isin(
         kind, [label_value(name) for name in FAILURES if name not in ("response_failed", "not_scored")]
@@ -107,9 +108,9 @@ def worst(report: Report, rows: RowPlaces) -> list[WorstRow]:
         scored = sum((np.isfinite(one) for one in figures), np.zeros(per_system))
         means = sum((np.nan_to_num(one) for one in figures), np.zeros(per_system)) / np.maximum(scored, 1)
         ranks = np.lexsort((np.where(scored > 0, means, 1.0), ~inaccurate[of_system], ~done[of_system]))
-        few = tuple(rows.at(ranks[:MOST_WORST] + first))
+        few = tuple(rows.at(ranks[:most] + first))
         systems[name] = system.model_copy(update={"results": few})
-    return failing.worst_rows(report.model_copy(update={"systems": systems}))
+    return failing.worst_rows(report.model_copy(update={"systems": systems}), most)
 
 
 def failures(rows: RowPlaces) -> list[FailureKind]:

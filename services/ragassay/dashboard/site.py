@@ -62,6 +62,7 @@ _TEMPLATES = Environment(
 )
 _TEMPLATES.globals |= {"version": metadata.version("ragassay"), "a_page": A_PAGE}
 _TEMPLATES.filters |= {"query": address_of, "number": number, "failure": views.failure, "words": views.words}
+_TEMPLATES.filters["unbroken"] = lambda text: text.replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 def table(name: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> Response:

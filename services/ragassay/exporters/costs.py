@@ -19,12 +19,12 @@ NONE, MORE = "(none)", "One more accurate answer"
 
 
 def lines(report: CostReport) -> Iterator[str]:
-    """What the numbers are of: reports, days, and what is left out."""
+    """What the numbers are of: runs, days, and what is left out."""
     first, last = (report.asked.local(time).date().isoformat() for time in (report.total.first, report.total.last))
     days = first if first == last else f"{first} to {last}"
-    reports = "1 report" if report.reports == 1 else f"{report.reports:,} reports"
+    runs = "1 run" if report.reports == 1 else f"{report.reports:,} runs"
     unfinished = f", {report.total.incomplete} of them incomplete" if report.total.incomplete else ""
-    yield f"{reports}{unfinished}, {days} ({report.asked.zone})"
+    yield f"{runs}{unfinished}, {days} ({report.asked.zone})"
     if report.left_out:
         yield f"left out: {listed(f'{count:,} {why}' for why, count in report.left_out.items())}"
     for model, price in report.asked.prices.items():
@@ -37,7 +37,7 @@ def tables(report: CostReport) -> Iterator[Table]:
     """Accurate answers and their cost by group, what was spent by group, and the month."""
     by = tuple(report.asked.by) or ("",)
     named = [(tuple(_name(value) for value in group.key.values()) or ("all",), group) for group in report.groups]
-    note = "Interval: of a lone report its own, else from sums, each question counted once (docs/cost.md)."
+    note = "The interval of one run is its own, that of several comes from their sums, each question counted once (docs/cost.md)."
     note += "".join(
         f" None: {why} ({count:,}x)." for why, count in Counter(filter(None, map(_why, report.groups))).items()
     )
@@ -45,9 +45,9 @@ def tables(report: CostReport) -> Iterator[Table]:
         note += f" By labels: accurate answers corrected by {labels:,} labels."
     repriced = bool(report.asked.prices)
     columns = (*by, "USD per accurate answer", percent(0.95), *(("measured",) if repriced else ()))
-    columns += ("accurate", "known", "unknown cost", "reports")
+    columns += ("accurate", "known", "unknown cost", "runs")
     rows = tuple((*names, *_answer(group, repriced=repriced)) for names, group in named)
-    yield Table("Cost of an accurate answer", columns, rows, note, ("reports",))
+    yield Table("Cost of an accurate answer", columns, rows, note, ("runs",))
     columns = (*by, "serving", "judging", "waste", *(("repriced", "as measured", "no tokens") if repriced else ()))
     rows = tuple((*names, *_spent(group, repriced=repriced)) for names, group in named)
     total = ("all", *("" for _ in by[1:]), *_spent(report.total, repriced=repriced))

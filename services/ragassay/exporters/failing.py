@@ -98,9 +98,9 @@ def worst_first(system: SystemReport, metric: str | None = None) -> Iterator[Res
     return (system.results[place] for place in sorted(range(len(ranks)), key=ranks.__getitem__))
 
 
-def worst_rows(report: Report) -> list[WorstRow]:
-    """The few worst rows of each system; none of those that have nothing wrong."""
-    most = max(1, 4 - len(report.systems))
+def worst_rows(report: Report, most: int | None = None) -> list[WorstRow]:
+    """The few worst rows of each system, ``most`` of them; none of those that have nothing wrong."""
+    most = most or max(1, 4 - len(report.systems))
     shown = []
     for name, system in report.systems.items():
         names = judging(system.metrics)

@@ -24,10 +24,20 @@ _TONES = {"better": ("good", "better"), "worse": ("bad", "worse")}
 class HeatCell:
     """A system's mean of a metric: its text, whether it is better or worse than the baseline's, and the mark of that."""
 
+    system: str
     text: str
     tone: str
     said: str
     mark: str
+
+
+@dataclass(frozen=True)
+class HeatRow:
+    """A metric's cells, the baseline's first, and the queries that both systems have a score on."""
+
+    name: str
+    pairs: str
+    cells: tuple[HeatCell, ...]
 
 
 @router.get("/ui/compare")
@@ -49,6 +59,7 @@ def _compare(
         "compare.html",
         asked={"run": chosen, "baseline": baseline, "metrics": metrics},
         comparison=made,
+        runs={side.run: _title(library, side.run) for side in made.sides.values()},
         heat=_heat(made),
         standing=_standing(library, made),
         tables=list(tables.tables(made)),
@@ -57,17 +68,25 @@ def _compare(
     )
 
 
-def _heat(made: Comparison) -> dict[str, list[HeatCell]]:
-    """By metric, a cell for each system, the baseline first."""
-    found: dict[str, list[HeatCell]] = {}
-    for name in made.metrics:
+def _title(library: Library, run: str) -> str:
+    """A run's name, if it has one, and when it was made."""
+    report = library.report(run)
+    return f"{report.provenance.configuration.name or run}, {report.run.created_at[:16].replace('T', ' ')}"
+
+
+def _heat(made: Comparison) -> list[HeatRow]:
+    """The metrics, that of the headline first."""
+    found = []
+    for name in sorted(made.metrics, key=lambda name: name != "accurate"):
         deltas = [pair.metrics[name] for pair in made.pairs]
         first = next((delta.mean_a for delta in deltas if delta.mean_a is not None), None)
-        cells = [HeatCell(_mean(first), "", "baseline", "")]
-        for delta in deltas:
+        cells = [HeatCell(made.baseline, _mean(first), "", "baseline", "")]
+        for pair, delta in zip(made.pairs, deltas, strict=True):
             tone, said = _TONES.get(delta.outcome, ("", delta.outcome))
-            cells.append(HeatCell(_mean(delta.mean_b), tone, said, delta.mark))
-        found[name] = cells
+            cells.append(HeatCell(pair.b, _mean(delta.mean_b), tone, said, delta.mark))
+        n = sorted({delta.n for delta in deltas})
+        pairs = "" if not n[-1] else f"{n[0]:,} pairs" if len(n) == 1 else f"{n[0]:,} to {n[-1]:,} pairs"
+        found.append(HeatRow(name, pairs, tuple(cells)))
     return found
 
 

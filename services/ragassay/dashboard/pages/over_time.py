@@ -10,8 +10,9 @@ from typing import Annotated, Any
 from fastapi import Query, Request, Response
 
 from ragassay.compare.figures import PER_ACCURATE
+from ragassay.compare.models import Comparison
 from ragassay.compare.trends import Point, Trend
-from ragassay.costs import DIMENSIONS, CostReport, asked
+from ragassay.costs import DIMENSIONS, CostGroup, CostReport, asked
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import pages, shown
 from ragassay.errors import AssayError, NothingToEvaluate
@@ -54,7 +55,7 @@ def _cost(
     form |= {"system": system or [""], "dataset": dataset or [""], "price": price or [""]}
     try:
         report = library.costs(asked(**given, by=by))
-        days = library.costs(asked(**given, by="day,system"))
+        days, systems = (library.costs(asked(**given, by=by)) for by in ("day,system", "system"))
     except NothingToEvaluate as error:
         return shown(request, "cost.html", form=form, report=None, what=error.message)
     return shown(
@@ -62,7 +63,7 @@ def _cost(
         "cost.html",
         form=form,
         report=report,
-        headline=_headline(report),
+        headlines=_headlines(report, systems),
         money=_money(report),
         chart=_by_day(days),
         lines=list(costs.lines(report)),
@@ -75,13 +76,18 @@ def _filled(names: list[str] | None) -> list[str] | None:
     return [name for name in names or () if name.strip()] or None
 
 
-def _headline(report: CostReport) -> str:
-    total = report.total
-    if total.cost_per_accurate_answer is None:
-        return f"What an accurate answer costs is not known: {total.reason}."
-    ends = "" if total.interval.low is None else f" ({percent(total.interval.level)}: {interval(total.interval)})"
-    known = f"{total.accurate:,} accurate answers of {total.known:,}"
-    return f"An accurate answer cost {number(total.cost_per_accurate_answer)} USD{ends}: {known}, over {report.reports:,} reports."
+def _headlines(report: CostReport, by_system: CostReport) -> list[str]:
+    """What an accurate answer of each system costs, of all where none is named."""
+    groups = [(group.key.get("system"), group) for group in by_system.groups] or [(None, report.total)]
+    return [_headline(f" of {name}" if name else "", group) for name, group in groups]
+
+
+def _headline(of: str, group: CostGroup) -> str:
+    if group.cost_per_accurate_answer is None:
+        return f"What an accurate answer{of} costs is not known: {group.reason}."
+    ends = "" if group.interval.low is None else f" ({percent(group.interval.level)}: {interval(group.interval)})"
+    known = f"{group.accurate:,} accurate answers of {group.known:,}"
+    return f"An accurate answer{of} cost {number(group.cost_per_accurate_answer)} USD{ends}: {known}."
 
 
 def _money(report: CostReport) -> Chart | None:
@@ -208,6 +214,17 @@ def _points(library: Library, trend: Trend) -> Table:
     )
 
 
+def _moved(made: Comparison, metric: str) -> str:
+    """What the metric was and is, and on how many queries it got better and worse."""
+    delta = made.pairs[0].metrics.get(metric)
+    if delta is None or delta.mean_a is None or delta.mean_b is None:
+        return ""
+    counts = (
+        "" if delta.wins is None else f"; better on {delta.wins:,} and worse on {delta.losses:,} of {delta.n:,} queries"
+    )
+    return f"{metric} was {number(delta.mean_a)} and is {number(delta.mean_b)}{counts}"
+
+
 def _since_last_week(library: Library, trend: Trend) -> dict[str, Any] | None:
     """The newest run against the newest that is a week older, or the oldest; None where there is one run alone."""
     runs = {point.run: point for one in trend.systems.values() for point in one.points}
@@ -228,5 +245,5 @@ def _since_last_week(library: Library, trend: Trend) -> dict[str, Any] | None:
         except AssayError as error:
             found["why"] = error.message
             continue
-        found["made"].append((name, made.verdict, list(metric_tables(made))))
+        found["made"].append((name, _moved(made, trend.metric), made.verdict, list(metric_tables(made))))
     return found

@@ -115,6 +115,7 @@ def _row(
         request,
         "row.html",
         run=run,
+        title=report.provenance.configuration.name or run,
         asked=asked,
         page=page,
         row=row,

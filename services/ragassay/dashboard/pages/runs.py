@@ -11,11 +11,13 @@ from ragassay.dashboard import site, views
 from ragassay.dashboard.failures import failures, section, worst
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import A_PAGE, As, SearchText, Start, shown, table
-from ragassay.errors import Conflict
+from ragassay.documents import Report
+from ragassay.errors import AssayError, Conflict
 from ragassay.exporters import failing, summary
 from ragassay.exporters.panels import panels
 from ragassay.runs.labelling import QUESTIONS
 
+MOST_COMPARED = 1000  # queries of a run whose systems are compared on its page
 router = site.pages()
 
 
@@ -54,6 +56,7 @@ def _run(request: Request, run: str) -> Response:
         run=run,
         of_service=library.of_service,
         report=report,
+        verdict=_verdict(library, run, report),
         headlines={name: failing.headline(system) for name, system in report.systems.items()},
         notes=list(views.notes(report)),
         tables=views.metric_tables(report),
@@ -64,3 +67,13 @@ def _run(request: Request, run: str) -> Response:
         panels=list(panels(report)),
         labels=not QUESTIONS.keys().isdisjoint(report.provenance.metrics),
     )
+
+
+def _verdict(library: Library, run: str, report: Report) -> tuple[str, ...]:
+    """Which system is better and how sure that is; nothing where there is one alone, or comparing takes a while."""
+    if len(report.systems) < 2 or report.provenance.dataset.rows > MOST_COMPARED:
+        return ()
+    try:
+        return library.compare([run], None, None).verdict
+    except AssayError as error:
+        return (error.message,)
