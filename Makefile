@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint unit up chaos fuzz bench bench-llm bench-latency bench-rows bench-api bench-dashboard readme baseline clean
+.PHONY: demo test lint unit up chaos fuzz bench bench-llm bench-latency bench-rows bench-api bench-dashboard docs readme baseline clean
 
 demo: $(VENV)/.user  ## evaluate the quickstart dataset and print the report
 	@$(BIN)/ragassay demo
@@ -77,6 +77,10 @@ bench-api: $(VENV)/.dev  ## latencies of the API with 50 clients beside a job, i
 
 bench-dashboard: $(VENV)/.dev  ## pages on a run of 100,000 rows among 2,000 runs: times and memory over HTTP, into docs/dashboard.md; ten minutes
 	$(BIN)/python benchmarks/dashboard.py --page docs/dashboard.md
+
+docs: $(VENV)/.dev  ## the documentation as a site with a search, into build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "look at it by: $(BIN)/python -m http.server --directory build/site"
 
 readme: $(VENV)/.user  ## put what the commands print now into README.md and the pages
 	$(BIN)/python scripts/refresh_pages.py

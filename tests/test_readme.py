@@ -111,6 +111,23 @@ def test_links_of_all_pages_lead_to_files_and_headings():
             assert not anchor or anchor in anchors(target), f"{page.name}: {link}#{anchor}"
 
 
+def test_the_site_of_the_documentation_builds_and_has_every_command_and_page(tmp_path):
+    from typer.main import get_command
+
+    from ragassay.cli.app import app
+
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path]
+    done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    index = (tmp_path / "index.html").read_text()
+    assert not re.findall(r'<(?:script|link|img)[^>]*(?:src|href)="https?:', index)
+    for page in (ROOT / "docs").glob("*.md"):
+        assert f'href="{page.stem}.html"' in index, f"{page.name} is not in the navigation of mkdocs.yml"
+    commands = (tmp_path / "reference" / "cli.html").read_text()
+    assert all(f"ragassay {name} [" in commands for name, each in get_command(app).commands.items() if not each.hidden)
+    assert "per accurate answer" in (tmp_path / "search" / "search_index.json").read_text()
+
+
 def test_the_map_has_every_room_in_the_order_of_the_imports():
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")

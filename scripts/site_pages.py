@@ -1,0 +1,129 @@
+"""What the site has beside docs/: README as its first page, the references, and the files that pages link to.
+
+MkDocs calls the functions by their names while it builds. Links out of docs/ lead to copies under ``files/``; of folders
+only the name is left.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parents[1]
+COPIED = {"index.md": "README.md", "changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md"}
+LINK = re.compile(r"\]\((?P<target>[^)\s#]+)(?P<anchor>#[^)]*)?\)")
+FOLDER = re.compile(r"\[(?P<text>[^\[\]]*)\]\((?P<target>[^)\s#:]+)\)")
+MARKED = re.compile(r"^(```\w+) \w+$", re.MULTILINE)  # blocks that a test runs
+STYLE = ".md-typeset table:not([class]) { display: table; } .md-typeset code { overflow-wrap: anywhere; }\n"
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the pages that are not in docs/."""
+    for name, source in COPIED.items():
+        files.append(File.generated(config, name, content=(ROOT / source).read_text(encoding="utf-8")))
+    files.append(File.generated(config, "decisions/index.md", content="\n".join(decisions())))
+    files.append(File.generated(config, "reference/cli.md", content="\n".join(command_line())))
+    files.append(File.generated(config, "reference/python.md", content="\n".join(python())))
+    files.append(File.generated(config, "reference/site.css", content=STYLE))
+    pages, found = files.documentation_pages(), set[str]()
+    while pages:
+        targets = {path for page in pages for path in linked(page.src_uri, page.content_string)} - found
+        added = [
+            File.generated(config, f"files/{path}", content=(ROOT / path).read_bytes()) for path in sorted(targets)
+        ]
+        for file in added:
+            files.append(file)
+        pages, found = [file for file in added if file.src_uri.endswith(".md")], found | targets
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Turn links as a reader of the repository follows them into links of the site."""
+    here = page.file.src_uri
+
+    def turned(link: re.Match[str]) -> str:
+        path = of_repository(here, link["target"])
+        if path is None or not (ROOT / path).is_file():
+            return link[0]
+        pages = {source: name for name, source in COPIED.items()}
+        inside = path.removeprefix("docs/") if path.startswith("docs/") else pages.get(path, f"files/{path}")
+        return f"]({'../' * here.count('/')}{inside}{link['anchor'] or ''})"
+
+    def named(link: re.Match[str]) -> str:
+        path = of_repository(here, link["target"])
+        return link["text"] if path and (ROOT / path).is_dir() else link[0]
+
+    return LINK.sub(turned, FOLDER.sub(named, MARKED.sub(r"\1", markdown)))
+
+
+def linked(here: str, markdown: str) -> Iterator[str]:
+    """The files that a page links to and that the site would not have."""
+    for link in LINK.finditer(markdown):
+        path = of_repository(here, link["target"])
+        if path and (ROOT / path).is_file() and not path.startswith("docs/") and path not in COPIED.values():
+            yield path
+
+
+def of_repository(here: str, target: str) -> str | None:
+    """Where a link of a page leads, from the root of the repository; None where it leads elsewhere."""
+    if "://" in target or target.startswith("mailto:") or here.startswith("reference/"):
+        return None
+    copied = COPIED.get(here) or (here.removeprefix("files/") if here.startswith("files/") else f"docs/{here}")
+    folder = (ROOT / copied).parent
+    path = Path(folder, target).resolve()
+    return str(PurePosixPath(path.relative_to(ROOT))) if path.is_relative_to(ROOT) else None
+
+
+def decisions() -> Iterator[str]:
+    """The list of decisions, by their titles."""
+    yield "# Decisions\n\nWhy things are as they are, for whoever changes them.\n"
+    for path in sorted((ROOT / "docs" / "decisions").glob("*.md")):
+        yield f"- [{path.read_text(encoding='utf-8').splitlines()[0].lstrip('# ')}]({path.name})"
+
+
+def command_line() -> Iterator[str]:
+    """The reference of the commands, from what ``--help`` is made of."""
+    from typer.main import get_command
+
+    from ragassay.cli.app import app
+
+    yield "# Command line\n\nMade from what `--help` prints.\n"
+    root = get_command(app)
+    yield from of_command(root, root.make_context("ragassay", [], resilient_parsing=True), 2)
+
+
+def of_command(command: Any, context: Any, level: int) -> Iterator[str]:
+    """A command with its options, then the commands below it."""
+    if level > 2:
+        yield f"{'#' * min(level - 1, 4)} {context.command_path}\n"
+    usage = " ".join(command.collect_usage_pieces(context))
+    yield f"```text\n{context.command_path} {usage}\n```\n"
+    yield f"{command.help or ''}\n"
+    rows = [record for each in command.get_params(context) if (record := each.get_help_record(context))]
+    if rows:
+        yield "| option | |\n|---|---|"
+        yield from (f"| `{name}` | {cell(text)} |" for name, text in rows)
+        yield ""
+    for name in command.list_commands(context) if hasattr(command, "list_commands") else ():
+        below = command.get_command(context, name)
+        if not below.hidden:
+            yield from of_command(
+                below, below.make_context(name, [], parent=context, resilient_parsing=True), level + 1
+            )
+
+
+def cell(text: str) -> str:
+    """Text of one line that a table's cell takes as it is."""
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;").replace("[", "\\[")
+
+
+def python() -> Iterator[str]:
+    """The reference of what ``import ragassay`` offers."""
+    import ragassay
+
+    yield "# Python\n\nWhat `import ragassay` offers, with types; [Python](../python.md) shows it at work.\n"
+    for name in sorted(ragassay._WHERE):
+        module, _, attribute = ragassay._WHERE[name].partition(":")
+        yield f"::: ragassay.{module}{'.' + (attribute or name)}\n"
