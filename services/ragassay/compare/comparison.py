@@ -204,6 +204,7 @@ def _pair(
     primary: Sequence[str],
     examples: int,
 ) -> Pair:
+    by = {one.report.provenance.configuration.corrected_by for one in (first, other)}
     digests = {one.report.provenance.dataset.digest for one in (first, other)}
     return Pair(
         a=first.label,
@@ -215,6 +216,7 @@ def _pair(
         slices=two.slices(list(deltas)),
         regressions=two.regressions(list(dict.fromkeys((*primary, *deltas))), examples),
         verdict=(),
+        corrected_by=by.pop() if len(by) == 1 else "labels",
     )
 
 

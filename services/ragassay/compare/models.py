@@ -162,7 +162,7 @@ class OperationalDelta(FrozenModel):
 
 
 class Pair(FrozenModel):
-    """The baseline ``a`` against one other system ``b``."""
+    """The baseline ``a`` against one other system ``b``. ``corrected_by``: what figures are by that are not the judge's own."""
 
     a: str
     b: str
@@ -173,6 +173,7 @@ class Pair(FrozenModel):
     slices: dict[str, dict[str, dict[str, SliceDelta]]]
     regressions: dict[str, tuple[RowDelta, ...]]
     verdict: tuple[str, ...]
+    corrected_by: str = "labels"
 
 
 class Pareto(FrozenModel):

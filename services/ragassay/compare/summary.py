@@ -144,6 +144,6 @@ def _figures(pair: Pair, names: Sequence[str], level: str) -> list[str]:
         few = f", {delta.n} of {rows} pairs" if delta.n < rows else ""
         size, ends = delta.decided
         bounds = "" if ends.low is None else f", {level} {interval(ends, signed)}"
-        labels = f", by {delta.labels} labels" if delta.labels else ""
+        labels = f", by {delta.labels} {pair.corrected_by}" if delta.labels else ""
         figures.append(f"{name} ({signed(size or 0.0)}{bounds}{few}{labels})")
     return figures

@@ -121,7 +121,7 @@ def metric_tables(comparison: Comparison) -> Iterator[Table]:
             else f". p is corrected for {comparison.family} tests, intervals are not"
         )
         columns = ("metric", pair.a, pair.b, "delta", level, corrected, "n", "won/lost/tied", "difference")
-        rows = tuple(row for name, delta in pair.metrics.items() for row in _rows(name, delta))
+        rows = tuple(row for name, delta in pair.metrics.items() for row in _rows(name, delta, pair.corrected_by))
         yield Table(f"{pair.b} against {pair.a}", columns, rows, note, ("won/lost/tied", corrected, "n", level))
 
 
@@ -206,13 +206,13 @@ def _reported(value: float | None) -> str:
     return NOT_REPORTED if value is None else quantity(value)
 
 
-def _rows(name: str, delta: Delta) -> Iterator[tuple[str, ...]]:
+def _rows(name: str, delta: Delta, corrected_by: str) -> Iterator[tuple[str, ...]]:
     """The row of a metric and, below it, what labels make of the difference, which then decide."""
     p, outcome = _p(delta), OUTCOMES.get(delta.outcome, delta.outcome)
     if (found := delta.by_labels) and found.mean is not None:
         ends = interval(found.interval, signed)
         yield name, *_cells(delta, "", "")
-        yield f"{name}, by {found.labels} labels", "", "", signed(found.mean), ends, p, str(found.rows), "", outcome
+        yield f"{name}, by {found.labels} {corrected_by}", "", "", signed(found.mean), ends, p, str(found.rows), "", outcome
     else:
         yield name, *_cells(delta, p, outcome)
 
@@ -254,5 +254,5 @@ def _more(pair: Pair) -> str:
     if more.value is None:
         return f"One more accurate answer: undefined ({more.reason})."
     bounds = interval(more.interval)
-    labels = f", by {more.corrected_by} labels" if more.corrected_by else ""
+    labels = f", by {more.corrected_by} {pair.corrected_by}" if more.corrected_by else ""
     return f"One more accurate answer costs {number(more.value)} USD ({bounds}, n={more.n}{labels})."
