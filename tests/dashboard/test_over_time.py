@@ -1,6 +1,9 @@
 """Pages over several runs: systems side by side, trends, what accurate answers cost, and panels of one's own."""
 
 import json
+import csv
+import html
+import io
 import re
 from datetime import timedelta
 
@@ -98,6 +101,39 @@ def test_a_trend_shows_its_points_with_intervals_and_what_changed_since(runs):
     assert "default: accurate was 0.200 and is 0.900; better on 14 and worse on 0 of 20 queries" in page
     assert "is better than" in page
     assert "no change of level found over 2 runs" in page
+
+
+def exported(http, address):
+    """The lines of the file that a page's button gives."""
+    link = re.search(r'href="([^"]*)" download>Export as CSV', http.get(address).text)
+    answer = http.get(html.unescape(link[1]))
+    assert answer.headers["content-type"].startswith("text/csv")
+    return list(csv.DictReader(io.StringIO(answer.text)))
+
+
+def test_comparisons_trends_and_costs_are_exported_as_they_are_asked_for():
+    runs = [ragassay.evaluate(list(answers(n)), name=f"=night({n})").run.id for n in (4, 18)]
+    with browsing() as http:
+        compared = exported(http, f"/ui/compare?run={runs[0]}&run={runs[1]}&metrics=accurate")
+        trend = exported(http, "/ui/trends?metric=accurate&system=default")
+        cost = exported(http, "/ui/cost?by=category&price=gpt-4o%3D1,2")
+    assert {(line["a"], line["b"]) for line in compared} == {("'=night(4)", "'=night(18)")}
+    of_all, *_ = (line for line in compared if line["figure"] == "accurate")
+    assert (of_all["mean_a"], of_all["mean_b"], of_all["wins"], of_all["outcome"]) == ("0.2", "0.9", "14", "better")
+    assert float(of_all["low"]) < 0.7 < float(of_all["high"])
+    assert [(line["slice"], line["n"]) for line in compared if line["slice"]] == [
+        ("category = even", "10"),
+        ("category = odd", "10"),
+    ]
+    (latency,) = (line for line in compared if line["figure"] == "latency_ms")
+    assert (latency["mean_a"], latency["delta"], latency["p"]) == ("109.5", "0.0", "")
+    assert "correctness" not in {line["figure"] for line in compared}
+    assert [(line["run"], line["value"], line["n"]) for line in trend] == [
+        (runs[1], "0.9", "20"),
+        (runs[0], "0.2", "20"),
+    ]
+    assert float(trend[0]["low"]) < 0.9 < float(trend[0]["high"])
+    assert [(line["category"], line["accurate"]) for line in cost] == [("even", "11"), ("odd", "11")]
 
 
 @pytest.mark.parametrize("path", ["trends", "cost", "compare"])
