@@ -1,15 +1,19 @@
 """Pages over several runs: systems side by side, trends, what accurate answers cost, and panels of one's own."""
 
+import csv
+import html
+import io
 import json
 import re
 from datetime import timedelta
 
+import numpy as np
 import pytest
 
 import ragassay
 from browsing import browsing
 from ragassay.exporters import panels as panels_module
-from ragassay.exporters.charts import Chart, Drawn, bars, over_time, scatter
+from ragassay.exporters.charts import Chart, Drawn, bars, histogram, over_time, scatter
 from ragassay.exporters.comparison import Table
 from ragassay.exporters.panels import panel
 from ragassay.stats import Interval
@@ -100,6 +104,39 @@ def test_a_trend_shows_its_points_with_intervals_and_what_changed_since(runs):
     assert "no change of level found over 2 runs" in page
 
 
+def exported(http, address):
+    """The lines of the file that a page's button gives."""
+    link = re.search(r'href="([^"]*)" download>Export as CSV', http.get(address).text)
+    answer = http.get(html.unescape(link[1]))
+    assert answer.headers["content-type"].startswith("text/csv")
+    return list(csv.DictReader(io.StringIO(answer.text)))
+
+
+def test_comparisons_trends_and_costs_are_exported_as_they_are_asked_for():
+    runs = [ragassay.evaluate(list(answers(n)), name=f"=night({n})").run.id for n in (4, 18)]
+    with browsing() as http:
+        compared = exported(http, f"/ui/compare?run={runs[0]}&run={runs[1]}&metrics=accurate")
+        trend = exported(http, "/ui/trends?metric=accurate&system=default")
+        cost = exported(http, "/ui/cost?by=category&price=gpt-4o%3D1,2")
+    assert {(line["a"], line["b"]) for line in compared} == {("'=night(4)", "'=night(18)")}
+    of_all, *_ = (line for line in compared if line["figure"] == "accurate")
+    assert (of_all["mean_a"], of_all["mean_b"], of_all["wins"], of_all["outcome"]) == ("0.2", "0.9", "14", "better")
+    assert float(of_all["low"]) < 0.7 < float(of_all["high"])
+    assert [(line["slice"], line["n"]) for line in compared if line["slice"]] == [
+        ("category = even", "10"),
+        ("category = odd", "10"),
+    ]
+    (latency,) = (line for line in compared if line["figure"] == "latency_ms")
+    assert (latency["mean_a"], latency["delta"], latency["p"]) == ("109.5", "0.0", "")
+    assert "correctness" not in {line["figure"] for line in compared}
+    assert [(line["run"], line["value"], line["n"]) for line in trend] == [
+        (runs[1], "0.9", "20"),
+        (runs[0], "0.2", "20"),
+    ]
+    assert float(trend[0]["low"]) < 0.9 < float(trend[0]["high"])
+    assert [(line["category"], line["accurate"]) for line in cost] == [("even", "11"), ("odd", "11")]
+
+
 @pytest.mark.parametrize("path", ["trends", "cost", "compare"])
 def test_an_empty_folder_says_what_to_do(path):
     with browsing() as http:
@@ -152,6 +189,32 @@ def test_a_run_shows_latency_cost_and_categories(runs):
     for title in ("Latency of a response, ms", "Spent on these rows, USD", "accurate by category"):
         assert title in page
     assert "category=even" in page
+
+
+def counted(page, title):
+    """What the columns of a histogram say, and where they lead: (words, address)."""
+    figure = page.partition(f"<figcaption>{title}")[2].partition("</figure>")[0]
+    return [(text, html.unescape(to)) for to, text in re.findall(r'<a href="([^"]*)" aria-label="([^"]*)">', figure)]
+
+
+def test_a_run_shows_how_its_latencies_and_costs_are_distributed_and_each_column_leads_to_its_rows():
+    given = {name: list(answers(18)) for name in ("old", "new")}
+    given["new"][3] |= {"latency_ms": 60_000}
+    given["new"][4] |= {"latency_ms": None, "cost_usd": 0.01}
+    run = ragassay.evaluate(given["old"], systems=given).run.id
+    with browsing() as http:
+        page = http.get(f"/ui/runs/{run}").text
+        columns = counted(page, "Latency of a response: how many rows")
+        # 100 to 119 ms: 19 / 20 = 0.95, so columns of 1 ms
+        assert columns[0][0] == "old, 100 to 101 ms: 1 of 20"
+        assert [text for text, _ in columns if text.startswith("new")] == [
+            *(f"new, {low} to {low + 1} ms: 1 of 19" for low in range(100, 120) if low not in (103, 104)),
+            "new, 120 ms or more: 1 of 19",
+        ]
+        for text, address in columns[::8]:
+            assert f"of {text.rpartition(': ')[2].partition(' ')[0]}</span>" in http.get(address).text
+    assert "39 of 40 rows report it" in page
+    assert counted(page, "Cost of a query: how many rows")[-1][0] == "new, 0.00105 USD or more: 1 of 20"
 
 
 @pytest.fixture
@@ -225,6 +288,33 @@ def test_ticks_enclose_the_values_and_are_few(values):
     assert 2 <= len(chart.y_ticks) <= 7
     for line in chart.lines:
         assert chart.y_ticks[-1][0] - 0.1 <= line.marks[0].y <= chart.y_ticks[0][0] + 0.1
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [5.0],
+        [0.0] * 9,
+        [7.0] * 99 + [8.0],
+        [-3.0, 4.0, np.nan],
+        [1e-7, 3e-6, 2e-3],
+        [float(n) for n in range(1000)],
+        [100.0] * 50 + [1e6],
+    ],
+)
+def test_columns_of_a_histogram_count_each_value_once_within_the_chart(values):
+    chart = histogram("t", "ms", {"a": np.array(values), "b": np.array([np.nan])})
+    line, nothing = chart.lines
+    known = [value for value in values if value == value]
+    assert sum(int(mark.text.split(": ")[1].split(" of ")[0]) for mark in line.marks) == len(known)
+    assert nothing.marks == ()
+    assert 1 <= len(line.marks) <= 22
+    assert all(mark.x - mark.width / 2 >= 64 and mark.x + mark.width / 2 <= 700 for mark in line.marks)
+    assert all(16 <= mark.y < 216 for mark in line.marks)
+    assert all(text.isdecimal() or "," in text for _, text in chart.y_ticks)
+    assert chart.x_ticks == tuple(sorted(chart.x_ticks))
+    assert histogram("t", "ms", {"a": np.array([np.nan])}) is None
+    assert histogram("t", "ms", {}) is None
 
 
 def test_nothing_makes_no_chart_and_bars_begin_at_zero():

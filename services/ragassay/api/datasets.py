@@ -125,7 +125,7 @@ async def upload(request: Request, datasets: Store, dataset: Name, query: Annota
     async with received(request, dataset, TABLES) as path:
         options = {"mapping": mapping, **query.model_dump(exclude={"map"})}
         try:
-            document, new = await _apart(request, datasets, work.keep, path, **options)
+            document, new = await apart(request, datasets, work.keep, path, **options)
         except BadData as error:
             return respond(error, most=work.MOST_PROBLEMS + 1)
     version = KeptVersion.model_validate_json(document)
@@ -196,7 +196,7 @@ async def describe(
     request: Request, datasets: Store, dataset: Named, query: Annotated[_DescribeQuery, Query()]
 ) -> Response:
     """Counts, lengths, labels, missing fields, questions that are nearly the same, and leaks between parts."""
-    return _json(await _apart(request, datasets, work.describe, dataset, **query.model_dump()))
+    return _json(await apart(request, datasets, work.describe, dataset, **query.model_dump()))
 
 
 @router.get(
@@ -208,7 +208,7 @@ async def describe(
 )
 async def diff(request: Request, datasets: Store, dataset: Named, query: Annotated[_DiffQuery, Query()]) -> Response:
     """The rows that were added, removed or changed on the way to another version, and in which fields."""
-    return _json(await _apart(request, datasets, work.diff, dataset, query.to))
+    return _json(await apart(request, datasets, work.diff, dataset, query.to))
 
 
 _SPLIT: dict[str, Any] = {
@@ -225,7 +225,7 @@ async def split(request: Request, datasets: Store, dataset: Named, body: Body) -
     The same seed and rows give the same parts.
     """
     options = read_as(SplitOptions, check_json(body))
-    return _json(await _apart(request, datasets, work.split, dataset, options))
+    return _json(await apart(request, datasets, work.split, dataset, options))
 
 
 _GENERATE: dict[str, Any] = {
@@ -247,7 +247,7 @@ async def generate(
     """
     async with received(request, dataset, DOCUMENTS) as path:
         options = GenerateOptions(**query.model_dump())
-        return _json(await _apart(request, datasets, work.generate, path, options))
+        return _json(await apart(request, datasets, work.generate, path, options))
 
 
 @router.delete(
@@ -265,7 +265,7 @@ def delete(datasets: Store, dataset: Named) -> DeletedVersions:
     return DeletedVersions(deleted=tuple(found))
 
 
-async def _apart(
+async def apart(
     request: Request, datasets: RedisDatasets, function: Callable[..., T], *arguments: object, **options: object
 ) -> T:
     """The function's answer from a process of its own: it takes seconds, and memory that this one never gives back."""

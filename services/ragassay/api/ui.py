@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Mapping
+from pathlib import Path, PureWindowsPath
 from typing import Annotated
 from urllib.parse import quote
 
@@ -16,17 +18,22 @@ from fastapi.sse import EventSourceResponse
 from ragassay import job_listing
 from ragassay.access import Requester
 from ragassay.api import submission
+from ragassay.api.dataset_work import keep
+from ragassay.api.datasets import apart
 from ragassay.api.events import Known
+from ragassay.api.forms import Form
 from ragassay.api.jobs import JobId
 from ragassay.api.problems import Refused
 from ragassay.api.security import Guard, permitted
 from ragassay.api.sessions import SESSION_S, Sessions
+from ragassay.api.uploads import TABLES, received_form
 from ragassay.dashboard.pages import install as install_pages
 from ragassay.dashboard.pages import planned
 from ragassay.dashboard.service import ServiceLibrary
 from ragassay.dashboard.site import Elsewhere, body, form_of, pages, same_site, shown
+from ragassay.data.versions import KeptVersion, check_name
 from ragassay.documents import PROJECT
-from ragassay.errors import BadInput
+from ragassay.errors import AssayError, BadInput
 from ragassay.job_documents import ENDED
 from ragassay.jobs import Jobs
 from ragassay.render import number
@@ -126,27 +133,81 @@ Service = Annotated[Jobs, Depends(_jobs)]
 
 @jobs_pages.get("/ui/submit")
 def _form(request: Request, jobs: Service) -> Response:
-    datasets, systems = RedisDatasets(jobs.store).names(), [system.name for system in jobs.registered]
-    return shown(request, "submit.html", datasets=datasets, systems=systems, once=secrets.token_urlsafe(16))
+    return _submit_page(request, jobs, {})
+
+
+def _submit_page(request: Request, jobs: Jobs, given: Mapping[str, str], wrong: AssayError | None = None) -> Response:
+    """The form, with what was given before and what is wrong with that."""
+    return shown(
+        request,
+        "submit.html",
+        wrong.status if wrong else 200,
+        datasets=RedisDatasets(jobs.store).names(),
+        systems=[system.name for system in jobs.registered],
+        kinds=",".join(dict.fromkeys(TABLES.values())),
+        most=f"{request.app.state.settings.max_upload_bytes / 1e6:,.0f} MB",
+        given=given,
+        wrong=str(wrong) if wrong else "",
+        once=given.get("once") or secrets.token_urlsafe(16),
+    )
 
 
 @jobs_pages.post("/ui/submit", dependencies=[Depends(same_site)])
-async def _submit(request: Request, jobs: Service, sent: Sent) -> Response:
-    form = form_of(sent)
+async def _submit(request: Request, jobs: Service) -> Response:
+    fields: dict[str, str] = {}
+    try:
+        async with received_form(request) as (form, file):
+            fields = form.fields
+            job = await _submitted(request, jobs, fields, _named(form, file))
+    except AssayError as error:
+        return await to_thread.run_sync(_submit_page, request, jobs, fields, error)
+    return RedirectResponse(f"/ui/jobs/{job}", 303)
+
+
+def _named(form: Form, file: Path) -> Path | None:
+    """The file of a form under the name of the dataset that it becomes; None where none was chosen. Raises BadInput."""
+    if not form.filename:
+        return None
+    called = PureWindowsPath(form.filename)  # which takes slashes of both kinds
+    if called.suffix.lower() not in TABLES.values():
+        known = ", ".join(dict.fromkeys(TABLES.values()))
+        raise BadInput(
+            f"{called.name[:100]!r} is none of {known}", where="file", hint="its name has to end with one of these"
+        )
+    name = form.fields.get("keep", "").strip() or re.sub(r"[^A-Za-z0-9_-]+", "-", called.stem).strip("-_")[:100]
+    return file.rename(file.with_name(check_name(name) + called.suffix.lower()))
+
+
+async def _submitted(request: Request, jobs: Jobs, fields: Mapping[str, str], file: Path | None) -> str:
+    """The id of the job that a form asks for, on the rows of the file or of a stored dataset; raises AssayError."""
+    stored, dataset = RedisDatasets(jobs.store), fields.get("dataset", "")
+    if (file is None) is (not dataset):
+        raise BadInput("choose a stored dataset or a file" + (", not both" if dataset else ""), where="dataset")
+    kept: KeptVersion | None = None
+    if file is not None:
+        document, new = await apart(
+            request, stored, keep, file, columns="auto", mapping={}, duplicates="error", description=None
+        )
+        kept = KeptVersion.model_validate_json(document)
+        dataset = f"{kept.name}@{kept.digest}"
     given = {
-        "dataset": form.get("dataset", ""),
-        "systems": [name.removeprefix("system.") for name in form if name.startswith("system.")],
-        "name": form.get("name", "").strip(),
-        "metrics": [name.strip() for name in form.get("metrics", "").split(",") if name.strip()],
+        "dataset": dataset,
+        "systems": [name.removeprefix("system.") for name in fields if name.startswith("system.")],
+        "name": fields.get("name", "").strip(),
+        "metrics": [name.strip() for name in fields.get("metrics", "").split(",") if name.strip()],
     }
 
     def work() -> str:
         document = orjson.dumps({key: value for key, value in given.items() if value})
-        asked = submission.read(document, request.app.state.settings, jobs.registered, RedisDatasets(jobs.store))
-        return jobs.submit(*asked, idempotency_key=form.get("once"))[0].id
+        asked = submission.read(document, request.app.state.settings, jobs.registered, stored)
+        return jobs.submit(*asked, idempotency_key=fields.get("once"))[0].id
 
-    job = await to_thread.run_sync(work, limiter=request.app.state.submissions)
-    return RedirectResponse(f"/ui/jobs/{job}", 303)
+    try:
+        return await to_thread.run_sync(work, limiter=request.app.state.submissions)
+    except AssayError:
+        if kept and new:
+            await to_thread.run_sync(stored.delete, kept)
+        raise
 
 
 @jobs_pages.get("/ui/jobs/{job}")

@@ -7,13 +7,14 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
+from ragassay.api.forms import Form
 from ragassay.api.problems import Refused
 from ragassay.errors import TooLarge, Unavailable
 from ragassay.files import open_private, private_folder, write_errors
@@ -49,6 +50,30 @@ async def received(request: Request, name: str, kinds: Mapping[str, str]) -> Asy
     arrive already, DiskFull.
     """
     suffix = _suffix(request, kinds)
+    async with _arriving(request) as folder:
+        path = folder / f"{name}{suffix}"
+        with write_errors(path), open(path, "wb", buffering=0, opener=open_private) as file:
+            await _receive(request, lambda content: _write_all(file.fileno(), content))
+        yield path
+
+
+@asynccontextmanager
+async def received_form(request: Request) -> AsyncIterator[tuple[Form, Path]]:
+    """The body as a form and the file that it brings, empty where none was chosen, in a folder that goes with the block.
+
+    Raises BadInput for what is no form, and as ``received`` does.
+    """
+    async with _arriving(request) as folder:
+        path = folder / "file"
+        with write_errors(path), Form(request.headers.get("content-type", ""), path) as form:
+            await _receive(request, form.write)
+            form.end()
+        yield form, path
+
+
+@asynccontextmanager
+async def _arriving(request: Request) -> AsyncIterator[Path]:
+    """A folder for what arrives, one of a few at a time; it goes with the block."""
     state, settings = request.app.state, request.app.state.settings
     if state.arriving >= MOST_AT_ONCE:
         raise Unavailable(f"{MOST_AT_ONCE} uploads arrive already", hint="send it again in a minute", retry_after=60)
@@ -60,23 +85,23 @@ async def received(request: Request, name: str, kinds: Mapping[str, str]) -> Asy
             _clear(uploads)
             folder = Path(tempfile.mkdtemp(dir=uploads))
         try:
-            path = folder / f"{name}{suffix}"
-            await _receive(request, path, settings)
-            yield path
+            yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
     finally:
         state.arriving -= 1
 
 
-async def _receive(request: Request, path: Path, settings: Settings) -> None:
+async def _receive(request: Request, write: Callable[[bytearray], object]) -> None:
+    """Hand the body over to what writes it, in a thread of its own."""
+    settings: Settings = request.app.state.settings
     limit, longest = settings.max_upload_bytes, settings.max_upload_s
     announced = request.headers.get("content-length", "0")
     if announced.isdecimal() and float(announced) > limit:
         raise _too_large(limit)
     try:
         async with asyncio.timeout(longest):
-            await _write(request, path, limit)
+            await _hand_over(request, write, limit)
     except TimeoutError:
         what = f"the body did not arrive within {longest:.0f} s, or nothing of it for {SILENT_S:.0f} s"
         raise Refused(408, "body_too_slow", what, hint="send it again") from None
@@ -84,21 +109,20 @@ async def _receive(request: Request, path: Path, settings: Settings) -> None:
         raise Refused(400, "gone", "the client disconnected before the body was complete") from None
 
 
-async def _write(request: Request, path: Path, limit: int) -> None:
+async def _hand_over(request: Request, write: Callable[[bytearray], object], limit: int) -> None:
     pieces, held, size = request.stream(), bytearray(), 0
-    with write_errors(path), open(path, "wb", buffering=0, opener=open_private) as file:
-        while True:
-            async with asyncio.timeout(SILENT_S):
-                piece = await anext(pieces, None)
-            if piece is None or len(held) >= _PIECE:
-                await asyncio.to_thread(_write_all, file.fileno(), held)
-                held = bytearray()
-            if piece is None:
-                return
-            held += piece
-            size += len(piece)
-            if size > limit:
-                raise _too_large(limit)
+    while True:
+        async with asyncio.timeout(SILENT_S):
+            piece = await anext(pieces, None)
+        if piece is None or len(held) >= _PIECE:
+            await asyncio.to_thread(write, held)
+            held = bytearray()
+        if piece is None:
+            return
+        held += piece
+        size += len(piece)
+        if size > limit:
+            raise _too_large(limit)
 
 
 def _write_all(file: int, content: bytearray) -> None:

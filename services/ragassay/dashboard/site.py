@@ -67,7 +67,11 @@ _TEMPLATES.filters["unbroken"] = lambda text: text.replace(" %", "\N{NO-BREAK SP
 
 def table(name: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> Response:
     """The table of a page as a CSV file of that name, sent row by row; no cell of it is a formula."""
-    lines = (line(cells) for cells in chain([header], rows))
+    return csv_file(name, (line(cells) for cells in chain([header], rows)))
+
+
+def csv_file(name: str, lines: Iterable[bytes]) -> Response:
+    """Lines of CSV as a file of that name."""
     headers = {"Content-Disposition": f'attachment; filename="{name}.csv"', "X-Content-Type-Options": "nosniff"}
     return StreamingResponse(lines, media_type="text/csv; charset=utf-8", headers=headers)
 

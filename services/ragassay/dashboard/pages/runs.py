@@ -8,6 +8,7 @@ from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
 
 from ragassay.dashboard import site, views
+from ragassay.dashboard.distributions import distributions
 from ragassay.dashboard.failures import failures, section, worst
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import A_PAGE, As, SearchText, Start, shown, table
@@ -63,7 +64,7 @@ def _run(request: Request, run: str) -> Response:
         sections=[*([went_wrong] if went_wrong else []), *views.sections(report)],
         worst=worst(report, rows),
         missing=list(summary.missing(report)),
-        charts=[*views.charts(run, report)],
+        charts=[*views.charts(run, report), *distributions(run, report, rows)],
         panels=list(panels(report)),
         labels=not QUESTIONS.keys().isdisjoint(report.provenance.metrics),
     )
