@@ -212,7 +212,17 @@ def _rows(name: str, delta: Delta, corrected_by: str) -> Iterator[tuple[str, ...
     if (found := delta.by_labels) and found.mean is not None:
         ends = interval(found.interval, signed)
         yield name, *_cells(delta, "", "")
-        yield f"{name}, by {found.labels} {corrected_by}", "", "", signed(found.mean), ends, p, str(found.rows), "", outcome
+        yield (
+            f"{name}, by {found.labels} {corrected_by}",
+            "",
+            "",
+            signed(found.mean),
+            ends,
+            p,
+            str(found.rows),
+            "",
+            outcome,
+        )
     else:
         yield name, *_cells(delta, p, outcome)
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from fastapi import Query, Request, Response
 
 from ragassay.compare.models import Comparison
+from ragassay.compare.summary import in_short
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import As, pages, shown, table
 from ragassay.exporters import comparison as tables
@@ -63,6 +64,7 @@ def _compare(
         "compare.html",
         asked={"run": chosen, "baseline": baseline, "metrics": metrics},
         comparison=made,
+        verdict=[*filter(None, map(in_short, made.pairs)), *made.verdict],
         runs={side.run: _title(library, side.run) for side in made.sides.values()},
         heat=_heat(made),
         standing=_standing(library, made),
@@ -112,7 +114,7 @@ def _heat(made: Comparison) -> list[HeatRow]:
     for name in sorted(made.metrics, key=lambda name: name != "accurate"):
         deltas = [pair.metrics[name] for pair in made.pairs]
         first = next((delta.mean_a for delta in deltas if delta.mean_a is not None), None)
-        cells = [HeatCell(made.baseline, _mean(first), "", "baseline", "")]
+        cells = [HeatCell(made.baseline, _mean(first), "", "reference", "")]
         for pair, delta in zip(made.pairs, deltas, strict=True):
             tone, said = _TONES.get(delta.outcome, ("", delta.outcome))
             cells.append(HeatCell(pair.b, _mean(delta.mean_b), tone, said, delta.mark))

@@ -7,6 +7,7 @@ from itertools import islice
 from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
 
+from ragassay.compare.summary import in_short
 from ragassay.dashboard import site, views
 from ragassay.dashboard.distributions import distributions
 from ragassay.dashboard.failures import failures, section, worst
@@ -75,6 +76,7 @@ def _verdict(library: Library, run: str, report: Report) -> tuple[str, ...]:
     if len(report.systems) < 2 or report.provenance.dataset.rows > MOST_COMPARED:
         return ()
     try:
-        return library.compare([run], None, None).verdict
+        made = library.compare([run], None, None)
+        return tuple(filter(None, (*map(in_short, made.pairs), *made.verdict)))
     except AssayError as error:
         return (error.message,)
