@@ -506,8 +506,10 @@ def test_swapping_the_systems_flips_every_sign(table, name):
         (
             [0.0, 0.0, 1.0],
             [0.0, 1.0, 1.0],
-            "b may answer accurately more often than a, but 3 queries can't show it: 66.7 % of its answers are accurate, "
-            + "33.3 % of a's.",
+            (
+                "b may answer accurately more often than a, but 3 queries can't show it: 66.7 % of its answers are "
+                "accurate, 33.3 % of a's."
+            ),
         ),
     ],
 )
