@@ -8,13 +8,13 @@ from typing import TypeVar
 
 from ragassay.documents import Report
 from ragassay.errors import BadSettings, reason_from
-from ragassay.exporters import csv, markdown
+from ragassay.exporters import comparison, csv, junit, markdown, parquet, xlsx
 from ragassay.exporters.rows import printable_json
 from ragassay.render import Exporters
 
 Write = TypeVar("Write", bound=Callable[[Report], str | bytes])
 _EXTENSION = re.compile(r"[A-Za-z0-9_-]{1,20}")
-_OURS = ("csv", "json", "md")
+_OURS = ("csv", "html", "json", "md", "parquet", "pdf", "xlsx", "xml")
 
 
 def exporter(extension: str) -> Callable[[Write], Write]:
@@ -56,5 +56,13 @@ def _checked(write: object) -> Callable[[Report], bytes]:
 
 EXPORTERS: Exporters[Report] = Exporters("exporter", _checked)
 EXPORTERS.add("csv", csv.export)
+EXPORTERS.add("summary.csv", csv.figures)
 EXPORTERS.add("json", printable_json)
 EXPORTERS.add("md", markdown.export)
+EXPORTERS.add("parquet", parquet.export)
+EXPORTERS.add("xlsx", xlsx.export)
+EXPORTERS.add("xml", junit.export)
+
+comparison.EXPORTERS.add("parquet", parquet.compared)
+comparison.EXPORTERS.add("xlsx", xlsx.compared)
+comparison.EXPORTERS.add("xml", junit.compared)
