@@ -3,7 +3,12 @@
 import csv
 import io
 import json
+import os
+from collections import Counter
 from datetime import datetime
+from html import escape
+from html.parser import HTMLParser
+from pathlib import Path
 from xml.etree import ElementTree
 
 import openpyxl
@@ -15,7 +20,10 @@ from ragassay.errors import BadSettings, MissingExtra, UnknownName
 from ragassay.exporters import EXPORTERS
 from ragassay.exporters import xlsx as workbook
 from ragassay.exporters.comparison import EXPORTERS as OF_COMPARISONS
+from ragassay.exporters.page import STYLE
 from ragassay.exporters.rows import flat_rows
+
+GOLDEN = Path(__file__).parent / "golden"
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +181,66 @@ def test_a_comparison_is_written_in_the_same_formats(comparison, tmp_path):
     assert (tmp_path / "c.summary.csv").read_text().startswith("name,value\nverdict,")
 
 
-def test_hostile_text_stays_text(report, tmp_path):
-    EXPORTERS.write(report, tmp_path / "r.csv")
-    rows = list(csv.DictReader(io.StringIO((tmp_path / "r.csv").read_text())))
-    assert (rows[0]["query"], rows[1]["query"], rows[2]["query"]) == (f"'{FORMULA}", MARKUP, TYPST)
+def test_text_of_rows_is_text_in_every_format(report, tmp_path):
+    fields = ["query_id", "query"]
+    made = {form: b"".join(EXPORTERS.make(report, form, fields)).decode() for form in ("csv", "html", "xml")}
+    rows = list(csv.DictReader(io.StringIO(made["csv"])))
+    assert [row["query"] for row in rows[:3]] == [f"'{FORMULA}", MARKUP, TYPST]
+    assert f"<td>{escape(MARKUP)}</td>" in made["html"].replace("&#34;", "&quot;")
+    assert "<script" not in made["html"]
+    assert f"q2: {MARKUP}" in [case.get("name") for case in ElementTree.fromstring(made["xml"]).iter("testcase")]
+    markdown = EXPORTERS.make(report, "md", fields).decode()
+    assert r"| q2 | \<script\>alert(1)\</script\> \| \`x\` |" in markdown
+
+
+@pytest.mark.parametrize("form", ["csv", "summary.csv", "html", "json", "md", "xml"])
+@pytest.mark.parametrize("what", ["report", "comparison"])
+def test_the_formats_of_text_are_as_they_were(form, what, report, comparison):
+    exporters, document = (EXPORTERS, report) if what == "report" else (OF_COMPARISONS, comparison)
+    made = exporters.make(document, form)
+    made = (made if isinstance(made, bytes) else b"".join(made)).decode().replace(STYLE.read_text(), "")
+    golden = GOLDEN / f"{what}.{form}"
+    if os.environ.get("GOLDEN") == "write":
+        golden.write_text(made)
+    assert made == golden.read_text()
+
+
+class Reads(HTMLParser):
+    """What a browser would load, run or follow."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.loads, self.text = Counter(), [], []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags[tag] += 1
+        self.loads += [
+            (tag, name, value) for name, value in attributes if name in ("src", "href", "srcset", "data", "style")
+        ]
+        self.loads += [(tag, name, value) for name, value in attributes if name.startswith("on")]
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def test_a_page_loads_nothing_runs_nothing_and_says_all_that_the_report_says(report, comparison):
+    page = Reads(b"".join(EXPORTERS.make(report, "html")).decode())
+    assert page.loads == []
+    assert (page.tags["script"], page.tags["figure"], page.tags["style"]) == (0, 3, 1)
+    text = " ".join(" ".join(page.text).split())
+    for heading in (
+        "Answer quality",
+        "Retrieval",
+        "Latency of a response",
+        "Why answers are not accurate",
+        "Read these first",
+    ):
+        assert heading in text
+    assert "8 of 11 answers are accurate (73 %, 95 % interval 43 % to 90 %)" in text
+    assert "bm25: correctness (mean 0.667 to 0.750), accurate (mean 0.667 to 0.750): 1 of 12 without a score" in text
+    assert "An answer is accurate where correctness >= 0.5" in text
+    assert report.run.id in text
+    other = Reads(b"".join(OF_COMPARISONS.make(comparison, "html")).decode())
+    assert other.loads == []
+    assert comparison.verdict[0] in " ".join("".join(other.text).split())

@@ -56,8 +56,14 @@ class Regression:
     why: str | None
 
 
+MARKER = "<!-- ragassay comparison -->"
+
+
 def to_markdown(comparison: Comparison) -> bytes:
-    """The verdict, all tables with the slices, and where the numbers come from."""
+    """The verdict, all tables with the slices, and where the numbers come from.
+
+    Its last line is a hidden marker, by which a later comment on a pull request can replace this one.
+    """
     lines = ["# Comparison", "", *(f"{markdown_text(sentence)}  " for sentence in comparison.verdict)]
     if comparison.warnings:
         lines += ["", "## Warnings", "", *(f"- {markdown_text(warning)}" for warning in comparison.warnings)]
@@ -78,6 +84,7 @@ def to_markdown(comparison: Comparison) -> bytes:
         digests = f"dataset `{side.dataset.digest[:12]}`"
         digests += f", responses `{side.responses.digest[:12]}`" if side.responses else ""
         lines.append(f"- {markdown_text(name)}: run `{side.run}`, judge {markdown_text(side.judge)}, {digests}")
+    lines += ["", MARKER]
     return ("\n".join(lines) + "\n").encode()
 
 

@@ -12,7 +12,7 @@ from ragassay.dashboard.failures import failures, section, worst
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import A_PAGE, As, SearchText, Start, shown, table
 from ragassay.errors import Conflict
-from ragassay.exporters import failing, summary
+from ragassay.exporters import failing, figures, summary
 from ragassay.exporters.panels import panels
 from ragassay.runs.labelling import QUESTIONS
 
@@ -56,11 +56,11 @@ def _run(request: Request, run: str) -> Response:
         report=report,
         headlines={name: failing.headline(system) for name, system in report.systems.items()},
         notes=list(views.notes(report)),
-        tables=views.metric_tables(report),
+        tables=figures.metric_tables(report),
         sections=[*([went_wrong] if went_wrong else []), *views.sections(report)],
         worst=worst(report, rows),
         missing=list(summary.missing(report)),
-        charts=[*views.charts(run, report)],
+        charts=[*figures.charts(report, f"/ui/runs/{run}/queries")],
         panels=list(panels(report)),
         labels=not QUESTIONS.keys().isdisjoint(report.provenance.metrics),
     )
