@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from ragassay.documents import Report
 from ragassay.errors import BadSettings, reason_from
-from ragassay.exporters import comparison, csv, junit, markdown, page, parquet, xlsx
+from ragassay.exporters import comparison, csv, junit, markdown, page, parquet, pdf, xlsx
 from ragassay.exporters.rows import printable_json
 from ragassay.render import Exporters
 
@@ -61,10 +61,12 @@ EXPORTERS.add("html", page.export)
 EXPORTERS.add("json", printable_json)
 EXPORTERS.add("md", markdown.export)
 EXPORTERS.add("parquet", parquet.export)
+EXPORTERS.add("pdf", pdf.export)
 EXPORTERS.add("xlsx", xlsx.export)
 EXPORTERS.add("xml", junit.export)
 
 comparison.EXPORTERS.add("html", page.compared)
 comparison.EXPORTERS.add("parquet", parquet.compared)
+comparison.EXPORTERS.add("pdf", pdf.compared)
 comparison.EXPORTERS.add("xlsx", xlsx.compared)
 comparison.EXPORTERS.add("xml", junit.compared)

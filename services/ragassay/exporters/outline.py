@@ -197,7 +197,7 @@ def _meanings(report: Report) -> Iterator[tuple[str, str]]:
 def of_comparison(comparison: Comparison) -> Outline:
     """The verdict, all tables, the queries on which a system is worse, slices, the method, and where it comes from."""
     return Outline(
-        title=" and ".join(comparison.sides),
+        title=f"Comparison of {listed(comparison.sides)}",
         about=f"compared with {comparison.baseline}, alpha {comparison.alpha:g}, correction {comparison.correction}",
         headlines=tuple(("", sentence) for sentence in comparison.verdict),
         notes=comparison.warnings,

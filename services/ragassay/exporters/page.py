@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ragassay.compare.models import Comparison
 from ragassay.documents import Report
 from ragassay.exporters.outline import Outline, of_comparison, of_report
 from ragassay.render import printable
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 HERE = Path(__file__).parent
 TEMPLATES = HERE / "templates"
@@ -25,18 +29,23 @@ def compared(comparison: Comparison) -> Iterator[bytes]:
     yield _page(of_comparison(comparison))
 
 
-def _page(outline: Outline) -> bytes:
+def environment() -> Environment:
+    """Our templates; text in them is escaped."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    from markupsafe import Markup
 
-    templates = Environment(
+    return Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+def _page(outline: Outline) -> bytes:
+    from markupsafe import Markup
+
     style = Markup(STYLE.read_text())  # noqa: S704 - ours
     parts = [(type(part).__name__.lower(), part) for part in outline.parts]
-    page = templates.get_template("document.html").render(outline=outline, parts=parts, style=style)
+    page = environment().get_template("document.html").render(outline=outline, parts=parts, style=style)
     return printable(page).encode()
