@@ -70,3 +70,16 @@ comparison.EXPORTERS.add("parquet", parquet.compared)
 comparison.EXPORTERS.add("pdf", pdf.compared)
 comparison.EXPORTERS.add("xlsx", xlsx.compared)
 comparison.EXPORTERS.add("xml", junit.compared)
+
+MEDIA_TYPES = {
+    "csv": "text/csv; charset=utf-8",
+    "summary.csv": "text/csv; charset=utf-8",
+    "html": "text/html; charset=utf-8",
+    "json": "application/json",
+    "md": "text/markdown; charset=utf-8",
+    "parquet": "application/vnd.apache.parquet",
+    "pdf": "application/pdf",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "xml": "application/xml",
+}
+"""Of our formats."""
