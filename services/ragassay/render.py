@@ -26,6 +26,7 @@ MOST_CHARACTERS = 2000
 _ACTS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _NOT_XML = re.compile("[\ufffe\uffff]")
 _MARKDOWN = str.maketrans({character: f"\\{character}" for character in "\\`*_{}[]<>|#~"})
+_MENTION = re.compile(r"(?<![\w@])@(?=\w)")
 _Document = TypeVar("_Document")
 
 
@@ -123,8 +124,8 @@ def xml_text(text: str) -> str:
 
 
 def markdown_text(text: str) -> str:
-    """Text that Markdown shows as it is, on one line."""
-    return printable(" ".join(text.split())).translate(_MARKDOWN)
+    """Text that Markdown shows as it is, on one line; ``@name`` gets a space of no width, so that nobody is notified."""
+    return _MENTION.sub("@\u200b", printable(" ".join(text.split()))).translate(_MARKDOWN)
 
 
 def markdown_code(text: str) -> str:

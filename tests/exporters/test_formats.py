@@ -20,7 +20,9 @@ from ragassay.errors import BadSettings, MissingExtra, UnknownName
 from ragassay.exporters import EXPORTERS
 from ragassay.exporters import xlsx as workbook
 from ragassay.exporters.comparison import EXPORTERS as OF_COMPARISONS
+from ragassay.exporters.comparison import Table
 from ragassay.exporters.page import STYLE
+from ragassay.exporters.panels import PANELS, panel
 from ragassay.exporters.rows import flat_rows
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -190,6 +192,7 @@ def test_text_of_rows_is_text_in_every_format(report, tmp_path):
     assert "<script" not in made["html"]
     assert f"q2: {MARKUP}" in [case.get("name") for case in ElementTree.fromstring(made["xml"]).iter("testcase")]
     markdown = EXPORTERS.make(report, "md", fields).decode()
+    assert "$ @\u200ba \\*b\\*" in markdown  # notifies nobody
     assert r"| q2 | \<script\>alert(1)\</script\> \| \`x\` |" in markdown
 
 
@@ -244,3 +247,16 @@ def test_a_page_loads_nothing_runs_nothing_and_says_all_that_the_report_says(rep
     other = Reads(b"".join(OF_COMPARISONS.make(comparison, "html")).decode())
     assert other.loads == []
     assert comparison.verdict[0] in " ".join("".join(other.text).split())
+
+
+def test_a_panel_of_ones_own_stands_on_the_page(report):
+    @panel("tokens")
+    def tokens(report):
+        return Table("Tokens of the judge", ("system", "tokens"), (("bm25", "<1200>"),))
+
+    try:
+        page = b"".join(EXPORTERS.make(report, "html")).decode()
+    finally:
+        PANELS._things.pop("tokens")
+    assert "<h2>Tokens of the judge</h2>" in page
+    assert "<td>&lt;1200&gt;</td>" in page

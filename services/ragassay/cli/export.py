@@ -27,7 +27,7 @@ Exported = Annotated[
 Fields = Annotated[
     str | None, typer.Option("--fields", metavar="NAME,...", help="Only these columns of the rows, in this order.")
 ]
-Format = Annotated[
+FormatName = Annotated[
     str | None, typer.Option("--format", metavar="FORMAT", help="The format, where the file's extension is not it.")
 ]
 _COMPARISON = re.compile(rb'"kind":\s*"comparison"')
@@ -39,7 +39,7 @@ def export(
     what: Exported,
     output: Outputs = None,
     fields: Fields = None,
-    form: Format = None,
+    form: FormatName = None,
     server: Server = None,
     plugin: Plugins = None,
 ) -> None:

@@ -18,14 +18,14 @@ _OURS = ("csv", "html", "json", "md", "parquet", "pdf", "xlsx", "xml")
 
 
 def exporter(extension: str) -> Callable[[Write], Write]:
-    """Register a function from a Report to text or bytes as what writes files of an extension: ``@exporter("html")``.
+    """Register a function from a Report to text or bytes as what writes files of an extension: ``@exporter("txt")``.
 
     What it does wrong is an error when the file is written; the run's report is kept. Raises BadSettings for an
     extension that is ours, or none.
     """
     if not isinstance(extension, str) or not _EXTENSION.fullmatch(extension) or extension.lower() in _OURS:
         what = f"exporter {extension!r}: an extension is letters and digits, and none of {', '.join(_OURS)}"
-        raise BadSettings(what, hint='say it: @exporter("html")')
+        raise BadSettings(what, hint='say it: @exporter("txt")')
 
     def register(write: Write) -> Write:
         EXPORTERS.add(extension, _checked(write), replace=True)

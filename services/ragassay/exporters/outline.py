@@ -30,8 +30,8 @@ _LONGEST_CELL = 300
 
 
 @dataclass(frozen=True)
-class Metrics:
-    """Metrics of all systems, with their intervals."""
+class MeanTable:
+    """MeanTable of all systems, with their intervals."""
 
     title: str
     systems: tuple[str, ...]
@@ -56,7 +56,7 @@ class Cards:
 
 
 @dataclass(frozen=True)
-class Lines:
+class Sentences:
     """Sentences; as a list."""
 
     title: str
@@ -71,7 +71,7 @@ class Facts:
     facts: tuple[tuple[str, str], ...]
 
 
-Part = Metrics | Table | Chart | Cards | Lines | Facts
+OutlinePart = MeanTable | Table | Chart | Cards | Sentences | Facts
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Outline:
     about: str
     headlines: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[OutlinePart, ...]
     ragassay: str
     created: datetime | None = None
 
@@ -110,15 +110,15 @@ def of_report(report: Report, fields: Sequence[str] = ()) -> Outline:
     )
 
 
-def _parts(report: Report, fields: Sequence[str]) -> Iterator[Part]:
+def _parts(report: Report, fields: Sequence[str]) -> Iterator[OutlinePart]:
     systems = tuple(report.systems)
-    yield from (Metrics(title, systems, tuple(rows)) for title, rows in metric_tables(report).items())
+    yield from (MeanTable(title, systems, tuple(rows)) for title, rows in metric_tables(report).items())
     yield from charts(report)
     for panel in panels(report):
         if shown := panel.chart or panel.table:
             yield shown
         else:
-            yield Lines(panel.name, (panel.failed,))
+            yield Sentences(panel.name, (panel.failed,))
     slices = (failing.slice_section(report, field) for field in failing.slice_fields(report))
     others = [one for one in summary.sections(report) if one.title not in KINDS.values()]
     for section in (failing.failure_causes(report, examples=3), *slices, *others, noise_section(report)):
@@ -128,10 +128,10 @@ def _parts(report: Report, fields: Sequence[str]) -> Iterator[Part]:
         cards = (Card(row.query, f"{row.system}, {row.query_id}", row.texts) for row in worst)
         yield Cards("Read these first", tuple(cards))
     if missing := tuple(summary.missing(report)):
-        yield Lines("What is missing, and why", missing)
+        yield Sentences("What is missing, and why", missing)
     if fields:
         yield rows_table(report, fields)
-    yield Lines("How this was measured", tuple(method(report)))
+    yield Sentences("How this was measured", tuple(method(report)))
     if meanings := tuple(_meanings(report)):
         yield Facts("What the metrics are", meanings)
     rows = [
@@ -206,7 +206,7 @@ def of_comparison(comparison: Comparison) -> Outline:
     )
 
 
-def _parts_of(comparison: Comparison) -> Iterator[Part]:
+def _parts_of(comparison: Comparison) -> Iterator[OutlinePart]:
     if chart := _standing(comparison):
         yield chart
     yield from compared.tables(comparison)
@@ -218,7 +218,7 @@ def _parts_of(comparison: Comparison) -> Iterator[Part]:
         if some := tuple(cards):
             yield Cards(compared.regressions_title(pair), some)
     yield from compared.slice_tables(comparison)
-    yield Lines("How this was compared", tuple(_method_of(comparison)))
+    yield Sentences("How this was compared", tuple(_method_of(comparison)))
     told = ("verdict", "warning")
     facts = (fact for fact in compared.side_grid(comparison).rows if fact[0] not in told and fact[1] is not None)
     yield Facts("Where these numbers come from", tuple((name, _shown(value)) for name, value in facts))
