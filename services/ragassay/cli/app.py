@@ -20,6 +20,7 @@ from ragassay.cli import (
     completion,
     cost,
     evaluate,
+    export,
     gate,
     generate,
     judge,
@@ -55,6 +56,7 @@ app.command("runs")(rows.runs)
 app.command("show")(rows.show)
 app.command("report")(rows.report)
 app.command("results")(rows.results)
+app.command("export")(export.export)
 app.command("init")(setup.init)
 app.add_typer(generate.data, name="data")
 app.add_typer(judge.judge, name="judge")

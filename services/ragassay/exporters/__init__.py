@@ -8,24 +8,24 @@ from typing import TypeVar
 
 from ragassay.documents import Report
 from ragassay.errors import BadSettings, reason_from
-from ragassay.exporters import csv, markdown
+from ragassay.exporters import comparison, csv, junit, markdown, page, parquet, pdf, xlsx
 from ragassay.exporters.rows import printable_json
 from ragassay.render import Exporters
 
 Write = TypeVar("Write", bound=Callable[[Report], str | bytes])
 _EXTENSION = re.compile(r"[A-Za-z0-9_-]{1,20}")
-_OURS = ("csv", "json", "md")
+_OURS = ("csv", "html", "json", "md", "parquet", "pdf", "xlsx", "xml")
 
 
 def exporter(extension: str) -> Callable[[Write], Write]:
-    """Register a function from a Report to text or bytes as what writes files of an extension: ``@exporter("html")``.
+    """Register a function from a Report to text or bytes as what writes files of an extension: ``@exporter("txt")``.
 
     What it does wrong is an error when the file is written; the run's report is kept. Raises BadSettings for an
     extension that is ours, or none.
     """
     if not isinstance(extension, str) or not _EXTENSION.fullmatch(extension) or extension.lower() in _OURS:
         what = f"exporter {extension!r}: an extension is letters and digits, and none of {', '.join(_OURS)}"
-        raise BadSettings(what, hint='say it: @exporter("html")')
+        raise BadSettings(what, hint='say it: @exporter("txt")')
 
     def register(write: Write) -> Write:
         EXPORTERS.add(extension, _checked(write), replace=True)
@@ -56,5 +56,30 @@ def _checked(write: object) -> Callable[[Report], bytes]:
 
 EXPORTERS: Exporters[Report] = Exporters("exporter", _checked)
 EXPORTERS.add("csv", csv.export)
+EXPORTERS.add("summary.csv", csv.figures)
+EXPORTERS.add("html", page.export)
 EXPORTERS.add("json", printable_json)
 EXPORTERS.add("md", markdown.export)
+EXPORTERS.add("parquet", parquet.export)
+EXPORTERS.add("pdf", pdf.export)
+EXPORTERS.add("xlsx", xlsx.export)
+EXPORTERS.add("xml", junit.export)
+
+comparison.EXPORTERS.add("html", page.compared)
+comparison.EXPORTERS.add("parquet", parquet.compared)
+comparison.EXPORTERS.add("pdf", pdf.compared)
+comparison.EXPORTERS.add("xlsx", xlsx.compared)
+comparison.EXPORTERS.add("xml", junit.compared)
+
+MEDIA_TYPES = {
+    "csv": "text/csv; charset=utf-8",
+    "summary.csv": "text/csv; charset=utf-8",
+    "html": "text/html; charset=utf-8",
+    "json": "application/json",
+    "md": "text/markdown; charset=utf-8",
+    "parquet": "application/vnd.apache.parquet",
+    "pdf": "application/pdf",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "xml": "application/xml",
+}
+"""Of our formats."""

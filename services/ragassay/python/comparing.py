@@ -30,9 +30,12 @@ class ComparisonReport(Comparison):
     The parts of the comparison document (``verdict``, ``pairs``, ``sides`` ...), ``save``, and a table where printed.
     """
 
-    def save(self, path: str | Path) -> None:
-        """Write a file; the extension picks the format: .json or .md. Raises UnknownName, BadSettings, DiskFull."""
-        EXPORTERS.write(self, Path(path))
+    def save(self, path: str | Path, *, fields: Sequence[str] = (), format: str | None = None) -> None:  # noqa: A002
+        """Write a file; its extension, or ``format``, says what it becomes: csv, html, json, md, parquet, pdf, xlsx or xml.
+
+        ``fields``: the columns of csv, parquet and xlsx, in this order. Raises UnknownName, BadSettings, MissingExtra, DiskFull.
+        """
+        EXPORTERS.write(self, Path(path), form=format, fields=fields)
 
     def __repr__(self) -> str:
         return f"<Comparison of {' and '.join(self.sides)}: {' '.join(self.verdict)}>"

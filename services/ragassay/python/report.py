@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,9 +69,12 @@ class EvaluationReport(Report):
         rows = {row["query_id"]: row for row in flat_rows(self) if row["system"] == name and row["query_id"] in worst}
         return [{**rows[query_id], "why": reason} for query_id, reason in worst.items()]
 
-    def save(self, path: str | Path) -> None:
-        """Write a file; the extension picks the format: .json, .csv, .md. Raises UnknownName, BadSettings, DiskFull."""
-        EXPORTERS.write(self, Path(path))
+    def save(self, path: str | Path, *, fields: Sequence[str] = (), format: str | None = None) -> None:  # noqa: A002
+        """Write a file; its extension, or ``format``, says what it becomes: csv, html, json, md, parquet, pdf, xlsx or xml.
+
+        ``fields``: the keys of ``rows`` that it has, in this order. Raises UnknownName, BadSettings, MissingExtra, DiskFull.
+        """
+        EXPORTERS.write(self, Path(path), form=format, fields=fields)
 
     def to_pandas(self) -> pandas.DataFrame:
         """The ``rows`` as a data frame."""
