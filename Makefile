@@ -41,7 +41,7 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@touch $@ $(VENV)/.user
 
 clean:
-	rm -rf $(VENV) $(TOOLS) benchmarks/ir/.venv benchmarks/ir/data build dist .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) benchmarks/ir/.venv benchmarks/ir/data build dist .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache
 
 up: $(VENV)/.dev  ## Redis, API, worker and beat on this machine; Ctrl-C ends them
 	$(BIN)/ragassay up
@@ -52,7 +52,7 @@ chaos: $(VENV)/.dev  ## kills at every step and outages of two minutes; make tes
 fuzz: $(VENV)/.dev  ## thousands of generated requests to the API, in all of Schemathesis's phases; make test has the short form
 	FUZZ_CASES=$${FUZZ_CASES:-5000} $(BIN)/python -m pytest tests/api/long_fuzz.py
 
-TOOLS := tests/integrations/.venv
+TOOLS := $(VENV)/integrations
 
 $(TOOLS)/.ready: tests/integrations/requirements.txt pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m venv $(TOOLS)

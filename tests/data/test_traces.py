@@ -242,9 +242,42 @@ def test_a_trace_that_failed_has_an_error_and_one_without_a_question_is_left_out
     assert (sample.response.error, sample.answer) == ("the index is away", None)
     assert len(dataset.warnings) == 4
     assert dataset.warnings[1].startswith("no question is found (left out) in 1 of 2 traces, such as ")
-    assert dataset.warnings[2:] == ("1 lines hold spans without a trace id or a span id", "1 lines hold no spans")
+    assert dataset.warnings[2:] == ("1 spans have no trace id or no span id", "1 lines hold no spans")
     with pytest.raises(NothingToEvaluate, match=r"t\.jsonl: holds 1 traces, and none of them a question"):
         load(write("t.jsonl", tracing.sdk_lines().splitlines()[1]))
+
+
+def test_attributes_of_any_shape_are_no_error(write):
+    deep = {"stringValue": "x"}
+    for _ in range(300):
+        deep = {
+            "arrayValue": {
+                "values": [deep, {"kvlistValue": {"values": [{"key": "k", "value": deep}]}} if _ < 9 else {}]
+            }
+        }
+    odd = [deep, None, "x", {}, {"intValue": "many"}, {"arrayValue": 1}, {"kvlistValue": {"values": 2}}, {"nothing": 1}]
+    attributes = [{"key": f"odd.{n}", "value": value} for n, value in enumerate(odd)]
+    attributes += ["x", {"value": 1}, {"key": "retrieval.documents", "value": {"stringValue": "[[1], 2"}}]
+    given = [*attributes, {"key": "input.value", "value": {"stringValue": ASKED}}]
+    spans = [
+        {
+            "traceId": "t",
+            "spanId": "a",
+            "parentSpanId": "b",
+            "attributes": given,
+            "startTimeUnixNano": "soon",
+            "status": {},
+        },
+        {"traceId": "t", "spanId": "b", "parentSpanId": "a", "attributes": "none"},  # each is the other's parent
+        {"traceId": "t"},
+    ]
+    batch = {"resourceSpans": [{"scopeSpans": [{"spans": spans}, 1]}, None, {"scopeSpans": 5}]}
+    ids = {"context": {"trace_id": "u", "span_id": "c"}}
+    of_phoenix = {**ids, "status": "bad", "attributes": 3, "start_time": "soon", "end_time": [], "parent_id": 5}
+    of_langfuse = {"traceId": "u", "id": 1, "type": None, "startTime": None, "usageDetails": 4, "costDetails": "x"}
+    lines = (batch, of_phoenix, of_langfuse)
+    (sample,) = load(write("t.jsonl", "".join(json.dumps(line) + "\n" for line in lines))).samples
+    assert (sample.query, sample.answer, sample.contexts) == (ASKED, None, None)
 
 
 def test_several_retrievals_are_one_list_without_repetition_and_without_scores(tracing, write):

@@ -14,7 +14,7 @@ import yaml
 
 from loopback import LoopbackServer, Quiet
 from offline_runs import write_jsonl
-from ragassay import github
+from ragassay.cli import github
 from ragassay.errors import BadSettings, Unavailable
 from ragassay.settings import GitHub
 

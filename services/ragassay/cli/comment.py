@@ -21,7 +21,7 @@ def comment(file: File, pull_request: Number = None, key: Key = None) -> None:
 
     GITHUB_TOKEN, GITHUB_REPOSITORY, GITHUB_API_URL and GITHUB_EVENT_PATH are read, as a workflow has them.
     """
-    from ragassay import github
+    from ragassay.cli import github
     from ragassay.settings import GitHub
 
     if not file.is_file():

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+_DEEPEST = 32  # objects and lists inside an attribute
 _OF_DATA_FRAME = "attributes."
 _STRUCTURED = ("gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.retrieval.documents", "retrieval.documents")
 _OPERATIONS = {"retrieval": "RETRIEVER", "embeddings": "EMBEDDING", "chat": "LLM", "text_completion": "LLM"}
@@ -55,8 +56,8 @@ def are_spans(value: object) -> bool:
     return of_phoenix or of_frame or of_langfuse
 
 
-def spans_in(value: Mapping[str, Any]) -> Iterator[TraceSpan]:
-    """The spans of an object that is one, or a batch of them. Raises ValueError for one that can't be placed in a trace."""
+def spans_in(value: Mapping[str, Any]) -> Iterator[TraceSpan | None]:
+    """The spans of an object that is one, or a batch of them; None for one without a trace id or a span id."""
     if "resourceSpans" in value:
         for resource in _objects(value, "resourceSpans"):
             for scope in _objects(resource, "scopeSpans"):
@@ -69,6 +70,10 @@ def spans_in(value: Mapping[str, Any]) -> Iterator[TraceSpan]:
         yield _of_phoenix(value)
 
 
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
 def _objects(value: Mapping[str, Any], key: str) -> Iterator[Mapping[str, Any]]:
     entries = value.get(key) or ()
     return (entry for entry in entries if isinstance(entry, Mapping)) if isinstance(entries, list) else iter(())
@@ -78,10 +83,10 @@ def _is_of_otlp(value: Mapping[str, Any]) -> bool:
     return isinstance(value.get("attributes"), list) and ("spanId" in value or "span_id" in value)
 
 
-def _of_otlp(given: Mapping[str, Any]) -> TraceSpan:
+def _of_otlp(given: Mapping[str, Any]) -> TraceSpan | None:
     """With the keys of JSON or, as Phoenix's API has them, those of protobuf."""
     span = {_in_camel_case(key): entry for key, entry in given.items()}
-    status = span.get("status") or {}
+    status = _object(span.get("status"))
     failed = status.get("code") in (2, "STATUS_CODE_ERROR")
     return _span(
         (span.get("traceId"), span.get("spanId"), span.get("parentSpanId")),
@@ -96,16 +101,14 @@ def _in_camel_case(key: str) -> str:
     return re.sub(r"_(\w)", lambda match: match[1].upper(), key)
 
 
-def _of_phoenix(span: Mapping[str, Any]) -> TraceSpan:
+def _of_phoenix(span: Mapping[str, Any]) -> TraceSpan | None:
     """As Phoenix's API and client, its data frame (dotted columns), and the console exporter of the SDK write it."""
-    context, status = span.get("context"), span.get("status")
-    inner = context if isinstance(context, Mapping) else {}
-    code = status.get("status_code") if isinstance(status, Mapping) else span.get("status_code")
-    said = status.get("description") if isinstance(status, Mapping) else span.get("status_message")
+    inner, status = _object(span.get("context")), _object(span.get("status"))
+    code = status.get("status_code") or span.get("status_code")
+    said = status.get("description") or span.get("status_message")
     of_frame = {
         key.removeprefix(_OF_DATA_FRAME): entry for key, entry in span.items() if key.startswith(_OF_DATA_FRAME)
     }
-    own = span.get("attributes") or {}
     kind = span.get("span_kind")
     return _span(
         (
@@ -116,7 +119,7 @@ def _of_phoenix(span: Mapping[str, Any]) -> TraceSpan:
         span.get("name"),
         {
             **({"openinference.span.kind": kind} if kind else {}),
-            **(own if isinstance(own, Mapping) else {}),
+            **_object(span.get("attributes")),
             **of_frame,
         },
         (_from_time(span.get("start_time")), _from_time(span.get("end_time"))),
@@ -124,11 +127,11 @@ def _of_phoenix(span: Mapping[str, Any]) -> TraceSpan:
     )
 
 
-def _of_langfuse(seen: Mapping[str, Any]) -> TraceSpan:
+def _of_langfuse(seen: Mapping[str, Any]) -> TraceSpan | None:
     """An observation of Langfuse, as its API and its export write it."""
     kind = _OF_LANGFUSE.get(str(seen["type"]), str(seen["type"]))
-    usage = seen.get("usageDetails") or seen.get("usage") or {}
-    cost = seen.get("totalCost") or seen.get("calculatedTotalCost") or (seen.get("costDetails") or {}).get("total")
+    usage = _object(seen.get("usageDetails") or seen.get("usage"))
+    cost = seen.get("totalCost") or seen.get("calculatedTotalCost") or _object(seen.get("costDetails")).get("total")
     given = {
         "openinference.span.kind": kind,
         "input.value": decoded(seen.get("input")),
@@ -170,10 +173,10 @@ def _span(
     attributes: Mapping[str, Any],
     times: tuple[float | None, float | None],
     error: str | None,
-) -> TraceSpan:
+) -> TraceSpan | None:
     trace, own, parent = (str(each).removeprefix("0x") if each else None for each in ids)
     if not trace or not own:
-        raise ValueError("has no trace id or no span id")
+        return None
     flat: dict[str, Any] = {}
     for key, value in attributes.items():
         _flatten(str(key), _parsed(value) if key in _STRUCTURED and isinstance(value, str) else value, flat)
@@ -181,37 +184,39 @@ def _span(
     return TraceSpan(trace, own, parent, str(name or ""), str(kind).upper(), times[0] or 0.0, times[1], flat, error)
 
 
-def _flatten(name: str, value: Any, into: dict[str, Any]) -> None:
+def _flatten(name: str, value: Any, into: dict[str, Any], depth: int = 0) -> None:
     """Objects, and lists with objects in them, under dotted names; what the reader itself parses stays whole."""
+    if depth > _DEEPEST:
+        return
     whole = name.endswith((".value", "metadata"))
     if isinstance(value, Mapping) and value and not whole:
         for key, entry in value.items():
-            _flatten(f"{name}.{key}", entry, into)
+            _flatten(f"{name}.{key}", entry, into, depth + 1)
     elif isinstance(value, list) and any(isinstance(entry, Mapping) for entry in value) and not whole:
         for n, entry in enumerate(value):
-            _flatten(f"{name}.{n}", entry, into)
+            _flatten(f"{name}.{n}", entry, into, depth + 1)
     elif value is not None:
         into[name] = value
 
 
-def _pairs(attributes: Any) -> dict[str, Any]:
+def _pairs(attributes: Any, depth: int = 0) -> dict[str, Any]:
     """OTLP's list of keys and values."""
     listed = attributes if isinstance(attributes, list) else ()
     return {
-        str(each["key"]): _of_any_value(each.get("value"))
+        str(each["key"]): _of_any_value(each.get("value"), depth)
         for each in listed
         if isinstance(each, Mapping) and "key" in each
     }
 
 
-def _of_any_value(value: Any) -> Any:
-    given = value.items() if isinstance(value, Mapping) else ()
+def _of_any_value(value: Any, depth: int = 0) -> Any:
+    given = value.items() if isinstance(value, Mapping) and depth <= _DEEPEST else ()
     for kind, inner in ((_in_camel_case(kind), inner) for kind, inner in given if inner is not None):
-        entries = inner.get("values") if isinstance(inner, Mapping) else ()
+        entries = _object(inner).get("values")
         if kind == "arrayValue":
-            return [_of_any_value(entry) for entry in entries or ()]
+            return [_of_any_value(entry, depth + 1) for entry in entries] if isinstance(entries, list) else None
         if kind == "kvlistValue":
-            return _pairs(entries)
+            return _pairs(entries, depth + 1)
         return _parsed(inner) if kind == "intValue" and isinstance(inner, str) else inner  # 64 bits are text there
     return None
 

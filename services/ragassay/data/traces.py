@@ -38,11 +38,11 @@ def rows_of_spans(raw: RawRows, objects: Iterable[Mapping[str, Any]]) -> RawRows
         if not are_spans(value):
             others += 1
             continue
-        try:
-            for span in spans_in(value):
+        for span in spans_in(value):
+            if span is None:
+                unplaced += 1
+            else:
                 traces.setdefault(span.trace, []).append(span)
-        except ValueError:
-            unplaced += 1
     unread: dict[str, list[str]] = {}
     raw.counts_lines, raw.of_traces = False, True
     for number, (name, spans) in enumerate(traces.items(), 1):
@@ -52,7 +52,7 @@ def rows_of_spans(raw: RawRows, objects: Iterable[Mapping[str, Any]]) -> RawRows
         if row:
             raw.rows.append((number, row))
     lines = [f"{what} in {len(names)} of {len(traces)} traces, such as {names[0]}" for what, names in unread.items()]
-    lines += [f"{unplaced} lines hold spans without a trace id or a span id"] if unplaced else []
+    lines += [f"{unplaced} spans have no trace id or no span id"] if unplaced else []
     lines += [f"{others} lines hold no spans"] if others else []
     raw.warnings += lines
     if not raw.rows and not raw.refused:
@@ -200,11 +200,9 @@ def _documents(span: TraceSpan) -> list[dict[str, Any]]:
     prefixes = ("retrieval.documents", "gen_ai.retrieval.documents", "reranker.output_documents")
     found = next((entries for prefix in prefixes if (entries := _numbered(span, prefix))), [])
     for each in found:
-        if each.get("id") is None:
-            metadata = _metadata_of(each)
-            each["id"] = next((metadata[key] for key in ("id", "doc_id", "document_id") if metadata.get(key)), None)
-        if each.get("id") is not None:
-            each["id"] = str(each["id"])
+        metadata = _metadata_of(each)
+        named = (each.get("id"), *(metadata.get(key) for key in ("id", "doc_id", "document_id")))
+        each["id"] = next((str(one) for one in named if one not in (None, "")), None)
     return found
 
 
