@@ -16,6 +16,7 @@ from ragassay.cli import (
     alerts,
     benchmark,
     client,
+    comment,
     compare,
     completion,
     cost,
@@ -48,6 +49,7 @@ app.command("demo")(evaluate.demo)
 app.command("compare")(compare.compare)
 app.command("ab")(ab.ab)
 app.command("gate")(gate.gate)
+app.command("comment")(comment.comment)
 app.command("trend")(trend.trend)
 app.command("cost")(cost.cost)
 app.command("power")(compare.power)

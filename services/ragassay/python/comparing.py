@@ -85,8 +85,7 @@ def compare(
     """Compare b with a, or the systems of a with the first of them.
 
     a, b: reports; what the command line calls a run ("last", an id, RUN#SYSTEM, a report.json); or rows as ``evaluate``
-    takes them, datasets included, which are evaluated with ``options`` first. Rows are matched by their ids, else by
-    the query's text.
+    takes them, datasets included, evaluated with ``options`` first. Rows are matched by ids, else by the query's text.
     metrics: what to compare, default all that both have. baseline: the name of another first system.
     alpha, correction: of p for the number of tests ("holm", "bh", "bonferroni", "none").
     examples: rows listed for each metric and cause. progress: called with the rows evaluated and those to evaluate.
