@@ -249,7 +249,7 @@ def test_a_trace_that_failed_has_an_error_and_one_without_a_question_is_left_out
 
 def test_attributes_of_any_shape_are_no_error(write):
     deep = {"stringValue": "x"}
-    for _ in range(300):
+    for _ in range(150):
         deep = {
             "arrayValue": {
                 "values": [deep, {"kvlistValue": {"values": [{"key": "k", "value": deep}]}} if _ < 9 else {}]
