@@ -1,6 +1,8 @@
 """A job over HTTP, Celery and Redis gives the report that the command line gives; a small job does not wait for a large one."""
 
+import html
 import json
+import re
 import subprocess
 import sys
 import time
@@ -46,6 +48,11 @@ def test_a_job_gives_the_report_that_the_command_line_gives(service, provider, c
     assert done.returncode == 0, done.stderr
     assert "semantic_similarity" in report["provenance"]["metrics"]
     assert without_times(report) == without_times(json.loads(done.stdout))
+
+    page = service.client.get(f"/ui/runs/{job}/row?at=3&raw=true").text
+    _, prompt, reply = map(html.unescape, re.findall(r'<pre class="raw"[^>]*>(.*?)</pre>', page, re.DOTALL))
+    assert "thing number 3" in prompt
+    assert reply in service.settled(job)
 
     status = service.job(job)
     assert status["progress"] == {"rows": 200, "done": 200, "failed": 0}
