@@ -151,7 +151,7 @@ class Exporters(Registry[Callable[..., bytes | Iterable[bytes]]], Generic[_Docum
     """What writes one kind of document, whole or in parts, by the extension of the file, which is the format.
 
     One that takes ``fields`` writes these columns of the rows, in this order. A format that has no place for a summary has
-    it in a file beside it, in the format ``summary.EXTENSION``. ``modules``: what a format needs, of the extra of its name.
+    it in a file beside it, in the format ``summary.EXTENSION``. ``modules``: what a format of ours needs, of the extra of its name.
     """
 
     modules: ClassVar = {"parquet": "pyarrow", "pdf": "typst", "xlsx": "xlsxwriter"}
@@ -160,7 +160,8 @@ class Exporters(Registry[Callable[..., bytes | Iterable[bytes]]], Generic[_Docum
         """What writes that format; raises UnknownName with the near matches, and MissingExtra."""
         from importlib.util import find_spec
 
-        write, module = super().get(name), self.modules.get(name.lower())
+        write = super().get(name)
+        module = self.modules.get(name.lower()) if name.lower() in self._gives_way else None
         if module is not None and find_spec(module) is None:
             raise MissingExtra(f"the format {name.lower()}", name.lower())
         return write

@@ -17,7 +17,7 @@ import pytest
 
 from exporters.exported import FORMULA, MARKUP, TYPST, a_comparison, a_report
 from ragassay.errors import BadSettings, MissingExtra, UnknownName
-from ragassay.exporters import EXPORTERS
+from ragassay.exporters import EXPORTERS, exporter
 from ragassay.exporters import xlsx as workbook
 from ragassay.exporters.comparison import EXPORTERS as OF_COMPARISONS
 from ragassay.exporters.comparison import Table
@@ -260,3 +260,18 @@ def test_a_panel_of_ones_own_stands_on_the_page(report):
         PANELS._things.pop("tokens")
     assert "<h2>Tokens of the judge</h2>" in page
     assert "<td>&lt;1200&gt;</td>" in page
+
+
+def test_a_format_of_ones_own_takes_the_place_of_ours_and_needs_nothing_of_it(report, tmp_path, monkeypatch):
+    for registry in (EXPORTERS._things, EXPORTERS._gives_way):
+        monkeypatch.setattr(EXPORTERS, "_things" if isinstance(registry, dict) else "_gives_way", registry.copy())
+    monkeypatch.setattr(EXPORTERS, "modules", {"pdf": "no_such_package"})
+
+    @exporter("pdf")
+    def letter(report):
+        return "our letterhead"
+
+    EXPORTERS.write(report, tmp_path / "r.pdf")
+    assert (tmp_path / "r.pdf").read_text() == "our letterhead"
+    with pytest.raises(BadSettings, match="has no fields"):
+        EXPORTERS.write(report, tmp_path / "r.pdf", fields=["mrr"])

@@ -14,14 +14,14 @@ from ragassay.render import Exporters
 
 Write = TypeVar("Write", bound=Callable[[Report], str | bytes])
 _EXTENSION = re.compile(r"[A-Za-z0-9_-]{1,20}")
-_OURS = ("csv", "html", "json", "md", "parquet", "pdf", "xlsx", "xml")
+_OURS = ("csv", "json", "md")
 
 
 def exporter(extension: str) -> Callable[[Write], Write]:
     """Register a function from a Report to text or bytes as what writes files of an extension: ``@exporter("txt")``.
 
-    What it does wrong is an error when the file is written; the run's report is kept. Raises BadSettings for an
-    extension that is ours, or none.
+    What it does wrong is an error when the file is written; the run's report is kept. It
+    replaces our html, parquet, pdf, xlsx or xml. Raises BadSettings for csv, json and md, and for what is no extension.
     """
     if not isinstance(extension, str) or not _EXTENSION.fullmatch(extension) or extension.lower() in _OURS:
         what = f"exporter {extension!r}: an extension is letters and digits, and none of {', '.join(_OURS)}"
@@ -57,19 +57,19 @@ def _checked(write: object) -> Callable[[Report], bytes]:
 EXPORTERS: Exporters[Report] = Exporters("exporter", _checked)
 EXPORTERS.add("csv", csv.export)
 EXPORTERS.add("summary.csv", csv.figures)
-EXPORTERS.add("html", page.export)
+EXPORTERS.offer("html", page.export)
 EXPORTERS.add("json", printable_json)
 EXPORTERS.add("md", markdown.export)
-EXPORTERS.add("parquet", parquet.export)
-EXPORTERS.add("pdf", pdf.export)
-EXPORTERS.add("xlsx", xlsx.export)
-EXPORTERS.add("xml", junit.export)
+EXPORTERS.offer("parquet", parquet.export)
+EXPORTERS.offer("pdf", pdf.export)
+EXPORTERS.offer("xlsx", xlsx.export)
+EXPORTERS.offer("xml", junit.export)
 
-comparison.EXPORTERS.add("html", page.compared)
-comparison.EXPORTERS.add("parquet", parquet.compared)
-comparison.EXPORTERS.add("pdf", pdf.compared)
-comparison.EXPORTERS.add("xlsx", xlsx.compared)
-comparison.EXPORTERS.add("xml", junit.compared)
+comparison.EXPORTERS.offer("html", page.compared)
+comparison.EXPORTERS.offer("parquet", parquet.compared)
+comparison.EXPORTERS.offer("pdf", pdf.compared)
+comparison.EXPORTERS.offer("xlsx", xlsx.compared)
+comparison.EXPORTERS.offer("xml", junit.compared)
 
 MEDIA_TYPES = {
     "csv": "text/csv; charset=utf-8",
