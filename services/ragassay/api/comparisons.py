@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 
 from ragassay.api.bodies import check_json, read_as
 from ragassay.api.examples import JOB
-from ragassay.api.exports import Written, answers
+from ragassay.api.exports import FileForm, answers
 from ragassay.api.jobs import Body, QueryParameters, Service
 from ragassay.api.problems import documented, takes
 from ragassay.api.security import by_method
@@ -64,7 +64,7 @@ class _TrendQuery(QueryParameters):
     seed: Annotated[int, Field(ge=0, lt=2**32, description="of the permutation test")] = 0
 
 
-class _ComparisonQuery(QueryParameters, Written):
+class _ComparisonQuery(QueryParameters, FileForm):
     """In which form."""
 
 

@@ -12,7 +12,7 @@ from ragassay.exporters import MEDIA_TYPES
 from ragassay.render import Exporters
 
 
-class Written(BaseModel):
+class FileForm(BaseModel):
     """Query parameters: in which format, and which columns of it."""
 
     format: Annotated[str, Field(max_length=30, description=f"the form of the answer: {', '.join(MEDIA_TYPES)}")] = (

@@ -16,7 +16,7 @@ from ragassay.api import submission
 from ragassay.api.bodies import json_body
 from ragassay.api.events import Known
 from ragassay.api.examples import JOB
-from ragassay.api.exports import Written, answers
+from ragassay.api.exports import FileForm, answers
 from ragassay.api.problems import documented, takes
 from ragassay.api.security import Authorized, by_method
 from ragassay.documents import JOB_ID, Report
@@ -158,7 +158,7 @@ _REPORT: dict[int | str, dict[str, Any]] = {
 }
 
 
-class _ReportQuery(QueryParameters, Written):
+class _ReportQuery(QueryParameters, FileForm):
     """In which form."""
 
 
