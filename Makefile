@@ -60,7 +60,7 @@ $(TOOLS)/.ready: tests/integrations/requirements.txt pyproject.toml | $(VENV)/bi
 	@touch $@
 
 test-integrations: $(TOOLS)/.ready  ## MLflow, W&B, LangChain, LlamaIndex as they are, in an environment of 1.4 GB; make test has the short form
-	$(TOOLS)/bin/python -m pytest -o filterwarnings=default tests/integrations/real_*.py tests/integrations/test_*.py
+	$(TOOLS)/bin/python -m pytest -o filterwarnings=default tests/integrations/real_*.py
 
 PEERS := benchmarks/ir/.venv
 
