@@ -71,7 +71,7 @@ def test_a_run_on_a_full_disk_is_resumed_without_repeating_a_settled_call(data, 
         *notices, error = full.stderr.splitlines()
         assert error.startswith("error: ")
         assert "calls.jsonl: no room is left on the disk" in error
-        assert all(line.startswith("warning: calls are neither taken from the cache") for line in notices)
+        assert all(line.startswith("warning: calls are neither taken from the cache") for line in notices), notices
         assert 10 < kept <= paid <= kept + 8  # those in flight at that moment are the only ones that were lost
 
         command = error.partition("make room, then: ragassay ")[2]

@@ -56,6 +56,19 @@ def test_a_call_that_hangs_is_answered_by_a_second_attempt_and_booked():
     assert Usage.total(reply.waste for reply in replies) == replies[30].waste
 
 
+def test_calls_that_wait_together_are_not_made_again():
+    def behave(seen):
+        if "text of c30" in seen.user:
+            time.sleep(1.5)  # the server answers nobody meanwhile
+        return Answer("hello")
+
+    with Provider(then=behave, latency_s=0.02) as provider:
+        replies, took_s = asked(provider, concurrency=16)
+    assert took_s > 1.5
+    assert len(provider.log) == 40
+    assert Usage.total(reply.waste for reply in replies) == Usage()
+
+
 def tokens(usage):
     return usage.input_tokens + usage.output_tokens
 
