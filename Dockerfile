@@ -12,7 +12,7 @@ COPY services services
 COPY workers workers
 COPY prompts prompts
 COPY datasets datasets
-RUN /opt/ragassay/bin/pip install --constraint constraints.txt '.[local,parquet]'
+RUN /opt/ragassay/bin/pip install --constraint constraints.txt '.[local,parquet,pdf,xlsx]'
 
 FROM python:3.12-slim
 RUN useradd --uid 10001 --create-home --home-dir /var/lib/ragassay ragassay \

@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint unit up chaos fuzz bench bench-llm bench-latency bench-rows bench-api bench-dashboard docs readme baseline clean
+.PHONY: demo test test-integrations lint unit up chaos fuzz bench bench-llm bench-latency bench-rows bench-api bench-dashboard docs readme baseline clean
 
 demo: $(VENV)/.user  ## evaluate the quickstart dataset and print the report
 	@$(BIN)/ragassay demo
@@ -51,6 +51,16 @@ chaos: $(VENV)/.dev  ## kills at every step and outages of two minutes; make tes
 
 fuzz: $(VENV)/.dev  ## thousands of generated requests to the API, in all of Schemathesis's phases; make test has the short form
 	FUZZ_CASES=$${FUZZ_CASES:-5000} $(BIN)/python -m pytest tests/api/long_fuzz.py
+
+TOOLS := $(VENV)/integrations
+
+$(TOOLS)/.ready: tests/integrations/requirements.txt pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m venv $(TOOLS)
+	$(TOOLS)/bin/pip install --quiet --disable-pip-version-check --requirement tests/integrations/requirements.txt --editable .
+	@touch $@
+
+test-integrations: $(TOOLS)/.ready  ## MLflow, W&B, LangChain, LlamaIndex as they are, in an environment of 1.4 GB; make test has the short form
+	$(TOOLS)/bin/python -m pytest -o filterwarnings=default tests/integrations/real_*.py
 
 PEERS := benchmarks/ir/.venv
 

@@ -105,7 +105,7 @@ class FileOptions(Declarations):
     ] = None
     systems: Annotated[dict[str, Any], SYSTEMS]  # Configuration declares what a system is, and its default
     format: Annotated[
-        Literal["auto", "json", "jsonl", "csv", "tsv", "parquet", "trec"],
+        Literal["auto", "json", "jsonl", "csv", "tsv", "parquet", "trec", "traces"],
         Option("format of the files", flags=("--format",), set_by="files"),
     ] = "auto"
     map: Annotated[

@@ -27,6 +27,7 @@ class Registry(Generic[T]):
     def __init__(self, kind: str, adopt: Callable[[object], T] | None = None, *, group: str | None = None) -> None:
         self.kind, self._adopt, self._group = kind, adopt, group or f"ragassay.{kind.replace(' ', '_')}s"
         self._things: dict[str, T] = {}
+        self._gives_way: set[str] = set()
         self._plugins_read = False
         self._packages: dict[str, tuple[str, str]] = {}
         self._broken: dict[str, str] = {}
@@ -37,6 +38,13 @@ class Registry(Generic[T]):
         if not replace and self._things.get(key, thing) is not thing:
             raise BadSettings(f"{self.kind} {name!r} is registered already", hint="choose another name")
         self._things[key] = thing
+        self._gives_way.discard(key)
+        return thing
+
+    def offer(self, name: str, thing: T) -> T:
+        """Register ``thing``, which gives way to one of that name that a user or a plug-in registers."""
+        self.add(name, thing)
+        self._gives_way.add(name.lower())
         return thing
 
     def get(self, name: str) -> T:
@@ -60,7 +68,7 @@ class Registry(Generic[T]):
 
     def __contains__(self, name: str) -> bool:
         """Is there a thing of that name? Raises BadSettings for one whose plug-in can't be used."""
-        if name.lower() not in self._things:
+        if name.lower() not in self._things or name.lower() in self._gives_way:
             self._read_plugins()
             if why := self._broken.get(name.lower()):
                 raise BadSettings(why, where=f"{self.kind} {name}", hint="mend the plug-in, or uninstall it")
@@ -79,8 +87,8 @@ class Registry(Generic[T]):
             try:
                 thing = point.load()
                 key = point.name.lower()
-                if key not in self._things:
-                    self.add(key, self._adopt(thing) if self._adopt else thing)
+                if key not in self._things or key in self._gives_way:
+                    self.add(key, self._adopt(thing) if self._adopt else thing, replace=True)
                 package = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
                 self._packages[key] = (package, digest_of_code(thing))
             except Exception as error:  # another package's code

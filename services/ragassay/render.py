@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from ragassay.errors import BadSettings, UnknownName
+from ragassay.errors import BadSettings, MissingExtra, UnknownName
 from ragassay.registry import Registry
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ MOST_CHARACTERS = 2000
 _ACTS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _NOT_XML = re.compile("[\ufffe\uffff]")
 _MARKDOWN = str.maketrans({character: f"\\{character}" for character in "\\`*_{}[]<>|#~"})
+_MENTION = re.compile(r"(?<![\w@])@(?=\w)")
 _Document = TypeVar("_Document")
 
 
@@ -123,8 +124,8 @@ def xml_text(text: str) -> str:
 
 
 def markdown_text(text: str) -> str:
-    """Text that Markdown shows as it is, on one line."""
-    return printable(" ".join(text.split())).translate(_MARKDOWN)
+    """Text that Markdown shows as it is, on one line; ``@name`` gets a space of no width, so that nobody is notified."""
+    return _MENTION.sub("@\u200b", printable(" ".join(text.split()))).translate(_MARKDOWN)
 
 
 def markdown_code(text: str) -> str:
@@ -146,12 +147,31 @@ def check_output(path: Path) -> None:
         raise BadSettings(f"output {str(path)!r}: {str(there)!r} is no folder", hint="name another place")
 
 
-class Exporters(Registry[Callable[[_Document], bytes | Iterable[bytes]]]):
-    """What writes one kind of document, whole or in parts, by the extension of the file."""
+class Exporters(Registry[Callable[..., bytes | Iterable[bytes]]], Generic[_Document]):
+    """What writes one kind of document, whole or in parts, by the extension of the file, which is the format.
 
-    def for_file(self, path: Path) -> Callable[[_Document], bytes | Iterable[bytes]]:
-        """What writes files of this extension; raises UnknownName, and BadSettings where no file can be written."""
-        extension = path.suffix.removeprefix(".")
+    One that takes ``fields`` writes these columns of the rows, in this order. A format that has no place for a summary has
+    it in a file beside it, in the format ``summary.EXTENSION``. ``modules``: what a format of ours needs, of the extra of its name.
+    """
+
+    modules: ClassVar = {"parquet": "pyarrow", "pdf": "typst", "xlsx": "xlsxwriter"}
+
+    def get(self, name: str) -> Callable[..., bytes | Iterable[bytes]]:
+        """What writes that format; raises UnknownName with the near matches, and MissingExtra."""
+        from importlib.util import find_spec
+
+        write = super().get(name)
+        module = self.modules.get(name.lower()) if name.lower() in self._gives_way else None
+        if module is not None and find_spec(module) is None:
+            raise MissingExtra(f"the format {name.lower()}", name.lower())
+        return write
+
+    def for_file(self, path: Path, form: str | None = None) -> Callable[..., bytes | Iterable[bytes]]:
+        """What writes the file, in its extension's format where no other is named.
+
+        Raises UnknownName, MissingExtra, and BadSettings where no file can be written.
+        """
+        extension = (form or self._extension(path)).removeprefix(".")
         if not extension:
             raise BadSettings(f"output {str(path)!r} has no extension", hint=f"one of: {', '.join(self.names())}")
         check_output(path)
@@ -159,8 +179,39 @@ class Exporters(Registry[Callable[[_Document], bytes | Iterable[bytes]]]):
             raise UnknownName(self.kind, extension, self.names(), where=f"output {str(path)!r}")
         return self.get(extension)
 
-    def write(self, document: _Document, path: Path) -> None:
-        """Write the document to a file, which is whole or absent and its owner's alone: it holds questions and answers."""
+    def make(self, document: _Document, form: str, fields: Sequence[str] = ()) -> bytes | Iterable[bytes]:
+        """The document in a format; raises UnknownName, MissingExtra, and BadSettings where the format has no fields."""
+        return _made(self.get(form), document, fields)
+
+    def write(
+        self, document: _Document, path: Path, *, form: str | None = None, fields: Sequence[str] = ()
+    ) -> list[Path]:
+        """Write the document to a file, which is whole or absent and its owner's alone: it holds questions and answers.
+
+        Returns the files: that one and, where its format has no place for a summary, the one with the summary.
+        """
         from ragassay.files import write_whole
 
-        write_whole(path, self.for_file(path)(document), private=True)
+        content = _made(self.for_file(path, form), document, fields)
+        written, beside = [path], f"summary.{form or self._extension(path)}"
+        if beside in self:
+            written.append(path.with_name(f"{path.stem if path.suffix else path.name}.{beside}"))
+            write_whole(written[-1], self.for_file(written[-1], beside)(document), private=True)
+        write_whole(path, content, private=True)
+        return written
+
+    def _extension(self, path: Path) -> str:
+        two = "".join(path.suffixes[-2:]).removeprefix(".")
+        return two if two in self else path.suffix.removeprefix(".")
+
+
+def _made(
+    write: Callable[..., bytes | Iterable[bytes]], document: object, fields: Sequence[str]
+) -> bytes | Iterable[bytes]:
+    if not fields:
+        return write(document)
+    from inspect import signature
+
+    if "fields" not in signature(write).parameters:
+        raise BadSettings("this format has no fields to choose from", where="fields", hint="leave them out")
+    return write(document, fields=fields)

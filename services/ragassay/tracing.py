@@ -1,4 +1,4 @@
-"""The only importer of OpenTelemetry: spans to a collector over OTLP/HTTP, where the operator asks for them.
+"""The only importer of OpenTelemetry: spans, and events about the spans of others, to a collector over OTLP/HTTP.
 
 The SDK reads its own variables: ``OTEL_EXPORTER_OTLP_ENDPOINT``, ``OTEL_EXPORTER_OTLP_HEADERS``, ``OTEL_TRACES_SAMPLER``,
 ``OTEL_RESOURCE_ATTRIBUTES``, ``OTEL_SERVICE_NAME``, ``OTEL_BSP_SCHEDULE_DELAY`` and so on.
@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import metadata
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
 
 from ragassay import telemetry
-from ragassay.errors import AssayError, MissingExtra
+from ragassay.errors import AssayError, MissingExtra, Unavailable
 from ragassay.settings import Settings, traces_wanted
 
 if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.sdk._logs import LoggerProvider, ReadableLogRecord
+    from opentelemetry.sdk._logs.export import LogRecordExportResult
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.trace import Span as SdkSpan
 
 logger = logging.getLogger("ragassay")
+_EVENTS_A_REQUEST = 500
 
 
 def set_up(settings: Settings, part: str) -> None:
@@ -52,6 +57,83 @@ def _provider(part: str) -> TracerProvider:
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     return provider
+
+
+class TraceEvent(NamedTuple):
+    """Something that is known of a span, after it ended: ``trace`` and ``span`` are its ids in hexadecimal, where known."""
+
+    name: str
+    attributes: telemetry.Attributes
+    unix_nano: int
+    trace: str | None = None
+    span: str | None = None
+
+
+def send_events(events: Iterable[TraceEvent], endpoint: str | None = None) -> int:
+    """Send log records to ``endpoint``, or where the SDK's variables say; returns how many.
+
+    Raises MissingExtra without OpenTelemetry, Unavailable where the collector did not take all.
+    """
+    try:
+        from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+        from opentelemetry.sdk._logs import LoggerProvider
+        from opentelemetry.sdk._logs.export import BatchLogRecordProcessor, LogRecordExportResult
+        from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+    except ImportError:
+        raise MissingExtra("sending events", "traces") from None
+    taken = 0
+
+    class Counted(OTLPLogExporter):
+        """Notes what the collector took."""
+
+        def export(self, batch: Sequence[ReadableLogRecord]) -> LogRecordExportResult:
+            nonlocal taken
+            result = super().export(batch)
+            taken += len(batch) if result is LogRecordExportResult.SUCCESS else 0
+            return result
+
+    own = {"service.name": "ragassay", "service.version": metadata.version("ragassay")}
+    provider = LoggerProvider(Resource.create(own).merge(OTELResourceDetector().detect()), shutdown_on_exit=False)
+    exporter = Counted(endpoint=f"{endpoint.rstrip('/')}/v1/logs" if endpoint else None)
+    provider.add_log_record_processor(BatchLogRecordProcessor(exporter, max_export_batch_size=_EVENTS_A_REQUEST))
+    every, sent = iter(events), 0
+    try:
+        while (some := list(islice(every, _EVENTS_A_REQUEST))) and taken == sent:
+            _emit(provider, some)
+            sent += len(some)
+            provider.force_flush()
+    finally:
+        provider.shutdown()
+    if taken < sent:
+        raise Unavailable(f"the collector took {taken} of {sent} events", hint="is OTEL_EXPORTER_OTLP_ENDPOINT right?")
+    return sent
+
+
+def _emit(provider: LoggerProvider, events: Iterable[TraceEvent]) -> None:
+    from opentelemetry._logs import LogRecord
+
+    log = provider.get_logger("ragassay", metadata.version("ragassay"))
+    for event in events:
+        log.emit(
+            LogRecord(
+                timestamp=event.unix_nano,
+                context=_context(event.trace, event.span),
+                event_name=event.name,
+                attributes=dict(event.attributes),
+            )
+        )
+
+
+def _context(trace_id: str | None, span_id: str | None) -> Context | None:
+    """That of a span elsewhere; None for ids that are none."""
+    from opentelemetry import trace
+
+    try:
+        ids = int(trace_id or "", 16), int(span_id or "", 16)
+    except ValueError:
+        return None
+    of_span = trace.SpanContext(*ids, is_remote=True, trace_flags=trace.TraceFlags(trace.TraceFlags.SAMPLED))
+    return trace.set_span_in_context(trace.NonRecordingSpan(of_span)) if of_span.is_valid else None
 
 
 class _SdkSpan(telemetry.Span):

@@ -140,7 +140,7 @@ BAD = {
     "alpha zero": (["last", "--alpha", "0"], "alpha"),
     "correction": (["last", "--correction", "luck"], "--correction"),
     "limit": (["last", "--limit", "-1"], "--limit"),
-    "output format": (["last", "-o", "c.csv"], "csv"),
+    "output format": (["last", "-o", "c.docx"], "docx"),
     "output without extension": (["last", "-o", "c"], "no extension"),
     "output folder": (["last", "-o", "other.json/c.md"], "is no folder"),
 }

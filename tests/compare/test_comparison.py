@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from ragassay import reports, stats
 from ragassay.compare.comparison import compare
 from ragassay.compare.models import Comparison
+from ragassay.compare.summary import in_short
 from ragassay.documents import Provenance, Source
 from ragassay.errors import BadInput, BadSettings, UnknownName
 from ragassay.exporters.comparison import regressions, tables, to_markdown
@@ -486,3 +487,36 @@ def test_swapping_the_systems_flips_every_sign(table, name):
         (r.query_id, r.a, r.b) for r in compared(given, metrics=[name], examples=99).pairs[0].regressions.get(name, ())
     ]
     assert len(lost) == one.losses
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "said"),
+    [
+        (
+            [0.0] * 20,
+            [1.0] * 20,
+            "b answers accurately more often than a: 100 % of its answers are accurate, 0 % of a's.",
+        ),
+        (
+            [1.0] * 20,
+            [0.0] * 20,
+            "b answers accurately less often than a: 0 % of its answers are accurate, 100 % of a's.",
+        ),
+        ([1.0, 0.0], [1.0, 0.0], "b answers accurately as often as a: 50 %."),
+        (
+            [0.0, 0.0, 1.0],
+            [0.0, 1.0, 1.0],
+            (
+                "b may answer accurately more often than a, but 3 queries can't show it: 66.7 % of its answers are "
+                "accurate, 33.3 % of a's."
+            ),
+        ),
+    ],
+)
+def test_which_answers_accurately_more_often_is_one_sentence(a, b, said):
+    given = report(metrics=("accurate",), a=accurate("a", a, 0.01, 1.0), b=accurate("b", b, 0.01, 1.0))
+    assert in_short(compared(given).pairs[0]) == said
+
+
+def test_without_accuracy_there_is_no_such_sentence():
+    assert in_short(compared(report(a=rows("a", [1.0, 0.0]), b=rows("b", [1.0, 1.0]))).pairs[0]) == ""

@@ -171,7 +171,7 @@ def test_every_key_of_the_configuration_is_a_keyword(rows, tmp_path, monkeypatch
             BadSettings,
             r"evaluate: systems.new: unknown kind 'bm26'; did you mean bm25",
         ),
-        ({"output": "report.xls"}, UnknownName, "unknown exporter 'xls'; known: csv, json, md"),
+        ({"output": "report.odt"}, UnknownName, "unknown exporter 'odt'; known: csv, html, json, md, parquet, pdf, "),
         ({"config": "ragassay.yaml"}, NotFound, "ragassay.yaml: there is no such file"),
     ],
 )

@@ -1,6 +1,8 @@
 """A job over HTTP, Celery and Redis gives the report that the command line gives; a small job does not wait for a large one."""
 
+import html
 import json
+import re
 import subprocess
 import sys
 import time
@@ -11,6 +13,7 @@ from offline_runs import without_times
 from polling import until
 from service.chaos import stamping_provider
 from service.running import Service, environment, rows, write_rows
+from watching import browser, watched_page
 
 KEY = {"OPENAI_API_KEY": "key"}
 
@@ -46,6 +49,11 @@ def test_a_job_gives_the_report_that_the_command_line_gives(service, provider, c
     assert done.returncode == 0, done.stderr
     assert "semantic_similarity" in report["provenance"]["metrics"]
     assert without_times(report) == without_times(json.loads(done.stdout))
+
+    page = service.client.get(f"/ui/runs/{job}/row?at=3&raw=true").text
+    _, prompt, reply = map(html.unescape, re.findall(r'<pre class="raw"[^>]*>(.*?)</pre>', page, re.DOTALL))
+    assert "thing number 3" in prompt
+    assert reply in service.settled(job)
 
     status = service.job(job)
     assert status["progress"] == {"rows": 200, "done": 200, "failed": 0}
@@ -96,3 +104,16 @@ def test_jobs_are_compared_by_the_service_and_by_the_command_line_alike(service,
         env=environment(home=service.folder / "cli"), cwd=service.folder, capture_output=True, timeout=120, check=True,
     )  # fmt: skip
     assert there.content == here.stdout
+
+
+def test_a_job_is_followed_in_a_browser_while_workers_are_at_it(service, provider):
+    """The bar moves, row by row, until there is a report; nobody reloads the page."""
+    job = service.submit(rows(160, "watched"), performance={"concurrency": 1, "batch": 10})
+    with browser() as chromium, watched_page(chromium, service.url) as watched:
+        watched.page.goto(f"/ui/jobs/{job}")
+        bar, seen = watched.page.locator("progress"), set()
+        while not watched.page.get_by_role("link", name="Read the report").is_visible():
+            seen.add(int(bar.get_attribute("value")))
+            watched.page.wait_for_timeout(50)
+        assert watched.page.get_by_text("160 of 160").is_visible()
+    assert any(0 < done < 160 for done in seen), seen

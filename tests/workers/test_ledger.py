@@ -3,12 +3,14 @@
 import asyncio
 
 import pytest
+import zstandard
 
 from job_workers import CALL, PayingJudge, expire_leases, money, submit, submit_with_budget
 from ragassay.models import Usage
 from ragassay.protocols import Call, Reply
 from ragassay.store.job_state import Claim
-from ragassay.store.redis_ledger import RedisLedger
+from ragassay.store.protocol import ChunkId
+from ragassay.store.redis_ledger import RedisLedger, calls_about
 
 
 def reserve(store, claim):
@@ -25,6 +27,31 @@ def test_a_settled_call_is_returned_and_not_made_again(make_jobs, store):
     store.sweep(job)
     assert reserve(store, store.claim(job)).text == "said"
     assert make_jobs().get(job).uncertain_calls == 0
+
+
+def test_a_settled_call_is_found_by_the_query_that_it_is_about(make_jobs, store):
+    job = submit(make_jobs(), 10)
+    claim = store.claim(job)
+    ledger = RedisLedger(store, claim, cache=True)
+    asked = [Call.about(f"q{n}", purpose, n) for n in (1, 2) for purpose in ("judge", "answer")]
+    for call in asked:
+        assert asyncio.run(ledger.reserve(call, Usage())) is None
+    for call in asked[:3]:
+        asyncio.run(ledger.settle(call, Reply(text=f"{call.purpose} of {call.query_id}", model="m")))
+    chunk = ChunkId(claim.system, claim.number)
+    assert sorted(calls_about(store, job, chunk, "q1"), key=lambda told: told[0]) == [
+        ("answer", Reply(text="answer of q1", model="m")),
+        ("judge", Reply(text="judge of q1", model="m")),
+    ]
+    assert calls_about(store, job, chunk, "q2") == [("judge", Reply(text="judge of q2", model="m"))]
+    blob = zstandard.compress(b'{"text":"of before"}')  # as a version wrote it that did not tell
+    store.redis.hset(store.key(job, f"calls:{claim}"), asked[3].id, blob)
+    assert asyncio.run(ledger.reserve(asked[3], Usage())) == Reply(text="of before")
+    assert len(calls_about(store, job, chunk, "q2")) == 1
+    other = store.claim(submit(make_jobs(), 10))
+    hit = asyncio.run(RedisLedger(store, other, cache=True).reserve(asked[0], Usage()))
+    assert (hit.text, hit.usage.cache_hits) == ("judge of q1", 1)
+    assert calls_about(store, other.job, ChunkId(other.system, other.number), "q1") == [("judge", hit)]
 
 
 def test_a_call_that_a_dead_worker_left_open_is_counted_once_as_uncertain(make_jobs, store):

@@ -10,12 +10,13 @@ from pydantic import ConfigDict, Field
 
 from ragassay.api.bodies import check_json, read_as
 from ragassay.api.examples import JOB
+from ragassay.api.exports import FileForm, answers
 from ragassay.api.jobs import Body, QueryParameters, Service
 from ragassay.api.problems import documented, takes
 from ragassay.api.security import by_method
 from ragassay.compare.trends import Trend
+from ragassay.exporters.comparison import EXPORTERS
 from ragassay.models import FrozenModel
-from ragassay.render import json_document
 from ragassay.stats import Correction
 
 router = APIRouter(prefix="/v1", tags=["comparisons"], dependencies=[Depends(by_method)])
@@ -63,10 +64,14 @@ class _TrendQuery(QueryParameters):
     seed: Annotated[int, Field(ge=0, lt=2**32, description="of the permutation test")] = 0
 
 
+class _ComparisonQuery(QueryParameters, FileForm):
+    """In which form."""
+
+
 _COMPARE: dict[str, Any] = {
     "responses": {
-        200: {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Comparison"}}}},
-        **documented(400, 404, 408, 409, 413, 415),
+        200: answers("Comparison"),
+        **documented(400, 404, 408, 409, 413, 415, 501),
     },
     "openapi_extra": takes("NewComparison"),
 }
@@ -79,16 +84,19 @@ _COMPARE: dict[str, Any] = {
     response_class=Response,
     **_COMPARE,
 )
-async def compare(jobs: Service, request: Request, body: Body) -> Response:
-    """The document that ``ragassay compare --json`` prints: deltas with intervals and corrected p, and a verdict."""
+async def compare(jobs: Service, request: Request, body: Body, query: Annotated[_ComparisonQuery, Query()]) -> Response:
+    """The document that ``ragassay compare --json`` prints: deltas with intervals and corrected p, and a verdict.
+
+    As JSON, or as a file: a page, a PDF, a workbook, JUnit XML and so on; csv has the differences, summary.csv the systems.
+    """
 
     def work() -> bytes:
         asked = read_as(NewComparison, check_json(body))
         options = asked.model_dump(exclude={"jobs", "limit"})
-        return json_document(jobs.reports.compare(asked.jobs, **options, examples=asked.limit))
+        return query.written(EXPORTERS, jobs.reports.compare(asked.jobs, **options, examples=asked.limit))
 
     document = await to_thread.run_sync(work, limiter=request.app.state.analyses)
-    return Response(document, media_type="application/json")
+    return query.answer(document, "comparison")
 
 
 @router.get(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from importlib.metadata import version
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from anyio import to_thread
@@ -15,10 +16,12 @@ from ragassay.api import submission
 from ragassay.api.bodies import json_body
 from ragassay.api.events import Known
 from ragassay.api.examples import JOB
+from ragassay.api.exports import FileForm, answers
 from ragassay.api.problems import documented, takes
 from ragassay.api.security import Authorized, by_method
-from ragassay.documents import JOB_ID
+from ragassay.documents import JOB_ID, Report
 from ragassay.errors import BadData, UnknownName
+from ragassay.exporters import EXPORTERS
 from ragassay.gates import GateReport, output
 from ragassay.job_documents import EventName, Job, JobPage, JobStatus, ResultPage
 from ragassay.jobs import MOST_ROWS_A_PAGE, Jobs
@@ -149,10 +152,14 @@ def get(jobs: Service, job: JobId) -> Job:
 
 
 _REPORT: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Report"}}}},
+    200: answers("Report"),
     304: {"description": "You have it: If-None-Match names this report"},
-    **documented(404, 409),
+    **documented(404, 409, 501),
 }
+
+
+class _ReportQuery(QueryParameters, FileForm):
+    """In which form."""
 
 
 @router.get(
@@ -162,18 +169,30 @@ _REPORT: dict[int | str, dict[str, Any]] = {
     response_class=Response,
     responses=_REPORT,
 )
-def report(
+async def report(
     jobs: Service,
+    request: Request,
     job: JobId,
+    query: Annotated[_ReportQuery, Query()],
     if_none_match: Annotated[str | None, Header(alias="If-None-Match", description="An ETag you have.")] = None,
 ) -> Response:
-    """The report of a finished job, which never changes; of a paused or cancelled one, of the rows that are done."""
-    document = jobs.report(job)
-    tag = f'"{hashlib.sha256(document).hexdigest()[:32]}"'
+    """The report of a finished job, which never changes; of a paused or cancelled one, of the rows that are done.
+
+    As JSON, or as a file: a page, a PDF, a workbook, JUnit XML and so on; csv has the rows, summary.csv the figures.
+    """
+    document = await to_thread.run_sync(jobs.report, job)
+    as_it_is = query.format == "json" and query.fields is None
+    form = "" if as_it_is else f"{query.format} {query.fields} {version('ragassay')}"
+    tag = f'"{hashlib.sha256(document + form.encode()).hexdigest()[:32]}"'
     headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
     if if_none_match and (tag in if_none_match or if_none_match.strip() == "*"):
         return Response(status_code=304, headers=headers)
-    return Response(document, headers=headers, media_type="application/json")
+
+    def work() -> bytes:
+        return query.written(EXPORTERS, Report.model_validate_json(document))
+
+    content = document if as_it_is else await to_thread.run_sync(work, limiter=request.app.state.analyses)
+    return query.answer(content, job, headers)
 
 
 _FORMS = {"json": "application/json", "junit": "application/xml", "markdown": "text/markdown"}

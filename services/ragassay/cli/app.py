@@ -16,10 +16,12 @@ from ragassay.cli import (
     alerts,
     benchmark,
     client,
+    comment,
     compare,
     completion,
     cost,
     evaluate,
+    export,
     gate,
     generate,
     judge,
@@ -47,6 +49,7 @@ app.command("demo")(evaluate.demo)
 app.command("compare")(compare.compare)
 app.command("ab")(ab.ab)
 app.command("gate")(gate.gate)
+app.command("comment")(comment.comment)
 app.command("trend")(trend.trend)
 app.command("cost")(cost.cost)
 app.command("power")(compare.power)
@@ -55,6 +58,7 @@ app.command("runs")(rows.runs)
 app.command("show")(rows.show)
 app.command("report")(rows.report)
 app.command("results")(rows.results)
+app.command("export")(export.export)
 app.command("init")(setup.init)
 app.add_typer(generate.data, name="data")
 app.add_typer(judge.judge, name="judge")

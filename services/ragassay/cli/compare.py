@@ -96,7 +96,7 @@ def compare(
     **options: Any,
 ) -> None:
     """Compare the systems of a run, or of several runs, jobs and data files, with the first one."""
-    from ragassay.cli.evaluate import complete, refuse_unscored
+    from ragassay.cli.evaluate import complete, refuse_unscored, warnings_shown
     from ragassay.config import names
     from ragassay.exporters.comparison import EXPORTERS
     from ragassay.python.stored import session_of
@@ -127,8 +127,9 @@ def compare(
         correction=correction,
         examples=limit,
     )
-    for path in output or ():
-        EXPORTERS.write(result, path)
+    with warnings_shown("ragassay.exporters"):
+        for path in output or ():
+            EXPORTERS.write(result, path)
     if as_json:
         typer.echo(json_document(result), nl=False)
     else:

@@ -166,18 +166,18 @@ def watched(runs: Collection[FolderRun], go_on: str, work: Callable[[Callable[[i
 
 
 @contextmanager
-def warnings_shown() -> Iterator[None]:
-    """Show what is logged about the judge's provider as it comes; with -v it is shown anyway."""
+def warnings_shown(about: str = "ragassay.llm") -> Iterator[None]:
+    """Show what is logged ``about`` the judge's provider, or what writes files, as it comes; with -v it is shown anyway."""
     if logging.getLogger("ragassay").level:
         yield
         return
-    handler, about_models = logging.Handler(logging.WARNING), logging.getLogger("ragassay.llm")
+    handler, logger = logging.Handler(logging.WARNING), logging.getLogger(about)
     handler.emit = lambda record: print_notice(f"warning: {record.getMessage()}")  # type: ignore[method-assign]
-    about_models.addHandler(handler)
+    logger.addHandler(handler)
     try:
         yield
     finally:
-        about_models.removeHandler(handler)
+        logger.removeHandler(handler)
 
 
 def print_notice(line: str) -> None:
@@ -195,8 +195,9 @@ def show(report: Report, place: str, outputs: list[Path], *, as_json: bool, serv
     from ragassay.exporters import EXPORTERS
     from ragassay.exporters.rows import printable_json
 
-    for path in outputs:
-        EXPORTERS.write(report, path)
+    with warnings_shown("ragassay.exporters"):
+        for path in outputs:
+            EXPORTERS.write(report, path)
     if as_json:
         for part in printable_json(report):
             typer.echo(part, nl=False)

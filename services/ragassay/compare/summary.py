@@ -36,6 +36,22 @@ def verdict(
     return tuple(sentence for sentence in sentences if sentence)
 
 
+def in_short(pair: Pair) -> str:
+    """Which of the two answers accurately more often, in one plain sentence; nothing where that was not compared."""
+    delta = pair.metrics.get("accurate")
+    if delta is None or delta.mean_a is None or delta.mean_b is None:
+        return ""
+    shares = f"{percent(delta.mean_b)} of its answers are accurate, {percent(delta.mean_a)} of {pair.a}'s"
+    if delta.outcome in ("better", "worse"):
+        return f"{pair.b} answers accurately {'more' if delta.outcome == 'better' else 'less'} often than {pair.a}: {shares}."
+    if delta.mean_a == delta.mean_b:
+        return f"{pair.b} answers accurately as often as {pair.a}: {percent(delta.mean_a)}."
+    more = "more" if delta.mean_b > delta.mean_a else "less"
+    return (
+        f"{pair.b} may answer accurately {more} often than {pair.a}, but {delta.n:,} queries can't show it: {shares}."
+    )
+
+
 def overall(pairs: Sequence[Pair], front: Pareto) -> tuple[str, ...]:
     """The verdict of the only pair, or the first sentence of each, and which systems are Pareto-optimal."""
     if len(pairs) == 1:

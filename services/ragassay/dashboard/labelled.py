@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ragassay.dashboard.views import Bar
 from ragassay.documents import Report
+from ragassay.exporters.figures import Bar
 from ragassay.judges.agreement import FROM
 from ragassay.models import Result
 from ragassay.render import interval, number, percent

@@ -27,7 +27,9 @@ from ragassay.protocols import Purpose, Reply
 from ragassay.store.job_state import JobState, no_job
 from ragassay.store.labels import HumanLabel
 from ragassay.store.places import RowPlaces
+from ragassay.store.protocol import ChunkId
 from ragassay.store.redis_datasets import RedisDatasets
+from ragassay.store.redis_ledger import calls_about
 from ragassay.store.selection import Selection
 
 MOST_REPORTS_HELD = 8
@@ -97,16 +99,10 @@ class ServiceLibrary:
 
     def sample(self, run: str, row: Result) -> Sample | None:
         """What a row was evaluated on; None where that is not kept any more."""
-        rows = self.rows(run)
-        places = rows.selected(Selection(system=row.system, text=row.query_id[:200]))
-        for first in range(0, len(places), _A_LOOK):
-            some = places[first : first + _A_LOOK]
-            for place, one in zip(some, rows.at(some), strict=False):
-                if one.query_id == row.query_id:
-                    chunk, number = rows.chunk(int(place))
-                    with suppress(NotFound):
-                        return self._jobs.store.samples(run, chunk)[number]
-                    return None
+        if (found := self._chunk(run, row)) is None:
+            return None
+        with suppress(NotFound):
+            return self._jobs.store.samples(run, found[0])[found[1]]
         return None
 
     def compare(self, references: Sequence[str], baseline: str | None, metrics: Sequence[str] | None) -> Comparison:
@@ -139,9 +135,21 @@ class ServiceLibrary:
         """Keep labels beside those that are there; raises NotFound, Conflict."""
         self._jobs.store.add_labels(run, labels)
 
-    def calls(self, run: str, row: Result) -> Sequence[tuple[Purpose, Reply]]:  # noqa: ARG002 - none are kept by row
-        """None: the service keeps the replies of models for its workers, not by row."""
-        return ()
+    def calls(self, run: str, row: Result) -> Sequence[tuple[Purpose, Reply]]:
+        """The replies of models that a row rests on, with what each was for."""
+        found = self._chunk(run, row)
+        return calls_about(self._jobs.store, run, found[0], row.query_id) if found else ()
+
+    def _chunk(self, run: str, row: Result) -> tuple[ChunkId, int] | None:
+        """In which chunk a row is, and its number there; None where it is not kept any more."""
+        rows = self.rows(run)
+        places = rows.selected(Selection(system=row.system, text=row.query_id[:200]))
+        for first in range(0, len(places), _A_LOOK):
+            some = places[first : first + _A_LOOK]
+            for place, one in zip(some, rows.at(some), strict=False):
+                if one.query_id == row.query_id:
+                    return rows.chunk(int(place))
+        return None
 
     def _read(self, job: str) -> tuple[Report, RowPlaces]:
         """A report with its rows, the same objects while it does not change: that of a finished job never does."""

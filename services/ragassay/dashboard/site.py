@@ -23,6 +23,7 @@ from starlette.requests import ClientDisconnect
 from ragassay.dashboard import views
 from ragassay.errors import AssayError, BadInput, TooLarge
 from ragassay.exporters.csv import line
+from ragassay.exporters.page import TEMPLATES
 from ragassay.render import number
 from ragassay.store.redis_errors import unavailable
 
@@ -54,7 +55,7 @@ def address_of(values: Mapping[str, Any]) -> str:
 
 
 _TEMPLATES = Environment(
-    loader=FileSystemLoader(HERE / "templates"),
+    loader=FileSystemLoader([HERE / "templates", TEMPLATES]),
     autoescape=True,
     undefined=StrictUndefined,
     trim_blocks=True,

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragassay.data.json import jsonl_rows, read_json, read_jsonl
+from ragassay.data.json import begins_with_a_span, jsonl_rows, read_json, read_jsonl, read_traces
 from ragassay.data.qrels import beir_folder, read_beir, read_trec
 from ragassay.data.raw import NumberedRow, RawRows
 from ragassay.data.tables import csv_rows, parquet_rows, read_csv, read_parquet, read_tsv, tsv_rows
@@ -35,6 +35,7 @@ FORMATS = {
         Format("tsv", (".tsv", ".tab"), read_tsv, tsv_rows),
         Format("parquet", (".parquet", ".pq"), read_parquet, parquet_rows, is_text=False),
         Format("trec", (".qrels", ".run", ".trec", ".txt"), read_trec),
+        Format("traces", (), read_traces),
     )
 }
 _HEAD = 4096
@@ -123,7 +124,8 @@ def _format(path: Path, name: str) -> Format:
         raise NothingToEvaluate("the file is empty", where=str(path))
     if chosen.is_text:
         _refuse_binary(path, head)
-    return chosen
+    is_jsonl = name == "auto" and chosen.name == "jsonl"
+    return FORMATS["traces"] if is_jsonl and begins_with_a_span(path) else chosen
 
 
 def _by_extension(path: Path) -> Format:
@@ -138,7 +140,7 @@ def _by_extension(path: Path) -> Format:
 
 
 def _supported() -> str:
-    files = ", ".join(f"{each.name} ({' '.join(each.extensions)})" for each in FORMATS.values())
+    files = ", ".join(f"{each.name} ({' '.join(each.extensions)})" for each in FORMATS.values() if each.extensions)
     return f"{files}, and BEIR folders"
 
 

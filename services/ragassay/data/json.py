@@ -7,16 +7,20 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ragassay import files
 from ragassay.data.problems import ValueProblem
 from ragassay.data.raw import SAVE_AS_UTF8, NumberedRow, RawRows, undecodable
+from ragassay.data.spans import are_spans
+from ragassay.data.traces import rows_of_spans
 from ragassay.errors import BadData, TooLarge
 from ragassay.validation import is_text, shown
 
 LARGEST_JSON = 2**30
+_LONGEST_LINE = 2**24  # bytes of a first line that may be a span
 ROW_KEYS = ("examples", "queries")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _HALF = "holds half a surrogate pair, which is no text"
@@ -28,10 +32,13 @@ def read_json(path: Path) -> RawRows:
 
     Judgments may lie in a file of their own in the same folder: ``"judgments": "NAME.json"`` beside the queries names
     it, and it holds ``{"judgments": {query_id: {"relevance_scores": {...}, ...}}}``, the columns that its rows lack.
+    Spans of traces, as a batch, a list or a page of an API, are read as ``read_traces`` reads them.
     A document is read whole, so one of more than 1 GiB is TooLarge. Malformed: BadData with line and column.
     """
     raw = RawRows(path, counts_lines=False)
     document, escaped = _document(path)
+    if (objects := _spans(document)) is not None:
+        return rows_of_spans(raw, objects)
     rows = _rows(raw, document)
     beside = raw.metadata.get("judgments")
     if isinstance(beside, str) and beside.endswith(".json"):
@@ -96,6 +103,29 @@ def _join_judgments(raw: RawRows, name: str, rows: list[Any]) -> bool:
     for query_id in left:
         raw.refuse(0, f"judgments: {name} judges {shown(query_id)}, which is no query of this file")
     return escaped
+
+
+def _spans(document: object) -> list[Any] | None:
+    """The objects of a document of spans: a batch, a list, or a page of an API; None for any other document."""
+    listed = document.get("data") if isinstance(document, Mapping) else document
+    objects = listed if isinstance(listed, list) else [document]
+    return objects if objects and are_spans(objects[0]) else None
+
+
+def read_traces(path: Path) -> RawRows:
+    """The rows of a JSON Lines file of spans, or of batches of spans; bad lines are problems, as in any such file."""
+    raw = RawRows(path)
+    return rows_of_spans(raw, (value for _, value in jsonl_rows(raw)))
+
+
+def begins_with_a_span(path: Path) -> bool:
+    """Is the first row of a JSON Lines file a span?"""
+    with path.open("rb") as file:
+        line = next((line for line in iter(partial(file.readline, _LONGEST_LINE), b"") if line.strip()), b"")
+    try:
+        return are_spans(parse(line.decode("utf-8-sig")))
+    except (ValueProblem, UnicodeDecodeError):
+        return False
 
 
 def read_jsonl(path: Path) -> RawRows:

@@ -302,8 +302,9 @@ def _loading(data: Any, *, held: bool = True) -> Iterator[None]:
 
 
 def _key_field(raw: RawRows, columns: ColumnMapping) -> str:
-    """``query_id``, or ``query`` where no row has an id."""
-    for name in ("query_id", "query"):
+    """``query_id``, or ``query`` where no row has an id of its own."""
+    of_traces = raw.of_traces and columns.sources.get("query_id") == ("query_id",)
+    for name in ("query",) if of_traces else ("query_id", "query"):
         if any(columns.value(name, values) is not None for _, values in raw.rows):
             return name
     raise BadData(

@@ -1,4 +1,4 @@
-"""Rows that are in memory already: lists of dicts, data frames, Arrow tables, Hugging Face datasets.
+"""Rows that are in memory already: lists of dicts, data frames (of spans too), Arrow tables, Hugging Face datasets.
 
 What an object is is told by what it can do, so that none of those packages has to be installed.
 """
@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ragassay.data.raw import RawRows
+from ragassay.data.spans import are_spans
 from ragassay.data.tables import as_json
+from ragassay.data.traces import rows_of_spans
 from ragassay.errors import BadInput, NothingToEvaluate
 from ragassay.models import Sample
 from ragassay.validation import shown
@@ -39,6 +41,10 @@ def rows_in(data: object, name: str = "data") -> RawRows:
     if not (raw.rows or raw.refused):
         raise NothingToEvaluate("there are no rows", where=name)
     raw.check_width(len(raw.columns))
+    if raw.rows and are_spans(raw.rows[0][1]):
+        spans = [values for _, values in raw.rows]
+        raw.rows, raw.columns = [], ()
+        return rows_of_spans(raw, spans)
     return raw
 
 

@@ -23,7 +23,8 @@ class RawRows:
 
     ``columns`` are those of a header, which may be there without a value in any row. ``cells``: values are
     text, as in CSV, so that the columns decide what a value is. ``judged_only``: queries that nobody judged are
-    not among them. ``most_refused``: after so many problems the rest is not read.
+    not among them. ``most_refused``: after so many problems the rest is not read. ``of_traces``: ``query_id`` is the id of
+    a trace, by which no response can be joined to a dataset.
     """
 
     path: Path
@@ -39,6 +40,7 @@ class RawRows:
     warnings: list[str] = field(default_factory=list)
     judged_only: bool = False
     most_refused: int | None = None
+    of_traces: bool = False
 
     def filled(self, read: Callable[[RawRows], Iterator[NumberedRow]]) -> RawRows:
         """Itself, with all the rows that ``read`` finds."""

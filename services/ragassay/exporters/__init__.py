@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from ragassay.documents import Report
 from ragassay.errors import BadSettings, reason_from
-from ragassay.exporters import csv, markdown
+from ragassay.exporters import comparison, csv, junit, markdown, page, parquet, pdf, xlsx
 from ragassay.exporters.rows import printable_json
 from ragassay.render import Exporters
 
@@ -18,14 +18,14 @@ _OURS = ("csv", "json", "md")
 
 
 def exporter(extension: str) -> Callable[[Write], Write]:
-    """Register a function from a Report to text or bytes as what writes files of an extension: ``@exporter("html")``.
+    """Register a function from a Report to text or bytes as what writes files of an extension: ``@exporter("txt")``.
 
-    What it does wrong is an error when the file is written; the run's report is kept. Raises BadSettings for an
-    extension that is ours, or none.
+    What it does wrong is an error when the file is written; the run's report is kept. It
+    replaces our html, parquet, pdf, xlsx or xml. Raises BadSettings for csv, json and md, and for what is no extension.
     """
     if not isinstance(extension, str) or not _EXTENSION.fullmatch(extension) or extension.lower() in _OURS:
         what = f"exporter {extension!r}: an extension is letters and digits, and none of {', '.join(_OURS)}"
-        raise BadSettings(what, hint='say it: @exporter("html")')
+        raise BadSettings(what, hint='say it: @exporter("txt")')
 
     def register(write: Write) -> Write:
         EXPORTERS.add(extension, _checked(write), replace=True)
@@ -56,5 +56,30 @@ def _checked(write: object) -> Callable[[Report], bytes]:
 
 EXPORTERS: Exporters[Report] = Exporters("exporter", _checked)
 EXPORTERS.add("csv", csv.export)
+EXPORTERS.add("summary.csv", csv.figures)
+EXPORTERS.offer("html", page.export)
 EXPORTERS.add("json", printable_json)
 EXPORTERS.add("md", markdown.export)
+EXPORTERS.offer("parquet", parquet.export)
+EXPORTERS.offer("pdf", pdf.export)
+EXPORTERS.offer("xlsx", xlsx.export)
+EXPORTERS.offer("xml", junit.export)
+
+comparison.EXPORTERS.offer("html", page.compared)
+comparison.EXPORTERS.offer("parquet", parquet.compared)
+comparison.EXPORTERS.offer("pdf", pdf.compared)
+comparison.EXPORTERS.offer("xlsx", xlsx.compared)
+comparison.EXPORTERS.offer("xml", junit.compared)
+
+MEDIA_TYPES = {
+    "csv": "text/csv; charset=utf-8",
+    "summary.csv": "text/csv; charset=utf-8",
+    "html": "text/html; charset=utf-8",
+    "json": "application/json",
+    "md": "text/markdown; charset=utf-8",
+    "parquet": "application/vnd.apache.parquet",
+    "pdf": "application/pdf",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "xml": "application/xml",
+}
+"""Of our formats."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from ragassay.compare.models import ComparedSystem, Comparison, Delta, OperationalDelta, Pair, RowDelta
 from ragassay.compare.summary import frontier, times
+from ragassay.exporters import csv
 from ragassay.exporters.failing import causes
+from ragassay.exporters.grids import Grid, Kind
 from ragassay.exporters.summary import NOT_REPORTED, PER_ACCURATE, cost_per_accurate
 from ragassay.render import (
     Exporters,
@@ -54,8 +56,14 @@ class Regression:
     why: str | None
 
 
+MARKER = "<!-- ragassay comparison -->"
+
+
 def to_markdown(comparison: Comparison) -> bytes:
-    """The verdict, all tables with the slices, and where the numbers come from."""
+    """The verdict, all tables with the slices, and where the numbers come from.
+
+    Its last line is a hidden marker, by which a later comment on a pull request can replace this one.
+    """
     lines = ["# Comparison", "", *(f"{markdown_text(sentence)}  " for sentence in comparison.verdict)]
     if comparison.warnings:
         lines += ["", "## Warnings", "", *(f"- {markdown_text(warning)}" for warning in comparison.warnings)]
@@ -76,12 +84,72 @@ def to_markdown(comparison: Comparison) -> bytes:
         digests = f"dataset `{side.dataset.digest[:12]}`"
         digests += f", responses `{side.responses.digest[:12]}`" if side.responses else ""
         lines.append(f"- {markdown_text(name)}: run `{side.run}`, judge {markdown_text(side.judge)}, {digests}")
+    lines += ["", MARKER]
     return ("\n".join(lines) + "\n").encode()
 
 
+def to_csv(comparison: Comparison, fields: Sequence[str] = ()) -> Iterator[bytes]:
+    """A line for each pair and metric."""
+    return csv.lines(delta_grid(comparison).of(fields))
+
+
+def sides_to_csv(comparison: Comparison) -> Iterator[bytes]:
+    """What the systems are, and how they were compared."""
+    return csv.lines(side_grid(comparison))
+
+
 EXPORTERS: Exporters[Comparison] = Exporters("comparison exporter")
+EXPORTERS.add("csv", to_csv)
+EXPORTERS.add("summary.csv", sides_to_csv)
 EXPORTERS.add("json", json_document)
 EXPORTERS.add("md", to_markdown)
+
+
+_DELTAS: dict[str, Kind] = {
+    **dict.fromkeys(("a", "b", "metric", "better"), "text"),
+    **dict.fromkeys(("mean_a", "mean_b", "delta", "low", "high", "level", "p", "p_corrected"), "number"),
+    "outcome": "text",
+    **dict.fromkeys(("n", "n_a", "n_b", "wins", "losses", "ties"), "integer"),
+    "reason": "text",
+}
+
+
+def delta_grid(comparison: Comparison) -> Grid:
+    """A line for each pair and metric: what ``Delta`` has of it, as labels correct it where they do."""
+    rows = []
+    for pair in comparison.pairs:
+        for name, one in pair.metrics.items():
+            delta, ends = one.decided
+            found = one.model_dump(include=set(_DELTAS)) | {"a": pair.a, "b": pair.b, "metric": name, "delta": delta}
+            found |= {"low": ends.low, "high": ends.high, "level": None if ends.low is None else ends.level}
+            rows.append([found.get(column) for column in _DELTAS])
+    return Grid("Differences", _DELTAS, rows)
+
+
+def side_grid(comparison: Comparison) -> Grid:
+    """What the systems are, and how they were compared, by name."""
+    rows: list[tuple[str, object]] = [("verdict", sentence) for sentence in comparison.verdict]
+    rows += [("warning", warning) for warning in comparison.warnings]
+    for name, side in comparison.sides.items():
+        of = {"run": side.run, "system": side.system, "judge": side.judge, "queries": side.queries}
+        of |= {"dataset": side.dataset.name, "dataset_digest": side.dataset.digest, "accuracy": side.accuracy}
+        of |= {"cost_usd": side.cost_usd, "latency_p50_ms": side.latency_p50_ms}
+        of |= {"cost_per_accurate_answer": side.cost_per_accurate_answer.value}
+        rows += [(f"{name}: {key}", value) for key, value in of.items()]
+    shared = ("ragassay", "baseline", "alpha", "correction", "family", "seed")
+    rows += [(key, getattr(comparison, key)) for key in shared]
+    return Grid("Systems", {"name": "text", "value": "text"}, rows)
+
+
+def outcome(delta: Delta) -> str:
+    """``worse: 0.800 -> 0.700, -0.10, -0.18..-0.02, p 0.012, n=200``."""
+    by, ends = delta.decided
+    if by is None:
+        return delta.reason or "not scored"
+    counted = f"n={delta.n}" if delta.paired else f"n={delta.n_a}+{delta.n_b}"
+    p = "" if delta.p_corrected is None else f", p {delta.p_corrected:.2g}"
+    means = f"{number(delta.mean_a)} -> {number(delta.mean_b)}"
+    return f"{delta.outcome}: {means}, {signed(by)}, {interval(ends, signed)}{p}, {counted}"
 
 
 def tables(comparison: Comparison) -> Iterator[Table]:
@@ -212,7 +280,17 @@ def _rows(name: str, delta: Delta, corrected_by: str) -> Iterator[tuple[str, ...
     if (found := delta.by_labels) and found.mean is not None:
         ends = interval(found.interval, signed)
         yield name, *_cells(delta, "", "")
-        yield f"{name}, by {found.labels} {corrected_by}", "", "", signed(found.mean), ends, p, str(found.rows), "", outcome
+        yield (
+            f"{name}, by {found.labels} {corrected_by}",
+            "",
+            "",
+            signed(found.mean),
+            ends,
+            p,
+            str(found.rows),
+            "",
+            outcome,
+        )
     else:
         yield name, *_cells(delta, p, outcome)
 

@@ -1,28 +1,46 @@
-"""The rows of a report for a spreadsheet: one header, one line for each query and system."""
+"""Rows for a spreadsheet, as text: one header, one line for each query and system; and the figures in a file beside."""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator
-from itertools import chain
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 
 import orjson
 
 from ragassay.documents import Report
-from ragassay.exporters.rows import flat_rows
+from ragassay.exporters.grids import Grid, provenance, summary
+from ragassay.exporters.rows import row_grid
 
 _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?([eE][-+]?\d+)?")
 
 
-def export(report: Report) -> Iterator[bytes]:
-    """The columns of ``flat_rows``, row by row; what is missing is an empty cell."""
-    rows = flat_rows(report)
-    first = next(rows, {})
-    yield line(first)
-    for row in chain([first] if first else (), rows):
-        yield line(row.values())
+def export(report: Report, fields: Sequence[str] = ()) -> Iterator[bytes]:
+    """The columns of ``row_grid``, row by row; what is missing is an empty cell."""
+    return lines(row_grid(report, fields))
+
+
+def figures(report: Report) -> Iterator[bytes]:
+    """The figures of the report, and where they come from."""
+    return with_provenance(summary(report), provenance(report))
+
+
+def with_provenance(grid: Grid, names: Grid) -> Iterator[bytes]:
+    """A grid and, below it, names with their values in its second column and the next."""
+    first, second, *others = grid.columns
+    yield line(["part", first, second, "value", *others])
+    part = grid.title.lower()
+    yield from (line([part, one, name, None, *more]) for one, name, *more in grid.rows)
+    none = [None] * len(others)
+    yield from (line([names.title.lower(), None, name, value, *none]) for name, value in names.rows)
+
+
+def lines(grid: Grid) -> Iterator[bytes]:
+    """A header and a line for each row."""
+    yield line(grid.columns)
+    yield from map(line, grid.rows)
 
 
 def line(cells: Iterable[object]) -> bytes:
@@ -34,7 +52,14 @@ def line(cells: Iterable[object]) -> bytes:
 
 def cell(value: object) -> str:
     """Text that a spreadsheet will not run: what could start a formula gets a quote, unless it is a number."""
-    if isinstance(value, dict | list | tuple):
-        value = orjson.dumps(value).decode()
-    text = "" if value is None else str(value)
+    text = as_text(value)
     return f"'{text}" if text[:1] in tuple("=+-@\t\r") and text and not _NUMBER.fullmatch(text) else text
+
+
+def as_text(value: object) -> str:
+    """A cell as text: lists and objects as JSON, times in UTC, what is missing as nothing."""
+    if isinstance(value, dict | list | tuple):
+        return orjson.dumps(value).decode()
+    if isinstance(value, datetime):
+        return f"{value.isoformat(timespec='seconds')}Z"
+    return "" if value is None else str(value)

@@ -109,6 +109,16 @@ def worst_rows(report: Report, most: int | None = None) -> list[WorstRow]:
     return shown
 
 
+def worst_lines(report: Report) -> Iterator[str]:
+    """The ``worst_rows`` as text; nothing where there are none."""
+    rows = worst_rows(report)
+    if rows:
+        yield "Worst rows"
+    for row in rows:
+        yield f"  {row.system} {row.query_id}: {row.query}"
+        yield from (f"    {label:<8}  {text}" for label, text in row.texts)
+
+
 def _texts(row: Result, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
     scores = {name: value for name in names if (value := row.scores[name].value) is not None and value < 1}
     answered = row.answer or row.error or ("(empty)" if row.responded else "(no response)")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ragassay.documents import Report
+from ragassay.exporters.comparison import Table
 from ragassay.exporters.failing import failure_causes, headline, slice_fields, slice_section, worst_rows
 from ragassay.exporters.noise import noise_section
+from ragassay.exporters.outline import rows_table
 from ragassay.exporters.summary import (
     Section,
     interrupted,
@@ -17,9 +21,15 @@ from ragassay.exporters.summary import (
 )
 from ragassay.render import markdown_code, markdown_row, markdown_text
 
+MARKER = "<!-- ragassay report -->"
+MOST_ROWS = 100  # of the chosen fields; a comment on a pull request holds 65,536 characters
 
-def export(report: Report) -> bytes:
-    """The headline, a table per section, what is missing, which rows failed and why, slices, and the sources."""
+
+def export(report: Report, fields: Sequence[str] = ()) -> bytes:
+    """The headline, a table per section, what is missing, which rows failed and why, slices, and the sources.
+
+    Its last line is a hidden marker, by which a later comment can replace this one. ``fields``: of the rows too, as a table.
+    """
     source, run = report.provenance, report.run
     lines = [
         f"# Evaluation of {markdown_text(source.dataset.name)}",
@@ -53,6 +63,8 @@ def export(report: Report) -> bytes:
     for field in slice_fields(report):
         if part := slice_section(report, field):
             lines += _table(part, report)
+    if fields:
+        lines += _rows(rows_table(report, fields, MOST_ROWS))
     lines += [
         "",
         "## Where the numbers come from",
@@ -61,6 +73,8 @@ def export(report: Report) -> bytes:
         f"- dataset `{source.dataset.digest[:12]}`",
         *(f"- system {markdown_text(name)} `{system.digest[:12]}`" for name, system in source.systems.items()),
         f"- embeddings: {markdown_text(source.embeddings or 'none')}",
+        "",
+        MARKER,
     ]
     return ("\n".join(lines) + "\n").encode()
 
@@ -73,3 +87,10 @@ def _table(section: Section, report: Report) -> list[str]:
         lines += [markdown_row(["---"] * (len(report.systems) + 1))]
         lines += [markdown_row([markdown_text(label), *cells]) for label, cells in section.rows]
     return [*lines, *(["", markdown_text(section.note)] if section.note else [])]
+
+
+def _rows(table: Table) -> list[str]:
+    lines = ["", f"## {table.title}", "", markdown_row([markdown_text(name) for name in table.columns])]
+    lines += [markdown_row(["---"] * len(table.columns))]
+    lines += [markdown_row([markdown_text(cell) for cell in row]) for row in table.rows]
+    return [*lines, *(["", markdown_text(table.note)] if table.note else [])]

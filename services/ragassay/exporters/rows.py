@@ -6,14 +6,18 @@ from collections.abc import Iterator, Sequence
 from statistics import stdev
 from typing import Any
 
+import orjson
+
 from ragassay.attribution import attribute
-from ragassay.documents import Report, json_parts
+from ragassay.documents import Report, json_parts, without_rows
+from ragassay.exporters.grids import Grid, Kind, kind_with
 from ragassay.judges.jury_agreement import divided
 from ragassay.metrics.base import OPERATIONAL
 from ragassay.models import Result
 from ragassay.noise import judgings
 from ragassay.render import printable
 
+_MEASURED: dict[str, Kind] = dict.fromkeys(("calls", "input_tokens", "output_tokens"), "integer")
 _EVALUATION = ("calls", "input_tokens", "output_tokens", "cost_usd")
 
 
@@ -29,18 +33,43 @@ def flat_rows(report: Report) -> Iterator[dict[str, Any]]:
     ``metadata.NAME``.
     What is missing is None.
     """
+    grid = row_grid(report)
+    return (dict(zip(grid.columns, row, strict=True)) for row in grid.rows)
+
+
+def row_grid(report: Report, fields: Sequence[str] = ()) -> Grid:
+    """The ``flat_rows`` as a grid, or these of their columns in this order; raises UnknownName, BadSettings."""
     metrics = report.provenance.metrics
     explained, repeated = set[str](), set[str]()
-    own: dict[str, None] = {}
+    own: dict[str, Kind | None] = {}
     by_jury = False
     for result in _results(report):
         explained.update(name for name in metrics if name not in explained and result.scores[name].reason)
         repeated.update(name for name in metrics if name not in repeated and judgings(result.scores[name]))
-        own.update(dict.fromkeys(result.metadata))
+        for name, value in result.metadata.items():
+            own[name] = kind_with(own.get(name), value)
         by_jury = by_jury or bool(result.members)
     reasons = [name for name in metrics if name in explained]
     spread = [name for name in metrics if name in repeated]
-    return (_row(result, metrics, reasons, spread, list(own), by_jury=by_jury) for result in _results(report))
+    columns: dict[str, Kind] = {
+        **dict.fromkeys(
+            ("system", "query_id", "category", "difficulty", "query", "answer", "ground_truth_answer"), "text"
+        ),
+        "responded": "flag",
+        "error": "text",
+        **dict.fromkeys(metrics, "number"),
+        **dict.fromkeys(("cause", "why", *(f"{name}_reason" for name in reasons)), "text"),
+        **dict.fromkeys((f"{name}_sd" for name in spread), "number"),
+        **dict.fromkeys(("suspicious", *(["divided"] if by_jury else []), "model"), "text"),
+        **{name: _MEASURED.get(name, "number") for name in OPERATIONAL},
+        **{f"evaluation_{name}": _MEASURED.get(name, "number") for name in _EVALUATION},
+        **{f"metadata.{name}": kind or "text" for name, kind in own.items()},
+    }
+    rows = (
+        tuple(_row(result, metrics, reasons, spread, list(own), by_jury=by_jury).values())
+        for result in _results(report)
+    )
+    return Grid("Rows", columns, rows).of(fields)
 
 
 def _results(report: Report) -> Iterator[Result]:
@@ -74,6 +103,27 @@ def _sd(values: Sequence[float]) -> float | None:
     return stdev(values) if len(values) > 1 else None
 
 
-def printable_json(report: Report) -> Iterator[bytes]:
-    """The report as indented JSON, in parts; text in it that a terminal would act on is escaped."""
-    return (printable(part.decode()).encode() for part in json_parts(report, indented=True))
+def printable_json(report: Report, fields: Sequence[str] = ()) -> Iterator[bytes]:
+    """The report as indented JSON, in parts; text in it that a terminal would act on is escaped.
+
+    With ``fields`` it has no ``results``, but ``rows`` that hold these.
+    """
+    parts = json_parts(report, indented=True) if not fields else _with_fields(report, fields)
+    return (printable(part.decode()).encode() for part in parts)
+
+
+def _with_fields(report: Report, fields: Sequence[str]) -> Iterator[bytes]:
+    grid, indent = row_grid(report, fields), orjson.OPT_INDENT_2
+    document = without_rows(report).model_dump(mode="json") | {"kind": "rows", "rows": []}
+    for system in document["systems"].values():
+        del system["results"]
+    figures = orjson.dumps(document, option=indent).removesuffix(b"[]\n}")
+
+    def parts() -> Iterator[bytes]:
+        yield figures + b"["
+        for n, row in enumerate(grid.rows):
+            line = orjson.dumps(dict(zip(grid.columns, row, strict=True)))
+            yield (b",\n    " if n else b"\n    ") + line
+        yield b"\n  ]\n}\n"
+
+    return parts()

@@ -30,9 +30,12 @@ class ComparisonReport(Comparison):
     The parts of the comparison document (``verdict``, ``pairs``, ``sides`` ...), ``save``, and a table where printed.
     """
 
-    def save(self, path: str | Path) -> None:
-        """Write a file; the extension picks the format: .json or .md. Raises UnknownName, BadSettings, DiskFull."""
-        EXPORTERS.write(self, Path(path))
+    def save(self, path: str | Path, *, fields: Sequence[str] = (), format: str | None = None) -> None:  # noqa: A002
+        """Write a file; its extension, or ``format``, says what it becomes: csv, html, json, md, parquet, pdf, xlsx or xml.
+
+        ``fields``: the columns of csv, parquet and xlsx, in this order. Raises UnknownName, BadSettings, MissingExtra, DiskFull.
+        """
+        EXPORTERS.write(self, Path(path), form=format, fields=fields)
 
     def __repr__(self) -> str:
         return f"<Comparison of {' and '.join(self.sides)}: {' '.join(self.verdict)}>"
@@ -82,8 +85,7 @@ def compare(
     """Compare b with a, or the systems of a with the first of them.
 
     a, b: reports; what the command line calls a run ("last", an id, RUN#SYSTEM, a report.json); or rows as ``evaluate``
-    takes them, datasets included, which are evaluated with ``options`` first. Rows are matched by their ids, else by
-    the query's text.
+    takes them, datasets included, evaluated with ``options`` first. Rows are matched by ids, else by the query's text.
     metrics: what to compare, default all that both have. baseline: the name of another first system.
     alpha, correction: of p for the number of tests ("holm", "bh", "bonferroni", "none").
     examples: rows listed for each metric and cause. progress: called with the rows evaluated and those to evaluate.

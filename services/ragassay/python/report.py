@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from ragassay.documents import Aggregate, Report
 from ragassay.errors import AssayError, BadSettings, UnknownName
 from ragassay.exporters import EXPORTERS
 from ragassay.exporters.comparison import Table
-from ragassay.exporters.failing import failure_causes, headline, why, worst_first, worst_rows
+from ragassay.exporters.failing import failure_causes, headline, why, worst_first, worst_lines
 from ragassay.exporters.rows import flat_rows
 from ragassay.exporters.summary import interrupted, judge_drift, missing, partial, sections, stopped, suspicious
 from ragassay.python.show import as_html, as_text
@@ -69,9 +69,12 @@ class EvaluationReport(Report):
         rows = {row["query_id"]: row for row in flat_rows(self) if row["system"] == name and row["query_id"] in worst}
         return [{**rows[query_id], "why": reason} for query_id, reason in worst.items()]
 
-    def save(self, path: str | Path) -> None:
-        """Write a file; the extension picks the format: .json, .csv, .md. Raises UnknownName, BadSettings, DiskFull."""
-        EXPORTERS.write(self, Path(path))
+    def save(self, path: str | Path, *, fields: Sequence[str] = (), format: str | None = None) -> None:  # noqa: A002
+        """Write a file; its extension, or ``format``, says what it becomes: csv, html, json, md, parquet, pdf, xlsx or xml.
+
+        ``fields``: the keys of ``rows`` that it has, in this order. Raises UnknownName, BadSettings, MissingExtra, DiskFull.
+        """
+        EXPORTERS.write(self, Path(path), form=format, fields=fields)
 
     def to_pandas(self) -> pandas.DataFrame:
         """The ``rows`` as a data frame."""
@@ -102,10 +105,10 @@ class EvaluationReport(Report):
         return f"<Report {self.run.id}: {self.provenance.dataset.rows} queries; {found}>"
 
     def __str__(self) -> str:
-        return as_text(self._lines(), self._tables(), self._worst(), self._notes())
+        return as_text(self._lines(), self._tables(), worst_lines(self), self._notes())
 
     def _repr_html_(self) -> str:
-        return as_html(self._lines(), self._tables(), self._worst(), self._notes())
+        return as_html(self._lines(), self._tables(), worst_lines(self), self._notes())
 
     def _lines(self) -> Iterator[str]:
         source = self.provenance
@@ -114,14 +117,6 @@ class EvaluationReport(Report):
         early: Iterable[str | None] = (partial(self), stopped(self), judge_drift(self), interrupted(self))
         yield from (line for line in early if line)
         yield from (f"{name}: {headline(one)}" for name, one in self.systems.items())
-
-    def _worst(self) -> Iterator[str]:
-        rows = worst_rows(self)
-        if rows:
-            yield "Worst rows"
-        for row in rows:
-            yield f"  {row.system} {row.query_id}: {row.query}"
-            yield from (f"    {label:<8}  {text}" for label, text in row.texts)
 
     def _notes(self) -> Iterator[str]:
         yield from missing(self)

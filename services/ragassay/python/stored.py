@@ -11,6 +11,7 @@ from ragassay.errors import NotFound, Unavailable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from ragassay.compare.models import Comparison
     from ragassay.compare.sides import Side
     from ragassay.documents import Report
     from ragassay.models import Result
@@ -100,6 +101,21 @@ def open_report(reference: str, server: str | None = None) -> Report:
             raise
         return _of_job(reference, error.message, server)
     return run.report()
+
+
+def open_comparison(path: Path) -> Comparison:
+    """The comparison in a file; raises BadData for one that is none of this version."""
+    from pydantic import ValidationError
+
+    from ragassay.compare.models import Comparison
+    from ragassay.errors import BadData
+    from ragassay.validation import problems
+
+    try:
+        return Comparison.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        what = f"{path}: not a comparison of this version of ragassay ({problems(error)[0]})"
+        raise BadData([what], hint="ragassay compare A B -o comparison.json writes one") from None
 
 
 def open_results(reference: str, server: str | None = None, **selection: Any) -> Iterator[Result]:

@@ -13,13 +13,15 @@ from ragassay import telemetry
 from ragassay.errors import BudgetReached
 from ragassay.ledger import RAISE_IT, of_unknown_price, paid
 from ragassay.models import Usage
-from ragassay.protocols import Call, Reply
+from ragassay.protocols import Call, Purpose, Reply
 from ragassay.specification import Budget
 from ragassay.store.counters import MOST_COUNTERS
 from ragassay.store.job_state import Claim
+from ragassay.store.protocol import ChunkId
 from ragassay.store.redis import RedisStore
 
 CACHE_KEPT_S = 30 * 86_400
+OPEN = b"?"  # how the mark of a call begins that has no reply yet
 
 
 class RedisLedger:
@@ -51,7 +53,7 @@ class RedisLedger:
             return _reply(answer)
         if answer != b"!" and not self._lost[call.id] and (hit := self._cached(call)):
             telemetry.count("cache_hits")
-            self._close(call, hit, _blob(hit), spent=Usage())
+            self._close(call, hit, _blob(hit, call), spent=Usage())
             return hit
         if answer == b"~":
             answer = await self._wait(call, estimate)
@@ -103,10 +105,9 @@ class RedisLedger:
 
     async def settle(self, call: Call, reply: Reply) -> None:
         """Keep the reply for this job, and for later ones unless an earlier one is known."""
-        blob = _blob(reply)
-        self._close(call, reply, blob)
+        self._close(call, reply, _blob(reply, call))
         if self._cache and not reply.usage.cache_hits:
-            known = self._claim.job.encode() + b"\0" + blob
+            known = self._claim.job.encode() + b"\0" + _blob(reply)
             self._store.redis.set(self._of_cache(call), known, nx=True, ex=CACHE_KEPT_S)
 
     def _of_cache(self, call: Call) -> str:
@@ -133,9 +134,28 @@ def _amounts(usage: Usage) -> tuple[float, int]:
     return usage.cost_usd or 0.0, usage.input_tokens + usage.output_tokens
 
 
-def _blob(reply: Reply) -> bytes:
-    return zstandard.compress(reply.model_dump_json(exclude_defaults=True).encode())
+_ABOUT = ("query_id", "purpose")  # of the call, beside its reply where a job keeps it
+
+
+def _blob(reply: Reply, call: Call | None = None) -> bytes:
+    about = {name: getattr(call, name) for name in _ABOUT} if call else {}
+    packed: bytes = zstandard.compress(orjson.dumps(reply.model_dump(mode="json", exclude_defaults=True) | about))
+    return packed
 
 
 def _reply(blob: bytes) -> Reply:
-    return Reply.model_validate_json(zstandard.decompress(blob))
+    return _told(blob)[1]
+
+
+def _told(blob: bytes) -> tuple[dict[str, str], Reply]:
+    """What the call of a reply was about, as far as it is kept, and the reply."""
+    kept = orjson.loads(zstandard.decompress(blob))
+    about = {name: kept.pop(name) for name in _ABOUT if name in kept}
+    return about, Reply.model_validate(kept)
+
+
+def calls_about(store: RedisStore, job: str, chunk: ChunkId, query_id: str) -> list[tuple[Purpose, Reply]]:
+    """The settled calls of a chunk that are about a query; none from before calls told it, or where they are gone."""
+    blobs: list[bytes] = store.redis.hvals(store.key(job, f"calls:{chunk}"))
+    told = [_told(blob) for blob in blobs if not blob.startswith(OPEN)]
+    return [(about["purpose"], reply) for about, reply in told if about.get("query_id") == query_id]  # type: ignore[misc]

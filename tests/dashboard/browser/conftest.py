@@ -1,31 +1,24 @@
-"""Chromium on the pages, each test in a context of its own, and a home with runs to look at."""
+"""Chromium on the pages, each test in a context of its own, and homes with runs to look at."""
 
+import fcntl
 import functools
 import json
 import os
-import shutil
 
 import pytest
-from playwright.sync_api import sync_playwright
 
 import ragassay
 from browsing import Home, browsing
-from watching import Watched
+from watching import browser, watched_page
 
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 COUNT = 52  # rows of a run: more than a page holds
 
 
 @pytest.fixture(scope="module")
 def chromium():
-    """Ended with the file: while Playwright runs, nothing else in its thread can run a loop of asyncio."""
-    if not CHROMIUM:
-        pytest.skip("there is no Chromium: apt-get install chromium, or its path in CHROMIUM")
-    with (
-        sync_playwright() as playwright,
-        playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]) as browser,
-    ):
-        yield browser
+    """Ended with the file."""
+    with browser() as running:
+        yield running
 
 
 def answers(right):
@@ -45,21 +38,39 @@ def answers(right):
 
 
 @pytest.fixture(scope="session")
-def home(tmp_path_factory):
+def made_once(tmp_path_factory):
+    """Makes a home, by name: once for all processes that run tests, of which the first does it and the others wait."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+    def home(name, make):
+        folder = shared / name
+        folder.mkdir(exist_ok=True)
+        with (folder / "lock").open("w") as lock, pytest.MonkeyPatch.context() as patched:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            known = folder / "runs.json"
+            if not known.exists():
+                patched.chdir(folder)
+                patched.setenv("RAGASSAY_HOME", str(folder / "home"))
+                known.write_text(json.dumps(make()))
+        return Home(str(folder / "home"), json.loads(known.read_text()))
+
+    return home
+
+
+@pytest.fixture(scope="session")
+def home(made_once):
     """Two nightly runs, the second better, one of two systems, and a dataset."""
-    folder = tmp_path_factory.mktemp("browser")
-    with pytest.MonkeyPatch.context() as patched:
-        patched.chdir(folder)
-        patched.setenv("RAGASSAY_HOME", str(folder / "home"))
+
+    def make():
         evaluate = functools.partial(ragassay.evaluate, metrics=["faithfulness", "accurate", "correctness", "mrr"])
         runs = {f"night {right}": evaluate(list(answers(right)), name=f"night {right}").run.id for right in (8, 17)}
-        systems = {}
-        for name, right in (("before", 15), ("after", 12)):
-            (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in answers(right)))
-            systems[name] = str(folder / f"{name}.jsonl")
+        systems = {"before": list(answers(15)), "after": list(answers(12))}
         runs["both"] = evaluate(systems["before"], systems=systems, name="both").run.id
         ragassay.Datasets().import_(systems["before"], name="cities")
-    return Home(str(folder / "home"), runs)
+        return runs
+
+    return made_once("pages", make)
 
 
 @pytest.fixture
@@ -77,10 +88,5 @@ def site(home, monkeypatch):
 
 @pytest.fixture
 def watched(chromium, site):
-    """A page that is watched; what it did wrong fails the test at its end."""
-    with chromium.new_context(base_url=site) as context:
-        page = context.new_page()
-        page.set_default_timeout(15_000)
-        watching = Watched(page, site)
+    with watched_page(chromium, site) as watching:
         yield watching
-        watching.assert_quiet()

@@ -7,7 +7,7 @@ import pytest
 
 from api.projects import keyed_server, made_key
 from api_server import rows
-from watching import Watched
+from watching import watched_page
 
 ONLY_HERE = {"submit": "/ui/submit", "schedules": "/ui/schedules", "alerts": "/ui/alerts", "jobs": "/ui/runs"}
 
@@ -20,12 +20,8 @@ def keyed():
 
 @pytest.fixture
 def at_the_door(keyed, chromium):  # in this order: the server can't be ended while Playwright runs
-    with chromium.new_context(base_url=keyed.url) as context:
-        page = context.new_page()
-        page.set_default_timeout(15_000)
-        watched = Watched(page, keyed.url)
+    with watched_page(chromium, keyed.url) as watched:
         yield watched
-        watched.assert_quiet()
 
 
 def test_a_key_opens_the_door_and_a_job_is_followed_to_its_report(at_the_door, keyed):

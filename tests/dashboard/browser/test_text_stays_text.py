@@ -6,9 +6,9 @@ from urllib.parse import urlencode
 import pytest
 
 import ragassay
-from browsing import Home
 from payloads import PAYLOADS
 from provider import Answer, Provider, verdicts
+from ragassay.store.protocol import system_name
 
 # elements that our pages have none of, attributes that do something, and addresses that lead elsewhere
 MADE = """() => {
@@ -58,27 +58,36 @@ def play(seen):
     return Answer(json.dumps(reply | {"why": text}))
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory):
-    """Two runs of rows made of payloads, judged by a model that writes payloads."""
-    folder = str(tmp_path_factory.mktemp("hostile"))
-    with pytest.MonkeyPatch.context() as patched, Provider(then=play) as provider:
-        patched.setenv("RAGASSAY_HOME", folder)
-        patched.setenv("OPENAI_API_KEY", "sk-test")
-        asked = {"judge": "openai/a", "api_base": provider.url, "metrics": ["faithfulness", "accurate", "correctness"]}
-        return Home(
-            folder, {text: ragassay.evaluate(list(rows()), name=text, **asked).run.id for text in PAYLOADS[9:11]}
-        )
+@pytest.fixture(scope="session")
+def home(made_once):
+    """Two runs of rows made of payloads, judged by a model that writes payloads, and datasets of them."""
+
+    def make():
+        with pytest.MonkeyPatch.context() as patched, Provider(then=play) as provider:
+            patched.setenv("OPENAI_API_KEY", "sk-test")
+            asked = {
+                "judge": "openai/a",
+                "api_base": provider.url,
+                "metrics": ["faithfulness", "accurate", "correctness"],
+            }
+            runs = {text: ragassay.evaluate(list(rows()), name=text, **asked).run.id for text in PAYLOADS[9:11]}
+        for n, text in enumerate(PAYLOADS[:2]):
+            given = [{**row, "split": row["query"]} for row in rows()]
+            ragassay.Datasets().import_(given[n:], name="hostile", description=text)
+        return runs
+
+    return made_once("payloads", make)
 
 
-def test_sixty_payloads_in_every_field_do_nothing_on_any_page(watched, runs):
+def test_sixty_payloads_in_every_field_are_read_as_written_and_do_nothing_on_any_page(watched, runs):
     run, other = runs.values()
     where = f"/ui/runs/{run}"
     paths = ["/ui/runs", where, f"{where}/queries", f"{where}/queries?from=50", f"{where}/label", "/ui/compare"]
     paths += [f"/ui/compare?run={run}&run={other}", "/ui/trends", "/ui/cost?by=category", "/ui/cost?by=model"]
     paths += [f"{where}/row?at={n}" for n in range(len(PAYLOADS))]
     paths += [f"{where}/label?{urlencode({'row': row['query_id']})}" for row in list(rows())[::8]]
-    for n, text in enumerate(PAYLOADS[::3]):  # in an address, each page and field in turn
+    paths += ["/ui/datasets", "/ui/datasets/hostile", "/ui/datasets/hostile?from=50"]
+    for n, text in enumerate(PAYLOADS[::2]):  # in an address, each page and field in turn
         place, field = [
             ("/ui/runs", "q"),
             (f"{where}/queries", "text"),
@@ -89,7 +98,13 @@ def test_sixty_payloads_in_every_field_do_nothing_on_any_page(watched, runs):
             ("/ui/compare", "run"),
             ("/ui/cost", "by"),
             (f"{where}/label", "metric"),
-        ][n % 9]
+            (f"{where}/queries", "system"),
+            ("/ui/trends", "system"),
+            ("/ui/cost", "system"),
+            ("/ui/datasets", "q"),
+            ("/ui/datasets/hostile", "text"),
+            ("/ui/datasets/hostile", "version"),
+        ][n % 15]
         paths.append(f"{place}?{urlencode({field: text[:200]})}")
     assert len(PAYLOADS) >= 60
     made = {}
@@ -97,14 +112,16 @@ def test_sixty_payloads_in_every_field_do_nothing_on_any_page(watched, runs):
         watched.page.goto(path)
         if found := watched.page.evaluate(MADE):
             made[path] = found
+        if "/row?at=" in path:
+            assert watched.page.locator("h1").text_content() == PAYLOADS[int(path.rpartition("=")[2])]
         watched.assert_quiet()
     assert not made
 
 
-def test_a_payload_is_read_as_it_was_written(watched, runs):
-    for n in (0, 9, 52, 57, 63):
-        watched.page.goto(f"/ui/runs/{runs[PAYLOADS[9]]}/row?at={n}")
-        assert watched.page.locator("h1").text_content() == PAYLOADS[n]
+@pytest.mark.parametrize("text", PAYLOADS)
+def test_no_system_has_such_a_name(text):
+    with pytest.raises(ValueError, match="system name"):
+        system_name(text)
 
 
 def test_rows_of_payloads_are_labelled(watched, runs):

@@ -22,7 +22,7 @@ def install(app: FastAPI, enter: Callable[..., Awaitable[None]]) -> None:
     """
     for room in _ROOMS:
         app.include_router(room.router, dependencies=[Depends(enter)])
-    app.mount("/ui/static", StaticFiles(directory=HERE / "static"))
+    app.mount("/ui/static", StaticFiles(directory=HERE / "static", packages=[("ragassay.exporters", "static")]))
     app.include_router(_others)
 
 

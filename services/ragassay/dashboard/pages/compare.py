@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Query, Request, Response
 
 from ragassay.compare.models import Comparison
+from ragassay.compare.summary import in_short
 from ragassay.dashboard.library import Library
-from ragassay.dashboard.site import As, pages, shown, table
+from ragassay.dashboard.site import As, csv_file, pages, shown
 from ragassay.exporters import comparison as tables
 from ragassay.exporters.charts import Chart, Drawn, scatter
 from ragassay.render import number, quantity
@@ -57,12 +57,13 @@ def _compare(
     wanted = [name.strip() for name in metrics.split(",") if name.strip()]
     made = library.compare(chosen, baseline or None, wanted or None)
     if form == "csv":
-        return table("comparison", _COLUMNS, _lines(made))
+        return csv_file("comparison", tables.to_csv(made))
     return shown(
         request,
         "compare.html",
         asked={"run": chosen, "baseline": baseline, "metrics": metrics},
         comparison=made,
+        verdict=[*filter(None, map(in_short, made.pairs)), *made.verdict],
         runs={side.run: _title(library, side.run) for side in made.sides.values()},
         heat=_heat(made),
         standing=_standing(library, made),
@@ -70,34 +71,6 @@ def _compare(
         slices=list(tables.slice_tables(made)),
         regressions=[(tables.regressions_title(pair), pair, tables.regressions(pair)) for pair in made.pairs],
     )
-
-
-_COLUMNS = (
-    *("a", "b", "slice", "figure", "better", "mean_a", "mean_b", "delta", "low", "high", "p", "p_corrected"),
-    *("n", "wins", "losses", "ties", "outcome", "reason"),
-)
-
-
-def _lines(made: Comparison) -> Iterator[list[object]]:
-    """A line for each pair and what it is compared in: metrics, as labels correct them where they do, time and cost, then
-    the metrics in slices.
-    """
-    for pair in made.pairs:
-        found: list[tuple[str, str, dict[str, Any]]] = []
-        for name, one in pair.metrics.items():
-            delta, ends = one.decided
-            n = one.n if one.paired else one.n_a + one.n_b
-            found.append(("", name, {**one.model_dump(), "delta": delta, "low": ends.low, "high": ends.high, "n": n}))
-        for name, taken in pair.measured.items():
-            means = {"mean_a": taken.a.mean, "mean_b": taken.b.mean, "delta": taken.delta, "n": taken.n}
-            found.append(("", name, {**means, "low": taken.interval.low, "high": taken.interval.high}))
-        for field, values in pair.slices.items():
-            for value, metrics in values.items():
-                for name, part in metrics.items():
-                    bounds = {"low": part.interval.low, "high": part.interval.high}
-                    found.append((f"{field} = {value}", name, {**part.model_dump(), **bounds}))
-        for where, name, cells in found:
-            yield [pair.a, pair.b, where, name, *(cells.get(column) for column in _COLUMNS[4:])]
 
 
 def _title(library: Library, run: str) -> str:
@@ -112,7 +85,7 @@ def _heat(made: Comparison) -> list[HeatRow]:
     for name in sorted(made.metrics, key=lambda name: name != "accurate"):
         deltas = [pair.metrics[name] for pair in made.pairs]
         first = next((delta.mean_a for delta in deltas if delta.mean_a is not None), None)
-        cells = [HeatCell(made.baseline, _mean(first), "", "baseline", "")]
+        cells = [HeatCell(made.baseline, _mean(first), "", "reference", "")]
         for pair, delta in zip(made.pairs, deltas, strict=True):
             tone, said = _TONES.get(delta.outcome, ("", delta.outcome))
             cells.append(HeatCell(pair.b, _mean(delta.mean_b), tone, said, delta.mark))

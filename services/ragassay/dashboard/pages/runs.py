@@ -7,6 +7,7 @@ from itertools import islice
 from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
 
+from ragassay.compare.summary import in_short
 from ragassay.dashboard import site, views
 from ragassay.dashboard.distributions import distributions
 from ragassay.dashboard.failures import failures, section, worst
@@ -14,7 +15,7 @@ from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import A_PAGE, As, SearchText, Start, shown, table
 from ragassay.documents import Report
 from ragassay.errors import AssayError, Conflict
-from ragassay.exporters import failing, summary
+from ragassay.exporters import failing, figures, summary
 from ragassay.exporters.panels import panels
 from ragassay.runs.labelling import QUESTIONS
 
@@ -60,11 +61,11 @@ def _run(request: Request, run: str) -> Response:
         verdict=_verdict(library, run, report),
         headlines={name: failing.headline(system) for name, system in report.systems.items()},
         notes=list(views.notes(report)),
-        tables=views.metric_tables(report),
+        tables=figures.metric_tables(report),
         sections=[*([went_wrong] if went_wrong else []), *views.sections(report)],
         worst=worst(report, rows),
         missing=list(summary.missing(report)),
-        charts=[*views.charts(run, report), *distributions(run, report, rows)],
+        charts=[*figures.charts(report, f"/ui/runs/{run}/queries"), *distributions(run, report, rows)],
         panels=list(panels(report)),
         labels=not QUESTIONS.keys().isdisjoint(report.provenance.metrics),
     )
@@ -75,6 +76,7 @@ def _verdict(library: Library, run: str, report: Report) -> tuple[str, ...]:
     if len(report.systems) < 2 or report.provenance.dataset.rows > MOST_COMPARED:
         return ()
     try:
-        return library.compare([run], None, None).verdict
+        made = library.compare([run], None, None)
+        return tuple(filter(None, (*map(in_short, made.pairs), *made.verdict)))
     except AssayError as error:
         return (error.message,)

@@ -1,0 +1,59 @@
+"""What a tracker of experiments is told of a report: one run for each system, with figures, sources, rows and files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from ragassay.documents import Distribution, Report
+from ragassay.exporters import EXPORTERS
+from ragassay.metrics.base import OPERATIONAL
+
+FILES = ("report.json", "report.md", "rows.csv")
+
+
+def figures(report: Report, system: str) -> dict[str, float]:
+    """Every figure that has a value, by the names that gates use; of a mean also ``.low``, ``.high``, ``.n`` and ``.missing``."""
+    one = report.systems[system]
+    found: dict[str, float | None] = {}
+    for name, mean in one.metrics.items():
+        found |= {name: mean.mean, f"{name}.low": mean.interval.low, f"{name}.high": mean.interval.high}
+        found |= {f"{name}.n": mean.n, f"{name}.missing": mean.missing}
+    for name in OPERATIONAL:
+        distribution = getattr(one, name)
+        if isinstance(distribution, Distribution):
+            values = distribution.model_dump(exclude={"n", "missing"})
+            found |= {f"{name}.{statistic}": value for statistic, value in values.items()}
+    found["cost_per_accurate_answer"] = one.cost_per_accurate_answer.value
+    found["suspicious"] = one.evaluation.suspicious
+    for name, share in (("precision", one.refusals.precision), ("recall", one.refusals.recall)):
+        found[f"refusal_{name}"] = share.value if share else None
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def sources(report: Report, system: str) -> dict[str, str]:
+    """What the figures are of, by names without a dot."""
+    source = report.provenance
+    return {
+        "ragassay_run": report.run.id,
+        "ragassay": source.ragassay,
+        "configuration": source.configuration_digest[:12],
+        "name": source.configuration.name or "",
+        "system": system,
+        "dataset": source.dataset.name,
+        "dataset_digest": source.dataset.digest[:12],
+        "queries": str(source.dataset.rows),
+        "judge": str(source.judge["name"]),
+        "embeddings": source.embeddings or "none",
+    }
+
+
+@contextmanager
+def files(report: Report) -> Iterator[Path]:
+    """A folder with the report as JSON and Markdown and its rows as CSV, for the length of the block."""
+    with TemporaryDirectory(prefix="ragassay-") as folder:
+        for name in FILES:
+            EXPORTERS.write(report, Path(folder, name))
+        yield Path(folder)
