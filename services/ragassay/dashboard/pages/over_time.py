@@ -198,7 +198,8 @@ def _changes(trend: Trend) -> Iterator[str]:
                 f"with the run of {at.created_at[:16].replace('T', ' ')} (p={change.p:.3g})"
             )
         if not one.changes:
-            yield f"{name}: no change of level found over {len(one.known)} runs"
+            runs = "1 run" if len(one.known) == 1 else f"{len(one.known)} runs"
+            yield f"{name}: no change of level found over {runs}"
         for point in one.points:
             for what in point.changed:
                 yield f"{name}, from {point.created_at[:16].replace('T', ' ')} on: {what}"
