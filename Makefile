@@ -20,7 +20,7 @@ lint: $(VENV)/.dev
 # Whole processes, simulations and times: tracing would make each several times slower, and would be what is measured.
 UNTRACED := tests/service tests/benchmark tests/test_readme.py tests/test_embeddings.py tests/stats/test_coverage.py \
 	tests/schedules/test_400_days.py tests/cli/test_kill.py tests/cli/test_resume.py tests/cli/test_full_disk.py \
-	tests/dashboard/browser tests/test_quality.py tests/store/test_long_runs.py
+	tests/dashboard/browser tests/test_quality.py tests/store/test_long_runs.py tests/test_notebooks.py
 
 unit: $(VENV)/.dev
 	rm -f .coverage .coverage.*

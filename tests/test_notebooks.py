@@ -1,0 +1,40 @@
+"""The notebooks run from the first cell to the last, with a kernel of their own, and print no error."""
+
+import os
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+NOTEBOOKS = sorted((Path(__file__).parents[1] / "examples" / "notebooks").glob("*.ipynb"))
+SAID = {
+    "1_first_evaluation": "How long are backups kept? | Backups are kept for 90 days.",
+    "2_comparing_strategies": "hybrid against bm25: ",
+    "3_own_metrics": "the system gave no response",
+    "4_judge_against_people": "corrected 0.",
+    "5_nightly_loop": "exit code 1",
+}
+
+
+def test_there_is_something_to_look_for_in_each():
+    assert [path.stem for path in NOTEBOOKS] == list(SAID)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs(path, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    notebook = nbformat.read(path, as_version=4)
+    assert not any(cell.get("outputs") for cell in notebook.cells), "it is kept without outputs"
+    NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    printed = [
+        output.get("text") or "\n".join(map(str, output.get("data", {}).values()))
+        for cell in notebook.cells
+        for output in cell.get("outputs", ())
+    ]
+    text = "\n".join(printed)
+    assert "error: " not in text.replace("error: 1 of 1 gates missed", "")
+    assert "Traceback" not in text
+    assert SAID[path.stem] in text
