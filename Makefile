@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-integrations lint unit up chaos fuzz bench bench-llm bench-latency bench-rows bench-api bench-dashboard docs readme baseline clean
+.PHONY: demo test test-integrations lint unit up chaos outages fuzz bench bench-llm bench-latency bench-rows bench-api bench-dashboard docs readme baseline clean
 
 demo: $(VENV)/.user  ## evaluate the quickstart dataset and print the report
 	@$(BIN)/ragassay demo
@@ -49,8 +49,11 @@ clean:
 up: $(VENV)/.dev  ## Redis, API, worker and beat on this machine; Ctrl-C ends them
 	$(BIN)/ragassay up
 
-chaos: $(VENV)/.dev  ## kills at every step and outages of two minutes; make test has the short form
-	OUTAGE_S=$${OUTAGE_S:-120} $(BIN)/python -m pytest tests/service/long_chaos.py tests/service/test_outages.py tests/service/long_outages.py
+chaos: $(VENV)/.dev  ## kills at every step of jobs for MINUTES, drawn by SEED, and a table; make test has a minute of it
+	PYTHONPATH=tests $(BIN)/python -m service.chaos_run --seed $(or $(SEED),1) --minutes $(or $(MINUTES),5)
+
+outages: $(VENV)/.dev  ## providers that fail for two minutes, judges that hang; make test has the short form
+	OUTAGE_S=$${OUTAGE_S:-120} $(BIN)/python -m pytest tests/service/test_outages.py tests/service/long_outages.py
 
 fuzz: $(VENV)/.dev  ## thousands of generated requests to the API, in all of Schemathesis's phases; make test has the short form
 	FUZZ_CASES=$${FUZZ_CASES:-5000} $(BIN)/python -m pytest tests/api/long_fuzz.py
