@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from html import escape
 
 from ragassay import Report, Sample, Verdict, metric
-from ragassay.exporters.comparison import Table
+from ragassay.exporters.tables import Table
 from ragassay.models import Judgement
 
 

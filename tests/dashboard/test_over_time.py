@@ -14,8 +14,8 @@ import ragassay
 from browsing import browsing
 from ragassay.exporters import panels as panels_module
 from ragassay.exporters.charts import Chart, Drawn, bars, histogram, over_time, scatter
-from ragassay.exporters.comparison import Table
 from ragassay.exporters.panels import panel
+from ragassay.exporters.tables import Table
 from ragassay.stats import Interval
 
 NAUGHTY = "<script>alert(1)</script>"

@@ -20,10 +20,10 @@ from ragassay.errors import BadSettings, MissingExtra, UnknownName
 from ragassay.exporters import EXPORTERS, exporter
 from ragassay.exporters import xlsx as workbook
 from ragassay.exporters.comparison import EXPORTERS as OF_COMPARISONS
-from ragassay.exporters.comparison import Table
 from ragassay.exporters.page import STYLE
 from ragassay.exporters.panels import PANELS, panel
 from ragassay.exporters.rows import flat_rows
+from ragassay.exporters.tables import Table
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ragassay.documents import Report
-    from ragassay.exporters.comparison import Table
     from ragassay.exporters.summary import Section
+    from ragassay.exporters.tables import Table
 
 
 class _Printable:

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ragassay.attribution import FailureName
-from ragassay.dashboard.views import words
 from ragassay.documents import Report
 from ragassay.exporters import failing
-from ragassay.exporters.failing import WorstRow
+from ragassay.exporters.failing import WorstRow, words
 from ragassay.exporters.figures import Bar
 from ragassay.exporters.summary import Section
 from ragassay.models import Result

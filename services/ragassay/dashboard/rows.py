@@ -12,10 +12,10 @@ from fastapi import Request
 
 from ragassay.compare.pairing import NOISE
 from ragassay.compare.partners import NONE, partners
-from ragassay.dashboard import views
 from ragassay.dashboard.library import Library, RowsPage
 from ragassay.documents import Report, run_and_system
 from ragassay.errors import BadInput, UnknownName
+from ragassay.exporters.failing import words
 from ragassay.models import Result
 from ragassay.store.places import RowPlaces
 from ragassay.store.selection import Selection
@@ -121,7 +121,7 @@ def marks(asked: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     told = [(form.format(asked[name]), without(name, *(["worse"] if name == "baseline" else [])))
             for name, form in _FILTERS.items() if name in asked]  # fmt: skip
     if "failure" in asked:
-        told.append((views.words(asked["failure"]), without("failure")))
+        told.append((words(asked["failure"]), without("failure")))
     if "failed" in asked:
         told.append(("scoring failed" if asked["failed"] == "true" else "scoring complete", without("failed")))
     bounds = asked.get("where", ())

@@ -17,7 +17,6 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
 from fastapi.routing import APIRoute
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
@@ -25,7 +24,8 @@ from ragassay.dashboard import views
 from ragassay.errors import AssayError, BadInput, TooLarge
 from ragassay.exporters import MEDIA_TYPES
 from ragassay.exporters.csv import line
-from ragassay.exporters.page import TEMPLATES
+from ragassay.exporters.failing import words
+from ragassay.exporters.page import environment
 from ragassay.render import Exporters, number
 from ragassay.store.redis_errors import unavailable
 
@@ -58,15 +58,9 @@ def address_of(values: Mapping[str, Any]) -> str:
 
 
 _exporting = threading.BoundedSemaphore(2)  # documents of many rows take memory
-_TEMPLATES = Environment(
-    loader=FileSystemLoader([HERE / "templates", TEMPLATES]),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
+_TEMPLATES = environment(HERE / "templates")
 _TEMPLATES.globals |= {"version": metadata.version("ragassay"), "a_page": A_PAGE}
-_TEMPLATES.filters |= {"query": address_of, "number": number, "failure": views.failure, "words": views.words}
+_TEMPLATES.filters |= {"query": address_of, "number": number, "failure": views.failure, "words": words}
 _TEMPLATES.filters["unbroken"] = lambda text: text.replace(" %", "\N{NO-BREAK SPACE}%")
 
 
@@ -90,16 +84,11 @@ def exported(name: str, exporters: Exporters[Any], document: object, form: str) 
         return file(exporters.whole(document, form), name, form.lower())
 
 
-def _signed_in(request: Request) -> str:
-    """As whom somebody is signed in; empty where nobody has to be."""
-    return str(getattr(request.state, "signed_in", ""))
-
-
 def shown(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
     """The page that a template makes of the values."""
     library = getattr(request.state, "library", None)  # not where nobody is signed in
     navigation = NAVIGATION | (OF_SERVICE if library is not None and library.of_service else {})
-    shared = {"here": request.url.path, "signed_in": _signed_in(request), "navigation": navigation}
+    shared = {"here": request.url.path, "signed_in": getattr(request.state, "signed_in", ""), "navigation": navigation}
     text = _TEMPLATES.get_template(template).render(**shared, **values)
     headers = {"Content-Security-Policy": POLICY, "Referrer-Policy": "same-origin"}  # without one, forms have no origin
     return HTMLResponse(text, status_code=status, headers=headers)

@@ -31,13 +31,6 @@ def sections(report: Report) -> list[Section]:
     return [one for one in (*slices, *shown, noise_section(report)) if one is not None]
 
 
-def notes(report: Report) -> Iterator[str]:
-    """What limits the figures: a partial run, an early stop, cautions, drift of the judge, interrupted calls."""
-    told = (summary.partial(report), report.stopped and summary.stopped(report), summary.judge_drift(report))
-    yield from (one for one in (*told, summary.interrupted(report), *report.cautions) if one)
-    yield from summary.suspicious(report)
-
-
 def run_lines(runs: Iterable[RunSummary]) -> Iterator[tuple[object, ...]]:
     """A line for each system of each run in a list; of a run without a report, one that says how far it is."""
     for run in runs:
@@ -162,11 +155,6 @@ def measured(rows: Sequence[Result]) -> list[tuple[str, tuple[str, ...]]]:
     ]
 
 
-def words(name: str) -> str:
-    """A name of several words as text."""
-    return name.replace("_", " ")
-
-
 def failure(row: Result) -> str:
     """What went wrong with a row, in a few words; empty where nothing is known to."""
-    return words(failure_of(row) or "")
+    return failing.words(failure_of(row) or "")

@@ -8,19 +8,11 @@ from dataclasses import dataclass, replace
 from ragassay.compare.benchmark import Benchmark, BenchmarkedDataset, Standing
 from ragassay.compare.models import Comparison, Delta
 from ragassay.documents import Aggregate, SystemReport
-from ragassay.exporters.comparison import Table, metric_tables, tables
-from ragassay.exporters.summary import PER_ACCURATE, interrupted, judge_drift, missing, sections, stopped
+from ragassay.exporters.comparison import metric_tables, tables
+from ragassay.exporters.summary import PER_ACCURATE, bounds, interrupted, judge_drift, missing, sections, stopped
+from ragassay.exporters.tables import Table
 from ragassay.models import Usage
-from ragassay.render import (
-    Exporters,
-    interval,
-    json_document,
-    markdown_code,
-    markdown_row,
-    markdown_text,
-    number,
-    quantity,
-)
+from ragassay.render import Exporters, json_document, markdown_code, markdown_text, number, quantity
 
 UNKNOWN = "unknown"
 
@@ -64,11 +56,7 @@ def to_markdown(benchmark: Benchmark) -> bytes:
     for part in (whole, *datasets):
         lines += ["", f"## {markdown_text(part.title)}", "", *(f"{markdown_text(line)}  " for line in part.lines)]
         for table in part.tables:
-            lines += ["", f"### {markdown_text(table.title)}", ""]
-            lines += [markdown_row([markdown_text(column) for column in table.columns])]
-            lines += [markdown_row(["---"] * len(table.columns))]
-            lines += [markdown_row([markdown_text(cell) for cell in row]) for row in table.rows]
-            lines += ["", markdown_text(table.note)] if table.note else []
+            lines += table.markdown("###")
         lines += ["", *(f"- {markdown_text(note)}" for note in part.notes)] if part.notes else []
     lines += ["", "## Where the numbers come from", ""]
     for dataset, one in benchmark.datasets.items():
@@ -98,10 +86,7 @@ def _of_dataset(benchmark: Benchmark, dataset: str, one: BenchmarkedDataset) -> 
 def _with_everything(part: BenchmarkPart, one: BenchmarkedDataset) -> BenchmarkPart:
     """A dataset's part with every metric of its report and comparison, and what is missing."""
     report = one.report
-    shown = [
-        Table(s.title, ("", *report.systems), tuple((label, *cells) for label, cells in s.rows), s.note)
-        for s in sections(report)
-    ]
+    shown = [section.table(report.systems) for section in sections(report)]
     shown += tables(one.comparison) if one.comparison else [part.tables[0]]
     return replace(part, tables=tuple(shown), notes=(*part.notes, *missing(report)))
 
@@ -139,13 +124,8 @@ def _mean(one: BenchmarkedDataset, system: str, name: str) -> str:
         return "not computed"
     if mean.mean is None:
         return f"not scored, n=0/{mean.missing}"
-    bounds = "[no interval]" if mean.interval.low is None else interval(mean.interval, _two, "[{}, {}]")
     counted = f" n={mean.n}/{mean.n + mean.missing}" if mean.missing else ""
-    return f"{number(mean.mean)} {bounds}{counted}{_mark(one.comparison, system, name)}"
-
-
-def _two(value: float) -> str:
-    return number(value, 2)
+    return f"{number(mean.mean)} {bounds(mean.interval)}{counted}{_mark(one.comparison, system, name)}"
 
 
 def _mark(comparison: Comparison | None, system: str, name: str) -> str:

@@ -12,17 +12,8 @@ from ragassay.exporters import csv
 from ragassay.exporters.failing import causes
 from ragassay.exporters.grids import Grid, Kind
 from ragassay.exporters.summary import NOT_REPORTED, PER_ACCURATE, cost_per_accurate
-from ragassay.render import (
-    Exporters,
-    interval,
-    json_document,
-    markdown_row,
-    markdown_text,
-    number,
-    percent,
-    quantity,
-    signed,
-)
+from ragassay.exporters.tables import Table
+from ragassay.render import Exporters, interval, json_document, markdown_text, number, percent, quantity, signed
 
 UNITS = {
     **dict.fromkeys(("latency_ms", "first_token_ms", "retrieval_latency_ms", "generation_latency_ms"), "ms"),
@@ -32,17 +23,6 @@ _change = partial(quantity, sign="+")
 
 
 OUTCOMES = {"no difference shown": "not shown"}
-
-
-@dataclass(frozen=True)
-class Table:
-    """A titled table, and a line below it. ``least`` are the columns that may be left out, the first of them first."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str = ""
-    least: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -68,10 +48,7 @@ def to_markdown(comparison: Comparison) -> bytes:
     if comparison.warnings:
         lines += ["", "## Warnings", "", *(f"- {markdown_text(warning)}" for warning in comparison.warnings)]
     for table in [*tables(comparison), *slice_tables(comparison)]:
-        lines += ["", f"## {markdown_text(table.title)}", "", markdown_row([markdown_text(c) for c in table.columns])]
-        lines += [markdown_row(["---"] * len(table.columns))]
-        lines += [markdown_row([markdown_text(cell) for cell in row]) for row in table.rows]
-        lines += ["", markdown_text(table.note)] if table.note else []
+        lines += table.markdown()
     for pair in comparison.pairs:
         if worst := regressions(pair):
             lines += ["", f"## {markdown_text(regressions_title(pair))}", ""]
@@ -166,9 +143,7 @@ def tables(comparison: Comparison) -> Iterator[Table]:
         yield standing
     sides = {name: side.failures for name, side in comparison.sides.items()}
     if "accurate" in comparison.metrics or any(one.unknown < one.rows for one in sides.values()):
-        failed = causes(sides)
-        rows = tuple((label, *cells) for label, cells in failed.rows)
-        yield Table(failed.title, ("", *sides), rows, failed.note)
+        yield causes(sides).table(sides)
 
 
 def metric_tables(comparison: Comparison) -> Iterator[Table]:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 
 from ragassay.cost_documents import Money
 from ragassay.costs import CostGroup, CostReport
 from ragassay.costs.models import MonthToDate, Projection
-from ragassay.exporters.comparison import Table
-from ragassay.exporters.csv import cell
+from ragassay.exporters.csv import line
+from ragassay.exporters.tables import Table
 from ragassay.models import Usage
-from ragassay.render import Exporters, interval, json_document, listed, markdown_row, markdown_text, number, percent
+from ragassay.render import Exporters, interval, json_document, listed, markdown_text, number, percent
 
 NONE, MORE = "(none)", "One more accurate answer"
 
@@ -133,10 +132,7 @@ def to_markdown(report: CostReport) -> bytes:
     """Lines and tables."""
     out = ["# Cost of accurate answers", "", *(f"{markdown_text(line)}  " for line in lines(report))]
     for table in tables(report):
-        out += ["", f"## {markdown_text(table.title)}", "", markdown_row([markdown_text(c) for c in table.columns])]
-        out += [markdown_row(["---"] * len(table.columns))]
-        out += [markdown_row([markdown_text(text) for text in row]) for row in table.rows]
-        out += ["", markdown_text(table.note)] if table.note else []
+        out += table.markdown()
     if said := sentences(report):
         out += ["", f"## {MORE}", "", *(f"- {markdown_text(sentence)}" for sentence in said)]
     return ("\n".join(out) + "\n").encode()
@@ -144,13 +140,9 @@ def to_markdown(report: CostReport) -> bytes:
 
 def to_csv(report: CostReport) -> bytes:
     """A line for each group; what is unknown is an empty cell."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    rows = [_flat(group) for group in report.groups]
-    writer.writerow([*report.asked.by, *_flat(report.total)])
-    for group, row in zip(report.groups, rows, strict=True):
-        writer.writerow(map(cell, (*group.key.values(), *row.values())))
-    return out.getvalue().encode()
+    header: list[object] = [*report.asked.by, *_flat(report.total)]
+    rows = ([*group.key.values(), *_flat(group).values()] for group in report.groups)
+    return b"".join(line(cells) for cells in chain([header], rows))
 
 
 def _flat(group: CostGroup) -> dict[str, object]:

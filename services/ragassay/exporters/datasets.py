@@ -8,7 +8,7 @@ from ragassay.data.describe import DatasetStatistics, RepeatedQuery
 from ragassay.data.diff import DatasetDifference
 from ragassay.data.overlaps import Leak
 from ragassay.data.versions import SHORT, DatasetVersion
-from ragassay.exporters.comparison import Table
+from ragassay.exporters.tables import Table
 from ragassay.render import MOST_LINES, listed, percent, shortlist
 
 

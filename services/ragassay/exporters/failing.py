@@ -62,13 +62,13 @@ def causes(sides: Mapping[str, Failures]) -> Section:
     for cause in get_args(Cause):
         counts = [one.causes[cause].n if cause in one.causes else 0 for one in every]
         if any(counts):
-            rows.append((f"  {_words(cause)}", tuple(map(str, counts))))
+            rows.append((f"  {words(cause)}", tuple(map(str, counts))))
     for kind, fields in (("  not attributed: ", "unattributed"), ("accuracy unknown: ", "unknown_reasons")):
         for reason in dict.fromkeys(reason for one in every for reason in getattr(one, fields)):
             counts = [getattr(one, fields).get(reason, 0) for one in every]
             rows.append((f"{kind}{reason}", tuple(map(str, counts))))
     examples = [
-        f"{name}: {_words(cause)} {', '.join(example.query_id for example in counted.examples)}"
+        f"{name}: {words(cause)} {', '.join(example.query_id for example in counted.examples)}"
         for name, one in sides.items()
         for cause, counted in one.causes.items()
     ]
@@ -132,7 +132,7 @@ def why(row: Result, *, judge: bool = True) -> str:
     failure = attribute(row)
     said = []
     if failure:
-        cause = _words(failure.cause) if failure.cause else ""
+        cause = words(failure.cause) if failure.cause else ""
         said.append(failure.why if failure.why.startswith(cause) else f"{cause}: {failure.why}")
     said += judge_says(row) if judge else []
     missing = {score.reason: None for score in row.scores.values() if score.missing == "failed"}
@@ -193,8 +193,9 @@ def _slice(one: Slice | None, name: str) -> str:
     return "no row" if one is None else aggregate(one.metrics[name])
 
 
-def _words(cause: Cause) -> str:
-    return cause.replace("_", " ")
+def words(name: str) -> str:
+    """A name of several words as text."""
+    return name.replace("_", " ")
 
 
 def judging(metrics: Mapping[str, Aggregate]) -> Sequence[str]:

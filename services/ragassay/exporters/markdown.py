@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragassay.documents import Report
-from ragassay.exporters.comparison import Table
 from ragassay.exporters.failing import failure_causes, headline, slice_fields, slice_section, worst_rows
 from ragassay.exporters.noise import noise_section
 from ragassay.exporters.outline import rows_table
@@ -64,7 +63,7 @@ def export(report: Report, fields: Sequence[str] = ()) -> bytes:
         if part := slice_section(report, field):
             lines += _table(part, report)
     if fields:
-        lines += _rows(rows_table(report, fields, MOST_ROWS))
+        lines += rows_table(report, fields, MOST_ROWS).markdown()
     lines += [
         "",
         "## Where the numbers come from",
@@ -87,10 +86,3 @@ def _table(section: Section, report: Report) -> list[str]:
         lines += [markdown_row(["---"] * (len(report.systems) + 1))]
         lines += [markdown_row([markdown_text(label), *cells]) for label, cells in section.rows]
     return [*lines, *(["", markdown_text(section.note)] if section.note else [])]
-
-
-def _rows(table: Table) -> list[str]:
-    lines = ["", f"## {table.title}", "", markdown_row([markdown_text(name) for name in table.columns])]
-    lines += [markdown_row(["---"] * len(table.columns))]
-    lines += [markdown_row([markdown_text(cell) for cell in row]) for row in table.rows]
-    return [*lines, *(["", markdown_text(table.note)] if table.note else [])]

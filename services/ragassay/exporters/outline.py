@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
+from typing import Any
 
-from ragassay.compare.models import Comparison
+from ragassay.compare.models import ComparedSystem, Comparison
 from ragassay.documents import Report
 from ragassay.errors import BadInput
 from ragassay.exporters import comparison as compared
 from ragassay.exporters import failing, summary
 from ragassay.exporters.charts import Chart, Drawn, scatter
-from ragassay.exporters.comparison import Table
 from ragassay.exporters.csv import as_text
 from ragassay.exporters.figures import KINDS, MetricRow, charts, metric_tables
 from ragassay.exporters.grids import provenance, time
@@ -21,6 +21,7 @@ from ragassay.exporters.noise import noise_section
 from ragassay.exporters.panels import panels
 from ragassay.exporters.rows import row_grid
 from ragassay.exporters.summary import Section
+from ragassay.exporters.tables import Table
 from ragassay.metrics import parse
 from ragassay.metrics.own import own_metrics
 from ragassay.render import cut, listed, number, percent, quantity
@@ -31,7 +32,7 @@ _LONGEST_CELL = 300
 
 @dataclass(frozen=True)
 class MeanTable:
-    """MeanTable of all systems, with their intervals."""
+    """Means of all systems, with their intervals."""
 
     title: str
     systems: tuple[str, ...]
@@ -90,20 +91,12 @@ class Outline:
 def of_report(report: Report, fields: Sequence[str] = ()) -> Outline:
     """Figures, charts, what went wrong, the worst rows, what is missing and why, the method, and where it comes from."""
     source = report.provenance
-    told: Iterable[str | None] = (
-        summary.partial(report),
-        summary.stopped(report) if report.stopped else None,
-        summary.judge_drift(report),
-        summary.interrupted(report),
-        *report.cautions,
-        *summary.suspicious(report),
-    )
     return Outline(
         title=source.configuration.name or f"Evaluation of {source.dataset.name}",
         about=f"{source.dataset.name}, {source.dataset.rows:,} queries, judge {source.judge['name']}, "
         f"{report.run.created_at[:16].replace('T', ' ')} UTC",
         headlines=tuple((name, failing.headline(one)) for name, one in report.systems.items()),
-        notes=tuple(line for line in told if line),
+        notes=tuple(summary.notes(report)),
         parts=tuple(_parts(report, fields)),
         ragassay=source.ragassay,
         created=time(report.run.created_at),
@@ -207,7 +200,7 @@ def of_comparison(comparison: Comparison) -> Outline:
 
 
 def _parts_of(comparison: Comparison) -> Iterator[OutlinePart]:
-    if chart := _standing(comparison):
+    if chart := standing(comparison):
         yield chart
     yield from compared.tables(comparison)
     for pair in comparison.pairs:
@@ -233,8 +226,15 @@ def _method_of(comparison: Comparison) -> Iterator[str]:
     yield f"Every random draw has the seed {comparison.seed}."
 
 
-def _standing(comparison: Comparison) -> Chart | None:
-    """Accuracy against what it takes: cost where all systems report it, else latency; None where neither is known of all."""
+def standing(
+    comparison: Comparison,
+    more: Callable[[ComparedSystem], dict[str, Any]] = lambda _: {},
+    note: str = "Up and to the left is better.",
+) -> Chart | None:
+    """Accuracy against what it takes: cost where all systems report it, else latency; None where neither is known of all.
+
+    ``more``: what else is drawn of a system, such as its ``address``.
+    """
     sides = comparison.sides
     costs = {name: side.cost_usd for name, side in sides.items() if side.cost_usd is not None}
     times = {name: side.latency_p50_ms for name, side in sides.items() if side.latency_p50_ms is not None}
@@ -246,6 +246,5 @@ def _standing(comparison: Comparison) -> Chart | None:
         if side.accuracy is None:
             return None
         text = f"{name}: {number(side.accuracy)} accurate at {quantity(across[name])} {unit}"
-        points[name] = Drawn(x=across[name], y=side.accuracy, text=text)
-    note = "Up and to the left is better."
+        points[name] = Drawn(x=across[name], y=side.accuracy, text=text, **more(side))
     return scatter("Accuracy against what it takes", unit, "share of accurate answers", points, note=note)

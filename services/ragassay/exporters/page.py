@@ -29,12 +29,12 @@ def compared(comparison: Comparison) -> Iterator[bytes]:
     yield _page(of_comparison(comparison))
 
 
-def environment() -> Environment:
-    """Our templates; text in them is escaped."""
+def environment(*folders: Path) -> Environment:
+    """Templates of these folders, and ours; text in them is escaped."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     return Environment(
-        loader=FileSystemLoader(TEMPLATES),
+        loader=FileSystemLoader([*folders, TEMPLATES]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -9,7 +9,7 @@ from typing import TypeVar
 from ragassay.documents import Report
 from ragassay.errors import BadSettings, reason_from
 from ragassay.exporters.charts import Chart
-from ragassay.exporters.comparison import Table
+from ragassay.exporters.tables import Table
 from ragassay.registry import Registry
 
 Draw = TypeVar("Draw", bound=Callable[[Report], Chart | Table | None])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from ragassay.cost_documents import CorrectedCost, CostPerAccurate
 from ragassay.documents import Aggregate, Distribution, Report, Share, SystemReport
+from ragassay.exporters.tables import Table
 from ragassay.judge_documents import JuryMember, JuryPair
 from ragassay.models import Usage
 from ragassay.render import interval, listed, number, percent
@@ -28,6 +29,10 @@ class Section:
     title: str
     rows: tuple[tuple[str, tuple[str, ...]], ...]
     note: str = ""
+
+    def table(self, systems: Iterable[str]) -> Table:
+        """The same with the systems as columns."""
+        return Table(self.title, ("", *systems), tuple((label, *cells) for label, cells in self.rows), self.note)
 
 
 def sections(report: Report) -> list[Section]:
@@ -127,7 +132,7 @@ def _corrected(found: CorrectedMean | CorrectedCost | None, by: str) -> str:
     value = found.mean if isinstance(found, CorrectedMean) else found.value
     if value is None:
         return found.reason or ""
-    return f"{number(value)} {_bounds(found.interval)} {found.labels} {by}"
+    return f"{number(value)} {bounds(found.interval)} {found.labels} {by}"
 
 
 def partial(report: Report) -> str | None:
@@ -192,6 +197,14 @@ def interrupted(report: Report) -> str | None:
     return f"interrupted: {calls} {were} in flight when a process was killed; they may have been billed"
 
 
+def notes(report: Report) -> Iterator[str]:
+    """What limits the figures: a partial run, an early stop, drift of the judge, interrupted calls, cautions, suspicious rows."""
+    early = stopped(report) if report.stopped else None
+    yield from filter(None, (partial(report), early, judge_drift(report), interrupted(report)))
+    yield from report.cautions
+    yield from suspicious(report)
+
+
 def missing(report: Report) -> Iterator[str]:
     """A line for each system, metric and reason for which scores are missing."""
     for name, system in report.systems.items():
@@ -240,28 +253,29 @@ def aggregate(metric: Aggregate, *, percent: bool = False) -> str:
     if metric.mean is None:
         return f"not scored n=0/{metric.n + metric.missing}"
     mean = f"{metric.mean:.1%}" if percent else number(metric.mean)
-    bounds = _bounds(metric.interval, "{:.0%}".format) if percent else _bounds(metric.interval)
-    return f"{mean} {bounds} {_count(metric.n, metric.missing)}"
+    ends = bounds(metric.interval, "{:.0%}".format) if percent else bounds(metric.interval)
+    return f"{mean} {ends} {_count(metric.n, metric.missing)}"
 
 
 def cost_per_accurate(cost: CostPerAccurate) -> str:
     """USD per accurate answer with its interval, or why there is none."""
     if cost.value is None:
         return f"undefined: {cost.reason}"
-    return f"{number(cost.value)} {_bounds(cost.interval)} {_count(cost.n, cost.missing)}"
+    return f"{number(cost.value)} {bounds(cost.interval)} {_count(cost.n, cost.missing)}"
 
 
 def _share(share: Share | None) -> str:
     if share is None or share.value is None:
         return f"undefined: {share.reason if share else 'not computed by the version that made this report'}"
-    return f"{number(share.value)} {_bounds(share.interval)} n={share.n}"
+    return f"{number(share.value)} {bounds(share.interval)} n={share.n}"
 
 
 def _count(n: int, missing: int) -> str:
     return f"n={n}/{n + missing}" if missing else f"n={n}"
 
 
-def _bounds(ends: Interval, write: Callable[[float], str] = _end) -> str:
+def bounds(ends: Interval, write: Callable[[float], str] = _end) -> str:
+    """``[0.65, 0.83]``, or that there is none."""
     return "[no interval]" if ends.low is None else interval(ends, write, "[{}, {}]")
 
 

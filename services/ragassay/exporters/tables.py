@@ -1,14 +1,35 @@
-"""Tables of a terminal: they fit its width by leaving columns out, and say which; words are never cut."""
+"""Tables: as Markdown, and for a terminal, whose width they fit by leaving columns out, and say which."""
 
 from __future__ import annotations
 
 import re
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from textwrap import wrap
+
+from ragassay.render import markdown_row, markdown_text
 
 _GAP, _LEAST_LABEL = 2, 30
 _PIECES = re.compile(r"[^\s\-_#/]*[\-_#/]+|[^\s\-_#/]+")  # where the heading of a column may be broken
+
+
+@dataclass(frozen=True)
+class Table:
+    """A titled table, and a line below it. ``least`` are the columns that may be left out, the first of them first."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+    least: tuple[str, ...] = ()
+
+    def markdown(self, level: str = "##") -> list[str]:
+        """The lines of a heading, the table and the note below it, behind a blank one."""
+        lines = ["", f"{level} {markdown_text(self.title)}", "", markdown_row([*map(markdown_text, self.columns)])]
+        lines += [markdown_row(["---"] * len(self.columns))]
+        lines += [markdown_row([*map(markdown_text, row)]) for row in self.rows]
+        return [*lines, *(["", markdown_text(self.note)] if self.note else [])]
 
 
 def width() -> int:
@@ -19,7 +40,7 @@ def width() -> int:
 def table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], *, least: Sequence[str] = (), within: int | None = None
 ) -> list[str]:
-    """The lines of a table within so many columns, the terminal's by default.
+    """The lines of a table within so many columns, the terminal's by default; no word is cut.
 
     Where it is too wide, headings are broken between words, columns that ``least`` names are left out, the first of
     them first, which the last line says, and the first column is wrapped; what is still too wide goes on below, beside

@@ -13,7 +13,8 @@ from ragassay.compare.sides import Side
 from ragassay.config import names
 from ragassay.documents import Report
 from ragassay.errors import BadSettings
-from ragassay.exporters.comparison import EXPORTERS, Regression, Table, regressions, regressions_title, tables
+from ragassay.exporters.comparison import EXPORTERS, Regression, regressions, regressions_title, tables
+from ragassay.exporters.tables import Table
 from ragassay.metrics.base import name_of
 from ragassay.python.evaluation import completed, configured, finished, inputs, session_with
 from ragassay.python.show import as_html, as_text

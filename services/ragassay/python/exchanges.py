@@ -11,10 +11,11 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
 import orjson
+from pydantic import BaseModel
 
 from ragassay import errors
 from ragassay.errors import AssayError, BadInput, BadSettings, BudgetReached, NothingToEvaluate, Unavailable, Unscored
@@ -54,6 +55,29 @@ class Pause:
 
 
 Exchange = Generator[HttpRequest | Pause, bytes, T]
+
+
+class Drive(Protocol):
+    """What drives an exchange to its result."""
+
+    def __call__(self, exchange: Exchange[T], /) -> T:
+        """The result."""
+
+
+class AwaitedDrive(Protocol):
+    """The same, to be awaited."""
+
+    def __call__(self, exchange: Exchange[T], /) -> Awaitable[T]:
+        """The result, to come."""
+
+
+class _ListPage(Protocol):
+    @property
+    def next(self) -> str | None: ...
+
+
+P = TypeVar("P", bound=_ListPage)
+M = TypeVar("M", bound=BaseModel)
 
 
 def route(*parts: str, **query: Any) -> str:
@@ -127,11 +151,19 @@ def submit_stored(
     configuration: Configuration, version: DatasetVersion, rows: Path, registered: Sequence[str]
 ) -> Exchange[Job]:
     """Queue a job that names a dataset stored here, whose ``rows`` are uploaded where the service lacks them."""
-    from ragassay.python.dataset_exchanges import ensure
+    from ragassay.python.service_datasets import ensure
 
     settings = remote(configuration, registered)
     there = yield from ensure(version, rows)
     return (yield from submit(orjson.dumps({**settings, "dataset": f"{there.name}@{there.digest}"})))
+
+
+def document(
+    kind: type[M], method: str, path: str, body: Mapping[str, Any] | None = None, timeout_s: float | None = None
+) -> Exchange[M]:
+    """A request with a body of JSON, or none, whose response is a document of that kind."""
+    content, headers = (None, {}) if body is None else (orjson.dumps(body), JSON)
+    return kind.model_validate_json((yield HttpRequest(method, path, content, headers, timeout_s)))
 
 
 def submit(body: bytes) -> Exchange[Job]:
@@ -157,12 +189,12 @@ def submit(body: bytes) -> Exchange[Job]:
 
 def job(job: str) -> Exchange[Job]:
     """The job as it stands."""
-    return Job.model_validate_json((yield HttpRequest("GET", route("jobs", job))))
+    return document(Job, "GET", route("jobs", job))
 
 
 def cancel(job: str) -> Exchange[Job]:
     """Stop a job."""
-    return Job.model_validate_json((yield HttpRequest("POST", route("jobs", job, "cancel"))))
+    return document(Job, "POST", route("jobs", job, "cancel"))
 
 
 def report(job: str) -> Exchange[bytes]:
@@ -172,12 +204,19 @@ def report(job: str) -> Exchange[bytes]:
 
 def results(job: str, selection: Mapping[str, Any], cursor: str | None) -> Exchange[ResultPage]:
     """A page of the results that are selected: the first, or the one of a cursor."""
-    path = route("jobs", job, "results", limit=MOST_A_PAGE, cursor=cursor, **selection)
-    return ResultPage.model_validate_json((yield HttpRequest("GET", path)))
+    return document(ResultPage, "GET", route("jobs", job, "results", limit=MOST_A_PAGE, cursor=cursor, **selection))
 
 
-def pages(run: Callable[[Any], Any], ask: Callable[[str | None], Exchange[Any]]) -> Iterator[Any]:
-    """The pages of a list, which ``run`` gets: ``ask`` is for the first one, or for that of a cursor."""
+def all_pages(ask: Callable[[str | None], Exchange[P]]) -> Exchange[list[P]]:
+    """The pages of a list: ``ask`` is for the first one, or for that of a cursor."""
+    found = [(yield from ask(None))]
+    while (cursor := found[-1].next) is not None:
+        found.append((yield from ask(cursor)))
+    return found
+
+
+def pages(run: Drive, ask: Callable[[str | None], Exchange[P]]) -> Iterator[P]:
+    """The same, each when it is asked for."""
     cursor = None
     while True:
         page = run(ask(cursor))
@@ -186,9 +225,7 @@ def pages(run: Callable[[Any], Any], ask: Callable[[str | None], Exchange[Any]])
             return
 
 
-async def awaited_pages(
-    run: Callable[[Any], Awaitable[Any]], ask: Callable[[str | None], Exchange[Any]]
-) -> AsyncIterator[Any]:
+async def awaited_pages(run: AwaitedDrive, ask: Callable[[str | None], Exchange[P]]) -> AsyncIterator[P]:
     """The same where ``run`` is to be awaited."""
     cursor = None
     while True:

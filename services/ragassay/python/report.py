@@ -11,10 +11,10 @@ from ragassay.attribution import Failures, failures
 from ragassay.documents import Aggregate, Report
 from ragassay.errors import AssayError, BadSettings, UnknownName
 from ragassay.exporters import EXPORTERS
-from ragassay.exporters.comparison import Table
 from ragassay.exporters.failing import failure_causes, headline, why, worst_first, worst_lines
 from ragassay.exporters.rows import flat_rows
 from ragassay.exporters.summary import interrupted, judge_drift, missing, partial, sections, stopped, suspicious
+from ragassay.exporters.tables import Table
 from ragassay.python.show import as_html, as_text
 from ragassay.render import percent
 
@@ -126,5 +126,4 @@ class EvaluationReport(Report):
     def _tables(self) -> Iterator[Table]:
         causes = failure_causes(self)
         for section in [*sections(self), *([causes] if causes else [])]:
-            rows = tuple((label, *cells) for label, cells in section.rows)
-            yield Table(section.title, ("", *self.systems), rows, section.note)
+            yield section.table(self.systems)

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ragassay.python import schedule_exchanges as exchanges
-from ragassay.python.exchanges import awaited_pages, pages
-
-if TYPE_CHECKING:
-    from ragassay.schedule_documents import JobSchedule, ScheduledRun
+from ragassay.python.exchanges import (
+    AwaitedDrive,
+    Drive,
+    Exchange,
+    ServiceError,
+    all_pages,
+    awaited_pages,
+    document,
+    pages,
+    route,
+)
+from ragassay.schedule_documents import JobSchedule, RunPage, ScheduledRun, SchedulePage
 
 
 class ServiceSchedules:
     """Jobs that a service runs at planned times. A schedule is named by its name."""
 
-    def __init__(self, run: Callable[[Any], Any]) -> None:
+    def __init__(self, run: Drive) -> None:
         self._run = run
 
     def add(
@@ -27,28 +34,24 @@ class ServiceSchedules:
         Options are ``zone`` ("UTC"), ``catch_up``, ``overlap``, ``deadline_s`` and ``paused``. ``replace``: change the
         schedule of this name where there is one.
         """
-        added: JobSchedule = self._run(_added(name, cron, job, replace, options))
-        return added
+        return self._run(_add(name, cron, job, replace, options))
 
     def list(self) -> tuple[JobSchedule, ...]:
         """All schedules, by name."""
-        found: tuple[JobSchedule, ...] = self._run(exchanges.schedules())
-        return found
+        return self._run(_list())
 
     def show(self, name: str) -> JobSchedule:
         """One schedule, with its next times and its newest run."""
-        shown: JobSchedule = self._run(exchanges.show(name))
-        return shown
+        return self._run(_show(name))
 
     def runs(self, name: str) -> Iterator[ScheduledRun]:
         """What became of its times, the newest first, page by page."""
-        for page in pages(self._run, partial(exchanges.runs, name)):
+        for page in pages(self._run, partial(_runs, name)):
             yield from page.runs
 
     def change(self, name: str, **changes: Any) -> JobSchedule:
         """Change what is given: ``cron``, ``zone``, ``job``, and the options of ``add``."""
-        changed: JobSchedule = self._run(exchanges.change(name, changes))
-        return changed
+        return self._run(_change(name, changes))
 
     def pause(self, name: str) -> JobSchedule:
         """No run begins until it is resumed; times until then are not missed."""
@@ -60,48 +63,42 @@ class ServiceSchedules:
 
     def run(self, name: str) -> ScheduledRun:
         """Have a run made now, beside those that are planned; its job is in ``runs`` when a worker has made it."""
-        asked: ScheduledRun = self._run(exchanges.run(name))
-        return asked
+        return self._run(_run(name))
 
     def delete(self, name: str) -> JobSchedule:
         """Forget a schedule and its history; its jobs stay."""
-        gone: JobSchedule = self._run(exchanges.delete(name))
-        return gone
+        return self._run(_delete(name))
 
 
 class AsyncServiceSchedules:
     """``ServiceSchedules`` to await; ``runs`` is an async iterator."""
 
-    def __init__(self, run: Callable[[Any], Awaitable[Any]]) -> None:
+    def __init__(self, run: AwaitedDrive) -> None:
         self._run = run
 
     async def add(
         self, name: str, cron: str, job: Mapping[str, Any], *, replace: bool = False, **options: Any
     ) -> JobSchedule:
         """See ``ServiceSchedules.add``."""
-        added: JobSchedule = await self._run(_added(name, cron, job, replace, options))
-        return added
+        return await self._run(_add(name, cron, job, replace, options))
 
     async def list(self) -> tuple[JobSchedule, ...]:
         """See ``ServiceSchedules.list``."""
-        found: tuple[JobSchedule, ...] = await self._run(exchanges.schedules())
-        return found
+        return await self._run(_list())
 
     async def show(self, name: str) -> JobSchedule:
         """See ``ServiceSchedules.show``."""
-        shown: JobSchedule = await self._run(exchanges.show(name))
-        return shown
+        return await self._run(_show(name))
 
     async def runs(self, name: str) -> AsyncIterator[ScheduledRun]:
         """See ``ServiceSchedules.runs``."""
-        async for page in awaited_pages(self._run, partial(exchanges.runs, name)):
+        async for page in awaited_pages(self._run, partial(_runs, name)):
             for run in page.runs:
                 yield run
 
     async def change(self, name: str, **changes: Any) -> JobSchedule:
         """See ``ServiceSchedules.change``."""
-        changed: JobSchedule = await self._run(exchanges.change(name, changes))
-        return changed
+        return await self._run(_change(name, changes))
 
     async def pause(self, name: str) -> JobSchedule:
         """See ``ServiceSchedules.pause``."""
@@ -113,14 +110,46 @@ class AsyncServiceSchedules:
 
     async def run(self, name: str) -> ScheduledRun:
         """See ``ServiceSchedules.run``."""
-        asked: ScheduledRun = await self._run(exchanges.run(name))
-        return asked
+        return await self._run(_run(name))
 
     async def delete(self, name: str) -> JobSchedule:
         """See ``ServiceSchedules.delete``."""
-        gone: JobSchedule = await self._run(exchanges.delete(name))
-        return gone
+        return await self._run(_delete(name))
 
 
-def _added(name: str, cron: str, job: Mapping[str, Any], replace: bool, options: Mapping[str, Any]) -> Any:
-    return exchanges.add({"name": name, "cron": cron, "job": job, **options}, replace=replace)
+def _add(
+    name: str, cron: str, job: Mapping[str, Any], replace: bool, options: Mapping[str, Any]
+) -> Exchange[JobSchedule]:
+    """Plan a job; with ``replace`` the schedule of that name, where there is one, is changed to it."""
+    planned = {"cron": cron, "job": job, **options}
+    try:
+        return (yield from document(JobSchedule, "POST", route("schedules"), {"name": name, **planned}))
+    except ServiceError as error:
+        if not (replace and error.status == 409):
+            raise
+    return (yield from _change(name, planned))
+
+
+def _change(name: str, changes: Mapping[str, Any]) -> Exchange[JobSchedule]:
+    return document(JobSchedule, "PATCH", route("schedules", name), changes)
+
+
+def _list() -> Exchange[tuple[JobSchedule, ...]]:
+    listed = yield from all_pages(lambda cursor: document(SchedulePage, "GET", route("schedules", cursor=cursor)))
+    return tuple(schedule for page in listed for schedule in page.schedules)
+
+
+def _show(name: str) -> Exchange[JobSchedule]:
+    return document(JobSchedule, "GET", route("schedules", name))
+
+
+def _runs(name: str, cursor: str | None) -> Exchange[RunPage]:
+    return document(RunPage, "GET", route("schedules", name, "runs", cursor=cursor))
+
+
+def _run(name: str) -> Exchange[ScheduledRun]:
+    return document(ScheduledRun, "POST", route("schedules", name, "run"))
+
+
+def _delete(name: str) -> Exchange[JobSchedule]:
+    return document(JobSchedule, "DELETE", route("schedules", name))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-from ragassay.exporters.comparison import Table
-from ragassay.exporters.tables import table
+from ragassay.exporters.tables import Table, table
 from ragassay.render import printable
 
 

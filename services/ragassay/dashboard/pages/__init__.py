@@ -8,11 +8,11 @@ from fastapi import Depends, FastAPI, Response
 from fastapi.responses import RedirectResponse
 from starlette.staticfiles import StaticFiles
 
-from ragassay.dashboard.pages import compare, datasets, errors, labels, over_time, queries, runs
+from ragassay.dashboard.pages import compare, datasets, labels, over_time, queries, runs
 from ragassay.dashboard.site import HERE, pages
 from ragassay.errors import NotFound
 
-_ROOMS = (runs, queries, errors, labels, compare, over_time, datasets)
+_ROOMS = (runs, queries, labels, compare, over_time, datasets)
 
 
 def install(app: FastAPI, enter: Callable[..., Awaitable[None]]) -> None:

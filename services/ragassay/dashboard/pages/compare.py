@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import islice
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Query, Request, Response
 
-from ragassay.compare.models import Comparison
+from ragassay.compare.models import ComparedSystem, Comparison
 from ragassay.compare.summary import in_short
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import AnyForm, exported, pages, shown
 from ragassay.exporters import comparison as tables
-from ragassay.exporters.charts import Chart, Drawn, scatter
-from ragassay.render import number, quantity
+from ragassay.exporters.charts import Chart
+from ragassay.exporters.outline import standing
+from ragassay.render import number
 
 RECENT = 30  # runs that can be ticked
 router = pages()
@@ -101,22 +102,11 @@ def _mean(value: float | None) -> str:
 
 
 def _standing(library: Library, made: Comparison) -> Chart | None:
-    """Accuracy against what it takes: cost where all systems report it, else latency; None where neither is known of all."""
-    sides = made.sides
-    costs = {name: side.cost_usd for name, side in sides.items() if side.cost_usd is not None}
-    times = {name: side.latency_p50_ms for name, side in sides.items() if side.latency_p50_ms is not None}
-    across, unit = (costs, "USD a query") if len(costs) == len(sides) else (times, "median latency, ms")
-    if len(across) < len(sides) or any(side.accuracy is None for side in sides.values()):
-        return None
-    points = {}
-    for name, side in sides.items():
+    """Accuracy against what it takes, each with its interval and a link to its run."""
+
+    def more(side: ComparedSystem) -> dict[str, Any]:
         accuracy = library.report(side.run).systems[side.system].metrics.get("accurate")
-        points[name] = Drawn(
-            x=across[name],
-            y=side.accuracy or 0.0,
-            text=f"{name}: {number(side.accuracy)} accurate at {quantity(across[name])} {unit}",
-            interval=accuracy.interval if accuracy else None,
-            address=f"/ui/runs/{side.run}",
-        )
+        return {"interval": accuracy and accuracy.interval, "address": f"/ui/runs/{side.run}"}
+
     note = "Up and to the left is better. Lines are intervals of the accuracy over all rows of a system."
-    return scatter("Accuracy against what it takes", unit, "share of accurate answers", points, note=note)
+    return standing(made, more, note)

@@ -18,8 +18,9 @@ from ragassay.dashboard.site import As, exported, pages, shown, table
 from ragassay.errors import AssayError, NothingToEvaluate
 from ragassay.exporters import costs
 from ragassay.exporters.charts import Chart, Drawn, bars, over_time
-from ragassay.exporters.comparison import Table, metric_tables
+from ragassay.exporters.comparison import metric_tables
 from ragassay.exporters.listing import RunSummary
+from ragassay.exporters.tables import Table
 from ragassay.render import interval, number, percent
 
 MOST_POINTS, POINTS = 365, 30

@@ -1,26 +1,35 @@
-"""The list of runs, and the report of one."""
+"""The list of runs, the report of one, and what went wrong in it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 
+import numpy as np
 from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
 
 from ragassay.compare.summary import in_short
-from ragassay.dashboard import site, views
-from ragassay.dashboard.distributions import distributions
-from ragassay.dashboard.failures import failures, section, worst
+from ragassay.dashboard import views
+from ragassay.dashboard.failures import FAILURES, failures, section, worst
 from ragassay.dashboard.library import Library
-from ragassay.dashboard.site import A_PAGE, AnyForm, As, SearchText, Start, exported, shown, table
+from ragassay.dashboard.site import A_PAGE, AnyForm, As, SearchText, Start, address_of, exported, pages, shown, table
 from ragassay.documents import Report
 from ragassay.errors import AssayError, Conflict
 from ragassay.exporters import EXPORTERS, failing, figures, summary
+from ragassay.exporters.charts import Chart, histogram
 from ragassay.exporters.panels import panels
 from ragassay.runs.labelling import QUESTIONS
+from ragassay.store.places import RowPlaces
 
 MOST_COMPARED = 1000  # queries of a run whose systems are compared on its page
-router = site.pages()
+MOST_SYSTEMS = 6  # beside each other in a column
+_FIGURES = {
+    "latency_ms": ("Latency of a response: how many rows", "ms"),
+    "cost_usd": ("Cost of a query: how many rows", "USD"),
+}
+router = pages()
 
 
 @router.get("/ui/runs")
@@ -63,12 +72,12 @@ def _run(request: Request, run: str, form: AnyForm = "page") -> Response:
         report=report,
         verdict=_verdict(library, run, report),
         headlines={name: failing.headline(system) for name, system in report.systems.items()},
-        notes=list(views.notes(report)),
+        notes=list(summary.notes(report)),
         tables=figures.metric_tables(report),
         sections=[*([went_wrong] if went_wrong else []), *views.sections(report)],
         worst=worst(report, rows),
         missing=list(summary.missing(report)),
-        charts=[*figures.charts(report, f"/ui/runs/{run}/queries"), *distributions(run, report, rows)],
+        charts=[*figures.charts(report, f"/ui/runs/{run}/queries"), *_distributions(run, report, rows)],
         panels=list(panels(report)),
         labels=not QUESTIONS.keys().isdisjoint(report.provenance.metrics),
     )
@@ -83,3 +92,40 @@ def _verdict(library: Library, run: str, report: Report) -> tuple[str, ...]:
         return tuple(filter(None, (*map(in_short, made.pairs), *made.verdict)))
     except AssayError as error:
         return (error.message,)
+
+
+def _distributions(run: str, report: Report, rows: RowPlaces) -> Iterator[Chart]:
+    """What responses took and cost, as far as they report it; a column leads to its rows."""
+    shown = list(report.systems)[:MOST_SYSTEMS]
+    for figure, (title, unit) in _FIGURES.items():
+        by_system = rows.column(figure).reshape(len(rows.systems), -1)
+        values = {name: by_system[rows.systems.index(name)] for name in shown}
+        known = int(np.isfinite(by_system).sum())
+        note = f"{known:,} of {sum(one.queries for one in report.systems.values()):,} rows report it."
+        note += f" Of the first {MOST_SYSTEMS} systems." if len(report.systems) > MOST_SYSTEMS else ""
+        if drawn := histogram(title, unit, values, note=note, address=partial(_rows, run, figure)):
+            yield drawn
+
+
+def _rows(run: str, figure: str, system: str, low: float, high: float | None) -> str:
+    bounds = (f"{figure}>={low:.12g}", *([] if high is None else [f"{figure}<{high:.12g}"]))
+    return f"/ui/runs/{run}/queries?{address_of({'system': system, 'where': bounds, 'sort': figure})}"
+
+
+@router.get("/ui/runs/{run}/errors")
+def _errors(request: Request, run: str, form: As = "page") -> Response:
+    library: Library = request.state.library
+    report, rows = library.report(run), library.rows(run)
+    kinds = failures(rows)
+    if form == "csv":
+        header = ["failure", "what", "system", "rows", "of", "share", "low", "high"]
+        return table(f"{run}-errors", header, (line for kind in kinds for line in kind.lines()))
+    return shown(
+        request,
+        "errors.html",
+        run=run,
+        report=report,
+        kinds=kinds,
+        absent=[failing.words(name) for name in FAILURES if name not in {kind.name for kind in kinds}],
+        judged="accurate" in report.provenance.metrics,
+    )
