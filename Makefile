@@ -20,12 +20,15 @@ lint: $(VENV)/.dev
 # Whole processes, simulations and times: tracing would make each several times slower, and would be what is measured.
 UNTRACED := tests/service tests/benchmark tests/test_readme.py tests/test_embeddings.py tests/stats/test_coverage.py \
 	tests/schedules/test_400_days.py tests/cli/test_kill.py tests/cli/test_resume.py tests/cli/test_full_disk.py \
-	tests/dashboard/browser tests/test_quality.py tests/store/test_long_runs.py tests/test_notebooks.py
+	tests/dashboard/browser tests/test_quality.py tests/store/test_long_runs.py tests/test_notebooks.py \
+	tests/runs tests/api/test_openapi.py tests/cli/test_ab.py tests/data/test_expansion.py tests/python/test_python_page.py \
+	tests/stats/test_corrections.py tests/workers/test_stop_rule.py tests/alerts/test_worker.py tests/test_log.py \
+	tests/cli/test_judge_attack.py tests/strategies/test_strategies_page.py tests/test_packaging.py
 
 unit: $(VENV)/.dev
 	rm -f .coverage .coverage.*
 	$(BIN)/python -m pytest -n 3 --dist worksteal --cov --cov-report=term --cov-fail-under=90 $(UNTRACED:%=--ignore=%)
-	$(BIN)/python -m pytest -n 3 --dist worksteal $(UNTRACED)
+	$(BIN)/python -m pytest -n 3 --dist worksteal --durations=40 $(UNTRACED)
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'

@@ -162,6 +162,11 @@ class Settings(BaseSettings):
         return self.systems
 
     @property
+    def of_dry_run(self) -> Settings:
+        """These with a key where there is none: a dry run asks nobody, so it needs none."""
+        return self.model_copy(update={"api_key": self.api_key or NEVER_SENT})
+
+    @property
     def outgoing(self) -> Allowed:
         """What webhooks may reach although it is private."""
         return _allowed(self.outgoing_allowed)

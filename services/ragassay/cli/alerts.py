@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ragassay.cli.client import Server
+from ragassay.cli.client import Server, connected
 from ragassay.cli.configured import AsJson
 from ragassay.cli.terminal import print_json
 from ragassay.errors import BadSettings
@@ -26,11 +26,6 @@ Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="How man
 webhook = typer.Typer(help="Say who is told of alerts.", no_args_is_help=True, rich_markup_mode=None)
 
 
-@webhook.callback()
-def _about() -> None:
-    """Say who is told of alerts."""
-
-
 def alerts(
     kind: Annotated[str | None, typer.Option("--kind", metavar="KIND", help="Only notices of this kind.")] = None,
     limit: Limit = 20,
@@ -38,9 +33,7 @@ def alerts(
     as_json: AsJson = False,
 ) -> None:
     """List what a service told of its jobs and schedules, newest first."""
-    from ragassay.python.client import Client
-
-    with Client(server) as service:
+    with connected(server) as service:
         found = list(islice(service.alerts.list(_kinds([kind])[0] if kind else None), limit))
     if as_json:
         print_json(found)
@@ -58,9 +51,7 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Have a URL told of notices; prints the webhook's id, and the secret that signs them, this once."""
-    from ragassay.python.client import Client
-
-    with Client(server) as service:
+    with connected(server) as service:
         added = service.webhooks.add(url, _kinds(kind) if kind else None, format="slack" if slack else "standard")
     _print_secret(added, as_json=as_json)
 
@@ -68,9 +59,7 @@ def add(
 @webhook.command("list")
 def list_(server: Server = None, as_json: AsJson = False) -> None:
     """List the webhooks, with what became of the last try of each."""
-    from ragassay.python.client import Client
-
-    with Client(server) as service:
+    with connected(server) as service:
         found = service.webhooks.list()
     if as_json:
         print_json(found)
@@ -91,11 +80,10 @@ def set_(
     as_json: AsJson = False,
 ) -> None:
     """Change a webhook: its address, its kinds, or whether it is enabled."""
-    from ragassay.python.client import Client
 
     if url is None and not kind and enable is None:
         raise BadSettings("nothing is to be changed", hint="give --url, --kind, --enable or --disable")
-    with Client(server) as service:
+    with connected(server) as service:
         changed = service.webhooks.change(name, url=url, kinds=_kinds(kind) if kind else None, enabled=enable)
     _print(changed, as_json=as_json)
 
@@ -103,27 +91,21 @@ def set_(
 @webhook.command("delete")
 def delete(name: WebhookArgument, server: Server = None, as_json: AsJson = False) -> None:
     """Forget a webhook and all that waits for it."""
-    from ragassay.python.client import Client
-
-    with Client(server) as service:
+    with connected(server) as service:
         _print(service.webhooks.delete(name), as_json=as_json)
 
 
 @webhook.command("rotate")
 def rotate(name: WebhookArgument, server: Server = None, as_json: AsJson = False) -> None:
     """Print a new secret, this once; the one before signs beside it for a day."""
-    from ragassay.python.client import Client
-
-    with Client(server) as service:
+    with connected(server) as service:
         _print_secret(service.webhooks.rotate(name), as_json=as_json)
 
 
 @webhook.command("test")
 def try_out(name: WebhookArgument, server: Server = None) -> None:
     """Send a webhook a notice that says that nothing happened; prints the delivery's id."""
-    from ragassay.python.client import Client
-
-    with Client(server) as service:
+    with connected(server) as service:
         typer.echo(service.webhooks.test(name))
     typer.echo(f"what became of it: ragassay webhook deliveries {name}", err=True)
 
@@ -132,9 +114,8 @@ def try_out(name: WebhookArgument, server: Server = None) -> None:
 def deliveries(name: WebhookArgument, limit: Limit = 20, server: Server = None, as_json: AsJson = False) -> None:
     """List what a webhook was sent, or has to get, newest first."""
     from ragassay.exporters.alerts import outcome
-    from ragassay.python.client import Client
 
-    with Client(server) as service:
+    with connected(server) as service:
         found = list(islice(service.webhooks.deliveries(name), limit))
     if as_json:
         print_json(found)
@@ -155,15 +136,13 @@ def replay(
     """Send a delivery, or all that failed since a time, again, under the ids that they had; prints these."""
     from datetime import datetime
 
-    from ragassay.python.client import Client
-
     try:
         moment = datetime.fromisoformat(since) if since else None
     except ValueError:
         raise BadSettings(f"{since!r} is no time", where="--failed-since", hint="write 2026-01-31T14:05") from None
     if (delivery is None) == (moment is None):
         raise BadSettings("name a DELIVERY, or give --failed-since TIME")
-    with Client(server) as service:
+    with connected(server) as service:
         for each in service.webhooks.replay(name, delivery, failed_since=moment):
             typer.echo(each)
 

@@ -47,17 +47,15 @@ def run(
             given = ", ".join([*fixed, *(["--dry-run"] if dry_run else [])])
             raise BadSettings(f"--resume takes everything from the benchmark, so {given} can't be given with it")
         outputs, limits = list(options["output"] or []), limits_of(options)
-        for path in outputs:
-            EXPORTERS.for_file(path)
+        EXPORTERS.check(outputs)
         import_plugins(options["plugins"])
         session = session_of(settings)
         begun = _resumed(session, settings, resume, options["api_base"])
     else:
-        configuration, outputs, limits = _configuration(config, options, dry_run=dry_run), [], {}
-        for path in (outputs := list(configuration.output)):
-            EXPORTERS.for_file(path)
-        if dry_run:  # asks nobody, so it needs no key
-            settings = settings.model_copy(update={"api_key": settings.api_key or "never sent"})
+        configuration = _configuration(config, options, dry_run=dry_run)
+        outputs, limits = list(configuration.output), {}
+        EXPORTERS.check(outputs)
+        settings = settings.of_dry_run if dry_run else settings
         session, spec, inputs = session_of(settings), configuration.to_job_spec(), _read(configuration)
         if dry_run or spec.budget != type(spec.budget)():
             _estimate(session, spec, inputs, err=not dry_run)
@@ -136,8 +134,7 @@ def show_benchmark(kept: FolderBenchmark, outputs: list[Path], *, as_json: bool)
     from ragassay.compare.benchmark import Benchmark
     from ragassay.exporters.benchmark import EXPORTERS
 
-    for path in outputs:
-        EXPORTERS.for_file(path)
+    EXPORTERS.check(outputs)
     document = Benchmark.model_validate_json(kept.result())
     for path in outputs:
         EXPORTERS.write(document, path)

@@ -40,18 +40,16 @@ def submit(
 ) -> None:
     """Have a service evaluate recorded responses and systems; prints the job's id, or with --wait the report."""
     from ragassay.exporters import EXPORTERS
-    from ragassay.python.client import Client
 
     if options["output"] and not wait:
         raise BadSettings("-o needs a report", hint="add --wait, or fetch it later: ragassay report JOB -o FILE")
     recorded = [text for text in system or () if "=" in text]
     configuration = configured(config, {**options, "systems": recorded}, data=data, remote=True)
-    for path in configuration.output:
-        EXPORTERS.for_file(path)
+    EXPORTERS.check(configuration.output)
     registered = [text for text in system or () if "=" not in text]
     if configuration.data is None and not configuration.systems:
         raise BadSettings("DATA is missing", hint="name a file: ragassay submit DATA, or 'data:' in the configuration")
-    with Client(server) as service:
+    with connected(server) as service:
         job = service.submit_configured(
             configuration, registered, lambda warning: typer.echo(f"warning: {warning}", err=True)
         )
@@ -73,19 +71,22 @@ def submit(
             raise GateFailed("a gate was missed", hint=f"see {service.server}/v1/jobs/{job.id}/gates")
 
 
-def status(job: JobArgument, server: Server = None, as_json: AsJson = False) -> None:
-    """Say how far a job is."""
+def connected(server: str | None) -> Client:
+    """A client of the service, to be used in a ``with``."""
     from ragassay.python.client import Client
 
-    with Client(server) as service:
+    return Client(server)
+
+
+def status(job: JobArgument, server: Server = None, as_json: AsJson = False) -> None:
+    """Say how far a job is."""
+    with connected(server) as service:
         _print(service.job(job), as_json=as_json)
 
 
 def cancel(job: JobArgument, server: Server = None, as_json: AsJson = False) -> None:
     """Stop a job; what is done stays."""
-    from ragassay.python.client import Client
-
-    with Client(server) as service:
+    with connected(server) as service:
         _print(service.cancel(job), as_json=as_json)
 
 

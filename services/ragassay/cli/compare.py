@@ -9,6 +9,7 @@ import typer
 
 from ragassay.cli.configured import DECLARED, AsJson, configured, import_plugins, takes_options, used
 from ragassay.cli.evaluate import Config
+from ragassay.cli.terminal import print_json
 from ragassay.errors import BadInput, BadSettings
 
 if TYPE_CHECKING:
@@ -100,13 +101,11 @@ def compare(
     from ragassay.config import names
     from ragassay.exporters.comparison import EXPORTERS
     from ragassay.python.stored import session_of
-    from ragassay.render import json_document
     from ragassay.runs import comparing, foreground
     from ragassay.settings import Settings
     from ragassay.stats.corrections import correction_named
 
-    for path in output or ():
-        EXPORTERS.for_file(path)
+    EXPORTERS.check(output or ())
     import_plugins(options.pop("plugins", None))
     if limit < 0:
         raise BadSettings(f"--limit must not be negative, not {limit}")
@@ -131,7 +130,7 @@ def compare(
         for path in output or ():
             EXPORTERS.write(result, path)
     if as_json:
-        typer.echo(json_document(result), nl=False)
+        print_json(result)
     else:
         _print(result, output or [])
     for report in made:
@@ -306,8 +305,8 @@ def _plan_labels(runs: list[str], metrics: list[str] | None, half_width: float, 
             f"{runs[0]} has no labels", hint="evaluate it with some first: ragassay evaluate DATA --labels FILE"
         )
     typer.echo(f"labels for a 95 % interval of +- {half_width:g}, from the labels that there are\n")
-    for line in table(["", "labels", "correlation", "rows", "needed with the judge", "without"], shown):
-        typer.echo(line)
+    columns = ["", "labels", "correlation", "rows", "needed with the judge", "without"]
+    typer.echo("\n".join(table(columns, shown)))
 
 
 def _judges_variance(metric: str, *systems: SystemReport) -> float:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragassay.cli.client import Server
+from ragassay.cli.client import Server, connected
 from ragassay.cli.configured import AsJson
 from ragassay.cli.terminal import print_json
 
@@ -64,8 +64,7 @@ def cost(
     from ragassay.settings import Settings
     from ragassay.store.folder import FolderStore
 
-    for path in output or ():
-        EXPORTERS.for_file(path)
+    EXPORTERS.check(output or ())
     days = {"since": since, "until": until, "zone": zone}
     options: dict[str, Any] = {**days, "system": system, "dataset": dataset, "by": by, "price": price}
     query = asked(**options, dashes="--")
@@ -73,9 +72,7 @@ def cost(
     if server is None:
         result = cost_report_of_runs(FolderStore(Settings().home), query)
     else:
-        from ragassay.python.client import Client
-
-        with Client(server) as service:
+        with connected(server) as service:
             result = service.costs(**options)
     for path in output or ():
         EXPORTERS.write(result, path)

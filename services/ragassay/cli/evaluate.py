@@ -52,7 +52,7 @@ def evaluate(
     from ragassay.cli.estimate import estimate
     from ragassay.exporters import EXPORTERS
     from ragassay.runs import foreground
-    from ragassay.settings import NEVER_SENT, Settings
+    from ragassay.settings import Settings
 
     settings = Settings()
     if resume is not None:
@@ -62,18 +62,15 @@ def evaluate(
             raise BadSettings(f"--resume takes everything from the run, so {', '.join(fixed)} can't be given with it")
         import_plugins(options["plugins"])
         outputs = options["output"] or []
-        for path in outputs:
-            EXPORTERS.for_file(path)
+        EXPORTERS.check(outputs)
         limits = limits_of(options)
         run = foreground.resume(settings, resume, api_base=options["api_base"])
         session = session_of(settings)
     else:
         configuration = configured(config, options, data=data, evaluates=not dry_run)
         outputs = list(configuration.output)
-        for path in outputs:
-            EXPORTERS.for_file(path)
-        if dry_run:  # asks nobody, so it needs no key
-            settings = settings.model_copy(update={"api_key": settings.api_key or NEVER_SENT})
+        EXPORTERS.check(outputs)
+        settings = settings.of_dry_run if dry_run else settings
         session, spec, inputs, limits = session_of(settings), configuration.to_job_spec(), read(configuration), {}
         if dry_run or spec.budget != type(spec.budget)():
             with warnings_shown():

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragassay.cli.configured import Plugins
+from ragassay.cli.terminal import print_json
 from ragassay.errors import BadSettings, GateFailed, NotFound
 
 if TYPE_CHECKING:
@@ -54,12 +55,10 @@ def gate(
     from ragassay.cli.evaluate import refuse_unscored
     from ragassay.gates.output import EXPORTERS, log_missed
     from ragassay.python.stored import open_report
-    from ragassay.render import json_document
     from ragassay.settings import Settings
 
     settings, outputs = Settings(), output or []
-    for path in outputs:
-        EXPORTERS.for_file(path)
+    EXPORTERS.check(outputs)
     if config is None and configurations.find(Path()) is None:
         what = f"there is no configuration here: no {configurations.FILE_NAME}, no pyproject.toml with [tool.ragassay]"
         raise NotFound(what, hint="name one: ragassay gate FILE; ragassay init writes one")
@@ -87,7 +86,7 @@ def gate(
     for path in outputs:
         EXPORTERS.write(results, path)
     if as_json:
-        typer.echo(json_document(results), nl=False)
+        print_json(results)
     else:
         _print(results)
     refuse_unscored(report, configuration.max_missing)
@@ -150,8 +149,7 @@ def _evaluate(settings: Settings, configuration: Configuration, inputs: Inputs, 
     from ragassay.python.stored import session_of
     from ragassay.runs import foreground
 
-    for path in configuration.output:
-        EXPORTERS.for_file(path)
+    EXPORTERS.check(configuration.output)
     session = session_of(settings)
     run = foreground.start(session, settings, configuration.to_job_spec(), inputs)
     report = evaluate.complete(session, settings, run, quiet=quiet)

@@ -9,6 +9,7 @@ import typer
 
 from ragassay.cli.configured import AsJson, configured, reading, takes_options
 from ragassay.cli.preference import prefer
+from ragassay.cli.terminal import print_json
 
 if TYPE_CHECKING:
     from ragassay.config import Configuration
@@ -54,11 +55,6 @@ judge = typer.Typer(help="Measure a judge.", no_args_is_help=True, rich_markup_m
 judge.command("prefer")(prefer)
 
 
-@judge.callback()
-def _about() -> None:
-    """Measure a judge."""
-
-
 @judge.command("agreement")
 @takes_options(without=_NOT_TAKEN)
 def agreement(
@@ -69,12 +65,11 @@ def agreement(
 ) -> None:
     """Say how far a judge agrees with labels that people gave."""
     from ragassay.cli.evaluate import refuse_unscored
-    from ragassay.render import json_document
 
     rows, wanted, run, report = _judged(data, metric, options, quiet=as_json)
     found = rows.compared(run, wanted)
     if as_json:
-        typer.echo(json_document(found), nl=False)
+        print_json(found)
     else:
         _print(found)
     refuse_unscored(report, report.provenance.configuration.max_missing)
@@ -97,10 +92,9 @@ def calibrate(
 
     rows, wanted, run, _ = _judged(data, metric, options, quiet=as_json)
     found = rows.calibrated(run, wanted)
-    document = json_document(found)
-    write_whole(output, document)
+    write_whole(output, json_document(found))
     if as_json:
-        typer.echo(document, nl=False)
+        print_json(found)
     else:
         _print_calibration(found, output)
 
@@ -147,7 +141,6 @@ def attack(
 ) -> None:
     """Attack a judge with texts that ask for better scores; the exit code is 1 where one gets them, or is not marked."""
     from ragassay.cli.evaluate import refuse_unscored
-    from ragassay.render import json_document
     from ragassay.runs.attack import METRICS, attacked, under_attack
     from ragassay.runs.plan import load
     from ragassay.shipped import folder
@@ -158,7 +151,7 @@ def attack(
     run, report = _evaluated(configuration, METRICS, inputs, quiet=as_json)
     found = under_attack(run, inputs)
     if as_json:
-        typer.echo(json_document(found), nl=False)
+        print_json(found)
     else:
         _print_attacks(found)
     refuse_unscored(report, report.provenance.configuration.max_missing)
@@ -183,9 +176,7 @@ def _print_attacks(found: AttackReport) -> None:
         ]
         for one in found.attacks
     ]
-    for line in table(["attack", "marked", *METRICS], rows):
-        typer.echo(line)
-    typer.echo("")
+    typer.echo("\n".join([*table(["attack", "marked", *METRICS], rows), ""]))
     for one in found.attacks:
         if one.raised:
             typer.echo(f"raised by {one.attack}: {', '.join(one.raised)}")
@@ -210,16 +201,13 @@ def _print(found: JudgeAgreement) -> None:
     typer.echo(f"{said}; a score from 0.5 on is a yes\n")
     level = next(iter(found.intervals.values())).level
     rows = [[shown, number(getattr(found, name)), interval(found.intervals[name])] for name, shown in _SHOWN.items()]
-    for line in table(["", "value", f"{level:.0%} interval"], rows):
-        typer.echo(line)
-    typer.echo("")
+    typer.echo("\n".join([*table(["", "value", f"{level:.0%} interval"], rows), ""]))
     bins = [
         [f"{b.low:.1f} to {b.high:.1f}", str(b.n), number(b.mean_score), number(b.share_yes)]
         for b in found.reliability
         if b.n
     ]
-    for line in table(["score", "items", "mean score", "share of yes"], bins):
-        typer.echo(line)
+    typer.echo("\n".join(table(["score", "items", "mean score", "share of yes"], bins)))
     typer.echo(f"\nverdicts: ragassay results {found.run}")
 
 
@@ -234,16 +222,13 @@ def _print_calibration(found: JudgeCalibration, output: Path) -> None:
     )
     typer.echo("after: of chances for items that the map was not fitted on (10 folds of whole groups)\n")
     rows = [
-        [_SHOWN_CALIBRATED[name], *(f"{number(value)} {interval(ends)}" for value, ends in shown)]
-        for name, one in found.measures.items()
-        for shown in [
-            (
-                (one.before, one.before_interval),
-                (one.after, one.after_interval),
-                (one.after - one.before, one.change_interval),
-            )
+        [
+            _SHOWN_CALIBRATED[name],
+            f"{number(one.before)} {interval(one.before_interval)}",
+            f"{number(one.after)} {interval(one.after_interval)}",
+            f"{number(one.after - one.before)} {interval(one.change_interval)}",
         ]
+        for name, one in found.measures.items()
     ]
-    for line in table([f"{level:.0%} intervals", "before", "after", "change"], rows):
-        typer.echo(line)
+    typer.echo("\n".join(table([f"{level:.0%} intervals", "before", "after", "change"], rows)))
     typer.echo(f"\nuse it: ragassay evaluate DATA --calibration {output}")

@@ -35,11 +35,6 @@ Hours = Annotated[
 ]
 
 
-@keys.callback()
-def _about() -> None:
-    """Make, list, rotate and revoke keys of the API."""
-
-
 @keys.command("make")
 def make(
     name: Name,
@@ -79,8 +74,7 @@ def list_keys(project: OfProject = None, as_json: AsJson = False) -> None:
     if not rows:
         typer.echo("there is no key; make one: ragassay admin keys make NAME", err=True)
         return
-    for line in table(("key", "name", "project", "may", "last used", "ends"), rows):
-        typer.echo(line)
+    typer.echo("\n".join(table(("key", "name", "project", "may", "last used", "ends"), rows)))
 
 
 @keys.command("rotate")

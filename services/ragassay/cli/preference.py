@@ -10,6 +10,7 @@ import typer
 from ragassay.cli.compare import Server
 from ragassay.cli.configured import DECLARED, AsJson, configured, reading, takes_options
 from ragassay.cli.evaluate import DryRun, print_notice, warnings_shown
+from ragassay.cli.terminal import print_json
 
 if TYPE_CHECKING:
     from ragassay.config import Configuration
@@ -53,13 +54,12 @@ def prefer(
     from ragassay.python.progress import progress
     from ragassay.render import json_document
     from ragassay.runs.preference import Contest, judged
-    from ragassay.settings import NEVER_SENT, Settings
+    from ragassay.settings import Settings
     from ragassay.wiring import preference_judge
 
     given = {**options, "judge": judge, "limit": limit, "max_missing": max_missing}
-    configuration, settings = configured(None, given, data=Path(runs[0])), Settings()
-    if dry_run:
-        settings = settings.model_copy(update={"api_key": settings.api_key or NEVER_SENT})
+    configuration = configured(None, given, data=Path(runs[0]))
+    settings = Settings().of_dry_run if dry_run else Settings()
     spec = configuration.to_job_spec()
     model = preference_judge(spec, settings)
     contenders = _contenders(runs, server, configuration)
@@ -73,11 +73,10 @@ def prefer(
     with progress(len(contest.pairs), 0, quiet=as_json) as done, warnings_shown():
         preferences = judged(model, contest.pairs, settings, spec, done=done, notice=print_notice)
     found = contest.report(model, preferences, spec.confidence)
-    document = json_document(found)
     if output:
-        write_whole(output, document)
+        write_whole(output, json_document(found))
     if as_json:
-        typer.echo(document, nl=False)
+        print_json(found)
     else:
         _print_preferences(found)
     if (failed := sum(found.unjudged.values()) / found.pairs) > spec.max_missing:

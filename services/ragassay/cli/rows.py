@@ -103,8 +103,7 @@ def report(
     if benchmark := stored_benchmark(run):
         show_benchmark(benchmark, output or [], as_json=as_json)
         return
-    for path in output or ():
-        EXPORTERS.for_file(path)
+    EXPORTERS.check(output or ())
     document = open_report(run, server)
     local = run if Path(run).exists() else None
     stored = stored_run(run)

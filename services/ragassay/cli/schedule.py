@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from ragassay.cli.client import Server
+from ragassay.cli.client import Server, connected
 from ragassay.cli.configured import DECLARED, AsJson, configured, pairs, takes_options
 from ragassay.cli.terminal import print_json
 from ragassay.errors import BadSettings
 from ragassay.render import cut
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 schedule = typer.Typer(help="Plan jobs of a service: nightly runs.", no_args_is_help=True)
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The schedule.")]
@@ -62,7 +59,6 @@ def add(
     from pydantic import ValidationError
 
     from ragassay.exporters.schedules import local
-    from ragassay.python.client import Client
     from ragassay.python.exchanges import remote
     from ragassay.schedule_documents import PlannedJob
     from ragassay.validation import problems
@@ -92,7 +88,7 @@ def add(
         section = PlannedJob.model_validate(planned)
     except ValidationError as error:
         raise BadSettings(str(problems(error, PlannedJob)[0]), where="schedule") from None
-    with Client(server) as service:
+    with connected(server) as service:
         body = section.request(remote(configuration, ()))
         added = service.schedules.add(**body, replace=replace)
     if as_json:
@@ -107,9 +103,8 @@ def list_(server: Server = None, as_json: AsJson = False) -> None:
     """List schedules with their next time and newest run."""
     from ragassay.exporters.schedules import gates, local
     from ragassay.exporters.tables import table
-    from ragassay.python.client import Client
 
-    with Client(server) as service:
+    with connected(server) as service:
         schedules = service.schedules.list()
     if as_json:
         print_json(schedules)
@@ -126,7 +121,7 @@ def list_(server: Server = None, as_json: AsJson = False) -> None:
         )
         for one in schedules
     ]
-    _print(table(columns, rows, least=("zone", "cron")) if rows else ["there is no schedule"])
+    typer.echo("\n".join(table(columns, rows, least=("zone", "cron"))) if rows else "there is no schedule")
 
 
 @schedule.command("show")
@@ -141,9 +136,8 @@ def show(
 
     from ragassay.exporters.schedules import evaluated, gates, local, status
     from ragassay.exporters.tables import table, width
-    from ragassay.python.client import Client
 
-    with Client(server) as service:
+    with connected(server) as service:
         known = service.schedules.show(name)
         runs = list(islice(service.schedules.runs(name), last))
     if as_json:
@@ -156,15 +150,13 @@ def show(
         (next(local(known, [run.slot])), status(run), gates(run), run.job or cut(run.reason or "", longest))
         for run in runs
     ]
-    _print(table(("time", "run", "gates", "job, or why there is none"), [*planned, *made]))
+    typer.echo("\n".join(table(("time", "run", "gates", "job, or why there is none"), [*planned, *made])))
 
 
 @schedule.command("pause")
 def pause(name: NameArgument, server: Server = None) -> None:
     """Begin no run until 'resume'."""
-    from ragassay.python.client import Client
-
-    with Client(server) as service:
+    with connected(server) as service:
         service.schedules.pause(name)
     typer.echo(f"{name} is paused")
 
@@ -173,9 +165,8 @@ def pause(name: NameArgument, server: Server = None) -> None:
 def resume(name: NameArgument, server: Server = None) -> None:
     """Begin runs again, at the next time."""
     from ragassay.exporters.schedules import local
-    from ragassay.python.client import Client
 
-    with Client(server) as service:
+    with connected(server) as service:
         known = service.schedules.resume(name)
     typer.echo(f"{name} runs next: {next(local(known, known.next), 'never')}")
 
@@ -183,9 +174,7 @@ def resume(name: NameArgument, server: Server = None) -> None:
 @schedule.command("run")
 def run(name: NameArgument, server: Server = None, as_json: AsJson = False) -> None:
     """Have a run made now, beside those that are planned."""
-    from ragassay.python.client import Client
-
-    with Client(server) as service:
+    with connected(server) as service:
         asked = service.schedules.run(name)
     typer.echo(asked.model_dump_json() if as_json else asked.slot)
     typer.echo(f"follow it: ragassay schedule show {name}{f' --server {server}' if server else ''}", err=True)
@@ -194,13 +183,6 @@ def run(name: NameArgument, server: Server = None, as_json: AsJson = False) -> N
 @schedule.command("remove")
 def remove(name: NameArgument, server: Server = None) -> None:
     """Forget a schedule and its history; its jobs stay."""
-    from ragassay.python.client import Client
-
-    with Client(server) as service:
+    with connected(server) as service:
         service.schedules.delete(name)
     typer.echo(f"{name} is removed")
-
-
-def _print(lines: Sequence[str]) -> None:
-    for line in lines:
-        typer.echo(line.rstrip())

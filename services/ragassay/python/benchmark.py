@@ -102,8 +102,7 @@ async def _run(data: Any, options: Mapping[str, Any], progress: bool | Callable[
     if isinstance(given.get("systems"), Mapping):
         given["systems"] = {name: _by_dataset(one) for name, one in given["systems"].items()}
     configuration, in_memory = configured(data, given, many=True)
-    for path in configuration.output:
-        EXPORTERS.for_file(path)
+    EXPORTERS.check(configuration.output)
     read, settings = inputs_by_dataset(configuration, in_memory), Settings()
     session = session_with(settings, next(iter(read.values())))
     begun = benchmark.start(

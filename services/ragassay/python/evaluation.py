@@ -142,8 +142,7 @@ async def _evaluated(
 ) -> EvaluationReport:
     """The work itself."""
     configuration, given = configured(data, options)
-    for path in configuration.output:
-        EXPORTERS.for_file(path)
+    EXPORTERS.check(configuration.output)
     settings, read = Settings(), inputs(configuration, given)
     report = await completed(session_with(settings, read), settings, configuration.to_job_spec(), read, progress)
     for path in configuration.output:
