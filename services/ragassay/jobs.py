@@ -45,11 +45,7 @@ from ragassay.store.retention import Trimming
 from ragassay.store.selection import Selection
 
 logger = logging.getLogger("ragassay.jobs")
-MOST_ROWS_A_PAGE, MOST_FAILED_FINALIZES, MOST_FINALIZES = (
-    200,
-    3,
-    10,
-)  # the last counts those that killed their worker too
+MOST_ROWS_A_PAGE, MOST_FAILED_FINALIZES, MOST_FINALIZES = 200, 3, 10  # the last count killed workers too
 SLOTS = 4  # messages of one job that may wait or work at once: many enough for all workers, few enough to be fair
 
 

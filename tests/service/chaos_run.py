@@ -249,7 +249,7 @@ class Chaos:
                     continue
                 armed = action.partition(": ")[0] if self._do(action) else None
                 due = time.monotonic() + self.chance.uniform(0.5, 2.5)
-            time.sleep(0.1)
+            time.sleep(0.2)
         self._note_orders()
 
     def _weary(self, jobs):
