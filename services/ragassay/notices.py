@@ -146,6 +146,16 @@ class Webhook(FrozenModel):
     last_status: int | None = None
     last_error: str | None = None
 
+    @property
+    def state(self) -> str:
+        """``enabled``, or why it is not."""
+        return "enabled" if self.enabled else f"disabled ({self.disabled_because or 'by hand'})"
+
+    @property
+    def last_try(self) -> str:
+        """When it was last sent something, and what came of it."""
+        return f"last try {self.last_at[:19]}: {_answer(self)}" if self.last_at else "nothing was sent yet"
+
 
 class WebhookSecret(FrozenModel):
     """A webhook, and the secret that signs what it gets: it is shown this once. Null where the format has no signature.
@@ -178,6 +188,17 @@ class Delivery(FrozenModel):
     last_at: str | None = None
     last_status: int | None = None
     last_error: str | None = None
+
+    @property
+    def outcome(self) -> str:
+        """``failed after 2 tries: it answered 500, next try at 2026-11-23T08:00:00``."""
+        after = f", next try at {self.next_at[:19]}" if self.next_at and self.tries else ""
+        tries = f"{self.tries} {'try' if self.tries == 1 else 'tries'}"
+        return ": ".join(filter(None, (f"{self.status} after {tries}", _answer(self)))) + after
+
+
+def _answer(one: Webhook | Delivery) -> str:
+    return one.last_error or (f"it answered {one.last_status}" if one.last_status else "")
 
 
 class DeliveryPage(FrozenModel):

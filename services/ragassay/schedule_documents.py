@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo
 
 from annotated_types import Ge, Le, MaxLen
 from pydantic import AfterValidator, ConfigDict, Field
@@ -147,6 +149,18 @@ class ScheduledRun(FrozenModel):
     reason: str | None = None
     late: bool = False
 
+    @property
+    def outcome(self) -> str:
+        """``finished``, ``queued, caught up``."""
+        return self.status + {"slot": "", "catch_up": ", caught up", "manual": ", by hand"}[self.trigger]
+
+    @property
+    def gates(self) -> str:
+        """How many gates passed, ``2 of 3``; empty where that is not known."""
+        if self.gates_passed is None or self.gates_missed is None:
+            return ""
+        return f"{self.gates_passed} of {self.gates_passed + self.gates_missed}"
+
 
 class KeptSchedule(NewSchedule):
     """A schedule as it is kept."""
@@ -168,6 +182,18 @@ class JobSchedule(KeptSchedule):
 
     next: tuple[str, ...]
     last: ScheduledRun | None
+
+    @property
+    def evaluated(self) -> str:
+        """What its job evaluates: systems on a dataset or a file."""
+        rows_of = str(self.job.get("dataset") or self.job.get("data") or "")
+        systems = [*self.job.get("systems", ()), *self.job.get("responses", ())]
+        return f"{', '.join(systems)} on {rows_of}" if systems else rows_of
+
+    def local(self, times: Iterable[str]) -> Iterator[str]:
+        """Times as a clock in its zone shows them, with seconds where its expression has them."""
+        zone, form = ZoneInfo(self.zone), "%Y-%m-%d %H:%M" + (":%S" if len(self.cron.split()) > 5 else "")
+        return (datetime.fromisoformat(time).astimezone(zone).strftime(form) for time in times)
 
 
 class SchedulePage(FrozenModel):

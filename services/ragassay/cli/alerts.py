@@ -113,15 +113,13 @@ def try_out(name: WebhookArgument, server: Server = None) -> None:
 @webhook.command("deliveries")
 def deliveries(name: WebhookArgument, limit: Limit = 20, server: Server = None, as_json: AsJson = False) -> None:
     """List what a webhook was sent, or has to get, newest first."""
-    from ragassay.exporters.alerts import outcome
-
     with connected(server) as service:
         found = list(islice(service.webhooks.deliveries(name), limit))
     if as_json:
         print_json(found)
         return
     for each in found:
-        typer.echo(f"{each.created_at[:19]}  {each.id}  {each.kind}  {outcome(each)}")
+        typer.echo(f"{each.created_at[:19]}  {each.id}  {each.kind}  {each.outcome}")
 
 
 @webhook.command("replay")
@@ -159,9 +157,7 @@ def _kinds(names: Sequence[str]) -> list[NoticeKind]:
 
 
 def _line(one: Webhook) -> str:
-    from ragassay.exporters.alerts import last_try, state
-
-    return f"{one.id}  {one.url}  {one.format}  {state(one)}  {', '.join(one.kinds)}; {last_try(one)}"
+    return f"{one.id}  {one.url}  {one.format}  {one.state}  {', '.join(one.kinds)}; {one.last_try}"
 
 
 def _print(one: Webhook, *, as_json: bool) -> None:

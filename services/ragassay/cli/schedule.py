@@ -58,7 +58,6 @@ def add(
     """Plan a job: 'schedule' and the options of a configuration, over which those of the command go."""
     from pydantic import ValidationError
 
-    from ragassay.exporters.schedules import local
     from ragassay.python.exchanges import remote
     from ragassay.schedule_documents import PlannedJob
     from ragassay.validation import problems
@@ -95,13 +94,12 @@ def add(
         typer.echo(added.model_dump_json())
         return
     typer.echo(added.name)
-    typer.echo(f"next: {', '.join(local(added, added.next[:1])) or 'never, it is paused'}", err=True)
+    typer.echo(f"next: {', '.join(added.local(added.next[:1])) or 'never, it is paused'}", err=True)
 
 
 @schedule.command("list")
 def list_(server: Server = None, as_json: AsJson = False) -> None:
     """List schedules with their next time and newest run."""
-    from ragassay.exporters.schedules import gates, local
     from ragassay.exporters.tables import table
 
     with connected(server) as service:
@@ -115,9 +113,9 @@ def list_(server: Server = None, as_json: AsJson = False) -> None:
             one.name,
             one.cron,
             one.zone,
-            next(local(one, one.next[:1]), "paused"),
-            "" if one.last is None else f"{one.last.status} {next(local(one, [one.last.slot]))}",
-            "" if one.last is None else gates(one.last),
+            next(one.local(one.next[:1]), "paused"),
+            "" if one.last is None else f"{one.last.status} {next(one.local([one.last.slot]))}",
+            "" if one.last is None else one.last.gates,
         )
         for one in schedules
     ]
@@ -134,7 +132,6 @@ def show(
     """Show a schedule: its next times and what became of those before, in the zone of its clock."""
     from itertools import islice
 
-    from ragassay.exporters.schedules import evaluated, gates, local, status
     from ragassay.exporters.tables import table, width
 
     with connected(server) as service:
@@ -143,11 +140,11 @@ def show(
     if as_json:
         print_json({**dict(known), "runs": runs})
         return
-    typer.echo(f"{known.name}: {known.cron} {known.zone}; {evaluated(known)}{' (paused)' if known.paused else ''}\n")
-    planned = [(at, "planned", "", "") for at in local(known, tuple(reversed(known.next)))]
+    typer.echo(f"{known.name}: {known.cron} {known.zone}; {known.evaluated}{' (paused)' if known.paused else ''}\n")
+    planned = [(at, "planned", "", "") for at in known.local(reversed(known.next))]
     longest = max(32, width() - 47)  # beside the other columns
     made = [
-        (next(local(known, [run.slot])), status(run), gates(run), run.job or cut(run.reason or "", longest))
+        (next(known.local([run.slot])), run.outcome, run.gates, run.job or cut(run.reason or "", longest))
         for run in runs
     ]
     typer.echo("\n".join(table(("time", "run", "gates", "job, or why there is none"), [*planned, *made])))
@@ -164,11 +161,9 @@ def pause(name: NameArgument, server: Server = None) -> None:
 @schedule.command("resume")
 def resume(name: NameArgument, server: Server = None) -> None:
     """Begin runs again, at the next time."""
-    from ragassay.exporters.schedules import local
-
     with connected(server) as service:
         known = service.schedules.resume(name)
-    typer.echo(f"{name} runs next: {next(local(known, known.next), 'never')}")
+    typer.echo(f"{name} runs next: {next(known.local(known.next), 'never')}")
 
 
 @schedule.command("run")

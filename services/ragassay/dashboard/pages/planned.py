@@ -8,10 +8,7 @@ from fastapi import Depends, Query, Request, Response
 
 from ragassay.dashboard.site import A_PAGE, SearchText, pages, shown
 from ragassay.errors import UnknownName
-from ragassay.exporters import alerts as said
-from ragassay.exporters import schedules as planned
 from ragassay.notices import KINDS, LONGEST_ID
-from ragassay.schedule_documents import JobSchedule, ScheduledRun
 from ragassay.schedules import Schedules
 
 Cursor = Annotated[str | None, Query(max_length=LONGEST_ID, alias="after")]
@@ -33,7 +30,7 @@ def _schedules(request: Request, schedules: Own, after: Cursor = None) -> Respon
         request,
         "schedules.html",
         schedules=[
-            (one, planned.evaluated(one), next(planned.local(one, one.next), "paused"), _run(one, one.last))
+            (one, next(one.local(one.next), "paused"), next(one.local([one.last.slot])) if one.last else "")
             for one in page.schedules
         ],
         after=after,
@@ -49,17 +46,11 @@ def _schedule(request: Request, schedules: Own, name: str, after: Cursor = None)
         request,
         "schedule.html",
         schedule=known,
-        evaluated=planned.evaluated(known),
-        times=list(planned.local(known, known.next)),
-        runs=[_run(known, run) for run in page.runs],
+        times=list(known.local(known.next)),
+        runs=list(zip(page.runs, known.local(run.slot for run in page.runs), strict=True)),
         after=after,
         next=page.next,
     )
-
-
-def _run(known: JobSchedule, run: ScheduledRun | None) -> tuple[ScheduledRun, str, str, str] | None:
-    """A run with its time, what became of it, and of its gates."""
-    return (run, next(planned.local(known, [run.slot])), planned.status(run), planned.gates(run)) if run else None
 
 
 @router.get("/ui/alerts")
@@ -77,7 +68,7 @@ def _alerts(request: Request, schedules: Own, kind: SearchText = "", after: Curs
         kind=kind,
         after=after,
         next=page.next,
-        webhooks=[(one, said.state(one), said.last_try(one)) for one in alerts.webhooks(project).all()],
+        webhooks=alerts.webhooks(project).all(),
     )
 
 
@@ -89,9 +80,7 @@ def _deliveries(request: Request, schedules: Own, webhook: str, after: Cursor = 
         request,
         "deliveries.html",
         webhook=known,
-        state=said.state(known),
-        last_try=said.last_try(known),
-        deliveries=[(one, said.outcome(one)) for one in page.deliveries],
+        deliveries=page.deliveries,
         after=after,
         next=page.next,
     )
