@@ -15,16 +15,12 @@ WHAT_HAPPENED = ("retries", "uncertain_calls")  # of what was spent for nothing;
 
 
 def essence(report):
-    """A report without ids, times, the budget, what faults and kills had the judge pay for nothing, and what calls left out:
-    after a 500, one call is tried in the other forms, since some servers answer so to a form that they do not know.
-    """
+    """A report without ids, times, the budget, and what faults and kills had the judge pay for nothing."""
     document = without_times(copy.deepcopy(report))
     document.pop("interrupted")
     document["provenance"]["configuration"].pop("budget", None)
     document["provenance"].pop("configuration_digest")  # of the budget as well
     for system in document["systems"].values():
-        for one in (system["evaluation"], *system["results"]):
-            one.pop("left_out")
         for bill in (system["evaluation"]["waste"], *(result["waste"] for result in system["results"])):
             for name in WHAT_HAPPENED:
                 bill.pop(name)
@@ -32,10 +28,12 @@ def essence(report):
 
 
 class Outcome:
-    """A finished job beside what its provider knows. ``billed``: the answers that the provider wrote down for it."""
+    """A finished job beside what its provider knows. ``billed``: the answers that the provider wrote down for it, and
+    ``useless``: those that were no verdict.
+    """
 
-    def __init__(self, store, job, report, billed):
-        self._store, self._job, self.report, self.billed = store, job, report, billed
+    def __init__(self, store, job, report, billed, useless):
+        self._store, self._job, self.report, self.billed, self._useless = store, job, report, billed, useless
         self.meta = {name.decode(): value for name, value in store.redis.hgetall(store.key(job, "meta")).items()}
         self.rows = [row for chunk in store.done(job) for row in store.results(job, ChunkId.parse(chunk)) or ()]
         evaluation = report["systems"]["default"]["evaluation"]
@@ -48,6 +46,12 @@ class Outcome:
     @property
     def uncertain(self):
         return int(self.meta.get("uncertain_calls", 0)) + self.waste.uncertain_calls
+
+    @property
+    def forgotten(self):
+        """Useless answers that no result tells of: their worker was killed before it had committed the chunk."""
+        told = self.used.calls + self.waste.calls + self.uncertain
+        return min(max(0, self.billed - told), max(0, self._useless - self.waste.calls))
 
     def breaches(self, expected, calm):
         ids = self.ids
@@ -68,7 +72,7 @@ class Outcome:
                 yield f"the report's {name} is {said}, that of the committed results {counted}"
         if self.used.calls + self.waste.calls > self.billed:
             yield f"{self.used.calls + self.waste.calls} calls are counted, the provider made {self.billed}"
-        if (more := self.billed - self.used.calls) > self.uncertain + self.waste.calls:
+        if (more := self.billed - self.used.calls - self.forgotten) > self.uncertain + self.waste.calls:
             yield f"{more} calls beyond those counted; wasted are {self.waste.calls}, uncertain {self.uncertain}"
         spent = float(self.meta.get("spent_usd", 0))
         if spent < self.used.cost_usd + self.waste.cost_usd - MICRO_USD:

@@ -26,7 +26,7 @@ import psutil
 import redis
 
 from polling import until
-from provider import Answer, Provider, verdicts
+from provider import Answer, Provider, form, verdicts
 from ragassay.store import counters
 from ragassay.store.redis import RedisStore
 from service.chaos_checks import CapWatch, Outcome, essence
@@ -53,7 +53,8 @@ FAULTS = {"500": 0.05, "429": 0.10, "hang": 0.01}
 
 
 class FaultyProvider(Provider):
-    """Fails as FAULTS says while it ``hurts``. ``billed``: the requests of each job that it would send a bill for.
+    """Fails as FAULTS says while it ``hurts``. ``billed``: the requests of each job that it would send a bill for;
+    ``useless``: those of them that it answered without a verdict.
 
     A malformed reply follows from the row alone, since it is paid and thus in the report: a calm run meets it too.
     """
@@ -61,18 +62,24 @@ class FaultyProvider(Provider):
     def __init__(self, seed):
         super().__init__(then=self._answer, latency_s=LATENCY_S)
         self._seed, self.hurts = seed, False
-        self.billed, self.answers, self._tries = Counter(), Counter(), Counter()
+        self.billed, self.useless, self.answers, self._tries = Counter(), Counter(), Counter(), Counter()
 
     def forget(self):
         """A new round begins."""
         self.log.clear()
         self.billed.clear()
+        self.useless.clear()
         self._tries.clear()
 
     def _draw(self, *about):
         return int(hashlib.sha256(repr((self._seed, *about)).encode()).hexdigest()[:8], 16) / 2**32
 
     def _answer(self, seen):
+        if (
+            form(seen) != "json_schema"
+        ):  # which a 500 has one call try; taken, it would cost other tokens than in a calm run
+            self.answers["400"] += 1
+            return Answer(status=400, message=f"{form(seen)}: this response_format, or tools, can't be had")
         of, number = ROW.search(seen.user).groups()
         row, again = f"{of}-{number}", AGAIN in seen.user
         self._tries[row] += 1
@@ -86,6 +93,7 @@ class FaultyProvider(Provider):
             return Answer(hang=True)
         if self._draw("malformed", row) < MALFORMED and not again:
             self.answers["malformed"] += 1
+            self.useless[of] += 1
             return Answer('{"answer": [')
         self.answers["good"] += 1
         first = [{**m, "content": m["content"].partition(f"\n{AGAIN}")[0]} for m in seen.messages]
@@ -181,7 +189,7 @@ class Chaos:
 
     def check(self, job, of, size, report, calm):
         """Add what does not hold of a finished job to ``breaches``."""
-        outcome = Outcome(self.store, job, report, self.provider.billed[of])
+        outcome = Outcome(self.store, job, report, self.provider.billed[of], self.provider.useless[of])
         expected = [f"{of}-{n}" for n in range(size)]
         self.breaches += [f"job of {size} rows: {breach}" for breach in outcome.breaches(expected, calm)]
         paged, cursor = [], None
@@ -201,6 +209,7 @@ class Chaos:
                 "calls counted": outcome.used.calls,
                 "calls wasted": outcome.waste.calls,
                 "calls uncertain": outcome.uncertain,
+                "calls wasted, and forgotten by a kill": outcome.forgotten,
             }
         )
 
