@@ -20,7 +20,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -79,7 +79,10 @@ def engine_alone(api_base: str, rows: int) -> float:
 
 
 def through_service(api_base: str, rows: int, workers: int) -> float:
-    """Rows per second from submission to report, of a service whose workers have done a small job before."""
+    """Rows per second from submission to report, of a service whose workers have done a small job before.
+
+    A job for each worker process: one that asks a provider leaves a process to others.
+    """
     variables = {"RAGASSAY_API_BASE": api_base, "OPENAI_API_KEY": "none", "RAGASSAY_PRELOAD": "llm"}
     with service(workers, **variables) as (url, _), httpx.Client(base_url=url, timeout=600, trust_env=False) as client:
         lines = {n: [judged_row(i) for i in range(n)] for n in (CHUNK * workers, rows)}
@@ -88,16 +91,17 @@ def through_service(api_base: str, rows: int, workers: int) -> float:
             content = "\n".join(json.dumps({**one, "query": f"{one['query']} {count}"}) for one in samples)
             headers = {"Content-Type": "application/x-ndjson"}
             client.put(f"/v1/datasets/d{count}", content=content, headers=headers).raise_for_status()
-            performance = {"concurrency": CONCURRENCY}
+            performance = {"concurrency": CONCURRENCY, "cache": False}
             body = {"dataset": f"d{count}", "metrics": FACED, "judge": MODEL, "performance": performance}
             began = time.perf_counter()
-            job = client.post("/v1/jobs", json=body).raise_for_status().json()["id"]
-            while (found := client.get(f"/v1/jobs/{job}").json())["status"] != "finished":
-                if found["status"] in ("failed", "paused"):
-                    sys.exit(f"the job is {found['status']}: {found}")
-                time.sleep(0.05)
+            jobs = [client.post("/v1/jobs", json=body).raise_for_status().json()["id"] for _ in range(workers)]
+            for job in jobs:
+                while (found := client.get(f"/v1/jobs/{job}").json())["status"] != "finished":
+                    if found["status"] in ("failed", "paused"):
+                        sys.exit(f"the job is {found['status']}: {found}")
+                    time.sleep(0.05)
             took = time.perf_counter() - began
-        return rows / took
+        return workers * rows / took
 
 
 def engine_table() -> list[str]:
@@ -124,17 +128,17 @@ class Memory(threading.Thread):
 
     def __init__(self, up: int) -> None:
         super().__init__(daemon=True)
-        processes = psutil.Process(up).children(recursive=True)
-        self.api = next(p for p in processes if "serve" in p.cmdline())
-        self.workers = [p for p in processes if "celery" in p.cmdline()]
+        self.up = psutil.Process(up)
+        self.api = next(p for p in self.up.children() if "serve" in p.cmdline())
         self.seen: list[tuple[float, float]] = []
         self.over = threading.Event()
 
     def run(self) -> None:
         while not self.over.wait(1):
-            with_children = [c for p in self.workers for c in (p, *p.children())]
-            largest = max(p.memory_info().rss for p in with_children if p.is_running())
-            self.seen.append((self.api.memory_info().rss / 1e6, largest / 1e6))
+            with suppress(psutil.NoSuchProcess, ValueError):  # one that ends while it is looked at
+                workers = [p for p in self.up.children(recursive=True) if "celery" in p.cmdline()]
+                largest = max(p.memory_info().rss for p in workers)
+                self.seen.append((self.api.memory_info().rss / 1e6, largest / 1e6))
 
     def between(self, begin: float, end: float) -> list[float]:
         """The largest of API and of a worker process, in that part of the time."""
