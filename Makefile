@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-integrations lint unit up chaos fuzz bench bench-llm bench-latency bench-rows bench-api bench-dashboard docs readme baseline clean
+.PHONY: demo test test-integrations lint unit up chaos outages fuzz bench bench-llm bench-latency bench-rows bench-api bench-scale bench-dashboard docs readme baseline clean
 
 demo: $(VENV)/.user  ## evaluate the quickstart dataset and print the report
 	@$(BIN)/ragassay demo
@@ -20,12 +20,15 @@ lint: $(VENV)/.dev
 # Whole processes, simulations and times: tracing would make each several times slower, and would be what is measured.
 UNTRACED := tests/service tests/benchmark tests/test_readme.py tests/test_embeddings.py tests/stats/test_coverage.py \
 	tests/schedules/test_400_days.py tests/cli/test_kill.py tests/cli/test_resume.py tests/cli/test_full_disk.py \
-	tests/dashboard/browser tests/test_quality.py tests/store/test_long_runs.py tests/test_notebooks.py
+	tests/dashboard/browser tests/test_quality.py tests/store/test_long_runs.py tests/test_notebooks.py \
+	tests/runs tests/api/test_openapi.py tests/cli/test_ab.py tests/data/test_expansion.py tests/python/test_python_page.py \
+	tests/stats/test_corrections.py tests/workers/test_stop_rule.py tests/alerts/test_worker.py tests/test_log.py \
+	tests/cli/test_judge_attack.py tests/strategies/test_strategies_page.py tests/test_packaging.py
 
 unit: $(VENV)/.dev
 	rm -f .coverage .coverage.*
 	$(BIN)/python -m pytest -n 3 --dist worksteal --cov --cov-report=term --cov-fail-under=90 $(UNTRACED:%=--ignore=%)
-	$(BIN)/python -m pytest -n 3 --dist worksteal $(UNTRACED)
+	$(BIN)/python -m pytest -n 3 --dist worksteal --durations=40 $(UNTRACED)
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
@@ -46,8 +49,11 @@ clean:
 up: $(VENV)/.dev  ## Redis, API, worker and beat on this machine; Ctrl-C ends them
 	$(BIN)/ragassay up
 
-chaos: $(VENV)/.dev  ## kills at every step and outages of two minutes; make test has the short form
-	OUTAGE_S=$${OUTAGE_S:-120} $(BIN)/python -m pytest tests/service/long_chaos.py tests/service/test_outages.py tests/service/long_outages.py
+chaos: $(VENV)/.dev  ## kills at every step of jobs for MINUTES, drawn by SEED, and a table; make test has a minute of it
+	PYTHONPATH=tests $(BIN)/python -m service.chaos_run --seed $(or $(SEED),1) --minutes $(or $(MINUTES),5)
+
+outages: $(VENV)/.dev  ## providers that fail for two minutes, judges that hang; make test has the short form
+	OUTAGE_S=$${OUTAGE_S:-120} $(BIN)/python -m pytest tests/service/test_outages.py tests/service/long_outages.py
 
 fuzz: $(VENV)/.dev  ## thousands of generated requests to the API, in all of Schemathesis's phases; make test has the short form
 	FUZZ_CASES=$${FUZZ_CASES:-5000} $(BIN)/python -m pytest tests/api/long_fuzz.py
@@ -84,6 +90,9 @@ bench-rows: $(VENV)/.dev  ## 5,000 and 100,000 rows with the local judge: memory
 
 bench-api: $(VENV)/.dev  ## latencies of the API with 50 clients beside a job, into docs/scale.md; three minutes on an idle machine
 	$(BIN)/python benchmarks/api_load.py --page docs/scale.md
+
+bench-scale: $(VENV)/.dev  ## rows per second through the service, jobs of 100,000 rows, into docs/scale.md; half an hour on an idle machine
+	$(BIN)/python benchmarks/scale.py engine large --jobs $${JOBS:-10} --page docs/scale.md
 
 bench-dashboard: $(VENV)/.dev  ## pages on a run of 100,000 rows among 2,000 runs: times and memory over HTTP, into docs/dashboard.md; ten minutes
 	$(BIN)/python benchmarks/dashboard.py --page docs/dashboard.md

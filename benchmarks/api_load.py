@@ -47,7 +47,7 @@ def row(n: int) -> dict[str, object]:
 
 
 @contextmanager
-def service():
+def service(workers=2, **variables):
     """The address of a service in a folder of its own, and its process."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("RAGASSAY_")}
@@ -59,11 +59,11 @@ def service():
             "--port",
             "0",
             "--workers",
-            "2",
+            str(workers),
             "--data",
             f"{folder}/data",
         ]
-        environment |= {"RAGASSAY_HOME": f"{folder}/home", "RAGASSAY_PRELOAD": "nothing"}
+        environment |= {"RAGASSAY_HOME": f"{folder}/home", "RAGASSAY_PRELOAD": "nothing", **variables}
         with subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True) as process:
             try:
                 url = ""

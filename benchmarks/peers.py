@@ -1,10 +1,10 @@
-"""Ten rows of datasets/quickstart, evaluated by RAGAS or DeepEval and by ragassay at one endpoint: scores, calls, tokens.
+"""Ten rows of datasets/quickstart, evaluated by another package and by ragassay at one endpoint: scores, calls, tokens.
 
 python benchmarks/peers.py ragas --python ~/v-ragas/bin/python --api-base http://127.0.0.1:8000/v1 --model MODEL
 python benchmarks/peers.py ragas --python ~/v-ragas/bin/python       at the mock server, whose scores mean nothing
 
 A relay on loopback stands between, counts calls and the tokens that replies report, and puts in the model and
-OPENAI_API_KEY. Environments of RAGAS and DeepEval: benchmarks/llm/README.md.
+OPENAI_API_KEY. Environments of the others: benchmarks/llm/README.md.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ragassay.llm import warm_up
 
 ROOT = Path(__file__).resolve().parents[1]
 ROWS = ROOT / "datasets" / "quickstart"
-CHAT = "chat/completions"
+CHATS = "chat/completions", "responses"
 PAIRS = {
     "ragas": {
         "faithfulness": "faithfulness",
@@ -45,6 +45,18 @@ PAIRS = {
         "Contextual Recall": "context_recall",
         "Completeness [GEval]": "completeness",
     },
+    "trulens": {
+        "groundedness": "faithfulness",
+        "answer_relevance": "relevance",
+        "context_relevance": "context_precision",
+        "agreement": "correctness",
+    },
+    "mlflow": {
+        "retrieval_groundedness": "faithfulness",
+        "relevance_to_query": "relevance",
+        "correctness": "completeness",
+        "retrieval_sufficiency": "context_recall",
+    },
 }
 
 
@@ -57,7 +69,7 @@ class Relay:
 
     async def __call__(self, request: web.Request) -> web.Response:
         what, body = request.match_info["what"], await request.json()
-        chat = what == CHAT
+        chat = what in CHATS
         if model := self.chosen.model if chat else self.chosen.embeddings:
             body["model"] = model
         key = {"Authorization": f"Bearer {os.environ.get('OPENAI_API_KEY', 'none')}"}

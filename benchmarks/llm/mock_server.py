@@ -1,7 +1,9 @@
 """An OpenAI-compatible server with a fixed latency, which answers any JSON schema and counts what it was asked.
 
-Routes    POST /v1/chat/completions and /v1/embeddings, also below /m/<tag>/; the tag goes into the log
+Routes    POST /v1/chat/completions, /v1/responses and /v1/embeddings, also below /m/<tag>/; the tag goes into the log
 Schemas   of ``response_format``, of a tool, or the first that stands in the prompt as JSON; else an example of one there
+Choices   where the prompt has "name": "one|other", a text of that name is one of them
+Texts     where none is asked for: the list that stands in the prompt, else a number, else "Fine."
 Figures   GET /__bench/stats
 Units     where a prompt carries labels at the head of lines ([A1] answer sentences, [G1] facts, [C1.1] context
           sentences) and an array of the schema has objects with an ``id``, every label is answered once; arrays named
@@ -13,6 +15,7 @@ Faults    in percent of the calls, drawn from seed and call number, so they repe
 from __future__ import annotations
 
 import argparse
+import ast
 import asyncio
 import base64
 import hashlib
@@ -43,6 +46,7 @@ class Writer:
     def __init__(self, text: str, definitions: dict[str, Any] | None = None) -> None:
         self.definitions = definitions or {}
         self.dice = random.Random(hashlib.sha256(text.encode()).hexdigest())
+        self.choices = dict(re.findall(r'"(\w+)": "(\w+(?:\|\w+)+)"', text))
         self.labels = {kind: re.findall(rf"(?m)^\[({kind}\d[\d.]*)\]", text) for kind in "AGC"}
 
     def fill(self, schema: dict[str, Any], name: str = "") -> Any:
@@ -62,6 +66,8 @@ class Writer:
                 return self.dice.random() < (0.1 if "refus" in name else GOOD_SHARE)
             case "integer" | "number":
                 return int(self.dice.random() < GOOD_SHARE)
+        if name in self.choices:
+            return self.fill({"enum": self.choices[name].split("|")})
         return " ".join(self.dice.choices(WORDS, k=14)).capitalize() + "."
 
     def _array(self, items: dict[str, Any], name: str) -> list[Any]:
@@ -77,8 +83,8 @@ def schema_of(body: dict[str, Any], text: str) -> dict[str, Any] | None:
     """The schema of the reply that is asked for, wherever it stands; None where none does."""
     if tools := body.get("tools"):
         return dict(tools[0]["function"]["parameters"])
-    if schema := body.get("response_format", {}).get("json_schema", {}).get("schema"):
-        return dict(schema)
+    if asked := body.get("response_format", {}).get("json_schema"):
+        return dict(asked["schema"])
     example = None
     for found in objects(text):
         if isinstance(found.get("properties"), dict):
@@ -111,9 +117,34 @@ def like(value: Any) -> dict[str, Any]:
     return {"type": kinds.get(type(value), "string")}
 
 
+def plain(text: str) -> str:
+    """The reply to a prompt without a schema."""
+    for found in re.findall(r"\[.+\]", text):
+        try:
+            return str(list(ast.literal_eval(found)))
+        except (ValueError, SyntaxError):
+            continue
+    return "7" if "integer" in text else "Fine."
+
+
 def words_of(message: dict[str, Any]) -> str:
     content = message.get("content") or ""
     return content if isinstance(content, str) else "\n".join(part.get("text", "") for part in content)
+
+
+def response_of(body: dict[str, Any], content: str, call: dict[str, Any], identity: str) -> dict[str, Any]:
+    """A reply of /v1/responses."""
+    used = call["prompt_tokens"], call["completion_tokens"]
+    text = {"type": "output_text", "text": content, "annotations": []}
+    return {
+        "id": identity,
+        "object": "response",
+        "created_at": int(time.time()),
+        "model": body["model"],
+        "status": "completed",
+        "output": [{"id": "1", "type": "message", "role": "assistant", "status": "completed", "content": [text]}],
+        "usage": {"input_tokens": used[0], "output_tokens": used[1], "total_tokens": sum(used)},
+    }
 
 
 class Mock:
@@ -134,6 +165,8 @@ class Mock:
 
     async def chat(self, request: web.Request) -> web.Response:
         began, body = time.monotonic(), await request.json()
+        if "input" in body:  # /v1/responses
+            body |= {"messages": body["input"], "response_format": {"json_schema": body.get("text", {}).get("format")}}
         text = "\n".join(map(words_of, body["messages"]))
         schema = schema_of(body, text)
         asked = body.get("response_format", {}).get("json_schema") or ""
@@ -159,7 +192,7 @@ class Mock:
 
     async def answer(self, body: dict[str, Any], text: str, schema: Any, call: dict[str, Any]) -> web.Response:
         definitions = (schema or {}).get("$defs", {})
-        content = json.dumps(Writer(text, definitions).fill(schema)) if schema else "Fine."
+        content = json.dumps(Writer(text, definitions).fill(schema)) if schema else plain(text)
         if call["fault"] == "429":
             wait = {"Retry-After": str(self.options.retry_after)}
             return web.json_response({"error": {"message": "too many requests"}}, status=429, headers=wait)
@@ -170,6 +203,8 @@ class Mock:
         if call["fault"] in ("500", "hang"):
             return web.json_response({"error": {"message": "out of order"}}, status=500)
         call["completion_tokens"] = tokens(content)
+        if "input" in body:
+            return web.json_response(response_of(body, content, call, f"call-{len(self.calls)}"))
         message = {"role": "assistant", "content": content}
         if tools := body.get("tools"):
             function = {"name": tools[0]["function"]["name"], "arguments": content}
@@ -230,6 +265,8 @@ async def main() -> None:
     mock, app = Mock(chosen), web.Application(client_max_size=2**26)
     app.router.add_post("/v1/chat/completions", mock.chat)
     app.router.add_post("/m/{tag}/v1/chat/completions", mock.chat)
+    app.router.add_post("/v1/responses", mock.chat)
+    app.router.add_post("/m/{tag}/v1/responses", mock.chat)
     app.router.add_post("/v1/embeddings", mock.embed)
     app.router.add_post("/m/{tag}/v1/embeddings", mock.embed)
     app.router.add_get("/__bench/stats", mock.stats)

@@ -26,6 +26,11 @@ def is_address(text: str | None) -> bool:
     return True
 
 
+def is_url(value: object) -> bool:
+    """Is it the address of an endpoint, rather than a path?"""
+    return isinstance(value, str) and value.lower().startswith(("http://", "https://"))
+
+
 def is_bare_address(text: str | None) -> bool:
     """True for an address that may be shown, and for none; ValueError also where it holds a user or a password."""
     if is_address(text) and text and "@" in urlsplit(text if "://" in text else f"//{text}").netloc:

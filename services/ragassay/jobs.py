@@ -38,14 +38,14 @@ from ragassay.specification import Budget, JobSpec
 from ragassay.store.idempotency import free_key, take_key
 from ragassay.store.job_run import JobRun
 from ragassay.store.job_state import Claim, JobState
+from ragassay.store.liveness import check_room
 from ragassay.store.redis import RedisStore
 from ragassay.store.redis_canaries import RedisCanary
 from ragassay.store.retention import Trimming
 from ragassay.store.selection import Selection
 
 logger = logging.getLogger("ragassay.jobs")
-MOST_ROWS_A_PAGE = 200
-MOST_FAILED_FINALIZES, MOST_FINALIZES = 3, 10  # the second counts those that killed their worker too
+MOST_ROWS_A_PAGE, MOST_FAILED_FINALIZES, MOST_FINALIZES = 200, 3, 10  # the last count killed workers too
 SLOTS = 4  # messages of one job that may wait or work at once: many enough for all workers, few enough to be fair
 
 
@@ -91,7 +91,7 @@ class Jobs:
 
         Every name is resolved now. Raises NothingToEvaluate, UnknownName, BadSettings; NotFound and Conflict for a
         baseline without a report; BadInput when the idempotency key belongs to another body, Conflict while its job is
-        being made. ``planned``: the id, and the schedule and time, of a scheduled run; Conflict where it is there.
+        being made; Unavailable where Redis is nearly full. ``planned``: the id, schedule and time of a run; Conflict if there.
         """
         digest = _digest(spec, inputs, gating)
         if idempotency_key and (known := take_key(self.store, idempotency_key, digest)):
@@ -121,6 +121,7 @@ class Jobs:
         idempotency: tuple[str, str] | None,
         planned: tuple[str, Planned] | None,
     ) -> str:
+        check_room(self.store)
         id_, of_schedule = planned or (uuid.uuid4().hex, None)
         record = runs.prepare(self._session, spec, inputs, id_)
         if most := self.registered.most_rows(name for name, source in record.systems.items() if source.called):

@@ -92,6 +92,7 @@ def requeue(jobs: Jobs, job: str) -> JobState:
         raise Conflict(
             f"job {job} is {state.status}", hint="submit it again; replies that are known are not paid again"
         )
+    store.redis.sadd("ra:active", job)  # last of all: a sweeper would close a job that is still failed
     jobs.wake(job)
     return state
 
@@ -103,7 +104,7 @@ def _revive(store: RedisStore, job: str, state: JobState) -> None:
     if store.redis.exists(*(store.key(job, name) for name in set(needed))) < len(set(needed)):
         raise gone("rows or results", job)
     names = [*row_names(record), "gates"]
-    keys = [store.key(job, "meta"), store.key(job, "todo"), "ra:active", *(store.key(job, name) for name in names)]
-    before = store.run("revive", keys, [job, *map(str, left)])
+    keys = [store.key(job, "meta"), store.key(job, "todo"), *(store.key(job, name) for name in names)]
+    before = store.run("revive", keys, [str(chunk) for chunk in left])
     if before is None:
         raise no_job(job)

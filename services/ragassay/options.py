@@ -18,10 +18,10 @@ HALF_LIFE_DAYS = 365.0
 
 
 SYSTEMS = Option(
-    "by its name, a file of responses or a built-in system; without any, the responses in the data",
+    "by its name, a file of responses, the address of an endpoint or a built-in system; without any, the responses in the data",
     flags=("--system",),
-    metavar="NAME=FILE",
-    usage="responses of a system; repeatable",
+    metavar="NAME=FILE|URL",
+    usage="responses of a system, or where it answers; repeatable",
     set_by="files",
     example="systems: {ours: responses/ours.jsonl, bm25: {kind: bm25, answer: extractive}}",
 )

@@ -188,6 +188,11 @@ class Exporters(Registry[Callable[..., bytes | Iterable[bytes]]], Generic[_Docum
         """The document in a format; raises UnknownName, MissingExtra, and BadSettings where the format has no fields."""
         return _made(self.get(form), document, fields)
 
+    def whole(self, document: _Document, form: str, fields: Sequence[str] = ()) -> bytes:
+        """As ``make``, all of it at once."""
+        made = self.make(document, form, fields)
+        return made if isinstance(made, bytes) else b"".join(made)
+
     def write(
         self, document: _Document, path: Path, *, form: str | None = None, fields: Sequence[str] = ()
     ) -> list[Path]:

@@ -171,7 +171,7 @@ def test_while_redis_is_away_every_route_says_so_and_then_all_is_well_again():
         assert served.http.get(f"/v1/jobs/{job}").json()["status"] == "finished"
 
 
-def test_a_full_redis_takes_no_job_and_says_so():
+def test_a_nearly_full_redis_takes_no_job_and_a_full_one_nothing_and_both_say_so():
     with RedisServer("--maxmemory", "2mb") as redis, serving(redis.url) as served:
         noise = random.Random(0)
         big = [
@@ -179,5 +179,10 @@ def test_a_full_redis_takes_no_job_and_says_so():
         ]  # 200 kB, can't be packed
         answers = [served.http.post("/v1/jobs", json={"samples": big}) for _ in range(12)]
         assert answers[0].status_code == 202
-        assert "Redis refuses writes now" in problem(answers[-1], 503)["detail"]
+        assert "no new jobs are taken: Redis uses more than 70 %" in problem(answers[-1], 503)["detail"]
+        assert answers[-1].headers["retry-after"] == "60"
+        cancelled = f"/v1/jobs/{answers[0].json()['id']}/cancel"
+        assert served.http.post(cancelled).status_code == 200, "there is room for those that are there"
+        served.jobs.store.redis.config_set("maxmemory", 1)
+        assert "Redis refuses writes now" in problem(served.http.post(cancelled), 503)["detail"]
         assert any("70 %" in warning for warning in troubles(served.jobs.store))

@@ -222,6 +222,25 @@ def test_tables_are_exported_as_they_are_seen(run, http):
     assert [line[-1] for line in beside[1:]] == ["1.0"] * 4
 
 
+@pytest.mark.parametrize("address", ["runs/{run}", "compare?run={run}%23old&run={run}%23new"])
+def test_what_a_page_says_is_there_in_every_format(address, run, http):
+    page = http.get(f"/ui/{address.format(run=run)}").text
+    begins = {
+        "html": b"<!doctype html>",
+        "json": b"{",
+        "parquet": b"PAR1",
+        "pdf": b"%PDF",
+        "xlsx": b"PK",
+        "xml": b"<?xml",
+    }
+    for form in ("csv", "html", "json", "md", "parquet", "pdf", "summary.csv", "xlsx", "xml"):
+        answer = http.get(linked(page, form))
+        assert answer.headers["content-disposition"].endswith(f'.{form}"')
+        assert len(answer.content) > 100
+        assert answer.content.startswith(begins.get(form, b""))
+    assert http.get(linked(page, "pdf").replace("pdf", "docx")).status_code == 422
+
+
 def test_no_cell_of_an_export_is_a_formula():
     given = [{**row, "query": "=HYPERLINK(1)", "query_id": f"@q{n}"} for n, row in enumerate(rows())]
     run = ragassay.evaluate(given).run.id

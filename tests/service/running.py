@@ -43,9 +43,9 @@ class Service:
         self.folder = Path(tempfile.mkdtemp(prefix="ra-up-"))
         self.data = data or self.folder / "data"
         settings = {"home": self.folder / "home", "lease_s": 2, "sweep_s": 0.5, "preload": "llm", **settings}
-        self._environment = {**environment(**settings), **(env or {})}
+        self.environment = {**environment(**settings), **(env or {})}
         if not traced:  # tracing makes every process several times slower, which a test of times must not measure
-            self._environment = {k: v for k, v in self._environment.items() if not k.startswith("COVERAGE")}
+            self.environment = {k: v for k, v in self.environment.items() if not k.startswith("COVERAGE")}
         self._command = [sys.executable, "-m", "ragassay.cli", "up", "--port", "0", "--data", str(self.data),
                          "--workers", str(workers), *options]  # fmt: skip
         self.info: list[str] = []
@@ -61,7 +61,7 @@ class Service:
         self.warnings.clear()
         self._close()
         self.process = subprocess.Popen(
-            self._command, env=self._environment, cwd=self.folder, text=True, start_new_session=True,
+            self._command, env=self.environment, cwd=self.folder, text=True, start_new_session=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
         lines: queue.Queue[str] = queue.Queue()

@@ -214,13 +214,20 @@ def redis_is_full(site):
     under_way = site.submit(120)
     connection.config_set("maxmemory", connection.info("memory")["used_memory"] + 1_000_000)
     big = [{"query": "Which?", "answer": noise.randbytes(2000).hex()} for _ in range(100)]
-    answers = [site.client.post("/v1/jobs", json={"samples": big}) for _ in range(12)]
+    refused = [site.client.post("/v1/jobs", json={"samples": big}) for _ in range(3)][-1]
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "60")
+    assert shown("Redis is full", "{detail}; {hint}".format(**refused.json()), 1)
+    upload = {"content": b"".join(json.dumps(row).encode() + b"\n" for row in big)}
+    answers = [
+        site.client.put(f"/v1/datasets/big-{n}", headers={"Content-Type": "application/x-ndjson"}, **upload)
+        for n in range(12)
+    ]
     assert answers[-1].status_code == 503
     connection.config_set(
         "maxmemory", connection.info("memory")["used_memory"]
     )  # what was left may do for a few results
     problem = answers[-1].json()
-    assert blocks("Redis is full", "text")[1].strip() == f"{problem['detail']}; {problem['hint']}"
+    assert blocks("Redis is full", "text")[2].strip() == f"{problem['detail']}; {problem['hint']}"
     assert shown("Redis is full", site.health())
     site.stack.start("worker")
     time.sleep(3)  # it tries, and loses nothing
@@ -228,6 +235,8 @@ def redis_is_full(site):
     out = site.bash("Redis is full")
     assert out.startswith("OK\nrows:     7 days")
     assert site.finished(under_way) == {"rows": 120, "done": 120, "failed": 0}
+    for name in [f"big-{n}" for n, answer in enumerate(answers) if answer.is_success]:
+        site.client.delete(f"/v1/datasets/{name}").raise_for_status()
     until(lambda: site.kept() and site.ready(), 60, "a ready service")
 
 

@@ -1,6 +1,6 @@
 """A provider that fails, however it does it, costs a job time, and neither rows nor hundreds of requests.
 
-The waits are the product's own. OUTAGE_S is the length of an outage: 8 s here, two minutes in ``make chaos``.
+The waits are the product's own. OUTAGE_S is the length of an outage: 8 s here, two minutes in ``make outages``.
 """
 
 import json

@@ -44,7 +44,7 @@ def test_the_body_is_the_template_with_the_rows_values_in_it(endpoint):
     [
         ("redirects", "the system redirects (307) to 'http://127.0.0.1:1/elsewhere'; redirects are not followed"),
         ("fails", "the system replied 500: '<h1>broken</h1>'"),
-        ("hangs", "no answer within 0.5 s"),
+        ("hangs", "no answer within 1 s"),
         ("html", "the reply is not JSON: '<html>hello</html>'"),
         ("huge", "the reply is longer than 10 MB"),
         ("empty", "the reply has no answer at $.answer: '{}'"),
@@ -56,7 +56,7 @@ def test_the_body_is_the_template_with_the_rows_values_in_it(endpoint):
     ],
 )
 def test_what_is_wrong_with_a_reply_is_the_error_of_its_row_and_of_no_other(endpoint, query, reason):
-    wrong, right = ask([query, "capital?"], url=endpoint.url, timeout_s=0.5 if query == "hangs" else 30)
+    wrong, right = ask([query, "capital?"], url=endpoint.url, timeout_s=1 if query == "hangs" else 30)
     assert (wrong.error, wrong.answer) == (reason, None)
     assert (right.error, right.answer) == (None, "Paris is the capital.")
 
@@ -162,6 +162,21 @@ def test_a_configuration_that_was_found_may_not_send_queries_anywhere(cli, tmp_p
     code, _, err = cli("evaluate")
     assert code == 2
     assert "url: a configuration that was found may not say where requests and keys are sent" in err
+    (tmp_path / "ragassay.yaml").write_text(f"data: data.jsonl\nsystems: {{live: {endpoint.url}}}\n")
+    code, _, err = cli("evaluate")
+    assert code == 2
+    assert "live: a configuration that was found may not say where requests and keys are sent" in err
+
+
+def test_an_address_is_an_endpoint_with_the_usual_body_and_reply(cli, tmp_path, endpoint):
+    write(tmp_path, endpoint)
+    code, out, err = cli("evaluate", "data.jsonl", "--system", f"live={endpoint.url}", "--metrics", "mrr", "--json")
+    assert code == 0, err
+    assert json.loads(out)["systems"]["live"]["metrics"]["mrr"]["mean"] == 1.0
+    assert endpoint.asked[-1][0].keys() == {"query"}
+    named = tmp_path / "named.yaml"
+    named.write_text(f"data: data.jsonl\nmetrics: [mrr]\nsystems: {{live: {endpoint.url}}}\n")
+    assert cli("evaluate", "--config", "named.yaml", "--json")[0] == 0
 
 
 def test_a_variable_that_is_not_set_ends_the_run_before_it_begins(cli, tmp_path, endpoint):

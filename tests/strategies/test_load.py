@@ -145,6 +145,13 @@ def test_a_path_that_never_matches_is_said_once_with_the_keys_that_are_there(cli
     assert " ".join(out.split()).count(said) == 1
 
 
+def test_the_usual_reply_may_lack_lists_where_it_has_nothing_else_that_they_could_be(cli, tmp_path, endpoint):
+    write(tmp_path, endpoint, 4, query="null")
+    code, out, _ = cli("evaluate", "--config", "live.yaml", "--metrics", "token_f1")
+    assert code == 0
+    assert "matches nothing" not in out
+
+
 def test_a_list_that_is_not_there_is_missing_and_one_that_is_empty_is_empty(endpoint):
     [absent] = ask(["capital?"], url=endpoint.url, reply={"answer": "$.answer", "contexts": "$.sources[*].text"})
     assert (absent.contexts, absent.asking.unmatched) == (None, ("contexts",))

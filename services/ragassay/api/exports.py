@@ -8,6 +8,7 @@ from fastapi import Response
 from pydantic import BaseModel, Field
 
 from ragassay.config import names
+from ragassay.dashboard.site import file
 from ragassay.exporters import MEDIA_TYPES
 from ragassay.render import Exporters
 
@@ -24,14 +25,13 @@ class FileForm(BaseModel):
 
     def written(self, exporters: Exporters[Any], document: Any) -> bytes:
         """The document in that form; raises UnknownName, BadSettings, MissingExtra."""
-        made = exporters.make(document, self.format, names(self.fields or ""))
-        return made if isinstance(made, bytes) else b"".join(made)
+        return exporters.whole(document, self.format, names(self.fields or ""))
 
-    def answer(self, content: bytes, name: str, headers: dict[str, str] | None = None) -> Response:
-        """A file of that name, which a browser stores and does not show; JSON is none."""
-        kind = MEDIA_TYPES.get(self.format.lower(), "application/octet-stream")
-        saved = {"Content-Disposition": f'attachment; filename="{name}.{self.format.lower()}"'}
-        return Response(content, headers=(headers or {}) | (saved if self.format != "json" else {}), media_type=kind)
+    def answer(self, content: bytes, name: str) -> Response:
+        """A file of that name; JSON is none."""
+        if self.format == "json":
+            return Response(content, media_type=MEDIA_TYPES["json"])
+        return file(content, name, self.format.lower())
 
 
 def answers(schema: str) -> dict[str, Any]:

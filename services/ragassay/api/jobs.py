@@ -192,7 +192,9 @@ async def report(
         return query.written(EXPORTERS, Report.model_validate_json(document))
 
     content = document if as_it_is else await to_thread.run_sync(work, limiter=request.app.state.analyses)
-    return query.answer(content, job, headers)
+    answer = query.answer(content, job)
+    answer.headers.update(headers)
+    return answer
 
 
 _FORMS = {"json": "application/json", "junit": "application/xml", "markdown": "text/markdown"}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar, 
 
 import typer
 
+from ragassay.addresses import is_url
 from ragassay.declarations import Option
 from ragassay.errors import BadSettings
 from ragassay.options import BudgetOptions, FileOptions, JobOptions, PerformanceOptions
@@ -194,6 +195,8 @@ def _refuse_addresses(file: Layer, path: Path, layers: Sequence[Layer]) -> None:
     for name, system in systems.items() if isinstance(systems, dict) else ():
         if isinstance(system, dict) and system.get("url") is not None:
             places.append(("systems", name, "url"))
+        if is_url(system):
+            places.append(("systems", name))
         answer = system.get("answer") if isinstance(system, dict) else None
         if isinstance(answer, dict) and answer.get("api_base") is not None:
             places.append(("systems", name, "answer", "api_base"))

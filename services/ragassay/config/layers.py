@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from ragassay.addresses import is_url
 from ragassay.config.document import SECTIONS, Configuration, options, section_of
 from ragassay.errors import BadInput, BadSettings, and_more
 from ragassay.metrics import parse
@@ -139,6 +140,10 @@ def resolve(layers: Sequence[Layer]) -> Configuration:
     for section in SECTIONS:
         if isinstance(document.get(section), dict):
             document[section] = {key: value for key, value in document[section].items() if value is not None}
+    if isinstance(systems := document.get("systems"), dict):
+        document["systems"] = {
+            name: {"kind": "http", "url": system} if is_url(system) else system for name, system in systems.items()
+        }
     try:
         configuration = Configuration.model_validate_json(json.dumps(document), strict=True)
     except ValidationError as error:

@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ragassay.addresses import is_url
 from ragassay.config.layers import Layer
 from ragassay.data.versions import is_file, reference_in
 from ragassay.documents import run_and_system
@@ -180,7 +181,7 @@ def rebased_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
 
     def system(choice: Any) -> Any:
         if not isinstance(choice, dict):
-            return rebase(choice)
+            return choice if is_url(choice) else rebase(choice)
         local = () if choice.get("kind") == "openai" else ("model", "rerank_model")
         models = {key: choice[key] for key in local if isinstance(choice.get(key), str)}
         own = {key: rebase(name) for key, name in models.items() if (folder / name).is_dir()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from importlib import metadata
@@ -21,10 +22,11 @@ from starlette.requests import ClientDisconnect
 
 from ragassay.dashboard import views
 from ragassay.errors import AssayError, BadInput, TooLarge
+from ragassay.exporters import MEDIA_TYPES
 from ragassay.exporters.csv import line
 from ragassay.exporters.failing import words
 from ragassay.exporters.page import environment
-from ragassay.render import number
+from ragassay.render import Exporters, number
 from ragassay.store.redis_errors import unavailable
 
 _log = logging.getLogger("ragassay.dashboard")
@@ -46,6 +48,7 @@ NAVIGATION = {
 OF_SERVICE = {"Schedules": "/ui/schedules", "Alerts": "/ui/alerts"}
 SearchText = Annotated[str, Query(max_length=200)]
 As = Annotated[Literal["page", "csv"], Query(alias="as")]  # a file with the table as it is seen
+AnyForm = Annotated[str, Query(max_length=30, alias="as")]  # the page, or a file of a format
 Start = Annotated[int, Query(ge=0, le=MOST_PLACES, alias="from")]
 
 
@@ -54,6 +57,7 @@ def address_of(values: Mapping[str, Any]) -> str:
     return urlencode({key: value for key, value in values.items() if value not in (None, "", ())}, doseq=True)
 
 
+_exporting = threading.BoundedSemaphore(2)  # documents of many rows take memory
 _TEMPLATES = environment(HERE / "templates")
 _TEMPLATES.globals |= {"version": metadata.version("ragassay"), "a_page": A_PAGE}
 _TEMPLATES.filters |= {"query": address_of, "number": number, "failure": views.failure, "words": words}
@@ -62,13 +66,22 @@ _TEMPLATES.filters["unbroken"] = lambda text: text.replace(" %", "\N{NO-BREAK SP
 
 def table(name: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> Response:
     """The table of a page as a CSV file of that name, sent row by row; no cell of it is a formula."""
-    return csv_file(name, (line(cells) for cells in chain([header], rows)))
+    return file((line(cells) for cells in chain([header], rows)), name, "csv")
 
 
-def csv_file(name: str, lines: Iterable[bytes]) -> Response:
-    """Lines of CSV as a file of that name."""
-    headers = {"Content-Disposition": f'attachment; filename="{name}.csv"', "X-Content-Type-Options": "nosniff"}
-    return StreamingResponse(lines, media_type="text/csv; charset=utf-8", headers=headers)
+def file(content: bytes | Iterable[bytes], name: str, form: str) -> Response:
+    """A file of that name in a format, which a browser stores and does not show; parts are sent as they come."""
+    kind = MEDIA_TYPES.get(form, "application/octet-stream")
+    headers = {"Content-Disposition": f'attachment; filename="{name}.{form}"', "X-Content-Type-Options": "nosniff"}
+    if isinstance(content, bytes):
+        return Response(content, headers=headers, media_type=kind)
+    return StreamingResponse(content, headers=headers, media_type=kind)
+
+
+def exported(name: str, exporters: Exporters[Any], document: object, form: str) -> Response:
+    """A document as a file; raises UnknownName, MissingExtra."""
+    with _exporting:
+        return file(exporters.whole(document, form), name, form.lower())
 
 
 def shown(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:

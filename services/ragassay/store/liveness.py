@@ -7,12 +7,13 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
+from ragassay.errors import Unavailable
 from ragassay.models import FrozenModel
 from ragassay.store.connection import connect
 from ragassay.store.redis import RedisStore
 
 OLDEST_REDIS = (6, 2)
-NEARLY_FULL = 0.7
+NEARLY_FULL, NEARLY_FULL_RETRY_S = 0.7, 60.0
 RedisRole = Literal["state", "broker"]
 logger = logging.getLogger("ragassay")
 
@@ -91,9 +92,22 @@ def _troubles(info: Mapping[str, Any], role: RedisRole) -> Iterator[str]:
         yield "Redis can't write its append-only file: is its disk full?"
     if info.get("rdb_last_bgsave_status", "ok") != "ok":
         yield "Redis can't write its snapshot: is its disk full?"
-    limit = info.get("maxmemory", 0)
-    if limit and info["used_memory"] > NEARLY_FULL * limit:
-        yield f"Redis uses more than 70 % of its memory ({megabytes(info['used_memory'])} of {megabytes(limit)})"
+    if full := _nearly_full(info):
+        yield full
+
+
+def _nearly_full(info: Mapping[str, Any]) -> str | None:
+    used, limit = info["used_memory"], info.get("maxmemory", 0)
+    if not limit or used <= NEARLY_FULL * limit:
+        return None
+    return f"Redis uses more than 70 % of its memory ({megabytes(used)} of {megabytes(limit)})"
+
+
+def check_room(store: RedisStore) -> None:
+    """Raise Unavailable where the Redis of the jobs is nearly full: what is left is for results of those under way."""
+    if full := _nearly_full(store.redis.info("memory")):
+        hint = "give it more (maxmemory), or let rows go: ragassay admin retention"
+        raise Unavailable(f"no new jobs are taken: {full}", hint=hint, retry_after=NEARLY_FULL_RETRY_S)
 
 
 def megabytes(count: int) -> str:

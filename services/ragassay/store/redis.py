@@ -23,6 +23,7 @@ from ragassay.job_documents import Planned
 from ragassay.models import Response, Result, Sample
 from ragassay.specification import Budget
 from ragassay.store.columns import columns, pack_texts
+from ragassay.store.counters import KEY as COUNTERS
 from ragassay.store.idempotency import begin_once, execute_once, key_name
 from ragassay.store.job_rows import column_name, input_chunk, pack, row_names, unpack
 from ragassay.store.job_state import Claim, JobState, gone, no_job
@@ -142,7 +143,7 @@ class RedisStore(StoredReports, Presence):
 
         Raises NotFound.
         """
-        before = self.run("transition_status", [self.key(job, "meta")], [to, error, *allowed])
+        before = self.run("transition_status", [self.key(job, "meta"), COUNTERS], [to, error, *allowed])
         if before is None:
             raise no_job(job)
         return str(before.decode())
@@ -220,7 +221,7 @@ class RedisStore(StoredReports, Presence):
         blob = pack([result.model_dump(mode="json", exclude_defaults=True) for result in results])
         arguments = [str(claim), claim.token, blob, len(results), failed, pack_texts(results), claim.number]
         by_key = {self.key(claim.job, column_name(claim.system, n)): c for n, c in columns(results).items()}
-        keys = [*(self.key(claim.job, name) for name in names), *by_key]
+        keys = [*(self.key(claim.job, name) for name in names), COUNTERS, *by_key]
         outcome: Outcome = self.run("commit", keys, [*arguments, *(c.tobytes() for c in by_key.values())]).decode()
         return outcome
 
@@ -254,7 +255,7 @@ class RedisStore(StoredReports, Presence):
     def sweep(self, job: str) -> list[Claim]:
         """Take back chunks whose lease ran out; returns those that died too often, claimed for the caller."""
         token = uuid.uuid4().hex
-        keys = [self.key(job, name) for name in ("meta", "todo", "lease", "owner", "dead")]
+        keys = [*(self.key(job, name) for name in ("meta", "todo", "lease", "owner", "dead")), COUNTERS]
         poisoned = self.run("sweep", keys, [MOST_DEATHS, token, self.lease_ms])
         return [Claim.of(job, chunk, token) for chunk in poisoned]
 

@@ -15,6 +15,7 @@ from ragassay.ledger import RAISE_IT, of_unknown_price, paid
 from ragassay.models import Usage
 from ragassay.protocols import Call, Purpose, Reply
 from ragassay.specification import Budget
+from ragassay.store.counters import KEY as COUNTERS
 from ragassay.store.counters import MOST_COUNTERS
 from ragassay.store.job_state import Claim
 from ragassay.store.protocol import ChunkId
@@ -67,7 +68,7 @@ class RedisLedger:
         return None
 
     def _ask(self, call: Call, estimate: Usage) -> bytes | None:
-        keys = [self._calls, self._meta, self._store.key(self._claim.job, "owner")]
+        keys = [self._calls, self._meta, self._store.key(self._claim.job, "owner"), COUNTERS]
         usd, tokens = _amounts(estimate)
         wanted = ["" if estimate.cost_usd is None else usd, tokens]
         arguments = [call.id, self._claim.token, str(self._claim), self._lost[call.id], *wanted]
@@ -124,7 +125,7 @@ class RedisLedger:
         spent = paid(reply, estimate, lost=lost) if spent is None else spent
         amounts = [*_amounts(estimate), *_amounts(spent), reply.waste.uncertain_calls, self._claim.token]
         more = [orjson.dumps(counted), MOST_COUNTERS]
-        self._store.run("settle", [self._calls, self._meta], [call.id, blob, *amounts, *more])
+        self._store.run("settle", [self._calls, self._meta, COUNTERS], [call.id, blob, *amounts, *more])
 
 
 _NO = (b"!", b"~", b"$", b"u")

@@ -21,7 +21,7 @@ from ragassay.llm.pacing import backoff, retry_after
 from ragassay.models import Response, Sample
 from ragassay.settings import VARIABLE, with_variables, without_values
 from ragassay.strategies.live import LiveOptions
-from ragassay.strategies.pieces import LISTS, Pieces, response_from
+from ragassay.strategies.pieces import LISTS, USUAL_REPLY, Pieces, ReplyField, response_from
 from ragassay.strategies.timing import Clock
 from ragassay.strategies.wire import Events, StreamFormat, pieces, text_of
 from ragassay.validation import shown
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     import httpx
     from jsonpath import CompoundJSONPath, JSONPath
 
-ReplyField = Literal[
-    "answer", "contexts", "retrieved_doc_ids", "retrieved_scores", "model", "input_tokens", "output_tokens",
-    "cost_usd", "retrieval_latency_ms", "generation_latency_ms", "route", "error",
-]  # fmt: skip
 _BUSY = frozenset((429, 503))
 _MOST_KEYS = 20
 _HEAD = 500  # bytes of a reply that are shown
@@ -96,11 +92,7 @@ class HttpConfig(LiveOptions):
     reply: Annotated[
         ReplyPaths,
         Field(min_length=1, description="where the reply has what, as JSONPath"),
-    ] = {  # noqa: RUF012
-        "answer": "$.answer",
-        "contexts": "$.contexts[*]",
-        "retrieved_doc_ids": "$.retrieved_doc_ids[*]",
-    }
+    ] = USUAL_REPLY
     stream: Annotated[
         StreamFormat | None,
         Field(

@@ -9,6 +9,7 @@ from typing import Any
 from ragassay.documents import Load
 from ragassay.models import Result
 from ragassay.render import listed
+from ragassay.strategies.pieces import USUAL_REPLY
 
 FEWEST_REPLIES = 3  # from which on it is the path, rather than the reply, that is wrong
 
@@ -66,7 +67,8 @@ class LoadCount:
 
 def cautions(system: str, load: Load, configuration: Mapping[str, Any]) -> Iterator[str]:
     """What limits the figures of a system that was so loaded, in a sentence each."""
-    for field in load.never_matched:
+    usual = configuration.get("reply") == USUAL_REPLY and USUAL_REPLY.keys() >= set(load.reply_keys) >= {"answer"}
+    for field in () if usual else load.never_matched:
         path = configuration["reply"][field]
         keys = f"; the last one has {listed(load.reply_keys)}" if load.reply_keys else ""
         yield f"{system}: reply.{field}: {path} matches nothing in any of the {load.replies:,} replies{keys}"

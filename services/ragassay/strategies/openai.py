@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator
 
 from ragassay.settings import VARIABLE
-from ragassay.strategies.http import Address, HttpConfig, ReplyField, ReplyPaths
+from ragassay.strategies.http import Address, HttpConfig, ReplyPaths
 from ragassay.strategies.live import LiveOptions
+from ragassay.strategies.pieces import ReplyField
 
 _USAGE: dict[ReplyField, str] = {
     "model": "$.model",

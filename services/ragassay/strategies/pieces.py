@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
@@ -13,6 +13,15 @@ from ragassay.strategies.timing import Clock
 from ragassay.validation import problems, shown
 
 LISTS = frozenset(("contexts", "retrieved_doc_ids", "retrieved_scores"))
+ReplyField = Literal[
+    "answer", "contexts", "retrieved_doc_ids", "retrieved_scores", "model", "input_tokens", "output_tokens",
+    "cost_usd", "retrieval_latency_ms", "generation_latency_ms", "route", "error",
+]  # fmt: skip
+USUAL_REPLY: dict[ReplyField, str] = {
+    "answer": "$.answer",
+    "contexts": "$.contexts[*]",
+    "retrieved_doc_ids": "$.retrieved_doc_ids[*]",
+}
 MOST_CHARACTERS = 10_000_000  # of an answer
 
 

@@ -11,7 +11,7 @@ from fastapi import Query, Request, Response
 from ragassay.compare.models import ComparedSystem, Comparison
 from ragassay.compare.summary import in_short
 from ragassay.dashboard.library import Library
-from ragassay.dashboard.site import As, csv_file, pages, shown
+from ragassay.dashboard.site import AnyForm, exported, pages, shown
 from ragassay.exporters import comparison as tables
 from ragassay.exporters.charts import Chart
 from ragassay.exporters.outline import standing
@@ -48,7 +48,7 @@ def _compare(
     run: Annotated[list[str] | None, Query(max_length=20)] = None,
     baseline: Annotated[str, Query(max_length=300)] = "",
     metrics: Annotated[str, Query(max_length=1000)] = "",
-    form: As = "page",
+    form: AnyForm = "page",
 ) -> Response:
     library: Library = request.state.library
     chosen = list(dict.fromkeys(run or ()))
@@ -57,13 +57,14 @@ def _compare(
         return shown(request, "compare_choice.html", runs=recent)
     wanted = [name.strip() for name in metrics.split(",") if name.strip()]
     made = library.compare(chosen, baseline or None, wanted or None)
-    if form == "csv":
-        return csv_file("comparison", tables.to_csv(made))
+    if form != "page":
+        return exported("comparison", tables.EXPORTERS, made, form)
     return shown(
         request,
         "compare.html",
         asked={"run": chosen, "baseline": baseline, "metrics": metrics},
         comparison=made,
+        formats=tables.EXPORTERS.names(),
         verdict=[*filter(None, map(in_short, made.pairs)), *made.verdict],
         runs={side.run: _title(library, side.run) for side in made.sides.values()},
         heat=_heat(made),

@@ -14,7 +14,7 @@ from ragassay.compare.models import Comparison
 from ragassay.compare.trends import Point, Trend
 from ragassay.costs import DIMENSIONS, CostGroup, CostReport, asked
 from ragassay.dashboard.library import Library
-from ragassay.dashboard.site import As, csv_file, pages, shown, table
+from ragassay.dashboard.site import As, exported, pages, shown, table
 from ragassay.errors import AssayError, NothingToEvaluate
 from ragassay.exporters import costs
 from ragassay.exporters.charts import Chart, Drawn, bars, over_time
@@ -58,7 +58,7 @@ def _cost(
     try:
         report = library.costs(asked(**given, by=by))
         if as_ == "csv":
-            return csv_file("cost", [costs.to_csv(report)])
+            return exported("cost", costs.EXPORTERS, report, "csv")
         days, systems = (library.costs(asked(**given, by=by)) for by in ("day,system", "system"))
     except NothingToEvaluate as error:
         return shown(request, "cost.html", form=form, report=None, what=error.message)

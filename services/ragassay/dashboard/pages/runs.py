@@ -14,10 +14,10 @@ from ragassay.compare.summary import in_short
 from ragassay.dashboard import views
 from ragassay.dashboard.failures import FAILURES, failures, section, worst
 from ragassay.dashboard.library import Library
-from ragassay.dashboard.site import A_PAGE, As, SearchText, Start, address_of, pages, shown, table
+from ragassay.dashboard.site import A_PAGE, AnyForm, As, SearchText, Start, address_of, exported, pages, shown, table
 from ragassay.documents import Report
 from ragassay.errors import AssayError, Conflict
-from ragassay.exporters import failing, figures, summary
+from ragassay.exporters import EXPORTERS, failing, figures, summary
 from ragassay.exporters.charts import Chart, histogram
 from ragassay.exporters.panels import panels
 from ragassay.runs.labelling import QUESTIONS
@@ -52,7 +52,7 @@ def _runs(request: Request, q: SearchText = "", start: Start = 0, form: As = "pa
 
 
 @router.get("/ui/runs/{run}")
-def _run(request: Request, run: str) -> Response:
+def _run(request: Request, run: str, form: AnyForm = "page") -> Response:
     library: Library = request.state.library
     try:
         report, rows = library.report(run), library.rows(run)
@@ -60,11 +60,14 @@ def _run(request: Request, run: str) -> Response:
         if not library.of_service:
             raise
         return RedirectResponse(f"/ui/jobs/{run}", 303)
+    if form != "page":
+        return exported(run, EXPORTERS, report, form)
     went_wrong = section(failures(rows))
     return shown(
         request,
         "run.html",
         run=run,
+        formats=EXPORTERS.names(),
         of_service=library.of_service,
         report=report,
         verdict=_verdict(library, run, report),

@@ -1,10 +1,13 @@
 -- Keep a lease, and the turn to ask the chunk's system, for longer; says whether the chunk is still ours and the job still wanted.
 -- KEYS meta lease owner   ARGV chunk token lease_ms   -> 1 | 0
 if redis.call('HGET', KEYS[3], ARGV[1]) ~= ARGV[2] then return 0 end
-local status = redis.call('HGET', KEYS[1], 'status')
+local status, called = unpack(redis.call('HMGET', KEYS[1], 'status', 'called'))
 if status ~= 'running' and status ~= 'paused' then return 0 end
 local t = redis.call('TIME')
 redis.call('ZADD', KEYS[2], t[1] * 1000 + math.floor(t[2] / 1000) + ARGV[3], ARGV[1])
-local turn = 'ra:asks:' .. string.match(ARGV[1], '^(.*):%d+$')
-if redis.call('GET', turn) == ARGV[2] then redis.call('PEXPIRE', turn, ARGV[3]) end
+local system = string.match(ARGV[1], '^(.*):%d+$')
+if system and string.find(called or '', ',' .. system .. ',', 1, true) then
+  local turn = 'ra:asks:' .. system
+  if redis.call('GET', turn) == ARGV[2] then redis.call('PEXPIRE', turn, ARGV[3]) end
+end
 return 1

@@ -1,8 +1,9 @@
 -- The settled reply of a call, or the right to make it, or '!' where the work is no longer wanted: the job was cancelled,
--- or the chunk was given to somebody else. An open mark of another claim means that a worker died in the call, one of
--- another attempt that the attempt before may have been paid: what it had reserved counts as spent. Under a budget: '~'
--- where calls in flight have to end first, '$' where it is reached, 'u' where USD are capped and the price is unknown.
--- KEYS calls meta owner   ARGV call token chunk attempt usd tokens   -> reply | '!' | '~' | '$' | 'u' | false
+-- or the chunk was given to somebody else. An open mark of another claim means that a worker died in the call, and this
+-- and its attempts before may have been paid; one of another attempt that the attempt before may. What was reserved then
+-- counts as spent. Under a budget: '~' where calls in flight have to end first, '$' where it is reached, 'u' where USD are
+-- capped and the price is unknown.
+-- KEYS calls meta owner counters   ARGV call token chunk attempt usd tokens   -> reply | '!' | '~' | '$' | 'u' | false
 local calls, meta = KEYS[1], KEYS[2]
 local known = redis.call('HGET', calls, ARGV[1])
 if known and string.sub(known, 1, 1) ~= '?' then return known end
@@ -13,8 +14,9 @@ if known then
   if token == ARGV[2] and attempt == ARGV[4] then return false end
   redis.call('HDEL', calls, ARGV[1])
   if token ~= ARGV[2] then
-    redis.call('HINCRBY', meta, 'uncertain_calls', 1)
-    redis.call('HINCRBY', 'ra:counters', 'uncertain_calls', 1)
+    local lost = 1 + tonumber(attempt or 0)
+    redis.call('HINCRBY', meta, 'uncertain_calls', lost)
+    redis.call('HINCRBY', KEYS[4], 'uncertain_calls', lost)
   end
   if token then
     redis.call('HINCRBY', meta, 'in_flight', -1)

@@ -3,7 +3,7 @@
 -- reserved then counts as spent.
 -- What was counted since the last call of this process goes to the counters with it. Once they are `most` many, a model that
 -- is new, the first label, is counted as "other".
--- KEYS calls meta   ARGV call reply reserved_usd reserved_tokens spent_usd spent_tokens uncertain token counted most
+-- KEYS calls meta counters   ARGV call reply reserved_usd reserved_tokens spent_usd spent_tokens uncertain token counted most
 local known = redis.call('HGET', KEYS[1], ARGV[1])
 if not known then -- nothing was reserved: a hit of the cache where the budget is reached
   if ARGV[2] ~= '' then redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) end
@@ -17,11 +17,11 @@ redis.call('HINCRBYFLOAT', KEYS[2], 'open_tokens', '-' .. ARGV[4])
 redis.call('HINCRBYFLOAT', KEYS[2], 'spent_usd', ARGV[5])
 redis.call('HINCRBYFLOAT', KEYS[2], 'spent_tokens', ARGV[6])
 if ARGV[2] == '' and ARGV[7] ~= '0' then redis.call('HINCRBY', KEYS[2], 'uncertain_calls', ARGV[7]) end
-if ARGV[7] ~= '0' then redis.call('HINCRBY', 'ra:counters', 'uncertain_calls', ARGV[7]) end
+if ARGV[7] ~= '0' then redis.call('HINCRBY', KEYS[3], 'uncertain_calls', ARGV[7]) end
 for field, amount in pairs(cjson.decode(ARGV[9])) do
-  if redis.call('HLEN', 'ra:counters') >= tonumber(ARGV[10]) and redis.call('HEXISTS', 'ra:counters', field) == 0 then
+  if redis.call('HLEN', KEYS[3]) >= tonumber(ARGV[10]) and redis.call('HEXISTS', KEYS[3], field) == 0 then
     field = string.gsub(field, '\31[^\31]*', '\31other', 1)
   end
-  redis.call('HINCRBYFLOAT', 'ra:counters', field, amount)
+  redis.call('HINCRBYFLOAT', KEYS[3], field, amount)
 end
 return 1

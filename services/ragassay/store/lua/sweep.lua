@@ -1,5 +1,5 @@
 -- Take chunks back whose lease ran out. A lease that ends later than any can is of a clock that was set back since. A chunk that died too often is handed out as poisoned, not tried again.
--- KEYS meta todo lease owner dead   ARGV most_deaths token lease_ms   -> {poisoned chunks}
+-- KEYS meta todo lease owner dead counters   ARGV most_deaths token lease_ms   -> {poisoned chunks}
 local status = redis.call('HGET', KEYS[1], 'status')
 local poisoned = {}
 if status ~= 'running' and status ~= 'paused' then return poisoned end
@@ -12,7 +12,7 @@ end
 for _, chunk in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now)) do
   redis.call('ZREM', KEYS[3], chunk)
   redis.call('HDEL', KEYS[4], chunk)
-  redis.call('HINCRBY', 'ra:counters', 'leases_expired', 1)
+  redis.call('HINCRBY', KEYS[6], 'leases_expired', 1)
   if redis.call('HINCRBY', KEYS[5], chunk, 1) >= tonumber(ARGV[1]) then
     redis.call('HSET', KEYS[4], chunk, ARGV[2])
     redis.call('ZADD', KEYS[3], now + ARGV[3], chunk)

@@ -1,0 +1,250 @@
+"""How much a service does: rows per second beside the engine alone, a job of 100,000 rows, and small jobs beside it.
+
+    python benchmarks/scale.py [engine] [large] [--jobs 1] [--page docs/scale.md]
+
+`engine`: rows judged by a model at a mock provider that takes 0 and 300 ms, by the engine in one process and through
+`ragassay up` with one and two worker processes. `large`: jobs of 100,000 recorded rows, one after another, with small jobs
+submitted meanwhile; memory, bytes of Redis, times of pages. Half an hour of an idle machine; more jobs take two minutes each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import numpy as np
+import psutil
+import redis
+from api_load import METRICS, ROWS, load_average, long_job, row, service
+
+HERE = Path(__file__).resolve().parent
+CHUNK, CONCURRENCY, SMALL, TRIES = 50, 8, 20, 50
+JUDGED = {0: 2000, 300: 1000}  # rows, by the provider's latency in ms
+MODEL = "openai/mock"
+FACED = ["faithfulness", "completeness", "relevance", "correctness", "accurate"]
+
+
+def judged_row(n: int) -> dict[str, object]:
+    return {**row(n), "contexts": [f"River {n} springs in the hills.", f"It reaches the sea at harbour {n}."]}
+
+
+@contextmanager
+def provider(latency_ms: int) -> Iterator[str]:
+    """The address of a mock provider that answers after so long."""
+    with tempfile.TemporaryDirectory() as folder:
+        port = Path(folder) / "port"
+        command = [sys.executable, HERE / "llm" / "mock_server.py", "--port-file", port, "--latency-ms", latency_ms]
+        mock = subprocess.Popen(list(map(str, command)))
+        try:
+            while not port.exists():
+                time.sleep(0.05)
+            yield f"http://127.0.0.1:{port.read_text()}/v1"
+        finally:
+            mock.kill()
+            mock.wait()
+
+
+def engine_alone(api_base: str, rows: int) -> float:
+    """Rows per second of one process, imports and start not counted."""
+    code = (
+        "import json, sys, time, ragassay\n"
+        "from ragassay.llm import warm_up\n"
+        "rows, how = json.load(sys.stdin)\n"
+        "warm_up()\n"
+        "ragassay.evaluate(rows[:50], cache=False, **how)\n"
+        "began = time.perf_counter()\n"
+        "ragassay.evaluate(rows[50:], cache=False, **how)\n"
+        "print((len(rows) - 50) / (time.perf_counter() - began))\n"
+    )
+    how = {"judge": MODEL, "api_base": api_base, "metrics": FACED, "concurrency": CONCURRENCY}
+    given = json.dumps([[judged_row(n) for n in range(rows + CHUNK)], how])
+    with tempfile.TemporaryDirectory() as folder:
+        environment = os.environ | {"RAGASSAY_HOME": folder, "OPENAI_API_KEY": "none"}
+        done = subprocess.run(
+            [sys.executable, "-c", code], input=given, capture_output=True, text=True, env=environment, check=True
+        )
+    return float(done.stdout)
+
+
+def through_service(api_base: str, rows: int, workers: int) -> float:
+    """Rows per second from submission to report, of a service whose workers have done a small job before."""
+    variables = {"RAGASSAY_API_BASE": api_base, "OPENAI_API_KEY": "none", "RAGASSAY_PRELOAD": "llm"}
+    with service(workers, **variables) as (url, _), httpx.Client(base_url=url, timeout=600, trust_env=False) as client:
+        lines = {n: [judged_row(i) for i in range(n)] for n in (CHUNK * workers, rows)}
+        took = 0.0
+        for count, samples in lines.items():
+            content = "\n".join(json.dumps({**one, "query": f"{one['query']} {count}"}) for one in samples)
+            headers = {"Content-Type": "application/x-ndjson"}
+            client.put(f"/v1/datasets/d{count}", content=content, headers=headers).raise_for_status()
+            performance = {"concurrency": CONCURRENCY}
+            body = {"dataset": f"d{count}", "metrics": FACED, "judge": MODEL, "performance": performance}
+            began = time.perf_counter()
+            job = client.post("/v1/jobs", json=body).raise_for_status().json()["id"]
+            while (found := client.get(f"/v1/jobs/{job}").json())["status"] != "finished":
+                if found["status"] in ("failed", "paused"):
+                    sys.exit(f"the job is {found['status']}: {found}")
+                time.sleep(0.05)
+            took = time.perf_counter() - began
+        return rows / took
+
+
+def engine_table() -> list[str]:
+    """Rows per second, the engine alone beside the service."""
+    lines = [
+        "| judge takes | rows | engine alone | service, 1 worker | of the engine | 2 workers | of 1 |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for latency_ms, rows in JUDGED.items():
+        with provider(latency_ms) as url:
+            alone, one, two = (
+                engine_alone(url, rows),
+                through_service(url, rows, 1),
+                through_service(url, rows, 2),
+            )
+        figures = f"{alone:.1f} a second | {one:.1f} | {one / alone:.0%} | {two:.1f} | {two / one:.2f}x"
+        lines.append(f"| {latency_ms} ms | {rows:,} | {figures} |")
+        print(lines[-1], file=sys.stderr)
+    return lines
+
+
+class Memory(threading.Thread):
+    """What API and workers hold, in MB, every second."""
+
+    def __init__(self, up: int) -> None:
+        super().__init__(daemon=True)
+        processes = psutil.Process(up).children(recursive=True)
+        self.api = next(p for p in processes if "serve" in p.cmdline())
+        self.workers = [p for p in processes if "celery" in p.cmdline()]
+        self.seen: list[tuple[float, float]] = []
+        self.over = threading.Event()
+
+    def run(self) -> None:
+        while not self.over.wait(1):
+            with_children = [c for p in self.workers for c in (p, *p.children())]
+            largest = max(p.memory_info().rss for p in with_children if p.is_running())
+            self.seen.append((self.api.memory_info().rss / 1e6, largest / 1e6))
+
+    def between(self, begin: float, end: float) -> list[float]:
+        """The largest of API and of a worker process, in that part of the time."""
+        part = self.seen[int(begin * len(self.seen)) : max(1, int(end * len(self.seen)))]
+        return [max(one[n] for one in part) for n in (0, 1)]
+
+
+def small_jobs(client: httpx.Client, large: str) -> list[float]:
+    """Seconds from the submission of a small judged job to its first claimed chunk, while the large job runs."""
+    waits = []
+    for n in range(TRIES):
+        if client.get(f"/v1/jobs/{large}").json()["status"] != "running":
+            break
+        samples = [{**judged_row(i), "query": f"{n} {i}?"} for i in range(SMALL)]
+        began = time.perf_counter()
+        body = {"samples": samples, "metrics": FACED, "judge": MODEL}
+        job = client.post("/v1/jobs", json=body).raise_for_status().json()["id"]
+        while client.get(f"/v1/jobs/{job}").json()["status"] == "queued":
+            time.sleep(0.02)
+        waits.append(time.perf_counter() - began)
+        while client.get(f"/v1/jobs/{job}").json()["status"] not in ("finished", "failed"):
+            time.sleep(0.1)
+    return waits
+
+
+def looks(client: httpx.Client, job: str) -> dict[str, list[float]]:
+    """Milliseconds of some looks at a finished job's rows, each three times."""
+    pages = {
+        "the first page of 50 rows": "",
+        "sorted by a metric": "&sort=-rougeL",
+        "filtered by a metric and sorted": "&where=rougeL%3E0.5&sort=token_f1",
+        "filtered by a text": "&text=harbour+4711.",
+    }
+    took: dict[str, list[float]] = {name: [] for name in pages}
+    for name, asked in pages.items():
+        for _ in range(3):
+            began = time.perf_counter()
+            client.get(f"/v1/jobs/{job}/results?limit=50{asked}").raise_for_status()
+            took[name].append((time.perf_counter() - began) * 1000)
+    return took
+
+
+def large_jobs(count: int) -> list[str]:
+    """Jobs of 100,000 rows, one after another: rates, memory, bytes, pages, and small jobs beside the first."""
+    with provider(300) as url:
+        variables = {"RAGASSAY_API_BASE": url, "OPENAI_API_KEY": "none", "RAGASSAY_PRELOAD": "llm"}
+        with service(2, **variables) as (base, up), httpx.Client(base_url=base, timeout=600, trust_env=False) as client:
+            socket = next(
+                word.removeprefix("unixsocket:")
+                for process in psutil.Process(up).children(recursive=True)
+                for word in process.cmdline()
+                if word.startswith("unixsocket:")
+            )
+            store = redis.Redis(unix_socket_path=socket)
+            rates: list[float] = []
+            waits: list[float] = []
+            sizes = [int(store.info("memory")["used_memory"])]
+            memory = Memory(up)
+            memory.start()
+            for _ in range(count):
+                began = time.perf_counter()
+                job = long_job(base)
+                waits += small_jobs(client, job) if not waits else []
+                while client.get(f"/v1/jobs/{job}").json()["status"] not in ("finished", "failed"):
+                    time.sleep(0.5)
+                rates.append(ROWS / (time.perf_counter() - began))
+                sizes.append(store.info("memory")["used_memory"])
+                print(f"{rates[-1]:.0f} rows a second", file=sys.stderr)
+            memory.over.set()
+            memory.join()
+            took = looks(client, job)
+    first, last = memory.between(0, 0.25), memory.between(0.75, 1)
+    stored = (sizes[-1] - sizes[0]) / (count * ROWS)
+    lines = ["| what | measured |", "|---|---|"]
+    lines += [
+        (
+            f"| {count * ROWS:,} rows in {count} job{'s' if count > 1 else ''} of {ROWS:,}, recorded responses, "
+            f"{', '.join(METRICS)}; upload and report included | {statistics.median(rates):,.0f} rows a second |"
+        ),
+        f"| memory of the API in the first and in the last quarter of that time, at most | {first[0]:.0f} and {last[0]:.0f} MB |",
+        f"| of the largest worker process | {first[1]:.0f} and {last[1]:.0f} MB |",
+        f"| Redis, for a row: its dataset, results and columns | {stored:,.0f} bytes |",
+    ]
+    if waits:
+        p50, p95 = np.percentile(waits, (50, 95))
+        lines.append(
+            f"| a job of {SMALL} rows judged by a model (300 ms) submitted meanwhile, {len(waits)} tries: until its first "
+            f"chunk is claimed | p50 {p50:.2f} s, p95 {p95:.2f} s, longest {max(waits):.2f} s |"
+        )
+    lines += [f"| {name} | {', '.join(f'{ms:.0f}' for ms in times)} ms |" for name, times in took.items()]
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("parts", nargs="*", metavar="engine|large")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--page", type=Path)
+    options = parser.parse_args()
+    for part in options.parts or ["engine", "large"]:
+        before = load_average()
+        lines = engine_table() if part == "engine" else large_jobs(options.jobs)
+        about = f"{os.cpu_count()} cores ({platform.system()}, Python {platform.python_version()}), load average {before} before"
+        text = "\n".join([f"{about}, {load_average()} at the end.", "", *lines, ""])
+        print(text)
+        if options.page:
+            begin, end = f"<!-- {part}: begin -->\n", f"<!-- {part}: end -->"
+            head, rest = options.page.read_text().split(begin)
+            options.page.write_text(f"{head}{begin}{text}{end}{rest.split(end)[1]}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""A job's keys in Redis and the scripts that change them, run alone: with the keys that the script's own head names."""
+
+import json
+import re
+import time
+import uuid
+from pathlib import Path
+
+import ragassay.store
+
+LUA = Path(ragassay.store.__file__).parent / "lua"
+LIFE = (
+    *("claim", "renew", "reserve", "settle", "commit", "give_back", "wait", "sweep", "enqueue"),
+    *("pause", "resume", "transition_status", "revive"),
+)
+HEADS = {
+    name: re.search(r"^-- KEYS (.*?)(?:   ARGV|   ->|$)", (LUA / f"{name}.lua").read_text(), re.M) for name in LIFE
+}
+LEASE_MS = 60_000
+
+
+class RawJob:
+    """A running job of ``chunks`` chunks that nobody has claimed; ``about`` is more of its record."""
+
+    def __init__(self, redis, chunks=3, *, id_=None, status="running", **about):
+        self.redis, self.id, self.chunks = redis, id_ or uuid.uuid4().hex, [f"default:{n}" for n in range(chunks)]
+        self._scripts = {name: redis.register_script((LUA / f"{name}.lua").read_text()) for name in LIFE}
+        record = {"status": status, "chunks": chunks, "chunk_size": 50, "rows_done": 0, "rows_failed": 0, **about}
+        redis.hset(self.key("meta"), mapping=record)
+        redis.rpush(self.key("todo"), *self.chunks)
+
+    def key(self, name):
+        return f"ra:{{{self.id}}}:{name}"
+
+    def run(self, script, *arguments, **names):
+        """Run a script; ``names`` say which key it gets for one that its head has in a word, such as ``calls``."""
+        head = HEADS[script].group(1).split()
+        keys = [names.get(name, name) for name in head if not name.endswith("...")]
+        answer = self._scripts[script](keys=[self.key(name) for name in keys], args=arguments)
+        return answer.decode() if isinstance(answer, bytes) else answer
+
+    # --- the scripts, with what most calls of them say --------------------------------------------------------
+
+    def claim(self, token, most=10**9, lease_ms=LEASE_MS):
+        return self.run("claim", token, lease_ms, most)
+
+    def renew(self, chunk, token, lease_ms=LEASE_MS):
+        return self.run("renew", chunk, token, lease_ms)
+
+    def reserve(self, chunk, token, call="c", *, attempt=0, usd="0.5", tokens=100):
+        return self.run("reserve", call, token, chunk, attempt, usd, tokens, calls=f"calls:{chunk}")
+
+    def settle(
+        self, chunk, token, call="c", reply="reply", *, reserved=("0.5", 100), spent=("0.25", 60), lost=0, **counted
+    ):
+        books = [*reserved, *spent, lost, token, json.dumps(counted), 2000]
+        return self.run("settle", call, reply, *books, calls=f"calls:{chunk}")
+
+    def commit(self, chunk, token, *, blob="results", rows=50, failed=0, number=0):
+        return self.run("commit", chunk, token, blob, rows, failed, "texts", number, out=f"out:{chunk}")
+
+    def give_back(self, chunk, token, why="", most_deaths=5):
+        return self.run("give_back", chunk, token, why, most_deaths)
+
+    def wait(self, chunk, token, wait_ms=5000, give_up_ms=600_000, why="it is down"):
+        return self.run("wait", chunk, token, why, wait_ms, give_up_ms)
+
+    def sweep(self, token="sweeper", most_deaths=5):
+        return [chunk.decode() for chunk in self.run("sweep", most_deaths, token, LEASE_MS)]
+
+    def enqueue(self, slots=4, patience_ms=LEASE_MS, nonce="n"):
+        return [int(slot) for slot in self.run("enqueue", slots, patience_ms, nonce)]
+
+    def pause(self, resumes=0):
+        return self.run("pause", "the budget is reached", resumes)
+
+    def resume(self, usd="", tokens=""):
+        return self.run("resume", usd, tokens)
+
+    def turn(self, to, *allowed, error=""):
+        return self.run("transition_status", to, error, *allowed)
+
+    def revive(self, *chunks):
+        return self.run("revive", *chunks)
+
+    # --- what is there ----------------------------------------------------------------------------------------
+
+    def expire(self, chunk):
+        """What the time does to a chunk whose worker died."""
+        self.redis.zadd(self.key("lease"), {chunk: 1}, xx=True)
+
+    def probe_due(self):
+        """What the time does to a job that waits for its provider."""
+        self.redis.hset(self.key("meta"), "next_ms", int(time.time() * 1000) - 1)
+
+    @property
+    def meta(self):
+        return {name.decode(): value.decode() for name, value in self.redis.hgetall(self.key("meta")).items()}
+
+    @property
+    def todo(self):
+        return [chunk.decode() for chunk in self.redis.lrange(self.key("todo"), 0, -1)]
+
+    @property
+    def owner(self):
+        return {chunk.decode(): token.decode() for chunk, token in self.redis.hgetall(self.key("owner")).items()}
+
+    @property
+    def leased(self):
+        return {chunk.decode() for chunk in self.redis.zrange(self.key("lease"), 0, -1)}
+
+    @property
+    def done(self):
+        return {chunk.decode() for chunk in self.redis.smembers(self.key("done"))}
+
+    @property
+    def counters(self):
+        return {name.decode(): float(n) for name, n in self.redis.hgetall(self.key("counters")).items()}
+
+    @property
+    def books(self):
+        """USD spent and reserved, tokens spent and reserved, calls in flight, calls that may have been paid."""
+        names = ("spent_usd", "open_usd", "spent_tokens", "open_tokens", "in_flight", "uncertain_calls")
+        return tuple(float(n or 0) for n in self.redis.hmget(self.key("meta"), names))
+
+    @property
+    def everything(self):
+        """All of its keys as they are."""
+        dumped = {}
+        for key in self.redis.scan_iter(self.key("*")):
+            dumped[key.decode()] = self.redis.dump(key)
+        return dumped

@@ -1,0 +1,128 @@
+"""What has to hold of a job whatever was killed while it ran: each breach is a line."""
+
+import copy
+import math
+import threading
+from contextlib import contextmanager, suppress
+
+from offline_runs import without_times
+from ragassay.models import Usage
+from ragassay.store.protocol import ChunkId
+from service.chaos import OUTAGE
+
+MICRO_USD = 5e-7  # half of one: sums of the same amounts in another order differ by far less
+WHAT_HAPPENED = ("retries", "uncertain_calls")  # of what was spent for nothing; the calm run had no occasion
+
+
+def essence(report):
+    """A report without ids, times, the budget, what faults and kills had the judge pay for nothing, and what calls left out:
+    after a 500, one call is tried in the other forms, since some servers answer so to a form that they do not know.
+    """
+    document = without_times(copy.deepcopy(report))
+    document.pop("interrupted")
+    document["provenance"]["configuration"].pop("budget", None)
+    document["provenance"].pop("configuration_digest")  # of the budget as well
+    for system in document["systems"].values():
+        for one in (system["evaluation"], *system["results"]):
+            one.pop("left_out")
+        for bill in (system["evaluation"]["waste"], *(result["waste"] for result in system["results"])):
+            for name in WHAT_HAPPENED:
+                bill.pop(name)
+    return document
+
+
+class Outcome:
+    """A finished job beside what its provider knows. ``billed``: the answers that the provider wrote down for it."""
+
+    def __init__(self, store, job, report, billed):
+        self._store, self._job, self.report, self.billed = store, job, report, billed
+        self.meta = {name.decode(): value for name, value in store.redis.hgetall(store.key(job, "meta")).items()}
+        self.rows = [row for chunk in store.done(job) for row in store.results(job, ChunkId.parse(chunk)) or ()]
+        evaluation = report["systems"]["default"]["evaluation"]
+        self.used, self.waste = (Usage.model_validate(evaluation[name]) for name in ("usage", "waste"))
+
+    @property
+    def ids(self):
+        return [result["query_id"] for result in self.report["systems"]["default"]["results"]]
+
+    @property
+    def uncertain(self):
+        return int(self.meta.get("uncertain_calls", 0)) + self.waste.uncertain_calls
+
+    def breaches(self, expected, calm):
+        ids = self.ids
+        if lost := len(set(expected) - set(ids)):
+            yield f"{lost} rows are lost"
+        if twice := len(ids) - len(set(ids)):
+            yield f"{twice} rows are counted twice"
+        failed, done = sum(row.failed for row in self.rows), len(self.rows)
+        if (told := [int(self.meta[name]) for name in ("rows", "rows_done", "rows_failed")]) != [
+            len(ids),
+            done,
+            failed,
+        ]:
+            yield f"the counters say {told}, a recount {[len(ids), done, failed]}"
+        for name, said in (("evaluation", self.used), ("waste", self.waste)):
+            counted = Usage.total(getattr(row, name) for row in self.rows)
+            if not (said.calls == counted.calls and math.isclose(said.cost_usd, counted.cost_usd, abs_tol=MICRO_USD)):
+                yield f"the report's {name} is {said}, that of the committed results {counted}"
+        if self.used.calls + self.waste.calls > self.billed:
+            yield f"{self.used.calls + self.waste.calls} calls are counted, the provider made {self.billed}"
+        if (more := self.billed - self.used.calls) > self.uncertain + self.waste.calls:
+            yield f"{more} calls beyond those counted; wasted are {self.waste.calls}, uncertain {self.uncertain}"
+        spent = float(self.meta.get("spent_usd", 0))
+        if spent < self.used.cost_usd + self.waste.cost_usd - MICRO_USD:
+            yield f"the budget has {spent} USD spent, the report {self.used.cost_usd + self.waste.cost_usd}"
+        yield from self._reserved()
+        if different := next(differences(essence(self.report), calm), None):
+            yield f"the report is not that of a calm run: {different}"
+
+    def _reserved(self):
+        amounts = {name: float(self.meta.get(name, 0)) for name in ("open_usd", "open_tokens", "in_flight")}
+        if any(abs(amount) > MICRO_USD for amount in amounts.values()):
+            yield f"something is reserved at the end: {amounts}"
+        store, record = self._store, self._store.state(self._job).record
+        marks = [store.redis.hvals(store.key(self._job, f"calls:{chunk}")) for chunk in record.chunks()]
+        if still := sum(blob.startswith(b"?") for blobs in marks for blob in blobs):
+            yield f"{still} calls are open at the end"
+
+
+def differences(one, other, where="report"):
+    """Where two documents differ, and how."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        for name in sorted(one.keys() | other.keys()):
+            yield from differences(one.get(name), other.get(name), f"{where}.{name}")
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for n, pair in enumerate(zip(one, other, strict=True)):
+            yield from differences(*pair, f"{where}[{n}]")
+    elif one != other:
+        yield f"{where}: {str(one)[:200]} instead of {str(other)[:200]}"
+
+
+class CapWatch:
+    """Looks again and again whether what jobs have spent and reserved is within their caps."""
+
+    def __init__(self, store):
+        self._store, self._ended = store, threading.Event()
+        self.looks, self.breaches = 0, []
+
+    @contextmanager
+    def over(self, *jobs):
+        thread = threading.Thread(target=self._look, args=(jobs,), daemon=True)
+        self._ended.clear()
+        thread.start()
+        try:
+            yield
+        finally:
+            self._ended.set()
+            thread.join()
+
+    def _look(self, jobs):
+        keys = [self._store.key(job, "meta") for job in jobs]
+        while not self._ended.wait(0.02):
+            with suppress(*OUTAGE):
+                for key in keys:
+                    most, spent, open_ = self._store.redis.hmget(key, "most_usd", "spent_usd", "open_usd")
+                    self.looks += 1
+                    if most and float(spent or 0) + float(open_ or 0) > float(most) + MICRO_USD:
+                        self.breaches.append(f"{spent} USD spent and {open_} reserved, of {most}")

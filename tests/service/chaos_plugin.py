@@ -1,0 +1,67 @@
+"""A plug-in of the processes under ``make chaos``: one dies, or drops what it settles, where a file in CHAOS_FOLDER asks for it.
+
+A file is named for a step, ``settle after``; the first worker's child that comes there takes the file away. What the file
+holds is who is killed: the ``child``, or its ``parent``.
+"""
+
+import os
+import signal
+import threading
+from functools import cache
+from pathlib import Path
+
+import psutil
+
+from ragassay.store.redis import RedisStore
+
+FOLDER = Path(os.environ["CHAOS_FOLDER"])
+IN_THE_CALL_S = 0.05  # after it is reserved, a call is on its way
+run, count_finalize = RedisStore.run, RedisStore.count_finalize
+
+
+@cache
+def of_a_worker(process):
+    parent = psutil.Process(process).parent()
+    return parent is not None and "celery" in parent.cmdline()
+
+
+def taken(step):
+    """What the file of a step holds, for one process alone; None where there is none."""
+    try:
+        held = (FOLDER / step).read_text()
+        if not of_a_worker(os.getpid()):
+            return None
+        (FOLDER / step).unlink()
+    except FileNotFoundError:
+        return None
+    return held
+
+
+def kill(whom):
+    os.kill(os.getppid() if whom == "parent" else os.getpid(), signal.SIGKILL)
+
+
+def reach(step):
+    if whom := taken(step):
+        kill(whom)
+
+
+def run_and_die(self, script, keys, arguments):
+    step = "finalize" if script == "transition_status" and arguments[0] == "finished" else script
+    if step == "settle" and arguments[1] and taken("settle dropped"):  # a reply's; one of a failed try does no harm
+        return 0
+    reach(f"{step} before")
+    answer = run(self, script, keys, arguments)
+    reach(f"{step} after")
+    if step == "reserve" and answer is None and (whom := taken("call")):
+        threading.Timer(IN_THE_CALL_S, kill, [whom]).start()
+    return answer
+
+
+def count_and_die(self, job, what):
+    begun = count_finalize(self, job, what)
+    reach("finalize begun")
+    return begun
+
+
+RedisStore.run, RedisStore.count_finalize = run_and_die, count_and_die

@@ -1,0 +1,76 @@
+"""The short form of ``make chaos``: a minute of it on one service, and a fault that is planted to be found."""
+
+import os
+import signal
+
+import psutil
+import pytest
+
+from polling import until
+from ragassay.queue import CeleryQueue
+from service.chaos_run import Chaos, told
+from service.running import rows
+
+EVERY_STEP = (
+    *("finalize begun", "claim after", "messages", "freeze: child", "reserve after", "redis"),
+    *("call: parent", "settle before", "commit before"),
+)
+
+
+@pytest.fixture(scope="module")
+def chaos():
+    with Chaos(seed=1, most_rows=400) as running:
+        yield running
+
+
+@pytest.fixture
+def service(chaos):
+    return chaos.service
+
+
+def test_a_round_of_kills_at_every_step_gives_the_reports_of_a_calm_run(chaos, capsys):
+    chaos.round(51, EVERY_STEP)
+    with capsys.disabled():
+        print(f"\n{chaos.table()}")
+    assert chaos.breaches == []
+    done = "\n".join(chaos.done)
+    assert [step for step in ("claim", "call: parent", "finalize", "redis", "frozen") if step not in done] == []
+    assert chaos.totals["rows"] == 451
+    assert chaos.caps.looks > 100
+
+
+def test_a_settlement_that_is_dropped_is_found_and_the_exit_code_tells(chaos, capsys):
+    chaos.most_rows = 50
+    chaos.round(1, ["settle dropped"])
+    found, code = "\n".join(chaos.breaches), told(chaos)
+    chaos.breaches.clear()
+    assert code == 1
+    assert "something is reserved at the end" in found
+    assert "1 calls are open at the end" in found
+
+
+def test_a_finished_report_stays_as_it_is_when_its_finalize_is_delivered_again(service):
+    job = service.submit(rows(10), performance={"cache": False})
+    service.finished(job)
+    first = service.client.get(f"/v1/jobs/{job}/report").content
+    ended = service.job(job)["ended_at"]
+    queue = CeleryQueue(f"unix://{service.data}/redis/redis.sock")
+    queue.finalize(job)
+    queue.enqueue(job, 0, "stale")
+    other = service.submit(rows(10), performance={"cache": False})
+    service.finished(other)
+    assert service.client.get(f"/v1/jobs/{job}/report").content == first
+    assert service.job(job)["ended_at"] == ended
+
+
+def test_nothing_of_a_killed_worker_is_left(service):
+    old = service.part("celery")
+    family = [old, *old.children(recursive=True)]
+    os.kill(old.pid, signal.SIGKILL)
+    until(
+        lambda: not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in family),
+        30,
+        "its children's end",
+    )
+    until(lambda: "worker stopped unexpectedly" in "\n".join(service.warnings), 30, "a line that says so")
+    until(lambda: service.part("celery").pid != old.pid, 60, "another worker")

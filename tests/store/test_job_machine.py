@@ -1,0 +1,218 @@
+"""All scripts of a job's life in any order, by several workers that die, against a model of a few lines."""
+
+import hypothesis.strategies as st
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from redis import Redis
+
+from raw_job import RawJob
+from redis_server import RedisServer
+
+WHO, CALLS = st.integers(0, 3), st.sampled_from(["c0", "c1"])
+MOST_DEATHS, USD, SPENT = 2, 0.5, 0.25  # sums of these are exact
+
+
+class Life(RuleBasedStateMachine):
+    """A job of three chunks with two calls each. The model: what waits, who has what, what is done, open, settled and spent."""
+
+    server: Redis
+
+    @initialize(most=st.sampled_from([None, 0.5, 1.0]))
+    def begin(self, most):
+        self.job = RawJob(self.server, 3, **({} if most is None else {"most_usd": most}))
+        self.most, self.status, self.resumes = most, "running", 0
+        self.todo, self.owner, self.dead, self.done = list(self.job.chunks), {}, {}, set()
+        self.open, self.settled = {}, set()  # calls by chunk and name; whose token an open one has
+        self.spent, self.uncertain, self.ends, self.late = 0.0, 0, 0, set()
+        self.used = 0
+
+    def new_token(self):
+        self.used += 1
+        return f"t{self.used}"
+
+    def held_by(self, who):
+        """A chunk and the token with which a worker comes for it: of a chunk that it has, or one that it lost."""
+        held = [*sorted(self.owner.items()), ("default:0", "t1")]
+        return held[who % len(held)]
+
+    def take_back(self, chunk):
+        del self.owner[chunk]
+        self.todo.insert(0, chunk)
+
+    @precondition(lambda self: self.todo)
+    @rule()
+    def claim(self):
+        token, works = self.new_token(), self.status == "running" and self.todo
+        assert self.job.claim(token) == (self.todo[0] if works else None)
+        if works:
+            self.owner[self.todo.pop(0)] = token
+
+    @precondition(lambda self: self.owner)
+    @rule(who=WHO)
+    def renew(self, who):
+        chunk, token = self.held_by(who)
+        held = self.owner.get(chunk) == token and self.status in ("running", "paused")
+        assert self.job.renew(chunk, token) == held
+        if held:
+            self.late.discard(chunk)
+
+    @precondition(lambda self: self.owner)
+    @rule(who=WHO, call=CALLS)
+    def reserve(self, who, call):
+        chunk, token = self.held_by(who)
+        one, answer = (chunk, call), self.job.reserve(chunk, token, call, usd=USD, tokens=0)
+        if one in self.settled:
+            assert answer == "reply"
+        elif self.status == "cancelled" or self.owner.get(chunk) != token:
+            assert answer == "!"
+        elif self.open.get(one) == token:
+            assert answer is None
+        else:
+            if self.open.pop(one, None):  # its worker died in it
+                self.spent += USD
+                self.uncertain += 1
+            if self.most is not None and self.spent + USD * (len(self.open) + 1) > self.most:
+                assert answer == ("~" if self.open else "$")
+            else:
+                assert answer is None
+                self.open[one] = token
+
+    @precondition(lambda self: self.open or self.settled)
+    @rule(at=st.integers(0, 5), who=st.sampled_from(["who reserved it", "who reserved it", "t0"]), came=st.booleans())
+    def settle(self, at, who, came):
+        known = sorted([*self.open, *self.settled])
+        chunk, call = one = known[at % len(known)]
+        token, reply = "t0" if who == "t0" else self.open.get(one, "t1"), "reply" if came else ""
+        mine = self.open.get(one) == token
+        assert self.job.settle(chunk, token, call, reply, reserved=(USD, 0), spent=(SPENT, 0)) == mine
+        if mine:
+            del self.open[one]
+            self.spent += SPENT
+            self.settled |= {one} if came else set()
+
+    @precondition(lambda self: self.owner)
+    @rule(who=WHO)
+    def commit(self, who):
+        chunk, token = self.held_by(who)
+        held = self.owner.get(chunk) == token and self.status in ("running", "paused")
+        last = held and len(self.done) == 2
+        assert self.job.commit(chunk, token) == ("last" if last else "kept" if held else "stale")
+        if held:
+            del self.owner[chunk]
+            self.done.add(chunk)
+            self.late.discard(chunk)
+            self.status = "finalizing" if last else self.status
+
+    @precondition(lambda self: self.owner)
+    @rule(who=WHO, why=st.sampled_from(["", "it broke"]))
+    def give_back(self, who, why):
+        chunk, token = self.held_by(who)
+        held = self.owner.get(chunk) == token
+        assert self.job.give_back(chunk, token, why, MOST_DEATHS) == held
+        if held and why:
+            self.dead[chunk] = self.dead.get(chunk, 0) + 1
+        if held and why and self.dead[chunk] >= MOST_DEATHS:
+            self.late.add(chunk)
+        elif held:
+            self.take_back(chunk)
+            self.late.discard(chunk)
+
+    @precondition(lambda self: self.owner)
+    @rule(at=st.integers(0, 2))
+    def worker_dies(self, at):
+        chunk = sorted(self.owner)[at % len(self.owner)]
+        self.job.expire(chunk)
+        self.late.add(chunk)
+
+    @precondition(lambda self: self.owner)
+    @rule()
+    def sweep(self):
+        token, poisoned = self.new_token(), []
+        if self.status in ("running", "paused"):
+            for chunk in sorted(self.late):
+                self.dead[chunk] = self.dead.get(chunk, 0) + 1
+                if self.dead[chunk] >= MOST_DEATHS:
+                    self.owner[chunk] = token
+                    poisoned.append(chunk)
+                else:
+                    self.take_back(chunk)
+            self.late.clear()
+        assert sorted(self.job.sweep(token, MOST_DEATHS)) == poisoned
+        self.todo = self.job.todo if sorted(self.todo) == sorted(self.job.todo) else self.todo  # ties are in any order
+
+    @rule(
+        what=st.sampled_from(
+            [
+                *[""] * 8,
+                "pause",
+                "pause",
+                "pause late",
+                "resume",
+                "resume with more",
+                "cancelled",
+                "failed",
+                "finished",
+                "revive",
+                "revive",
+            ]
+        )
+    )
+    def change(self, what):
+        if not what:
+            return  # else most lives would be short
+        if what.startswith("pause"):  # late: by a worker that claimed its chunk before the last resume
+            late = what == "pause late"
+            pauses = self.status == "running" and not late
+            assert self.job.pause(self.resumes - late) == pauses
+            self.status = "paused" if pauses else self.status
+        elif what.startswith("resume"):
+            usd = "" if self.most is None else self.spent + USD * len(self.open) + (what == "resume with more")
+            assert self.job.resume(usd) == self.status
+            if self.status == "paused":
+                self.status, self.resumes = "running", self.resumes + 1
+                self.most = None if self.most is None else usd
+        elif what == "revive":
+            self.revive()
+        else:
+            allowed = ["finalizing"] if what == "finished" else ["queued", "running", "paused", "finalizing"]
+            assert self.job.turn(what, *allowed) == self.status
+            if self.status in allowed:
+                self.status, self.ends = what, self.ends + 1
+
+    def revive(self):
+        left = sorted(set(self.job.chunks) - self.done)
+        assert self.job.revive(*left) == self.status
+        if self.status == "failed":  # nobody holds anything of it: what ended it let go
+            self.status, self.todo = "running" if left else "finalizing", left
+            for name in ("owner", "lease"):
+                self.server.delete(self.job.key(name))
+            self.owner.clear()
+            self.late.clear()
+
+    @invariant()
+    def the_keys_are_the_model(self):
+        job = getattr(self, "job", None)
+        if job is None:
+            return
+        spent, reserved, _, _, in_flight, uncertain = job.books
+        assert (job.meta["status"], job.todo, job.owner, job.done) == (self.status, self.todo, self.owner, self.done)
+        assert job.leased == set(self.owner)
+        assert (spent, reserved, in_flight) == (self.spent, USD * len(self.open), len(self.open))
+        assert uncertain == self.uncertain
+        assert int(job.meta["rows_done"]) == 50 * len(self.done) == job.counters.get("rows", 0)
+        assert sum(n for name, n in job.counters.items() if name.startswith("jobs_ended")) == self.ends
+        if self.most is not None:
+            assert spent + reserved <= self.most
+        in_all = sorted([*self.todo, *self.owner, *self.done])
+        assert in_all == job.chunks, "each chunk waits, is worked on or is done"
+
+
+def test_any_order_of_scripts_keeps_the_books_and_every_chunk():
+    with RedisServer("--appendonly", "no") as running, Redis.from_url(running.url) as connection:
+
+        class OnThis(Life):
+            server = connection
+
+        test = OnThis.TestCase
+        test.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+        test("runTest").debug()

@@ -1,0 +1,270 @@
+"""Each script of a job's life alone: fresh, sent again, with a stale token, in a wrong status, with nothing, too much, no key."""
+
+import pytest
+from redis import Redis
+
+from raw_job import LEASE_MS, LIFE, RawJob
+from redis_server import redis_server
+
+STATUSES = ("queued", "running", "paused", "finalizing", "finished", "failed", "cancelled")
+FIRST, SECOND = "default:0", "default:1"
+
+
+@pytest.fixture(scope="module")
+def redis():
+    with redis_server() as url, Redis.from_url(url) as connection:
+        yield connection
+
+
+@pytest.fixture
+def job(redis):
+    return RawJob(redis)
+
+
+@pytest.fixture
+def missing(redis):
+    """A job that nobody made, or whose keys are gone."""
+    made = RawJob(redis)
+    redis.delete(*redis.scan_iter(made.key("*")))
+    return made
+
+
+CALLS = {
+    "claim": (lambda job, token: job.claim(token), None),
+    "renew": (lambda job, token: job.renew(FIRST, token), 0),
+    "reserve": (lambda job, token: job.reserve(FIRST, token), "!"),
+    "settle": (lambda job, token: job.settle(FIRST, token, reply=""), 0),
+    "commit": (lambda job, token: job.commit(FIRST, token), "stale"),
+    "give_back": (lambda job, token: job.give_back(FIRST, token), 0),
+    "wait": (lambda job, token: job.wait(FIRST, token), "stale"),
+    "sweep": (lambda job, token: job.sweep(), []),
+    "enqueue": (lambda job, token: job.enqueue(), []),
+    "pause": (lambda job, token: job.pause(), 0),
+    "resume": (lambda job, token: job.resume(), None),
+    "transition_status": (lambda job, token: job.turn("cancelled", "running"), None),
+    "revive": (lambda job, token: job.revive(FIRST), None),
+}
+
+
+@pytest.mark.parametrize("script", LIFE)
+def test_a_script_makes_nothing_of_a_job_that_is_not_there(missing, script):
+    call, nothing = CALLS[script]
+    assert call(missing, "mine") == nothing
+    assert missing.everything == {}
+
+
+@pytest.mark.parametrize("script", ["renew", "reserve", "settle", "commit", "give_back", "wait"])
+def test_a_stale_token_changes_nothing(job, script):
+    job.claim("old")
+    job.reserve(FIRST, "old")
+    job.expire(FIRST)
+    job.sweep()
+    job.claim("mine")
+    job.reserve(FIRST, "mine")
+    before, (call, nothing) = job.everything, CALLS[script]
+    assert call(job, "old") == nothing
+    assert job.everything == before
+
+
+NOTHING_DONE_IN = {
+    "claim": (set(STATUSES) - {"queued", "running"}, None),
+    "renew": (set(STATUSES) - {"running", "paused"}, 0),
+    "commit": (set(STATUSES) - {"running", "paused"}, "stale"),
+    "sweep": (set(STATUSES) - {"running", "paused"}, []),
+    "enqueue": (set(STATUSES) - {"queued", "running", "finalizing"}, []),
+    "pause": (set(STATUSES) - {"running"}, 0),
+    "reserve": ({"cancelled"}, "!"),
+}
+
+
+@pytest.mark.parametrize(
+    ("script", "status"), [(s, status) for s, (of, _) in NOTHING_DONE_IN.items() for status in sorted(of)]
+)
+def test_a_status_in_which_a_script_has_no_business_stays_with_all_there_is(job, script, status):
+    job.claim("mine")
+    job.redis.hset(job.key("meta"), "status", status)
+    if script == "sweep":
+        job.expire(FIRST)
+    before = job.everything
+    assert CALLS[script][0](job, "mine") == NOTHING_DONE_IN[script][1]
+    assert job.everything == before
+
+
+@pytest.mark.parametrize("status", STATUSES)
+def test_only_a_paused_job_is_resumed_and_only_a_failed_one_revived(job, status):
+    for change, goes_on in ((job.resume, status == "paused"), (lambda: job.revive(FIRST), status == "failed")):
+        job.redis.hset(job.key("meta"), "status", status)
+        before = job.everything
+        assert change() == status
+        assert (job.everything != before) == goes_on
+        assert job.meta["status"] == ("running" if goes_on else status)
+
+
+def test_a_chunk_is_claimed_once_and_the_lease_has_its_length(job):
+    job.redis.hset(job.key("meta"), "status", "queued")
+    now = job.redis.time()[0] * 1000
+    assert [job.claim(token) for token in "abcd"] == [*job.chunks, None]
+    assert job.owner == dict(zip(job.chunks, "abc", strict=True))
+    assert job.meta["status"] == "running"
+    assert now <= job.redis.zscore(job.key("lease"), FIRST) - LEASE_MS < now + 60_000
+
+
+@pytest.mark.parametrize(("about", "claimed"), [({"provider": 1}, 2), ({"one_by_one": 1}, 1), ({"provider": 0}, 3)])
+def test_no_more_chunks_are_claimed_than_may_be_worked_on_at_once(redis, about, claimed):
+    job = RawJob(redis, **about)
+    assert sum(job.claim(token, most=2) is not None for token in "abc") == claimed
+
+
+def test_a_lease_that_is_renewed_ends_later_and_again_is_the_same(job):
+    job.claim("mine", lease_ms=1)
+    assert [job.renew(FIRST, "mine") for _ in range(2)] == [1, 1]
+    assert job.sweep() == []
+    assert job.owner == {FIRST: "mine"}
+
+
+def test_a_call_is_reserved_once_and_spent_when_it_is_settled_however_often_that_is_sent(job):
+    job.claim("mine")
+    assert [job.reserve(FIRST, "mine") for _ in range(3)] == [None] * 3
+    assert job.books == (0, 0.5, 0, 100, 1, 0)
+    assert [job.settle(FIRST, "mine", rows=2) for _ in range(2)] == [1, 0]
+    assert job.books == (0.25, 0, 60, 0, 0, 0)
+    assert job.counters == {"rows": 2}
+    assert job.reserve(FIRST, "mine") == "reply"
+    assert job.books == (0.25, 0, 60, 0, 0, 0)
+
+
+def test_a_call_that_came_to_nothing_is_open_no_more_and_its_price_is_told(job):
+    job.claim("mine")
+    job.reserve(FIRST, "mine")
+    assert job.settle(FIRST, "mine", reply="", spent=("0.5", 100), lost=1) == 1
+    assert job.books == (0.5, 0, 100, 0, 0, 1)
+    assert job.reserve(FIRST, "mine") is None
+
+
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_all_attempts_of_a_worker_that_died_are_spent_and_may_have_been_paid(job, attempts):
+    job.claim("dead")
+    for attempt in range(attempts):
+        assert job.reserve(FIRST, "dead", attempt=attempt) is None
+    job.expire(FIRST)
+    job.sweep()
+    job.claim("mine")
+    assert job.reserve(FIRST, "mine") is None
+    assert job.books == (0.5 * attempts, 0.5, 100 * attempts, 100, 1, attempts)
+    assert job.counters["uncertain_calls"] == attempts
+
+
+@pytest.mark.parametrize(
+    ("about", "usd", "tokens", "answers"),
+    [
+        ({"most_usd": 1}, "0.5", 0, [None, None, "~"]),
+        ({"most_usd": 0.4}, "0.5", 0, ["$"]),
+        ({"most_usd": 0}, "0", 0, [None]),
+        ({"most_usd": 0}, "0.000001", 0, ["$"]),
+        ({"most_usd": 1}, "", 0, ["u"]),
+        ({"most_tokens": 100}, "", 100, [None, "~"]),
+        ({"most_tokens": 1}, "0", 1e12, ["$"]),
+        ({}, "1e9", 10**15, [None, None]),
+        ({"most_usd": 1}, "-0.5", 0, [None, None, None]),
+    ],
+)
+def test_a_budget_lets_through_what_fits_beside_all_that_is_open(redis, about, usd, tokens, answers):
+    job = RawJob(redis, **about)
+    job.claim("mine")
+    asked = [job.reserve(FIRST, "mine", f"c{n}", usd=usd, tokens=tokens) for n in range(len(answers))]
+    assert asked == answers
+    assert job.books[4] == asked.count(None)
+
+
+def test_counters_with_a_new_model_beyond_the_most_count_it_as_other(job):
+    job.claim("mine")
+    job.redis.hset(job.key("counters"), mapping={f"filler{n}": 1 for n in range(2000)})
+    job.reserve(FIRST, "mine")
+    job.settle(FIRST, "mine", **{"tokens\x1fa-model\x1fjudging": 60, "filler1": 2})
+    assert (job.counters["tokens\x1fother\x1fjudging"], job.counters["filler1"]) == (60, 3)
+
+
+@pytest.mark.parametrize("size", [0, 1, 1_000_000])
+def test_results_are_kept_once_whatever_their_size_and_the_last_ones_end_the_work(redis, size):
+    job = RawJob(redis, 2)
+    job.claim("a"), job.claim("b")
+    assert job.commit(FIRST, "a", blob="x" * size, rows=size, failed=size // 2) == "kept"
+    assert job.commit(FIRST, "a", blob="other") == "stale"
+    assert job.redis.strlen(job.key(f"out:{FIRST}")) == size
+    assert job.commit(SECOND, "b", rows=0) == "last"
+    assert (job.meta["status"], job.meta["rows_done"], job.done) == ("finalizing", str(size), {FIRST, SECOND})
+    assert job.counters == {"chunks": 2, "rows": size, "rows_failed": size // 2}
+    assert (job.owner, job.leased) == ({}, set())
+
+
+def test_a_chunk_that_is_given_back_is_the_next_and_too_many_deaths_keep_it(job):
+    for deaths in range(5):
+        assert job.claim(f"t{deaths}") == FIRST
+        assert job.give_back(FIRST, f"t{deaths}", "it broke", most_deaths=5) == 1
+    assert FIRST not in job.todo
+    assert job.sweep() == [FIRST]
+    assert job.owner == {FIRST: "sweeper"}
+    assert job.commit(FIRST, "sweeper") == "kept"
+    assert job.claim("mine") == SECOND
+    assert job.give_back(SECOND, "mine") == 1
+    assert job.todo[0] == SECOND
+
+
+def test_a_lease_that_ran_out_is_a_death_and_one_that_ends_too_late_is_cut(job):
+    job.claim("a"), job.claim("b")
+    job.expire(FIRST)
+    job.redis.zadd(job.key("lease"), {SECOND: 10**15})
+    assert [job.sweep() for _ in range(2)] == [[], []]
+    assert (job.todo, job.owner) == ([FIRST, "default:2"], {SECOND: "b"})
+    assert job.redis.hgetall(job.key("dead")) == {FIRST.encode(): b"1"}
+    assert job.redis.zscore(job.key("lease"), SECOND) < 10**14
+    assert job.counters == {"leases_expired": 1}
+
+
+@pytest.mark.parametrize(("give_up_ms", "outcome"), [(600_000, "waiting"), (0, "given up"), (-1, "given up")])
+def test_a_provider_that_fails_is_waited_for_or_given_up(job, give_up_ms, outcome):
+    job.claim("mine")
+    assert job.wait(FIRST, "mine", give_up_ms=give_up_ms) == outcome
+    assert (FIRST in job.todo) == (outcome == "waiting")
+    assert job.claim("other") == (None if outcome == "waiting" else SECOND)
+    assert job.enqueue() == ([] if outcome == "waiting" else [0])
+    if outcome == "waiting":
+        job.probe_due()
+        assert job.claim("other") == FIRST
+
+
+@pytest.mark.parametrize(
+    ("slots", "patience_ms", "due"), [(4, LEASE_MS, [0, 1, 2]), (0, LEASE_MS, []), (-1, 0, []), (2, 0, [0, 1])]
+)
+def test_wake_ups_are_sent_for_as_many_chunks_as_wait_and_again_only_when_they_must_be_lost(
+    job, slots, patience_ms, due
+):
+    assert job.enqueue(slots, patience_ms) == due
+    assert job.enqueue(slots, LEASE_MS) == []
+
+
+def test_a_pause_that_was_overtaken_by_a_resume_is_none(job):
+    assert (job.pause(), job.pause()) == (1, 0)
+    assert job.resume(usd=2, tokens="") == "paused"
+    assert (job.meta["status"], job.meta["most_usd"]) == ("running", "2")
+    assert "most_tokens" not in job.meta
+    assert job.pause(resumes=0) == 0
+    assert job.pause(resumes=1) == 1
+
+
+def test_an_end_is_counted_once_and_its_error_kept(job):
+    assert [job.turn("failed", "running", error="no") for _ in range(2)] == ["running", "failed"]
+    assert (job.meta["status"], job.meta["error"]) == ("failed", "no")
+    assert job.counters == {"jobs_ended\x1ffailed": 1}
+    assert job.turn("cancelled") == "failed"
+
+
+def test_a_revived_job_has_the_chunks_without_results_or_its_report_to_do(job):
+    job.turn("failed", "running")
+    job.redis.expire(job.key("meta"), 1000)
+    assert job.revive(SECOND) == "failed"
+    assert (job.todo, job.meta["status"], job.redis.ttl(job.key("meta"))) == ([SECOND], "running", -1)
+    job.turn("failed", "running")
+    job.revive()
+    assert (job.todo, job.meta["status"]) == ([], "finalizing")
+    assert job.meta["revived"] == "2"
