@@ -29,8 +29,8 @@ from ragassay.api import (
     schedules,
     systems,
     ui,
-    webhooks,
 )
+from ragassay.api.alerts import NewWebhook, WebhookChange
 from ragassay.api.comparisons import NewComparison
 from ragassay.api.events import Watch
 from ragassay.api.headers import HeadersMiddleware
@@ -38,7 +38,6 @@ from ragassay.api.keys import NewKey
 from ragassay.api.observing import ObservingMiddleware
 from ragassay.api.security import Guard, SecurityMiddleware, asks_for_key, scopes_of
 from ragassay.api.submission import NewJob
-from ragassay.api.webhooks import NewWebhook, WebhookChange
 from ragassay.compare.models import Comparison
 from ragassay.costs import CostReport
 from ragassay.datasets import SplitOptions
@@ -55,13 +54,8 @@ from ragassay.store.connection import connect
 from ragassay.store.keys import Permission
 
 AT_ONCE = 2  # submissions at a time, and comparisons: each may take seconds of CPU and 150 MB, and others want answers
-_ROOMS = (jobs, comparisons, costs, datasets, schedules, alerts, webhooks, metrics, systems, keys, health)
-_NO_SPANS_OF_ITS_OWN: Any = {
-    "tracing": False,
-    "metrics": False,
-    "logs": False,
-    "auto_configure": False,
-}  # FastAPI 0.165
+_ROOMS = (jobs, comparisons, costs, datasets, schedules, alerts, metrics, systems, keys, health)
+_NO_SPANS_OF_ITS_OWN: Any = dict.fromkeys(("tracing", "metrics", "logs", "auto_configure"), False)  # FastAPI 0.165
 _ABOUT = """Judges RAG systems: retrieval, answer quality, latency and cost, and how far each number can be trusted.
 
 Every error is a problem document (RFC 9457). Lists are read page by page: `next` of a page is the `cursor` of the one
@@ -114,12 +108,8 @@ def _schemas() -> dict[str, Any]:
         [
             (problems.Problem, "serialization"),
             *((kind, "serialization") for kind in (Report, Comparison, CostReport, GateReport, JobEvent)),
-            *(
-                (kind, "validation")
-                for kind in (NewJob, NewComparison, SplitOptions, NewSchedule, ScheduleChange, NewKey)
-            ),
-            *((kind, "validation") for kind in (NewWebhook, WebhookChange)),
-            (Sample, "validation"),
+            *((kind, "validation") for kind in (NewJob, NewComparison, SplitOptions, NewSchedule, ScheduleChange)),
+            *((kind, "validation") for kind in (NewKey, NewWebhook, WebhookChange, Sample)),
         ],
         ref_template="#/components/schemas/{model}",
     )

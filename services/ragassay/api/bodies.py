@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Collection
 from typing import Any, TypeVar
 
 import orjson
@@ -29,7 +30,8 @@ async def json_body(request: Request) -> bytes:
 
     The limit holds while the body arrives, whatever Content-Length announces.
     """
-    _check_headers(request)
+    hint = "send the header: Content-Type: application/json"
+    media_type(request, ("application/json",), "should be JSON in UTF-8, but ", hint)
     settings: Settings = request.app.state.settings
     try:
         async with asyncio.timeout(LONGEST_S):
@@ -42,8 +44,7 @@ async def json_body(request: Request) -> bytes:
 
 
 async def _read(request: Request, limit: int) -> bytes:
-    announced = request.headers.get("content-length", "0")
-    if announced.isdecimal() and float(announced) > limit:
+    if announced(request) > limit:
         raise _too_large(limit)
     body = bytearray()
     async for piece in request.stream():
@@ -51,6 +52,12 @@ async def _read(request: Request, limit: int) -> bytes:
         if len(body) > limit:
             raise _too_large(limit)
     return bytes(body)
+
+
+def announced(request: Request) -> float:
+    """How many bytes Content-Length says; 0 where it says nothing."""
+    length = request.headers.get("content-length", "0")
+    return float(length) if length.isdecimal() else 0.0
 
 
 def _too_large(limit: int) -> TooLarge:
@@ -61,23 +68,19 @@ def _too_large(limit: int) -> TooLarge:
     )
 
 
-def _check_headers(request: Request) -> None:
+def media_type(request: Request, known: Collection[str], wanted: str, hint: str) -> str:
+    """The body's, by its headers; refuses one that is not ``known``, another charset than UTF-8, and a body that is packed."""
     content_type = request.headers.get("content-type", "")
     kind, _, parameters = content_type.partition(";")
-    charset = parameters.strip().lower().replace('"', "")
-    if kind.strip().lower() != "application/json" or charset not in ("", "charset=utf-8"):
+    kind, charset = kind.strip().lower(), parameters.strip().lower().replace('"', "")
+    if kind not in known or charset not in ("", "charset=utf-8"):
         what = f"its Content-Type is {shown(content_type)}" if content_type else "it has no Content-Type"
-        raise Refused(
-            415,
-            "unsupported_media_type",
-            f"the body should be JSON in UTF-8, but {what}",
-            where="Content-Type",
-            hint="send the header: Content-Type: application/json",
-        )
+        raise Refused(415, "unsupported_media_type", f"the body {wanted}{what}", where="Content-Type", hint=hint)
     encoding = request.headers.get("content-encoding", "identity")
     if encoding.lower() != "identity":
         what = f"the body is encoded as {shown(encoding)}"
         raise Refused(415, "unsupported_media_type", what, where="Content-Encoding", hint="send it as it is")
+    return kind
 
 
 def check_json(body: bytes) -> dict[str, Any]:

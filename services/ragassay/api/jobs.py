@@ -282,6 +282,11 @@ async def events(
     The data of each is the job as it is then. First comes what has changed since the event of ``Last-Event-ID``, all of it
     without one, so that who connects again misses nothing that matters. A comment every 15 seconds keeps the connection.
     """
+    return await followed(jobs, request, job, last_event_id)
+
+
+async def followed(jobs: Jobs, request: Request, job: str, last_event_id: str | None) -> Response:
+    """The events of a job since that one; 204 where its reader knows that it has ended. Raises NotFound."""
     now = await to_thread.run_sync(jobs.get, job)
     known = Known.parse(last_event_id)
     if known.ended:

@@ -14,8 +14,7 @@ from typing import Annotated, Any
 from annotated_types import MaxLen
 
 from ragassay.api.bodies import read_as
-from ragassay.api.stored_rows import rows_of
-from ragassay.api.submission import NewJob, asked, panel, parts
+from ragassay.api.submission import NewJob, asked, panel, parts, rows_of
 from ragassay.data.load import dataset_of, load
 from ragassay.data.versions import DatasetStore
 from ragassay.errors import BadSettings, NotFound, TooLarge

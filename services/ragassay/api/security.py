@@ -162,6 +162,11 @@ def unauthorized(what: str, of: str = "") -> Refused:
     )
 
 
+def address_of(request: Request) -> str:
+    """Where a request comes from; empty where the server does not know."""
+    return request.client.host if request.client else ""
+
+
 async def authorized(
     request: Request,
     given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
@@ -176,8 +181,7 @@ async def authorized(
 ) -> Requester:
     """Who asks; refuses a request without a good key where the server asks for one."""
     guard: Guard = request.app.state.guard
-    address = request.client.host if request.client else ""
-    asking = await guard.requester(given.credentials if given else None, project, address)
+    asking = await guard.requester(given.credentials if given else None, project, address_of(request))
     telemetry.note(project=asking.project)
     return asking
 

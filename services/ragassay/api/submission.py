@@ -11,12 +11,12 @@ from pydantic import ConfigDict, Field, field_validator
 from ragassay.api.bodies import check_json, read_as
 from ragassay.api.examples import SUBMISSION
 from ragassay.api.security import asks_for_key
-from ragassay.api.stored_rows import rows_of
 from ragassay.config import Configuration, check_rules
 from ragassay.config.document import Performance, option_of, options, section_of
-from ragassay.data.load import load, load_named_responses
+from ragassay.data.load import load, load_named_responses, load_rows
 from ragassay.data.versions import DatasetStore, reference_in, resolve
-from ragassay.errors import BadSettings, UnknownName
+from ragassay.documents import Source
+from ragassay.errors import BadData, BadSettings, NotFound, UnknownName
 from ragassay.job_reports import Gating
 from ragassay.judges.instructions import read_prompt
 from ragassay.judges.jury import check_jury
@@ -34,6 +34,9 @@ _SEE_SERVE = "see: ragassay serve --help"
 _ROWS = "the service reads no file of a caller's"
 _CODE = "the service runs no code of a caller's; its operator installs plug-ins"
 _SAMPLES = "put the rows, each with its response, into 'samples', or upload them: PUT /v1/datasets/NAME"
+_NEITHER = (
+    "samples: is missing: put the rows, each with its response, into 'samples', or name a stored dataset: 'dataset'"
+)
 _REGISTERED = "a job brings no system; it names those that the service's operator registered"
 _NAMES = (
     "write their names, such as ['v2', 'bm25'] (see: GET /v1/systems), or recorded responses into the rows: 'responses'"
@@ -194,6 +197,30 @@ def _inputs(job: NewJob, registered: Registered, datasets: DatasetStore | None) 
         systems = {**recorded(source, samples).systems, **systems}
     called = asked(job, systems, registered, len(samples))
     return Inputs(source, samples, {**systems, **called}, panel(job.canary, datasets))
+
+
+def rows_of(job: NewJob, datasets: DatasetStore | None) -> tuple[Source, Sequence[Sample]]:
+    """The dataset and its rows. ``dataset`` names the rows of the body; without rows, NAME or NAME@VERSION of a stored one.
+
+    A name is resolved now: what is uploaded or deleted later changes nothing. Raises BadData, and NotFound for a
+    dataset that is not there.
+    """
+    if job.samples is not None:
+        rows = load_rows(job.samples, name="samples", max_grade=job.highest_grade)
+        name = job.dataset or job.name or "samples"
+    else:
+        if job.dataset is None or datasets is None:
+            raise BadData([_NEITHER])
+        if reference_in(job.dataset) is None:
+            raise BadData([f"dataset: {job.dataset!r} is not of the form NAME or NAME@VERSION"])
+        try:
+            version = resolve(datasets, job.dataset)
+        except UnknownName as error:
+            hint = f"{error.hint}; upload it: PUT /v1/datasets/NAME"
+            raise NotFound(error.message, where="dataset", hint=hint) from None
+        rows = load(tuple(datasets.samples(version)), max_grade=job.highest_grade)
+        name = version.name
+    return Source(name=name, digest=rows.digest, rows=len(rows.samples), warnings=rows.warnings), rows.samples
 
 
 def asked(job: NewJob, recorded: Collection[str], registered: Registered, rows: int) -> dict[str, SystemInput]:

@@ -13,18 +13,16 @@ import orjson
 from anyio import to_thread
 from fastapi import Depends, FastAPI, Header, Query, Request, Response
 from fastapi.responses import RedirectResponse
-from fastapi.sse import EventSourceResponse
 
 from ragassay import job_listing
 from ragassay.access import Requester
 from ragassay.api import submission
 from ragassay.api.dataset_work import keep
 from ragassay.api.datasets import apart
-from ragassay.api.events import Known
 from ragassay.api.forms import Form
-from ragassay.api.jobs import JobId
+from ragassay.api.jobs import JobId, followed
 from ragassay.api.problems import Refused
-from ragassay.api.security import Guard, permitted
+from ragassay.api.security import Guard, address_of, permitted
 from ragassay.api.sessions import SESSION_S, Sessions
 from ragassay.api.uploads import TABLES, received_form
 from ragassay.dashboard.pages import install as install_pages
@@ -72,15 +70,11 @@ async def _asking(request: Request) -> tuple[Requester, str]:
         return found
     try:
         guard: Guard = request.app.state.guard
-        return await guard.requester(None, None, _address(request)), ""
+        return await guard.requester(None, None, address_of(request)), ""
     except Refused:
         here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         there = here if request.method in ("GET", "HEAD") else "/ui/runs"
         raise Elsewhere(f"/ui/sign-in?next={quote(there, safe='')}") from None
-
-
-def _address(request: Request) -> str:
-    return request.client.host if request.client else ""
 
 
 def _own(address: str) -> str:
@@ -105,7 +99,7 @@ async def _sign_in(request: Request, sent: Sent) -> Response:
     if project and not re.fullmatch(PROJECT, project):
         return shown(request, "sign_in.html", 422, next=to, wrong="a project's name is letters, digits, '_' and '-'")
     try:
-        session = await request.app.state.sessions.begin(key, project or None, _address(request))
+        session = await request.app.state.sessions.begin(key, project or None, address_of(request))
     except Refused as refused:
         return shown(request, "sign_in.html", refused.status, next=to, wrong=refused.message)
     answer = RedirectResponse(to, 303)
@@ -228,12 +222,7 @@ def _job(request: Request, jobs: Service, job: JobId) -> Response:
 async def _events(
     jobs: Service, request: Request, job: JobId, last: Annotated[str | None, Header(alias="Last-Event-ID")] = None
 ) -> Response:
-    now = await to_thread.run_sync(jobs.get, job)
-    known = Known.parse(last)
-    if known.ended:
-        return Response(status_code=204)
-    stream = request.app.state.watch.events(now, known)
-    return EventSourceResponse(stream, headers={"X-Accel-Buffering": "no"})
+    return await followed(jobs, request, job, last)
 
 
 @jobs_pages.post("/ui/jobs/{job}/cancel", dependencies=[Depends(same_site)])

@@ -14,12 +14,12 @@ from pathlib import Path
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
+from ragassay.api.bodies import announced, media_type
 from ragassay.api.forms import Form
 from ragassay.api.problems import Refused
 from ragassay.errors import TooLarge, Unavailable
 from ragassay.files import open_private, private_folder, write_errors
 from ragassay.settings import Settings
-from ragassay.validation import shown
 
 SILENT_S = 60.0
 MOST_AT_ONCE = 8
@@ -49,7 +49,8 @@ async def received(request: Request, name: str, kinds: Mapping[str, str]) -> Asy
     Raises Refused for another Content-Type, a body that is too slow or breaks off, TooLarge, Unavailable while many
     arrive already, DiskFull.
     """
-    suffix = _suffix(request, kinds)
+    hint = f"send one of: {', '.join(kinds)}; text in UTF-8"
+    suffix = kinds[media_type(request, kinds, "can't be read: ", hint)]
     async with _arriving(request) as folder:
         path = folder / f"{name}{suffix}"
         with write_errors(path), open(path, "wb", buffering=0, opener=open_private) as file:
@@ -96,8 +97,7 @@ async def _receive(request: Request, write: Callable[[bytearray], object]) -> No
     """Hand the body over to what writes it, in a thread of its own."""
     settings: Settings = request.app.state.settings
     limit, longest = settings.max_upload_bytes, settings.max_upload_s
-    announced = request.headers.get("content-length", "0")
-    if announced.isdecimal() and float(announced) > limit:
+    if announced(request) > limit:
         raise _too_large(limit)
     try:
         async with asyncio.timeout(longest):
@@ -129,27 +129,6 @@ def _write_all(file: int, content: bytearray) -> None:
     left = memoryview(content)
     while left:
         left = left[os.write(file, left) :]
-
-
-def _suffix(request: Request, kinds: Mapping[str, str]) -> str:
-    content_type = request.headers.get("content-type", "")
-    kind, _, parameters = content_type.partition(";")
-    suffix = kinds.get(kind.strip().lower())
-    charset = parameters.strip().lower().replace('"', "")
-    if suffix is None or charset not in ("", "charset=utf-8"):
-        what = f"its Content-Type is {shown(content_type)}" if content_type else "it has no Content-Type"
-        raise Refused(
-            415,
-            "unsupported_media_type",
-            f"the body can't be read: {what}",
-            where="Content-Type",
-            hint=f"send one of: {', '.join(kinds)}; text in UTF-8",
-        )
-    encoding = request.headers.get("content-encoding", "identity")
-    if encoding.lower() != "identity":
-        what = f"the body is encoded as {shown(encoding)}"
-        raise Refused(415, "unsupported_media_type", what, where="Content-Encoding", hint="send it as it is")
-    return suffix
 
 
 def _too_large(limit: int) -> TooLarge:
