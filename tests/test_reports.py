@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from offline_runs import evaluated, new_run, sample
 from ragassay import reports
 from ragassay.metrics import parse
-from ragassay.models import Response, Result, Score
+from ragassay.models import Response, Score
 from ragassay.specification import JobSpec
 
 
@@ -82,12 +82,8 @@ def test_percentiles_are_numpys(values):
 
 
 def test_the_share_of_failed_rows_leaves_out_rows_that_lacked_input():
-    def row(score):
-        return Result(query_id="q", system="s", query="?", scores={"faithfulness": score})
-
-    rows = [row(Score(value=1.0)), row(Score.absent("no key", "failed")), row(Score.absent("no answer", "no_input"))]
-    system = reports.system(rows, [parse("faithfulness")], JobSpec())
-    metric = system.metrics["faithfulness"]
+    scores = [Score(value=1.0), Score.absent("no key", "failed"), Score.absent("no answer", "no_input")]
+    metric = reports.aggregate(scores, parse("faithfulness"), JobSpec())
     assert metric.failed / (metric.n + metric.failed) == 0.5
 
 

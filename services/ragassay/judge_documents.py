@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from ragassay.models import FrozenModel, Usage
+from ragassay.models import Chance, FrozenModel, Usage
 from ragassay.specification import Calibration
-from ragassay.stats.results import Interval, Probability
+from ragassay.stats.results import Interval
 
 
 class PanelRow(FrozenModel):
@@ -52,7 +52,7 @@ class ScoreDrift(FrozenModel):
     baseline: float
     now: float
     threshold: float
-    p: Probability
+    p: Chance
 
 
 class LabelDrift(FrozenModel):
@@ -64,7 +64,7 @@ class LabelDrift(FrozenModel):
     n: int
     changed: int
     up: int
-    p: Probability
+    p: Chance
 
 
 class Drift(FrozenModel):
@@ -84,7 +84,7 @@ class Drift(FrozenModel):
     missing: int
     baseline_run: str | None = None
     baseline_at: str | None = None
-    p: Probability | None = None
+    p: Chance | None = None
     false_alarms: float
     scores: dict[str, ScoreDrift] = {}  # noqa: RUF012 - a default of a model
     labels: dict[str, LabelDrift] = {}  # noqa: RUF012 - a default of a model
@@ -167,5 +167,5 @@ class JudgeCalibration(FrozenModel):
     n: int
     missing: int
     groups: int
-    share_yes: Probability
+    share_yes: Chance
     measures: dict[str, CalibratedMeasure]

@@ -161,38 +161,34 @@ class ReplicateLedger(ScopedLedger):
         return super()._scoped(call).model_copy(update={"content": content})
 
 
-class FreshLedger:
-    """Another ledger for calls whose reply has to be new: what ``nonce`` names is answered once, and by no cache.
+class FreshLedger(ScopedLedger):
+    """Another ledger for calls whose reply has to be new: what ``scope`` names is answered once, and by no cache.
 
     ``models``: what the provider says that it answered with.
     """
 
-    def __init__(self, ledger: Ledger, nonce: str) -> None:
-        self._ledger, self._nonce = ledger, nonce
+    def __init__(self, ledger: Ledger, scope: str) -> None:
+        super().__init__(ledger, scope)
         self.models: set[str] = set()
 
     async def reserve(self, call: Call, estimate: Usage) -> Reply | None:
         """As the ledger below."""
-        reply = await self._ledger.reserve(self._fresh(call), estimate)
+        reply = await super().reserve(call, estimate)
         if reply is not None:
             self._note(reply)
         return reply
 
     async def settle(self, call: Call, reply: Reply) -> None:
         """As the ledger below."""
-        await self._ledger.settle(self._fresh(call), reply)
+        await super().settle(call, reply)
         self._note(reply)
-
-    async def release(self, call: Call, spent: Usage, *, answered: bool = False) -> None:
-        """As the ledger below."""
-        await self._ledger.release(self._fresh(call), spent, answered=answered)
 
     def _note(self, reply: Reply) -> None:
         if named := " ".join(filter(None, (reply.model, reply.system_fingerprint))):
             self.models.add(named)
 
-    def _fresh(self, call: Call) -> Call:
-        return Call(id=f"{self._nonce}/{call.id}", content=digest([self._nonce, call.content]), purpose="canary")
+    def _scoped(self, call: Call) -> Call:
+        return Call(id=f"{self._scope}/{call.id}", content=digest([self._scope, call.content]), purpose="canary")
 
 
 class ProbingLedger:

@@ -28,6 +28,7 @@ Step = Literal["none", "barely", "partly", "mostly", "full"]
 MissingCause = Literal["no_input", "undefined", "failed"]
 LARGEST_NUMBER = 1e100  # of what is computed: squares and sums over many rows stay numbers
 MOST_DOCUMENTS = 1_000_000  # of one query
+TEXT_KEYS = ("text", "content", "page_content")  # of a context that comes as a document
 YEARS_1_TO_9999 = (-62_135_596_800, 253_402_300_800)  # seconds since 1970
 
 
@@ -52,7 +53,7 @@ def _as_list(value: object) -> object:
 def _as_context(value: object) -> object:
     """A context may come as a document object; its text is what counts."""
     if isinstance(value, Mapping):
-        for key in ("text", "content", "page_content"):
+        for key in TEXT_KEYS:
             if isinstance(value.get(key), str):
                 return value[key]
     return value

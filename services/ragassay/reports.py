@@ -149,13 +149,6 @@ def _watched(report: SystemReport, stopped: Stopped | None, name: str) -> System
     return report.model_copy(update={"metrics": metrics})
 
 
-def system(rows: Sequence[Result], metrics: Sequence[Metric], spec: JobSpec) -> SystemReport:
-    """Everything about one system."""
-    judged = JudgingCount(metrics, spec)
-    asked = partial(is_chosen, share=spec.judge_share, seed=spec.seed)
-    return _system(Recount(judged.counting(rows), [one.name for one in metrics], asked), rows, metrics, spec, judged)
-
-
 def _system(
     counted: Recount, rows: Sequence[Result], metrics: Sequence[Metric], spec: JobSpec, judged: JudgingCount
 ) -> SystemReport:
@@ -176,9 +169,9 @@ def _system(
         first_call_ms=counted.first_call_ms,
         throughput_qps=latency.n * 1000 / latency.total if latency.total else None,
         priced_by_us=counted.priced_by_us,
-        cost_per_accurate_answer=_cost_per_accurate(counted, spec),
+        cost_per_accurate_answer=cost_per_accurate(counted, spec),
         spending=counted.spending,
-        refusals=_refusals(counted, spec),
+        refusals=refusals(counted, spec),
         evaluation=Evaluation(
             usage=spent,
             waste=counted.waste.total,
@@ -273,12 +266,8 @@ def cost_and_accuracy(row: Result) -> tuple[float, float] | None:
     return row.cost_usd, accurate.value
 
 
-def cost_per_accurate(rows: Iterable[Result], spec: JobSpec) -> CostPerAccurate:
-    """Total cost over accurate answers, where both are known, with a bootstrap interval."""
-    return _cost_per_accurate(Recount(rows), spec)
-
-
-def _cost_per_accurate(counted: Recount, spec: JobSpec, places: Sequence[int] | None = None) -> CostPerAccurate:
+def cost_per_accurate(counted: Recount, spec: JobSpec, places: Sequence[int] | None = None) -> CostPerAccurate:
+    """Total cost over accurate answers, where both are known, with a bootstrap interval; of all rows or those at ``places``."""
     places = range(counted.rows) if places is None else places
     cost_usd, accuracy = counted.measured["cost_usd"], counted.accurate
     labels = counted.reference_labels.get("accurate", {})
@@ -318,7 +307,7 @@ def _slices(counted: Recount, metrics: Sequence[Metric], spec: JobSpec) -> dict[
             value: Slice(
                 n=len(places),
                 metrics=_aggregates(counted, metrics, spec, places),
-                cost_per_accurate_answer=_cost_per_accurate(counted, spec, places),
+                cost_per_accurate_answer=cost_per_accurate(counted, spec, places),
             )
             for value, places in groups.items()
         }
@@ -326,12 +315,8 @@ def _slices(counted: Recount, metrics: Sequence[Metric], spec: JobSpec) -> dict[
     }
 
 
-def refusals(rows: Iterable[Result], spec: JobSpec) -> Refusals:
+def refusals(counted: Recount, spec: JobSpec) -> Refusals:
     """How often answers refuse, and how often they should."""
-    return _refusals(Recount(rows), spec)
-
-
-def _refusals(counted: Recount, spec: JobSpec) -> Refusals:
     judged, refused, right = counted.judged, counted.refused, counted.refused_rightly
     no_verdict = "no verdict says whether the answer refuses"
     undefined = no_verdict if counted.unanswerable else "every query can be answered"

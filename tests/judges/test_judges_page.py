@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ragassay.judges import local, matching, support
 from ragassay.judges.verdict import COVERED, SUPPORT
-from ragassay.metrics.accuracy import DEFAULT_RULE
 from ragassay.metrics.judged import STEPS
+from ragassay.options import JobOptions
 
 PAGE = Path(__file__).parents[2].joinpath("docs", "judges.md").read_text("utf-8")
 EXAMPLES = "\n".join(re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
@@ -27,7 +27,7 @@ def test_the_page_names_every_answer_and_its_worth():
     for worth in (SUPPORT, COVERED, STEPS):
         assert all(word in PAGE for word in worth)
     assert "none 0, barely 0.25, partly 0.5, mostly 0.75, full 1" in PAGE
-    assert f"`{DEFAULT_RULE}`" in PAGE
+    assert f"`{JobOptions.accurate}`" in PAGE
 
 
 def test_the_agreement_that_reports_quote_is_that_of_the_page():

@@ -3,9 +3,8 @@
 import pytest
 
 from ragassay.judges.jury import voted
-from ragassay.judges.jury_agreement import JuryCount, divided
+from ragassay.judges.jury_agreement import JuryCount, divided, kappa
 from ragassay.models import CriterionVerdict, FactVerdict, Judgement, Result, SentenceVerdict, Usage, Verdict
-from ragassay.stats.agreement import kappa
 
 
 def verdict(support=None, truth=None, covered=None, *, evidence=(), held=(), **changes):

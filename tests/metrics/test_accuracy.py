@@ -5,17 +5,18 @@ from __future__ import annotations
 import pytest
 
 from ragassay.errors import BadSettings, UnknownName
-from ragassay.metrics.accuracy import DEFAULT_RULE, AccuracyRule
+from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.base import METRICS, parse
 from ragassay.metrics.chunk import Chunk
 from ragassay.models import Response, Sample, Score
+from ragassay.options import JobOptions
 
 FAILED = Score.absent("the judge failed", "failed")
 NO_INPUT = Score.absent("no embedding model", "no_input")
 UNDEFINED = Score.absent("the answer is empty")
 
 
-def decide(rule=DEFAULT_RULE, **scores):
+def decide(rule=JobOptions.accurate, **scores):
     given = {name: value if isinstance(value, Score) else Score(value=value) for name, value in scores.items()}
     return AccuracyRule.parse(rule).decide(given)
 
@@ -34,7 +35,7 @@ def test_where_correctness_is_missing_semantic_similarity_decides():
 def test_a_decision_says_what_decided_it():
     decision = decide(correctness=0.2)
     assert decision.reason == "correctness is 0.2, not >= 0.5"
-    assert decision.details == {"rule": DEFAULT_RULE, "decided_by": "correctness >= 0.5"}
+    assert decision.details == {"rule": JobOptions.accurate, "decided_by": "correctness >= 0.5"}
     assert decide(correctness=1.0).reason is None
 
 
@@ -113,7 +114,7 @@ def test_a_rule_that_cant_be_read_is_one_clear_error(rule, message):
     with pytest.raises(BadSettings) as caught:
         AccuracyRule.parse(rule)
     assert str(caught.value).startswith(f"accuracy rule {rule!r}: {message}")
-    assert str(caught.value).endswith(f"write, for example, {DEFAULT_RULE}")
+    assert str(caught.value).endswith(f"write, for example, {JobOptions.accurate}")
 
 
 def test_an_unknown_metric_in_a_rule_lists_the_near_matches():

@@ -8,10 +8,10 @@ from annotated_types import Ge
 from rouge_score.rouge_scorer import RougeScorer
 
 from offline_runs import GOOD, sample, write_jsonl
-from ragassay.config import names
 from ragassay.errors import BadSettings
 from ragassay.metrics import Chunk, metric, parse
 from ragassay.metrics.accuracy import AccuracyRule
+from ragassay.metrics.options import listed
 from ragassay.metrics.own import own_metrics
 from ragassay.specification import JobSpec
 
@@ -104,7 +104,7 @@ def test_a_metric_of_ones_own_has_the_options_of_its_function():
 
 
 def test_names_in_a_list_may_hold_commas_within_parentheses():
-    assert names("mrr, own(a=1, b=2),rougeL(stem=true)") == ["mrr", "own(a=1, b=2)", "rougeL(stem=true)"]
+    assert listed("mrr, own(a=1, b=2),rougeL(stem=true)") == ["mrr", "own(a=1, b=2)", "rougeL(stem=true)"]
 
 
 def test_options_stand_wherever_a_metric_is_named(cli, tmp_path):

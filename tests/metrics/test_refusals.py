@@ -14,8 +14,9 @@ from ragassay.exporters import EXPORTERS
 from ragassay.judges.local import LocalJudge
 from ragassay.judges.verdict import is_answerable, number_units
 from ragassay.metrics import parse
-from ragassay.metrics.accuracy import DEFAULT_RULE, AccuracyRule
+from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.models import Judgement, Verdict
+from ragassay.options import JobOptions
 from ragassay.specification import JobSpec
 from ragassay.stats import wilson_interval
 from ragassay.strategies.recorded import Recorded
@@ -27,7 +28,7 @@ UNANSWERABLE = {"answerable": False, "ground_truth_answer": ()}
 REFUSED_TRUTH = {"ground_truth_answer": "The documents do not say when it opened."}
 
 
-def scored(given, *, judge=None, names=NAMES, rule=DEFAULT_RULE):
+def scored(given, *, judge=None, names=NAMES, rule=JobOptions.accurate):
     """The result of one sample."""
     strategy = Recorded("s", {given.query_id: given.response})
     plan = Plan(tuple(map(parse, names)), AccuracyRule.parse(rule))
@@ -85,7 +86,7 @@ def test_an_empty_answer_is_no_refusal():
     assert failures([result]).causes == {}
 
 
-@pytest.mark.parametrize("rule", [DEFAULT_RULE, "faithfulness >= 0"])
+@pytest.mark.parametrize("rule", [JobOptions.accurate, "faithfulness >= 0"])
 def test_a_refusal_of_what_can_be_answered_is_not_accurate_whatever_the_rule(rule):
     result = scored(sample(answer=REFUSES), rule=rule)
     accurate = result.scores["accurate"]

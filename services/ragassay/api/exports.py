@@ -7,9 +7,9 @@ from typing import Annotated, Any
 from fastapi import Response
 from pydantic import BaseModel, Field
 
-from ragassay.config import names
 from ragassay.dashboard.site import file
 from ragassay.exporters import MEDIA_TYPES
+from ragassay.metrics.options import listed
 from ragassay.render import Exporters
 
 
@@ -25,7 +25,7 @@ class FileForm(BaseModel):
 
     def written(self, exporters: Exporters[Any], document: Any) -> bytes:
         """The document in that form; raises UnknownName, BadSettings, MissingExtra."""
-        return exporters.whole(document, self.format, names(self.fields or ""))
+        return exporters.whole(document, self.format, listed(self.fields or ""))
 
     def answer(self, content: bytes, name: str) -> Response:
         """A file of that name; JSON is none."""

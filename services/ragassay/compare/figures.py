@@ -14,7 +14,7 @@ from ragassay.metrics.base import FIGURES, OPERATIONAL, unknown
 from ragassay.metrics.judged import is_judged
 from ragassay.metrics.own import own_metrics
 from ragassay.models import Result, Score
-from ragassay.recount import corrected_by_labels
+from ragassay.recount import Recount, corrected_by_labels
 from ragassay.specification import JobSpec
 from ragassay.stats import Interval
 
@@ -158,11 +158,11 @@ class Figure:
             marks = [values[0] for row in results if (values := self.values(row))]
             return FigureValue(sum(marks), len(marks), rows)
         if self.column in REFUSALS:
-            share = getattr(reports.refusals(results, spec), self.column.removeprefix("refusal_"))
+            share = getattr(reports.refusals(Recount(results), spec), self.column.removeprefix("refusal_"))
             unknown = sum(self.values(row) is None for row in results)
             return FigureValue(share.value, share.n, share.n + unknown, share.interval, share.reason)
         if self.column == PER_ACCURATE:
-            ratio = reports.cost_per_accurate(results, spec)
+            ratio = reports.cost_per_accurate(Recount(results), spec)
             by_labels = None
             if found := ratio.corrected:
                 by_labels = Corrected(found.value, found.labels, found.interval, found.reason)

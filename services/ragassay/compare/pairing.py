@@ -5,7 +5,6 @@ Everything that compares uses ``match``: comparisons, gates and stop rules have 
 
 from __future__ import annotations
 
-import re
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 from ragassay import stats
 from ragassay.compare.labels import difference_by_labels, increment_by_labels
 from ragassay.compare.models import Delta, DeltaOutcome, Matching, OperationalDelta, RowDelta, SliceDelta
-from ragassay.data.dataset import plain_text
+from ragassay.data.dataset import NUMBERED, plain_text
 from ragassay.documents import Aggregate, Distribution, SystemReport
 from ragassay.errors import BadSettings, UnknownName
 from ragassay.metrics import Metric, parse
@@ -31,7 +30,6 @@ from ragassay.reports import cost_and_accuracy
 NOT_WORSE_MARGIN = 0.05  # "no worse" means by less than this share of a metric's range
 POWER = 0.8
 NOISE = 1e-9  # scores that differ by less are alike
-NUMBERED = re.compile(r"q_\d+")  # the id that a row gets from its place in a dataset without ids
 NOT_SCORED = Score.absent("was not computed", "no_input")
 
 

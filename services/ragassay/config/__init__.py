@@ -7,7 +7,6 @@ from ragassay.config.layers import (
     environment,
     first_problem,
     import_plugins,
-    names,
     parsed,
     resolve,
 )
@@ -24,7 +23,6 @@ __all__ = [
     "find",
     "first_problem",
     "import_plugins",
-    "names",
     "parse",
     "parsed",
     "read",

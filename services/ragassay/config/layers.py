@@ -97,7 +97,7 @@ def parsed(key: str, text: str) -> Any:
     """What the text of a variable or an option means for ``key``; itself where it does not fit, to be refused."""
     kind = options()[key][0].annotation
     if kind == tuple[str, ...] | None:
-        return names(text)
+        return listed(text)
     if kind in (str, str | None):
         return text
     word = text.strip().lower()
@@ -108,11 +108,6 @@ def parsed(key: str, text: str) -> Any:
             if math.isfinite(value := number(word)):
                 return value
     return text
-
-
-def names(text: str) -> list[str]:
-    """The names in a text that has commas between them."""
-    return listed(text)
 
 
 def resolve(layers: Sequence[Layer]) -> Configuration:
@@ -175,15 +170,15 @@ def first_problem(
     error: ValidationError, where: Callable[[Location], str], model: type[BaseModel] = Configuration
 ) -> BadSettings:
     """The first thing in a document of ``model`` that is wrong, in plain words; how many more there are."""
-    listed = problems(error, model)
+    found = problems(error, model)
     # A key that is misspelt is also one that is missing: the misspelling comes first.
-    first = next((problem for problem in listed if problem.unknown_key), listed[0])
+    first = next((problem for problem in found if problem.unknown_key), found[0])
     at = where(first.location)
     message = first.what if at.startswith("--") else first.message
     hint = _moved_or_no_option(first) if model is Configuration and first.unknown_key else None
     if first.kind == UNKNOWN_KIND and isinstance(first.value, dict):
         hint = suggestion(first.value["kind"], (*OURS, *STRATEGIES.names()))
-    return BadSettings(f"{message}{and_more(len(listed) - 1)}", where=at, hint=hint or first.hint)
+    return BadSettings(f"{message}{and_more(len(found) - 1)}", where=at, hint=hint or first.hint)
 
 
 def _moved_or_no_option(problem: FieldProblem) -> str | None:

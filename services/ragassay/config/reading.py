@@ -67,9 +67,8 @@ def _toml(text: str, path: Path) -> Layer:
     section = tool.get("ragassay") if isinstance(tool, dict) else None
     if not isinstance(section, dict):
         raise BadSettings("has no table [tool.ragassay]", where=str(path))
-    places: dict[Location, str] = {}
     name = f"{path}: [tool.ragassay]"
-    return Layer({key: _plain(value, (key,), name) for key, value in section.items()}, name, places)
+    return Layer({key: _plain(value, (key,), name) for key, value in section.items()}, name)
 
 
 def _plain(value: Any, place: Location, name: str) -> Any:
@@ -95,7 +94,7 @@ def _yaml(text: str, path: Path) -> Layer:
     except yaml.YAMLError as error:
         raise BadSettings(f"is not YAML: {str(error).splitlines()[0]}", where=str(path)) from None
     places: dict[Location, str] = {}
-    values = {} if root is None else _value(root, (), places, path)
+    values = None if root is None else _value(root, (), places, path)
     if values is None:
         values = {}
     if not isinstance(values, dict):

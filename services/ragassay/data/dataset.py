@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import heapq
+import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -16,6 +17,7 @@ import orjson
 from ragassay.files import MIB, set_aside
 from ragassay.models import FrozenModel, Response, Sample
 
+NUMBERED = re.compile(r"q_\d+")  # the id that a row gets from its place in a file without ids
 _NOT_THE_QUESTION = {"query_id", "response", "metadata"}
 _MOST_SORTED = 16 * MIB  # of lines that are sorted in memory
 

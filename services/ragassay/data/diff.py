@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import orjson
 
-from ragassay.data.dataset import canonical
+from ragassay.data.dataset import NUMBERED, canonical
 from ragassay.data.describe import same_text
 from ragassay.models import FrozenModel, Sample
 
 Rows = Callable[[], Iterator[Sample]]
-_NUMBERED = re.compile(r"q_\d+")  # the id that a row gets from its place in a file without ids
 _OPENED = ("response", "metadata", "labels")
 
 
@@ -78,7 +76,7 @@ def _keyed(samples: Iterator[Sample]) -> Iterator[tuple[bytes, Sample]]:
     """Each row with what it is found by in another version; a question that is asked again is counted."""
     asked: dict[bytes, int] = {}
     for sample in samples:
-        if not _NUMBERED.fullmatch(sample.query_id):
+        if not NUMBERED.fullmatch(sample.query_id):
             yield b"id " + sample.query_id.encode(), sample
             continue
         text = same_text(sample.query)
@@ -88,7 +86,7 @@ def _keyed(samples: Iterator[Sample]) -> Iterator[tuple[bytes, Sample]]:
 
 def _values(sample: Sample) -> dict[str, Any]:
     values = canonical(sample)
-    if _NUMBERED.fullmatch(sample.query_id):
+    if NUMBERED.fullmatch(sample.query_id):
         del values["query_id"]
     for name in _OPENED:
         inner = values.pop(name, {})

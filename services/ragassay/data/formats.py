@@ -7,21 +7,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragassay.data.json import begins_with_a_span, jsonl_rows, read_json, read_jsonl, read_traces
+from ragassay.data.json import begins_with_a_span, jsonl_rows, read_json, read_traces
 from ragassay.data.qrels import beir_folder, read_beir, read_trec
 from ragassay.data.raw import NumberedRow, RawRows
-from ragassay.data.tables import csv_rows, parquet_rows, read_csv, read_parquet, read_tsv, tsv_rows
+from ragassay.data.tables import csv_rows, parquet_rows, tsv_rows
 from ragassay.data.values import open_cells
 from ragassay.errors import BadData, BadInput, NotFound, NothingToEvaluate, UnknownName
 
 
 @dataclass(frozen=True)
 class Format:
-    """A file format: its extensions, in lower case, and what reads it; ``rows`` reads one by one where it can be."""
+    """A file format: its extensions, in lower case, and what reads it, whole or row by row."""
 
     name: str
     extensions: tuple[str, ...]
-    read: Callable[[Path], RawRows]
+    whole: Callable[[Path], RawRows] | None = None
     rows: Callable[[RawRows], Iterator[NumberedRow]] | None = None
     is_text: bool = True
 
@@ -30,10 +30,10 @@ FORMATS = {
     each.name: each
     for each in (
         Format("json", (".json",), read_json),
-        Format("jsonl", (".jsonl", ".ndjson"), read_jsonl, jsonl_rows),
-        Format("csv", (".csv",), read_csv, csv_rows),
-        Format("tsv", (".tsv", ".tab"), read_tsv, tsv_rows),
-        Format("parquet", (".parquet", ".pq"), read_parquet, parquet_rows, is_text=False),
+        Format("jsonl", (".jsonl", ".ndjson"), rows=jsonl_rows),
+        Format("csv", (".csv",), rows=csv_rows),
+        Format("tsv", (".tsv", ".tab"), rows=tsv_rows),
+        Format("parquet", (".parquet", ".pq"), rows=parquet_rows, is_text=False),
         Format("trec", (".qrels", ".run", ".trec", ".txt"), read_trec),
         Format("traces", (), read_traces),
     )
@@ -57,9 +57,17 @@ def read(path: Path, name: str = "auto") -> RawRows:
     """
     folder = _folder(path, name)
     with _reading(path):
-        raw = _format(path, name).read(path) if folder is None else read_beir(folder, path)
+        raw = _whole(_format(path, name), path) if folder is None else read_beir(folder, path)
     if not raw.rows and not raw.refused:
         raise NothingToEvaluate("the file holds no rows", where=str(path))
+    return raw
+
+
+def _whole(chosen: Format, path: Path) -> RawRows:
+    if chosen.whole:
+        return chosen.whole(path)
+    raw = RawRows(path)
+    raw.rows = list(chosen.rows(raw) if chosen.rows else ())
     return raw
 
 

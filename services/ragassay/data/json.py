@@ -128,13 +128,8 @@ def begins_with_a_span(path: Path) -> bool:
         return False
 
 
-def read_jsonl(path: Path) -> RawRows:
-    """One object per line; blank lines are passed over. Every bad line becomes a problem; the others are read on."""
-    return RawRows(path).filled(jsonl_rows)
-
-
 def jsonl_rows(raw: RawRows) -> Iterator[NumberedRow]:
-    """The rows of a JSON Lines file, one by one."""
+    """The rows of a JSON Lines file, one by one: an object per line. Blank lines are passed over, bad ones are problems."""
 
     def refuse(number: int, error: ValueError) -> None:
         if isinstance(error, UnicodeDecodeError):

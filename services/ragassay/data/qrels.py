@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ragassay.data.json import read_jsonl
+from ragassay.data.json import jsonl_rows
 from ragassay.data.problems import ValueProblem
 from ragassay.data.raw import RawRows, text_lines
 from ragassay.errors import BadData, BadInput, NotFound
@@ -93,19 +93,19 @@ def read_beir(folder: Path, path: Path) -> RawRows:
             judgments.add(number, *cells)
         except ValueProblem as error:
             problems.append(f"{qrels}:{number}: {error.what}")
-    queries = read_jsonl(folder / "queries.jsonl")
-    raw = RawRows(queries.path, name=folder.resolve().name, refused=queries.refused, judged_only=True)
-    for number, row in queries.rows:
+    raw = RawRows(folder / "queries.jsonl", name=folder.resolve().name, judged_only=True)
+    queries = list(jsonl_rows(raw))
+    for number, row in queries:
         query = str(row.get("_id", ""))
         if grades := judgments.grades.pop(query, None):
             raw.rows.append((number, _row(query, row, grades, qrels.stem)))
     problems += [
-        f"{qrels}:{judgments.first_lines[query]}: query {shown(query)} is not in {queries.path}"
+        f"{qrels}:{judgments.first_lines[query]}: query {shown(query)} is not in {raw.path}"
         for query in judgments.grades
     ]
     raw.refused += [(0, problem) for problem in problems]
-    if left_out := len(queries.rows) - len(raw.rows):
-        raw.warnings.append(f"{left_out} of {len(queries.rows)} queries are not judged in {qrels} and left out")
+    if left_out := len(queries) - len(raw.rows):
+        raw.warnings.append(f"{left_out} of {len(queries)} queries are not judged in {qrels} and left out")
     return raw
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -41,11 +41,6 @@ class RawRows:
     judged_only: bool = False
     most_refused: int | None = None
     of_traces: bool = False
-
-    def filled(self, read: Callable[[RawRows], Iterator[NumberedRow]]) -> RawRows:
-        """Itself, with all the rows that ``read`` finds."""
-        self.rows = list(read(self))
-        return self
 
     def drain(self) -> Iterator[NumberedRow]:
         """The rows in order, each freed once it is passed, so that rows and what is made of them take turns."""

@@ -12,11 +12,10 @@ from ragassay.data.mapping import RESPONSE_FIELDS, SAMPLE_FIELDS, ColumnMapping,
 from ragassay.data.problems import ValueProblem, field_of_place, plain_words
 from ragassay.data.raw import RawRows
 from ragassay.data.values import plain, value_of
-from ragassay.models import Response, Sample
+from ragassay.models import TEXT_KEYS, Response, Sample
 from ragassay.validation import shown
 
 Duplicates = Literal["error", "keep_first"]
-_TEXT_KEYS = ("text", "content", "page_content")
 
 
 class RowBuilder:
@@ -131,7 +130,7 @@ class RowBuilder:
                 fields[name] = _in_ms(value) if name in self.columns.in_seconds else value
         if isinstance(contexts := fields.get("contexts"), list):
             objects = (context for context in contexts if isinstance(context, dict))
-            self._unread_keys |= {str(key): None for each in objects for key in each if key not in _TEXT_KEYS}
+            self._unread_keys |= {str(key): None for each in objects for key in each if key not in TEXT_KEYS}
         return fields
 
     def _keep(self, left: Iterable[str]) -> None:

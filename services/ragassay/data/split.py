@@ -1,9 +1,8 @@
 """Parts of a dataset to develop on and to test with: drawn by a seed, even in every category, and without leaks.
 
 Rows that share a relevant document, and rows whose questions are the same or nearly so, stay together unless that is
-loosened. The order of the
-draw comes from SHA-256 over the seed and the row itself, so the same seed splits the same rows alike on any machine, in
-whatever order they stand in the file.
+loosened. The order of the draw comes from SHA-256 over the seed and the row itself, so the same seed splits the same
+rows alike on any machine, in whatever order they stand in the file.
 """
 
 from __future__ import annotations

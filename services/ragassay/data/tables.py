@@ -25,21 +25,11 @@ _CSV_ERRORS = {
 }
 
 
-def read_csv(path: Path) -> RawRows:
-    """Comma-separated, with a header; quoted cells may hold line breaks. An empty cell is an absent value.
+def csv_rows(raw: RawRows, delimiter: str = ",") -> Iterator[NumberedRow]:
+    """The rows of a CSV file with a header, one by one; quoted cells may hold line breaks. An empty cell is an absent value.
 
     A row's number is the physical line on which it starts. Rows with too many or too few cells become problems.
     """
-    return RawRows(path).filled(csv_rows)
-
-
-def read_tsv(path: Path) -> RawRows:
-    """As CSV, separated by tabs."""
-    return RawRows(path).filled(tsv_rows)
-
-
-def csv_rows(raw: RawRows, delimiter: str = ",") -> Iterator[NumberedRow]:
-    """The rows of a CSV file, one by one."""
     raw.cells, path = True, raw.path
     records = _records(path, delimiter)
     at, header = next(records, (1, []))
@@ -79,13 +69,8 @@ def _records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
         csv.field_size_limit(limit)
 
 
-def read_parquet(path: Path) -> RawRows:
-    """A Parquet file. Nulls are absent values; entries of a struct that are null are left out."""
-    return RawRows(path).filled(parquet_rows)
-
-
 def parquet_rows(raw: RawRows) -> Iterator[NumberedRow]:
-    """The rows of a Parquet file, in batches.
+    """The rows of a Parquet file, read in batches. Nulls are absent values; entries of a struct that are null are left out.
 
     Raises MissingExtra without pyarrow, BadData for a file that is none, TooLarge where it unpacks into more than
     ``most_unpacked``: a value that repeats is stored once, so that few bytes may stand for many.

@@ -1,8 +1,7 @@
 """Gates: thresholds that a report has to clear, alone or against a baseline. Pure: reports in, results out."""
 
-from ragassay.gates.beforehand import check_names
 from ragassay.gates.check import GateReport, GateResult, about_a_drop, check, without_drops
-from ragassay.gates.drops import TestName
+from ragassay.gates.drops import TestName, check_names
 from ragassay.gates.rules import ConditionName, Gate, GateList
 
 __all__ = [

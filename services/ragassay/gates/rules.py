@@ -24,8 +24,7 @@ from ragassay.compare.figures import Figure
 from ragassay.errors import BadInput
 from ragassay.metrics import Metric
 from ragassay.metrics.base import FIGURES
-from ragassay.metrics.criteria import criterion_metric
-from ragassay.metrics.own import own_metrics
+from ragassay.metrics.own import criterion_metric, own_metrics
 from ragassay.models import FrozenModel
 from ragassay.render import number
 

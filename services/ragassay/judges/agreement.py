@@ -9,10 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ragassay.errors import NothingToEvaluate
-from ragassay.models import FrozenModel
+from ragassay.models import Chance, FrozenModel
 from ragassay.stats import Interval, clustered_intervals
 from ragassay.stats.columns import Floats
-from ragassay.stats.results import Probability
 
 FROM = 0.5  # the least score that is a yes
 BINS = 10
@@ -58,13 +57,13 @@ class Agreement(FrozenModel):
     missing: int
     reasons: dict[str, int]
     groups: int
-    share_yes: Probability
-    mean_score: Probability
-    accuracy: Probability
-    balanced_accuracy: Probability | None
+    share_yes: Chance
+    mean_score: Chance
+    accuracy: Chance
+    balanced_accuracy: Chance | None
     kappa: float | None
-    auc: Probability | None
-    ece: Probability
+    auc: Chance | None
+    ece: Chance
     intervals: dict[str, Interval]
     reliability: tuple[ReliabilityBin, ...]
 

@@ -10,7 +10,6 @@ from ragassay.judge_documents import AgreedLabels, Jury, JuryMember, JuryPair
 from ragassay.judges.jury import voted
 from ragassay.judges.verdict import labels
 from ragassay.models import Judgement, Result, Usage
-from ragassay.stats.agreement import kappa
 
 
 def divided(members: Mapping[str, Judgement]) -> Iterator[str]:
@@ -108,3 +107,21 @@ def _pair(a: str, b: str, tables: Mapping[str, Counter[tuple[str, str]]]) -> Jur
     counted = [(one == other, count) for table in tables.values() for (one, other), count in table.items()]
     agreed = AgreedLabels(n=sum(count for _, count in counted), agreed=sum(count for same, count in counted if same))
     return JuryPair(a=a, b=b, labels=agreed, kappa=kappa(tables.values()))
+
+
+def kappa(tables: Iterable[Mapping[tuple[str, str], int]]) -> float | None:
+    """Cohen's kappa over counts of (label of one, label of the other), a table for each kind of label.
+
+    Of what chance left to agree on, the share that was agreed on; chance goes by how often each gave a label, kind by
+    kind. 1: always, 0: as by chance; None where chance leaves nothing (Cohen 1960).
+    """
+    total = agreed = expected = 0.0
+    for table in tables:
+        one, other = Counter[str](), Counter[str]()
+        for (a, b), count in table.items():
+            one[a] += count
+            other[b] += count
+            agreed += count * (a == b)
+        total += (n := one.total())
+        expected += sum(count * other[label] for label, count in one.items()) / max(n, 1)
+    return (agreed - expected) / (total - expected) if total - expected > 1e-9 else None

@@ -172,9 +172,9 @@ class Match:
 
     ``best``: share of the claim's stems in the one best sentence; ``union``: in the ``chosen`` sentences together
     (indexes into the pool, best first); ``near``: the sentences whose meaning is worth comparing; ``around``: the few
-    best, whose windows may be its evidence; ``lacking``: stems
-    that no chosen sentence has; ``unknown_numbers``, ``unknown_names``: share of the claim's that are not in the pool;
-    ``denied_by``: index of the sentence that has the same words with another number or the opposite sign.
+    best, whose windows may be its evidence; ``lacking``: stems that no chosen sentence has; ``unknown_numbers``,
+    ``unknown_names``: share of the claim's that are not in the pool; ``denied_by``: index of the sentence that has the same
+    words with another number or the opposite sign.
     """
 
     best: float = 0.0

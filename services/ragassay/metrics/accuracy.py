@@ -11,8 +11,8 @@ from types import MappingProxyType
 from ragassay.errors import BadSettings
 from ragassay.metrics.base import Metric, parse
 from ragassay.models import Score
+from ragassay.options import JobOptions
 
-DEFAULT_RULE = "correctness >= 0.5 else semantic_similarity >= 0.8"
 OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
     "<=": operator.le,
@@ -20,7 +20,7 @@ OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
 }
 _CONDITION = re.compile(r"([^\s<>=!(]+(?:\([^()]*\))?)\s*(>=|<=|>|<)\s*([^\s<>=!]+)")
-_EXAMPLE = f"write, for example, {DEFAULT_RULE}"
+_EXAMPLE = f"write, for example, {JobOptions.accurate}"
 
 
 @dataclass(frozen=True, slots=True)

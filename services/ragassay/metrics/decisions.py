@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from ragassay.judges.verdict import is_answerable
-from ragassay.metrics.accuracy import DEFAULT_RULE, AccuracyRule
+from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.base import LARGEST_K, UNIT, metric
 from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.judged import ANSWERED_UNANSWERABLE, EMPTY, RIGHT_REFUSAL, WRONG_REFUSAL
 from ragassay.metrics.ranked import Ranked
 from ragassay.metrics.retrieval import ndcg
 from ragassay.models import Judgement, MissingCause, Sample, Score
+from ragassay.options import JobOptions
 
 _NO_RESPONSE = "the system gave no response"
 
@@ -17,7 +18,7 @@ _NO_RESPONSE = "the system gave no response"
 @metric(better="higher", needs="answer", share=True)
 def accurate(chunk: Chunk) -> list[Score]:
     """Is the answer accurate? A refusal is where the query can't be answered; else the rule of the run decides."""
-    rule = chunk.rule or AccuracyRule.parse(DEFAULT_RULE)
+    rule = chunk.rule or AccuracyRule.parse(JobOptions.accurate)
     return [
         _by_refusal(sample, judgement) or rule.decide({name: scores[n] for name, scores in chunk.scores.items()})
         for n, (sample, judgement) in enumerate(

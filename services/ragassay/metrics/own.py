@@ -8,10 +8,10 @@ from typing import Protocol
 
 from ragassay.errors import BadInput, BadSettings, UnknownName
 from ragassay.metrics import Metric, parse
-from ragassay.metrics.base import FIGURES
+from ragassay.metrics.base import FIGURES, UNIT
 from ragassay.metrics.composites import Definition, composite_metric
-from ragassay.metrics.criteria import criterion_metric
-from ragassay.models import Result
+from ragassay.metrics.judged import EMPTY, STEPS
+from ragassay.models import Result, Score, Verdict
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _COLUMNS = frozenset((*Result.model_fields, "row", "missing"))
@@ -58,6 +58,32 @@ def own_metrics(run: Definitions) -> dict[str, Metric]:
     for name in run.composites:
         composite(name)
     return own
+
+
+def criterion_metric(name: str) -> Metric:
+    """The metric of a criterion. All that it needs to know is the name: the text is the judge's."""
+
+    def criterion(verdict: Verdict) -> Score:
+        if not verdict.sentences:
+            return Score.absent(EMPTY)
+        judged = next((criterion for criterion in verdict.criteria if criterion.name == name), None)
+        if judged is None:
+            return Score.absent(
+                f"the judge {verdict.judge} can't judge criteria; a model can: --judge MODEL", "no_input"
+            )
+        if judged.step is None:
+            return Score.absent(f"the judge left the criterion {name} unanswered", "failed")
+        return Score(value=STEPS[judged.step], reason=judged.why or None, details={"step": judged.step})
+
+    return Metric(
+        family=name,
+        function=criterion,
+        kind="quality",
+        better="higher",
+        needs=("answer", "verdict"),
+        bounds=UNIT,
+        description="How far the answer meets a criterion of the run, in five steps: none, barely, partly, mostly, full.",
+    )
 
 
 def check_own(run: Definitions) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 
 from ragassay.compare.models import Comparison, Pair
 from ragassay.compare.sides import Side
-from ragassay.config import names
 from ragassay.documents import Report
 from ragassay.errors import BadSettings
 from ragassay.exporters.comparison import EXPORTERS, Regression, regressions, regressions_title, tables
 from ragassay.exporters.tables import Table
 from ragassay.metrics.base import name_of
+from ragassay.metrics.options import listed
 from ragassay.python.evaluation import completed, configured, finished, inputs, session_with
 from ragassay.python.show import as_html, as_text
 from ragassay.python.stored import chosen, is_stored_dataset
@@ -92,7 +92,7 @@ def compare(
     examples: rows listed for each metric and cause. progress: called with the rows evaluated and those to evaluate.
     Raises BadInput where the two have nothing in common.
     """
-    asked = names(metrics) if isinstance(metrics, str) else None if metrics is None else list(map(name_of, metrics))
+    asked = listed(metrics) if isinstance(metrics, str) else None if metrics is None else list(map(name_of, metrics))
     two = b is not None
     sides = _named([_side(given, asked, options, beside=two) for given in (a, b) if given is not None])
     if options and not any(isinstance(side, Unevaluated) for side in sides):

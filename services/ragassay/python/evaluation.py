@@ -23,6 +23,7 @@ from ragassay.errors import BadSettings
 from ragassay.exporters import EXPORTERS
 from ragassay.judges.registered import judge_name
 from ragassay.metrics.base import name_of
+from ragassay.metrics.options import listed
 from ragassay.options import ParameterOptions
 from ragassay.python.report import EvaluationReport
 from ragassay.python.stored import session_of
@@ -218,8 +219,9 @@ def configured(
         given["judge"] = judge_name(given["judge"])
     if isinstance(given.get("jury"), list | tuple):
         given["jury"] = [judge_name(one) for one in given["jury"]]
-    if isinstance(given.get("output"), str | Path):
-        given["output"] = [given["output"]]
+    for key in ("output", "calibration"):
+        if isinstance(given.get(key), str | Path):
+            given[key] = [given[key]]
     flat = {key: _plain(key, value) for key, value in given.items()}
     layers = [configurations.environment(named=path is not None, remote=remote)]
     layers += [Layer.of_options(flat, "evaluate", dict.fromkeys(flat, "evaluate"))]
@@ -303,7 +305,7 @@ def _check_key(key: str, *, many: bool) -> None:
 def _metrics(metrics: Any) -> list[str]:
     """The names of metrics, which may be given as names, functions or objects."""
     if isinstance(metrics, str):
-        return configurations.names(metrics)
+        return listed(metrics)
     if not isinstance(metrics, Iterable):
         raise BadSettings(f"should be a list, is {shown(metrics)}", where="metrics")
     return [name_of(one) for one in metrics]

@@ -166,9 +166,8 @@ def load(
     """The dataset and each system's responses; without ``systems`` those in ``data``, as ``default``.
 
     ``data`` is a file, a dataset that is loaded already, or rows as ``data.objects`` takes them; so are the responses
-    of a system. Without ``data`` the
-    questions are those of the first system's file. A SystemConfig is a built-in system, which searches ``corpus``; an
-    endpoint or a function is called; neither has responses yet.
+    of a system. Without ``data`` the questions are those of the first system's file. A SystemConfig is a built-in system,
+    which searches ``corpus``; an endpoint or a function is called; neither has responses yet.
     """
     for system in systems:
         try:

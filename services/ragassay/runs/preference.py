@@ -13,14 +13,13 @@ from ragassay.compare.pairing import match
 from ragassay.errors import BudgetReached, NothingToEvaluate
 from ragassay.judges.preference import AnswerPair, Basis, Preference, PreferenceJudge
 from ragassay.llm import together
-from ragassay.models import FrozenModel, Result, Sample, Usage
+from ragassay.models import Chance, FrozenModel, Result, Sample, Usage
 from ragassay.protocols import Ledger
 from ragassay.runs.outage import through_outages
 from ragassay.settings import Settings
 from ragassay.specification import JobSpec
 from ragassay.stats import Interval, mean_interval
 from ragassay.stats.drift import sign_test
-from ragassay.stats.results import Probability
 from ragassay.store.ledger import CallCache, FolderLedger
 from ragassay.store.run_ids import new_run_id
 
@@ -59,8 +58,8 @@ class PositionBias(FrozenModel):
     pairs: int
     first: int
     second: int
-    share: Probability | None
-    p: Probability
+    share: Chance | None
+    p: Chance
 
 
 class PreferenceReport(FrozenModel):
@@ -81,9 +80,9 @@ class PreferenceReport(FrozenModel):
     wins: int
     ties: int
     losses: int
-    win_rate: Probability | None
+    win_rate: Chance | None
     interval: Interval
-    p: Probability
+    p: Chance
     basis: dict[str, int]
     position: PositionBias
     unjudged: dict[str, int]

@@ -6,9 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from ragassay.models import FrozenModel
-
-Probability = Annotated[float, Field(ge=0, le=1)]
+from ragassay.models import Chance, FrozenModel
 
 
 class Interval(FrozenModel):
@@ -20,7 +18,7 @@ class Interval(FrozenModel):
 
     low: float | None = None
     high: float | None = None
-    level: Probability
+    level: Chance
     method: str
     unbounded: bool = False
     reason: str | None = None
@@ -85,9 +83,9 @@ class Significance(FrozenModel):
     statistic: float | None = None
     df: float | None = None
     p: Annotated[float, Field(gt=0, le=1)] | None = None
-    alpha: Probability
+    alpha: Chance
     significant: bool | None = None
-    smallest_p: Probability | None = None
+    smallest_p: Chance | None = None
     reason: str | None = None
 
     @model_validator(mode="before")
@@ -113,7 +111,7 @@ class PairedTest(FrozenModel):
 
     n: int
     units: int
-    alpha: Probability
+    alpha: Chance
     mean_a: float | None
     mean_b: float | None
     difference: float | None
@@ -136,7 +134,7 @@ class UnpairedTest(FrozenModel):
 
     n_a: int
     n_b: int
-    alpha: Probability
+    alpha: Chance
     mean_a: float | None
     mean_b: float | None
     difference: float | None
@@ -150,7 +148,7 @@ class NonInferiority(FrozenModel):
 
     n: int
     margin: float
-    alpha: Probability
+    alpha: Chance
     gain: float | None = None
     lower: float | None = None
     p: Annotated[float, Field(gt=0, le=1)] | None = None
@@ -190,7 +188,7 @@ class VariancePart(FrozenModel):
     estimate: float
     variance: Annotated[float, Field(ge=0)]
     interval: Interval
-    share: Probability | None
+    share: Chance | None
     share_interval: Interval
 
 
@@ -224,7 +222,7 @@ class ChangePoint(FrozenModel):
     index: int
     before: float
     after: float
-    p: Probability
+    p: Chance
 
 
 class IncrementalCost(FrozenModel):

@@ -7,9 +7,8 @@ import math
 import numpy as np
 
 from ragassay.stats.columns import Floats, Values, count_of, generator, is_constant, numbers, share_of
+from ragassay.stats.intervals import MOST_CELLS
 from ragassay.stats.results import ChangePoint
-
-MOST_CELLS = 2_000_000  # numbers held in memory at once
 
 
 def change_points(
