@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from io import BytesIO
 
 import zstandard
 
@@ -19,14 +20,15 @@ class StoredReports(ProjectRedis):
 
     retention: Retention
 
-    def save_report(self, job: str, report: bytes, costs: bytes, *, partial: bool = False) -> None:
-        """Keep the finished report and its record of costs; the first ones stay.
+    def save_report(self, job: str, report: Iterable[bytes], costs: bytes, *, partial: bool = False) -> None:
+        """Keep the finished report, in parts, and its record of costs; the first ones stay.
 
         ``partial``: of the rows that a paused or cancelled job has done so far; the next one takes its place.
         """
+        packed = _pack(report), zstandard.compress(costs)
         pipe = self.redis.pipeline(transaction=True)
-        for name, content in zip(PARTIAL if partial else WHOLE, (report, costs), strict=True):
-            pipe.set(self.key(job, name), zstandard.compress(content), ex=self.retention.reports_s, nx=not partial)
+        for name, content in zip(PARTIAL if partial else WHOLE, packed, strict=True):
+            pipe.set(self.key(job, name), content, ex=self.retention.reports_s, nx=not partial)
         pipe.execute()
 
     def report(self, job: str) -> bytes:
@@ -76,3 +78,17 @@ class StoredReports(ProjectRedis):
     def labels(self, job: str) -> Sequence[HumanLabel]:
         """What people said of the job's rows, oldest first; raises NotFound."""
         return [HumanLabel.model_validate_json(line) for line in self.redis.lrange(self.key(job, "labels"), 0, -1)]
+
+
+def _pack(parts: Iterable[bytes]) -> bytes:
+    """Parts, compressed as they come. What reads them needs their size first, so they are packed again once it is known."""
+    packing, size, packed = zstandard.ZstdCompressor().compressobj(), 0, BytesIO()
+    for part in parts:
+        size += len(part)
+        packed.write(packing.compress(part))
+    packed.write(packing.flush())
+    packed.seek(0)
+    sized = BytesIO()
+    with zstandard.ZstdDecompressor().stream_reader(packed) as unpacked:
+        zstandard.ZstdCompressor().copy_stream(unpacked, sized, size=size)
+    return sized.getvalue()
