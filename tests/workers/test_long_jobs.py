@@ -23,7 +23,7 @@ def of_rows(document):
 
 def made_again(jobs, store, job):
     """The report of a finished job, made once more."""
-    store.redis.delete(store.key(job, "report"), store.key(job, "costs"))
+    store.redis.delete(*(store.key(job, name) for name in ("report", "figures", "costs")))
     store.redis.hset(store.key(job, "meta"), "status", "finalizing")
     jobs.finalize(job)
     return of_rows(jobs.report(job))
@@ -42,7 +42,11 @@ def test_the_report_of_a_long_job_is_that_of_one_whose_rows_are_held(make_jobs, 
     assert isinstance(read, JobResults)
     assert (len(read), read[119], read[-1], list(read)) == (120, held[119], held[119], held)
     assert made_again(jobs, store, job) == first
-    assert [row["query_id"] for row in first["systems"]["default"]["results"]] == [f"q{n}" for n in range(120)]
+    rows = first["systems"]["default"].pop("results")
+    assert [row["query_id"] for row in rows] == [f"q{n}" for n in range(120)]
+    figures = of_rows(store.figures(job))
+    assert figures["systems"]["default"].pop("results") == []
+    assert figures == first
 
 
 def test_of_a_long_job_that_was_cancelled_the_chunks_that_are_done_make_its_report(

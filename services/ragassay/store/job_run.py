@@ -7,7 +7,7 @@ from functools import cached_property
 
 from ragassay import telemetry
 from ragassay.cost_records import record_of
-from ragassay.documents import Report, json_parts
+from ragassay.documents import Report, json_parts, without_rows
 from ragassay.files import MOST_IN_MEMORY, LazyRows
 from ragassay.models import Result, Sample
 from ragassay.store.job_state import Claim, gone
@@ -68,8 +68,9 @@ class JobRun:
 
     def save_report(self, report: Report) -> None:
         """Keep the report, unless one is kept already; a partial one takes the place of the one before."""
+        figures = without_rows(report).model_dump_json().encode()
         costs = record_of(report).model_dump_json(exclude_defaults=True).encode()
-        self._store.save_report(self._job, json_parts(report), costs, partial=self._partial)
+        self._store.save_report(self._job, json_parts(report), figures, costs, partial=self._partial)
 
     def report(self) -> Report:
         """The report; raises NotFound, or Conflict while there is none."""
