@@ -201,8 +201,7 @@ class _Builder:
     def pipeline(self, config: RetrievalConfig) -> Pipeline:
         scorers: dict[str, Scorer] = {}
         if config.kind in ("bm25", "hybrid"):
-            fields = {"k1", "b", "title_weight", "fold_accents", "hyphens", "stem", "drop_stop_words"}
-            key = ("bm25", config.model_dump_json(include=fields))
+            key = ("bm25", config.model_dump_json(include=BM25.OPTIONS))
             scorers["bm25"] = self._once(key, partial(BM25, config, self._corpus, self._cache))
         if config.kind in ("dense", "hybrid"):
             scorers["dense"] = self._with_model(Dense, config, config.model)
