@@ -268,16 +268,10 @@ class SampleMatches:
             why = f"contradicted by {evidence[0]}"
         elif support == "partly":
             why = f"not in the contexts: {_named(text, matched.lacking)}"
-        elif support == "not_found":
-            evidence, why = (), "no context supports it" if self.units.has_contexts else ""
-        return SentenceVerdict(
-            id=label,
-            text=text,
-            support=support,
-            evidence=evidence,
-            truth=self._truth(label, text, support, facts, vectors),
-            why=why,
-        )
+        truth = self._truth(label, text, support, facts, vectors)
+        if support == "not_found" or not evidence:  # a chance without a sentence: all its words are stop words
+            support, evidence, why = "not_found", (), "no context supports it" if self.units.has_contexts else ""
+        return SentenceVerdict(id=label, text=text, support=support, evidence=evidence, truth=truth, why=why)
 
     def _truth(
         self, label: str, text: str, support: Support, facts: Mapping[str, FactVerdict], vectors: VectorsByText | None
