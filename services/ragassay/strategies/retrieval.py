@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ragassay.embeddings import CrossEncoder, LocalEmbedder
+from ragassay.embeddings import DIGITS, CrossEncoder, LocalEmbedder
 from ragassay.errors import BadInput
 from ragassay.protocols import Embedder
 from ragassay.strategies.corpus import Corpus
 from ragassay.strategies.options import RetrievalConfig
-from ragassay.strategies.scorers import BM25, DIGITS, Dense, Feedback, LateInteraction, Scorer, Tokenizer, text_of
+from ragassay.strategies.scorers import BM25, Dense, Feedback, LateInteraction, Scorer, Tokenizer, text_of
 
 
 class Hit(NamedTuple):

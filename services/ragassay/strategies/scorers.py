@@ -22,6 +22,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from ragassay.embeddings import DIGITS
 from ragassay.errors import BadInput, BadSettings, DiskFull
 from ragassay.files import write_whole
 from ragassay.judges import text as text_of_judges
@@ -33,7 +34,6 @@ from ragassay.strategies.options import RetrievalConfig
 logger = logging.getLogger("ragassay")
 Arrays: TypeAlias = dict[str, NDArray[Any]]
 Scores: TypeAlias = NDArray[np.float64]
-DIGITS = 6  # embeddings differ beyond, with the batch and the machine
 _FORM = 2  # of an index; to be raised when its arrays change their meaning
 _COMPOUND = re.compile(r"\w+(?:[-\u2010\u2011]\w+)+")
 _HYPHEN = re.compile("[-\u2010\u2011]")
