@@ -265,7 +265,6 @@ def finish(session: Session, run: RunStore, interrupted: Usage = Usage()) -> Rep
         drift=canary.drift(run) if record.spec.canary is not None else None,
     )
     run.save_report(report)
-    reports.log_end(report)
     return report
 
 
