@@ -25,7 +25,7 @@ class Prices:
             if name in self._overrides:
                 return self._overrides[name]
         for name in (model, model.partition("/")[2]):
-            row = _bundled().get(name) if name else None
+            row = model_table().get(name) if name else None
             if row and "input_cost_per_token" in row and "output_cost_per_token" in row:
                 costs = (row["input_cost_per_token"] or 0.0, row["output_cost_per_token"] or 0.0)
                 return Price(input_per_1m=costs[0] * 1e6, output_per_1m=costs[1] * 1e6)
@@ -34,7 +34,7 @@ class Prices:
     def context_window(self, model: str) -> int | None:
         """Tokens that a model of LiteLLM's table reads; None for any other."""
         for name in (model, model.partition("/")[2]):
-            if isinstance(tokens := _bundled().get(name, {}).get("max_input_tokens"), int):
+            if isinstance(tokens := model_table().get(name, {}).get("max_input_tokens"), int):
                 return tokens
         return None
 
@@ -49,7 +49,7 @@ class Prices:
         if model is None or price is None or input_tokens is None or output_tokens is None:
             return None
         full = (input_tokens * price.input_per_1m + output_tokens * price.output_per_1m) / 1e6
-        row = _bundled().get(model) or _bundled().get(model.partition("/")[2]) or {}
+        row = model_table().get(model) or model_table().get(model.partition("/")[2]) or {}
         listed, reduced = row.get("input_cost_per_token"), row.get("cache_read_input_token_cost")
         if not cached_tokens or reduced is None or listed is None or abs(listed * 1e6 - price.input_per_1m) > 1e-9:
             return full  # no reduced price is known, or the configuration set its own
@@ -57,7 +57,7 @@ class Prices:
 
 
 @cache
-def _bundled() -> Mapping[str, Mapping[str, Any]]:
+def model_table() -> Mapping[str, Mapping[str, Any]]:
     """LiteLLM's table, read from its file: importing the library takes seconds, the file milliseconds."""
     spec = find_spec("litellm")
     folder = Path(spec.origin).parent if spec and spec.origin else None

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from ragassay.errors import BadSettings
+from ragassay.prices import model_table
 from ragassay.settings import provider_address
 
 _PLACEHOLDER_KEY = "no-key-needed"
@@ -55,11 +56,13 @@ def load() -> None:
 
 
 def warm_up() -> None:
-    """``load``, for the start of a long run, a worker's parent before it forks, and benches that leave imports out.
+    """``load`` and LiteLLM's table of models, for the start of a long run, a worker's parent before it forks, and benches
+    that leave imports out.
 
     All that is in memory by then is set apart from garbage collection, which else costs every call two milliseconds.
     """
     load()
+    model_table()
     gc.freeze()
 
 

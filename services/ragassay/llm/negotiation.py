@@ -7,8 +7,8 @@ the form, and the failure counts as any other. One call searches at a time; thos
 finds. What the provider has answered once is never doubted again. 429, 502, 503, 504, timeouts and lost connections say
 nothing about a form: they are the outage that they look like.
 
-All of it is bounded: until one of the first four calls that want an object has ended, the others wait for it, five seconds at
-the most (four, since a hundred calls in slots of sixteen then take no longer than without a wait);
+All of it is bounded: until one of the first sixteen calls that want an object has ended, the others wait for it, five
+seconds at the most (sixteen: a refusal costs nothing, and fewer would leave slots empty in the first round of a run);
 forms are searched four times in a run at the most, half a minute apart.
 """
 
@@ -30,7 +30,7 @@ logger = logging.getLogger("ragassay.llm")
 Messages = Sequence[Mapping[str, str]]
 FORMS = ("json_schema", "json_object with schema", "json_object", "tool", "prompt")
 _SEARCHES, _SEARCH_AGAIN_S = 4, 30.0
-_FIRST_CALLS, _FIRST_S, _LOOK_AGAIN_S = 4, 5.0, 0.02
+_FIRST_CALLS, _FIRST_S, _LOOK_AGAIN_S = 16, 5.0, 0.02
 BOUNDS = ("minItems", "maxItems")  # keywords of a schema that not all take; the reply is checked all the same
 PROBABILITIES = ("logprobs", "top_logprobs")
 _OBJECT = re.compile(r'\{\s*["}]')
