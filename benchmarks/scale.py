@@ -122,16 +122,21 @@ class Memory(threading.Thread):
     def run(self) -> None:
         while not self.over.wait(0.2):
             with suppress(psutil.NoSuchProcess, ValueError):  # one that ends while it is looked at
-                workers = [p for p in self.up.children(recursive=True) if "celery" in p.cmdline()]
-                largest = max(p.memory_info().rss for p in workers)
-                self.seen.append((self.api.memory_info().rss / 1e6, largest / 1e6))
+                self.look()
+
+    def look(self) -> int:
+        """Look now; returns how often it was looked so far."""
+        workers = [p for p in self.up.children(recursive=True) if "celery" in p.cmdline()]
+        largest = max(p.memory_info().rss for p in workers)
+        self.seen.append((self.api.memory_info().rss / 1e6, largest / 1e6))
+        return len(self.seen)
 
 
 def small_jobs(client: httpx.Client, large: str) -> list[float]:
     """Seconds from the submission of a small judged job to its first claimed chunk, while the large job runs."""
     waits = []
     for n in range(TRIES):
-        if client.get(f"/v1/jobs/{large}").json()["status"] != "running":
+        if client.get(f"/v1/jobs/{large}").json()["status"] not in ("queued", "running"):
             break
         samples = [{**judged_row(i), "query": f"{n} {i}?"} for i in range(SMALL)]
         began = time.perf_counter()
@@ -177,14 +182,13 @@ def large_job(rows: int) -> dict[str, str]:
             before = int(store.info("memory")["used_memory"])
             memory = Memory(up)
             memory.start()
-            time.sleep(1)
-            idle, began = len(memory.seen), time.perf_counter()
+            idle, began = memory.look(), time.perf_counter()
             job = long_job(base, rows)
-            submitted = len(memory.seen)
+            submitted = memory.look()
             waits = small_jobs(client, job)
-            while (status := client.get(f"/v1/jobs/{job}").json()["status"]) == "running":
+            while (status := client.get(f"/v1/jobs/{job}").json()["status"]) in ("queued", "running"):
                 time.sleep(0.5)
-            evaluated, at = len(memory.seen), time.perf_counter()
+            evaluated, at = memory.look(), time.perf_counter()
             while status not in ("finished", "failed"):
                 time.sleep(0.1)
                 status = client.get(f"/v1/jobs/{job}").json()["status"]
@@ -192,16 +196,15 @@ def large_job(rows: int) -> dict[str, str]:
                 sys.exit(f"the job failed: {client.get(f'/v1/jobs/{job}').json()}")
             reporting, took = time.perf_counter() - at, time.perf_counter() - began
             stored = int(store.info("memory")["used_memory"]) - before
-            reported, size, at = len(memory.seen), 0, time.perf_counter()
+            reported, size, at = memory.look(), 0, time.perf_counter()
             with client.stream("GET", f"/v1/jobs/{job}/report") as answer:
                 size = sum(map(len, answer.iter_raw()))
             reading = time.perf_counter() - at
-            time.sleep(1)
+            ends = [0, idle, submitted, evaluated, reported, memory.look()]
             memory.over.set()
             memory.join()
             pages = looks(client, job)
-    p50, p95 = np.percentile(waits, (50, 95))
-    ends = [0, idle, submitted, evaluated, reported, len(memory.seen)]
+    p50, p95 = np.percentile(waits or [np.nan], (50, 95))
     api, worker = (
         " / ".join(f"{max(one[n] for one in memory.seen[a:b]):,.0f}" for a, b in pairwise(ends)) for n in (0, 1)
     )
@@ -213,7 +216,7 @@ def large_job(rows: int) -> dict[str, str]:
         "Redis, bytes for a row: its dataset, results, columns and report": f"{stored / rows:,.0f}",
         "the report as JSON, in parts": f"{size / 1e6:,.0f} MB in {reading:.1f} s",
         f"small jobs beside it ({SMALL} judged rows, 300 ms) until their first chunk is claimed": (
-            f"{len(waits)} tries: p50 {p50:.2f} s, p95 {p95:.2f} s, longest {max(waits):.2f} s"
+            f"{len(waits)} tries: p50 {p50:.2f} s, p95 {p95:.2f} s, longest {max(waits, default=np.nan):.2f} s"
         ),
         **{name: f"{', '.join(f'{ms:.0f}' for ms in times)} ms" for name, times in pages.items()},
     }
