@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import zstandard
 
@@ -15,43 +16,62 @@ WHOLE, PARTIAL = ("report", "costs"), ("partial", "partial_costs")
 
 
 class StoredReports(ProjectRedis):
-    """Each report once: a finalize that was overtaken must not change what was read."""
+    """Each report once: a finalize that was overtaken must not change what was read.
+
+    What follows from a report is kept only if the job's failed rows were tried again ``retries`` times when it was made.
+    """
 
     retention: Retention
 
-    def save_report(self, job: str, report: bytes, costs: bytes, *, partial: bool = False) -> None:
+    def save_report(self, job: str, report: bytes, costs: bytes, *, partial: bool = False, retries: int = 0) -> None:
         """Keep the finished report and its record of costs; the first ones stay.
 
         ``partial``: of the rows that a paused or cancelled job has done so far; the next one takes its place.
         """
-        pipe = self.redis.pipeline(transaction=True)
-        for name, content in zip(PARTIAL if partial else WHOLE, (report, costs), strict=True):
-            pipe.set(self.key(job, name), zstandard.compress(content), ex=self.retention.reports_s, nx=not partial)
-        pipe.execute()
+
+        def save(pipe: Any) -> None:
+            for name, content in zip(PARTIAL if partial else WHOLE, (report, costs), strict=True):
+                pipe.set(self.key(job, name), zstandard.compress(content), ex=self.retention.reports_s, nx=not partial)
+
+        self._at_retry(job, retries, save)
+
+    def _at_retry(self, job: str, retries: int, write: Callable[[Any], object]) -> list[Any]:
+        def checked(pipe: Any) -> None:
+            known = int(pipe.hget(self.key(job, "meta"), "retries") or 0)
+            pipe.multi()
+            if known == retries:
+                write(pipe)
+
+        answers: list[Any] = self.redis.transaction(checked, self.key(job, "meta"))
+        return answers
 
     def report(self, job: str) -> bytes:
-        """The report's JSON, else that of the rows done when the job was paused or cancelled.
-
-        Raises NotFound for an unknown job, Conflict while there is no report.
+        """The report's JSON, else that of the rows done when the job was paused or cancelled, or before failed ones were
+        tried again. Raises NotFound for an unknown job, Conflict while there is no report.
         """
         blob = self.redis.get(self.key(job, "report"))
-        if blob is None and self.status(job) in ("paused", "cancelled"):
-            blob = self.redis.get(self.key(job, "partial"))
+        if blob is None:
+            retried = self.redis.hget(self.key(job, "meta"), "retries") is not None
+            if retried or self.status(job) in ("paused", "cancelled"):
+                blob = self.redis.get(self.key(job, "partial"))
         if blob is None:
             status = self.status(job)
             raise Conflict(f"job {job} is {status} and has no report", hint="follow it: GET /v1/jobs/" + job)
         return zstandard.decompress(blob)
 
-    def save_gates(self, job: str, document: bytes, alerts: bytes) -> bool:
+    def save_gates(self, job: str, document: bytes, alerts: bytes, *, retries: int = 0) -> bool:
         """Keep what the gates say, and the alerts in the job's record; False where that was kept already."""
-        pipe = self.redis.pipeline(transaction=True)
-        pipe.set(self.key(job, "gates"), document, ex=self.retention.reports_s, nx=True)
-        pipe.hsetnx(self.key(job, "meta"), "alerts", alerts)
-        return bool(pipe.execute()[0])
 
-    def keep_notices(self, job: str, notices: bytes) -> None:
+        def save(pipe: Any) -> None:
+            pipe.set(self.key(job, "gates"), document, ex=self.retention.reports_s, nx=True)
+            pipe.hsetnx(self.key(job, "meta"), "alerts", alerts)
+
+        answers = self._at_retry(job, retries, save)
+        return bool(answers and answers[0])
+
+    def keep_notices(self, job: str, notices: bytes, *, retries: int = 0) -> None:
         """Keep what a job's report gives reason to tell, until it is told; the first stay."""
-        self.redis.hsetnx(self.key(job, "meta"), "notices", notices)
+        self._at_retry(job, retries, lambda pipe: pipe.hsetnx(self.key(job, "meta"), "notices", notices))
 
     def gates(self, job: str) -> bytes | None:
         """What the gates of a job say, as JSON; empty where they could not be checked."""
