@@ -14,7 +14,6 @@ import argparse
 import asyncio
 import json
 import os
-import platform
 import random
 import re
 import subprocess
@@ -28,8 +27,8 @@ from pathlib import Path
 import httpx
 import numpy as np
 import psutil
+from measured import load, machine, put
 
-BEGIN, END = "<!-- api load: begin -->\n", "<!-- api load: end -->"
 LOOK_EVERY_S, SUBMIT_EVERY_S, WARM_UP_S = 0.5, 5.0, 5.0
 ROWS = 100_000
 METRICS = ["mrr", "ndcg@10", "token_f1", "rougeL"]
@@ -51,18 +50,8 @@ def service(workers=2, **variables):
     """The address of a service in a folder of its own, and its process."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("RAGASSAY_")}
-        command = [
-            sys.executable,
-            "-m",
-            "ragassay.cli",
-            "up",
-            "--port",
-            "0",
-            "--workers",
-            str(workers),
-            "--data",
-            f"{folder}/data",
-        ]
+        options = ["--port", "0", "--workers", str(workers), "--data", f"{folder}/data"]
+        command = [sys.executable, "-m", "ragassay.cli", "up", *options]
         environment |= {"RAGASSAY_HOME": f"{folder}/home", "RAGASSAY_PRELOAD": "nothing", **variables}
         with subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True) as process:
             try:
@@ -86,7 +75,7 @@ def long_job(url: str) -> str:
         return client.post("/v1/jobs", json=body).raise_for_status().json()["id"]
 
 
-async def load(url: str, job: str, clients: int, seconds: float) -> dict[str, object]:
+async def asked(url: str, job: str, clients: int, seconds: float) -> dict[str, object]:
     """Latencies in ms by kind of request, and how many answers had which status."""
     import aiohttp
 
@@ -122,26 +111,20 @@ async def load(url: str, job: str, clients: int, seconds: float) -> dict[str, ob
     return {"latencies": latencies, "statuses": statuses, "late": sum(s > 0.05 for s in late) / len(late)}
 
 
-def table(found: dict[str, object], clients: int, seconds: float, loads: list[str], done: str) -> str:
+def table(found: dict[str, object], clients: int, seconds: float, before: float, done: str) -> str:
     lines = ["| request | a second | p50, ms | p90, ms | p99, ms | longest, ms |", "|---|---|---|---|---|---|"]
     for kind, name in (("status", "`GET /v1/jobs/ID`"), ("submit", "`POST /v1/jobs`, two rows")):
         values = found["latencies"][kind]
         figures = [*(np.percentile(values, p) for p in (50, 90, 99)), max(values)]
         lines.append(f"| {name} | {len(values) / seconds:.0f} | " + " | ".join(f"{f:.0f}" for f in figures) + " |")
     about = (
-        f"{clients} clients for {seconds:.0f} s on {os.cpu_count()} cores ({platform.system()}, Python "
-        f"{platform.python_version()}), which the clients and everything else on the machine shared; load average {loads[0]} "
-        f"before, {loads[1]} at the end. The job beside them had {done} rows done. Answers: "
+        f"{machine(before)}, shared with {clients} clients for {seconds:.0f} s. The job beside them had {done} rows done. Answers: "
         + ", ".join(f"{count} {what}" for what, count in sorted(found["statuses"].items()))
         + f". {found['late']:.0%} of the requests were sent more than 50 ms after they were due, because the answer before "
         f"was late; that wait is in the figures. The API's process took {found['cpu_ms']:.1f} ms of processor time a request, "
         "which does not depend on what else the machine does."
     )
     return "\n".join([about, "", *lines, ""])
-
-
-def load_average() -> str:
-    return f"{os.getloadavg()[0]:.1f}"
 
 
 def main() -> int:
@@ -152,9 +135,9 @@ def main() -> int:
     parser.add_argument("--ask", nargs=2, metavar=("URL", "JOB"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.ask:
-        print(json.dumps(asyncio.run(load(*options.ask, options.clients, options.seconds))))
+        print(json.dumps(asyncio.run(asked(*options.ask, options.clients, options.seconds))))
         return 0
-    before = load_average()
+    before = load()
     with service() as (url, pid):
         job = long_job(url)
         again = [sys.executable, __file__, f"--clients={options.clients}", f"--seconds={options.seconds}"]
@@ -168,11 +151,10 @@ def main() -> int:
     found["cpu_ms"] = (
         spent * 1000 / (options.clients * (options.seconds + WARM_UP_S) * (1 / LOOK_EVERY_S + 1 / SUBMIT_EVERY_S))
     )
-    text = table(found, options.clients, options.seconds, [before, load_average()], rows_done)
+    text = table(found, options.clients, options.seconds, before, rows_done)
     print(text)
     if options.page:
-        head, rest = options.page.read_text().split(BEGIN)
-        options.page.write_text(f"{head}{BEGIN}{text}{END}{rest.split(END)[1]}")
+        put(options.page, "api load", text)
     return int(not found["statuses"].keys() <= {"status 200", "submit 202"})
 
 

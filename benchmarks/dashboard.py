@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import random
 import re
 import shutil
@@ -27,11 +26,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import httpx
-
-sys.path.insert(0, str(Path(__file__).parent))
+from measured import load, machine, put
 from rows import write_rows
 
-BEGIN, END = "<!-- dashboard measured -->\n", "<!-- /dashboard measured -->"
 FIRST_S, NEXT_MS, MORE_MB = 1.0, 150, 30
 EVALUATED = 500
 TIMES = 15
@@ -199,7 +196,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where the runs are kept, and used again; else they are removed")
     parser.add_argument("--page", type=Path)
     options = parser.parse_args()
-    load = os.getloadavg()[0]
+    before = load()
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
@@ -212,16 +209,11 @@ def main() -> None:
             made.write_text(json.dumps(ids))
         baseline, run = json.loads(made.read_text())
         lines, missed = measure(home, run, baseline, options.rows, options.requests)
-    about = (
-        f"{time.strftime('%d %B %Y')}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}, "
-        f"load {load:.1f} at the start and {os.getloadavg()[0]:.1f} at the end; a run of {options.rows:,} rows among "
-        f"{options.runs:,} others.\n\n"
-    )
+    about = f"{machine(before)}; a run of {options.rows:,} rows among {options.runs:,} others.\n\n"
     text = "\n".join(lines) + "\n"
     print(about + text, flush=True)
     if options.page:
-        before, rest = options.page.read_text().split(BEGIN)
-        options.page.write_text(f"{before}{BEGIN}{about}{text}{END}{rest.split(END)[1]}")
+        put(options.page, "dashboard", about + text)
     sys.exit("; ".join(missed) or 0)
 
 

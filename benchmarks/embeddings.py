@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import resource
 import statistics
 import subprocess
@@ -22,9 +20,10 @@ import tempfile
 import time
 from pathlib import Path
 
+from measured import load, machine, put
+
 sys.path.insert(0, str(Path(__file__).parent / "llm"))
 LEAST = 1.8
-BEGIN, END = "<!-- embeddings measured -->\n", "<!-- /embeddings measured -->"
 TOOLS = ("sentence-transformers", "ragassay")
 KINDS = {"sentences": 600, "contexts": 150}
 
@@ -127,16 +126,14 @@ def main():
     options = parser.parse_args()
     if options.one:
         return one(options.one)
-    load = os.getloadavg()[0]
+    before = load()
     text, missed = table(rounds_of(options.rounds))
     about = (
-        f"{time.strftime('%d %B %Y')}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}, load "
-        f"{load:.1f} at the start; {options.rounds} rounds, {KINDS['sentences']} sentences, {KINDS['contexts']} contexts.\n\n"
+        f"{machine(before)}; {options.rounds} rounds, {KINDS['sentences']} sentences, {KINDS['contexts']} contexts.\n\n"
     )
     print(about + text, flush=True)
     if options.page:
-        before, rest = options.page.read_text().split(BEGIN)
-        options.page.write_text(f"{before}{BEGIN}{about}{text}\n{END}{rest.split(END)[1]}")
+        put(options.page, "embeddings", f"{about}{text}\n")
     print("\n".join(missed) or "all targets met", file=sys.stderr)
     return sys.exit(bool(missed))
 

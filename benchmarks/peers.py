@@ -18,13 +18,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import aiohttp
 from aiohttp import web
+from measured import mock_provider
 
 import ragassay
 from ragassay.llm import warm_up
@@ -123,7 +123,7 @@ def there(peer: str, python: str, url: str, data: list[dict[str, Any]], folder: 
 def here(metrics: list[str], url: str, data: list[dict[str, Any]], folder: Path) -> dict[str, Any]:
     """The same of ragassay."""
     os.environ["RAGASSAY_HOME"] = str(folder / "runs")
-    judge = {"judge": "openai/gpt-4o-mini", "api_base": f"{url}/m/all/v1", "concurrency": 16}
+    judge = {"judge": "openai/gpt-4o-mini", "api_base": f"{url}/v1", "concurrency": 16}
     warm_up()  # a runner's time is without imports, too
     began = time.monotonic()
     report = ragassay.evaluate(data, metrics=metrics, **judge)
@@ -148,24 +148,9 @@ def table(peer: str, theirs: dict[str, Any], ours: dict[str, Any]) -> Iterator[s
     yield f"| wall, s | {theirs['wall_s']:.1f} | {ours['wall_s']:.1f} |"
 
 
-@contextmanager
-def mock(folder: Path, latency_ms: float) -> Iterator[str]:
-    """The root of a mock server."""
-    port = folder / "port"
-    script = ROOT / "benchmarks" / "llm" / "mock_server.py"
-    server = subprocess.Popen([sys.executable, script, "--port-file", port, "--latency-ms", str(latency_ms)])
-    try:
-        while not port.exists():
-            time.sleep(0.02)
-        yield f"http://127.0.0.1:{port.read_text()}/v1"
-    finally:
-        server.terminate()
-        server.wait()
-
-
 async def compared(chosen: argparse.Namespace, folder: Path) -> list[str]:
     relay, app = Relay(chosen), web.Application(client_max_size=2**26)
-    app.router.add_post("/m/all/v1/{what:.+}", relay)
+    app.router.add_post("/v1/{what:.+}", relay)
     server = web.AppRunner(app, access_log=None)
     await server.setup()
     await web.TCPSite(server, "127.0.0.1", 0).start()
@@ -195,7 +180,8 @@ def main() -> None:
         if chosen.api_base:
             lines = asyncio.run(compared(chosen, folder))
         else:
-            with mock(folder, chosen.latency_ms) as chosen.api_base:
+            with mock_provider(chosen.latency_ms) as root:
+                chosen.api_base = f"{root}/v1"
                 lines = asyncio.run(compared(chosen, folder))
     print("\n".join(lines))
 

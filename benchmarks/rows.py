@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import random
 import resource
 import subprocess
@@ -25,8 +24,9 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from measured import load, machine, put
+
 MOST_MB = 150
-BEGIN, END = "<!-- rows measured -->\n", "<!-- /rows measured -->"
 LOOK_S = 0.02
 NOUNS = "river bridge station archive market harbour library museum valley garden tower canal theatre forest".split()
 NAMES = "Paris Lyon Turin Vienna Porto Ghent Bergen Krakow Split Tartu Bruges Graz Malmo Seville".split()
@@ -165,21 +165,16 @@ def main() -> None:
     options = parser.parse_args()
     if options.one:
         return one(options.one)
-    load = os.getloadavg()[0]
+    before = load()
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         runs = [measure(rows, folder, options.metrics) for rows in options.rows]
-    about = (
-        f"{time.strftime('%d %B %Y')}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}, "
-        f"load {load:.1f} at the start and {os.getloadavg()[0]:.1f} at the end; "
-        f"{', '.join(options.metrics) or 'default metrics, local judge'}.\n\n"
-    )
+    about = f"{machine(before)}; {', '.join(options.metrics) or 'default metrics, local judge'}.\n\n"
     text = table(runs)
     print(about + text, flush=True)
     if options.page:
-        before, rest = options.page.read_text().split(BEGIN)
-        options.page.write_text(f"{before}{BEGIN}{about}{text}{END}{rest.split(END)[1]}")
+        put(options.page, "rows", about + text)
     more = runs[-1]["mb"] - runs[0]["mb"]
     sys.exit(f"{more:.0f} MB more for the most rows than for the fewest, wanted {MOST_MB}" if more > MOST_MB else 0)
 

@@ -12,24 +12,22 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
 import numpy as np
 import psutil
 import redis
-from api_load import METRICS, ROWS, load_average, long_job, row, service
+from api_load import METRICS, ROWS, long_job, row, service
+from measured import load, machine, mock_provider, put
 
-HERE = Path(__file__).resolve().parent
 CHUNK, CONCURRENCY, SMALL, TRIES = 50, 8, 20, 50
 JUDGED = {0: 2000, 300: 1000}  # rows, by the provider's latency in ms
 MODEL = "openai/mock"
@@ -38,22 +36,6 @@ FACED = ["faithfulness", "completeness", "relevance", "correctness", "accurate"]
 
 def judged_row(n: int) -> dict[str, object]:
     return {**row(n), "contexts": [f"River {n} springs in the hills.", f"It reaches the sea at harbour {n}."]}
-
-
-@contextmanager
-def provider(latency_ms: int) -> Iterator[str]:
-    """The address of a mock provider that answers after so long."""
-    with tempfile.TemporaryDirectory() as folder:
-        port = Path(folder) / "port"
-        command = [sys.executable, HERE / "llm" / "mock_server.py", "--port-file", port, "--latency-ms", latency_ms]
-        mock = subprocess.Popen(list(map(str, command)))
-        try:
-            while not port.exists():
-                time.sleep(0.05)
-            yield f"http://127.0.0.1:{port.read_text()}/v1"
-        finally:
-            mock.kill()
-            mock.wait()
 
 
 def engine_alone(api_base: str, rows: int) -> float:
@@ -111,7 +93,8 @@ def engine_table() -> list[str]:
         "|---|---|---|---|---|---|---|",
     ]
     for latency_ms, rows in JUDGED.items():
-        with provider(latency_ms) as url:
+        with mock_provider(latency_ms) as root:
+            url = f"{root}/v1"
             alone, one, two = (
                 engine_alone(url, rows),
                 through_service(url, rows, 1),
@@ -183,8 +166,8 @@ def looks(client: httpx.Client, job: str) -> dict[str, list[float]]:
 
 def large_jobs(count: int) -> list[str]:
     """Jobs of 100,000 rows, one after another: rates, memory, bytes, pages, and small jobs beside the first."""
-    with provider(300) as url:
-        variables = {"RAGASSAY_API_BASE": url, "OPENAI_API_KEY": "none", "RAGASSAY_PRELOAD": "llm"}
+    with mock_provider(300) as root:
+        variables = {"RAGASSAY_API_BASE": f"{root}/v1", "OPENAI_API_KEY": "none", "RAGASSAY_PRELOAD": "llm"}
         with service(2, **variables) as (base, up), httpx.Client(base_url=base, timeout=600, trust_env=False) as client:
             socket = next(
                 word.removeprefix("unixsocket:")
@@ -239,15 +222,12 @@ def main() -> None:
     parser.add_argument("--page", type=Path)
     options = parser.parse_args()
     for part in options.parts or ["engine", "large"]:
-        before = load_average()
+        before = load()
         lines = engine_table() if part == "engine" else large_jobs(options.jobs)
-        about = f"{os.cpu_count()} cores ({platform.system()}, Python {platform.python_version()}), load average {before} before"
-        text = "\n".join([f"{about}, {load_average()} at the end.", "", *lines, ""])
+        text = "\n".join([f"{machine(before)}.", "", *lines, ""])
         print(text)
         if options.page:
-            begin, end = f"<!-- {part}: begin -->\n", f"<!-- {part}: end -->"
-            head, rest = options.page.read_text().split(begin)
-            options.page.write_text(f"{head}{begin}{text}{end}{rest.split(end)[1]}")
+            put(options.page, part, text)
 
 
 if __name__ == "__main__":

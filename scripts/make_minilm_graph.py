@@ -77,9 +77,8 @@ def build(weights: Path) -> ModelProto:
     places = g.op("Slice", all_places, g.constant([0]), length, g.constant([0]))
     kind = g.op("Gather", g.weight("embeddings.token_type_embeddings.weight"), g.constant([0]))
     x = g.op("Add", g.op("Add", words, places), kind)
-    x = g.norm(
-        g.op("Reshape", x, flat), "embeddings.LayerNorm"
-    )  # from here on (texts * length, width), as Gemm takes it
+    rows = g.op("Reshape", x, flat)  # (texts * length, width), as Gemm takes it
+    x = g.norm(rows, "embeddings.LayerNorm")
     for layer in range(LAYERS):
         name = f"encoder.layer.{layer}"
         of_heads = [

@@ -19,12 +19,14 @@ import sys
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from measured import load, machine, put
+
 HERE = Path(__file__).parent
 METRICS = "P@5 P@10 R@10 Hit@10 MRR@10 MAP@10 NDCG@10".split()
 PEERS = ("pytrec_eval", "ir_measures", "ranx")
 LEAST = {1000: {"pytrec_eval": 1.5}, 10_000: {"pytrec_eval": 4}, 100_000: {"pytrec_eval": 8, "ranx": 25}}
 FLOOR = "import sys\nfor p in sys.argv[1:]:\n f=open(p,'rb',0)\n b=bytearray(1<<20)\n while n:=f.readinto(b): b.count(b'\\n',0,n)"
-BEGIN, END = "<!-- measured -->\n", "<!-- /measured -->"
 
 
 def run(command):
@@ -96,15 +98,13 @@ def table(queries, rows):
     return "\n".join(lines), missed
 
 
-def machine():
+def processor():
     model = platform.processor() or platform.machine()
     for line in Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else ():
         if line.startswith("model name"):
             model = line.split(":")[1].strip()
             break
-    day, load = time.strftime("%d %B %Y"), os.getloadavg()[0]
-    system = f"{platform.system()}, Python {platform.python_version()}"
-    return f"{day}, {model}, {os.cpu_count()} cores, {system}, load {load:.1f} at the start"
+    return model
 
 
 def main():
@@ -115,7 +115,7 @@ def main():
     parser.add_argument("--page", type=Path)
     options = parser.parse_args()
     pinned = [line for line in (HERE / "requirements.txt").read_text().split() if "==" in line]
-    parts, missed = [f"{machine()}; {', '.join(pinned).replace('==', ' ')}."], []
+    before, parts, missed = load(), [], []
     for size in options.sizes.split(","):
         queries, rounds = map(int, size.split(":"))
         folder = options.data / str(queries)
@@ -126,9 +126,9 @@ def main():
         print(text, flush=True)
         parts.append(text)
         missed += short
+    parts.insert(0, f"{machine(before)}, {processor()}; {', '.join(pinned).replace('==', ' ')}.")
     if options.page:
-        before, rest = options.page.read_text().split(BEGIN)
-        options.page.write_text(f"{before}{BEGIN}{chr(10).join(parts)}\n{END}{rest.split(END)[1]}")
+        put(options.page, "retrieval", "\n".join([*parts, ""]))
     print("\n".join(missed) or "all targets met", file=sys.stderr)
     sys.exit(bool(missed))
 

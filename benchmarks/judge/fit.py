@@ -28,8 +28,9 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 import perturb
+from measured import put
 
 from ragassay.judges import support
 from ragassay.judges.agreement import Measures
@@ -39,15 +40,12 @@ from ragassay.judges.text import is_lead_in, refuses, sentences, words
 SEED = 1
 RIDGE = 0.3  # on standardised features, where each set weighs 1
 MADE = {"rows": 0.25, "claims": 0.03, "one label": 0.1}  # weight of what is made, and of a set with one label
-DENIED = (
-    -4.0
-)  # set, not fitted: too few sentences of the labelled sets deny a context, and nearly none of those is true
+DENIED = -4.0  # set, not fitted: few sentences of the labelled sets deny a context, and nearly none of those is true
 ROWS, MOST_CLAIMS = 500, 250
 CORRECTNESS_RIDGE = 0.003
 MEASURED = (1, 3, 4)  # of what ``Measures`` gives: balanced accuracy, AUC, ECE
 WEIGHTS = Path(support.__file__).with_name("local_weights.json")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "judges.md"
-BEGIN, END = "<!-- benchmarks/judge/fit.py -->", "<!-- /fit -->"
 Features = np.ndarray  # (sentences or answers, features)
 
 
@@ -292,8 +290,7 @@ def main() -> None:
     print(json.dumps({k: document[k] for k in ("support", "correctness")}, indent=1))
     if options.write:
         WEIGHTS.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-        before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
-        PAGE.write_text("\n".join([before + BEGIN, *lines, END + rest.split(END)[1]]), encoding="utf-8")
+        put(PAGE, "fit", "\n".join([*lines, ""]))
     print(f"{time.process_time() - began:.0f} s of processor time", file=sys.stderr)
 
 

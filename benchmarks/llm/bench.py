@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -19,7 +18,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 import gen_dataset
+from measured import load, machine, mock_provider, put
 
 HERE = Path(__file__).resolve().parent
 LATENCY_MS, CONCURRENCY, ITEMS, MANY, RUNS = 300, 16, 100, 400, 3
@@ -35,22 +37,15 @@ PRESSURE = {
 PRESSED_ITEMS = 96
 PEERS = {"ragas": "RAGAS_PYTHON", "deepeval": "DEEPEVAL_PYTHON"}
 CASES = ["cost", *FAULTS, *PRESSURE, "peers"]
-BEGIN, END = "<!-- judging measured -->\n", "<!-- /judging measured -->"
 Row = dict[str, Any]
 
 
 def measure(runner: str, items: int, folder: Path, faults: dict[str, float], python: str = sys.executable) -> Row:
     """One run of one runner against a fresh server."""
-    port_file, out, dataset = folder / "port", folder / "out.json", folder / f"{items}.jsonl"
-    for file in (port_file, out):
-        file.unlink(missing_ok=True)
+    out, dataset = folder / "out.json", folder / f"{items}.jsonl"
+    out.unlink(missing_ok=True)
     gen_dataset.write(items, dataset)
-    server = [sys.executable, HERE / "mock_server.py", "--port-file", port_file, "--latency-ms", str(LATENCY_MS)]
-    mock = subprocess.Popen([*server, *(f"--p{name}={share}" for name, share in faults.items())])
-    try:
-        while not port_file.exists():
-            time.sleep(0.02)
-        base = f"http://127.0.0.1:{port_file.read_text()}"
+    with mock_provider(LATENCY_MS, faults) as base:
         command = [python, HERE / "runners" / f"run_{runner}.py", "--base-url", base, "--dataset", dataset]
         command += ["--out", out, "--concurrency", str(CONCURRENCY)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=900)
@@ -58,9 +53,6 @@ def measure(runner: str, items: int, folder: Path, faults: dict[str, float], pyt
             sys.exit(f"{runner} failed: {done.stderr[-2000:]}")
         with urllib.request.urlopen(f"{base}/__bench/stats") as response:
             asked = json.load(response)
-    finally:
-        mock.terminate()
-        mock.wait()
     told = json.loads(out.read_text())
     cells = [value for row in told.pop("scores").values() for value in row.values()]
     row = {
@@ -158,7 +150,7 @@ def main() -> int:
     wanted = chosen.cases or CASES
     if unknown := [case for case in wanted if case not in CASES]:
         options.error(f"unknown case {unknown[0]!r}")
-    began, load = time.monotonic(), os.getloadavg()[0]
+    began, before = time.monotonic(), load()
     lines, others = [], []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -169,11 +161,7 @@ def main() -> int:
         for case in PRESSURE:
             lines += pressure(folder, case) if case in wanted else []
         others += peers(folder) if "peers" in wanted else []
-    about = (
-        f"{time.strftime('%d %B %Y')}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}, "
-        f"load {load:.1f} at the start and {os.getloadavg()[0]:.1f} at the end."
-    )
-    text = f"{about}\n"
+    text = f"{machine(before)}.\n"
     if lines:
         text += "\n".join(["", "| | measured | at most | |", "|---|---|---|---|", *lines, ""])
     if others:
@@ -182,8 +170,7 @@ def main() -> int:
     print(text)
     print(f"in {time.monotonic() - began:.0f} s", file=sys.stderr)
     if chosen.page:
-        before, rest = chosen.page.read_text().split(BEGIN)
-        chosen.page.write_text(f"{before}{BEGIN}{text}{END}{rest.split(END)[1]}")
+        put(chosen.page, "judging", text)
     return int(any(each.endswith("| missed |") for each in lines))
 
 

@@ -1,6 +1,6 @@
 """An OpenAI-compatible server with a fixed latency, which answers any JSON schema and counts what it was asked.
 
-Routes    POST /v1/chat/completions, /v1/responses and /v1/embeddings, also below /m/<tag>/; the tag goes into the log
+Routes    POST /v1/chat/completions, /v1/responses and /v1/embeddings
 Schemas   of ``response_format``, of a tool, or the first that stands in the prompt as JSON; else an example of one there
 Choices   where the prompt has "name": "one|other", a text of that name is one of them
 Texts     where none is asked for: the list that stands in the prompt, else a number, else "Fine."
@@ -9,7 +9,7 @@ Units     where a prompt carries labels at the head of lines ([A1] answer senten
           sentences) and an array of the schema has objects with an ``id``, every label is answered once; arrays named
           ``facts...`` take the G labels, others the A labels; ``evidence`` gets a label that exists
 Tokens    characters / 4, rounded up: a real tokenizer would have to be downloaded
-Faults    in percent of the calls, drawn from seed and call number, so they repeat from run to run
+Faults    in percent of the calls, drawn from the call's number, so they repeat from run to run
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from aiohttp import web
 
 WORDS = "service region retention policy request limit backup window default storage node owner review quota".split()
 GOOD_SHARE = 0.8
-FAULTS = ("429", "500", "hang", "malformed")
+FAULTS = ("429", "hang", "malformed")
+RETRY_AFTER_S, HANG_S = 1, 900
 
 
 def tokens(text: str) -> int:
@@ -151,12 +152,10 @@ class Mock:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
         self.calls: list[dict[str, Any]] = []
-        self.inflight = self.peak = self.embedded = 0
-        self.connections: set[object] = set()
-        self.prompts: dict[str, int] = {}
+        self.embedded = 0
 
     def fault(self) -> str | None:
-        drawn, limit = random.Random(f"{self.options.seed}-{len(self.calls)}").random(), 0.0
+        drawn, limit = random.Random(f"7-{len(self.calls)}").random(), 0.0
         for name in FAULTS:
             limit += getattr(self.options, f"p{name}") / 100
             if drawn < limit:
@@ -171,36 +170,26 @@ class Mock:
         schema = schema_of(body, text)
         asked = body.get("response_format", {}).get("json_schema") or ""
         written = json.dumps(body.get("tools") or "") + json.dumps(asked)
-        self.prompts[text] = self.prompts.get(text, 0) + 1
         call = {
             "began": began,
-            "tag": request.match_info.get("tag", ""),
             "fault": self.fault(),
             "prompt_tokens": tokens(text + written),
             "completion_tokens": 0,
-            "took": 0.0,
         }
         self.calls.append(call)
-        self.connections.add(request.transport.get_extra_info("peername") if request.transport else None)
-        self.inflight += 1
-        self.peak = max(self.peak, self.inflight)
-        try:
-            return await self.answer(body, text, schema, call)
-        finally:
-            self.inflight -= 1
-            call["took"] = time.monotonic() - began
+        return await self.answer(body, text, schema, call)
 
     async def answer(self, body: dict[str, Any], text: str, schema: Any, call: dict[str, Any]) -> web.Response:
         definitions = (schema or {}).get("$defs", {})
         content = json.dumps(Writer(text, definitions).fill(schema)) if schema else plain(text)
         if call["fault"] == "429":
-            wait = {"Retry-After": str(self.options.retry_after)}
+            wait = {"Retry-After": str(RETRY_AFTER_S)}
             return web.json_response({"error": {"message": "too many requests"}}, status=429, headers=wait)
         if call["fault"] == "malformed":
             content = content[: len(content) * 3 // 5] + ',"'
-        late = self.options.hang_s if call["fault"] == "hang" else self.options.latency_ms / 1000
+        late = HANG_S if call["fault"] == "hang" else self.options.latency_ms / 1000
         await asyncio.sleep(call["began"] + late - time.monotonic())
-        if call["fault"] in ("500", "hang"):
+        if call["fault"] == "hang":
             return web.json_response({"error": {"message": "out of order"}}, status=500)
         call["completion_tokens"] = tokens(content)
         if "input" in body:
@@ -235,19 +224,12 @@ class Mock:
         return web.json_response({"object": "list", "data": data, "model": body["model"], "usage": usage})
 
     async def stats(self, _: web.Request) -> web.Response:
-        busy = sum(call["took"] for call in self.calls)
-        ends = [call["began"] + call["took"] for call in self.calls]
-        span = max(ends) - min(call["began"] for call in self.calls) if ends else 0.0
         return web.json_response(
             {
                 "calls": len(self.calls) + self.embedded,
                 "prompt_tokens": sum(call["prompt_tokens"] for call in self.calls),
                 "completion_tokens": sum(call["completion_tokens"] for call in self.calls),
                 "faults": {name: sum(call["fault"] == name for call in self.calls) for name in FAULTS},
-                "repeated_prompts": sum(count - 1 for count in self.prompts.values()),
-                "connections": len(self.connections),
-                "peak_inflight": self.peak,
-                "mean_inflight": round(busy / span, 2) if span else 0.0,
             }
         )
 
@@ -256,19 +238,13 @@ async def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--port-file", type=Path, required=True)
     options.add_argument("--latency-ms", type=float, default=300)
-    options.add_argument("--retry-after", type=float, default=1)
-    options.add_argument("--hang-s", type=float, default=900)
-    options.add_argument("--seed", type=int, default=7)
     for name in FAULTS:
         options.add_argument(f"--p{name}", type=float, default=0, help="percent of the calls")
     chosen = options.parse_args()
     mock, app = Mock(chosen), web.Application(client_max_size=2**26)
     app.router.add_post("/v1/chat/completions", mock.chat)
-    app.router.add_post("/m/{tag}/v1/chat/completions", mock.chat)
     app.router.add_post("/v1/responses", mock.chat)
-    app.router.add_post("/m/{tag}/v1/responses", mock.chat)
     app.router.add_post("/v1/embeddings", mock.embed)
-    app.router.add_post("/m/{tag}/v1/embeddings", mock.embed)
     app.router.add_get("/__bench/stats", mock.stats)
     runner = web.AppRunner(app, access_log=None, handler_cancellation=True)
     await runner.setup()

@@ -34,7 +34,6 @@ Cause = Literal[
     "incomplete",
 ]
 FailureName = Cause | Literal["not_attributed", "response_failed", "not_scored"]
-FAILURES: tuple[FailureName, ...] = (*get_args(Cause), "not_attributed", "response_failed", "not_scored")
 
 
 class Attribution(FrozenModel):

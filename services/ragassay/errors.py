@@ -203,6 +203,11 @@ def reason_from(error: BaseException | str) -> str:
     return line if len(line) <= LONGEST_REASON else f"{line[: LONGEST_REASON - 3]}..."
 
 
+def class_and_reason(error: BaseException) -> str:
+    """What code that is not ours raised, for whoever wrote it: ``ValueError: no such column``."""
+    return f"{type(error).__name__}: {reason_from(error)}"
+
+
 def _shortened(path: re.Match[str]) -> str:
     text = path.group()
     return text if "://" in text and not text.startswith("file:") else ".../" + re.split(r"[/\\]", text)[-1]

@@ -24,7 +24,7 @@ from ragassay.errors import (
     NotFound,
     NothingToEvaluate,
     Unavailable,
-    reason_from,
+    class_and_reason,
 )
 from ragassay.job_chunks import Chunks
 from ragassay.job_costs import JobCosts
@@ -220,7 +220,7 @@ class Jobs:
         except RedisError:
             raise  # the lease brings the chunk back
         except Exception as error:
-            self.store.give_back(claim, why=f"{type(error).__name__}: {reason_from(error)}")
+            self.store.give_back(claim, why=class_and_reason(error))
             raise
         if outcome == "last":
             self._queue.finalize(job)
@@ -283,7 +283,7 @@ class Jobs:
             return
         except Exception as error:
             if not partial and self.store.count_finalize(job, "failed") >= MOST_FAILED_FINALIZES:
-                self._fail(job, f"the report can't be made: {type(error).__name__}: {reason_from(error)}")
+                self._fail(job, f"the report can't be made: {class_and_reason(error)}")
             raise
         if not partial:
             if self.store.transition_status(job, "finished", "finalizing") == "finalizing":

@@ -47,7 +47,6 @@ CALIBRATION = Option(
     "files of `ragassay judge calibrate`: scores of their metrics become the chance that people say yes",
     flags=("--calibration",),
     metavar="FILE",
-    set_by="files",
     example="calibration: [faithfulness.json]",
 )
 JUDGE_SHARE = Option(

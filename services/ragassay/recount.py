@@ -184,6 +184,8 @@ class Recount:
         self.unanswerable_labelled = 0
         self.evaluation, self.waste, self.left_out, self.groups = Spent(), Spent(), Counter[str](), RowGroups()
         self._judging, self._wasted = Bills(), Bills()
+        self._in_first = {5: 0, 10: 0}
+        self._reciprocal_ranks = array("d")
         self._cells: dict[tuple[str | None, str | None], array[int]] = {}
         for result in results:
             self._add(result)
@@ -194,6 +196,10 @@ class Recount:
         self.failed_responses += row.error is not None
         self.without_relevant += row.relevant == 0
         self.without_hit += bool(row.relevant) and row.relevant_ranks == ()
+        if (ranks := row.relevant_ranks) is not None:
+            for k in self._in_first:
+                self._in_first[k] += sum(rank <= k for rank in ranks)
+            self._reciprocal_ranks.append(1 / ranks[0] if ranks else 0.0)
         self.priced_by_us += row.priced_by_us
         for name, column in self.scores.items():
             column.add(row.scores[name])
@@ -217,6 +223,15 @@ class Recount:
         self._judging.add(row.evaluation)
         self._wasted.add(row.waste)
         self._cells.setdefault((row.category, row.model), array("i")).append(self.rows - 1)
+
+    @property
+    def retrieval(self) -> dict[str, float]:
+        """P@5, P@10 and MRR of the queries that have judgments, to three decimals."""
+        n = len(self._reciprocal_ranks)
+        if not n:
+            return {}
+        figures = {f"P@{k}": found / k / n for k, found in self._in_first.items()}
+        return {name: round(value, 3) for name, value in {**figures, "MRR": fsum(self._reciprocal_ranks) / n}.items()}
 
     @property
     def spending(self) -> tuple[Spending, ...]:

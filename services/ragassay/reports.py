@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -56,8 +55,9 @@ def build(
 ) -> Report:
     """The report on all systems; it is incomplete when a system has fewer results than ``expected``.
 
-    Each system's results are gone through once, and kept as they are given. ``stopped``: judging ended early, and
-    ``results`` are those of the rows evaluated till then. ``drift``: what a canary panel tells of the judge.
+    Each system's results are gone through once, and kept as they are given; the log has the figures of the end.
+    ``stopped``: judging ended early, and ``results`` are those of the rows evaluated till then. ``drift``: what a canary
+    panel tells of the judge.
     """
     now, spec = datetime.now(UTC), provenance.configuration
     metrics = tuple(parse(name, own_metrics(spec)) for name in provenance.metrics)
@@ -77,6 +77,7 @@ def build(
         ).model_copy(update={"jury": juries[name].jury})
         for name, one in counted.items()
     }
+    _log_end(run_id, counted)
     return Report(
         run=RunInfo(
             id=run_id,
@@ -337,30 +338,13 @@ def _share(count: int, n: int, spec: JobSpec, undefined: str) -> Share:
     return Share(value=count / n if n else None, n=n, interval=interval, reason=None if n else undefined)
 
 
-def log_end(report: Report) -> None:
+def _log_end(run_id: str, counted: Mapping[str, Recount]) -> None:
     """Say that an evaluation has ended, and how well each system retrieved, where there are judgments."""
-    for name, one in report.systems.items() if logger.isEnabledFor(logging.INFO) else ():
-        figures = _retrieval(one.results)
-        told = ", ".join(f"{figure} {value:.3f}" for figure, value in figures.items())
-        about = {"event": "evaluation_ended", "run": report.run.id, "system": name, "queries": one.queries, **figures}
+    for name, one in counted.items():
+        told = ", ".join(f"{figure} {value:.3f}" for figure, value in one.retrieval.items())
+        about = {"event": "evaluation_ended", "run": run_id, "system": name, "queries": one.rows, **one.retrieval}
         form = "evaluation of %d queries ends: %s, system %s%s"
-        logger.info(form, one.queries, report.run.id, name, told and f": {told}", extra=about)
-
-
-def _retrieval(results: Iterable[Result]) -> dict[str, float]:
-    """P@5, P@10 and MRR of the queries that have judgments, to three decimals."""
-    n = p5 = p10 = 0
-    reciprocal = array("d")
-    for row in results:
-        if (ranks := row.relevant_ranks) is not None:
-            n += 1
-            p5 += sum(rank <= 5 for rank in ranks)
-            p10 += sum(rank <= 10 for rank in ranks)
-            reciprocal.append(1 / ranks[0] if ranks else 0.0)
-    if not n:
-        return {}
-    figures = {"P@5": p5 / 5 / n, "P@10": p10 / 10 / n, "MRR": math.fsum(reciprocal) / n}
-    return {name: round(value, 3) for name, value in figures.items()}
+        logger.info(form, one.rows, run_id, name, told and f": {told}", extra=about)
 
 
 def beyond(report: Report, limit: float) -> str | None:

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from ragassay import gates
 from ragassay.alerts import Alerts
 from ragassay.cron import Cron, iso, milliseconds
-from ragassay.errors import AssayError, BadData, Conflict, NotFound, reason_from
+from ragassay.errors import AssayError, BadData, Conflict, NotFound, class_and_reason
 from ragassay.gates import GateReport
 from ragassay.job_documents import Planned
 from ragassay.job_reports import Gating
@@ -185,7 +185,7 @@ class Schedules:
                     self._keep(known, "failed_to_start", reason=str(error))
                     return
             except Exception as error:
-                self._keep(known, "waiting", reason=f"{type(error).__name__}: {reason_from(error)}")
+                self._keep(known, "waiting", reason=class_and_reason(error))
                 raise
         self._keep(known, "queued", job=job, reason=note)
 

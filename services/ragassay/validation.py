@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 Location: TypeAlias = tuple[str | int, ...]
 _NAME = re.compile(r"[^\W\d][\w-]*")
 _ADDED = re.compile(r"\[key\]|\(.*\)")  # steps of pydantic's own: the key of a mapping, the tag of a union
-_LONGEST = 40
+_LONGEST = 40  # characters of a value that is shown
 UNKNOWN_KIND = "unknown_kind"  # of a mapping's error, whose keys depend on its ``kind``
 
 
@@ -117,7 +117,7 @@ def shown(value: object) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "infinity"
     if isinstance(value, int) and abs(value) >= 10**_LONGEST:
-        return "a number of more than 40 digits"
+        return f"a number of more than {_LONGEST} digits"
     if isinstance(value, (int, float)):
         return f"the number {value}"
     return f"a value of type {type(value).__name__}"

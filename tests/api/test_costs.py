@@ -71,7 +71,7 @@ def test_a_record_is_kept_for_as_long_as_its_report(served):
     job = finished(served)
     store = served.jobs.store
     kept_s = store.retention.reports_s
-    for name in ("report", "costs"):
+    for name in ("report", "figures", "costs"):
         assert kept_s - 60 < store.redis.ttl(store.key(job, name)) <= kept_s
 
 

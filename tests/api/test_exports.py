@@ -56,6 +56,13 @@ def test_each_form_has_a_tag_of_its_own(server, job):
     assert (again.status_code, again.content) == (304, b"")
 
 
+def test_the_json_of_a_report_comes_in_parts_and_whole(server, job, monkeypatch):
+    monkeypatch.setattr("ragassay.store.stored_reports.MIB", 100)
+    answer = fetched(server, job)
+    assert answer.content == server.jobs.report(job)
+    assert int(answer.headers["content-length"]) == len(answer.content) > 1000
+
+
 @pytest.mark.parametrize(
     ("asked", "says"),
     [

@@ -188,7 +188,7 @@ def test_a_job_that_a_version_without_columns_made_is_sorted_as_well(served, job
 
 def test_the_columns_of_a_job_are_let_go_with_its_results(served, job):
     store = served.jobs.store
-    of_report = tuple(f"ra:{{{job}}}:{name}".encode() for name in ("meta", "report", "costs"))
+    of_report = tuple(f"ra:{{{job}}}:{name}".encode() for name in ("meta", "report", "figures", "costs"))
     keys = [key for key in store.redis.scan_iter(f"ra:{{{job}}}:*") if key not in of_report]
     assert {b"column", b"texts", b"out", b"in"} <= {key.split(b":")[2] for key in keys}
     assert {key: store.redis.ttl(key) for key in keys if not 0 < store.redis.ttl(key) <= 30 * 86_400} == {}

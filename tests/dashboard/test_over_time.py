@@ -265,7 +265,7 @@ def test_values_stand_where_the_scale_says():
         Drawn(x="2026-11-03T00:00:00+00:00", y=1.0, text="c"),
         Drawn(x="2026-11-02T00:00:00+00:00", y=0.5, text="b", interval=ends),
     ]
-    chart = over_time("t", "u", {"s": values}, bounds=(0.0, 1.0))
+    chart = over_time("t", "u", {"s": values})
     first, last, middle = chart.lines[0].marks
     assert near(middle.x, (first.x + last.x) / 2)
     assert near(middle.y, (first.y + last.y) / 2)

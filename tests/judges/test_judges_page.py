@@ -31,7 +31,7 @@ def test_the_page_names_every_answer_and_its_worth():
 
 
 def test_the_agreement_that_reports_quote_is_that_of_the_page():
-    tables = PAGE.split("<!-- benchmarks/judge/fit.py -->")[1].split("<!-- /fit -->")[0]
+    tables = PAGE.split("<!-- fit measured -->")[1].split("<!-- /fit measured -->")[0]
     rows = {cells[0]: cells for line in tables.splitlines() if len(cells := line.strip("| ").split(" | ")) > 3}
     provenance = support.weights()["provenance"]
     for name in (*provenance["support"], *provenance["correctness"]):

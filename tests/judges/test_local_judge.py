@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ragassay.embeddings import FakeEmbedder, LocalEmbedder
@@ -333,6 +333,7 @@ def test_with_the_bundled_model_verdicts_repeat_and_do_not_depend_on_the_order_o
     assert judge(*reversed(rows), by=minilm) == first[::-1]
 
 
+@example(["0:A"], [], "A")  # a stop word alone
 @given(st.lists(st.text(max_size=30), max_size=3), st.lists(st.text(max_size=30), max_size=3), st.text(max_size=40))
 def test_every_unit_is_answered_whatever_the_text(contexts, truths, answer):
     found = verdict(answer, contexts=tuple(contexts), truths=tuple(truths), by=LocalJudge(FakeEmbedder()))

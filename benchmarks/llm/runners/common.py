@@ -12,19 +12,15 @@ from typing import Any
 
 def arguments() -> argparse.Namespace:
     options = argparse.ArgumentParser()
-    options.add_argument("--base-url", required=True, help="root of the mock server; /v1 and /m/<tag>/v1 hang off it")
+    options.add_argument("--base-url", required=True, help="root of the mock server")
     options.add_argument("--dataset", type=Path, required=True)
     options.add_argument("--out", type=Path, required=True)
-    options.add_argument("--concurrency", default="default", help="'default' or a number")
-    options.add_argument("--n", type=int, default=0, help="0: all items")
-    chosen = options.parse_args()
-    chosen.concurrency = 16 if chosen.concurrency == "default" else int(chosen.concurrency)
-    return chosen
+    options.add_argument("--concurrency", type=int, default=16)
+    return options.parse_args()
 
 
 def items(chosen: argparse.Namespace) -> list[dict[str, Any]]:
-    rows = [json.loads(line) for line in chosen.dataset.read_text(encoding="utf-8").splitlines()]
-    return rows[: chosen.n] if chosen.n else rows
+    return [json.loads(line) for line in chosen.dataset.read_text(encoding="utf-8").splitlines()]
 
 
 def number(value: Any) -> float | None:
@@ -55,4 +51,4 @@ def _waited() -> float:
 
 
 def write(chosen: argparse.Namespace, **result: Any) -> None:
-    chosen.out.write_text(json.dumps({"aborted": False, "errors": [], **result}), encoding="utf-8")
+    chosen.out.write_text(json.dumps(result), encoding="utf-8")

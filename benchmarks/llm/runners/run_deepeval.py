@@ -30,7 +30,7 @@ from deepeval.metrics import AnswerRelevancyMetric, ContextualRecallMetric, Fait
 from deepeval.models import OpenAIModel  # noqa: E402
 from deepeval.test_case import LLMTestCase, SingleTurnParams  # noqa: E402
 
-model = OpenAIModel(model="gpt-4o-mini", api_key="sk-mock", base_url=f"{chosen.base_url}/m/all/v1")
+model = OpenAIModel(model="gpt-4o-mini", api_key="sk-mock", base_url=f"{chosen.base_url}/v1")
 completeness = GEval(
     name="Completeness",
     model=model,
@@ -72,7 +72,6 @@ write(
     chosen,
     runner="deepeval",
     version=deepeval.__version__,
-    mode="evaluate",
     metrics=names,
     items=len(rows),
     import_s=round(import_s, 2),

@@ -50,12 +50,11 @@ if __name__ == "__main__":
 
     import_s = time.monotonic() - began
     with Timer() as timer:
-        scores = asyncio.run(evaluate(rows, f"{chosen.base_url}/m/all/v1", chosen.concurrency))
+        scores = asyncio.run(evaluate(rows, f"{chosen.base_url}/v1", chosen.concurrency))
     write(
         chosen,
         runner="floor",
         version="1",
-        mode="one_call",
         metrics=METRICS,
         items=len(rows),
         import_s=round(import_s, 2),

@@ -18,7 +18,7 @@ from common import Timer, arguments, items, write
 
 chosen = arguments()
 os.environ |= {
-    "OPENAI_API_BASE": f"{chosen.base_url}/m/all/v1",
+    "OPENAI_API_BASE": f"{chosen.base_url}/v1",
     "MLFLOW_GENAI_EVAL_MAX_WORKERS": str(chosen.concurrency),
 }
 rows, began = items(chosen), time.monotonic()
@@ -68,7 +68,6 @@ write(
     chosen,
     runner="mlflow",
     version=mlflow.__version__,
-    mode="genai.evaluate",
     metrics=names,
     items=len(rows),
     import_s=round(import_s, 2),

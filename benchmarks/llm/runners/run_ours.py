@@ -48,12 +48,11 @@ if __name__ == "__main__":
     warm_up()
     import_s = time.monotonic() - began
     with Timer() as timer:
-        scores = asyncio.run(evaluate(rows, f"{chosen.base_url}/m/all/v1", chosen.concurrency))
+        scores = asyncio.run(evaluate(rows, f"{chosen.base_url}/v1", chosen.concurrency))
     write(
         chosen,
         runner="ours",
         version=metadata.version("ragassay"),
-        mode="engine",
         metrics=list(METRICS),
         items=len(rows),
         import_s=round(import_s, 2),

@@ -25,7 +25,7 @@ from ragas.llms import llm_factory  # noqa: E402
 from ragas.metrics import AnswerCorrectness, Faithfulness, LLMContextRecall, ResponseRelevancy  # noqa: E402
 from ragas.run_config import RunConfig  # noqa: E402
 
-url = f"{chosen.base_url}/m/all/v1"
+url = f"{chosen.base_url}/v1"
 llm = llm_factory("gpt-4o-mini", client=openai.AsyncOpenAI(base_url=url, api_key="sk-mock"))
 embeddings = LangchainEmbeddingsWrapper(
     OpenAIEmbeddings(base_url=url, api_key="sk-mock", check_embedding_ctx_length=False)
@@ -57,7 +57,6 @@ write(
     chosen,
     runner="ragas",
     version=ragas.__version__,
-    mode="evaluate",
     metrics=[metric.name for metric in metrics],
     items=len(rows),
     import_s=round(import_s, 2),

@@ -24,7 +24,7 @@ from trulens.providers.openai import OpenAI  # noqa: E402
 if not nltk.download("punkt_tab", quiet=True):
     llm_provider.sent_tokenize = nltk.tokenize.PunktSentenceTokenizer().tokenize
 
-url = f"{chosen.base_url}/m/all/v1"
+url = f"{chosen.base_url}/v1"
 provider = OpenAI(model_engine="gpt-4o-mini", api_key="sk-mock", base_url=url, rpm=6000)
 truth = [{"query": row["query"], "expected_response": row["ground_truth"]} for row in rows]
 query, answer = Selector.from_column("query"), Selector.from_column("answer")
@@ -62,7 +62,6 @@ write(
     chosen,
     runner="trulens",
     version=metadata.version("trulens-core"),
-    mode="BatchEvaluator",
     metrics=names,
     items=len(rows),
     import_s=round(import_s, 2),

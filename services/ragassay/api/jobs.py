@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
+from fastapi.responses import StreamingResponse
 from fastapi.sse import EventSourceResponse
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -22,7 +23,7 @@ from ragassay.api.problems import documented, takes
 from ragassay.api.security import Authorized, by_method
 from ragassay.documents import JOB_ID, Report
 from ragassay.errors import BadData, UnknownName
-from ragassay.exporters import EXPORTERS
+from ragassay.exporters import EXPORTERS, MEDIA_TYPES
 from ragassay.gates import GateReport, output
 from ragassay.job_documents import EventName, Job, JobPage, JobStatus, ResultPage
 from ragassay.jobs import MOST_ROWS_A_PAGE, Jobs
@@ -31,6 +32,7 @@ from ragassay.specification import Budget
 from ragassay.store.job_state import no_job
 from ragassay.store.redis_datasets import RedisDatasets
 from ragassay.store.selection import Selection
+from ragassay.store.stored_reports import size_of, unpacked
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], dependencies=[Depends(by_method)])
 
@@ -182,19 +184,21 @@ async def report(
 
     As JSON, or as a file: a page, a PDF, a workbook, JUnit XML and so on; csv has the rows, summary.csv the figures.
     """
-    document = await to_thread.run_sync(jobs.report, job)
+    packed = await to_thread.run_sync(jobs.store.packed_report, job)
     as_it_is = query.format == "json" and query.fields is None
     form = "" if as_it_is else f"{query.format} {query.fields} {version('ragassay')}"
-    tag = f'"{hashlib.sha256(document + form.encode()).hexdigest()[:32]}"'
+    tag = f'"{hashlib.sha256(packed + form.encode()).hexdigest()[:32]}"'
     headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
     if if_none_match and (tag in if_none_match or if_none_match.strip() == "*"):
         return Response(status_code=304, headers=headers)
+    if as_it_is:
+        headers["Content-Length"] = str(size_of(packed))
+        return StreamingResponse(unpacked(packed), media_type=MEDIA_TYPES["json"], headers=headers)
 
     def work() -> bytes:
-        return query.written(EXPORTERS, Report.model_validate_json(document))
+        return query.written(EXPORTERS, Report.model_validate_json(b"".join(unpacked(packed))))
 
-    content = document if as_it_is else await to_thread.run_sync(work, limiter=request.app.state.analyses)
-    answer = query.answer(content, job)
+    answer = query.answer(await to_thread.run_sync(work, limiter=request.app.state.analyses), job)
     answer.headers.update(headers)
     return answer
 

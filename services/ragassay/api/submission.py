@@ -18,9 +18,10 @@ from ragassay.data.versions import DatasetStore, reference_in, resolve
 from ragassay.documents import Source
 from ragassay.errors import BadData, BadSettings, NotFound, UnknownName
 from ragassay.job_reports import Gating
+from ragassay.judge_documents import JudgeCalibration
 from ragassay.judges.instructions import read_prompt
 from ragassay.judges.jury import check_jury
-from ragassay.models import Sample
+from ragassay.models import FrozenModel, Sample
 from ragassay.registered import Registered
 from ragassay.runs import Inputs, SystemInput, canary, recorded, recorded_system
 from ragassay.settings import Settings
@@ -107,7 +108,19 @@ class JobPerformance(Performance):
         return limit
 
 
-class NewJob(Configuration):
+class JobCalibrations(FrozenModel):
+    """Maps of a judge's scores as a job brings them; those of a configuration are files."""
+
+    calibration: Annotated[
+        tuple[JudgeCalibration, ...],
+        Field(
+            max_length=100,
+            description="what `ragassay judge calibrate` wrote: scores of its metric become the chance that people say yes",
+        ),
+    ] = ()
+
+
+class NewJob(JobCalibrations, Configuration):
     """An evaluation to be queued: rows, and any of the keys of a configuration that name no file of the server."""
 
     model_config = ConfigDict(strict=True, json_schema_extra=_as_sent)

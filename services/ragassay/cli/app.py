@@ -33,7 +33,7 @@ from ragassay.cli import (
     trend,
     view,
 )
-from ragassay.errors import AssayError, BadData, reason_from
+from ragassay.errors import AssayError, BadData, class_and_reason
 
 logger = logging.getLogger("ragassay")
 
@@ -139,7 +139,7 @@ def _unforeseen(error: Exception) -> tuple[str, int]:
         return f"{error.filename or 'stdout'}: no room is left on the disk ({error.strerror}); make room", 74
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}", 2
-    what = f"internal error: {type(error).__name__}: {reason_from(error)}"
+    what = f"internal error: {class_and_reason(error)}"
     return f"{what}; please report it; ragassay -v shows the traceback", 70
 
 

@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 
 from ragassay.declarations import Option
 from ragassay.gates import GateList, TestName
-from ragassay.judges.calibration import read_calibrations
+from ragassay.judges.calibration import maps
 from ragassay.judges.instructions import read_prompt
 from ragassay.models import FrozenModel
 from ragassay.options import SYSTEMS, FileOptions, IntervalOptions, PerformanceOptions
@@ -130,7 +130,7 @@ schedule:
             **self.performance.model_dump(),
             confidence=self.statistics.confidence,
             judge_prompt=own,
-            calibration=tuple(read_calibrations(self.calibration)),
+            calibration=tuple(maps(self.calibration)),
         )
 
 

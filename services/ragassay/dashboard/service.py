@@ -195,7 +195,7 @@ class ServiceLibrary:
             return known
         if time.monotonic() > until:
             return {}
-        document = orjson.loads(store.report(job))
+        document = orjson.loads(store.figures(job) or store.report(job))
         for system in document["systems"].values():
             system["results"] = ()
         report = Report.model_validate(document)

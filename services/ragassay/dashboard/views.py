@@ -19,7 +19,6 @@ from ragassay.render import number, quantity
 
 MOST_COLUMNS = 6
 MOST_DOCUMENTS = 50
-MOST_EXAMPLES = 3  # of a kind of failure
 
 
 def sections(report: Report) -> list[Section]:

@@ -47,11 +47,6 @@ class Dataset:
     def __iter__(self) -> Iterator[Sample]:
         return iter(self.samples)
 
-    @property
-    def has_responses(self) -> bool:
-        """Did any row carry a response?"""
-        return any(sample.response is not None for sample in self.samples)
-
 
 @dataclass(frozen=True)
 class Responses:

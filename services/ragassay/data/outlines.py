@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from ragassay.data.formats import stream
-from ragassay.data.mapping import ALIASES, ColumnMapper, ColumnMapping, Wanted
+from ragassay.data.mapping import ALIASES, ColumnMapper, ColumnMapping
 from ragassay.data.raw import RawRows
 from ragassay.errors import BadData, NothingToEvaluate
 
@@ -23,7 +23,6 @@ def columns_of(
     path: Path,
     name: str,
     mapping: Mapping[str, str],
-    wanted: Wanted = "dataset",
     *,
     most_refused: int | None = None,
 ) -> ColumnMapping:
@@ -44,7 +43,7 @@ def columns_of(
         raw.check()
         raise NothingToEvaluate("the file holds no rows", where=str(path))
     try:
-        return ColumnMapper(outlines, mapping, wanted).map()
+        return ColumnMapper(outlines, mapping, "dataset").map()
     except BadData as error:
         raise BadData([*error.problems, *raw.problems], hint=error.hint) from None
 

@@ -6,10 +6,11 @@ from ragassay.embeddings.fake import FakeEmbedder
 from ragassay.embeddings.library import CrossEncoder
 from ragassay.embeddings.local import LocalEmbedder, unavailable, warm_up
 from ragassay.embeddings.minilm import BUNDLED, bundled_model, verify
-from ragassay.embeddings.texts import refuse_blank, vectors_of
+from ragassay.embeddings.texts import DIGITS, refuse_blank, vectors_of
 
 __all__ = [
     "BUNDLED",
+    "DIGITS",
     "CrossEncoder",
     "FakeEmbedder",
     "LocalEmbedder",

@@ -8,6 +8,8 @@ from typing import Any
 from ragassay.errors import BadInput
 from ragassay.protocols import Embedder
 
+DIGITS = 6  # of a similarity that count: embeddings differ beyond, with the batch and the machine
+
 
 def distinct(texts: Iterable[str]) -> list[str]:
     """By length, then text: batches, and so the last digit of a vector, depend on which texts there are alone."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ragassay.documents import Report
-from ragassay.errors import BadSettings, reason_from
+from ragassay.errors import BadSettings, class_and_reason
 from ragassay.exporters import comparison, csv, junit, markdown, page, parquet, pdf, xlsx
 from ragassay.exporters.rows import printable_json
 from ragassay.render import Exporters
@@ -44,7 +44,7 @@ def _checked(write: object) -> Callable[[Report], bytes]:
         try:
             written = write(report)
         except Exception as error:  # the user's code
-            what = f"the exporter {name} raised {type(error).__name__}: {reason_from(error)}"
+            what = f"the exporter {name} raised {class_and_reason(error)}"
             raise BadSettings(what, hint=hint) from error
         if not isinstance(written, str | bytes):
             what = f"the exporter {name} returned a {type(written).__name__}, neither text nor bytes"

@@ -101,7 +101,6 @@ def over_time(
     *,
     steps: Iterable[tuple[str, str]] = (),
     note: str = "",
-    bounds: tuple[float, float] | None = None,
 ) -> Chart | None:
     """Values in time, a line for each series; ``steps`` are (time, text) of what changed. None where there is no value."""
     values = [value for one in series.values() for value in one]
@@ -109,7 +108,7 @@ def over_time(
         return None
     times = [_seconds(str(value.x)) for value in values]
     across = _scale(min(times), max(times), LEFT, WIDTH - RIGHT)
-    up, y_ticks = _upwards(values, bounds)
+    up, y_ticks = _upwards(values)
     days = sorted({str(value.x)[:10] for value in values})
     shown = days if len(days) <= 6 else [days[n * (len(days) - 1) // 5] for n in range(6)]
     first = {day: min(t for v, t in zip(values, times, strict=True) if str(v.x)[:10] == day) for day in shown}
@@ -133,9 +132,9 @@ def scatter(title: str, x_title: str, y_title: str, points: Mapping[str, Drawn],
     if not points:
         return None
     values = list(points.values())
-    low, high, ticks = _ends([float(value.x) for value in values] + _interval_ends(v.across for v in values), None)
+    low, high, ticks = _ends([float(value.x) for value in values] + _interval_ends(v.across for v in values))
     across = _scale(low, high, LEFT, WIDTH - RIGHT)
-    up, y_ticks = _upwards(values, None)
+    up, y_ticks = _upwards(values)
     return Chart(
         title,
         x_title,
@@ -198,7 +197,7 @@ def histogram(
     counts = {name: np.histogram(one, [*edges, np.inf] if beyond else edges)[0] for name, one in known.items()}
     slot = (WIDTH - RIGHT - LEFT) / (len(edges) - 1 + 2 * beyond)  # beyond them a gap, and a column as wide as theirs
     at = [LEFT + slot * n for n in range(len(edges))]
-    bottom, top, ticks = _ends([0.0, max(4.0, *(float(one.max()) for one in counts.values()))], None)
+    bottom, top, ticks = _ends([0.0, max(4.0, *(float(one.max()) for one in counts.values()))])
     up = _scale(bottom, top, HEIGHT - BOTTOM, TOP)
     width = slot / len(known)
 
@@ -257,23 +256,19 @@ def _scale(low: float, high: float, start: float, end: float) -> Callable[[float
     return lambda value: round(start + (value - low) / (high - low) * (end - start), 1)
 
 
-def _upwards(
-    values: Sequence[Drawn], bounds: tuple[float, float] | None
-) -> tuple[Callable[[float], float], tuple[tuple[float, str], ...]]:
-    low, high, ticks = _ends([value.y for value in values] + _interval_ends(value.interval for value in values), bounds)
+def _upwards(values: Sequence[Drawn]) -> tuple[Callable[[float], float], tuple[tuple[float, str], ...]]:
+    low, high, ticks = _ends([value.y for value in values] + _interval_ends(value.interval for value in values))
     up = _scale(low, high, HEIGHT - BOTTOM, TOP)
     return up, tuple((up(tick), number(tick)) for tick in ticks)
 
 
-def _ends(values: Sequence[float], bounds: tuple[float, float] | None) -> tuple[float, float, list[float]]:
-    """Round numbers about the values, within the bounds, and some between."""
+def _ends(values: Sequence[float]) -> tuple[float, float, list[float]]:
+    """Round numbers about the values, and some between."""
     low, high = min(values), max(values)
     spread = high - low or abs(high) or 1.0
     step = _step(spread / 4)
     first, last = math.floor(low / step), math.ceil(high / step)
     first, last = (first - 1, last + 1) if first == last else (first, last)
-    if bounds is not None:
-        first, last = max(first, round(bounds[0] / step)), min(last, math.ceil(bounds[1] / step))
     ticks = [round(n * step, 12) for n in range(first, last + 1)]
     return ticks[0], ticks[-1], ticks
 

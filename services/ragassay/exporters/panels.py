@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from ragassay.documents import Report
-from ragassay.errors import BadSettings, reason_from
+from ragassay.errors import BadSettings, class_and_reason
 from ragassay.exporters.charts import Chart
 from ragassay.exporters.tables import Table
 from ragassay.registry import Registry
@@ -56,7 +56,7 @@ def panels(report: Report) -> Iterator[Panel]:
         try:
             shown = PANELS.get(name)(report)
         except Exception as error:  # the user's code
-            yield Panel(name, failed=f"the panel {name} raised {type(error).__name__}: {reason_from(error)}")
+            yield Panel(name, failed=f"the panel {name} raised {class_and_reason(error)}")
             continue
         if isinstance(shown, Chart):
             yield Panel(name, chart=shown)

@@ -40,22 +40,26 @@ def chance(calibration: Calibration, score: float) -> float:
     return y0 + (y1 - y0) * (score - x0) / (x1 - x0)
 
 
-def read_calibrations(paths: Sequence[Path]) -> Iterator[Calibration]:
-    """The maps in files of ``ragassay judge calibrate``; raises NotFound, BadData, and BadSettings for two of one metric."""
-    read: dict[str, Path] = {}
-    for path in paths:
-        if not path.is_file():
-            raise NotFound(
-                f"{path}: there is no such file", where="calibration", hint="make it: ragassay judge calibrate"
-            )
-        try:
-            calibration = JudgeCalibration.model_validate_json(path.read_bytes()).calibration
-        except ValidationError as error:
-            raise BadData([f"{path}: {problems(error)[0]}"], hint="make it anew: ragassay judge calibrate") from None
-        if calibration.metric in read:
-            what = f"{path} and {read[calibration.metric]} are both about {calibration.metric}"
+def read_calibration(path: Path) -> JudgeCalibration:
+    """What ``ragassay judge calibrate`` wrote; raises NotFound and BadData."""
+    if not path.is_file():
+        raise NotFound(f"{path}: there is no such file", where="calibration", hint="make it: ragassay judge calibrate")
+    try:
+        return JudgeCalibration.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise BadData([f"{path}: {problems(error)[0]}"], hint="make it anew: ragassay judge calibrate") from None
+
+
+def maps(given: Sequence[JudgeCalibration | Path]) -> Iterator[Calibration]:
+    """The maps of these documents; raises what ``read_calibration`` raises, and BadSettings for two of one metric."""
+    named: dict[str, str] = {}
+    for number, one in enumerate(given, 1):
+        name = str(one) if isinstance(one, Path) else f"number {number}"
+        calibration = (read_calibration(one) if isinstance(one, Path) else one).calibration
+        if calibration.metric in named:
+            what = f"{name} and {named[calibration.metric]} are both about {calibration.metric}"
             raise BadSettings(what, where="calibration", hint="name one")
-        read[calibration.metric] = path
+        named[calibration.metric] = name
         yield calibration
 
 

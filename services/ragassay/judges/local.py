@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ragassay.embeddings import vectors_of
+from ragassay.embeddings import DIGITS, vectors_of
 from ragassay.errors import Unavailable, reason_from
 from ragassay.judges.matching import LEXICAL_WEIGHTS, WEIGHTS, Match, Pool, match, terms_of
 from ragassay.judges.support import (
@@ -268,16 +268,10 @@ class SampleMatches:
             why = f"contradicted by {evidence[0]}"
         elif support == "partly":
             why = f"not in the contexts: {_named(text, matched.lacking)}"
-        elif support == "not_found":
-            evidence, why = (), "no context supports it" if self.units.has_contexts else ""
-        return SentenceVerdict(
-            id=label,
-            text=text,
-            support=support,
-            evidence=evidence,
-            truth=self._truth(label, text, support, facts, vectors),
-            why=why,
-        )
+        truth = self._truth(label, text, support, facts, vectors)
+        if support == "not_found" or not evidence:  # a chance without a sentence: all its words are stop words
+            support, evidence, why = "not_found", (), "no context supports it" if self.units.has_contexts else ""
+        return SentenceVerdict(id=label, text=text, support=support, evidence=evidence, truth=truth, why=why)
 
     def _truth(
         self, label: str, text: str, support: Support, facts: Mapping[str, FactVerdict], vectors: VectorsByText | None
@@ -353,7 +347,7 @@ class SampleMatches:
             return share
         mean = np.mean([vectors[text] for text in texts], axis=0)
         length = float(np.linalg.norm(mean))
-        cosine = round(float(vectors[self.sample.query] @ mean) / length, 6) if length else 0.0
+        cosine = round(float(vectors[self.sample.query] @ mean) / length, DIGITS) if length else 0.0
         return RELEVANCE_SIMILARITY * max(0.0, cosine) + (1 - RELEVANCE_SIMILARITY) * share
 
     def _labels(self, indexes: Iterable[int]) -> tuple[str, ...]:
@@ -362,7 +356,7 @@ class SampleMatches:
 
 
 def _cosine(text: str, matched: Match, pool: Pool, vectors: VectorsByText | None) -> float | None:
-    """Cosine to the nearest of the sentences worth comparing, to 6 digits; None where meanings are not known.
+    """Cosine to the nearest of the sentences worth comparing; None where meanings are not known.
 
     0 where these texts were not embedded: then the class of the match does not depend on it.
     """
@@ -371,7 +365,9 @@ def _cosine(text: str, matched: Match, pool: Pool, vectors: VectorsByText | None
     if text not in vectors:
         return 0.0
     near = (pool.sentences[i].text for i in matched.near)
-    return max((round(float(vectors[text] @ vectors[other]), 6) for other in near if other in vectors), default=0.0)
+    return max(
+        (round(float(vectors[text] @ vectors[other]), DIGITS) for other in near if other in vectors), default=0.0
+    )
 
 
 def _named(text: str, lacking: frozenset[str]) -> str:

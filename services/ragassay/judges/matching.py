@@ -9,9 +9,10 @@ from __future__ import annotations
 import heapq
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import pairwise
 
 from ragassay.judges.quantities import Quantity, quantities
 from ragassay.judges.text import content, names, negated, numbers, stem, words
@@ -33,8 +34,6 @@ START = 5  # letters; words that share them are taken for forms of one
 NAME_WEIGHT = 3  # a name tells more of what a clause is about than another word
 UNKNOWN_NUMBERS = 0.25  # off, where no number of the claim is in the pool
 UNKNOWN_NAMES = 0.25  # off, where no name of the claim is in the pool
-
-
 _CLAUSE = re.compile(
     r"[;:()\u2013\u2014]|,(?! ?\d)|\b(?:and|but|while|whereas|although|though|however|und|aber|sondern)\b",
     re.IGNORECASE,
@@ -56,6 +55,16 @@ class SentenceTerms:
     tokens: frozenset[str]
     quantities: tuple[Quantity, ...]
     negated: bool
+
+    @property
+    def pairs(self) -> list[tuple[str, ...]]:
+        """Every two words that follow each other, as stems."""
+        return list(pairwise(self.sequence))
+
+    @property
+    def triples(self) -> list[tuple[str, ...]]:
+        """Every three words that follow each other, as stems."""
+        return list(zip(self.sequence, self.sequence[1:], self.sequence[2:], strict=False))
 
 
 def terms_of(text: str) -> SentenceTerms:
@@ -101,7 +110,11 @@ class Pool:
     @cached_property
     def tokens(self) -> frozenset[str]:
         """Every stem and number in the pool."""
-        return frozenset[str]().union(*(one.tokens for one in self.sentences))
+        return self.tokens_of(range(len(self.sentences)))
+
+    def tokens_of(self, places: Iterable[int]) -> frozenset[str]:
+        """Every stem and number in the sentences at these places."""
+        return frozenset[str]().union(*(self.sentences[i].tokens for i in places))
 
     @cached_property
     def quantities(self) -> dict[str, Quantity]:
@@ -124,14 +137,13 @@ class Pool:
 
     @cached_property
     def pairs(self) -> frozenset[tuple[str, ...]]:
-        """Every two words that follow each other in a sentence, as stems."""
-        return frozenset(two for one in self.sentences for two in zip(one.sequence, one.sequence[1:], strict=False))
+        """The pairs of all sentences."""
+        return frozenset(two for one in self.sentences for two in one.pairs)
 
     @cached_property
     def triples(self) -> frozenset[tuple[str, ...]]:
-        """Every three words that follow each other in a sentence, as stems."""
-        in_order = (one.sequence for one in self.sentences)
-        return frozenset(three for s in in_order for three in zip(s, s[1:], s[2:], strict=False))
+        """The triples of all sentences."""
+        return frozenset(three for one in self.sentences for three in one.triples)
 
     def window(self, claim: SentenceTerms, around: Sequence[int]) -> range:
         """Of up to three neighbouring sentences of one text, at least one of ``around``, those that hold most of a claim.
@@ -144,7 +156,7 @@ class Pool:
         ):
             if start < 0 or end > len(self.sentences) or self.texts_of[start] != self.texts_of[end - 1]:
                 continue
-            held = frozenset[str]().union(*(self.sentences[i].tokens for i in range(start, end)))
+            held = self.tokens_of(range(start, end))
             worth = len(claim.stems & held) / max(len(claim.stems), 1) - FURTHER_SENTENCE * (end - start - 1)
             worth -= LOST_NUMBER * (not claim.numbers <= held) + LOST_NAME * len(claim.names - held)
             if worth > best:
@@ -215,8 +227,8 @@ def match(claim: SentenceTerms, pool: Pool, ignored: frozenset[str] = frozenset(
         near=tuple(dict.fromkeys((*chosen, *ranked[:NEAR]))),
         around=tuple(ranked[:AROUND]),
         lacking=frozenset(lacking),
-        unknown_numbers=_unknown(claim.numbers, pool),
-        unknown_names=_unknown(claim.names, pool),
+        unknown_numbers=share_lacking(claim.numbers, pool.tokens),
+        unknown_names=share_lacking(claim.names, pool.tokens),
         denied_by=_denier(claim, pool, ranked, ignored),
     )
 
@@ -235,8 +247,9 @@ def _cover(wanted: frozenset[str], pool: Pool, ranked: Sequence[int]) -> tuple[t
     return tuple(chosen), lacking
 
 
-def _unknown(marks: frozenset[str], pool: Pool) -> float:
-    return len(marks - pool.tokens) / len(marks) if marks else 0.0
+def share_lacking(wanted: frozenset[str], held: frozenset[str]) -> float:
+    """Share of what is wanted that is not held; 0 where nothing is wanted."""
+    return len(wanted - held) / len(wanted) if wanted else 0.0
 
 
 def _disagreement(claim: SentenceTerms, other: SentenceTerms) -> int:
@@ -271,8 +284,8 @@ def _denier(claim: SentenceTerms, pool: Pool, ranked: Sequence[int], ignored: fr
         return best
     if not alike or claim.numbers <= other.tokens or other.numbers <= claim.tokens:
         return None
-    as_near = (pool.sentences[i].tokens for i in ranked if share(i) >= share(best))
-    return best if claim.numbers - frozenset[str]().union(*as_near) else None
+    as_near = (i for i in ranked if share(i) >= share(best))
+    return best if claim.numbers - pool.tokens_of(as_near) else None
 
 
 def clauses(sentence: SentenceTerms) -> list[SentenceTerms]:
@@ -302,4 +315,4 @@ def rivals(claim: SentenceTerms, sentence: SentenceTerms) -> bool:
 
 def _after(sentence: SentenceTerms, marks: frozenset[str]) -> frozenset[str]:
     """The stems that follow numbers in a sentence."""
-    return frozenset(b for a, b in zip(sentence.sequence, sentence.sequence[1:], strict=False) if a in marks)
+    return frozenset(b for a, b in sentence.pairs if a in marks)

@@ -6,7 +6,6 @@ settled without a call.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,8 +13,8 @@ from typing import Any, Literal, get_args
 
 from ragassay.errors import BadInput, BadSettings, ProviderDown, Unavailable, reason_from
 from ragassay.judges.llm import NoVerdict, SampleLedger, read_reply
-from ragassay.judges.prompt import disarm, hidden, shown, suspicious
-from ragassay.judges.reply import find_object, object_schema
+from ragassay.judges.prompt import disarm, enclosed, hidden, shown, suspicious
+from ragassay.judges.reply import enum_schema, find_object, object_schema, one_of, short_reason
 from ragassay.judges.verdict import number_units
 from ragassay.llm import ChatModel, together
 from ragassay.models import FrozenModel, Response, Sample, Usage, Verdict
@@ -25,8 +24,8 @@ from ragassay.protocols import Call, Ledger, Reply, digest
 Choice = Literal["first", "second", "same"]
 Basis = Literal["both orders", "one order", "flipped", "same", "identical", "empty"]
 CHOICES: tuple[Choice, ...] = get_args(Choice)
-_SCHEMA = object_schema({"why": {"type": "string"}, "better": {"type": "string", "enum": list(CHOICES)}})
-_MOST_TOKENS, _LONGEST_WHY = 400, 300
+_SCHEMA = object_schema({"why": {"type": "string"}, "better": enum_schema(CHOICES)})
+_MOST_TOKENS = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,20 +115,17 @@ class PreferenceJudge:
         self, pair: AnswerPair, first: Sequence[str], second: Sequence[str], ledger: SampleLedger
     ) -> tuple[Choice, str]:
         """What the model says of the answers in this order, each cut into sentences."""
-        body = "\n".join(
-            [
-                "Question:",
-                f"[Q] {disarm(pair.query)}",
-                *(["Known to be right:"] if pair.truths else []),
-                *(f"[G{n}] {disarm(truth)}" for n, truth in enumerate(pair.truths, 1)),
-                "First answer:",
-                *(f"[A1] {shown('A1', sentence)}" for sentence in first),
-                "Second answer:",
-                *(f"[A2] {shown('A2', sentence)}" for sentence in second),
-            ]
-        )
-        marker = hashlib.sha256(f"{self._prompt.version}\n{body}".encode()).hexdigest()[:16]
-        prompt = f"<sample {marker}>\n{body}\n</sample {marker}>"
+        lines = [
+            "Question:",
+            f"[Q] {disarm(pair.query)}",
+            *(["Known to be right:"] if pair.truths else []),
+            *(f"[G{n}] {disarm(truth)}" for n, truth in enumerate(pair.truths, 1)),
+            "First answer:",
+            *(f"[A1] {shown('A1', sentence)}" for sentence in first),
+            "Second answer:",
+            *(f"[A2] {shown('A2', sentence)}" for sentence in second),
+        ]
+        prompt = enclosed("sample", lines, self._prompt.version)
 
         async def ask(text: str, limit: int) -> Reply:
             messages = [{"role": "system", "content": self._prompt.text}, {"role": "user", "content": text}]
@@ -144,9 +140,8 @@ class PreferenceJudge:
 
         def read(text: str) -> tuple[Choice, str] | None:
             value = find_object(text, prompt, frozenset(["better"])) or {}
-            better, why = value.get("better"), value.get("why")
-            choice = next((one for one in CHOICES if isinstance(better, str) and one == better.strip().lower()), None)
-            return choice and (choice, " ".join(why.split())[:_LONGEST_WHY] if isinstance(why, str) else "")
+            choice = one_of(value.get("better"), CHOICES)
+            return choice and (choice, short_reason(value.get("why")))
 
         found, _ = await read_reply(ask, read, prompt, _MOST_TOKENS, ledger)
         return found

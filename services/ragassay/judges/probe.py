@@ -6,7 +6,6 @@ call, so that servers which keep the prefix of a prompt read it once.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import Any
 
 from ragassay.judges.llm import ALTERNATIVES, LLMJudge, NoVerdict, SampleLedger, withhold
 from ragassay.judges.matching import Pool, match, terms_of
-from ragassay.judges.prompt import disarm, hidden, shown, suspicious
+from ragassay.judges.prompt import disarm, enclosed, hidden, shown, suspicious
 from ragassay.judges.reply import STEPS
 from ragassay.judges.text import refuses
 from ragassay.judges.verdict import RawVerdict, Units, check_verdict
@@ -74,14 +73,13 @@ class ProbeJudge(LLMJudge):
 
     async def _chance(self, sample: Sample, asked: _Question, ledger: SampleLedger) -> float:
         """The chance of a yes; raises NoVerdict where the answer is neither yes nor no."""
-        body = "\n".join(asked.lines)
-        marker = hashlib.sha256(f"{self._prompts['probe'].version}\n{body}".encode()).hexdigest()[:16]
+        text = enclosed("text", asked.lines, self._prompts["probe"].version)
         prompt = self._prompts[asked.kind]
         given = {"query": disarm(sample.query), "unit": asked.unit, "before": asked.before or "none"}
         question = prompt.render(**{name: given[name] for name in prompt.slots})
         messages = [
             {"role": "system", "content": self._prompts["probe"].text},
-            {"role": "user", "content": f"<text {marker}>\n{body}\n</text {marker}>\n\n{question} Answer yes or no."},
+            {"role": "user", "content": f"{text}\n\n{question} Answer yes or no."},
         ]
         stamp = [self._llm.endpoint, dict(self._llm.settings), self._prompts["probe"].version, prompt.version]
         reply = await self._llm.complete(

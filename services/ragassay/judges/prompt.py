@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -49,8 +49,7 @@ _TO_THE_JUDGE = re.compile(
     re.IGNORECASE,
 )
 _OUR_LABEL = re.compile(  # "K8s" is none
-    r"[\[【〔⟦][\s\u200c\u200d]*(?:[ACGO][\s\u200c\u200d]*\d|K[\s\u200c\u200d]*\d+[\s\u200c\u200d]*[\]】〕⟧])",
-    re.IGNORECASE,
+    rf"[\[【〔⟦]{_GAP}(?:[ACGO]{_GAP}\d|K{_GAP}\d+{_GAP}[\]】〕⟧])", re.IGNORECASE
 )
 
 
@@ -63,7 +62,7 @@ class SamplePrompt:
 
 
 def render_prompt(sample: Sample, units: Units, prompt_version: str) -> SamplePrompt:
-    """The prompt of a sample. Its marker is the same for the same sample, and can't be guessed from inside it."""
+    """The prompt of a sample."""
     others = sample.ground_truth_answer[1:] if units.facts and not sample.key_facts else ()
     accepted = {f"O{n}": text for n, text in enumerate(others, 1)}
     sections: tuple[tuple[str, Mapping[str, str]], ...] = (
@@ -80,12 +79,17 @@ def render_prompt(sample: Sample, units: Units, prompt_version: str) -> SamplePr
             (f"{title}:", *(f"[{label}] {shown(label, text)}" for label, text in texts.items())) if texts else ()
         )
     ]
-    body = "\n".join(lines)
-    marker = hashlib.sha256(f"{prompt_version}\n{body}".encode()).hexdigest()[:16]
     return SamplePrompt(
-        text=f"<sample {marker}>\n{body}\n</sample {marker}>\n{_request(units, accepted)}",
+        text=f"{enclosed('sample', lines, prompt_version)}\n{_request(units, accepted)}",
         texts={label: text for _, texts in sections for label, text in texts.items()},
     )
+
+
+def enclosed(tag: str, lines: Iterable[str], prompt_version: str) -> str:
+    """Lines between ``<tag M>`` and ``</tag M>``. M is the same for the same lines, and can't be guessed from inside them."""
+    body = "\n".join(lines)
+    marker = hashlib.sha256(f"{prompt_version}\n{body}".encode()).hexdigest()[:16]
+    return f"<{tag} {marker}>\n{body}\n</{tag} {marker}>"
 
 
 def shown(label: str, text: str) -> str:
@@ -152,6 +156,9 @@ def hidden(sample: Sample, units: Units) -> dict[str, str]:
 
 
 def _manipulates(text: str) -> bool:
-    if _HIDING.search(text) or addresses_the_judge(text):
+    if addresses_the_judge(text):
         return True
-    return any(pattern.search(_normal(text)) for pattern in (_OUR_LABEL, _DELIMITER))
+    if _PLAIN.fullmatch(text):
+        return False
+    normal = _normal(text)
+    return any((_HIDING.search(text), _OUR_LABEL.search(normal), _DELIMITER.search(normal)))

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, overload
 
 import orjson
 
-from ragassay.errors import BadSettings, BudgetReached, ProviderDown, reason_from
+from ragassay.errors import BadSettings, BudgetReached, ProviderDown, class_and_reason
 from ragassay.judges.reply import parse_reply, reply_schema
 from ragassay.judges.verdict import RawVerdict, Units, check_verdict, number_units
 from ragassay.ledger import DryLedger
@@ -79,8 +79,8 @@ def _registered(thing: object) -> RegisteredJudge:
 
 
 def _declared(thing: Any, name: str | None) -> RegisteredJudge:
-    called = name or getattr(thing, "name", None) or getattr(thing, "__name__", type(thing).__name__)
-    called = called if isinstance(called, str) else getattr(thing, "__name__", type(thing).__name__)
+    names = (name, getattr(thing, "name", None), getattr(thing, "__name__", None))
+    called = next((one for one in names if one and isinstance(one, str)), type(thing).__name__)
     where = f"judge {called!r}"
     if not _NAME.fullmatch(called) or called.lower() == "local":
         raise BadSettings(f"{where}: a name is letters, digits, _ . and -, and not local", hint="say it: name='strict'")
@@ -110,7 +110,7 @@ class OwnJudge:
             try:
                 self._thing = self._thing()
             except Exception as error:  # the user's code
-                what = f"judge {self.name!r} can't be made: {type(error).__name__}: {reason_from(error)}"
+                what = f"judge {self.name!r} can't be made: {class_and_reason(error)}"
                 raise BadSettings(what, hint="register an object, not the class") from error
 
     @property
@@ -195,7 +195,7 @@ class OwnJudge:
         return Judgement(verdict=check_verdict(parse_reply(form, units).raw, units, self.name))
 
     def _failed(self, error: BaseException) -> Judgement:
-        return Judgement(reason=f"the judge {self.name} raised {type(error).__name__}: {reason_from(error)}")
+        return Judgement(reason=f"the judge {self.name} raised {class_and_reason(error)}")
 
 
 def _raw(verdict: Verdict) -> RawVerdict:

@@ -37,7 +37,8 @@ def object_schema(properties: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _one_of(values: Sequence[str]) -> dict[str, Any]:
+def enum_schema(values: Sequence[str]) -> dict[str, Any]:
+    """The JSON schema of a text that is one of these."""
     return {"type": "string", "enum": list(values)}
 
 
@@ -66,12 +67,12 @@ def reply_schema(*, criteria: bool) -> dict[str, Any]:
     """
     return object_schema(
         {
-            "answer": _list_of({**_LOOKED_AT, "support": _one_of(SUPPORTS), "truth": _one_of(TRUTHS)}),
-            "facts": _list_of({**_LOOKED_AT, "covered": _one_of(COVERS)}),
+            "answer": _list_of({**_LOOKED_AT, "support": enum_schema(SUPPORTS), "truth": enum_schema(TRUTHS)}),
+            "facts": _list_of({**_LOOKED_AT, "covered": enum_schema(COVERS)}),
             "why": _TEXT,
-            "relevance": _one_of(STEPS),
+            "relevance": enum_schema(STEPS),
             "refusal": {"type": "boolean"},
-            **({"criteria": _list_of({"id": _TEXT, "why": _TEXT, "step": _one_of(STEPS)})} if criteria else {}),
+            **({"criteria": _list_of({"id": _TEXT, "why": _TEXT, "step": enum_schema(STEPS)})} if criteria else {}),
         }
     )
 
@@ -106,7 +107,7 @@ def parse_reply(reply: Mapping[str, Any], units: Units) -> ParsedReply:
     other values are kept.
     """
     why, reasons = _reasons(reply.get("why"))
-    raw = RawVerdict(relevance=_value(reply.get("relevance"), STEPS), why=why)
+    raw = RawVerdict(relevance=one_of(reply.get("relevance"), STEPS), why=why)
     refusal = reply.get("refusal")
     raw.refusal = refusal if isinstance(refusal, bool) else None
     for label, entries in _by_id(reply.get("answer"), units.answer).items():
@@ -116,7 +117,7 @@ def parse_reply(reply: Mapping[str, Any], units: Units) -> ParsedReply:
             support=_agreed(entries, "support", SUPPORTS),
             evidence=_labels(entries[0].get("evidence")),
             truth=_agreed(entries, "truth", TRUTHS),
-            why=_short(entries[0].get("why")) or reasons.get(label, ""),
+            why=short_reason(entries[0].get("why")) or reasons.get(label, ""),
         )
     for label, entries in _by_id(reply.get("facts"), units.facts).items():
         raw.facts[label] = FactVerdict(
@@ -124,14 +125,14 @@ def parse_reply(reply: Mapping[str, Any], units: Units) -> ParsedReply:
             text=units.facts[label],
             covered=_agreed(entries, "covered", COVERS),
             evidence=_labels(entries[0].get("evidence")),
-            why=_short(entries[0].get("why")) or reasons.get(label, ""),
+            why=short_reason(entries[0].get("why")) or reasons.get(label, ""),
         )
     for label, entries in _by_id(reply.get("criteria"), units.criteria).items():
         raw.criteria[label] = CriterionVerdict(
             id=label,
             name=units.criteria[label],
             step=_agreed(entries, "step", STEPS),
-            why=_short(entries[0].get("why")),
+            why=short_reason(entries[0].get("why")),
         )
     return ParsedReply(raw, [label for label in units.ids if _is_incomplete(label, raw, units)])
 
@@ -182,32 +183,35 @@ def _by_id(entries: object, known: Mapping[str, str]) -> dict[str, list[Mapping[
     """The entries of each known id, in the order of the units."""
     by_id: dict[str, list[Mapping[str, Any]]] = {}
     for entry in entries if isinstance(entries, list) else ():
-        if isinstance(entry, dict) and (label := _label(entry.get("id"))) in known:
+        if isinstance(entry, dict) and (label := label_in(entry.get("id"))) in known:
             by_id.setdefault(label, []).append(entry)
     return {label: by_id[label] for label in known if label in by_id}
 
 
 def _agreed(entries: Sequence[Mapping[str, Any]], key: str, allowed: Sequence[Value]) -> Value | None:
     """The value that all entries of one id have; None where they differ or it is not one of ``allowed``."""
-    values = {_value(entry.get(key), allowed) for entry in entries}
+    values = {one_of(entry.get(key), allowed) for entry in entries}
     return values.pop() if len(values) == 1 else None
 
 
-def _value(given: object, allowed: Sequence[Value]) -> Value | None:
+def one_of(given: object, allowed: Sequence[Value]) -> Value | None:
+    """Which of the allowed words was given, in any case; None where it is none of them."""
     text = "_".join(given.lower().split()) if isinstance(given, str) else ""
     return next((value for value in allowed if value == text), None)
 
 
-def _label(value: object) -> str:
+def label_in(value: object) -> str:
+    """A unit's id as our code writes it; empty where there is none."""
     return value.strip(" []().:").upper() if isinstance(value, str) else ""
 
 
 def _labels(value: object) -> tuple[str, ...]:
     named = re.split(r"[,;\s]+", value) if isinstance(value, str) else value if isinstance(value, list) else []
-    return tuple(label for label in map(_label, named) if label)
+    return tuple(label for label in map(label_in, named) if label)
 
 
-def _short(why: object) -> str:
+def short_reason(why: object) -> str:
+    """A reason on one line, cut where it is too long; empty where there is none."""
     return " ".join(why.split())[:_LONGEST_WHY] if isinstance(why, str) else ""
 
 
@@ -217,8 +221,8 @@ def _reasons(given: object) -> tuple[str, dict[str, str]]:
     named = list(_REASON.finditer(text))
     reasons: dict[str, str] = {}
     for one in named:
-        reasons.setdefault(one[1], _short(one[2]))
-    return _short(text[: named[0].start()] if named else text).rstrip(" ;,"), reasons
+        reasons.setdefault(one[1], short_reason(one[2]))
+    return short_reason(text[: named[0].start()] if named else text).rstrip(" ;,"), reasons
 
 
 def _is_incomplete(label: str, raw: RawVerdict, units: Units) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from ragassay.judges.reply import ParsedReply
+from ragassay.judges.reply import ParsedReply, label_in
 from ragassay.judges.verdict import COVERED, SUPPORT, TRUTH
 from ragassay.models import FactVerdict, SentenceVerdict
 from ragassay.protocols import Reply
@@ -41,7 +41,7 @@ def label_scores(text: str, alternatives: Sequence[tuple[int, Mapping[str, float
     for match in _VALUE.finditer(text):
         key, value = match[1], match[2]
         if key == "id":
-            unit = value.strip(" []().:").upper()
+            unit = label_in(value)
             continue
         if (unit, key) in scores:
             twice.add((unit, key))

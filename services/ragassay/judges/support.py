@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ragassay.judges.matching import START, Match, Pool, SentenceTerms
+from ragassay.judges.matching import START, Match, Pool, SentenceTerms, share_lacking
 from ragassay.judges.text import content, numbers, stem, words
 
 SUPPORT_FEATURES = (
@@ -22,10 +22,8 @@ SUPPORT_FEATURES = (
     *("copied", "copied_triples", "copied_names", "copied_numbers", "copied_sign"),
 )
 CORRECTNESS_FEATURES = ("stands_in_it", "words", "spelling", "unknown_numbers", "refusal", "length")
-COPIED_FROM, COPIED_OVER = (
-    0.4,
-    0.4,
-)  # share of triples of words from which a sentence counts as copied, and over which more
+COPIED_FROM = 0.4  # of a sentence's triples of words: from this share on it counts as copied
+COPIED_OVER = 0.4  # so much more of them, and it counts as copied wholly
 SIMILAR_SPELLING = 0.8  # ratio of difflib from which two words are one
 LONGEST_LOGIT = 12.0  # beyond, a probability is 0 or 1 to the digits that are kept
 _WEIGHTS = Path(__file__).with_name("local_weights.json")
@@ -64,18 +62,17 @@ def support_features(claim: SentenceTerms, pool: Pool, matched: Match) -> tuple[
     """
     claim = pool.in_its_units(claim)
     evidence = pool.window(claim, matched.around)
-    held = frozenset[str]().union(*(pool.sentences[i].tokens for i in evidence))
-    triples = list(zip(claim.sequence, claim.sequence[1:], claim.sequence[2:], strict=False))
-    pairs = list(zip(claim.sequence, claim.sequence[1:], strict=False))
+    held = pool.tokens_of(evidence)
+    pairs, triples = claim.pairs, claim.triples
     lost = sum(triple not in pool.triples for triple in triples)
     in_order = 1 - lost / len(triples) if triples else float(claim.stems <= pool.tokens)
     copied = min(1.0, max(0.0, (in_order - COPIED_FROM) / COPIED_OVER))
     alike = sum(one in pool.tokens or (len(one) >= START and one[:START] in pool.starts) for one in claim.stems)
-    unknown_names, unknown_numbers = _lacking(claim.names, held), _lacking(claim.numbers, held)
+    unknown_names, unknown_numbers = share_lacking(claim.names, held), share_lacking(claim.numbers, held)
     sign = float(bool(matched.around) and claim.negated != any(pool.sentences[i].negated for i in evidence))
     return (
-        1 - _lacking(claim.stems, held),
-        1 - _lacking(claim.stems, pool.tokens),
+        1 - share_lacking(claim.stems, held),
+        1 - share_lacking(claim.stems, pool.tokens),
         alike / max(len(claim.stems), 1),
         sum(pair in pool.pairs for pair in pairs) / len(pairs) if pairs else float(claim.stems <= pool.tokens),
         math.log1p(len(claim.stems - pool.tokens)),
@@ -118,10 +115,12 @@ def correctness_features(query: str, answer: str, truths: Sequence[str], *, refu
         if not wanted:
             continue
         exact = float(f" {' '.join(w for w in words(truth) if w not in ('the', 'a', 'an'))} " in text)
-        share = 1 - _lacking(wanted, stems | in_digits)
+        share = 1 - share_lacking(wanted, stems | in_digits)
         alike = sum(w in stems or any(_alike(w, s) for s in stems) for w in wanted) / len(wanted)
         best = max(
-            best, (exact, share, alike, _lacking(numbers(truth), in_digits)), key=lambda f: (f[0] + f[1] + f[2], -f[3])
+            best,
+            (exact, share, alike, share_lacking(numbers(truth), in_digits)),
+            key=lambda f: (f[0] + f[1] + f[2], -f[3]),
         )
     return (*best, float(refusal), math.log1p(len(said)))
 
@@ -137,10 +136,6 @@ def _logit(part: str, names: Sequence[str], features: Sequence[float]) -> float:
     for name, value in zip(names, features, strict=True):
         total += fitted["features"][name] * value
     return total
-
-
-def _lacking(wanted: frozenset[str], held: frozenset[str]) -> float:
-    return len(wanted - held) / len(wanted) if wanted else 0.0
 
 
 def _alike(a: str, b: str) -> bool:

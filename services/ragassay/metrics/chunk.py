@@ -12,7 +12,7 @@ from functools import cached_property
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
-from ragassay.errors import AssayError, reason_from
+from ragassay.errors import AssayError, class_and_reason
 from ragassay.llm import together
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.ranked import Ranked
@@ -191,4 +191,4 @@ def _described(value: Any) -> str:
 
 
 def _failure(metric: Metric, error: BaseException) -> Score:
-    return Score.absent(f"{metric.name} raised {type(error).__name__}: {reason_from(error)}", "failed")
+    return Score.absent(f"{metric.name} raised {class_and_reason(error)}", "failed")

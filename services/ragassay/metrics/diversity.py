@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Ge, Le
 
-from ragassay.embeddings import vectors_of
+from ragassay.embeddings import DIGITS, vectors_of
 from ragassay.errors import Unavailable, reason_from
 from ragassay.metrics.base import UNIT, metric
 from ragassay.metrics.chunk import Chunk
@@ -20,7 +20,6 @@ from ragassay.models import Sample, Score, seconds
 ALPHA = 0.5
 Loss = Annotated[float, Ge(0), Le(1)]
 Days = Annotated[float, Ge(0.001), Le(1_000_000)]
-DIGITS = 6  # embeddings of other batches differ in the seventh
 DAY = 86_400.0
 
 

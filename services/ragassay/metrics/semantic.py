@@ -11,7 +11,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from ragassay.embeddings import BUNDLED, LocalEmbedder, unavailable, vectors_of
+from ragassay.embeddings import BUNDLED, DIGITS, LocalEmbedder, unavailable, vectors_of
 from ragassay.embeddings.library import loading, missing, named
 from ragassay.embeddings.minilm import LAYERS, LONGEST_POSSIBLE, MiniLM, Vectors
 from ragassay.errors import Unavailable, reason_from
@@ -20,7 +20,6 @@ from ragassay.metrics.chunk import Chunk
 from ragassay.metrics.text import one_sided, truths_of
 from ragassay.models import Sample, Score
 
-DIGITS = 6
 MARKS = 2  # word pieces that a model puts around a text: one before, one after
 
 PrecisionRecallF1 = tuple[float, float, float]

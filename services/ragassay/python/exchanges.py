@@ -133,18 +133,18 @@ def body(configuration: Configuration, read: Inputs, registered: Sequence[str] =
 
 
 def remote(configuration: Configuration, registered: Sequence[str]) -> dict[str, Any]:
-    """What of a configuration a service is told; raises BadSettings for the judge's prompt and calibrations."""
+    """What of a configuration a service is told; raises BadSettings for the judge's prompt, and as ``read_calibration``."""
     from ragassay.config.document import options
+    from ragassay.judges.calibration import read_calibration
 
     if configuration.judge_prompt:
         what = "the service's operator sets the judge's prompt, so 'judge_prompt' can't be sent"
         raise BadSettings(what, hint="leave it out, or use: ragassay evaluate")
-    if configuration.calibration:
-        what = "a service calibrates no scores, so 'calibration' can't be sent"
-        raise BadSettings(what, hint="leave it out, or use: ragassay evaluate")
     read_here = {key for key, (_, option) in options().items() if option.set_by == "files"}
-    asked = {"systems": list(registered)} if registered else {}
-    return {**configuration.model_dump(mode="json", exclude_unset=True, exclude=read_here), **asked}
+    sent = configuration.model_dump(mode="json", exclude_unset=True, exclude=read_here)
+    if configuration.calibration:
+        sent["calibration"] = [read_calibration(file).model_dump(mode="json") for file in configuration.calibration]
+    return {**sent, **({"systems": list(registered)} if registered else {})}
 
 
 def submit_stored(

@@ -146,9 +146,7 @@ async def acomplete(
                 left, judged = sum(map(record.rows_in, run.pending())), record.spec.judge != "local"
                 each: int = record.spec.passes * len(record.spec.judges) * record.spec.repeat if judged else 1
                 if judged and record.spec.judge_mode == "probe":
-                    each = (
-                        sys.maxsize
-                    )  # how many questions a row takes is not known before: rows count with their chunk
+                    each = sys.maxsize  # calls of a row are not known before: it counts with its chunk
                 told = RowsLedger(ledger, done, left, "judge" if judged else "answer", each)
             await work_through(
                 session, run, told, told.finished, lambda why: notice(f"waiting: {why}"), give_up_s, turns

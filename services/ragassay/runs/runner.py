@@ -122,6 +122,7 @@ async def work(
     record, turns = run.record, turns or Turns()
     samples = run.samples(chunk)
     tools = session.tools(record.spec, ledger)
+    check_calibrated(record.spec, tools.judge)
     planned = _planned(record)
     if system := (systems or {}).get(chunk.system):
         async with turns.answering(system):
@@ -264,7 +265,6 @@ def finish(session: Session, run: RunStore, interrupted: Usage = Usage()) -> Rep
         drift=canary.drift(run) if record.spec.canary is not None else None,
     )
     run.save_report(report)
-    reports.log_end(report)
     return report
 
 

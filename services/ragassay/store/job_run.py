@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-import orjson
-
 from ragassay import telemetry
 from ragassay.cost_records import record_of
-from ragassay.documents import Report
+from ragassay.documents import Report, json_parts, without_rows
+from ragassay.files import MOST_IN_MEMORY, LazyRows
 from ragassay.models import Judgement, Result, Sample
 from ragassay.store.job_state import Claim, gone
 from ragassay.store.protocol import ChunkId, Outcome, RunRecord
@@ -59,8 +58,11 @@ class JobRun:
         return results
 
     def evaluated(self, chunks: Sequence[ChunkId]) -> Sequence[Result]:
-        """The committed results of these chunks of one system, in the dataset's order."""
-        return self.record.in_dataset_order([row for chunk in chunks for row in self.results(chunk) or ()])
+        """The committed results of these chunks of one system, in the dataset's order; many are read as they are asked for."""
+        if sum(map(self.record.rows_in, chunks)) <= MOST_IN_MEMORY or self.record.spec.stop_when is not None:
+            return self.record.in_dataset_order([row for chunk in chunks for row in self.results(chunk) or ()])
+        done = set(self._store.done(self._job))
+        return JobResults(self._store, self.record, [chunk for chunk in chunks if str(chunk) in done])
 
     @property
     def canary(self) -> RedisCanary:
@@ -69,13 +71,38 @@ class JobRun:
 
     def save_report(self, report: Report) -> None:
         """Keep the report, unless one is kept already; a partial one takes the place of the one before."""
-        content = orjson.dumps(report.model_dump(mode="json"), option=orjson.OPT_APPEND_NEWLINE)
+        figures = without_rows(report).model_dump_json().encode()
         costs = record_of(report).model_dump_json(exclude_defaults=True).encode()
-        self._store.save_report(self._job, content, costs, partial=self._partial, retries=self._retries)
+        self._store.save_report(
+            self._job, json_parts(report), figures, costs, partial=self._partial, retries=self._retries
+        )
 
     def report(self) -> Report:
         """The report; raises NotFound, or Conflict while there is none."""
         return Report.model_validate_json(self._store.report(self._job))
+
+
+class JobResults(LazyRows[Result]):
+    """The results of a job's chunks of one system, which have results; those of one chunk are in memory."""
+
+    def __init__(self, store: RedisStore, record: RunRecord, chunks: Sequence[ChunkId]) -> None:
+        self._store, self._record, self._chunks = store, record, chunks
+        self._rows = sum(map(record.rows_in, chunks))
+        self._held: tuple[int, list[Result]] = (-1, [])
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def row(self, place: int) -> Result:
+        """The result at a place, from 0; raises NotFound where it is gone."""
+        number, n = divmod(place, self._record.chunk_size)
+        if self._held[0] != number:
+            chunk = self._chunks[number]
+            results = self._store.results(self._record.id, chunk)
+            if results is None:
+                raise gone(f"the results of chunk {chunk}", self._record.id)
+            self._held = number, results
+        return self._held[1][n]
 
 
 class RetriedRun(JobRun):

@@ -1,7 +1,7 @@
 """The truth about jobs, in Redis, changed by Lua scripts only; a Celery message merely says that there may be work.
 
-One hash tag per job, so that a job's keys share a slot: ``ra:{job}:meta todo lease owner dead done tries slots
-in:<chunk> calls:<chunk> out:<chunk> column:<system>:<name> texts report costs partial partial_costs gates labels panel canary``.
+One hash tag per job, so that a job's keys share a slot: ``ra:{job}:meta todo lease owner dead done tries slots in:<chunk>
+calls:<chunk> out:<chunk> column:<system>:<name> texts report figures costs partial partial_costs gates labels panel canary``.
 Who asks a system that is called is kept for all jobs together, in ``ra:asks:<system>``. Each project has a list of its jobs,
 ``jobs``. Times are milliseconds of the Redis server's own clock.
 """
@@ -189,7 +189,7 @@ class RedisStore(StoredReports, Presence):
         Returns the status before; ``stale`` where it has ended again since. Raises NotFound.
         """
         names = ("meta", "todo", "done", "tries", "lease", "owner", "dead", "slots")
-        reports = (*WHOLE, *PARTIAL, "gates")
+        reports = (*WHOLE, *PARTIAL, "gates", "figures")
         own = [self.key(job, name) for name in names]
         kept = [self.key(job, name) for name in (*reports, *row_names(record))]
         arguments = ["" if ended_ms is None else ended_ms, rows, *map(str, chunks)]

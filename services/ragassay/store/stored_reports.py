@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from io import BytesIO
 from typing import Any
 
 import zstandard
 
 from ragassay.errors import Conflict, TooLarge
+from ragassay.files import MIB
 from ragassay.store.labels import MOST_LABELS, HumanLabel
 from ragassay.store.projects import ProjectRedis
 from ragassay.store.retention import Retention
@@ -23,15 +25,27 @@ class StoredReports(ProjectRedis):
 
     retention: Retention
 
-    def save_report(self, job: str, report: bytes, costs: bytes, *, partial: bool = False, retries: int = 0) -> None:
-        """Keep the finished report and its record of costs; the first ones stay.
+    def save_report(
+        self,
+        job: str,
+        report: Iterable[bytes],
+        figures: bytes,
+        costs: bytes,
+        *,
+        partial: bool = False,
+        retries: int = 0,
+    ) -> None:
+        """Keep the finished report, in parts, its figures alone and its record of costs; the first ones stay.
 
         ``partial``: of the rows that a paused or cancelled job has done so far; the next one takes its place.
         """
+        packed = dict(zip(PARTIAL if partial else WHOLE, (_pack(report), zstandard.compress(costs)), strict=True))
+        if not partial:
+            packed["figures"] = zstandard.compress(figures)
 
         def save(pipe: Any) -> None:
-            for name, content in zip(PARTIAL if partial else WHOLE, (report, costs), strict=True):
-                pipe.set(self.key(job, name), zstandard.compress(content), ex=self.retention.reports_s, nx=not partial)
+            for name, content in packed.items():
+                pipe.set(self.key(job, name), content, ex=self.retention.reports_s, nx=not partial)
 
         self._at_retry(job, retries, save)
 
@@ -49,7 +63,11 @@ class StoredReports(ProjectRedis):
         """The report's JSON, else that of the rows done when the job was paused or cancelled, or before failed ones were
         tried again. Raises NotFound for an unknown job, Conflict while there is no report.
         """
-        blob = self.redis.get(self.key(job, "report"))
+        return zstandard.decompress(self.packed_report(job))
+
+    def packed_report(self, job: str) -> bytes:
+        """The same as it is kept, a fiftieth of its size; raises as ``report`` does."""
+        blob: bytes | None = self.redis.get(self.key(job, "report"))
         if blob is None:
             retried = self.redis.hget(self.key(job, "meta"), "retries") is not None
             if retried or self.status(job) in ("paused", "cancelled"):
@@ -57,7 +75,12 @@ class StoredReports(ProjectRedis):
         if blob is None:
             status = self.status(job)
             raise Conflict(f"job {job} is {status} and has no report", hint="follow it: GET /v1/jobs/" + job)
-        return zstandard.decompress(blob)
+        return blob
+
+    def figures(self, job: str) -> bytes | None:
+        """The JSON of the finished report without its rows; None where an earlier version kept none."""
+        blob = self.redis.get(self.key(job, "figures"))
+        return blob and zstandard.decompress(blob)
 
     def save_gates(self, job: str, document: bytes, alerts: bytes, *, retries: int = 0) -> bool:
         """Keep what the gates say, and the alerts in the job's record; False where that was kept already."""
@@ -96,3 +119,29 @@ class StoredReports(ProjectRedis):
     def labels(self, job: str) -> Sequence[HumanLabel]:
         """What people said of the job's rows, oldest first; raises NotFound."""
         return [HumanLabel.model_validate_json(line) for line in self.redis.lrange(self.key(job, "labels"), 0, -1)]
+
+
+def unpacked(packed: bytes) -> Iterator[bytes]:
+    """The JSON of a packed report, in parts."""
+    with zstandard.ZstdDecompressor().stream_reader(packed) as reader:
+        while part := reader.read(MIB):
+            yield part
+
+
+def size_of(packed: bytes) -> int:
+    """How many bytes the JSON of a packed report has."""
+    return zstandard.frame_content_size(packed)
+
+
+def _pack(parts: Iterable[bytes]) -> bytes:
+    """Parts, compressed as they come. What reads them needs their size first, so they are packed again once it is known."""
+    packing, size, packed = zstandard.ZstdCompressor().compressobj(), 0, BytesIO()
+    for part in parts:
+        size += len(part)
+        packed.write(packing.compress(part))
+    packed.write(packing.flush())
+    packed.seek(0)
+    sized = BytesIO()
+    with zstandard.ZstdDecompressor().stream_reader(packed) as unpacked:
+        zstandard.ZstdCompressor().copy_stream(unpacked, sized, size=size)
+    return sized.getvalue()

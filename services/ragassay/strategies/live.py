@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, Protocol
 from pydantic import Field
 
 from ragassay import telemetry
-from ragassay.errors import BadInput, BadSettings, reason_from
+from ragassay.errors import BadInput, BadSettings, class_and_reason, reason_from
 from ragassay.models import Asking, FrozenModel, LiveResponse, Response, Sample, Usage
 from ragassay.protocols import Call, Ledger, Reply
 from ragassay.registry import imported, imported_module
@@ -273,7 +273,7 @@ class FunctionAsks:
         except BadInput:
             raise
         except Exception as error:  # the user's code: any error is the row's reason
-            raise BadInput(f"the system raised {type(error).__name__}: {reason_from(error)}") from error
+            raise BadInput(f"the system raised {class_and_reason(error)}") from error
         if returned is None or isinstance(returned, Response):
             return returned
         if isinstance(returned, str):

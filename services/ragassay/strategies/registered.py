@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar, overload
 
 from pydantic import Field, ValidationError, model_validator
 
-from ragassay.errors import BadSettings, reason_from
+from ragassay.errors import BadSettings, class_and_reason
 from ragassay.models import Response, Sample
 from ragassay.registry import Registry
 from ragassay.strategies.live import Asks, FunctionAsks, LiveOptions
@@ -104,7 +104,7 @@ def asks_of(config: RegisteredConfig, where: str) -> Asks:
     try:
         return _Responds(thing(**config.options))
     except Exception as error:  # the user's code
-        what = f"{config.kind} can't be made: {type(error).__name__}: {reason_from(error)}"
+        what = f"{config.kind} can't be made: {class_and_reason(error)}"
         raise BadSettings(what, where=where) from error
 
 

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ragassay.embeddings import CrossEncoder, LocalEmbedder
+from ragassay.embeddings import DIGITS, CrossEncoder, LocalEmbedder
 from ragassay.errors import BadInput
 from ragassay.protocols import Embedder
 from ragassay.strategies.corpus import Corpus
 from ragassay.strategies.options import RetrievalConfig
-from ragassay.strategies.scorers import BM25, DIGITS, Dense, Feedback, LateInteraction, Scorer, Tokenizer, text_of
+from ragassay.strategies.scorers import BM25, Dense, Feedback, LateInteraction, Scorer, Tokenizer, text_of
 
 
 class Hit(NamedTuple):
@@ -201,8 +201,7 @@ class _Builder:
     def pipeline(self, config: RetrievalConfig) -> Pipeline:
         scorers: dict[str, Scorer] = {}
         if config.kind in ("bm25", "hybrid"):
-            fields = {"k1", "b", "title_weight", "fold_accents", "hyphens", "stem", "drop_stop_words"}
-            key = ("bm25", config.model_dump_json(include=fields))
+            key = ("bm25", config.model_dump_json(include=BM25.OPTIONS))
             scorers["bm25"] = self._once(key, partial(BM25, config, self._corpus, self._cache))
         if config.kind in ("dense", "hybrid"):
             scorers["dense"] = self._with_model(Dense, config, config.model)

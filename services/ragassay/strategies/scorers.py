@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from ragassay.embeddings import DIGITS
 from ragassay.errors import BadInput, BadSettings, DiskFull
 from ragassay.files import write_whole
 from ragassay.judges import text as text_of_judges
@@ -33,7 +34,6 @@ from ragassay.strategies.options import RetrievalConfig
 logger = logging.getLogger("ragassay")
 Arrays: TypeAlias = dict[str, NDArray[Any]]
 Scores: TypeAlias = NDArray[np.float64]
-DIGITS = 6  # embeddings differ beyond, with the batch and the machine
 _FORM = 2  # of an index; to be raised when its arrays change their meaning
 _COMPOUND = re.compile(r"\w+(?:[-\u2010\u2011]\w+)+")
 _HYPHEN = re.compile("[-\u2010\u2011]")
@@ -91,14 +91,18 @@ class Scorer(Protocol):
 
 
 class BM25:
-    """BM25 (Robertson and Zaragoza, 2009) in Lucene's form: idf = ln(1 + (N - n + 0.5) / (n + 0.5))."""
+    """BM25 (Robertson and Zaragoza, 2009) in Lucene's form: idf = ln(1 + (N - n + 0.5) / (n + 0.5)).
+
+    ``OPTIONS`` are those that its index depends on.
+    """
+
+    OPTIONS: ClassVar = {"k1", "b", "title_weight", "fold_accents", "hyphens", "stem", "drop_stop_words"}
 
     def __init__(self, config: RetrievalConfig, corpus: Corpus, folder: Path | None) -> None:
         self._corpus, self._config = corpus, config
         self._tokenizer = Tokenizer(config.fold_accents, config.hyphens, config.stem, config.drop_stop_words)
         facts = {
-            **config.model_dump(include={"k1", "b", "title_weight", "fold_accents", "hyphens", "stem"}),
-            "drop_stop_words": config.drop_stop_words,
+            **config.model_dump(include=self.OPTIONS),
             "corpus": corpus.digest,
             "index": "bm25",
             "bm25s": metadata.version("bm25s"),

@@ -136,7 +136,7 @@ class TrecFile(NamedTuple):
             if text.strip() and (problem := self.layout.problem(bytes(text))):
                 raise BadData([f"{self.path}:{line}: {problem}"])
         if len(raw) - raw.rfind(b"\n") > LONGEST_TREC_LINE:
-            raise BadData([f"{self.path}:{first + raw.count(10)}: a line of more than {LONGEST_TREC_LINE:,} bytes"])
+            raise BadData([f"{self.path}:{line}: a line of more than {LONGEST_TREC_LINE:,} bytes"])
         raise BadData([f"{self.path}:{first}: can't be read"])
 
     def lines_of(self, query: bytes, document: bytes) -> list[int]:
