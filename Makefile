@@ -97,8 +97,8 @@ bench-rows: $(VENV)/.dev  ## 5,000 and 100,000 rows with the local judge: memory
 bench-api: $(VENV)/.dev  ## latencies of the API with 50 clients beside a job, into docs/scale.md; three minutes on an idle machine
 	$(BIN)/python benchmarks/api_load.py --page docs/scale.md
 
-bench-scale: $(VENV)/.dev  ## rows per second through the service, jobs of 100,000 rows, into docs/scale.md; half an hour on an idle machine
-	$(BIN)/python benchmarks/scale.py engine large --jobs $${JOBS:-10} --page docs/scale.md
+bench-scale: $(VENV)/.dev  ## rows per second through the service, jobs of up to a million rows, into docs/scale.md; three quarters of an hour on an idle machine
+	$(BIN)/python benchmarks/scale.py --page docs/scale.md
 
 bench-dashboard: $(VENV)/.dev  ## pages on a run of 100,000 rows among 2,000 runs: times and memory over HTTP, into docs/dashboard.md; ten minutes
 	$(BIN)/python benchmarks/dashboard.py --page docs/dashboard.md

@@ -305,6 +305,13 @@ class RedisStore(StoredReports, Presence):
         blob = self.redis.get(self.key(job, f"out:{chunk}"))
         return None if blob is None else [Result.model_validate(row) for row in unpack(blob)]
 
+    def with_results(self, job: str, chunks: Sequence[ChunkId]) -> list[ChunkId]:
+        """Those of the chunks that have committed results, in the same order."""
+        pipe = self.redis.pipeline(transaction=False)
+        for chunk in chunks:
+            pipe.exists(self.key(job, f"out:{chunk}"))
+        return [chunk for chunk, there in zip(chunks, pipe.execute(), strict=True) if there]
+
     def done(self, job: str) -> list[str]:
         """The chunks with results."""
         return [chunk.decode() for chunk in self.redis.smembers(self.key(job, "done"))]
