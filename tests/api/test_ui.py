@@ -143,7 +143,11 @@ def test_a_key_that_may_only_read_changes_nothing(keyed, keys):
 def test_pages_of_other_sites_change_nothing(keyed, keys):
     job, key, *_ = keys
     with signed_in(keyed, key) as http:
-        for address in (*(f"/ui/jobs/{job}/{verb}" for verb in ("cancel", "resume", "retry")), "/ui/sign-out", "/ui/sign-in"):
+        for address in (
+            *(f"/ui/jobs/{job}/{verb}" for verb in ("cancel", "resume", "retry")),
+            "/ui/sign-out",
+            "/ui/sign-in",
+        ):
             assert http.post(address, headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403
         assert http.get("/ui/runs").status_code == 200
 
