@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-integrations lint unit up chaos outages fuzz bench bench-llm bench-latency bench-rows bench-api bench-scale bench-dashboard docs readme baseline clean
+.PHONY: demo test test-integrations lint unit up chaos endings soak outages fuzz bench bench-llm bench-latency bench-rows bench-api bench-scale bench-dashboard docs readme baseline clean
 
 demo: $(VENV)/.user  ## evaluate the quickstart dataset and print the report
 	@$(BIN)/ragassay demo
@@ -51,6 +51,12 @@ up: $(VENV)/.dev  ## Redis, API, worker and beat on this machine; Ctrl-C ends th
 
 chaos: $(VENV)/.dev  ## kills at every step of jobs for MINUTES, drawn by SEED, and a table; make test has a minute of it
 	PYTHONPATH=tests $(BIN)/python -m service.chaos_run --seed $(or $(SEED),1) --minutes $(or $(MINUTES),5)
+
+endings: $(VENV)/.dev  ## CANCELS jobs cancelled at any moment and CAPS jobs with too small a budget; make test has a few of them
+	PYTHONPATH=tests $(BIN)/python -m service.endings_run --seed $(or $(SEED),1) --cancels $(or $(CANCELS),100) --caps $(or $(CAPS),50)
+
+soak: $(VENV)/.dev  ## MINUTES of ordinary work; what memory and Redis keep of it
+	PYTHONPATH=tests $(BIN)/python -m service.soak_run --minutes $(or $(MINUTES),30)
 
 outages: $(VENV)/.dev  ## providers that fail for two minutes, judges that hang; make test has the short form
 	OUTAGE_S=$${OUTAGE_S:-120} $(BIN)/python -m pytest tests/service/test_outages.py tests/service/long_outages.py

@@ -123,7 +123,7 @@ def test_a_project_sees_its_own_jobs_alone(keyed, keys):
             answer = http.get(address)
             assert answer.status_code == 404, address
             assert MARK not in answer.text
-        for verb in ("cancel", "resume"):
+        for verb in ("cancel", "resume", "retry"):
             assert http.post(f"/ui/jobs/{job}/{verb}").status_code == 404
     with signed_in(keyed, BOOTSTRAP, project="a") as http:
         assert MARK in http.get("/ui/runs").text
@@ -143,7 +143,11 @@ def test_a_key_that_may_only_read_changes_nothing(keyed, keys):
 def test_pages_of_other_sites_change_nothing(keyed, keys):
     job, key, *_ = keys
     with signed_in(keyed, key) as http:
-        for address in (f"/ui/jobs/{job}/cancel", f"/ui/jobs/{job}/resume", "/ui/sign-out", "/ui/sign-in"):
+        for address in (
+            *(f"/ui/jobs/{job}/{verb}" for verb in ("cancel", "resume", "retry")),
+            "/ui/sign-out",
+            "/ui/sign-in",
+        ):
             assert http.post(address, headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403
         assert http.get("/ui/runs").status_code == 200
 
