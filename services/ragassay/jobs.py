@@ -223,7 +223,7 @@ class Jobs:
             self.store.give_back(claim, why=class_and_reason(error))
             raise
         if outcome == "last":
-            self._queue.finalize(job)
+            self.wake(job)  # as a wake-up that is known, or the sweeper has a second worker make the report meanwhile
         elif self.store.is_current(job, slot, nonce):
             self.store.clear_slot(job, slot)
             if not self._chunks.stopping:

@@ -189,7 +189,7 @@ class RedisStore(StoredReports, Presence):
         Returns the status before; ``stale`` where it has ended again since. Raises NotFound.
         """
         names = ("meta", "todo", "done", "tries", "lease", "owner", "dead", "slots")
-        reports = (*WHOLE, *PARTIAL, "gates", "figures")
+        reports = (*WHOLE, *PARTIAL, "gates", "figures", "headline")
         own = [self.key(job, name) for name in names]
         kept = [self.key(job, name) for name in (*reports, *row_names(record))]
         arguments = ["" if ended_ms is None else ended_ms, rows, *map(str, chunks)]
