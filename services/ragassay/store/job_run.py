@@ -61,8 +61,8 @@ class JobRun:
         """The committed results of these chunks of one system, in the dataset's order; many are read as they are asked for."""
         if sum(map(self.record.rows_in, chunks)) <= MOST_IN_MEMORY or self.record.spec.stop_when is not None:
             return self.record.in_dataset_order([row for chunk in chunks for row in self.results(chunk) or ()])
-        done = set(self._store.done(self._job))
-        return JobResults(self._store, self.record, [chunk for chunk in chunks if str(chunk) in done])
+        there = self._store.with_results(self._job)
+        return JobResults(self._store, self.record, [chunk for chunk in chunks if str(chunk) in there])
 
     @property
     def canary(self) -> RedisCanary:

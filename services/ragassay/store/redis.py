@@ -313,6 +313,10 @@ class RedisStore(StoredReports, Presence):
         """What the job's calls of models have cost so far, as far as their prices are known."""
         return float(self.redis.hget(self.key(job, "meta"), "spent_usd") or 0)
 
+    def with_results(self, job: str) -> set[str]:
+        """The chunks of which results are there: those that are done, and those that are tried again."""
+        return {*self.done(job), *(chunk.decode() for chunk in self.redis.hkeys(self.key(job, "tries")))}
+
     def tries(self, claim: Claim) -> int:
         """How often rows of the chunk were tried again, this time included; 0 for one that has no results yet."""
         return int(self.redis.hget(self.key(claim.job, "tries"), str(claim)) or 0)
