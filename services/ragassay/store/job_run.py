@@ -61,8 +61,10 @@ class JobRun:
         """The committed results of these chunks of one system, in the dataset's order; many are read as they are asked for."""
         if sum(map(self.record.rows_in, chunks)) <= MOST_IN_MEMORY or self.record.spec.stop_when is not None:
             return self.record.in_dataset_order([row for chunk in chunks for row in self.results(chunk) or ()])
-        there = self._store.with_results(self._job)
-        return JobResults(self._store, self.record, [chunk for chunk in chunks if str(chunk) in there])
+        there = self._store.with_results(self._job, chunks)
+        for missing in chunks if len(there) < len(chunks) else ():
+            self.results(missing)  # raises where it should be there
+        return JobResults(self._store, self.record, there)
 
     @property
     def canary(self) -> RedisCanary:

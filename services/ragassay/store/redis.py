@@ -305,17 +305,20 @@ class RedisStore(StoredReports, Presence):
         blob = self.redis.get(self.key(job, f"out:{chunk}"))
         return None if blob is None else [Result.model_validate(row) for row in unpack(blob)]
 
+    def with_results(self, job: str, chunks: Sequence[ChunkId]) -> list[ChunkId]:
+        """Those of the chunks that have committed results, in the same order."""
+        pipe = self.redis.pipeline(transaction=False)
+        for chunk in chunks:
+            pipe.exists(self.key(job, f"out:{chunk}"))
+        return [chunk for chunk, there in zip(chunks, pipe.execute(), strict=True) if there]
+
     def done(self, job: str) -> list[str]:
-        """The chunks with results."""
+        """The chunks whose results were committed and are not to be replaced."""
         return [chunk.decode() for chunk in self.redis.smembers(self.key(job, "done"))]
 
     def spent_usd(self, job: str) -> float:
         """What the job's calls of models have cost so far, as far as their prices are known."""
         return float(self.redis.hget(self.key(job, "meta"), "spent_usd") or 0)
-
-    def with_results(self, job: str) -> set[str]:
-        """The chunks of which results are there: those that are done, and those that are tried again."""
-        return {*self.done(job), *(chunk.decode() for chunk in self.redis.hkeys(self.key(job, "tries")))}
 
     def tries(self, claim: Claim) -> int:
         """How often rows of the chunk were tried again, this time included; 0 for one that has no results yet."""
