@@ -154,7 +154,8 @@ def rows_at_once(spec: JobSpec, most: int | None) -> int:
     """How many rows a chunk of a job has, ``most`` where it asks systems that take no more in time.
 
     A model judges in rounds of ``concurrency`` calls: whole ones, for in the last round of a chunk the other slots are empty.
+    What a stop rule looks at is the same everywhere.
     """
-    if most or spec.judge == "local":
+    if most or spec.judge == "local" or spec.stop_when is not None:
         return min(spec.batch, most or spec.batch)
     return -(-spec.batch // spec.concurrency) * spec.concurrency

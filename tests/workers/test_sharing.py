@@ -3,6 +3,8 @@
 import pytest
 
 from job_workers import submit
+from ragassay.job_chunks import rows_at_once
+from ragassay.specification import JobSpec
 from ragassay.store import redis as store_module
 from ragassay.store.redis import RedisStore
 
@@ -26,7 +28,7 @@ def given_out(make_jobs, store):
         ("a-model", {"a": 3}, 2),
         ("a-model", {"a": 3, "b": 4}, 6),
         ("a-model", {"a": 1}, 1),
-        ("a-model", {}, 10),  # nobody sends a heartbeat: no limit is known
+        ("a-model", {}, 9),  # of 56 rows; nobody sends a heartbeat: no limit is known
         ("local", {"a": 3}, 10),
     ],
 )
@@ -39,3 +41,19 @@ def test_the_number_of_processes_is_looked_up_now_and_then_and_not_for_every_cla
     lookups = []
     monkeypatch.setattr(RedisStore, "processes", lambda self: lookups.append(1) or 3)
     assert (given_out("a-model", {}), len(lookups)) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("spec", "most", "rows"),
+    [
+        ({"judge": "m"}, None, 56),  # seven rounds of eight calls
+        ({"judge": "m", "batch": 1, "concurrency": 16}, None, 16),
+        ({"judge": "m", "batch": 48}, None, 48),
+        ({"judge": "m", "stop_when": "faithfulness width <= 0.1"}, None, 50),
+        ({"judge": "m"}, 20, 20),
+        ({"judge": "local"}, None, 50),
+        ({"judge": "local"}, 20, 20),
+    ],
+)
+def test_chunks_that_a_model_judges_are_whole_rounds_of_calls(spec, most, rows):
+    assert rows_at_once(JobSpec(**spec), most) == rows
