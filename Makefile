@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-integrations lint unit up chaos endings soak outages fuzz bench bench-llm bench-latency bench-rows bench-api bench-scale bench-dashboard docs readme baseline clean
+.PHONY: demo test test-integrations lint unit up chaos endings soak upgrade outages fuzz bench bench-llm bench-latency bench-rows bench-api bench-scale bench-dashboard docs readme baseline clean
 
 demo: $(VENV)/.user  ## evaluate the quickstart dataset and print the report
 	@$(BIN)/ragassay demo
@@ -58,6 +58,9 @@ endings: $(VENV)/.dev  ## CANCELS jobs cancelled at any moment and CAPS jobs wit
 soak: $(VENV)/.dev  ## MINUTES of ordinary work; what memory and Redis keep of it
 	PYTHONPATH=tests $(BIN)/python -m service.soak_run --minutes $(or $(MINUTES),30)
 
+upgrade: $(VENV)/.dev  ## API and workers of FROM, a revision, are upgraded to this checkout in the middle of a job
+	PYTHONPATH=tests $(BIN)/python -m service.upgrade_run $(FROM)
+
 outages: $(VENV)/.dev  ## providers that fail for two minutes, judges that hang; make test has the short form
 	OUTAGE_S=$${OUTAGE_S:-120} $(BIN)/python -m pytest tests/service/test_outages.py tests/service/long_outages.py
 
@@ -99,6 +102,7 @@ bench-api: $(VENV)/.dev  ## latencies of the API with 50 clients beside a job, i
 
 bench-scale: $(VENV)/.dev  ## rows per second through the service, jobs of up to a million rows, into docs/scale.md; three quarters of an hour on an idle machine
 	$(BIN)/python benchmarks/scale.py --page docs/scale.md
+	$(BIN)/python benchmarks/machines.py --page docs/scale.md
 
 bench-dashboard: $(VENV)/.dev  ## pages on a run of 100,000 rows among 2,000 runs: times and memory over HTTP, into docs/dashboard.md; ten minutes
 	$(BIN)/python benchmarks/dashboard.py --page docs/dashboard.md
