@@ -167,7 +167,11 @@ def test_a_provider_that_was_given_up_is_asked_again(jobs, judge, work, store):
     assert (failed(work(job)), jobs.get(job).error) == (set(), None)
 
 
-def test_the_budget_holds_over_all_times_and_a_paused_one_goes_on_under_another(jobs, judge, queue, work, store):
+@pytest.mark.parametrize("in_memory", [1000, 5])
+def test_the_budget_holds_over_all_times_and_a_paused_one_goes_on_under_another(
+    jobs, judge, queue, work, monkeypatch, in_memory
+):
+    monkeypatch.setattr("ragassay.store.job_run.MOST_IN_MEMORY", in_memory)
     judge.down = {"q1", "q2"}
     job, _ = finished(jobs, work, 10, budget=Budget(usd=8 * PRICE + 2 * MOST.cost_usd + PRICE))
     judge.down = set()
@@ -235,9 +239,10 @@ def test_a_job_that_fails_as_a_whole_goes_on_with_failed_rows_and_with_those_tha
     jobs.tick()
     queue.sent.clear()
     judge.down = set()
-    for done in (49, 50):
+    for done, worked_on in ((49, 0), (49, 1), (50, 1)):
         assert retry(jobs, job).progress.done == done
-        deliver(jobs, queue)
+        for _ in range(worked_on):
+            deliver(jobs, queue)
         store.fail(job, "no key")
         jobs.tick()
         queue.sent.clear()
@@ -277,7 +282,7 @@ def test_rows_whose_time_is_over_are_not_there_to_be_tried(jobs, judge, work, st
         retry(jobs, job)
 
 
-def test_an_answer_is_asked_for_once_whatever_became_of_its_judging(jobs, judge, work, store):
+def test_what_was_answered_before_is_used_unless_it_was_no_verdict_and_is_not_counted_again(jobs, judge, work, store):
     job, _ = finished(jobs, work, 10)
     store.redis.hset(store.key(job, "meta"), "status", "running")
     store.redis.delete(store.key(job, "done"))
@@ -286,15 +291,17 @@ def test_an_answer_is_asked_for_once_whatever_became_of_its_judging(jobs, judge,
     before = RedisLedger(store, claim, cache=False)
     ledger = RetryLedger(before, 2, ["q1"])
     answer, judging = (Call(id=p, content=p, purpose=p, query_id="q1") for p in ("answer", "judge"))
+    of_another = Call(id="other", content="other", purpose="judge", query_id="q2")
 
     async def asked():
-        for call in (answer, judging):
+        for call in (answer, judging, of_another):
             await before.reserve(call, MOST)
             await before.settle(call, Reply(text="first", usage=BILL))
         known, unknown = [await ledger.reserve(call, MOST) for call in (answer, judging)]
         await ledger.settle(judging, Reply(text="second", usage=BILL))
-        return known, unknown, await ledger.reserve(judging, MOST)
+        return known, unknown, await ledger.reserve(judging, MOST), await ledger.reserve(of_another, MOST)
 
-    known, unknown, again = asyncio.run(asked())
+    known, unknown, again, other = asyncio.run(asked())
     assert (known.text, known.usage, unknown) == ("first", BILL, None)
     assert (again.text, again.usage) == ("second", BILL)
+    assert (other.text, other.usage) == ("first", Usage()), "the row's result has what it took"

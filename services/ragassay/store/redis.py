@@ -313,7 +313,7 @@ class RedisStore(StoredReports, Presence):
         return [chunk for chunk, there in zip(chunks, pipe.execute(), strict=True) if there]
 
     def done(self, job: str) -> list[str]:
-        """The chunks with results."""
+        """The chunks whose results were committed and are not to be replaced."""
         return [chunk.decode() for chunk in self.redis.smembers(self.key(job, "done"))]
 
     def spent_usd(self, job: str) -> float:
