@@ -4,6 +4,7 @@ import orjson
 import pytest
 
 from job_workers import deliver, deliver_all, submit
+from ragassay.documents import Report
 from ragassay.store.job_run import JobResults, JobRun
 
 
@@ -47,6 +48,22 @@ def test_the_report_of_a_long_job_is_that_of_one_whose_rows_are_held(make_jobs, 
     figures = of_rows(store.figures(job))
     assert figures["systems"]["default"].pop("results") == []
     assert figures == first
+
+
+def test_a_long_jobs_report_is_opened_without_its_rows_for_as_long_as_redis_has_them(
+    make_jobs, queue, store, few_in_memory
+):
+    jobs = make_jobs()
+    job = submit(jobs, 120)
+    deliver_all(jobs, queue)
+    jobs.finalize(job)
+    opened, held = JobRun(store, job).report(), Report.model_validate_json(jobs.report(job))
+    assert isinstance(opened.systems["default"].results, JobResults)
+    assert opened == held
+    store.redis.delete(store.key(job, "out:default:1"))
+    again = JobRun(store, job).report()
+    assert isinstance(again.systems["default"].results, tuple)
+    assert again == held
 
 
 def test_of_a_long_job_that_was_cancelled_the_chunks_that_are_done_make_its_report(

@@ -21,7 +21,7 @@ from ragassay.api.examples import JOB
 from ragassay.api.exports import FileForm, answers
 from ragassay.api.problems import documented, takes
 from ragassay.api.security import Authorized, by_method
-from ragassay.documents import JOB_ID, Report
+from ragassay.documents import JOB_ID
 from ragassay.errors import BadData, UnknownName
 from ragassay.exporters import EXPORTERS, MEDIA_TYPES
 from ragassay.gates import GateReport, output
@@ -29,6 +29,7 @@ from ragassay.job_documents import EventName, Job, JobPage, JobStatus, ResultPag
 from ragassay.jobs import MOST_ROWS_A_PAGE, Jobs
 from ragassay.notices import LONGEST_ID
 from ragassay.specification import Budget
+from ragassay.store.job_run import JobRun
 from ragassay.store.job_state import no_job
 from ragassay.store.redis_datasets import RedisDatasets
 from ragassay.store.selection import Selection
@@ -196,7 +197,7 @@ async def report(
         return StreamingResponse(unpacked(packed), media_type=MEDIA_TYPES["json"], headers=headers)
 
     def work() -> bytes:
-        return query.written(EXPORTERS, Report.model_validate_json(b"".join(unpacked(packed))))
+        return query.written(EXPORTERS, JobRun(jobs.store, job).report())
 
     answer = query.answer(await to_thread.run_sync(work, limiter=request.app.state.analyses), job)
     answer.headers.update(headers)

@@ -24,6 +24,7 @@ from ragassay.job_results import JobRows
 from ragassay.jobs import Jobs
 from ragassay.models import Result, Sample
 from ragassay.protocols import Purpose, Reply
+from ragassay.store.job_run import JobRun
 from ragassay.store.job_state import JobState, no_job
 from ragassay.store.labels import HumanLabel
 from ragassay.store.places import RowPlaces
@@ -152,16 +153,16 @@ class ServiceLibrary:
         return None
 
     def _read(self, job: str) -> tuple[Report, RowPlaces]:
-        """A report with its rows, the same objects while it does not change: that of a finished job never does."""
+        """A report with its rows, the same objects while it does not change."""
         if not JOB_ID.fullmatch(job):
             raise no_job(job)
         store = self._jobs.store
-        document = None if store.status(job) == "finished" else store.report(job)
-        version = (job, "" if document is None else sha256(document).hexdigest())
+        state = store.state(job)
+        finished = state.status == "finished"
+        version = (job, str(state.retries) if finished else sha256(store.packed_report(job)).hexdigest())
         if found := self._held.get(version):
             return found
-        report = Report.model_validate_json(document or store.report(job))
-        record = store.state(job).record
+        report, record = JobRun(store, job).report(), state.record
         with self._reading:
             found = self._held.setdefault(version, (report, RowPlaces(record, JobRows(store, job, record))))
             while len(self._held) > MOST_REPORTS_HELD:

@@ -80,8 +80,25 @@ class JobRun:
         )
 
     def report(self) -> Report:
-        """The report; raises NotFound, or Conflict while there is none."""
-        return Report.model_validate_json(self._store.report(self._job))
+        """The report; raises NotFound, or Conflict while there is none.
+
+        That of a long job has its figures in memory and its results in Redis, for as long as all of these are there.
+        """
+        return self._of_figures() or Report.model_validate_json(self._store.report(self._job))
+
+    def _of_figures(self) -> Report | None:
+        if self.record.dataset.rows <= MOST_IN_MEMORY or self.record.spec.stop_when is not None:
+            return None
+        if not (document := self._store.figures(self._job)):
+            return None
+        figures, systems = Report.model_validate_json(document), {}
+        for name, one in figures.systems.items():
+            chunks = [chunk for chunk in self.record.chunks() if chunk.system == name]
+            results = JobResults(self._store, self.record, self._store.with_results(self._job, chunks))
+            if len(results) < one.queries:
+                return None
+            systems[name] = one.model_copy(update={"results": results})
+        return figures.model_copy(update={"systems": systems})
 
 
 class JobResults(LazyRows[Result]):
@@ -98,13 +115,14 @@ class JobResults(LazyRows[Result]):
     def row(self, place: int) -> Result:
         """The result at a place, from 0; raises NotFound where it is gone."""
         number, n = divmod(place, self._record.chunk_size)
-        if self._held[0] != number:
+        held = self._held  # another thread may read another chunk
+        if held[0] != number:
             chunk = self._chunks[number]
             results = self._store.results(self._record.id, chunk)
             if results is None:
                 raise gone(f"the results of chunk {chunk}", self._record.id)
-            self._held = number, results
-        return self._held[1][n]
+            held = self._held = number, results
+        return held[1][n]
 
 
 class RetriedRun(JobRun):

@@ -97,7 +97,8 @@ class ChunkResults(StoredRows[Result]):
     def _find(self, place: int) -> tuple[Path, int, bytes]:
         number, n = divmod(self._order[place] if self._order else place, self._size)
         file = self._files[number]
-        if self._held[0] != file:
+        held = self._held  # another thread may read another file
+        if held[0] != file:
             try:
                 lines = file.read_bytes().splitlines()
             except OSError as error:
@@ -106,5 +107,5 @@ class ChunkResults(StoredRows[Result]):
             if len(lines) != rows:
                 what = f"{file}: has {len(lines)} rows instead of {rows}"
                 raise BadData([what], hint=DAMAGED)
-            self._held = file, lines
-        return file, n + 1, self._held[1][n]
+            held = self._held = file, lines
+        return file, n + 1, held[1][n]
