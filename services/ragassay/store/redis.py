@@ -28,6 +28,7 @@ from ragassay.store.idempotency import begin_once, execute_once, key_name
 from ragassay.store.job_rows import column_name, input_chunk, pack, row_names, unpack
 from ragassay.store.job_state import Claim, JobState, gone, no_job
 from ragassay.store.presence import Presence
+from ragassay.store.project_budgets import ProjectBudgets
 from ragassay.store.protocol import ChunkId, Outcome, RunRecord
 from ragassay.store.retention import DAY_S, Retention
 from ragassay.store.stored_reports import StoredReports
@@ -103,6 +104,7 @@ class RedisStore(StoredReports, Presence):
                 "provider": int(record.spec.judge != "local" or bool(called)),
                 "called": f",{','.join(called)}," if called else "",
                 **_caps(record.spec.budget),
+                **({"lease_usd": 0} if ProjectBudgets(self).most_usd(project) is not None else {}),
                 **({"planned": planned.model_dump_json()} if planned else {}),
             },
         )
@@ -149,22 +151,31 @@ class RedisStore(StoredReports, Presence):
         return str(before.decode())
 
     def close(self, job: str, record: RunRecord | None = None) -> None:
-        """A job that has ended needs no sweeping; its input, calls and results are kept for the retention time."""
+        """A job that has ended needs no sweeping; its input, calls and results are kept for the retention time.
+
+        What it leased of its project's budget and has not spent goes back.
+        """
         pipe = self.redis.pipeline(transaction=True)
         pipe.srem("ra:active", job)
         pipe.delete(*(self.key(job, name) for name in ("todo", "lease", "owner", "dead", "slots")))
         for name in row_names(record) if record else ("done",):
             pipe.expire(self.key(job, name), self.retention.results_s)
         pipe.expire(self.key(job, "meta"), self.retention.reports_s)
-        pipe.execute()
+        pipe.hexists(self.key(job, "meta"), "lease_usd")
+        if pipe.execute()[-1]:
+            ProjectBudgets(self).give_back(job)
 
     def fail(self, job: str, error: str) -> None:
         """End a job that can't go on, and say why."""
         self.transition_status(job, "failed", "queued", "running", "paused", "finalizing", error=error)
 
     def pause(self, job: str, why: str, resumes: int) -> None:
-        """No chunk is given out any more, until ``resume``; nothing where it came after the caller's claim."""
-        self.run("pause", [self.key(job, "meta")], [why, resumes])
+        """No chunk is given out any more, until ``resume``; nothing where it came after the caller's claim.
+
+        What is left of its lease of the project's budget goes back.
+        """
+        if self.run("pause", [self.key(job, "meta")], [why, resumes]):
+            ProjectBudgets(self).give_back(job)
 
     def resume(self, job: str, budget: Budget) -> str:
         """Go on with a paused job under a new budget; returns the status before. Raises NotFound."""
