@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-integrations lint unit up chaos outages fuzz bench bench-llm bench-latency bench-rows bench-api bench-scale bench-dashboard docs readme baseline clean
+.PHONY: demo test test-integrations lint unit up chaos endings soak outages fuzz bench bench-llm bench-latency bench-rows bench-api bench-scale bench-dashboard docs readme baseline clean
 
 demo: $(VENV)/.user  ## evaluate the quickstart dataset and print the report
 	@$(BIN)/ragassay demo
@@ -52,6 +52,12 @@ up: $(VENV)/.dev  ## Redis, API, worker and beat on this machine; Ctrl-C ends th
 chaos: $(VENV)/.dev  ## kills at every step of jobs for MINUTES, drawn by SEED, and a table; make test has a minute of it
 	PYTHONPATH=tests $(BIN)/python -m service.chaos_run --seed $(or $(SEED),1) --minutes $(or $(MINUTES),5)
 
+endings: $(VENV)/.dev  ## CANCELS jobs cancelled at any moment and CAPS jobs with too small a budget; make test has a few of them
+	PYTHONPATH=tests $(BIN)/python -m service.endings_run --seed $(or $(SEED),1) --cancels $(or $(CANCELS),100) --caps $(or $(CAPS),50)
+
+soak: $(VENV)/.dev  ## MINUTES of ordinary work; what memory and Redis keep of it
+	PYTHONPATH=tests $(BIN)/python -m service.soak_run --minutes $(or $(MINUTES),30)
+
 outages: $(VENV)/.dev  ## providers that fail for two minutes, judges that hang; make test has the short form
 	OUTAGE_S=$${OUTAGE_S:-120} $(BIN)/python -m pytest tests/service/test_outages.py tests/service/long_outages.py
 
@@ -91,8 +97,8 @@ bench-rows: $(VENV)/.dev  ## 5,000 and 100,000 rows with the local judge: memory
 bench-api: $(VENV)/.dev  ## latencies of the API with 50 clients beside a job, into docs/scale.md; three minutes on an idle machine
 	$(BIN)/python benchmarks/api_load.py --page docs/scale.md
 
-bench-scale: $(VENV)/.dev  ## rows per second through the service, jobs of 100,000 rows, into docs/scale.md; half an hour on an idle machine
-	$(BIN)/python benchmarks/scale.py engine large --jobs $${JOBS:-10} --page docs/scale.md
+bench-scale: $(VENV)/.dev  ## rows per second through the service, jobs of up to a million rows, into docs/scale.md; three quarters of an hour on an idle machine
+	$(BIN)/python benchmarks/scale.py --page docs/scale.md
 
 bench-dashboard: $(VENV)/.dev  ## pages on a run of 100,000 rows among 2,000 runs: times and memory over HTTP, into docs/dashboard.md; ten minutes
 	$(BIN)/python benchmarks/dashboard.py --page docs/dashboard.md

@@ -65,9 +65,9 @@ def service(workers=2, **variables):
                 process.terminate()
 
 
-def long_job(url: str) -> str:
-    """A job that outlasts the measurement."""
-    content = b"\n".join(json.dumps(row(n)).encode() for n in range(ROWS))
+def long_job(url: str, rows: int = ROWS) -> str:
+    """A job of so many rows, which outlasts the measurement."""
+    content = b"\n".join(json.dumps(row(n)).encode() for n in range(rows))
     headers = {"Content-Type": "application/x-ndjson"}
     with httpx.Client(base_url=url, timeout=600, trust_env=False) as client:
         client.put("/v1/datasets/rivers", content=content, headers=headers).raise_for_status()

@@ -1,10 +1,11 @@
-"""How much a service does: rows per second beside the engine alone, a job of 100,000 rows, and small jobs beside it.
+"""How much a service does: rows per second beside the engine alone, jobs of up to a million rows, and small jobs beside them.
 
-    python benchmarks/scale.py [engine] [large] [--jobs 1] [--page docs/scale.md]
+    python benchmarks/scale.py [engine] [large] [--rows 20000 100000 1000000] [--page docs/scale.md]
 
 `engine`: rows judged by a model at a mock provider that takes 0 and 300 ms, by the engine in one process and through
-`ragassay up` with one and two worker processes. `large`: jobs of 100,000 recorded rows, one after another, with small jobs
-submitted meanwhile; memory, bytes of Redis, times of pages. Half an hour of an idle machine; more jobs take two minutes each.
+`ragassay up` with one and two worker processes. `large`: for each number of rows a service of its own with one job of
+recorded rows, and small jobs submitted meanwhile; memory, bytes of Redis, times of pages. Three quarters of an hour of an idle
+machine.
 """
 
 from __future__ import annotations
@@ -12,23 +13,25 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 import httpx
 import numpy as np
 import psutil
 import redis
-from api_load import METRICS, ROWS, long_job, row, service
+from api_load import METRICS, long_job, row, service
 from measured import load, machine, mock_provider, put
 
 CHUNK, CONCURRENCY, SMALL, TRIES = 50, 8, 20, 50
+SIZES = (20_000, 100_000, 1_000_000)
 JUDGED = {0: 2000, 300: 1000}  # rows, by the provider's latency in ms
 MODEL = "openai/mock"
 FACED = ["faithfulness", "completeness", "relevance", "correctness", "accurate"]
@@ -107,7 +110,7 @@ def engine_table() -> list[str]:
 
 
 class Memory(threading.Thread):
-    """What API and workers hold, in MB, every second."""
+    """What API and workers hold, in MB, five times a second."""
 
     def __init__(self, up: int) -> None:
         super().__init__(daemon=True)
@@ -117,23 +120,23 @@ class Memory(threading.Thread):
         self.over = threading.Event()
 
     def run(self) -> None:
-        while not self.over.wait(1):
+        while not self.over.wait(0.2):
             with suppress(psutil.NoSuchProcess, ValueError):  # one that ends while it is looked at
-                workers = [p for p in self.up.children(recursive=True) if "celery" in p.cmdline()]
-                largest = max(p.memory_info().rss for p in workers)
-                self.seen.append((self.api.memory_info().rss / 1e6, largest / 1e6))
+                self.look()
 
-    def between(self, begin: float, end: float) -> list[float]:
-        """The largest of API and of a worker process, in that part of the time."""
-        part = self.seen[int(begin * len(self.seen)) : max(1, int(end * len(self.seen)))]
-        return [max(one[n] for one in part) for n in (0, 1)]
+    def look(self) -> int:
+        """Look now; returns how often it was looked so far."""
+        workers = [p for p in self.up.children(recursive=True) if "celery" in p.cmdline()]
+        largest = max(p.memory_info().rss for p in workers)
+        self.seen.append((self.api.memory_info().rss / 1e6, largest / 1e6))
+        return len(self.seen)
 
 
 def small_jobs(client: httpx.Client, large: str) -> list[float]:
     """Seconds from the submission of a small judged job to its first claimed chunk, while the large job runs."""
     waits = []
     for n in range(TRIES):
-        if client.get(f"/v1/jobs/{large}").json()["status"] != "running":
+        if client.get(f"/v1/jobs/{large}").json()["status"] not in ("queued", "running"):
             break
         samples = [{**judged_row(i), "query": f"{n} {i}?"} for i in range(SMALL)]
         began = time.perf_counter()
@@ -164,8 +167,8 @@ def looks(client: httpx.Client, job: str) -> dict[str, list[float]]:
     return took
 
 
-def large_jobs(count: int) -> list[str]:
-    """Jobs of 100,000 rows, one after another: rates, memory, bytes, pages, and small jobs beside the first."""
+def large_job(rows: int) -> dict[str, str]:
+    """One job of so many rows: its rate, memory, bytes, pages, and small jobs beside it."""
     with mock_provider(300) as root:
         variables = {"RAGASSAY_API_BASE": f"{root}/v1", "OPENAI_API_KEY": "none", "RAGASSAY_PRELOAD": "llm"}
         with service(2, **variables) as (base, up), httpx.Client(base_url=base, timeout=600, trust_env=False) as client:
@@ -176,54 +179,71 @@ def large_jobs(count: int) -> list[str]:
                 if word.startswith("unixsocket:")
             )
             store = redis.Redis(unix_socket_path=socket)
-            rates: list[float] = []
-            waits: list[float] = []
-            sizes = [int(store.info("memory")["used_memory"])]
+            before = int(store.info("memory")["used_memory"])
             memory = Memory(up)
             memory.start()
-            for _ in range(count):
-                began = time.perf_counter()
-                job = long_job(base)
-                waits += small_jobs(client, job) if not waits else []
-                while client.get(f"/v1/jobs/{job}").json()["status"] not in ("finished", "failed"):
-                    time.sleep(0.5)
-                rates.append(ROWS / (time.perf_counter() - began))
-                sizes.append(store.info("memory")["used_memory"])
-                print(f"{rates[-1]:.0f} rows a second", file=sys.stderr)
+            idle, began = memory.look(), time.perf_counter()
+            job = long_job(base, rows)
+            submitted = memory.look()
+            waits = small_jobs(client, job)
+            while (status := client.get(f"/v1/jobs/{job}").json()["status"]) in ("queued", "running"):
+                time.sleep(0.5)
+            evaluated, at = memory.look(), time.perf_counter()
+            while status not in ("finished", "failed"):
+                time.sleep(0.1)
+                status = client.get(f"/v1/jobs/{job}").json()["status"]
+            if status == "failed":
+                sys.exit(f"the job failed: {client.get(f'/v1/jobs/{job}').json()}")
+            reporting, took = time.perf_counter() - at, time.perf_counter() - began
+            stored = int(store.info("memory")["used_memory"]) - before
+            reported, size, at = memory.look(), 0, time.perf_counter()
+            with client.stream("GET", f"/v1/jobs/{job}/report") as answer:
+                size = sum(map(len, answer.iter_raw()))
+            reading = time.perf_counter() - at
+            ends = [0, idle, submitted, evaluated, reported, memory.look()]
             memory.over.set()
             memory.join()
-            took = looks(client, job)
-    first, last = memory.between(0, 0.25), memory.between(0.75, 1)
-    stored = (sizes[-1] - sizes[0]) / (count * ROWS)
-    lines = ["| what | measured |", "|---|---|"]
-    lines += [
-        (
-            f"| {count * ROWS:,} rows in {count} job{'s' if count > 1 else ''} of {ROWS:,}, recorded responses, "
-            f"{', '.join(METRICS)}; upload and report included | {statistics.median(rates):,.0f} rows a second |"
+            pages = looks(client, job)
+    p50, p95 = np.percentile(waits or [np.nan], (50, 95))
+    api, worker = (
+        " / ".join(f"{max(one[n] for one in memory.seen[a:b]):,.0f}" for a, b in pairwise(ends)) for n in (0, 1)
+    )
+    return {
+        "rows a second, upload and report included": f"{rows / took:,.0f}",
+        "of that, seconds for the report": f"{reporting:.0f}",
+        "memory of the API, MB: before / until the job is submitted / evaluated / reported / its report read": api,
+        "of the largest worker process": worker,
+        "Redis, bytes for a row: its dataset, results, columns and report": f"{stored / rows:,.0f}",
+        "the report as JSON, in parts": f"{size / 1e6:,.0f} MB in {reading:.1f} s",
+        f"small jobs beside it ({SMALL} judged rows, 300 ms) until their first chunk is claimed": (
+            f"{len(waits)} tries: p50 {p50:.2f} s, p95 {p95:.2f} s, longest {max(waits, default=np.nan):.2f} s"
         ),
-        f"| memory of the API in the first and in the last quarter of that time, at most | {first[0]:.0f} and {last[0]:.0f} MB |",
-        f"| of the largest worker process | {first[1]:.0f} and {last[1]:.0f} MB |",
-        f"| Redis, for a row: its dataset, results and columns | {stored:,.0f} bytes |",
+        **{name: f"{', '.join(f'{ms:.0f}' for ms in times)} ms" for name, times in pages.items()},
+    }
+
+
+def large_table(sizes: Sequence[int]) -> list[str]:
+    """What was measured of a job of each size."""
+    found = []
+    for rows in sizes:
+        found.append(large_job(rows))
+        print(f"{rows:,} rows: {found[-1]}", file=sys.stderr)
+    lines = [
+        f"| one job, recorded responses, {', '.join(METRICS)} | {' | '.join(f'{rows:,} rows' for rows in sizes)} |"
     ]
-    if waits:
-        p50, p95 = np.percentile(waits, (50, 95))
-        lines.append(
-            f"| a job of {SMALL} rows judged by a model (300 ms) submitted meanwhile, {len(waits)} tries: until its first "
-            f"chunk is claimed | p50 {p50:.2f} s, p95 {p95:.2f} s, longest {max(waits):.2f} s |"
-        )
-    lines += [f"| {name} | {', '.join(f'{ms:.0f}' for ms in times)} ms |" for name, times in took.items()]
-    return lines
+    lines.append("|---" * (1 + len(sizes)) + "|")
+    return lines + [f"| {what} | {' | '.join(one[what] for one in found)} |" for what in found[0]]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("parts", nargs="*", metavar="engine|large")
-    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--rows", type=int, nargs="+", default=SIZES, help="of the jobs of `large`")
     parser.add_argument("--page", type=Path)
     options = parser.parse_args()
     for part in options.parts or ["engine", "large"]:
         before = load()
-        lines = engine_table() if part == "engine" else large_jobs(options.jobs)
+        lines = engine_table() if part == "engine" else large_table(options.rows)
         text = "\n".join([f"{machine(before)}.", "", *lines, ""])
         print(text)
         if options.page:

@@ -9,6 +9,7 @@ from functools import cache, partial
 import httpx
 from starlette.datastructures import Headers
 
+from job_workers import expire_leases
 from polling import until
 from ragassay.alerts import Alerts
 from ragassay.api import scheduled_jobs
@@ -22,7 +23,7 @@ from ragassay.outgoing import Allowed
 from ragassay.prices import Prices
 from ragassay.schedules import Schedules
 from ragassay.settings import Settings
-from ragassay.store.redis import RedisStore
+from ragassay.store.redis import MOST_DEATHS, RedisStore
 from ragassay.wiring import Wiring
 
 
@@ -173,6 +174,16 @@ def serving(redis_url, settings=None, *, jobs=None, registered=None):
         http = closing.enter_context(httpx.Client(base_url=url, trust_env=False, timeout=30, headers=headers))
         yield Served(url, http, jobs, queue)
     assert witness.complaints() == set()
+
+
+def with_failed_rows(served, job):
+    """Finish a job whose first chunk killed its workers."""
+    store = served.jobs.store
+    for _ in range(MOST_DEATHS):
+        assert store.claim(job) is not None
+        expire_leases(store, job)
+        served.jobs.tick()
+    served.work()
 
 
 def rows(n, **extra):

@@ -11,7 +11,7 @@ import ragassay.store
 LUA = Path(ragassay.store.__file__).parent / "lua"
 LIFE = (
     *("claim", "renew", "reserve", "settle", "commit", "give_back", "wait", "sweep", "enqueue"),
-    *("pause", "resume", "transition_status", "revive", "take_lease", "end_lease"),
+    *("pause", "resume", "transition_status", "revive", "retry", "take_lease", "end_lease"),
 )
 HEADS = {
     name: re.search(r"^-- KEYS (.*?)(?:   ARGV|   ->|$)", (LUA / f"{name}.lua").read_text(), re.M) for name in LIFE
@@ -82,6 +82,11 @@ class RawJob:
 
     def revive(self, *chunks):
         return self.run("revive", *chunks)
+
+    def retry(self, *chunks, rows=0, ended_ms=None):
+        """``ended_ms``: when the caller saw that it had ended; by default it looks now."""
+        seen = self.meta.get("turned_ms", "") if ended_ms is None else ended_ms
+        return self.run("retry", seen, rows, *chunks)
 
     def take_lease(self, number=0, upto="1"):
         return self.run("take_lease", number, upto)

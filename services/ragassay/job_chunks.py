@@ -15,11 +15,11 @@ from ragassay.protocols import Ledger
 from ragassay.registered import Registered
 from ragassay.runs.outage import given_up_text
 from ragassay.runs.runner import log_start
-from ragassay.store.job_run import JobRun
+from ragassay.store.job_run import JobRun, RetriedRun, run_of
 from ragassay.store.job_state import Claim, JobState
 from ragassay.store.protocol import Outcome
 from ragassay.store.redis import RedisStore
-from ragassay.store.redis_ledger import RedisLedger
+from ragassay.store.redis_ledger import RedisLedger, RetryLedger
 from ragassay.strategies.builtin import BuiltIn
 from ragassay.strategies.live import LiveSystem
 
@@ -43,19 +43,21 @@ class Chunks:
         spec = state.record.spec
         if claim.number == 0:
             log_start(state.record, [claim.system])
-        calls = RedisLedger(self._store.of(state.project), claim, cache=spec.cache)
+        run = run_of(self._store, claim)
+        run.record = state.record
+        calls = _calls(self._store.of(state.project), claim, run, cache=spec.cache)
         try:
             if state.given_up is not None:
-                return self._work(claim, state, GivenUpLedger(calls, given_up_text(state.given_up, spec.give_up_s)))
+                return self._work(claim, run, GivenUpLedger(calls, given_up_text(state.given_up, spec.give_up_s)))
             probing = ProbingLedger(calls, state.waiting or "", lambda: self._store.end_wait(claim.job))
             try:
-                return self._work(claim, state, calls if state.waiting is None else probing)
+                return self._work(claim, run, calls if state.waiting is None else probing)
             except Unavailable as down:
                 first = state.waiting is None or probing.proved
                 why = str(down) if first else state.waiting or ""
                 wait_s = runs.wait_s(0 if first else state.probes, down.retry_after)
                 if self._store.wait_for_provider(claim, why, wait_s=wait_s, give_up_s=spec.give_up_s) == "given up":
-                    return self._work(claim, state, GivenUpLedger(calls, given_up_text(why, spec.give_up_s)))
+                    return self._work(claim, run, GivenUpLedger(calls, given_up_text(why, spec.give_up_s)))
                 return "stale"
         except asyncio.CancelledError:
             if self._broken_off:
@@ -80,9 +82,7 @@ class Chunks:
             self._runner.close()
             self._runner = None
 
-    def _work(self, claim: Claim, state: JobState, ledger: Ledger) -> Outcome:
-        run = JobRun(self._store, claim.job)
-        run.record = state.record
+    def _work(self, claim: Claim, run: JobRun, ledger: Ledger) -> Outcome:
         return self._run(claim, self._evaluated(run, claim, ledger))
 
     async def _evaluated(self, run: JobRun, claim: Claim, ledger: Ledger) -> Outcome:
@@ -102,7 +102,7 @@ class Chunks:
         if source.called is None and source.built is None:
             return None
         own = self._registered.own(claim.system, source)
-        calls = ledger if source.called is None else RedisLedger(self._store, claim, cache=False)
+        calls = ledger if source.called is None else _calls(self._store, claim, run, cache=False)
         system = self._session.systems({claim.system: own}, self._session.tools(run.record.spec, calls))[claim.system]
         if isinstance(system, BuiltIn):
             self._store.keep_built(claim.job, claim.system, system.models, system.retriever.index_bytes)
@@ -141,3 +141,9 @@ class Chunks:
         finally:
             stop.set()
             thread.join()
+
+
+def _calls(store: RedisStore, claim: Claim, run: JobRun, *, cache: bool) -> Ledger:
+    """The calls of a chunk."""
+    calls = RedisLedger(store, claim, cache=cache)
+    return RetryLedger(calls, run.number, run.unread) if isinstance(run, RetriedRun) else calls

@@ -43,7 +43,8 @@ class Job(FrozenModel):
 
     ``alerts`` come with the report: one for each gate that was missed. ``waiting``: what a running job waits for, and
     since when, while its provider fails. ``warnings``: what may be wrong with its rows. ``error``: why it failed or
-    paused, or what kept rows from being scored. ``planned``: the schedule that it is a run of, if any.
+    paused, or what kept rows from being scored. ``retries``: how often its failed rows were tried again. ``planned``: the
+    schedule that it is a run of, if any.
     """
 
     id: str
@@ -57,6 +58,7 @@ class Job(FrozenModel):
     systems: tuple[str, ...] = ("default",)
     progress: Progress
     uncertain_calls: int = 0
+    retries: int = 0
     waiting: str | None = None
     alerts: tuple[Alert, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -26,6 +26,7 @@ def shown(state: JobState) -> Job:
         metrics=record.metrics,
         progress=Progress(rows=state.rows, done=state.rows_done, failed=state.rows_failed),
         uncertain_calls=state.uncertain_calls,
+        retries=state.retries,
         alerts=tuple(Alert(**alert) for alert in state.alerts) if state.ended else (),
         systems=tuple(record.systems),
         warnings=(*record.dataset.warnings, *(why for source in record.systems.values() for why in source.warnings)),

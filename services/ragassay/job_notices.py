@@ -34,10 +34,15 @@ def of_state(state: JobState) -> tuple[Notice, ...]:
     if state.status == "paused":
         return (_notice(state, "budget_reached", str(state.resumes), **counts),)
     if state.status == "failed":
-        return (_notice(state, "job_failed", *([str(state.revived)] if state.revived else []), **counts),)
+        return (_notice(state, "job_failed", *_time(state.revived + state.retries), **counts),)
     if state.status == "finished":
-        return (*state.notices, _notice(state, "job_finished", **counts))
+        return (*state.notices, _notice(state, "job_finished", *_time(state.retries), **counts))
     return ()
+
+
+def _time(number: int) -> tuple[str, ...]:
+    """What tells an end of a job from those before; nothing for its first."""
+    return (str(number),) if number else ()
 
 
 def _missed(state: JobState, results: GateReport) -> Iterator[Notice]:

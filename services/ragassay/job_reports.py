@@ -142,10 +142,11 @@ class JobReports:
             hint = "name a system of the job or an earlier job: 'baseline': 'SYSTEM', 'JOB' or 'JOB#SYSTEM'"
             raise BadSettings(without, where="gates", hint=hint)
 
-    def check_gates(self, job: str, gating: Gating, report: Report) -> GateReport | None:
+    def check_gates(self, job: str, gating: Gating, report: Report, retries: int) -> GateReport | None:
         """Check a finished job's gates: keep the results, an alert for each one missed, and log those, all once.
 
-        Returns the results; None where there are no gates, or they could not be checked.
+        ``retries``: how often its failed rows had been tried again when the report was made. Returns the results; None where
+        there are no gates, or they could not be checked.
         """
         if not gating.gates:
             return None
@@ -159,7 +160,7 @@ class JobReports:
         if more := len(alerts) - len(shown):
             shown += (Alert(reason=f"... and {more} more: GET /v1/jobs/{job}/gates"),)
         kept = orjson.dumps([alert.model_dump(mode="json") for alert in shown])
-        if self._store.save_gates(job, document, kept):
+        if self._store.save_gates(job, document, kept, retries=retries):
             for alert in alerts:
                 form = "gate missed: job=%s metric=%s value=%s threshold=%s: %s"
                 about = {"event": "gate_missed", "job": job, **alert.model_dump(include=_LOGGED)}

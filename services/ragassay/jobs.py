@@ -36,7 +36,7 @@ from ragassay.registered import Registered
 from ragassay.runs.provenance import with_tools
 from ragassay.specification import Budget, JobSpec
 from ragassay.store.idempotency import free_key, take_key
-from ragassay.store.job_run import JobRun
+from ragassay.store.job_run import JobRun, run_of
 from ragassay.store.job_state import Claim, JobState
 from ragassay.store.liveness import check_room
 from ragassay.store.redis import RedisStore
@@ -223,7 +223,7 @@ class Jobs:
             self.store.give_back(claim, why=class_and_reason(error))
             raise
         if outcome == "last":
-            self._queue.finalize(job)
+            self.wake(job)  # as a wake-up that is known, or the sweeper has a second worker make the report meanwhile
         elif self.store.is_current(job, slot, nonce):
             self.store.clear_slot(job, slot)
             if not self._chunks.stopping:
@@ -267,13 +267,14 @@ class Jobs:
             self._fail(job, "the report can't be made: worker crashed repeatedly on it")
             return
         try:
-            run = JobRun(self.store, job, partial=partial)
+            run = JobRun(self.store, job, partial=partial, retries=state.retries)
             run.record = with_tools(state.described, self._session.tools(state.record.spec, MemoryLedger()))
             report = runs.finish(self._session, run)
             if not partial:
-                results = self.reports.check_gates(job, Gating.model_validate(state.gating), report)
+                results = self.reports.check_gates(job, Gating.model_validate(state.gating), report, state.retries)
                 notices = job_notices.of_report(state, report, results)
-                self.store.keep_notices(job, orjson.dumps([notice.model_dump(mode="json") for notice in notices]))
+                told = orjson.dumps([notice.model_dump(mode="json") for notice in notices])
+                self.store.keep_notices(job, told, retries=state.retries)
         except (RedisError, Unavailable):
             raise
         except NotFound as error:
@@ -329,11 +330,10 @@ class Jobs:
 
     def _give_up_poisoned(self, job: str, state: JobState) -> None:
         for claim in self.store.sweep(job):
-            samples = self.store.samples(job, claim)
-            error = self.store.why_dead(claim)
+            run, error = run_of(self.store, claim), self.store.why_dead(claim)
             reason = "worker crashed repeatedly on this chunk" + (f": {error}" if error else "")
-            results = given_up(samples, claim.system, state.record.metrics, reason)
-            if self.store.commit(claim, results) == "last":
+            results = given_up(run.samples(claim), claim.system, state.record.metrics, reason)
+            if run.commit(claim, results) == "last":
                 self._queue.finalize(job)
 
     def _enqueue(self, job: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from api_server import rows, serving
+from api_server import rows, serving, with_failed_rows
 from loopback import LoopbackServer, Quiet
 from polling import until
 from ragassay.data.load import load_rows
@@ -122,6 +122,21 @@ def test_a_job_is_cancelled(cli, data, served):
     code, out, _ = cli("cancel", job)
     assert (code, "cancelled" in out) == (0, True)
     assert json.loads(cli("cancel", job, "--json")[1])["status"] == "cancelled"
+
+
+def test_failed_rows_are_tried_again(cli, data, served):
+    job = cli("submit", data)[1].strip()
+    code, _, err = cli("retry", job)
+    assert (code, "is queued; its failed rows can be tried again once it has ended" in err) == (2, True)
+    with_failed_rows(served, job)
+    assert "60 of 60 done, 50 with a failure" in cli("status", job)[1]
+    code, out, _ = cli("retry", job)
+    assert (code, "10 of 60 done, 0 with a failure" in out) == (0, True)
+    assert json.loads(cli("retry", job, "--json")[1])["retries"] == 1
+    served.work()
+    assert "60 of 60 done, 0 with a failure" in cli("status", job)[1]
+    code, _, err = cli("retry", job)
+    assert (code, f"no row of job {job} failed" in err) == (2, True)
 
 
 def test_waiting_for_a_job_that_is_cancelled_ends_with_3(cli, data, served):

@@ -44,7 +44,7 @@ def test_every_operation_is_named_and_described(document, operations):
         "getCosts", "getDataset", "getGates", "getJob", "getReport", "getSchedule", "getTrend", "getWebhook", "health",
         "listAlerts", "listDatasets", "listDeliveries", "listJobs", "listKeys", "listMetrics", "listResults", "listRows",
         "listScheduledRuns", "listSchedules", "listSystems", "listVersions", "listWebhooks", "makeKey", "prometheusMetrics",
-        "readiness", "replayDeliveries", "resumeJob", "revokeKey", "rotateKey", "rotateSecret", "runSchedule",
+        "readiness", "replayDeliveries", "resumeJob", "retryJob", "revokeKey", "rotateKey", "rotateSecret", "runSchedule",
         "splitDataset", "submitJob", "testWebhook", "uploadDataset",
     ]  # fmt: skip
     assert document["info"]["version"] == version("ragassay")

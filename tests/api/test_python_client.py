@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from api_server import rows, serving
+from api_server import rows, serving, with_failed_rows
 from polling import until
 from ragassay import AsyncClient, Client, Report
 from ragassay.errors import BadData, BadSettings, BudgetReached, NothingToEvaluate, Unavailable, UnknownName, Unscored
@@ -62,6 +62,23 @@ def test_a_job_is_cancelled_and_who_waits_for_it_is_told(served):
         assert client.cancel(job).status == "cancelled"
         with pytest.raises(Unscored, match="is cancelled"):
             client.wait(job)
+
+
+def test_failed_rows_are_tried_again_and_the_report_is_another(served):
+    with Client(served.url) as client:
+        job = client.submit(rows(2), metrics="mrr")
+        with_failed_rows(served, job.id)
+        assert client.report(job).metrics["mrr"].n == 0
+        assert client.retry(job).status == "running"
+
+        async def again():
+            async with AsyncClient(served.url) as other:
+                return await other.retry(job)
+
+        assert asyncio.run(again()).retries == 1
+        served.work()
+        assert client.wait(job).status == "finished"
+        assert client.report(job).metrics["mrr"].n == 2
 
 
 def test_who_waits_for_a_paused_job_is_told_how_it_goes_on(served):

@@ -27,6 +27,7 @@ V1 = [
     ("GET", "/v1/jobs/" + "0" * 32 + "/results"),
     ("POST", "/v1/jobs/" + "0" * 32 + "/cancel"),
     ("POST", "/v1/jobs/" + "0" * 32 + "/resume"),
+    ("POST", "/v1/jobs/" + "0" * 32 + "/retry"),
     ("GET", "/v1/jobs/" + "0" * 32 + "/gates"),
     ("POST", "/v1/comparisons"),
     ("GET", "/v1/trends"),

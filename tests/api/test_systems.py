@@ -193,6 +193,20 @@ def test_a_job_asks_registered_systems_once_for_each_query_beside_recorded_ones(
         assert secret not in json.dumps(report)
 
 
+def test_a_system_is_asked_again_about_what_it_failed_on_alone(operators, endpoint, monkeypatch):
+    samples = [{**row, "query": f"fails {n}" if n % 20 == 0 else row["query"]} for n, row in enumerate(QUESTIONS)]
+    job = operators.submit(samples, systems=["online"], metrics=METRICS)["id"]
+    operators.work()
+    assert operators.http.get(f"/v1/jobs/{job}").json()["progress"]["failed"] == 3
+    monkeypatch.setattr(endpoint, "reply", lambda request, _: endpoint.send(request, 200, json.dumps(CAPITAL).encode()))
+    endpoint.asked.clear()
+    assert operators.http.post(f"/v1/jobs/{job}/retry").status_code == 202
+    operators.work()
+    assert sorted(body["query"] for body, *_ in endpoint.asked) == ["fails 0", "fails 20", "fails 40"]
+    online = operators.http.get(f"/v1/jobs/{job}/report").json()["systems"]["online"]
+    assert (online["failed_responses"], online["metrics"]["mrr"]["n"]) == (0, 60)
+
+
 def _values(redis, key):
     import zstandard
 

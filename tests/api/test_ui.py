@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from api.projects import BOOTSTRAP, keyed_server, made_key, marked
-from api_server import rows, serving
+from api_server import rows, serving, with_failed_rows
 from browsing import PAYLOADS
 from ragassay.settings import Settings
 
@@ -123,7 +123,7 @@ def test_a_project_sees_its_own_jobs_alone(keyed, keys):
             answer = http.get(address)
             assert answer.status_code == 404, address
             assert MARK not in answer.text
-        for verb in ("cancel", "resume"):
+        for verb in ("cancel", "resume", "retry"):
             assert http.post(f"/ui/jobs/{job}/{verb}").status_code == 404
     with signed_in(keyed, BOOTSTRAP, project="a") as http:
         assert MARK in http.get("/ui/runs").text
@@ -143,7 +143,11 @@ def test_a_key_that_may_only_read_changes_nothing(keyed, keys):
 def test_pages_of_other_sites_change_nothing(keyed, keys):
     job, key, *_ = keys
     with signed_in(keyed, key) as http:
-        for address in (f"/ui/jobs/{job}/cancel", f"/ui/jobs/{job}/resume", "/ui/sign-out", "/ui/sign-in"):
+        for address in (
+            *(f"/ui/jobs/{job}/{verb}" for verb in ("cancel", "resume", "retry")),
+            "/ui/sign-out",
+            "/ui/sign-in",
+        ):
             assert http.post(address, headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403
         assert http.get("/ui/runs").status_code == 200
 
@@ -179,6 +183,18 @@ def test_a_running_job_is_followed_and_cancelled(served):
     assert "cancelled" in ended
     assert "Cancel the job" not in ended
     assert "not paused" in served.http.post(f"/ui/jobs/{job}/resume").text
+
+
+def test_failed_rows_of_a_job_that_has_ended_are_tried_again(served):
+    button, job = "Try the failed rows again", served.submit(rows(3), metrics=["mrr"])["id"]
+    assert button not in served.http.get(f"/ui/jobs/{job}").text
+    with_failed_rows(served, job)
+    assert button in served.http.get(f"/ui/jobs/{job}").text
+    assert served.http.post(f"/ui/jobs/{job}/retry").status_code == 303
+    assert button not in served.http.get(f"/ui/jobs/{job}").text
+    served.work()
+    assert "n 3" in served.http.get(f"/ui/runs/{job}").text
+    assert button not in served.http.get(f"/ui/jobs/{job}").text
 
 
 def test_labels_of_a_job_are_kept_in_redis(served):

@@ -5,6 +5,7 @@ The waits are the product's own. OUTAGE_S is the length of an outage: 8 s here, 
 
 import json
 import os
+import re
 import signal
 import time
 
@@ -158,3 +159,44 @@ def test_a_kill_after_an_outage_costs_no_row(service, provider, judges, capsys):
         print(f"\na kill after an outage: finished {time.monotonic() - killed:.1f} s after it")
     assert service.job(job)["progress"] == {"rows": ROWS, "done": ROWS, "failed": 0}
     assert metrics(service, job)["faithfulness"]["n"] == ROWS
+
+
+def test_rows_that_failed_are_tried_again_through_a_kill_and_the_others_are_asked_about_once(service, provider, judges):
+    judge, mended = "fails-for-some", []
+
+    def asked_about(seen):
+        return int(re.search(r"How heavy is \S+ number (\d+)", seen.user)[1])
+
+    def some_fail(seen):
+        number = asked_about(seen)
+        if mended:
+            time.sleep(0.1)  # so that there is time for the kill
+        elif number % 5 == 0:
+            return Answer(status=413, message="it is too long")
+        elif number % 5 == 1:
+            return Answer("no verdict")
+        return good(seen)
+
+    judges[judge] = some_fail
+    job = submit(service, judge, concurrency=1)
+    before = service.finished(job)
+    assert service.job(job)["progress"]["failed"] == 20
+    asked, settled = requests(provider, judge), len(service.settled(job))
+    mended.append(True)
+    answer = service.client.post(f"/v1/jobs/{job}/retry")
+    assert (answer.status_code, answer.json()["progress"]["done"]) == (202, 30)
+    assert service.report(job) == before
+    until(lambda: len(service.settled(job)) > settled + 5, 60, "calls")
+    for child in service.part("celery").children():
+        os.kill(child.pid, signal.SIGKILL)
+    after = service.finished(job)["systems"]["default"]
+    again = [asked_about(seen) for seen in provider.log if seen.body["model"] == judge][asked:]
+    assert {number % 5 for number in again} == {0, 1}
+    assert len(set(again)) == 20
+    assert len(again) <= 20 + 1, "the call that was on its way when its worker died"
+    assert (after["metrics"]["faithfulness"]["n"], service.job(job)["progress"]["failed"]) == (50, 0)
+    old, new = before["systems"]["default"], after
+    scores = [{row["query_id"]: row["scores"] for row in one["results"]} for one in (old, new)]
+    assert sum(scores[0][query] == scores[1][query] for query in scores[0]) == 30
+    assert new["evaluation"]["usage"]["calls"] == 50
+    assert new["evaluation"]["waste"]["calls"] == old["evaluation"]["waste"]["calls"]

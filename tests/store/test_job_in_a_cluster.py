@@ -52,6 +52,7 @@ def live(job):
     said += [job.settle("default:0", "t"), job.commit("default:0", "t"), job.pause(), job.resume(usd=9)]
     said += [job.claim("u"), job.give_back("default:1", "u"), job.claim("v"), job.wait("default:1", "v")]
     said += [job.turn("failed", "running"), job.revive("default:1")]
+    said += [job.turn("failed", "running"), job.retry("default:1")]
     job.redis.hdel(job.key("meta"), "next_ms", "next_set_ms")
     return [*said, job.claim("w"), job.commit("default:1", "w"), job.turn("finished", "finalizing")]
 

@@ -45,6 +45,7 @@ CALLS = {
     "revive": (lambda job, token: job.revive(FIRST), None),
     "take_lease": (lambda job, token: job.take_lease(), 0),
     "end_lease": (lambda job, token: job.end_lease(), None),
+    "retry": (lambda job, token: job.retry(FIRST), None),
 }
 
 
@@ -270,3 +271,75 @@ def test_a_revived_job_has_the_chunks_without_results_or_its_report_to_do(job):
     job.revive()
     assert (job.todo, job.meta["status"]) == ([], "finalizing")
     assert job.meta["revived"] == "2"
+
+
+@pytest.fixture
+def ended(job):
+    """A job that has finished, with a failed row in its first chunk, a report and rows that will be gone."""
+    for token, chunk in zip("abc", job.chunks, strict=True):
+        job.claim(token)
+        job.commit(chunk, token, failed=int(chunk == FIRST))
+    for name in ("report", "figures", "headline", "costs", "gates", "partial"):
+        job.redis.set(job.key(name), name)
+    job.redis.hset(job.key("meta"), mapping={"alerts": "[]", "notices": "[]", "given_up": "it was down"})
+    job.turn("finished", "finalizing")
+    job.redis.delete(job.key("todo"))
+    job.redis.expire(job.key("meta"), 1000)
+    return job
+
+
+def test_a_chunk_that_is_tried_again_is_done_no_more_and_keeps_its_results_and_the_report_until_there_are_others(ended):
+    assert ended.retry(FIRST, rows=1) == "finished"
+    assert (ended.todo, ended.done, ended.meta["status"]) == ([FIRST], {SECOND, "default:2"}, "running")
+    assert (ended.meta["rows_done"], ended.meta["rows_failed"], ended.meta["retries"]) == ("149", "0", "1")
+    assert ended.redis.get(ended.key(f"out:{FIRST}")) == b"results"
+    assert (ended.redis.get(ended.key("report")), ended.redis.get(ended.key("partial"))) == (None, b"report")
+    assert ended.redis.get(ended.key("partial_costs")) == b"costs"
+    assert not ended.redis.exists(*map(ended.key, ("gates", "figures", "headline")))
+    assert not {"alerts", "notices", "given_up", "turned_ms"} & ended.meta.keys()
+    assert ended.redis.ttl(ended.key("meta")) == -1
+    assert ended.redis.smembers(ended.key("active")) == {ended.id.encode()}
+    assert ended.redis.hgetall(ended.key("tries")) == {FIRST.encode(): b"1"}
+    ended.claim("mine")
+    assert ended.commit(FIRST, "mine", blob="better", rows=1) == "last"
+    assert (ended.meta["rows_done"], ended.redis.get(ended.key(f"out:{FIRST}"))) == ("150", b"better")
+
+
+def test_a_retry_that_is_sent_again_or_comes_too_late_changes_nothing(ended):
+    seen = ended.meta["turned_ms"]
+    ended.retry(FIRST, rows=1)
+    before = ended.everything
+    assert ended.retry(FIRST, rows=1, ended_ms=seen) == "running"
+    assert ended.everything == before
+    ended.claim("mine")
+    ended.commit(FIRST, "mine", rows=1)
+    ended.turn("finished", "finalizing")
+    ended.redis.hset(ended.key("meta"), "turned_ms", int(seen) + 1)  # it may be the same millisecond
+    before = ended.everything
+    assert ended.retry(FIRST, rows=1, ended_ms=seen) == "stale"
+    assert ended.everything == before
+
+
+@pytest.mark.parametrize("status", STATUSES)
+def test_only_a_job_that_has_finished_or_failed_is_tried_again(ended, status):
+    ended.redis.hset(ended.key("meta"), "status", status)
+    before = ended.everything
+    assert ended.retry(FIRST) == status
+    assert (ended.everything != before) == (status in ("finished", "failed"))
+
+
+def test_a_failed_job_without_anything_left_has_its_report_to_do_and_a_chunk_without_results_is_no_retry(job):
+    job.turn("failed", "running")
+    assert job.retry(FIRST) == "failed"
+    assert (job.todo, job.redis.exists(job.key("tries"))) == ([FIRST], 0)
+    job.turn("failed", "running")
+    assert job.retry() == "failed"
+    assert (job.todo, job.meta["status"], job.meta["rows_done"]) == ([], "finalizing", "0")
+
+
+def test_who_held_a_chunk_when_a_job_ended_holds_nothing_of_its_retry(job):
+    job.claim("late")
+    job.turn("failed", "running")
+    job.retry(*job.chunks)
+    assert (job.owner, job.leased) == ({}, set())
+    assert job.commit(FIRST, "late") == "stale"

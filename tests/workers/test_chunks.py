@@ -279,6 +279,14 @@ def test_a_finalize_that_was_lost_is_sent_again(make_jobs, queue, store):
     assert queue.finalized == [job]
 
 
+def test_no_second_worker_is_sent_to_a_report_that_one_is_making(make_jobs, queue):
+    jobs = make_jobs()
+    job = submit(jobs, 120)
+    deliver_all(jobs, queue)
+    jobs.tick()
+    assert queue.finalized == [job]
+
+
 @pytest.mark.parametrize("sends", [lambda *_: False, lambda *_: {}["the interpreter ends"]], ids=["refused", "dying"])
 def test_a_wake_up_that_could_not_be_sent_is_sent_in_the_next_round_not_after_a_lease(make_jobs, queue, store, sends):
     jobs = make_jobs()

@@ -72,6 +72,7 @@ def responses() -> dict[str, Any]:
         "cancelJob": cancelled,
         "deleteJob": cancelled,
         "resumeJob": queued.model_copy(update={"status": "running", "started_at": began}),
+        "retryJob": finished.model_copy(update={"status": "running", "ended_at": None, "retries": 1}),
         **_of_datasets(),
         **_of_schedules(),
         **_of_alerts(),

@@ -13,6 +13,7 @@ from fastapi.responses import StreamingResponse
 from fastapi.sse import EventSourceResponse
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from ragassay import job_retries
 from ragassay.api import submission
 from ragassay.api.bodies import json_body
 from ragassay.api.events import Known
@@ -178,7 +179,8 @@ async def report(
     query: Annotated[_ReportQuery, Query()],
     if_none_match: Annotated[str | None, Header(alias="If-None-Match", description="An ETag you have.")] = None,
 ) -> Response:
-    """The report of a finished job, which never changes; of a paused or cancelled one, of the rows that are done.
+    """The report of a finished job, which stays as it is until failed rows are tried again; of a paused or cancelled
+    one, of the rows that are done.
 
     As JSON, or as a file: a page, a PDF, a workbook, JUnit XML and so on; csv has the rows, summary.csv the figures.
     """
@@ -225,7 +227,7 @@ class _GatesQuery(QueryParameters):
     responses=_GATES,
 )
 def gates(jobs: Service, job: JobId, query: Annotated[_GatesQuery, Query()]) -> Response:
-    """The result of each gate of a finished job that was submitted with ``gates``. It never changes."""
+    """The result of each gate of a finished job that was submitted with ``gates``."""
     document = jobs.reports.gates(job)
     if query.format != "json":
         write = {"junit": output.junit, "markdown": output.markdown}[query.format]
@@ -307,6 +309,22 @@ _CANCEL: dict[str, Any] = {"summary": "Cancel a job", "responses": documented(40
 def cancel(jobs: Service, job: JobId) -> Job:
     """Stop a job: no new call is made for it. Its results so far stay; again for a cancelled job changes nothing."""
     return jobs.cancel(job)
+
+
+@router.post(
+    "/{job}/retry",
+    status_code=202,
+    operation_id="retryJob",
+    summary="Try failed rows again",
+    responses=documented(404, 409),
+)
+def retry(jobs: Service, job: JobId) -> Job:
+    """Evaluate the failed rows of a job that has ended again; the other rows keep their results, and cost nothing.
+
+    Its budget still holds, and what was spent before is part of it. Until the new report is made, the one before is read;
+    for a job that is at it, this changes nothing.
+    """
+    return job_retries.retry(jobs, job)
 
 
 class _ResumeQuery(QueryParameters):

@@ -14,7 +14,7 @@ from anyio import to_thread
 from fastapi import Depends, FastAPI, Header, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
-from ragassay import job_listing
+from ragassay import job_listing, job_retries
 from ragassay.access import Requester
 from ragassay.api import submission
 from ragassay.api.dataset_work import keep
@@ -228,6 +228,12 @@ async def _events(
 @jobs_pages.post("/ui/jobs/{job}/cancel", dependencies=[Depends(same_site)])
 def _cancel(jobs: Service, job: JobId) -> Response:
     jobs.cancel(job)
+    return RedirectResponse(f"/ui/jobs/{job}", 303)
+
+
+@jobs_pages.post("/ui/jobs/{job}/retry", dependencies=[Depends(same_site)])
+def _retry(jobs: Service, job: JobId) -> Response:
+    job_retries.retry(jobs, job)
     return RedirectResponse(f"/ui/jobs/{job}", 303)
 
 

@@ -1,4 +1,4 @@
-"""Commands for a running service: ``submit``, ``status``, ``cancel``."""
+"""Commands for a running service: ``submit``, ``status``, ``retry``, ``cancel``."""
 
 from __future__ import annotations
 
@@ -82,6 +82,12 @@ def status(job: JobArgument, server: Server = None, as_json: AsJson = False) -> 
     """Say how far a job is."""
     with connected(server) as service:
         _print(service.job(job), as_json=as_json)
+
+
+def retry(job: JobArgument, server: Server = None, as_json: AsJson = False) -> None:
+    """Evaluate the failed rows of a job that has ended again; the others stay, and nothing is paid twice."""
+    with connected(server) as service:
+        _print(service.retry(job), as_json=as_json)
 
 
 def cancel(job: JobArgument, server: Server = None, as_json: AsJson = False) -> None:

@@ -97,7 +97,6 @@ def revoke(key: KeyArgument) -> None:
     typer.echo(f"key {key} of project {revoked.project} is revoked")
 
 
-@keys.command("budget")
 def budget(
     project: Annotated[str, typer.Argument(metavar="PROJECT", help="Whose budget.")] = "default",
     usd: Annotated[

@@ -161,6 +161,10 @@ class Client(_Connection):
         """What accurate answers cost over the service's jobs; ``options`` as ``Costs.of_runs`` takes them."""
         return Costs.model_validate_json(self._run(exchanges.costs(_cost_parameters(options))))
 
+    def retry(self, job: str | Job) -> Job:
+        """Have the failed rows of a job that has ended evaluated again; the others stay, and nothing is paid twice."""
+        return self._run(exchanges.retry(_id(job)))
+
     def cancel(self, job: str | Job) -> Job:
         """Stop a job; what is done stays."""
         return self._run(exchanges.cancel(_id(job)))
@@ -269,6 +273,10 @@ class AsyncClient(_Connection):
     async def costs(self, **options: Any) -> Costs:
         """See ``Client.costs``."""
         return Costs.model_validate_json(await self._run(exchanges.costs(_cost_parameters(options))))
+
+    async def retry(self, job: str | Job) -> Job:
+        """See ``Client.retry``."""
+        return await self._run(exchanges.retry(_id(job)))
 
     async def cancel(self, job: str | Job) -> Job:
         """See ``Client.cancel``."""

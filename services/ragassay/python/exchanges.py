@@ -192,6 +192,11 @@ def job(job: str) -> Exchange[Job]:
     return document(Job, "GET", route("jobs", job))
 
 
+def retry(job: str) -> Exchange[Job]:
+    """The job, with its failed rows under way again."""
+    return document(Job, "POST", route("jobs", job, "retry"))
+
+
 def cancel(job: str) -> Exchange[Job]:
     """Stop a job."""
     return document(Job, "POST", route("jobs", job, "cancel"))

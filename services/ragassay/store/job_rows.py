@@ -48,7 +48,7 @@ def row_names(record: RunRecord) -> list[str]:
     names = {f"{kind}:{chunk}": None for chunk in record.chunks() for kind in ("calls", "out")}
     inputs = {f"in:{input_chunk(chunk, record)}": None for chunk in record.chunks()}
     panel = ("panel", "canary") if record.spec.canary else ()
-    return [*inputs, *names, "done", *panel, *column_names(record)]
+    return [*inputs, *names, "done", "tries", *panel, *column_names(record)]
 
 
 def read_rows(store: RedisStore, job: str, wanted: Mapping[ChunkId, Iterable[int]]) -> dict[ChunkId, dict[int, Result]]:

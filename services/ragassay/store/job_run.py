@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from ragassay import telemetry
 from ragassay.cost_records import record_of
 from ragassay.documents import Report, json_parts, without_rows
 from ragassay.files import MOST_IN_MEMORY, LazyRows
-from ragassay.models import Result, Sample
+from ragassay.models import Judgement, Result, Sample
 from ragassay.store.job_state import Claim, gone
 from ragassay.store.protocol import ChunkId, Outcome, RunRecord
 from ragassay.store.redis import RedisStore
@@ -17,10 +17,10 @@ from ragassay.store.redis_canaries import RedisCanary
 
 
 class JobRun:
-    """One job's run, as the run driver sees it."""
+    """One job's run, as the run driver sees it. ``retries``: how often its failed rows were tried again when it was read."""
 
-    def __init__(self, store: RedisStore, job: str, *, partial: bool = False) -> None:
-        self._store, self._job, self._partial = store, job, partial
+    def __init__(self, store: RedisStore, job: str, *, partial: bool = False, retries: int = 0) -> None:
+        self._store, self._job, self._partial, self._retries = store, job, partial, retries
 
     @cached_property
     def record(self) -> RunRecord:
@@ -39,9 +39,12 @@ class JobRun:
     def commit(self, chunk: ChunkId, results: Sequence[Result], *, given_up: bool = False) -> Outcome:  # noqa: ARG002 - a job that ended stays so
         """Keep a chunk's results; ``chunk`` must be a claim, and ``stale`` says that it was lost."""
         with telemetry.span("commit") as span:
-            outcome = self._store.commit(chunk, results) if isinstance(chunk, Claim) else "stale"
+            outcome = self._kept(chunk, results) if isinstance(chunk, Claim) else "stale"
             span.set({"ragassay.outcome": outcome, "ragassay.rows": len(results)})
         return outcome
+
+    def _kept(self, claim: Claim, results: Sequence[Result]) -> Outcome:
+        return self._store.commit(claim, results)
 
     def stop_early(self) -> None:
         """No further chunk is given out; the report comes next."""
@@ -58,8 +61,10 @@ class JobRun:
         """The committed results of these chunks of one system, in the dataset's order; many are read as they are asked for."""
         if sum(map(self.record.rows_in, chunks)) <= MOST_IN_MEMORY or self.record.spec.stop_when is not None:
             return self.record.in_dataset_order([row for chunk in chunks for row in self.results(chunk) or ()])
-        done = set(self._store.done(self._job))
-        return JobResults(self._store, self.record, [chunk for chunk in chunks if str(chunk) in done])
+        there = self._store.with_results(self._job, chunks)
+        for missing in chunks if len(there) < len(chunks) else ():
+            self.results(missing)  # raises where it should be there
+        return JobResults(self._store, self.record, there)
 
     @property
     def canary(self) -> RedisCanary:
@@ -70,7 +75,9 @@ class JobRun:
         """Keep the report, unless one is kept already; a partial one takes the place of the one before."""
         figures = without_rows(report).model_dump_json().encode()
         costs = record_of(report).model_dump_json(exclude_defaults=True).encode()
-        self._store.save_report(self._job, json_parts(report), figures, costs, partial=self._partial)
+        self._store.save_report(
+            self._job, json_parts(report), figures, costs, partial=self._partial, retries=self._retries
+        )
 
     def report(self) -> Report:
         """The report; raises NotFound, or Conflict while there is none."""
@@ -98,3 +105,58 @@ class JobResults(LazyRows[Result]):
                 raise gone(f"the results of chunk {chunk}", self._record.id)
             self._held = number, results
         return self._held[1][n]
+
+
+class RetriedRun(JobRun):
+    """The run of a job as a chunk of it needs it whose failed rows are tried again, for the ``number``th time.
+
+    The other rows keep their results, and all do until those of this time are committed.
+    """
+
+    def __init__(self, store: RedisStore, claim: Claim, number: int) -> None:
+        super().__init__(store, claim.job)
+        self._claim, self.number = claim, number
+
+    @cached_property
+    def _before(self) -> list[Result]:
+        results = self._store.results(self._job, self._claim)
+        if results is None:
+            raise gone(f"the results of chunk {self._claim}", self._job)
+        return results
+
+    def samples(self, chunk: ChunkId) -> list[Sample]:
+        """The rows of the chunk that are tried again."""
+        rows = zip(super().samples(chunk), self._before, strict=True)
+        return [sample for sample, before in rows if self._is_tried(before)]
+
+    @property
+    def unread(self) -> Iterator[str]:
+        """The queries whose replies were paid, and no verdict: the same replies would be none again."""
+        for row in self._before:
+            if row.verdict is None and (row.waste.calls or row.waste.cache_hits):
+                yield row.query_id
+
+    def _is_tried(self, row: Result) -> bool:
+        source = self.record.systems[row.system]
+        return row.failed and (row.error is None or bool(source.called or source.built))
+
+    def _kept(self, claim: Claim, results: Sequence[Result]) -> Outcome:
+        new = iter(results)
+        rows = [_with_spent(row, next(new)) if self._is_tried(row) else row for row in self._before]
+        return self._store.commit(claim, rows, results)
+
+
+def run_of(store: RedisStore, claim: Claim) -> JobRun:
+    """The run of a claimed chunk: of one that is tried again, with its failed rows alone."""
+    number = store.tries(claim)
+    return RetriedRun(store, claim, number) if number else JobRun(store, claim.job)
+
+
+def _with_spent(before: Result, now: Result) -> Result:
+    """The row as it is now, with what was spent on it before."""
+    members = {}
+    for name, one in now.members.items():
+        known = before.members.get(name, Judgement())
+        members[name] = one.model_copy(update={"usage": known.usage + one.usage, "waste": known.waste + one.waste})
+    spent = {"evaluation": before.evaluation + now.evaluation, "waste": before.waste + now.waste}
+    return now.model_copy(update={**spent, "members": members})

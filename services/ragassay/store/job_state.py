@@ -20,7 +20,7 @@ from ragassay.validation import problems
 _TEXTS = {"status", "error", "waiting", "given_up", "project", "traceparent"}
 _COUNTS = {
     *("chunks", "rows", "rows_done", "rows_failed", "uncertain_calls", "resumes"),
-    *("created_ms", "started_ms", "waiting_since_ms", "probes", "revived"),
+    *("created_ms", "started_ms", "waiting_since_ms", "probes", "revived", "retries"),
 }
 
 
@@ -63,6 +63,7 @@ class JobState(FrozenModel):
     waiting_since_ms: int | None = None
     probes: int = 0
     revived: int = 0  # how often an operator had it go on after it had failed
+    retries: int = 0  # how often its failed rows were tried again after it had ended
     given_up: str | None = None
     alerts: tuple[dict[str, Any], ...] = ()
     notices: tuple[Notice, ...] = ()

@@ -1,6 +1,6 @@
 """The truth about jobs, in Redis, changed by Lua scripts only; a Celery message merely says that there may be work.
 
-One hash tag per job, so that a job's keys share a slot: ``ra:{job}:meta todo lease owner dead done slots in:<chunk>
+One hash tag per job, so that a job's keys share a slot: ``ra:{job}:meta todo lease owner dead done tries slots in:<chunk>
 calls:<chunk> out:<chunk> column:<system>:<name> texts report figures costs partial partial_costs gates labels panel canary``.
 Who asks a system that is called is kept for all jobs together, in ``ra:asks:<system>``. Each project has a list of its jobs,
 ``jobs``. Times are milliseconds of the Redis server's own clock.
@@ -19,7 +19,7 @@ import orjson
 
 from ragassay.documents import DEFAULT_PROJECT
 from ragassay.errors import BadInput
-from ragassay.job_documents import Planned
+from ragassay.job_documents import ENDED, Planned
 from ragassay.models import Response, Result, Sample
 from ragassay.specification import Budget
 from ragassay.store.columns import columns, pack_texts
@@ -31,7 +31,7 @@ from ragassay.store.presence import Presence
 from ragassay.store.project_budgets import ProjectBudgets
 from ragassay.store.protocol import ChunkId, Outcome, RunRecord
 from ragassay.store.retention import DAY_S, Retention
-from ragassay.store.stored_reports import StoredReports
+from ragassay.store.stored_reports import PARTIAL, WHOLE, StoredReports
 
 MOST_DEATHS = 5
 LOOK_EVERY_S, NO_LIMIT = 5.0, 10**9
@@ -153,16 +153,22 @@ class RedisStore(StoredReports, Presence):
     def close(self, job: str, record: RunRecord | None = None) -> None:
         """A job that has ended needs no sweeping; its input, calls and results are kept for the retention time.
 
-        What it leased of its project's budget and has not spent goes back.
+        What it leased of its project's budget and has not spent goes back. One that works again by now stays as it is.
         """
-        pipe = self.redis.pipeline(transaction=True)
-        pipe.srem("ra:active", job)
-        pipe.delete(*(self.key(job, name) for name in ("todo", "lease", "owner", "dead", "slots")))
-        for name in row_names(record) if record else ("done",):
-            pipe.expire(self.key(job, name), self.retention.results_s)
-        pipe.expire(self.key(job, "meta"), self.retention.reports_s)
-        pipe.hexists(self.key(job, "meta"), "lease_usd")
-        if pipe.execute()[-1]:
+
+        def closed(pipe: Any) -> bool:
+            status, lease = pipe.hmget(self.key(job, "meta"), ("status", "lease_usd"))
+            pipe.multi()
+            if status is not None and status.decode() not in ENDED:
+                return False
+            pipe.srem("ra:active", job)
+            pipe.delete(*(self.key(job, name) for name in ("todo", "lease", "owner", "dead", "slots")))
+            for name in row_names(record) if record else ("done",):
+                pipe.expire(self.key(job, name), self.retention.results_s)
+            pipe.expire(self.key(job, "meta"), self.retention.reports_s)
+            return lease is not None
+
+        if self.redis.transaction(closed, self.key(job, "meta"), value_from_callable=True):
             ProjectBudgets(self).give_back(job)
 
     def fail(self, job: str, error: str) -> None:
@@ -181,6 +187,21 @@ class RedisStore(StoredReports, Presence):
         """Go on with a paused job under a new budget; returns the status before. Raises NotFound."""
         caps = ["" if most is None else most for most in (budget.usd, budget.tokens)]
         before = self.run("resume", [self.key(job, "meta")], caps)
+        if before is None:
+            raise no_job(job)
+        return str(before.decode())
+
+    def retry(self, job: str, record: RunRecord, chunks: Sequence[ChunkId], *, rows: int, ended_ms: int | None) -> str:
+        """Have a job that ended at ``ended_ms`` work again on these chunks, ``rows`` failed ones of those with results.
+
+        Returns the status before; ``stale`` where it has ended again since. Raises NotFound.
+        """
+        names = ("meta", "todo", "done", "tries", "lease", "owner", "dead", "slots")
+        reports = (*WHOLE, *PARTIAL, "gates", "figures", "headline")
+        own = [self.key(job, name) for name in names]
+        kept = [self.key(job, name) for name in (*reports, *row_names(record))]
+        arguments = ["" if ended_ms is None else ended_ms, rows, *map(str, chunks)]
+        before = self.run("retry", [*own, "ra:active", *kept], arguments)
         if before is None:
             raise no_job(job)
         return str(before.decode())
@@ -225,12 +246,16 @@ class RedisStore(StoredReports, Presence):
         except RedisError:
             return True
 
-    def commit(self, claim: Claim, results: Sequence[Result]) -> Outcome:
-        """Store the results once: ``kept``, ``last`` when the job is complete now, ``stale`` when the claim was lost."""
+    def commit(self, claim: Claim, results: Sequence[Result], evaluated: Sequence[Result] | None = None) -> Outcome:
+        """Store the results once: ``kept``, ``last`` when the job is complete now, ``stale`` when the claim was lost.
+
+        ``evaluated``: those that are new, where the chunk had some before.
+        """
+        new = results if evaluated is None else evaluated
         names = ("meta", "lease", "owner", "done", f"out:{claim}", "texts")
-        failed = sum(result.failed for result in results)
+        failed = sum(result.failed for result in new)
         blob = pack([result.model_dump(mode="json", exclude_defaults=True) for result in results])
-        arguments = [str(claim), claim.token, blob, len(results), failed, pack_texts(results), claim.number]
+        arguments = [str(claim), claim.token, blob, len(new), failed, pack_texts(results), claim.number]
         by_key = {self.key(claim.job, column_name(claim.system, n)): c for n, c in columns(results).items()}
         keys = [*(self.key(claim.job, name) for name in names), COUNTERS, *by_key]
         outcome: Outcome = self.run("commit", keys, [*arguments, *(c.tobytes() for c in by_key.values())]).decode()
@@ -288,13 +313,24 @@ class RedisStore(StoredReports, Presence):
         blob = self.redis.get(self.key(job, f"out:{chunk}"))
         return None if blob is None else [Result.model_validate(row) for row in unpack(blob)]
 
+    def with_results(self, job: str, chunks: Sequence[ChunkId]) -> list[ChunkId]:
+        """Those of the chunks that have committed results, in the same order."""
+        pipe = self.redis.pipeline(transaction=False)
+        for chunk in chunks:
+            pipe.exists(self.key(job, f"out:{chunk}"))
+        return [chunk for chunk, there in zip(chunks, pipe.execute(), strict=True) if there]
+
     def done(self, job: str) -> list[str]:
-        """The chunks with results."""
+        """The chunks whose results were committed and are not to be replaced."""
         return [chunk.decode() for chunk in self.redis.smembers(self.key(job, "done"))]
 
     def spent_usd(self, job: str) -> float:
         """What the job's calls of models have cost so far, as far as their prices are known."""
         return float(self.redis.hget(self.key(job, "meta"), "spent_usd") or 0)
+
+    def tries(self, claim: Claim) -> int:
+        """How often rows of the chunk were tried again, this time included; 0 for one that has no results yet."""
+        return int(self.redis.hget(self.key(claim.job, "tries"), str(claim)) or 0)
 
     def is_done(self, job: str, chunk: ChunkId) -> bool:
         """Were results of the chunk committed?"""

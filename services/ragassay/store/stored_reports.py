@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import BytesIO
+from typing import Any
 
 import zstandard
 
@@ -17,37 +18,60 @@ WHOLE, PARTIAL = ("report", "costs"), ("partial", "partial_costs")
 
 
 class StoredReports(ProjectRedis):
-    """Each report once: a finalize that was overtaken must not change what was read."""
+    """Each report once: a finalize that was overtaken must not change what was read.
+
+    What follows from a report is kept only if the job's failed rows were tried again ``retries`` times when it was made.
+    """
 
     retention: Retention
 
     def save_report(
-        self, job: str, report: Iterable[bytes], figures: bytes, costs: bytes, *, partial: bool = False
+        self,
+        job: str,
+        report: Iterable[bytes],
+        figures: bytes,
+        costs: bytes,
+        *,
+        partial: bool = False,
+        retries: int = 0,
     ) -> None:
         """Keep the finished report, in parts, its figures alone and its record of costs; the first ones stay.
 
         ``partial``: of the rows that a paused or cancelled job has done so far; the next one takes its place.
         """
-        packed = _pack(report), zstandard.compress(costs)
-        pipe = self.redis.pipeline(transaction=True)
-        for name, content in zip(PARTIAL if partial else WHOLE, packed, strict=True):
-            pipe.set(self.key(job, name), content, ex=self.retention.reports_s, nx=not partial)
+        packed = dict(zip(PARTIAL if partial else WHOLE, (_pack(report), zstandard.compress(costs)), strict=True))
         if not partial:
-            pipe.set(self.key(job, "figures"), zstandard.compress(figures), ex=self.retention.reports_s, nx=True)
-        pipe.execute()
+            packed["figures"] = zstandard.compress(figures)
+
+        def save(pipe: Any) -> None:
+            for name, content in packed.items():
+                pipe.set(self.key(job, name), content, ex=self.retention.reports_s, nx=not partial)
+
+        self._at_retry(job, retries, save)
+
+    def _at_retry(self, job: str, retries: int, write: Callable[[Any], object]) -> list[Any]:
+        def checked(pipe: Any) -> None:
+            known = int(pipe.hget(self.key(job, "meta"), "retries") or 0)
+            pipe.multi()
+            if known == retries:
+                write(pipe)
+
+        answers: list[Any] = self.redis.transaction(checked, self.key(job, "meta"))
+        return answers
 
     def report(self, job: str) -> bytes:
-        """The report's JSON, else that of the rows done when the job was paused or cancelled.
-
-        Raises NotFound for an unknown job, Conflict while there is no report.
+        """The report's JSON, else that of the rows done when the job was paused or cancelled, or before failed ones were
+        tried again. Raises NotFound for an unknown job, Conflict while there is no report.
         """
         return zstandard.decompress(self.packed_report(job))
 
     def packed_report(self, job: str) -> bytes:
         """The same as it is kept, a fiftieth of its size; raises as ``report`` does."""
         blob: bytes | None = self.redis.get(self.key(job, "report"))
-        if blob is None and self.status(job) in ("paused", "cancelled"):
-            blob = self.redis.get(self.key(job, "partial"))
+        if blob is None:
+            retried = self.redis.hget(self.key(job, "meta"), "retries") is not None
+            if retried or self.status(job) in ("paused", "cancelled"):
+                blob = self.redis.get(self.key(job, "partial"))
         if blob is None:
             status = self.status(job)
             raise Conflict(f"job {job} is {status} and has no report", hint="follow it: GET /v1/jobs/" + job)
@@ -58,16 +82,19 @@ class StoredReports(ProjectRedis):
         blob = self.redis.get(self.key(job, "figures"))
         return blob and zstandard.decompress(blob)
 
-    def save_gates(self, job: str, document: bytes, alerts: bytes) -> bool:
+    def save_gates(self, job: str, document: bytes, alerts: bytes, *, retries: int = 0) -> bool:
         """Keep what the gates say, and the alerts in the job's record; False where that was kept already."""
-        pipe = self.redis.pipeline(transaction=True)
-        pipe.set(self.key(job, "gates"), document, ex=self.retention.reports_s, nx=True)
-        pipe.hsetnx(self.key(job, "meta"), "alerts", alerts)
-        return bool(pipe.execute()[0])
 
-    def keep_notices(self, job: str, notices: bytes) -> None:
+        def save(pipe: Any) -> None:
+            pipe.set(self.key(job, "gates"), document, ex=self.retention.reports_s, nx=True)
+            pipe.hsetnx(self.key(job, "meta"), "alerts", alerts)
+
+        answers = self._at_retry(job, retries, save)
+        return bool(answers and answers[0])
+
+    def keep_notices(self, job: str, notices: bytes, *, retries: int = 0) -> None:
         """Keep what a job's report gives reason to tell, until it is told; the first stay."""
-        self.redis.hsetnx(self.key(job, "meta"), "notices", notices)
+        self._at_retry(job, retries, lambda pipe: pipe.hsetnx(self.key(job, "meta"), "notices", notices))
 
     def gates(self, job: str) -> bytes | None:
         """What the gates of a job say, as JSON; empty where they could not be checked."""

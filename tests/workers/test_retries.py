@@ -1,0 +1,307 @@
+"""Failed rows of a job that has ended are tried again: the others stay, nothing is paid or counted twice."""
+
+import asyncio
+
+import pytest
+
+from job_workers import deliver, deliver_all, expire_leases, meta, submit
+from offline_runs import ScriptedJudge, sample, source_of
+from ragassay import job_notices, runs
+from ragassay.documents import Report
+from ragassay.errors import Conflict, NotFound
+from ragassay.job_retries import retry
+from ragassay.models import Judgement, Response, Usage
+from ragassay.protocols import Call, Reply
+from ragassay.specification import Budget, JobSpec
+from ragassay.store.job_run import JobRun
+from ragassay.store.redis import MOST_DEATHS
+from ragassay.store.redis_ledger import RedisLedger, RetryLedger
+from ragassay.store.selection import Selection
+
+PRICE = 0.25  # sums of it are exact
+MOST = Usage(calls=1, input_tokens=50, output_tokens=50, cost_usd=2 * PRICE)
+BILL = Usage(calls=1, input_tokens=30, output_tokens=30, cost_usd=PRICE)
+LOST = Usage(uncertain_calls=1)
+
+
+class FaultyJudge(ScriptedJudge):
+    """Makes one call for each sample. ``down``: queries whose call fails; ``garbled``: whose reply is no verdict."""
+
+    def __init__(self, down=(), garbled=()):
+        super().__init__()
+        self.down, self.garbled, self.paid = set(down), set(garbled), []
+        self.dies_at = None
+
+    async def judge(self, samples, ledger):
+        return [await self._judged(sample, ledger) for sample in samples]
+
+    async def _judged(self, sample, ledger):
+        if sample.query_id == self.dies_at:
+            raise RuntimeError("the worker dies")
+        call = Call(id=sample.query_id, content=sample.query_id, purpose="judge", query_id=sample.query_id)
+        reply = await ledger.reserve(call, MOST)
+        if reply is None and sample.query_id in self.down:
+            await ledger.release(call, LOST)
+            return Judgement(reason="the judge failed: 500", waste=LOST)
+        if reply is None:
+            self.paid.append(sample.query_id)
+            reply = Reply(text="?" if sample.query_id in self.garbled else "{}", usage=BILL)
+            await ledger.settle(call, reply)
+        if reply.text == "?":
+            return Judgement(reason="the judge's reply could not be read", waste=reply.usage)
+        return self._one(sample).model_copy(update={"usage": reply.usage})
+
+
+@pytest.fixture
+def judge():
+    return FaultyJudge()
+
+
+@pytest.fixture
+def jobs(make_jobs, judge):
+    return make_jobs(judge)
+
+
+@pytest.fixture
+def work(jobs, queue):
+    """Works on a job until it has ended; its report."""
+
+    def work(job):
+        deliver_all(jobs, queue)
+        jobs.finalize(job)
+        return Report.model_validate_json(jobs.report(job))
+
+    return work
+
+
+def spent(report):
+    """USD on replies that were used, and on others; calls that may have been paid."""
+    evaluation = report.systems["default"].evaluation
+    return evaluation.usage.cost_usd, evaluation.waste.cost_usd, evaluation.waste.uncertain_calls
+
+
+def failed(report):
+    return {row.query_id for row in report.systems["default"].results if row.failed}
+
+
+def finished(jobs, work, count=120, **spec):
+    job = submit(jobs, count, metrics=("faithfulness", "mrr"), **spec)
+    return job, work(job)
+
+
+def books(store, job):
+    """USD spent and reserved, and calls in flight."""
+    return tuple(float(meta(store, job).get(name, 0)) for name in ("spent_usd", "open_usd", "in_flight"))
+
+
+def test_only_failed_rows_are_judged_again_and_the_report_counts_all_that_was_spent(jobs, judge, work, store):
+    judge.down = {"q3", "q110"}
+    job, before = finished(jobs, work)
+    untouched = store.redis.get(store.key(job, "out:default:1"))
+    judge.down, judge.asked = set(), []
+    now = retry(jobs, job)
+    assert (now.status, now.retries, now.progress.done, now.progress.failed) == ("running", 1, 118, 0)
+    assert Report.model_validate_json(jobs.report(job)) == before, "until there is another"
+    after = work(job)
+    assert (judge.asked, len(judge.paid)) == (["q3", "q110"], 120)
+    assert (jobs.get(job).status, jobs.get(job).progress.done, failed(after)) == ("finished", 120, set())
+    assert store.redis.get(store.key(job, "out:default:1")) == untouched
+    assert spent(after) == (120 * PRICE, 0.0, 2), "calls of the first time that may have been paid are still told"
+    assert books(store, job) == (120 * PRICE + 2 * MOST.cost_usd, 0, 0)
+    page = jobs.results(job, cursor=None, limit=200, selection=Selection(failed=True))
+    assert page.results == (), "the columns follow"
+
+
+def test_a_reply_that_was_no_verdict_is_asked_for_again_and_both_are_counted(jobs, judge, work, store):
+    judge.garbled = {"q0"}
+    job, before = finished(jobs, work, 10)
+    for time in (1, 2):
+        assert failed(before) == {"q0"}
+        retry(jobs, job)
+        judge.garbled = {"q0"} if time == 1 else set()
+        before = work(job)
+    assert (failed(before), judge.paid.count("q0"), len(judge.paid)) == (set(), 3, 12)
+    assert spent(before) == (10 * PRICE, 2 * PRICE, 0)
+    assert books(store, job) == (12 * PRICE, 0, 0)
+
+
+def test_a_worker_that_dies_in_between_loses_nothing_and_nothing_is_paid_twice(jobs, judge, queue, work, store):
+    judge.down = {"q1", "q2", "q3"}
+    job, _ = finished(jobs, work, 10)
+    retry(jobs, job)
+    judge.down, judge.dies_at = set(), "q3"
+    with pytest.raises(RuntimeError):
+        deliver(jobs, queue)
+    assert failed(Report.model_validate_json(jobs.report(job))) == {"q1", "q2", "q3"}
+    assert sum(row.failed for row in jobs.results(job, cursor=None, limit=200).results) == 3
+    judge.dies_at = None
+    jobs.wake(job)
+    after = work(job)
+    assert (failed(after), sorted(judge.paid)) == (set(), [f"q{n}" for n in range(10)])
+    assert spent(after) == (10 * PRICE, 0.0, 3)
+    assert books(store, job) == (10 * PRICE + 3 * MOST.cost_usd, 0, 0)
+
+
+def test_rows_that_fail_again_and_again_stay_failed_and_the_others_stay_as_they_were(jobs, judge, queue, work, store):
+    judge.down = {"q1"}
+    job, _ = finished(jobs, work, 10)
+    retry(jobs, job)
+    for _ in range(MOST_DEATHS):
+        assert store.claim(job) is not None
+        expire_leases(store, job)
+        jobs.tick()
+    queue.sent.clear()
+    after = work(job)
+    row = next(row for row in after.systems["default"].results if row.query_id == "q1")
+    assert row.scores["faithfulness"].reason == "worker crashed repeatedly on this chunk"
+    assert (failed(after), spent(after)) == ({"q1"}, (9 * PRICE, 0.0, 1))
+    assert (jobs.get(job).progress.done, jobs.get(job).progress.failed) == (10, 1)
+
+
+def test_a_provider_that_was_given_up_is_asked_again(jobs, judge, work, store):
+    judge.down = {f"q{n}" for n in range(10)}
+    job, _ = finished(jobs, work, 10)
+    store.redis.hset(store.key(job, "meta"), "given_up", "it is down")
+    judge.down = set()
+    retry(jobs, job)
+    assert (failed(work(job)), jobs.get(job).error) == (set(), None)
+
+
+@pytest.mark.parametrize("in_memory", [1000, 5])
+def test_the_budget_holds_over_all_times_and_a_paused_one_goes_on_under_another(
+    jobs, judge, queue, work, monkeypatch, in_memory
+):
+    monkeypatch.setattr("ragassay.store.job_run.MOST_IN_MEMORY", in_memory)
+    judge.down = {"q1", "q2"}
+    job, _ = finished(jobs, work, 10, budget=Budget(usd=8 * PRICE + 2 * MOST.cost_usd + PRICE))
+    judge.down = set()
+    retry(jobs, job)
+    deliver_all(jobs, queue)
+    assert (jobs.get(job).status, len(judge.paid)) == ("paused", 8)
+    with pytest.raises(Conflict, match="is paused"):
+        retry(jobs, job)
+    assert failed(work(job)) == {"q1", "q2"}
+    jobs.resume(job, Budget(usd=100.0))
+    after = work(job)
+    assert (failed(after), jobs.get(job).status) == (set(), "finished")
+    assert spent(after) == (10 * PRICE, 0.0, 2)
+
+
+def test_asked_for_again_it_changes_nothing_and_where_there_is_nothing_to_do_it_is_a_conflict(jobs, judge, work):
+    judge.down = {"q1"}
+    job = submit(jobs, 10, metrics=("faithfulness",))
+    with pytest.raises(Conflict, match="is queued"):
+        retry(jobs, job)
+    work(job)
+    judge.down = set()
+    assert [retry(jobs, job).retries for _ in range(3)] == [1, 1, 1]
+    work(job)
+    with pytest.raises(Conflict, match="no row of job"):
+        retry(jobs, job)
+    with pytest.raises(NotFound):
+        retry(jobs, "0" * 32)
+
+
+def test_a_cancelled_retry_has_the_report_of_all_rows_and_no_further_one(jobs, judge, work):
+    judge.down = {"q1"}
+    job, before = finished(jobs, work, 10)
+    retry(jobs, job)
+    jobs.cancel(job)
+    assert Report.model_validate_json(jobs.report(job)) == before
+    with pytest.raises(Conflict, match="is cancelled"):
+        retry(jobs, job)
+
+
+def test_what_a_recorded_response_lacks_can_not_be_tried_again(jobs, judge, work):
+    rows = [sample(0), sample(1, response=Response(error="it timed out"))]
+    inputs = runs.recorded(source_of(rows), rows)
+    job, _ = jobs.submit(JobSpec(metrics=("faithfulness",)), inputs)
+    work(job.id)
+    assert jobs.get(job.id).progress.failed == 1
+    with pytest.raises(Conflict, match="1 rows were submitted with an error"):
+        retry(jobs, job.id)
+
+
+def test_a_job_with_a_stop_rule_is_not_tried_again(jobs, judge, work):
+    judge.down = {"q1"}
+    job, _ = finished(jobs, work, 10, stop_when="width <= 0.9")
+    with pytest.raises(Conflict, match="rule that ends judging early"):
+        retry(jobs, job)
+
+
+def test_a_job_that_fails_as_a_whole_goes_on_with_failed_rows_and_with_those_that_have_no_results(
+    jobs, judge, queue, work, store
+):
+    judge.down = {"q1"}
+    job = submit(jobs, 170, metrics=("faithfulness",))
+    deliver(jobs, queue)
+    store.fail(job, "no key")
+    jobs.tick()
+    queue.sent.clear()
+    judge.down = set()
+    for done, worked_on in ((49, 0), (49, 1), (50, 1)):
+        assert retry(jobs, job).progress.done == done
+        for _ in range(worked_on):
+            deliver(jobs, queue)
+        store.fail(job, "no key")
+        jobs.tick()
+        queue.sent.clear()
+    retry(jobs, job)
+    after = work(job)
+    assert (failed(after), len(judge.paid), jobs.get(job).progress.done) == (set(), 170, 170)
+    assert spent(after) == (170 * PRICE, 0.0, 1)
+
+
+def test_a_finalize_of_the_time_before_changes_nothing_of_the_one_after(jobs, judge, work, store):
+    judge.down = {"q1"}
+    job, before = finished(jobs, work, 10)
+    late = JobRun(store, job)
+    retry(jobs, job)
+    late.save_report(before)
+    assert not store.save_gates(job, b"{}", b"[]")
+    store.keep_notices(job, b"[]")
+    store.close(job)  # what the finalizer's last step would be
+    assert store.active() == [job]
+    judge.down = set()
+    assert failed(work(job)) == set()
+
+
+def test_its_end_is_told_again(jobs, judge, work, store):
+    judge.down = {"q1"}
+    job, _ = finished(jobs, work, 10)
+    retry(jobs, job)
+    work(job)
+    assert [notice.id for notice in job_notices.of_state(store.state(job))][-1] == f"{job}:job_finished:1"
+
+
+def test_rows_whose_time_is_over_are_not_there_to_be_tried(jobs, judge, work, store):
+    judge.down = {"q1"}
+    job, _ = finished(jobs, work, 10)
+    store.redis.delete(store.key(job, "in:default:0"))
+    with pytest.raises(NotFound, match="rows or results"):
+        retry(jobs, job)
+
+
+def test_what_was_answered_before_is_used_unless_it_was_no_verdict_and_is_not_counted_again(jobs, judge, work, store):
+    job, _ = finished(jobs, work, 10)
+    store.redis.hset(store.key(job, "meta"), "status", "running")
+    store.redis.delete(store.key(job, "done"))
+    store.redis.rpush(store.key(job, "todo"), "default:0")
+    claim = store.claim(job)
+    before = RedisLedger(store, claim, cache=False)
+    ledger = RetryLedger(before, 2, ["q1"])
+    answer, judging = (Call(id=p, content=p, purpose=p, query_id="q1") for p in ("answer", "judge"))
+    of_another = Call(id="other", content="other", purpose="judge", query_id="q2")
+
+    async def asked():
+        for call in (answer, judging, of_another):
+            await before.reserve(call, MOST)
+            await before.settle(call, Reply(text="first", usage=BILL))
+        known, unknown = [await ledger.reserve(call, MOST) for call in (answer, judging)]
+        await ledger.settle(judging, Reply(text="second", usage=BILL))
+        return known, unknown, await ledger.reserve(judging, MOST), await ledger.reserve(of_another, MOST)
+
+    known, unknown, again, other = asyncio.run(asked())
+    assert (known.text, known.usage, unknown) == ("first", BILL, None)
+    assert (again.text, again.usage) == ("second", BILL)
+    assert (other.text, other.usage) == ("first", Usage()), "the row's result has what it took"
