@@ -11,7 +11,7 @@ import ragassay.store
 LUA = Path(ragassay.store.__file__).parent / "lua"
 LIFE = (
     *("claim", "renew", "reserve", "settle", "commit", "give_back", "wait", "sweep", "enqueue"),
-    *("pause", "resume", "transition_status", "revive", "retry"),
+    *("pause", "resume", "transition_status", "revive", "retry", "take_lease", "end_lease"),
 )
 HEADS = {
     name: re.search(r"^-- KEYS (.*?)(?:   ARGV|   ->|$)", (LUA / f"{name}.lua").read_text(), re.M) for name in LIFE
@@ -87,6 +87,13 @@ class RawJob:
         """``ended_ms``: when the caller saw that it had ended; by default it looks now."""
         seen = self.meta.get("turned_ms", "") if ended_ms is None else ended_ms
         return self.run("retry", seen, rows, *chunks)
+
+    def take_lease(self, number=0, upto="1"):
+        return self.run("take_lease", number, upto)
+
+    def end_lease(self, calls_end_ms=900_000):
+        ended = self.run("end_lease", calls_end_ms)
+        return ended and (ended[0], float(ended[1]), float(ended[2]))
 
     # --- what is there ----------------------------------------------------------------------------------------
 

@@ -89,3 +89,27 @@ def test_a_redis_that_is_away_is_one_line(cli, redis):
     code, _, err = cli("admin", "keys", "list")
     assert code == 3
     assert err.startswith("error: Redis does not answer")
+
+
+def test_a_project_gets_a_budget_and_none(cli, redis):
+    assert "project search: no budget; in 20" in cli("admin", "budget", "search")[1]
+    assert "project search: 50 USD a month; in 20" in cli("admin", "budget", "search", "--usd", "50")[1]
+    shown = json.loads(cli("admin", "budget", "search", "--json")[1])
+    assert (shown["usd"], shown["spent_usd"], shown["leased_usd"]) == (50, 0, 0)
+    assert json.loads(cli("admin", "budget", "--json")[1])["usd"] is None
+    assert json.loads(cli("admin", "budget", "search", "--none", "--json")[1])["usd"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["x", "--usd", "0"], "--usd: should be above 0 and at most 1,000,000,000, is 0"),
+        (["x", "--usd", "nan"], "--usd: should be above 0"),
+        (["x", "--usd", "1", "--none"], "--usd: can't be given with --none"),
+        (["a b"], "a project's name is letters, digits"),
+    ],
+)
+def test_a_budget_that_makes_no_sense_is_one_line(cli, redis, arguments, said):
+    code, out, err = cli("admin", "budget", *arguments)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert said in err

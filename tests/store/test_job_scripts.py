@@ -43,6 +43,8 @@ CALLS = {
     "resume": (lambda job, token: job.resume(), None),
     "transition_status": (lambda job, token: job.turn("cancelled", "running"), None),
     "revive": (lambda job, token: job.revive(FIRST), None),
+    "take_lease": (lambda job, token: job.take_lease(), 0),
+    "end_lease": (lambda job, token: job.end_lease(), None),
     "retry": (lambda job, token: job.retry(FIRST), None),
 }
 

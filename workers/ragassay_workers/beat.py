@@ -9,6 +9,7 @@ from ragassay import telemetry, tracing, wiring
 from ragassay.jobs import Jobs
 from ragassay.settings import Settings
 from ragassay.store.liveness import log_redis
+from ragassay.store.project_budgets import ProjectBudgets
 from ragassay_workers import log  # noqa: F401 - it listens to Celery
 from ragassay_workers.app import app
 from ragassay_workers.periodic import Periodic, heartbeat, process_name
@@ -19,6 +20,7 @@ SWEEP_MAY_TAKE_S, SCHEDULES_EVERY_S = 60, 1.0
 def sweep(jobs: Jobs, every_s: float) -> None:
     """One round; that it was completed is known for as long as a few rounds may take."""
     jobs.tick()
+    ProjectBudgets(jobs.store).sweep()
     jobs.store.heartbeat("sweeper", process_name(), for_s=int(SWEEP_MAY_TAKE_S + 3 * every_s))
 
 

@@ -10,7 +10,7 @@ import typer
 
 from ragassay.cli.client import JobArgument
 from ragassay.cli.configured import AsJson
-from ragassay.cli.keys import keys
+from ragassay.cli.keys import budget, keys
 from ragassay.cli.terminal import print_json
 from ragassay.errors import Unavailable
 
@@ -23,6 +23,7 @@ admin = typer.Typer(
     help="Look after a running service; needs RAGASSAY_STATE_URL, and RAGASSAY_BROKER_URL where it is set."
 )
 admin.add_typer(keys, name="keys")
+admin.command()(budget)
 Apply = Annotated[bool, typer.Option("--apply", help="Let jobs that have ended live as long as the settings say now.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count what --apply would do.")]
 

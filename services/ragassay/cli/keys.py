@@ -16,6 +16,7 @@ from ragassay.errors import BadSettings, UnknownName
 if TYPE_CHECKING:
     from ragassay.access import Access, MadeKey
     from ragassay.store.keys import Permission
+    from ragassay.store.projects import ProjectRedis
 
 keys = typer.Typer(help="Make, list, rotate and revoke keys of the API.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -33,6 +34,8 @@ Days = Annotated[
 Hours = Annotated[
     float, typer.Option("--overlap-hours", metavar="N", min=0, max=720, help="How long the secret before is good.")
 ]
+
+MOST_USD = 1_000_000_000
 
 
 @keys.command("make")
@@ -94,18 +97,57 @@ def revoke(key: KeyArgument) -> None:
     typer.echo(f"key {key} of project {revoked.project} is revoked")
 
 
+def budget(
+    project: Annotated[str, typer.Argument(metavar="PROJECT", help="Whose budget.")] = "default",
+    usd: Annotated[
+        float | None, typer.Option("--usd", metavar="N", help="The most that its jobs may spend in a month (UTC).")
+    ] = None,
+    none: Annotated[bool, typer.Option("--none", help="It may spend without a cap.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a project may spend in this month and has spent, or change the cap."""
+    from ragassay.access import check_project
+    from ragassay.store.project_budgets import ProjectBudgets
+
+    check_project(project)
+    if usd is not None and (none or not 0 < usd <= MOST_USD):
+        what = "can't be given with --none" if none else f"should be above 0 and at most {MOST_USD:,}, is {usd:g}"
+        raise BadSettings(what, where="--usd", hint="a project without a cap: --none")
+    with _store() as store:
+        budgets = ProjectBudgets(store)
+        if usd is not None or none:
+            budgets.cap(project, usd)
+        standing = budgets.standing(project)
+    if as_json:
+        print_json(standing)
+        return
+    cap = "no budget" if standing.usd is None else f"{standing.usd:g} USD a month"
+    typer.echo(
+        f"project {project}: {cap}; in {standing.month} {standing.spent_usd:.4f} USD are spent and "
+        f"{standing.leased_usd:.4f} leased to its jobs"
+    )
+
+
 @contextmanager
-def _access() -> Iterator[Access]:
-    """The keys in the service's Redis; raises Unavailable while it does not answer."""
-    from ragassay.access import Access
+def _store() -> Iterator[ProjectRedis]:
+    """The service's Redis; raises Unavailable while it does not answer."""
     from ragassay.local.redis import state_url
     from ragassay.settings import Settings
     from ragassay.store.projects import ProjectRedis
     from ragassay.store.redis_errors import outages
 
-    settings = Settings()
     with outages():
-        yield Access(ProjectRedis(state_url(settings), patient=False), settings)
+        yield ProjectRedis(state_url(Settings()), patient=False)
+
+
+@contextmanager
+def _access() -> Iterator[Access]:
+    """The keys in the service's Redis; raises Unavailable while it does not answer."""
+    from ragassay.access import Access
+    from ragassay.settings import Settings
+
+    with _store() as store:
+        yield Access(store, Settings())
 
 
 def _scopes(given: list[str] | None) -> list[Permission]:

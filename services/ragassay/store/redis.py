@@ -28,6 +28,7 @@ from ragassay.store.idempotency import begin_once, execute_once, key_name
 from ragassay.store.job_rows import column_name, input_chunk, pack, row_names, unpack
 from ragassay.store.job_state import Claim, JobState, gone, no_job
 from ragassay.store.presence import Presence
+from ragassay.store.project_budgets import ProjectBudgets
 from ragassay.store.protocol import ChunkId, Outcome, RunRecord
 from ragassay.store.retention import DAY_S, Retention
 from ragassay.store.stored_reports import PARTIAL, WHOLE, StoredReports
@@ -103,6 +104,7 @@ class RedisStore(StoredReports, Presence):
                 "provider": int(record.spec.judge != "local" or bool(called)),
                 "called": f",{','.join(called)}," if called else "",
                 **_caps(record.spec.budget),
+                **({"lease_usd": 0} if ProjectBudgets(self).most_usd(project) is not None else {}),
                 **({"planned": planned.model_dump_json()} if planned else {}),
             },
         )
@@ -151,29 +153,35 @@ class RedisStore(StoredReports, Presence):
     def close(self, job: str, record: RunRecord | None = None) -> None:
         """A job that has ended needs no sweeping; its input, calls and results are kept for the retention time.
 
-        One that works again by now stays as it is.
+        What it leased of its project's budget and has not spent goes back. One that works again by now stays as it is.
         """
 
-        def closed(pipe: Any) -> None:
-            status = pipe.hget(self.key(job, "meta"), "status")
+        def closed(pipe: Any) -> bool:
+            status, lease = pipe.hmget(self.key(job, "meta"), ("status", "lease_usd"))
             pipe.multi()
             if status is not None and status.decode() not in ENDED:
-                return
+                return False
             pipe.srem("ra:active", job)
             pipe.delete(*(self.key(job, name) for name in ("todo", "lease", "owner", "dead", "slots")))
             for name in row_names(record) if record else ("done",):
                 pipe.expire(self.key(job, name), self.retention.results_s)
             pipe.expire(self.key(job, "meta"), self.retention.reports_s)
+            return lease is not None
 
-        self.redis.transaction(closed, self.key(job, "meta"))
+        if self.redis.transaction(closed, self.key(job, "meta"), value_from_callable=True):
+            ProjectBudgets(self).give_back(job)
 
     def fail(self, job: str, error: str) -> None:
         """End a job that can't go on, and say why."""
         self.transition_status(job, "failed", "queued", "running", "paused", "finalizing", error=error)
 
     def pause(self, job: str, why: str, resumes: int) -> None:
-        """No chunk is given out any more, until ``resume``; nothing where it came after the caller's claim."""
-        self.run("pause", [self.key(job, "meta")], [why, resumes])
+        """No chunk is given out any more, until ``resume``; nothing where it came after the caller's claim.
+
+        What is left of its lease of the project's budget goes back.
+        """
+        if self.run("pause", [self.key(job, "meta")], [why, resumes]):
+            ProjectBudgets(self).give_back(job)
 
     def resume(self, job: str, budget: Budget) -> str:
         """Go on with a paused job under a new budget; returns the status before. Raises NotFound."""

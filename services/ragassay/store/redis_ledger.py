@@ -19,10 +19,12 @@ from ragassay.specification import Budget
 from ragassay.store.counters import KEY as COUNTERS
 from ragassay.store.counters import MOST_COUNTERS
 from ragassay.store.job_state import Claim
+from ragassay.store.project_budgets import ProjectBudgets
 from ragassay.store.protocol import ChunkId
 from ragassay.store.redis import RedisStore
 
 CACHE_KEPT_S = 30 * 86_400
+MOST_LEASES = 20  # asked for in a row, where workers of the job or its resumption interfere
 OPEN = b"?"  # how the mark of a call begins that has no reply yet
 
 
@@ -30,11 +32,12 @@ class RedisLedger:
     """The calls of one chunk of a job; a settled one is returned, never paid again, however often the chunk is run.
 
     The job's budget holds over all workers: a call is let through only if the most that it may take still fits beside
-    what is spent and what is reserved by calls in flight.
+    what is spent and what is reserved by calls in flight. So does its project's, of which the job leases a block at a time.
     """
 
     def __init__(self, store: RedisStore, claim: Claim, *, cache: bool) -> None:
         self._store, self._claim, self._cache = store, claim, cache
+        self._budgets = ProjectBudgets(store)
         self._calls = store.key(claim.job, f"calls:{claim}")
         self._meta = store.key(claim.job, "meta")
         self._open: dict[str, Usage] = {}
@@ -63,12 +66,26 @@ class RedisLedger:
             raise asyncio.CancelledError
         if answer == b"u":
             raise BudgetReached(of_unknown_price().message, hint="resume with a budget in tokens")
+        if answer == b"U":
+            what = "the budget of the project can't be kept: the model has no price"
+            raise BudgetReached(what, hint="give it one (prices)")
         if answer is not None:
             raise BudgetReached(self._reached(estimate), hint=RAISE_IT)
         self._open[call.id] = estimate
         return None
 
     def _ask(self, call: Call, estimate: Usage) -> bytes | None:
+        """What the script says, with more of the project's budget leased where that is needed and there is some."""
+        answer = self._ask_once(call, estimate)
+        for _ in range(MOST_LEASES):
+            if answer != b"l":
+                return answer
+            if refused := self._budgets.lease(self._claim.job, estimate.cost_usd or 0.0):
+                return refused
+            answer = self._ask_once(call, estimate)
+        return b"~" if answer == b"l" else answer
+
+    def _ask_once(self, call: Call, estimate: Usage) -> bytes | None:
         keys = [self._calls, self._meta, self._store.key(self._claim.job, "owner"), COUNTERS]
         usd, tokens = _amounts(estimate)
         wanted = ["" if estimate.cost_usd is None else usd, tokens]
@@ -100,10 +117,14 @@ class RedisLedger:
 
     def _reached(self, estimate: Usage) -> str:
         fields = ("most_usd", "most_tokens", "spent_usd", "spent_tokens")
-        usd, tokens, cost, taken = (float(v or 0) for v in self._store.redis.hmget(self._meta, fields))
+        meta = self._store.redis.hmget(self._meta, fields)
+        usd, tokens, cost, taken = (float(v or 0) for v in meta)
         budget = Budget(usd=usd or None, tokens=int(tokens) or None)
         spent = Usage(cost_usd=max(cost, 0.0), input_tokens=max(round(taken), 0))
-        return budget.over(spent, estimate) or "the budget is reached: calls in flight may take what is left of it"
+        if over := budget.over(spent, estimate):
+            return over
+        of_project = self._budgets.reached(self._claim.job)
+        return of_project or "the budget is reached: calls in flight may take what is left of it"
 
     def settled(self, ids: Sequence[str]) -> tuple[int, Reply] | None:
         """The first of these calls that is settled: its place among them, and its reply."""
@@ -174,7 +195,7 @@ class RetryLedger:
 
 
 _OF_NO_ROW: tuple[Purpose, ...] = ("answer", "canary")  # what they spent is not in a row's evaluation
-_NO = (b"!", b"~", b"$", b"u")
+_NO = (b"!", b"~", b"$", b"u", b"U")
 
 
 def _of_try(call: str, number: int) -> str:

@@ -2,8 +2,9 @@
 -- or the chunk was given to somebody else. An open mark of another claim means that a worker died in the call, and this
 -- and its attempts before may have been paid; one of another attempt that the attempt before may. What was reserved then
 -- counts as spent. Under a budget: '~' where calls in flight have to end first, '$' where it is reached, 'u' where USD are
--- capped and the price is unknown.
--- KEYS calls meta owner counters   ARGV call token chunk attempt usd tokens   -> reply | '!' | '~' | '$' | 'u' | false
+-- capped and the price is unknown. Under the budget of its project: 'l' where more of that has to be leased first, 'U' where
+-- the price is unknown.
+-- KEYS calls meta owner counters   ARGV call token chunk attempt usd tokens   -> reply | '!' | '~' | '$' | 'u' | 'l' | 'U' | false
 local calls, meta = KEYS[1], KEYS[2]
 local known = redis.call('HGET', calls, ARGV[1])
 if known and string.sub(known, 1, 1) ~= '?' then return known end
@@ -34,6 +35,9 @@ for name, amount in pairs(wanted) do
     return tonumber(redis.call('HGET', meta, 'in_flight') or 0) > 0 and '~' or '$'
   end
 end
+local lease, spent, open = unpack(redis.call('HMGET', meta, 'lease_usd', 'spent_usd', 'open_usd'))
+if lease and ARGV[5] == '' then return 'U' end
+if lease and (spent or 0) + (open or 0) + wanted.usd > lease + 1e-9 then return 'l' end
 local usd = ARGV[5] == '' and '0' or ARGV[5]
 redis.call('HINCRBY', meta, 'in_flight', 1)
 redis.call('HINCRBYFLOAT', meta, 'open_usd', usd)
