@@ -52,7 +52,10 @@ def test_the_body_is_the_template_with_the_rows_values_in_it(endpoint):
             "twice",
             "the reply can't be used: retrieved_doc_ids: document id 'a' is listed twice (option: --duplicates keep_first)",
         ),
-        ("drops", "no reply: Server disconnected without sending a response."),
+        (
+            "drops",
+            "no reply: Server disconnected without sending a response. (it was sent an object with the keys 'query')",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_reply_is_the_error_of_its_row_and_of_no_other(endpoint, query, reason):

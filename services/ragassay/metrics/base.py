@@ -273,7 +273,7 @@ def _declared(thing: Any, given: Metadata) -> Metric:
     if open_ := [
         each for each in more if each is not takes and each.default is each.empty and each.kind not in variadic
     ]:
-        hint = "give it a default; only k or p come from the metric's name"
+        hint = "the answer, the contexts and the response are the sample's; else give it a default"
         raise refused(f"nothing is passed as {open_[0].name!r}", hint)
     needs = said.get("needs", ())
     needs = (needs,) if isinstance(needs, str) else tuple(needs)

@@ -218,8 +218,10 @@ class HttpAsks:
         except httpx.ConnectError as error:
             raise _Busy(f"no reply: {error or type(error).__name__}") from None
         except (httpx.HTTPError, httpx.StreamError) as error:
-            what = "the reply breaks off" if begun else "no reply"
-            raise BadInput(f"{what}: {error or type(error).__name__}") from None
+            why = error or type(error).__name__
+            raise BadInput(
+                f"the reply breaks off: {why}" if begun else f"no reply: {why} (it was sent {shown(body)})"
+            ) from None
 
     def _whole(self, text: str, clock: Clock) -> Response:
         try:
