@@ -18,14 +18,13 @@ from ragassay.data.versions import DatasetStore, reference_in, resolve
 from ragassay.documents import Source
 from ragassay.errors import BadData, BadSettings, NotFound, UnknownName
 from ragassay.job_reports import Gating
-from ragassay.judge_documents import JudgeCalibration
 from ragassay.judges.instructions import read_prompt
 from ragassay.judges.jury import check_jury
 from ragassay.models import FrozenModel, Sample
 from ragassay.registered import Registered
 from ragassay.runs import Inputs, SystemInput, canary, recorded, recorded_system
 from ragassay.settings import Settings
-from ragassay.specification import JobSpec, JudgeParameters
+from ragassay.specification import Calibration, JobSpec, JudgeParameters
 from ragassay.store.protocol import system_name
 from ragassay.validation import shown
 
@@ -108,11 +107,19 @@ class JobPerformance(Performance):
         return limit
 
 
+class FittedMap(FrozenModel):
+    """The part of what ``ragassay judge calibrate`` wrote that a job goes by; the rest may stand beside it."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    calibration: Calibration
+
+
 class JobCalibrations(FrozenModel):
     """Maps of a judge's scores as a job brings them; those of a configuration are files."""
 
     calibration: Annotated[
-        tuple[JudgeCalibration, ...],
+        tuple[FittedMap, ...],
         Field(
             max_length=100,
             description="what `ragassay judge calibrate` wrote: scores of its metric become the chance that people say yes",

@@ -6,7 +6,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from pydantic import ValidationError
@@ -50,7 +50,15 @@ def read_calibration(path: Path) -> JudgeCalibration:
         raise BadData([f"{path}: {problems(error)[0]}"], hint="make it anew: ragassay judge calibrate") from None
 
 
-def maps(given: Sequence[JudgeCalibration | Path]) -> Iterator[Calibration]:
+class Fitted(Protocol):
+    """What has a map."""
+
+    @property
+    def calibration(self) -> Calibration:
+        """The map."""
+
+
+def maps(given: Sequence[Fitted | Path]) -> Iterator[Calibration]:
     """The maps of these documents; raises what ``read_calibration`` raises, and BadSettings for two of one metric."""
     named: dict[str, str] = {}
     for number, one in enumerate(given, 1):

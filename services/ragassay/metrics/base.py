@@ -356,7 +356,9 @@ def unknown(text: str, *others: str) -> UnknownName:
         nearest, difference = NEAREST[words]
         error.hint = f"the nearest of ours is {nearest}, {difference}"
         return error
-    error.hint = f"{error.hint}; one of your own is a plug-in (--import, plugins, RAGASSAY_PLUGINS), or declared under criteria"
+    error.hint = (
+        f"{error.hint}; one of your own is a plug-in (--import, plugins, RAGASSAY_PLUGINS), or declared under criteria"
+    )
     return error
 
 
