@@ -120,7 +120,7 @@ def slope_of(sizes):
 def main():
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     asked.add_argument("--minutes", type=float, default=30.0)
-    asked.add_argument("--warm-up", type=float, default=6.0, help="minutes of them before anything counts")
+    asked.add_argument("--warm-up", type=float, default=11.0, help="minutes of them before anything counts")
     chosen = asked.parse_args()
     soak = Soak(chosen.minutes, chosen.warm_up)
     print("\n".join(["| | |", "|---|---|", *soak.run(), f"| breaches | {len(soak.breaches)} |"]))
