@@ -15,7 +15,6 @@ from ragassay.protocols import Ledger
 from ragassay.registered import Registered
 from ragassay.runs.outage import given_up_text
 from ragassay.runs.runner import log_start
-from ragassay.specification import JobSpec
 from ragassay.store.job_run import JobRun, RetriedRun, run_of
 from ragassay.store.job_state import Claim, JobState
 from ragassay.store.protocol import Outcome
@@ -148,14 +147,3 @@ def _calls(store: RedisStore, claim: Claim, run: JobRun, *, cache: bool) -> Ledg
     """The calls of a chunk."""
     calls = RedisLedger(store, claim, cache=cache)
     return RetryLedger(calls, run.number, run.unread) if isinstance(run, RetriedRun) else calls
-
-
-def rows_at_once(spec: JobSpec, most: int | None) -> int:
-    """How many rows a chunk of a job has, ``most`` where it asks systems that take no more in time.
-
-    A model judges in rounds of ``concurrency`` calls: whole ones, for in the last round of a chunk the other slots are empty.
-    What a stop rule looks at is the same everywhere.
-    """
-    if most or spec.judge == "local" or spec.stop_when is not None:
-        return min(spec.batch, most or spec.batch)
-    return -(-spec.batch // spec.concurrency) * spec.concurrency

@@ -26,7 +26,7 @@ from ragassay.errors import (
     Unavailable,
     class_and_reason,
 )
-from ragassay.job_chunks import Chunks, rows_at_once
+from ragassay.job_chunks import Chunks
 from ragassay.job_costs import JobCosts
 from ragassay.job_documents import Job, JobPage, JobStatus, Planned, ResultPage
 from ragassay.job_reports import Gating, JobReports
@@ -124,8 +124,8 @@ class Jobs:
         check_room(self.store)
         id_, of_schedule = planned or (uuid.uuid4().hex, None)
         record = runs.prepare(self._session, spec, inputs, id_)
-        most = self.registered.most_rows(name for name, source in record.systems.items() if source.called)
-        record = record.model_copy(update={"chunk_size": rows_at_once(spec, most)})
+        if most := self.registered.most_rows(name for name, source in record.systems.items() if source.called):
+            record = record.model_copy(update={"chunk_size": min(record.chunk_size, most)})
         self.reports.check_gating(gating, record, inputs.samples)
         if inputs.panel:
             self.store.knows([record.id])

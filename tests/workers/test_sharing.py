@@ -3,7 +3,7 @@
 import pytest
 
 from job_workers import submit
-from ragassay.job_chunks import rows_at_once
+from ragassay.runs.runner import rows_at_once
 from ragassay.specification import JobSpec
 from ragassay.store import redis as store_module
 from ragassay.store.redis import RedisStore
@@ -44,16 +44,14 @@ def test_the_number_of_processes_is_looked_up_now_and_then_and_not_for_every_cla
 
 
 @pytest.mark.parametrize(
-    ("spec", "most", "rows"),
+    ("spec", "rows"),
     [
-        ({"judge": "m"}, None, 56),  # seven rounds of eight calls
-        ({"judge": "m", "batch": 1, "concurrency": 16}, None, 16),
-        ({"judge": "m", "batch": 48}, None, 48),
-        ({"judge": "m", "stop_when": "faithfulness width <= 0.1"}, None, 50),
-        ({"judge": "m"}, 20, 20),
-        ({"judge": "local"}, None, 50),
-        ({"judge": "local"}, 20, 20),
+        ({"judge": "m"}, 56),  # seven rounds of eight calls
+        ({"judge": "m", "batch": 1, "concurrency": 16}, 16),
+        ({"judge": "m", "batch": 48}, 48),
+        ({"judge": "m", "stop_when": "faithfulness width <= 0.1"}, 50),
+        ({"judge": "local"}, 50),
     ],
 )
-def test_chunks_that_a_model_judges_are_whole_rounds_of_calls(spec, most, rows):
-    assert rows_at_once(JobSpec(**spec), most) == rows
+def test_chunks_that_a_model_judges_are_whole_rounds_of_calls(spec, rows):
+    assert rows_at_once(JobSpec(**spec)) == rows

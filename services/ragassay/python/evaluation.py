@@ -61,8 +61,7 @@ def evaluate(
 
     data: a path, a list of dicts, a pandas, polars or Arrow table, a Hugging Face Dataset, or a list of Samples; a row
     has a query and, without ``systems``, the response to it. NaN counts as missing.
-    metrics: names, functions made with @ragassay.metric, and objects with ``compute``; default: every usual metric
-    that the rows have the input for.
+    metrics: names, functions made with @ragassay.metric, objects with ``compute``; default: every usual one that the rows allow.
     judge: "local" (no key, no network), a model that LiteLLM supports, or a function or class made with @ragassay.judge.
     systems: {name: responses}, each a path or rows as in ``data`` with query_id or query, or {name: {"kind": "bm25"}}
     for a built-in one.

@@ -66,11 +66,20 @@ def prepare(session: Session, spec: JobSpec, inputs: Inputs, run_id: str) -> Run
         metrics=tuple(metric.name for metric in metrics),
         dataset=inputs.dataset,
         systems={name: system.source for name, system in inputs.systems.items()},
-        chunk_size=spec.batch,
+        chunk_size=rows_at_once(spec),
     )
     if spec.stop_when is not None:
         record = record.model_copy(update={"labelled": session.new_monitor(record).labelled(joined)})
     return record
+
+
+def rows_at_once(spec: JobSpec) -> int:
+    """How many rows a chunk has. A model judges in rounds of ``concurrency`` calls: whole ones, for in the last round of a chunk
+    the other slots are empty. What a stop rule looks at is as it was asked for.
+    """
+    if spec.judge == "local" or spec.stop_when is not None:
+        return spec.batch
+    return -(-spec.batch // spec.concurrency) * spec.concurrency
 
 
 def describe(session: Session, record: RunRecord, ledger: Ledger) -> RunRecord:
