@@ -1,4 +1,4 @@
-"""What more machines would give: a model of three limits, beside a simulation of 1, 4 and 16 worker processes.
+"""What more machines would give: a model of three limits, beside a simulation of 1, 4 and 16 workers.
 
     python benchmarks/machines.py [--page docs/scale.md]
 
