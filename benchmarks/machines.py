@@ -1,4 +1,4 @@
-"""What more machines would give: a model of three limits, beside a simulation of 1, 4 and 16 worker processes.
+"""What more machines would give: a model of three limits, beside a simulation of 1, 4 and 16 workers.
 
     python benchmarks/machines.py [--page docs/scale.md]
 
@@ -26,7 +26,7 @@ from measured import load, machine, mock_provider, put
 from scale import CHUNK, CONCURRENCY, FACED, MODEL, judged_row
 
 WORKERS, LIMITS, LATENCY_S = (1, 4, 16), (None, 6000), 0.3  # calls a minute
-SECONDS, PROCESSES = 6, 4
+SECONDS, PROCESSES = 12, 4
 REAL_ROWS = 1500
 BUSIEST = 0.7  # of a core: beyond that calls to Redis wait for each other
 

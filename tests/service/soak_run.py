@@ -11,6 +11,7 @@ import statistics
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 
@@ -49,8 +50,11 @@ class Soak:
             self.breaches.append(f"{len(came)} keys came that never expire: {', '.join(map(repr, came[:5]))}")
         lines = [f"| jobs after the warm-up of {self._warm_up:g} minutes, of {ROWS} rows | {self.jobs - jobs:,} |"]
         for name, sizes in self.sizes.items():
-            slope, error = slope_of(sizes)
-            lines.append(f"| memory of the {name}, MB | {sizes[0][1]:.0f} to {sizes[-1][1]:.0f} |")
+            points = by_minute(sizes)
+            slope, error = slope_of(points)
+            lines.append(
+                f"| memory of the {name}, MB, minute by minute | {' '.join(f'{mb:.1f}' for _, mb in points)} |"
+            )
             lines.append(f"| ... its slope, MB an hour (standard error) | {slope:+.1f} ({error:.1f}) |")
             if slope >= MOST_MB_AN_HOUR:
                 self.breaches.append(f"the memory of the {name} grows by {slope:.1f} MB an hour ({error:.1f})")
@@ -84,10 +88,9 @@ class Soak:
     def _look(self, service, now):
         for name, part in ((OF_API, "cli serve"), (OF_WORKER, "celery")):
             leader = service.part(part)
-            with suppress(psutil.NoSuchProcess):
+            with suppress(psutil.NoSuchProcess, OSError):  # one of them ended meanwhile
                 family = [leader, *leader.children(recursive=True)]
-                size = sum(one.memory_full_info().uss for one in family)
-                self.sizes[name].append((now, size / 1e6))
+                self.sizes[name].append((now, sum(own_mb(one.pid) for one in family)))
 
     def _lasting(self, service):
         """Names of keys that never expire, those of jobs that run and of the queues left out; a job's id is no part of a name."""
@@ -102,12 +105,25 @@ class Soak:
         return {key for key in lasting if not key.startswith(OF_BROKER)}
 
 
-def slope_of(sizes):
-    """MB an hour by least squares, and its standard error; neighbouring looks are averaged by minute first."""
-    by_minute = {}
+def own_mb(process):
+    """MB that a process has written, in memory or swapped out; of what it shares with its siblings since the fork, its part.
+
+    Files that it maps don't count: which part of them is its own depends on what else runs on the machine.
+    """
+    lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith(("Pss_Anon:", "SwapPss:")))
+
+
+def by_minute(sizes):
+    """The median look of each minute: for a moment a process that is replaced is not there."""
+    minutes = {}
     for at, size in sizes:
-        by_minute.setdefault(int(at // 60), []).append((at, size))
-    points = [tuple(map(statistics.fmean, zip(*group, strict=True))) for group in by_minute.values()]
+        minutes.setdefault(int((at - sizes[0][0]) // 60), []).append(size)
+    return [(60 * minute, statistics.median(of)) for minute, of in minutes.items()]
+
+
+def slope_of(points):
+    """MB an hour by least squares, and its standard error."""
     if len(points) < 3:
         return 0.0, math.inf
     fitted = statistics.linear_regression(*zip(*points, strict=True))
