@@ -96,6 +96,27 @@ def test_one_passing_failure_at_the_start_does_not_cost_the_form():
     assert second.left_out == third.left_out == ()
 
 
+@pytest.mark.parametrize("calls", [1, 16])
+@pytest.mark.parametrize("taken", FORMS[:2])
+def test_a_passing_failure_of_the_one_form_that_a_provider_takes_costs_no_row(taken, calls):
+    fails = iter([play.status(500)])
+    takes = play.takes(taken)
+    with Provider(then=lambda seen: next(fails, takes)(seen) if play.form(seen) == taken else takes(seen)) as provider:
+        judge = llm(provider, concurrency=8)
+
+        async def several():
+            return await asyncio.gather(*(ask(judge, name=f"c{n}", schema=SCHEMA) for n in range(calls)))
+
+        replies = asyncio.run(several())
+        asked = forms(provider)
+        last = reply_of(judge, name="last", schema=SCHEMA)
+
+    assert [reply.text[0] for reply in replies] == ["{"] * calls
+    assert judge.response_format == taken
+    assert asked.count(taken) == calls + 1
+    assert len(last.left_out) == FORMS.index(taken)
+
+
 @pytest.mark.parametrize("fault", [play.status(429), play.status(502), play.status(503), play.reset, play.empty])
 def test_a_failure_that_is_an_outage_says_nothing_about_the_form(fault):
     with Provider([fault, fault], then=OBJECT) as provider:

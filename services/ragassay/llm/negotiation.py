@@ -3,9 +3,10 @@
 A form that is refused by name is not tried again. One that fails without saying why (400, 415, 422, 500, 501, or a reply
 without an object) is doubted: the same call is made at once in the next form. Where that is answered, the form that failed
 gets a second chance with a later call, since it may have been a passing failure; where no form is answered it was not
-the form, and the failure counts as any other. One call searches at a time; those that fail meanwhile wait for what it
-finds. What the provider has answered once is never doubted again. 429, 502, 503, 504, timeouts and lost connections say
-nothing about a form: they are the outage that they look like.
+the form, and the failure counts as any other. Where all others are refused by name, the call is made once more in the one
+that was doubted. One call searches at a time; those that fail meanwhile wait for what it finds. What the provider has
+answered once is never doubted again. 429, 502, 503, 504, timeouts and lost connections say nothing about a form: they are
+the outage that they look like.
 
 All of it is bounded: until one of the first sixteen calls that want an object has ended, the others wait for it, five
 seconds at the most (sixteen: a refusal costs nothing, and fewer would leave slots empty in the first round of a run);
@@ -57,6 +58,7 @@ class Negotiation:
     def __init__(self, model: str) -> None:
         self._model = model
         self._form, self._proven = 0, False
+        self._refused: set[int] = set()  # forms, by name
         self._without: frozenset[str] = frozenset()
         self._second_chance: int | None = None
         self._searches, self._search_from = _SEARCHES, 0.0
@@ -132,24 +134,36 @@ class Negotiation:
             form, terms.form = terms.form, self._form
             return form != self._form
         if failure.format_refused:
-            form, terms.form = terms.form, max(self._form, min(terms.form + 1, len(FORMS) - 1))
-            self._form = terms.form
-            return form != terms.form
+            self._refused.add(terms.form)
+            open_ = [form for form in range(len(FORMS)) if form not in self._refused]
+            self._form = min(open_, default=len(FORMS) - 1)
+            if any(form > terms.form for form in open_):
+                terms.form = min(form for form in open_ if form > terms.form)
+                return True
+            self._go_back(terms)
+            return bool(open_)  # what was doubted is all that is left
+        further = [form for form in range(terms.form + 1, len(FORMS)) if form not in self._refused]
         if not terms.doubted and self._search is not None:
             terms.form, terms.doubted = self._search.form, list(self._search.doubted)
             return True
         if not terms.doubted:
-            if not self._searches or time.monotonic() < self._search_from:
+            if not further or not self._searches or time.monotonic() < self._search_from:
                 return False
             self._searches, self._search_from = self._searches - 1, time.monotonic() + _SEARCH_AGAIN_S
             self._search = terms
         terms.doubted.append(terms.form)
-        if terms.form + 1 < len(FORMS):
-            terms.form += 1
+        if further:
+            terms.form = further[0]
             return True
+        self._go_back(terms)
+        return False
+
+    def _go_back(self, terms: CallTerms) -> None:
+        """No other form was found: the call is where it began."""
         terms.form = self._form
         terms.doubted.clear()
-        return False
+        if self._search is terms:
+            self._search = None
 
     def _tell(self, terms: CallTerms) -> None:
         for what in terms.left_out:
