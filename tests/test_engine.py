@@ -13,11 +13,13 @@ from ragassay.models import Judgement, Response, Sample, Score, Usage
 from ragassay.strategies.recorded import Recorded
 
 
-def run(samples, *names, rule="correctness >= 0.5 else semantic_similarity >= 0.8", judge=None, **options):
+def run(samples, *names, rule="correctness >= 0.5 else semantic_similarity >= 0.8", judge=None, tools=None, **options):
     strategy = Recorded("default", {s.query_id: s.response for s in samples if s.response})
-    plan = Plan(tuple(parse(name) for name in names), AccuracyRule.parse(rule), **options)
+    plan = Plan(
+        tuple(parse(name) for name in names), AccuracyRule.parse(rule) if isinstance(rule, str) else rule, **options
+    )
     return asyncio.run(
-        evaluate([s.model_copy(update={"response": None}) for s in samples], strategy, plan, fake_tools(judge))
+        evaluate([s.model_copy(update={"response": None}) for s in samples], strategy, plan, tools or fake_tools(judge))
     )
 
 
@@ -46,6 +48,23 @@ def test_metrics_that_the_rule_reads_are_computed_but_not_reported():
     [result] = run([sample()], "accurate", rule="faithfulness >= 0.9")
     assert result.scores["accurate"].value == 1.0
     assert set(result.scores) == {"accurate"}
+
+
+def test_the_rest_of_the_rule_is_scored_only_where_its_beginning_does_not_decide_and_labels_may_reopen_it():
+    judge = ScriptedJudge(q2=Judgement(reason="the provider was away"))
+    rows = [sample(n, answer=f"Paris, it is {n}.") for n in range(1, 5)]
+    rows[2] = rows[2].model_copy(
+        update={"response": rows[2].response.model_copy(update={"reference_labels": {"correctness": 0.0}})}
+    )
+    rows[3] = rows[3].model_copy(update={"ground_truth_answer": ()})
+    lazy, eager = fake_tools(judge), fake_tools(judge)
+    found = run(rows, "accurate", tools=lazy)
+    whole = run(rows, "accurate", "semantic_similarity", tools=eager)
+    assert [one.scores["accurate"] for one in found] == [one.scores["accurate"] for one in whole]
+    assert [one.reference_labels for one in found] == [one.reference_labels for one in whole]
+    texts = [{text for call in tools.embedder.calls for text in call} for tools in (lazy, eager)]
+    assert texts[0] == {"Paris, it is 2.", "Paris, it is 3.", "Paris."}
+    assert texts[1] == {"Paris, it is 1.", *texts[0]}
 
 
 def test_a_failed_judge_is_a_reason_not_a_zero():

@@ -72,6 +72,13 @@ class Plan:
         return tuple(ordered.values())
 
     @property
+    def fallbacks(self) -> frozenset[str]:
+        """Metrics that nothing reads but the rule, where its first alternative does not decide."""
+        first = (parse(condition.metric, self.own) for condition in self.rule.alternatives[0])
+        asked = (metric for metric in self.metrics if metric.family != "accurate")
+        return frozenset(self.rule.metrics) - {one.name for one in replace(self, metrics=(*first, *asked)).order}
+
+    @property
     def asks_accuracy(self) -> bool:
         """Is ``accurate`` reported, or part of what is?"""
         return any(metric.reads("accurate") for metric in self.metrics)
@@ -204,9 +211,13 @@ async def _score(
         rule=plan.rule,
     )
     rounds = [replace(chunk, judgements=of, scores={}) for of in _judgings(judgements)]
+    fallbacks = plan.fallbacks
     for metric in plan.order:
         if not (rounds and is_judged(metric)):
-            found = await _scored(metric, chunk, plan)
+            if metric.name in fallbacks and not is_judged(metric):
+                found = await _scored_where(metric, _undecided(chunk, rounds, plan.rule), chunk, plan)
+            else:
+                found = await _scored(metric, chunk, plan)
             for one in (chunk, *rounds):
                 one.scores[metric.name] = found
             continue
@@ -228,6 +239,25 @@ async def _scored(metric: Metric, chunk: Chunk, plan: Plan) -> list[Score]:
     if calibration := plan.calibrations.get(metric.name):
         found = [_calibrated(*one, calibration) for one in zip(found, chunk.judgements, strict=True)]
     return found
+
+
+def _undecided(chunk: Chunk, rounds: Sequence[Chunk], rule: AccuracyRule) -> list[int]:
+    """The rows of which the scores so far leave open, in some judging, whether they are accurate; labels may reopen it."""
+    return [
+        n
+        for n, sample in enumerate(chunk.samples)
+        if (sample.response and sample.response.reference_labels)
+        or any(
+            rule.decide({name: scores[n] for name, scores in one.scores.items()}).value is None
+            for one in (chunk, *rounds)
+        )
+    ]
+
+
+async def _scored_where(metric: Metric, rows: Sequence[int], chunk: Chunk, plan: Plan) -> list[Score]:
+    """The scores of these rows; of the others nobody asks."""
+    found = dict(zip(rows, await _scored(metric, chunk.only(rows), plan) if rows else (), strict=True))
+    return [found.get(n) or Score.absent("nothing reads it") for n in range(len(chunk.samples))]
 
 
 def _judgings(judgements: Sequence[Judgement | None]) -> Iterator[list[Judgement | None]]:
