@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from redis.client import Pipeline
 
 from job_workers import RecordingQueue
 from offline_runs import FakeFactory, sample, source_of
@@ -52,7 +53,7 @@ class Killed(BaseException):
 
 
 class Mortal:
-    """A connection whose process may die before or after any command."""
+    """A connection whose process may die before or after any command. Those that a pipeline only collects are none."""
 
     def __init__(self, redis, dies):
         self._redis, self._dies = redis, dies
@@ -61,7 +62,8 @@ class Mortal:
         what = getattr(self._redis, name)
         if name == "pipeline":
             return lambda **options: Mortal(what(**options), self._dies)
-        if not callable(what) or name in ("register_script", "close", "multi"):
+        collects = isinstance(self._redis, Pipeline) and name not in ("execute", "watch", "exists")
+        if not callable(what) or collects or name in ("register_script", "close"):
             return what
 
         def command(*arguments, **options):

@@ -111,7 +111,8 @@ def test_three_runs_with_a_regression_end_in_one_verified_alert_and_a_cost_repor
         with Service(preload="nothing", systems=systems, outgoing_allowed="127.0.0.1") as service:
             service.ready()
             script = commands.replace("http://127.0.0.1:8400", service.url).replace("9000", str(received))
-            script = script.replace("examples/", f"{ROOT}/examples/").replace("*/10", "*/4")
+            seldom_enough = "*/6"  # a fourth run must not begin before the pause
+            script = script.replace("examples/", f"{ROOT}/examples/").replace("*/10", seldom_enough)
             done = run(f"trap 'kill $(jobs -p)' EXIT\n{script}", service.folder, RAGASSAY_SERVER=service.url)
             jobs = service.client.get("/v1/jobs").json()["jobs"]
     finally:
