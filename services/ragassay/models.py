@@ -30,6 +30,7 @@ LARGEST_NUMBER = 1e100  # of what is computed: squares and sums over many rows s
 MOST_DOCUMENTS = 1_000_000  # of one query
 TEXT_KEYS = ("text", "content", "page_content")  # of a context that comes as a document
 YEARS_1_TO_9999 = (-62_135_596_800, 253_402_300_800)  # seconds since 1970
+EMPTY: Any = Field(default_factory=dict, json_schema_extra={"default": {}})  # {} would be copied deeply, in 1 us
 
 
 class FrozenModel(BaseModel):
@@ -120,9 +121,9 @@ class Response(FrozenModel):
     route: str | None = None
     clicks: DocumentIds = None
     dwell_ms: Milliseconds | None = None
-    reference_labels: ReferenceLabels = {}
+    reference_labels: ReferenceLabels = EMPTY
     error: str | None = None
-    metadata: dict[str, Any] = {}
+    metadata: dict[str, Any] = EMPTY
 
     @field_validator("retrieved_doc_ids", "doc_ids_before_reranking")
     @classmethod
@@ -183,8 +184,8 @@ class Sample(FrozenModel):
     retrieval_needed: bool | None = None
     subtopics: Annotated[dict[Id, tuple[str, ...]], Field(max_length=10_000)] | None = None
     doc_timestamps: Annotated[dict[Id, str | float], Field(max_length=MOST_DOCUMENTS)] | None = None
-    labels: dict[str, Any] = {}
-    metadata: dict[str, Any] = {}
+    labels: dict[str, Any] = EMPTY
+    metadata: dict[str, Any] = EMPTY
     response: Response | None = None
 
     @field_validator("query")
@@ -332,7 +333,7 @@ class Verdict(FrozenModel):
     evidence_dropped: int = 0
     support_withdrawn: int = 0
     suspicious: tuple[str, ...] = ()
-    probability: dict[str, Chance] = {}
+    probability: dict[str, Chance] = EMPTY
 
 
 class Judgement(FrozenModel):
@@ -348,7 +349,7 @@ class Judgement(FrozenModel):
     waste: Usage = Usage()
     left_out: tuple[str, ...] = ()
     reference: Verdict | None = None
-    members: dict[str, Judgement] = {}
+    members: dict[str, Judgement] = EMPTY
 
 
 class Result(FrozenModel):
@@ -365,7 +366,7 @@ class Result(FrozenModel):
     ground_truth_answer: tuple[str, ...] = ()
     category: str | None = None
     difficulty: str | None = None
-    metadata: dict[str, Any] = {}
+    metadata: dict[str, Any] = EMPTY
     retrieved_doc_ids: tuple[str, ...] | None = None
     number_of_results: Count | None = None
     responded: bool = True
@@ -384,13 +385,13 @@ class Result(FrozenModel):
     asking: Asking | None = None
     relevant: int | None = None
     relevant_ranks: tuple[int, ...] | None = None
-    scores: dict[str, Score] = {}
-    reference_labels: ReferenceLabels = {}
+    scores: dict[str, Score] = EMPTY
+    reference_labels: ReferenceLabels = EMPTY
     verdict: Verdict | None = None
     evaluation: Usage = Usage()
     waste: Usage = Usage()
     left_out: tuple[str, ...] = ()
-    members: dict[str, Judgement] = {}
+    members: dict[str, Judgement] = EMPTY
     duration_ms: Amount = 0.0
 
     @property

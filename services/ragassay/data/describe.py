@@ -18,7 +18,7 @@ from ragassay.render import listed
 Lacks = Callable[[Sample], str | None]
 """Why a metric has no score for a sample, for want of input; None when it has all it needs."""
 
-_UNSET = {name: field.default for name, field in Sample.model_fields.items()}
+_UNSET = {name: field.get_default(call_default_factory=True) for name, field in Sample.model_fields.items()}
 
 
 class Range(FrozenModel):

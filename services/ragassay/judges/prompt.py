@@ -97,7 +97,7 @@ def shown(label: str, text: str) -> str:
     return WITHHELD if label[0] in "AC" and addresses_the_judge(text) else disarm(text)
 
 
-@lru_cache(maxsize=4096)  # asked of each text when it is shown, when its verdict is read and when it is marked
+@lru_cache(maxsize=1024)  # asked of each text when it is shown, when its verdict is read and when it is marked
 def addresses_the_judge(text: str) -> bool:
     """Does a text tell the judge what to say, or hold pieces of a verdict? The patterns know English only."""
     return _TO_THE_JUDGE.search(_normal(text)) is not None

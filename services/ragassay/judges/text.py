@@ -239,7 +239,7 @@ def stem(word: str) -> str:
     return _stem(word) if len(word) <= LONGEST_WORD and word.isascii() else word
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=16384)
 def _stem(word: str) -> str:
     word = NUMBER_WORDS.get(word, word)
     if len(word) < 4 or not word.isalpha():
