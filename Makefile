@@ -56,7 +56,7 @@ endings: $(VENV)/.dev  ## CANCELS jobs cancelled at any moment and CAPS jobs wit
 	PYTHONPATH=tests $(BIN)/python -m service.endings_run --seed $(or $(SEED),1) --cancels $(or $(CANCELS),100) --caps $(or $(CAPS),50)
 
 soak: $(VENV)/.dev  ## MINUTES of ordinary work; what memory and Redis keep of it
-	PYTHONPATH=tests $(BIN)/python -m service.soak_run --minutes $(or $(MINUTES),30)
+	PYTHONPATH=tests $(BIN)/python -m service.soak_run --minutes $(or $(MINUTES),45)
 
 upgrade: $(VENV)/.dev  ## API and workers of FROM, a revision, are upgraded to this checkout in the middle of a job
 	PYTHONPATH=tests $(BIN)/python -m service.upgrade_run $(FROM)
