@@ -75,6 +75,14 @@ def long_job(url: str, rows: int = ROWS) -> str:
         return client.post("/v1/jobs", json=body).raise_for_status().json()["id"]
 
 
+def until_finished(client: httpx.Client, job: str) -> None:
+    """Wait for the end of a job; exits where that is another, since figures would be of nothing."""
+    while (found := client.get(f"/v1/jobs/{job}").json())["status"] != "finished":
+        if found["status"] in ("failed", "paused", "cancelled"):
+            sys.exit(f"the job is {found['status']}: {found}")
+        time.sleep(0.05)
+
+
 async def asked(url: str, job: str, clients: int, seconds: float) -> dict[str, object]:
     """Latencies in ms by kind of request, and how many answers had which status."""
     import aiohttp

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import httpx
 import psutil
-from api_load import service
+from api_load import service, until_finished
 from measured import load, machine, mock_provider, put
 from scale import CHUNK, CONCURRENCY, FACED, MODEL, judged_row
 
@@ -120,7 +120,6 @@ def of_a_real_service() -> tuple[float, float]:
                             parts[part] += times.user + times.system
                 return parts["redis-server"], parts["celery"]
 
-            before = taken()
             for rows in (CHUNK, REAL_ROWS):
                 before = taken()
                 body = {
@@ -130,8 +129,7 @@ def of_a_real_service() -> tuple[float, float]:
                     "performance": {"concurrency": CONCURRENCY, "cache": False},
                 }
                 job = client.post("/v1/jobs", json=body).raise_for_status().json()["id"]
-                while client.get(f"/v1/jobs/{job}").json()["status"] not in ("finished", "failed"):
-                    time.sleep(0.1)
+                until_finished(client, job)
             redis_s, worker_s = (after - one for after, one in zip(taken(), before, strict=True))
     return 1000 * redis_s / REAL_ROWS, 1000 * worker_s / REAL_ROWS
 

@@ -27,7 +27,7 @@ import httpx
 import numpy as np
 import psutil
 import redis
-from api_load import METRICS, long_job, row, service
+from api_load import METRICS, long_job, row, service, until_finished
 from measured import load, machine, mock_provider, put
 
 CHUNK, CONCURRENCY, SMALL, TRIES = 50, 8, 20, 50
@@ -81,10 +81,7 @@ def through_service(api_base: str, rows: int, workers: int) -> float:
             began = time.perf_counter()
             jobs = [client.post("/v1/jobs", json=body).raise_for_status().json()["id"] for _ in range(workers)]
             for job in jobs:
-                while (found := client.get(f"/v1/jobs/{job}").json())["status"] != "finished":
-                    if found["status"] in ("failed", "paused"):
-                        sys.exit(f"the job is {found['status']}: {found}")
-                    time.sleep(0.05)
+                until_finished(client, job)
             took = time.perf_counter() - began
         return workers * rows / took
 
@@ -145,8 +142,7 @@ def small_jobs(client: httpx.Client, large: str) -> list[float]:
         while client.get(f"/v1/jobs/{job}").json()["status"] == "queued":
             time.sleep(0.02)
         waits.append(time.perf_counter() - began)
-        while client.get(f"/v1/jobs/{job}").json()["status"] not in ("finished", "failed"):
-            time.sleep(0.1)
+        until_finished(client, job)
     return waits
 
 
@@ -186,14 +182,10 @@ def large_job(rows: int) -> dict[str, str]:
             job = long_job(base, rows)
             submitted = memory.look()
             waits = small_jobs(client, job)
-            while (status := client.get(f"/v1/jobs/{job}").json()["status"]) in ("queued", "running"):
+            while client.get(f"/v1/jobs/{job}").json()["status"] in ("queued", "running"):
                 time.sleep(0.5)
             evaluated, at = memory.look(), time.perf_counter()
-            while status not in ("finished", "failed"):
-                time.sleep(0.1)
-                status = client.get(f"/v1/jobs/{job}").json()["status"]
-            if status == "failed":
-                sys.exit(f"the job failed: {client.get(f'/v1/jobs/{job}').json()}")
+            until_finished(client, job)
             reporting, took = time.perf_counter() - at, time.perf_counter() - began
             stored = int(store.info("memory")["used_memory"]) - before
             reported, size, at = memory.look(), 0, time.perf_counter()

@@ -89,6 +89,12 @@ def deliver_all(jobs, queue):
         deliver(jobs, queue)
 
 
+def finish(jobs, queue, job):
+    """Deliver messages until none is left, and have the report made."""
+    deliver_all(jobs, queue)
+    jobs.finalize(job)
+
+
 def in_a_thread(work):
     """Work in a thread, as the main thread of a worker's child would; returns what waits for its end.
 

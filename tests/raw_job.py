@@ -11,7 +11,7 @@ import ragassay.store
 LUA = Path(ragassay.store.__file__).parent / "lua"
 LIFE = (
     *("claim", "renew", "reserve", "settle", "commit", "give_back", "wait", "sweep", "enqueue"),
-    *("pause", "resume", "transition_status", "revive", "retry", "take_lease", "end_lease"),
+    *("claim_report", "pause", "resume", "transition_status", "revive", "retry", "take_lease", "end_lease"),
 )
 HEADS = {
     name: re.search(r"^-- KEYS (.*?)(?:   ARGV|   ->|$)", (LUA / f"{name}.lua").read_text(), re.M) for name in LIFE
@@ -43,6 +43,9 @@ class RawJob:
 
     def claim(self, token, most=10**9, lease_ms=LEASE_MS):
         return self.run("claim", token, lease_ms, most)
+
+    def claim_report(self, token, lease_ms=LEASE_MS):
+        return self.run("claim_report", token, lease_ms)
 
     def renew(self, chunk, token, lease_ms=LEASE_MS):
         return self.run("renew", chunk, token, lease_ms)

@@ -188,13 +188,17 @@ def split(store: DatasetStore, reference: str, options: SplitOptions) -> SplitVe
     how |= {"separator": options.chunk_separator} if options.chunk_separator else {}
     made = []
     for part in divided.report.parts:
-        chosen = store.samples(version, [part.name == of for of in divided.parts])
+        chosen = store.samples(version, partial(_is_of, divided.parts, part.name))
         samples = _with_split(chosen, part.name)
         of_part = {"part": part.name, "share": part.share, **how}
         lineage = Lineage(action="split", parent=f"{version.name}@{version.digest}", options=of_part)
         origin = Origin(lineage=lineage, description=version.description, judged_only=version.judged_only)
         made.append(store.add(f"{version.name}-{part.name}", samples, partial(Origin.model_copy, origin)))
     return SplitVersions(**dict(divided.report), versions=tuple(made))
+
+
+def _is_of(parts: Sequence[str], part: str, place: int, _: bytes) -> bool:
+    return parts[place] == part
 
 
 def _with_split(samples: Iterable[Sample], part: str) -> Iterator[Sample]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Coroutine
 
 from ragassay import runs, telemetry
 from ragassay.documents import Source
 from ragassay.errors import Unavailable
+from ragassay.job_leases import lease_kept
 from ragassay.ledger import GivenUpLedger, ProbingLedger
 from ragassay.protocols import Ledger
 from ragassay.registered import Registered
@@ -36,7 +35,13 @@ class Chunks:
 
     def evaluate(self, claim: Claim, state: JobState) -> Outcome:
         """Evaluate a claimed chunk and commit it; ``stale`` when the claim was lost, or given back to wait."""
-        with telemetry.about(chunk=str(claim), system=claim.system):
+        about: telemetry.Attributes = {
+            "ragassay.job": claim.job,
+            "ragassay.chunk": claim.number,
+            "ragassay.system": claim.system,
+        }
+        span = telemetry.span("chunk", "consumer", about, parent=state.traceparent)
+        with telemetry.about(chunk=str(claim), system=claim.system), span:
             return self._evaluate(claim, state)
 
     def _evaluate(self, claim: Claim, state: JobState) -> Outcome:
@@ -118,29 +123,10 @@ class Chunks:
         if self.stopping:  # it was asked for before there was anything to break off
             self.break_off(stopping=True)
         try:
-            with self._lease_kept(claim, lambda: loop.call_soon_threadsafe(task.cancel)):
+            with lease_kept(self._store, claim, lambda: loop.call_soon_threadsafe(task.cancel)):
                 return loop.run_until_complete(task)
         finally:
             self._evaluation = None
-
-    @contextmanager
-    def _lease_kept(self, claim: Claim, lost: Callable[[], object]) -> Iterator[None]:
-        """Renew the lease four times in its length, in a thread: scoring keeps the event loop busy."""
-        stop = threading.Event()
-
-        def renew() -> None:
-            while not stop.wait(self._store.lease_ms / 4000):
-                if not self._store.renew(claim):
-                    lost()
-                    return
-
-        thread = threading.Thread(target=renew, daemon=True, name="lease")
-        thread.start()
-        try:
-            yield
-        finally:
-            stop.set()
-            thread.join()
 
 
 def _calls(store: RedisStore, claim: Claim, run: JobRun, *, cache: bool) -> Ledger:

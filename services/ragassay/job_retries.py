@@ -9,8 +9,8 @@ from ragassay.job_documents import Job
 from ragassay.job_results import JobRows
 from ragassay.jobs import Jobs
 from ragassay.store.columns import FAILED, label_column, label_value
-from ragassay.store.job_rows import input_chunk
-from ragassay.store.job_state import JobState, gone
+from ragassay.store.job_rows import check_rows
+from ragassay.store.job_state import SUBMIT_AGAIN, JobState, not_under_way
 from ragassay.store.protocol import ChunkId
 from ragassay.store.redis import RedisStore
 
@@ -31,7 +31,7 @@ def retry(jobs: Jobs, job: str) -> Job:
         chunks = [chunk for chunk in state.record.chunks() if chunk in failed or str(chunk) not in done]
         if not chunks and state.status == "finished":
             raise _nothing(job, recorded)
-        _check_kept(store, job, state, chunks)
+        check_rows(store, state.record, chunks, done)
         chunks.sort(key=lambda chunk: chunk.number)
         rows = sum(count for chunk, count in failed.items() if str(chunk) in done)
         if store.retry(job, state.record, chunks, rows=rows, ended_ms=state.changed_ms) == "stale":
@@ -41,16 +41,13 @@ def retry(jobs: Jobs, job: str) -> Job:
 
 
 def _check(job: str, state: JobState) -> None:
-    if state.status == "paused":
-        raise Conflict(f"job {job} is paused: {state.error}", hint=f"go on with it: POST /v1/jobs/{job}/resume")
-    if state.status == "cancelled":
-        what = f"job {job} is cancelled"
-        raise Conflict(what, hint="submit it again; replies that are known are not paid again")
+    if state.status in ("paused", "cancelled"):
+        raise not_under_way(state)
     if not state.ended:
         raise Conflict(f"job {job} is {state.status}", hint="its failed rows can be tried again once it has ended")
     if state.record.spec.stop_when is not None:
         what = f"job {job} has a rule that ends judging early, which goes by the rows in their order"
-        raise Conflict(what, hint="submit it again; replies that are known are not paid again")
+        raise Conflict(what, hint=SUBMIT_AGAIN)
 
 
 def _failed_rows(store: RedisStore, job: str, state: JobState) -> tuple[dict[ChunkId, int], int]:
@@ -75,10 +72,3 @@ def _nothing(job: str, recorded: int) -> Conflict:
         what = f"job {job}: the responses of {recorded} rows were submitted with an error; nothing else failed"
         return Conflict(what, hint="submit it with other responses")
     return Conflict(f"no row of job {job} failed", hint="there is nothing to try again")
-
-
-def _check_kept(store: RedisStore, job: str, state: JobState, chunks: list[ChunkId]) -> None:
-    inputs = {f"in:{input_chunk(chunk, state.record)}" for chunk in chunks}
-    names = [*inputs, *(f"out:{chunk}" for chunk in store.done(job))]
-    if store.redis.exists(*(store.key(job, name) for name in names)) < len(names):
-        raise gone("rows or results", job)

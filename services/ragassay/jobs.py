@@ -7,7 +7,7 @@ import hashlib
 import logging
 import uuid
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 
 import orjson
 from redis.exceptions import RedisError
@@ -29,6 +29,7 @@ from ragassay.errors import (
 from ragassay.job_chunks import Chunks
 from ragassay.job_costs import JobCosts
 from ragassay.job_documents import Job, JobPage, JobStatus, Planned, ResultPage
+from ragassay.job_leases import report_claimed
 from ragassay.job_reports import Gating, JobReports
 from ragassay.ledger import MemoryLedger
 from ragassay.queue import CHUNKS, REPORTS, Queue
@@ -93,12 +94,11 @@ class Jobs:
         baseline without a report; BadInput when the idempotency key belongs to another body, Conflict while its job is
         being made; Unavailable where Redis is nearly full. ``planned``: the id, schedule and time of a run; Conflict if there.
         """
-        digest = _digest(spec, inputs, gating)
-        if idempotency_key and (known := take_key(self.store, idempotency_key, digest)):
+        taken = (idempotency_key, _digest(spec, inputs, gating)) if idempotency_key else None
+        if taken and (known := take_key(self.store, *taken)):
             return self.get(known), False
         try:
             with telemetry.span("submit", "producer") as span:
-                taken = (idempotency_key, digest) if idempotency_key else None
                 job = self._create(spec, inputs, gating, taken, planned)
                 span.set({"ragassay.job": job})
         except AssayError:
@@ -152,10 +152,6 @@ class Jobs:
         """Jobs, newest first; see ``job_listing.page``."""
         return job_listing.page(self.store, cursor=cursor, limit=limit, status=status)
 
-    def report(self, job: str) -> bytes:
-        """The report as JSON; raises NotFound, or Conflict while the job has none."""
-        return self.store.report(job)
-
     def results(
         self,
         job: str,
@@ -204,7 +200,7 @@ class Jobs:
     def _work(self, claim: Claim, state: JobState, slot: int, nonce: str) -> None:
         job = claim.job
         try:
-            with self._turn(claim, state), _chunk_span(claim, state):
+            with self._turn(claim, state):
                 outcome = self._chunks.evaluate(claim, state)
         except BudgetReached as reached:
             self.store.give_back(claim)
@@ -223,7 +219,7 @@ class Jobs:
             self.store.give_back(claim, why=class_and_reason(error))
             raise
         if outcome == "last":
-            self.wake(job)  # as a wake-up that is known, or the sweeper has a second worker make the report meanwhile
+            self.wake(job)
         elif self.store.is_current(job, slot, nonce):
             self.store.clear_slot(job, slot)
             if not self._chunks.stopping:
@@ -258,9 +254,11 @@ class Jobs:
         partial = state.status in ("paused", "cancelled") and state.rows_done > 0
         if state.status != "finalizing" and not partial:
             return
-        span = telemetry.span("finalize", "consumer", {"ragassay.job": job}, parent=state.traceparent)
-        with telemetry.about(**state.origin), span:
-            self._finalize(job, state, partial=partial)
+        claimed = nullcontext(True) if partial else report_claimed(self.store, job)
+        with telemetry.about(**state.origin), claimed as ours:
+            if ours:
+                with telemetry.span("finalize", "consumer", {"ragassay.job": job}, parent=state.traceparent):
+                    self._finalize(job, state, partial=partial)
 
     def _finalize(self, job: str, state: JobState, *, partial: bool) -> None:
         if not partial and self.store.count_finalize(job, "begun") > MOST_FINALIZES:
@@ -323,7 +321,10 @@ class Jobs:
             self._trimming.trim(listed)
 
     def wake(self, job: str) -> None:
-        """Send every wake-up that a job can use, those too that seem to be under way."""
+        """Send every wake-up that a job can use, those too that seem to be under way.
+
+        So too where a chunk was the last: a finalize that no slot knows has the sweeper send another worker to the report.
+        """
         for slot in range(SLOTS):
             self.store.clear_slot(job, slot)
         self._enqueue(job)
@@ -334,7 +335,7 @@ class Jobs:
             reason = "worker crashed repeatedly on this chunk" + (f": {error}" if error else "")
             results = given_up(run.samples(claim), claim.system, state.record.metrics, reason)
             if run.commit(claim, results) == "last":
-                self._queue.finalize(job)
+                self.wake(job)
 
     def _enqueue(self, job: str) -> None:
         finalizing = self.store.status(job) == "finalizing"
@@ -377,15 +378,6 @@ def _digest(spec: JobSpec, inputs: runs.Inputs, gating: Gating) -> str:
     }
     more = orjson.dumps(others).decode() if others else ""
     return hashlib.sha256(f"{asked}{digest_of_samples(inputs.samples)}{more}".encode()).hexdigest()
-
-
-def _chunk_span(claim: Claim, state: JobState) -> AbstractContextManager[telemetry.Span]:
-    about: telemetry.Attributes = {
-        "ragassay.job": claim.job,
-        "ragassay.chunk": claim.number,
-        "ragassay.system": claim.system,
-    }
-    return telemetry.span("chunk", "consumer", about, parent=state.traceparent)
 
 
 def _note_end(job: str, state: JobState) -> None:

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 
 from redis.exceptions import RedisError
 
-from ragassay.errors import Conflict
 from ragassay.jobs import Jobs
 from ragassay.models import FrozenModel
 from ragassay.queue import depths
 from ragassay.store.connection import connect
-from ragassay.store.job_rows import input_chunk, row_names
-from ragassay.store.job_state import JobState, gone, no_job
+from ragassay.store.job_rows import check_rows
+from ragassay.store.job_state import JobState, not_under_way
 from ragassay.store.liveness import RedisRole, RedisServer, redis_server
 from ragassay.store.redis import RedisStore
 from ragassay.store.workload import STALLED_AFTER_S, active_jobs, stalled
@@ -85,26 +84,12 @@ def requeue(jobs: Jobs, job: str) -> JobState:
     store = jobs.store
     state = store.state(job)
     if state.status == "failed":
-        _revive(store, job, state)
-    elif state.status == "paused":
-        raise Conflict(f"job {job} is paused: {state.error}", hint=f"go on with it: POST /v1/jobs/{job}/resume")
-    elif state.ended:
-        raise Conflict(
-            f"job {job} is {state.status}", hint="submit it again; replies that are known are not paid again"
-        )
+        record, done = state.record, set(store.done(job))
+        left = [chunk for chunk in sorted(record.chunks(), key=lambda chunk: chunk.number) if str(chunk) not in done]
+        check_rows(store, record, left, done)
+        store.revive(job, record, left)
+    elif state.status == "paused" or state.ended:
+        raise not_under_way(state)
     store.redis.sadd("ra:active", job)  # last of all: a sweeper would close a job that is still failed
     jobs.wake(job)
     return state
-
-
-def _revive(store: RedisStore, job: str, state: JobState) -> None:
-    record, done = state.record, set(store.done(job))
-    left = [chunk for chunk in sorted(record.chunks(), key=lambda chunk: chunk.number) if str(chunk) not in done]
-    needed = [f"in:{input_chunk(chunk, record)}" for chunk in left] + [f"out:{chunk}" for chunk in done]
-    if store.redis.exists(*(store.key(job, name) for name in set(needed))) < len(set(needed)):
-        raise gone("rows or results", job)
-    names = [*row_names(record), "gates"]
-    keys = [store.key(job, "meta"), store.key(job, "todo"), *(store.key(job, name) for name in names)]
-    before = store.run("revive", keys, [str(chunk) for chunk in left])
-    if before is None:
-        raise no_job(job)

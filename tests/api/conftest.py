@@ -29,6 +29,14 @@ def served(server):
 
 
 @pytest.fixture
+def cli(cli, monkeypatch, served):
+    """The command line, against ``served``, with the judge that its jobs have."""
+    monkeypatch.setenv("RAGASSAY_SERVER", served.url)
+    monkeypatch.setattr("ragassay.wiring.embedder", lambda *_: (None, "the tests need no model"))
+    return cli
+
+
+@pytest.fixture
 def worker(served):
     """Answers the slots in a thread, as a worker process would."""
     stop = threading.Event()

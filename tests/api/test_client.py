@@ -24,13 +24,6 @@ METRICS = "mrr,recall@5,faithfulness"
 
 
 @pytest.fixture
-def cli(cli, monkeypatch, served):
-    """The command line, against ``served``."""
-    monkeypatch.setenv("RAGASSAY_SERVER", served.url)
-    return cli
-
-
-@pytest.fixture
 def data(tmp_path):
     path = tmp_path / "rivers.jsonl"
     path.write_bytes(b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows(60)))
@@ -47,8 +40,7 @@ def without_times(report):
     return report
 
 
-def test_a_submitted_file_gives_the_report_that_evaluate_gives(cli, data, worker, monkeypatch):
-    monkeypatch.setattr("ragassay.wiring.embedder", lambda *_: (None, "the tests need no model"))
+def test_a_submitted_file_gives_the_report_that_evaluate_gives(cli, data, worker):
     code, sent, _ = cli("submit", data, "--wait", "--json", "--metrics", METRICS, "--seed", 3)
     assert code == 0
     code, here, _ = cli("evaluate", data, "--json", "--metrics", METRICS, "--seed", 3)

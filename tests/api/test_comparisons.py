@@ -17,14 +17,6 @@ METRICS = "mrr,recall@5,faithfulness,correctness,accurate"
 UNKNOWN = "0" * 32
 
 
-@pytest.fixture
-def cli(cli, monkeypatch, served):
-    """The command line, against ``served``, with the judge that its jobs have."""
-    monkeypatch.setenv("RAGASSAY_SERVER", served.url)
-    monkeypatch.setattr("ragassay.wiring.embedder", lambda *_: (None, "the tests need no model"))
-    return cli
-
-
 def worse(made):
     """The same questions; every answer and its contexts are about the next river, every document is found last."""
     bad = [{**row, "retrieved_doc_ids": sorted(row["retrieved_doc_ids"]), "cost_usd": 0.0005} for row in made]

@@ -17,12 +17,6 @@ from ragassay.store.job_rows import column_names
 OPTIONS = {"metrics": ["correctness", "accurate"], "accurate": "correctness >= 0.5", "dataset": "rivers"}
 
 
-@pytest.fixture
-def cli(cli, monkeypatch, served):
-    monkeypatch.setenv("RAGASSAY_SERVER", served.url)
-    return cli
-
-
 def finished(served, n=10, **more):
     """The id of a finished job; its rows cost 0.001 USD each, and all are accurate."""
     job = served.submit(rows(n, **more), **OPTIONS)["id"]

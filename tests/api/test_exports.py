@@ -59,7 +59,7 @@ def test_each_form_has_a_tag_of_its_own(server, job):
 def test_the_json_of_a_report_comes_in_parts_and_whole(server, job, monkeypatch):
     monkeypatch.setattr("ragassay.store.stored_reports.MIB", 100)
     answer = fetched(server, job)
-    assert answer.content == server.jobs.report(job)
+    assert answer.content == server.jobs.store.report(job)
     assert int(answer.headers["content-length"]) == len(answer.content) > 1000
 
 

@@ -21,13 +21,6 @@ GATES = [
 METRICS = ["mrr", "recall@5"]
 
 
-@pytest.fixture
-def cli(cli, monkeypatch, served):
-    monkeypatch.setenv("RAGASSAY_SERVER", served.url)
-    monkeypatch.setattr("ragassay.wiring.embedder", lambda *_: (None, "the tests need no model"))
-    return cli
-
-
 def made(n=10, **extra):
     return rows(n, category="river", **extra)
 

@@ -216,7 +216,7 @@ def test_rows_in_memory_are_selected_as_those_of_a_job_are(served, job):
     ],
 )
 def test_the_command_line_selects_the_rows_of_a_job_as_those_of_a_report(cli, served, job, tmp_path, options):
-    (tmp_path / "report.json").write_bytes(served.jobs.report(job))
+    (tmp_path / "report.json").write_bytes(served.jobs.store.report(job))
     code, sent, err = cli("results", job, "--server", served.url, *options)
     assert (code, err) == (0, "")
     assert sent
@@ -224,7 +224,7 @@ def test_the_command_line_selects_the_rows_of_a_job_as_those_of_a_report(cli, se
 
 
 def test_a_wrong_figure_is_one_line_wherever_the_rows_are(cli, served, job, tmp_path):
-    (tmp_path / "report.json").write_bytes(served.jobs.report(job))
+    (tmp_path / "report.json").write_bytes(served.jobs.store.report(job))
     for source in ((job, "--server", served.url), (tmp_path / "report.json",)):
         code, out, err = cli("results", *source, "--sort", "mrrr")
         assert (code, out, "unknown figure of the rows 'mrrr'; did you mean mrr" in err) == (2, "", True)

@@ -343,11 +343,8 @@ systems:
     assert (registered.most_rows(["slow"]), registered.most_rows(["slow", "rare"])) == (10, 6)
 
 
-def test_the_same_run_on_the_command_line_and_as_a_job_gives_the_same_report(
-    cli, operators, endpoint, tmp_path, monkeypatch
-):
+def test_the_same_run_on_the_command_line_and_as_a_job_gives_the_same_report(cli, operators, endpoint, tmp_path):
     """With live systems: equal but for ids, times and the latencies that were measured."""
-    monkeypatch.setattr("ragassay.wiring.embedder", lambda *_: (None, "the tests need no model"))
     endpoint.delay = lambda n: 0.001 * (n % 5)
     questions = [*QUESTIONS, {"query_id": "bad", "query": "fails always", "relevant_doc_ids": ["paris"]}]
     data = tmp_path / "questions.jsonl"

@@ -20,12 +20,6 @@ def receiver():
         yield receiver
 
 
-@pytest.fixture
-def cli(cli, monkeypatch, served):
-    monkeypatch.setenv("RAGASSAY_SERVER", served.url)
-    return cli
-
-
 def added(served, url="https://alerts.example/hook", **more):
     answer = served.http.post("/v1/webhooks", json={"url": url, **more})
     assert answer.status_code == 201, answer.text

@@ -202,7 +202,7 @@ def test_retention_shows_counts_and_deletes(cli, jobs, store, monkeypatch):
     out = cli("admin", "retention", "--apply")[1]
     assert "  0 were deleted, 1 were left without their rows\n" in out
     assert store.results(job, next(iter(store.state(job).record.chunks()))) is None
-    assert jobs.report(job)
+    assert jobs.store.report(job)
     monkeypatch.setenv("RAGASSAY_KEEP_RESULTS_DAYS", "0")
     code, _, err = cli("admin", "retention")
     assert code == 2

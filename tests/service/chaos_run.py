@@ -112,7 +112,7 @@ class SecondWorker:
     """A worker beside those of ``up``, started again where it ended, as what keeps processes would."""
 
     def __init__(self, service):
-        url = f"unix://{service.data}/redis/redis.sock"
+        url = service.redis_url
         self._environment = {**service.environment, "RAGASSAY_STATE_URL": url, "RAGASSAY_BROKER_URL": url}
         self._log, self.process, self._ended = service.data / "logs" / "second.log", None, threading.Event()
         self._thread = threading.Thread(target=self._keep, daemon=True)
@@ -153,7 +153,6 @@ class Chaos:
             self.provider = opened.enter_context(FaultyProvider(self.seed))
             self.service = Service(
                 api_base=self.provider.url, workers=self._workers, lease_s=LEASE_S, plugins=PLUGIN, traced=False,
-                env={"OPENAI_API_KEY": "key"},
             )  # fmt: skip
             self.orders = self.service.folder / "orders"
             self.orders.mkdir()
@@ -161,7 +160,7 @@ class Chaos:
             opened.enter_context(self.service)
             self.service.ready()
             self._second = opened.enter_context(SecondWorker(self.service))
-            self.store = RedisStore(f"unix://{self.service.data}/redis/redis.sock")
+            self.store = RedisStore(self.service.redis_url)
             opened.callback(self.store.redis.close)
             self.caps = CapWatch(self.store)
             self._opened = opened.pop_all()

@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import cached_property
 
 from polling import until
@@ -34,21 +35,19 @@ class Endings:
     def __init__(self, seed=1):
         self.chance, self.breaches, self.seen = random.Random(seed), [], Counter()
         self.arrived, self.bills, self._lock, self._prices = Counter(), Counter(), threading.Lock(), Prices()
-        self.provider = Provider(then=self._answer, latency_s=LATENCY_S)
 
     def __enter__(self):
-        self.provider.__enter__()
-        self.service = Service(
-            api_base=self.provider.url, workers=2, traced=False, env={"OPENAI_API_KEY": "key"}
-        ).__enter__()  # fmt: skip
-        self.service.ready()
-        self.store = RedisStore(f"unix://{self.service.data}/redis/redis.sock")
+        with ExitStack() as opened:
+            provider = opened.enter_context(Provider(then=self._answer, latency_s=LATENCY_S))
+            self.service = opened.enter_context(Service(api_base=provider.url, workers=2, traced=False))
+            self.service.ready()
+            self.store = RedisStore(self.service.redis_url)
+            opened.callback(self.store.redis.close)
+            self._opened = opened.pop_all()
         return self
 
     def __exit__(self, *_):
-        self.store.redis.close()
-        self.service.__exit__()
-        self.provider.__exit__()
+        self._opened.close()
 
     def _answer(self, seen):
         of, answer = OF.search(seen.user).group(1), good(seen)

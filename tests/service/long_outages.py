@@ -19,8 +19,7 @@ def provider():
 
 @pytest.fixture(scope="module")
 def service(provider):
-    key = {"OPENAI_API_KEY": "key"}
-    with Service(api_base=provider.url, env=key, lease_s=LEASE_S, sweep_s=15, preload="all", traced=False) as running:
+    with Service(api_base=provider.url, lease_s=LEASE_S, sweep_s=15, preload="all", traced=False) as running:
         running.ready()
         submit_small(running, "first")  # workers import their libraries with the first job
         yield running

@@ -30,10 +30,10 @@ JUDGED = ["faithfulness", "completeness", "relevance", "correctness", "context_p
 
 
 def environment(**settings):
-    """What a command of the service gets: no settings of a developer, and ``settings``."""
+    """What a command of the service gets: no settings of a developer, and ``settings``; with a provider a key to it."""
     kept = {k: v for k, v in os.environ.items() if not (k.startswith("RAGASSAY_") or k.endswith("_API_KEY"))}
     given = {f"RAGASSAY_{name.upper()}": str(value) for name, value in settings.items()}
-    return {**kept, **given}
+    return {**kept, **given, **({"OPENAI_API_KEY": "key"} if "api_base" in settings else {})}
 
 
 class Service:
@@ -160,9 +160,18 @@ class Service:
             raise AssertionError(f"{error} {self.warnings}\n{self.logs()}") from None
 
     @property
+    def redis_url(self):
+        return f"unix://{self.data}/redis/redis.sock"
+
+    @property
     def redis(self):
         """A connection to its Redis."""
-        return redis.Redis(unix_socket_path=str(self.data / "redis" / "redis.sock"))
+        return redis.Redis.from_url(self.redis_url)
+
+    def kill_children(self):
+        """SIGKILL to the processes that work on jobs; their parent starts others."""
+        for child in self.part("celery").children():
+            os.kill(child.pid, signal.SIGKILL)
 
     # --- jobs ---
 
@@ -180,8 +189,7 @@ class Service:
 
     def submit(self, rows, judge="gpt-4o-mini", **more):
         """The id of a new job."""
-        body = {"samples": rows, "judge": judge, "metrics": JUDGED, "accurate": "correctness >= 0.5", **more}
-        body = {k: v for k, v in body.items() if v is not None}
+        body = job_body(rows, judge, **more)
         key = {"Idempotency-Key": uuid.uuid4().hex}  # under which a refused one is "being made" for a while: 409
         answer = self.answered("POST", "/v1/jobs", json=body, headers=key, again=(503, 409))
         assert answer.status_code in (200, 202), answer.text
@@ -215,6 +223,12 @@ class Service:
             texts += [orjson.loads(zstandard.decompress(blob))["text"] for blob in blobs]
         connection.close()
         return texts
+
+
+def job_body(rows, judge="gpt-4o-mini", **more):
+    """What is posted for a job; a key without a value is left out."""
+    body = {"samples": rows, "judge": judge, "metrics": JUDGED, "accurate": "correctness >= 0.5", **more}
+    return {k: v for k, v in body.items() if v is not None}
 
 
 def rows(count, of="thing"):

@@ -15,8 +15,6 @@ from service.chaos import stamping_provider
 from service.running import Service, environment, rows, write_rows
 from watching import browser, watched_page
 
-KEY = {"OPENAI_API_KEY": "key"}
-
 
 @pytest.fixture(scope="module")
 def provider():
@@ -26,7 +24,7 @@ def provider():
 
 @pytest.fixture(scope="module")
 def service(provider):
-    with Service(api_base=provider.url, env=KEY, lease_s=60, sweep_s=15, preload="all", traced=False) as running:
+    with Service(api_base=provider.url, lease_s=60, sweep_s=15, preload="all", traced=False) as running:
         yield running.ready()
 
 
@@ -43,7 +41,7 @@ def test_a_job_gives_the_report_that_the_command_line_gives(service, provider, c
     file = write_rows(service.folder / "questions.jsonl", made)
     done = subprocess.run(
         [sys.executable, "-m", "ragassay.cli", "evaluate", str(file), "--judge", "gpt-4o-mini", "--json"],
-        env={**environment(home=service.folder / "cli", api_base=provider.url), **KEY},
+        env=environment(home=service.folder / "cli", api_base=provider.url),
         cwd=service.folder, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -6,7 +6,6 @@ The waits are the product's own. OUTAGE_S is the length of an outage: 8 s here, 
 import json
 import os
 import re
-import signal
 import time
 
 import pytest
@@ -44,8 +43,7 @@ def provider(judges):
 
 @pytest.fixture(scope="module")
 def service(provider):
-    key = {"OPENAI_API_KEY": "key"}
-    with Service(api_base=provider.url, env=key, sweep_s=SWEEP_S, traced=False) as running:
+    with Service(api_base=provider.url, sweep_s=SWEEP_S, traced=False) as running:
         running.ready()
         running.finished(running.submit(rows(2)))  # workers import their libraries with the first job
         yield running
@@ -151,8 +149,7 @@ def test_a_kill_after_an_outage_costs_no_row(service, provider, judges, capsys):
     until(lambda: service.job(job)["waiting"], 60, "the outage")
     until(lambda: len(service.settled(job)) > 5, OUTAGE_S + 120, "calls after the outage")
     assert service.redis.exists(f"ra:{{{job}}}:dead") == 0, "the outage was held against the chunk"
-    for child in service.part("celery").children():
-        os.kill(child.pid, signal.SIGKILL)
+    service.kill_children()
     killed = time.monotonic()
     assert len(service.finished(job, within_s=120)["systems"]["default"]["results"]) == ROWS
     with capsys.disabled():
@@ -187,8 +184,7 @@ def test_rows_that_failed_are_tried_again_through_a_kill_and_the_others_are_aske
     assert (answer.status_code, answer.json()["progress"]["done"]) == (202, 30)
     assert service.report(job) == before
     until(lambda: len(service.settled(job)) > settled + 5, 60, "calls")
-    for child in service.part("celery").children():
-        os.kill(child.pid, signal.SIGKILL)
+    service.kill_children()
     after = service.finished(job)["systems"]["default"]
     again = [asked_about(seen) for seen in provider.log if seen.body["model"] == judge][asked:]
     assert {number % 5 for number in again} == {0, 1}

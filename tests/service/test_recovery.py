@@ -1,7 +1,5 @@
 """A job whose report can't be made ends; a clock that was set back holds nothing up; a judge that hangs blocks no other job."""
 
-import os
-import signal
 import time
 
 import orjson
@@ -29,8 +27,7 @@ def provider():
 
 @pytest.fixture(scope="module")
 def service(provider):
-    key = {"OPENAI_API_KEY": "key"}
-    with Service(api_base=provider.url, env=key, lease_s=LEASE_S, sweep_s=SWEEP_S, traced=False) as running:
+    with Service(api_base=provider.url, lease_s=LEASE_S, sweep_s=SWEEP_S, traced=False) as running:
         running.ready()
         running.finished(running.submit(rows(2)))  # workers import their libraries with the first job
         yield running
@@ -86,8 +83,7 @@ def set_the_clock_back(service, job, by_ms=HOUR_MS):
 
 
 def kill_the_children(service):
-    for child in service.part("celery").children():
-        os.kill(child.pid, signal.SIGKILL)
+    service.kill_children()
 
 
 def test_a_clock_that_is_set_back_an_hour_while_a_worker_is_dead_holds_its_chunk_for_one_lease(service, capsys):

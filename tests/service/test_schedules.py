@@ -67,7 +67,7 @@ def upload(service):
 
 def test_every_time_has_one_job_while_a_beat_a_worker_and_redis_are_killed(service, command):
     upload(service)
-    settings = environment(state_url=f"unix://{service.data}/redis/redis.sock", lease_s=2, sweep_s=0.5)
+    settings = environment(state_url=service.redis_url, lease_s=2, sweep_s=0.5)
     beat = [sys.executable, "-m", "ragassay.cli", "beat"]
     second = subprocess.Popen(beat, env=settings, start_new_session=True, stderr=subprocess.DEVNULL)
     try:

@@ -168,7 +168,7 @@ def test_a_signal_in_the_middle_of_a_job_ends_it_within_ten_seconds_and_the_job_
     provider, capsys
 ):
     before = len(provider.log)
-    with Service(api_base=provider.url, env={"OPENAI_API_KEY": "key"}, lease_s=60) as service:
+    with Service(api_base=provider.url, lease_s=60) as service:
         service.ready()
         made = rows(60, "interrupted")
         # 50 rows take five seconds: more than a stop leaves
@@ -198,7 +198,7 @@ def test_a_signal_in_the_middle_of_a_job_ends_it_within_ten_seconds_and_the_job_
 
 
 def test_killed_itself_it_leaves_nothing_behind_and_can_be_started_again(provider, capsys):
-    with Service(api_base=provider.url, env={"OPENAI_API_KEY": "key"}) as service:
+    with Service(api_base=provider.url) as service:
         service.ready()
         done = service.submit(rows(10, "kept"), **RETRIEVAL)
         report = service.finished(done)

@@ -18,7 +18,7 @@ import httpx
 from polling import until
 from provider import Provider, good
 from redis_server import RedisServer, free_port
-from service.running import JUDGED, ROOT, environment, rows
+from service.running import ROOT, environment, job_body, rows
 
 SMALL, LARGE, LATENCY_S = 60, 1200, 0.1
 
@@ -84,8 +84,8 @@ def answers(client):
 
 
 def submitted(client, of, size):
-    body = {"samples": rows(size, of), "judge": "gpt-4o-mini", "metrics": JUDGED, "accurate": "correctness >= 0.5"}
-    return client.post("/v1/jobs", json={**body, "performance": {"cache": False}}).raise_for_status().json()["id"]
+    body = job_body(rows(size, of), performance={"cache": False})
+    return client.post("/v1/jobs", json=body).raise_for_status().json()["id"]
 
 
 def finished(client, job, within_s=300):

@@ -55,7 +55,8 @@ def live(job):
     said += [job.turn("failed", "running"), job.revive("default:1")]
     said += [job.turn("failed", "running"), job.retry("default:1")]
     job.redis.hdel(job.key("meta"), "next_ms", "next_set_ms")
-    return [*said, job.claim("w"), job.commit("default:1", "w"), job.turn("finished", "finalizing")]
+    said += [job.claim("w"), job.commit("default:1", "w"), job.claim_report("r"), job.renew("report", "r")]
+    return [*said, job.turn("finished", "finalizing")]
 
 
 def test_the_scripts_of_jobs_on_all_three_masters_run_as_on_one_redis(cluster):
@@ -64,7 +65,7 @@ def test_the_scripts_of_jobs_on_all_three_masters_run_as_on_one_redis(cluster):
     assert len({cluster.keyslot(job.key(name)) for job in jobs for name in ("meta", "calls:a:0")}) == len(jobs)
     with RedisServer() as alone, Redis.from_url(alone.url) as connection:
         expected = live(RawJob(connection, 2))
-    assert expected[-2:] == ["last", "finalizing"]
+    assert expected[-4:] == ["last", 1, 1, "finalizing"]
     assert [live(job) for job in jobs] == [expected] * len(jobs)
     assert {job.books for job in jobs} == {(0.75, 0.0, 160.0, 0.0, 0.0, 1.0)}
 

@@ -31,6 +31,7 @@ def missing(redis):
 
 CALLS = {
     "claim": (lambda job, token: job.claim(token), None),
+    "claim_report": (lambda job, token: job.claim_report(token), 0),
     "renew": (lambda job, token: job.renew(FIRST, token), 0),
     "reserve": (lambda job, token: job.reserve(FIRST, token), "!"),
     "settle": (lambda job, token: job.settle(FIRST, token, reply=""), 0),
@@ -71,6 +72,7 @@ def test_a_stale_token_changes_nothing(job, script):
 
 NOTHING_DONE_IN = {
     "claim": (set(STATUSES) - {"queued", "running"}, None),
+    "claim_report": (set(STATUSES) - {"finalizing"}, 0),
     "renew": (set(STATUSES) - {"running", "paused"}, 0),
     "commit": (set(STATUSES) - {"running", "paused"}, "stale"),
     "sweep": (set(STATUSES) - {"running", "paused"}, []),
@@ -244,6 +246,21 @@ def test_wake_ups_are_sent_for_as_many_chunks_as_wait_and_again_only_when_they_m
 ):
     assert job.enqueue(slots, patience_ms) == due
     assert job.enqueue(slots, LEASE_MS) == []
+
+
+def test_a_report_is_one_workers_until_its_lease_is_over_and_no_wake_up_is_sent_for_it_meanwhile(job):
+    job.redis.delete(job.key("todo"))
+    job.redis.hset(job.key("meta"), "status", "finalizing")
+    assert (job.claim_report("a"), job.claim_report("b"), job.enqueue()) == (1, 0, [])
+    assert (job.renew("report", "a"), job.renew("report", "b")) == (1, 0)
+    job.expire("report")
+    assert (job.enqueue(), job.claim_report("b")) == ([0], 1)
+    assert (job.renew("report", "a"), job.give_back("report", "a")) == (0, 0)
+    job.redis.delete(job.key("slots"))
+    job.redis.zadd(job.key("lease"), {"report": 10**15})  # the clock was set back
+    assert (job.enqueue(), job.claim_report("c")) == ([0], 1)
+    assert job.give_back("report", "c") == 1
+    assert (job.todo, job.owner, job.leased) == ([], {}, set())
 
 
 def test_a_pause_that_was_overtaken_by_a_resume_is_none(job):

@@ -3,7 +3,7 @@
 import pytest
 
 from job_workers import RecordingQueue
-from offline_runs import FakeFactory
+from offline_runs import FakeFactory, ScriptedJudge
 from ragassay.jobs import Jobs
 from ragassay.store.redis import RedisStore
 from redis_server import RedisServer
@@ -26,6 +26,17 @@ def store(server):
 @pytest.fixture
 def queue():
     return RecordingQueue()
+
+
+@pytest.fixture
+def judge():
+    """What the workers of ``jobs`` judge with, unless a file has another."""
+    return ScriptedJudge()
+
+
+@pytest.fixture
+def jobs(make_jobs, judge):
+    return make_jobs(judge)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import json
 import sys
 from pathlib import Path
 
-from job_workers import PayingJudge, RecordingQueue, deliver, deliver_all, submit
+from job_workers import PayingJudge, RecordingQueue, deliver, finish, submit
 from offline_runs import FakeFactory
 from ragassay.jobs import Jobs
 from ragassay.store.redis import RedisStore
@@ -27,11 +27,9 @@ def made(store):
     jobs = Jobs(store, queue, FakeFactory(PayingJudge()))
     ids = {}
     ids["finished"] = submit(jobs, ROWS, name="finished", **IN_FOURS)
-    deliver_all(jobs, queue)
-    jobs.finalize(ids["finished"])
+    finish(jobs, queue, ids["finished"])
     ids["paused"] = submit(jobs, ROWS, name="paused", budget={"tokens": 300}, **IN_FOURS)
-    deliver_all(jobs, queue)
-    jobs.finalize(ids["paused"])
+    finish(jobs, queue, ids["paused"])
     ids["begun"] = submit(jobs, ROWS, name="begun", **IN_FOURS)
     deliver(jobs, queue)
     jobs.close()

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from job_workers import PayingJudge, deliver_all, submit, submit_with_budget
+from job_workers import PayingJudge, deliver_all, finish, submit, submit_with_budget
 from offline_runs import ScriptedJudge, sample, source_of
 from ragassay import runs, telemetry
 from ragassay.job_documents import Planned
@@ -51,8 +51,7 @@ def test_rows_that_a_judge_could_not_score_beyond_the_limit_are_told_without_its
     broken = Judgement(reason="the planted text of a provider")
     jobs = make_jobs(ScriptedJudge(q1=broken, q2=broken))
     job = submit(jobs, 10, max_missing=allowed)
-    deliver_all(jobs, queue)
-    jobs.finalize(job)
+    finish(jobs, queue, job)
     assert jobs.get(job).progress.failed == 2
     told = jobs.alerts.page("default", kind=None, cursor=None, limit=10).alerts
     assert [notice.kind for notice in told] == kinds
@@ -78,8 +77,7 @@ def test_notices_and_log_lines_of_a_scheduled_job_name_its_project_schedule_and_
     log.addHandler(handler)
     log.setLevel("INFO")
     try:
-        deliver_all(jobs, queue)
-        jobs.finalize(job.id)
+        finish(jobs, queue, job.id)
     finally:
         log.setLevel("NOTSET")
         log.removeHandler(handler)

@@ -4,7 +4,17 @@ import asyncio
 
 import pytest
 
-from job_workers import CALL, PayingJudge, deliver_all, expire_leases, in_a_thread, meta, money, submit_with_budget
+from job_workers import (
+    CALL,
+    PayingJudge,
+    deliver_all,
+    expire_leases,
+    finish,
+    in_a_thread,
+    meta,
+    money,
+    submit_with_budget,
+)
 from ragassay.errors import BudgetReached, Conflict, NotFound
 from ragassay.models import Usage
 from ragassay.protocols import Call, Reply
@@ -12,8 +22,12 @@ from ragassay.specification import Budget
 from ragassay.store.redis_ledger import RedisLedger
 
 
-def test_a_budget_holds_over_all_workers_and_a_higher_one_goes_on(make_jobs, queue):
-    judge = PayingJudge()
+@pytest.fixture
+def judge():
+    return PayingJudge()
+
+
+def test_a_budget_holds_over_all_workers_and_a_higher_one_goes_on(make_jobs, queue, judge):
     first, second = make_jobs(judge), make_jobs(judge)
     job = submit_with_budget(first, tokens=6000)
     ends = [
@@ -31,16 +45,13 @@ def test_a_budget_holds_over_all_workers_and_a_higher_one_goes_on(make_jobs, que
     first.tick()
     assert queue.sent == []
     assert first.resume(job, Budget(tokens=100_000)).status == "running"
-    deliver_all(second, queue)
-    second.finalize(job)
+    finish(second, queue, job)
     assert (second.get(job).status, second.get(job).error, judge.made) == ("finished", None, 150)
     with pytest.raises(Conflict, match="is finished, not paused"):
         second.resume(job, Budget())
 
 
-def test_a_cap_on_usd_names_what_is_spent(make_jobs, queue):
-    judge = PayingJudge()
-    jobs = make_jobs(judge)
+def test_a_cap_on_usd_names_what_is_spent(jobs, judge, queue):
     job = submit_with_budget(jobs, usd=0.0505)
     deliver_all(jobs, queue)
     # after 49 calls of 0.001, one of at most 0.002 would pass 0.0505 only from 0.0495 on: the 49th leaves 0.049
@@ -48,8 +59,7 @@ def test_a_cap_on_usd_names_what_is_spent(make_jobs, queue):
     assert "0.0490 USD are spent" in jobs.get(job).error
 
 
-def test_a_worker_that_died_in_a_call_has_spent_what_it_reserved(make_jobs, queue, store):
-    jobs = make_jobs(PayingJudge())
+def test_a_worker_that_died_in_a_call_has_spent_what_it_reserved(jobs, queue, store):
     job = submit_with_budget(jobs, tokens=1_000_000)
     claim = store.claim(job)
     most = Usage(input_tokens=50, output_tokens=50)
@@ -63,8 +73,7 @@ def test_a_worker_that_died_in_a_call_has_spent_what_it_reserved(make_jobs, queu
     assert (float(books["open_tokens"]), books["in_flight"], books["uncertain_calls"]) == (0, b"0", b"1")
 
 
-def test_a_call_waits_for_those_in_flight_and_is_refused_when_they_leave_nothing(make_jobs, queue, store):
-    jobs = make_jobs(PayingJudge())
+def test_a_call_waits_for_those_in_flight_and_is_refused_when_they_leave_nothing(jobs, queue, store):
     most = Usage(input_tokens=50, output_tokens=50)
     calls = [Call(id=name, content=name, purpose="judge") for name in "ab"]
 
@@ -83,18 +92,18 @@ def test_a_call_waits_for_those_in_flight_and_is_refused_when_they_leave_nothing
         asyncio.run(in_turn(51))
 
 
-def test_a_model_without_a_price_can_not_have_a_budget_in_usd(make_jobs, queue, store):
-    job = submit_with_budget(make_jobs(PayingJudge()), usd=1)
+def test_a_model_without_a_price_can_not_have_a_budget_in_usd(jobs, queue, store):
+    job = submit_with_budget(jobs, usd=1)
     ledger = RedisLedger(store, store.claim(job), cache=False)
     with pytest.raises(BudgetReached, match="has no price"):
         asyncio.run(ledger.reserve(CALL, Usage(calls=1, cost_usd=None)))
     assert "in_flight" not in meta(store, job)
 
 
-def test_a_hit_of_the_cache_at_the_cap_leaves_the_books_alone(make_jobs, store):
-    job = submit_with_budget(make_jobs(PayingJudge()), tokens=50)
+def test_a_hit_of_the_cache_at_the_cap_leaves_the_books_alone(jobs, store):
+    job = submit_with_budget(jobs, tokens=50)
     reply = Reply(text="{}", usage=Usage(calls=1, input_tokens=60))
-    earlier = RedisLedger(store, store.claim(submit_with_budget(make_jobs(PayingJudge()))), cache=True)
+    earlier = RedisLedger(store, store.claim(submit_with_budget(jobs)), cache=True)
     asyncio.run(earlier.reserve(CALL, Usage(input_tokens=100)))
     asyncio.run(earlier.settle(CALL, reply))
     ledger = RedisLedger(store, store.claim(job), cache=True)
@@ -103,8 +112,7 @@ def test_a_hit_of_the_cache_at_the_cap_leaves_the_books_alone(make_jobs, store):
     assert money(store, job) == (0, 0, 0)
 
 
-def test_a_worker_that_was_refused_before_a_resume_does_not_pause_the_job_again(make_jobs, queue, store):
-    jobs = make_jobs(PayingJudge())
+def test_a_worker_that_was_refused_before_a_resume_does_not_pause_the_job_again(jobs, queue, store):
     job = submit_with_budget(jobs, tokens=600)
     deliver_all(jobs, queue)
     assert jobs.get(job).status == "paused"

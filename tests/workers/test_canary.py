@@ -1,6 +1,6 @@
 """A job's canary panel: judged along by whoever has the first chunk, and told to those who want to know of drift."""
 
-from job_workers import deliver_all
+from job_workers import finish
 from offline_runs import ScriptedJudge, sample, source_of
 from ragassay import runs
 from ragassay.alerts import Alerts
@@ -16,8 +16,7 @@ def night(jobs, queue):
     recorded = runs.recorded(source_of(rows), rows)
     inputs = runs.Inputs(recorded.dataset, recorded.samples, recorded.systems, PANEL)
     job, _ = jobs.submit(JobSpec(metrics=("faithfulness",), canary="shipped"), inputs)
-    deliver_all(jobs, queue)
-    jobs.finalize(job.id)
+    finish(jobs, queue, job.id)
     jobs.finalize(job.id)  # delivered twice
     return job.id
 

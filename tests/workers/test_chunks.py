@@ -1,22 +1,47 @@
 """What happens to a chunk when its worker dies, stops, hangs or loses it; with real Redis and no Celery."""
 
+import subprocess
+import sys
+import threading
 from contextlib import suppress
 
 import orjson
 import pytest
 from redis.exceptions import ConnectionError as RedisAway
 
-from job_workers import SlowJudge, deaths, deliver, deliver_all, expire_leases, in_a_thread, submit
+from job_workers import SlowJudge, deaths, deliver, deliver_all, expire_leases, finish, in_a_thread, meta, submit
 from polling import until
+from ragassay import runs
 from ragassay.errors import Conflict, NothingToEvaluate, Unavailable
 from ragassay.jobs import MOST_FAILED_FINALIZES, MOST_FINALIZES
 from ragassay.store.job_state import Claim
 from ragassay.store.redis import MOST_DEATHS
 from ragassay.store.selection import Selection
 
+FINALIZER = """
+import sys, time
+from ragassay.job_leases import report_claimed
+from ragassay.store.redis import RedisStore
 
-def test_workers_log_a_jobs_start_once_and_its_end_with_how_well_it_retrieved(make_jobs, queue, caplog):
-    jobs = make_jobs()
+url, job = sys.argv[1:]
+with report_claimed(RedisStore(url, lease_s=2), job) as ours:
+    print(ours, flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def begun(make_jobs, queue):
+    """A judge that waits in the one chunk of a job, the worker's use cases, the job, and what waits for the end of the work."""
+    judge = SlowJudge()
+    jobs = make_jobs(judge)
+    job = submit(jobs, 10)
+    end = in_a_thread(lambda: deliver(jobs, queue))
+    assert judge.began.wait(5)
+    return judge, jobs, job, end
+
+
+def test_workers_log_a_jobs_start_once_and_its_end_with_how_well_it_retrieved(jobs, queue, caplog):
     with caplog.at_level("INFO", "ragassay"):
         job = submit(jobs)
         deliver(jobs, queue)
@@ -29,8 +54,7 @@ def test_workers_log_a_jobs_start_once_and_its_end_with_how_well_it_retrieved(ma
     ]
 
 
-def test_a_job_is_done_chunk_by_chunk_and_finished_once(make_jobs, queue, store):
-    jobs = make_jobs()
+def test_a_job_is_done_chunk_by_chunk_and_finished_once(jobs, queue, store):
     job = submit(jobs)
     assert [slot for _, slot, _ in queue.sent] == [0, 1]  # two chunks, so two queue
     deliver(jobs, queue)
@@ -38,14 +62,13 @@ def test_a_job_is_done_chunk_by_chunk_and_finished_once(make_jobs, queue, store)
     deliver(jobs, queue)
     assert queue.finalized == [job]
     jobs.finalize(job)
-    report, ended = jobs.report(job), jobs.get(job).ended_at
+    report, ended = jobs.store.report(job), jobs.get(job).ended_at
     jobs.finalize(job)
-    assert (jobs.report(job), jobs.get(job).ended_at) == (report, ended)
+    assert (jobs.store.report(job), jobs.get(job).ended_at) == (report, ended)
     assert store.active() == []
 
 
-def test_a_chunk_whose_worker_died_goes_to_another(make_jobs, queue, store):
-    jobs = make_jobs()
+def test_a_chunk_whose_worker_died_goes_to_another(jobs, queue, store):
     job = submit(jobs, 10)
     dead = store.claim(job)
     deliver(jobs, queue)
@@ -57,16 +80,14 @@ def test_a_chunk_whose_worker_died_goes_to_another(make_jobs, queue, store):
     assert store.commit(dead, []) == "stale"
 
 
-def test_a_chunk_that_kills_its_worker_again_and_again_becomes_failed_rows(make_jobs, queue, store):
-    jobs = make_jobs()
+def test_a_chunk_that_kills_its_worker_again_and_again_becomes_failed_rows(jobs, queue, store):
     job = submit(jobs, 60)
     for _ in range(MOST_DEATHS):
         assert str(store.claim(job)) == "default:0"
         expire_leases(store, job)
         jobs.tick()
     assert jobs.get(job).progress.failed == 50
-    deliver_all(jobs, queue)
-    jobs.finalize(job)
+    finish(jobs, queue, job)
     page = jobs.results(job, cursor=None, limit=200)
     reasons = [result.scores["faithfulness"].reason for result in page.results]
     assert reasons[:50] == ["worker crashed repeatedly on this chunk"] * 50
@@ -74,12 +95,8 @@ def test_a_chunk_that_kills_its_worker_again_and_again_becomes_failed_rows(make_
     assert jobs.get(job).status == "finished"
 
 
-def test_a_worker_that_stops_gives_its_chunk_back_and_nothing_is_held_against_it(make_jobs, queue, store):
-    judge = SlowJudge()
-    jobs = make_jobs(judge)
-    job = submit(jobs, 10)
-    end = in_a_thread(lambda: deliver(jobs, queue))
-    assert judge.began.wait(5)
+def test_a_worker_that_stops_gives_its_chunk_back_and_nothing_is_held_against_it(make_jobs, begun, queue, store):
+    _, jobs, job, end = begun
     jobs.break_off(stopping=True)
     end()
     assert deaths(store, job) == {}
@@ -94,8 +111,7 @@ def test_a_worker_that_stops_gives_its_chunk_back_and_nothing_is_held_against_it
 
 
 def test_a_worker_that_is_told_to_stop_before_its_chunk_has_begun_gives_it_back(make_jobs, queue, store):
-    judge = SlowJudge()
-    jobs = make_jobs(judge)
+    jobs = make_jobs(SlowJudge())
     job = submit(jobs, 10)
     claim = store.claim(job)
     jobs.break_off(stopping=True)
@@ -103,12 +119,8 @@ def test_a_worker_that_is_told_to_stop_before_its_chunk_has_begun_gives_it_back(
     assert store.redis.lrange(store.key(job, "todo"), 0, -1) == [b"default:0"]
 
 
-def test_a_chunk_that_takes_too_long_is_given_back_and_counts_as_a_death(make_jobs, queue, store):
-    judge = SlowJudge()
-    jobs = make_jobs(judge)
-    job = submit(jobs, 10)
-    end = in_a_thread(lambda: deliver(jobs, queue))
-    assert judge.began.wait(5)
+def test_a_chunk_that_takes_too_long_is_given_back_and_counts_as_a_death(begun, queue, store):
+    judge, jobs, job, end = begun
     jobs.break_off(stopping=False)
     end()
     assert deaths(store, job) == {"default:0": 1}
@@ -117,24 +129,16 @@ def test_a_chunk_that_takes_too_long_is_given_back_and_counts_as_a_death(make_jo
     assert queue.finalized == [job]
 
 
-def test_a_lost_lease_ends_the_work_and_what_it_made_is_not_kept(make_jobs, queue, store):
-    judge = SlowJudge()
-    jobs = make_jobs(judge)
-    job = submit(jobs, 10)
-    end = in_a_thread(lambda: deliver(jobs, queue))
-    assert judge.began.wait(5)
+def test_a_lost_lease_ends_the_work_and_what_it_made_is_not_kept(begun, store):
+    _, jobs, job, end = begun
     store.redis.hset(store.key(job, "owner"), "default:0", "somebody else")
     end()
     assert jobs.get(job).progress.done == 0
     assert store.redis.hget(store.key(job, "owner"), "default:0") == b"somebody else"
 
 
-def test_a_lease_is_kept_for_as_long_as_the_chunk_takes(make_jobs, queue, store):
-    judge = SlowJudge()
-    jobs = make_jobs(judge)
-    job = submit(jobs, 10)
-    end = in_a_thread(lambda: deliver(jobs, queue))
-    assert judge.began.wait(5)
+def test_a_lease_is_kept_for_as_long_as_the_chunk_takes(begun, store):
+    judge, jobs, job, end = begun
     lease = store.key(job, "lease")
     taken_until = store.redis.zscore(lease, "default:0")
     until(lambda: store.redis.zscore(lease, "default:0") > taken_until)
@@ -163,8 +167,7 @@ def test_a_chunk_that_meets_a_bug_again_and_again_becomes_failed_rows_with_its_e
             buggy.work(job, 0, "any message")
     jobs.tick()
     assert jobs.get(job).progress.failed == 50
-    deliver_all(jobs, queue)
-    jobs.finalize(job)
+    finish(jobs, queue, job)
     assert jobs.get(job).status == "finished"
     page = jobs.results(job, cursor=None, limit=200)
     reasons = [result.scores["faithfulness"].reason for result in page.results[:50]]
@@ -206,8 +209,7 @@ def test_a_job_that_can_not_be_done_fails_with_the_reason(make_jobs, queue):
     assert (jobs.get(job).status, jobs.get(job).error) == ("failed", "there is nothing")
 
 
-def test_the_sweeper_passes_over_a_job_whose_keys_are_gone_and_closes_one_that_ended(make_jobs, queue, store):
-    jobs = make_jobs()
+def test_the_sweeper_passes_over_a_job_whose_keys_are_gone_and_closes_one_that_ended(jobs, queue, store):
     gone, ended, alive = (submit(jobs, 10) for _ in range(3))
     store.redis.delete(f"ra:{{{gone}}}:meta")
     store.transition_status(ended, "cancelled", "queued")
@@ -219,9 +221,8 @@ def test_the_sweeper_passes_over_a_job_whose_keys_are_gone_and_closes_one_that_e
     assert store.redis.ttl(f"ra:{{{ended}}}:meta") > 0
 
 
-def test_a_record_of_another_version_holds_up_no_other_job(make_jobs, queue, store, caplog):
+def test_a_record_of_another_version_holds_up_no_other_job(jobs, queue, store, caplog):
     """The sweeper used to end its round there, and the list of jobs to be an error."""
-    jobs = make_jobs()
     unreadable, alive = sorted(submit(jobs, 10) for _ in range(2))
     store.redis.hset(store.key(unreadable, "meta"), "record", orjson.dumps({"id": unreadable, "from": "2099"}))
     store.redis.delete(store.key(alive, "slots"))
@@ -235,9 +236,8 @@ def test_a_record_of_another_version_holds_up_no_other_job(make_jobs, queue, sto
         jobs.get(unreadable)
 
 
-def test_a_worker_of_an_older_version_leaves_the_chunks_of_a_newer_one_alone(make_jobs, queue, store):
+def test_a_worker_of_an_older_version_leaves_the_chunks_of_a_newer_one_alone(jobs, queue, store):
     """Each chunk that it claimed used to count as a death, and after five its rows were given up."""
-    jobs = make_jobs()
     job = submit(jobs, 10)
     record = store.redis.hget(store.key(job, "meta"), "record")
     store.redis.hset(store.key(job, "meta"), "record", record[:-1] + b',"of_the_newer":1}')
@@ -251,8 +251,7 @@ def test_a_worker_of_an_older_version_leaves_the_chunks_of_a_newer_one_alone(mak
     assert (jobs.get(job).status, jobs.get(job).progress.failed) == ("finished", 0)
 
 
-def test_a_report_that_kills_its_worker_again_and_again_ends_the_job(make_jobs, queue, store, monkeypatch):
-    jobs = make_jobs()
+def test_a_report_that_kills_its_worker_again_and_again_ends_the_job(jobs, queue, store, monkeypatch):
     job = submit(jobs, 10)
     deliver(jobs, queue)
 
@@ -269,8 +268,7 @@ def test_a_report_that_kills_its_worker_again_and_again_ends_the_job(make_jobs, 
     assert jobs.get(job).error == "the report can't be made: worker crashed repeatedly on it"
 
 
-def test_a_finalize_that_was_lost_is_sent_again(make_jobs, queue, store):
-    jobs = make_jobs()
+def test_a_finalize_that_was_lost_is_sent_again(jobs, queue, store):
     job = submit(jobs, 10)
     deliver(jobs, queue)
     queue.finalized.clear()
@@ -279,17 +277,62 @@ def test_a_finalize_that_was_lost_is_sent_again(make_jobs, queue, store):
     assert queue.finalized == [job]
 
 
-def test_no_second_worker_is_sent_to_a_report_that_one_is_making(make_jobs, queue):
-    jobs = make_jobs()
+@pytest.mark.parametrize("poisoned", [False, True])
+def test_no_second_worker_is_sent_to_a_report_that_one_is_making(jobs, queue, store, poisoned):
     job = submit(jobs, 120)
+    for _ in range(MOST_DEATHS * poisoned):
+        store.claim(job)
+        expire_leases(store, job)
+        deliver_all(jobs, queue)
+        store.redis.delete(store.key(job, "slots"))  # as long after a wake-up as a lease takes to run out
+        jobs.tick()
     deliver_all(jobs, queue)
     jobs.tick()
     assert queue.finalized == [job]
 
 
+def test_a_report_that_takes_longer_than_its_lease_is_made_once(jobs, queue, store, monkeypatch):
+    job = submit(jobs, 10)
+    deliver(jobs, queue)
+    made, go, finish = [], threading.Event(), runs.finish
+
+    def slowly(*of):
+        made.append(job)
+        assert go.wait(60)
+        return finish(*of)
+
+    monkeypatch.setattr("ragassay.jobs.runs.finish", slowly)
+    end = in_a_thread(lambda: jobs.finalize(job))
+    lease = store.key(job, "lease")
+    over = until(lambda: store.redis.zscore(lease, "report"))
+    until(lambda: made and store.now_ms() > over)
+    jobs.tick()
+    jobs.finalize(job)  # a wake-up that was sent before
+    go.set()
+    end()
+    assert (queue.finalized, made, jobs.get(job).status) == ([job], [job], "finished")
+    assert meta(store, job)["finalize_begun"] == b"1"
+    assert not store.redis.exists(lease, store.key(job, "owner"))
+
+
+def test_a_report_whose_worker_was_killed_is_made_by_another_when_its_lease_is_over(jobs, queue, store):
+    job = submit(jobs, 10)
+    deliver(jobs, queue)
+    with subprocess.Popen([sys.executable, "-c", FINALIZER, store.url, job], stdout=subprocess.PIPE) as killed:
+        assert killed.stdout.readline() == b"True\n"
+        killed.kill()
+
+    def taken_over():
+        jobs.tick()
+        return len(queue.finalized) == 2
+
+    until(taken_over)
+    jobs.finalize(job)
+    assert (jobs.get(job).status, store.active()) == ("finished", [])
+
+
 @pytest.mark.parametrize("sends", [lambda *_: False, lambda *_: {}["the interpreter ends"]], ids=["refused", "dying"])
-def test_a_wake_up_that_could_not_be_sent_is_sent_in_the_next_round_not_after_a_lease(make_jobs, queue, store, sends):
-    jobs = make_jobs()
+def test_a_wake_up_that_could_not_be_sent_is_sent_in_the_next_round_not_after_a_lease(jobs, queue, store, sends):
     enqueue, queue.enqueue = queue.enqueue, sends
     with suppress(KeyError):
         submit(jobs)
@@ -309,9 +352,8 @@ def test_a_lease_is_not_given_up_while_redis_is_away(store, monkeypatch):
     assert store.renew(Claim("default", 0, "job", "token")) is True
 
 
-def test_a_job_whose_rows_were_evicted_fails_and_holds_up_no_other(make_jobs, queue, store):
+def test_a_job_whose_rows_were_evicted_fails_and_holds_up_no_other(jobs, queue, store):
     """The sweeper used to end its round there, every round."""
-    jobs = make_jobs()
     evicted, alive = sorted(submit(jobs, 10) for _ in range(2))
     for _ in range(MOST_DEATHS):
         store.claim(evicted)
@@ -326,16 +368,18 @@ def test_a_job_whose_rows_were_evicted_fails_and_holds_up_no_other(make_jobs, qu
     assert (store.active(), [job for job, _, _ in queue.sent]) == ([alive], [alive])
 
 
-def test_a_worker_that_finds_no_rows_fails_the_job(make_jobs, queue, store):
-    jobs = make_jobs()
+def test_a_worker_that_finds_no_rows_fails_the_job(jobs, queue, store):
     job = submit(jobs, 10)
     store.redis.delete(store.key(job, "in:default:0"))
     deliver_all(jobs, queue)
     assert (jobs.get(job).status, "are gone from Redis" in jobs.get(job).error) == ("failed", True)
 
 
-def test_results_that_were_evicted_before_the_report_fail_the_job_instead_of_lacking_in_it(make_jobs, queue, store):
-    jobs = make_jobs()
+@pytest.mark.parametrize("in_memory", [1000, 10])
+def test_results_that_were_evicted_before_the_report_fail_the_job_instead_of_lacking_in_it(
+    jobs, queue, store, monkeypatch, in_memory
+):
+    monkeypatch.setattr("ragassay.store.job_run.MOST_IN_MEMORY", in_memory)
     job = submit(jobs, 60)
     deliver_all(jobs, queue)
     store.redis.delete(store.key(job, "out:default:1"))
@@ -345,22 +389,18 @@ def test_results_that_were_evicted_before_the_report_fail_the_job_instead_of_lac
     assert f"the report can't be made: the results of chunk default:1 of job {job} are gone from Redis" in failed.error
 
 
-def test_an_error_stands_only_on_a_job_that_failed(make_jobs, queue, store):
-    jobs = make_jobs()
+def test_an_error_stands_only_on_a_job_that_failed(jobs, queue, store):
     job = submit(jobs, 10)
-    deliver_all(jobs, queue)
-    jobs.finalize(job)
+    finish(jobs, queue, job)
     store.fail(job, "too late")
     assert (jobs.get(job).status, jobs.get(job).error) == ("finished", None)
 
 
-def test_a_job_that_a_version_before_systems_made_is_worked_on_as_it_is(make_jobs, queue, store):
+def test_a_job_that_a_version_before_systems_made_is_worked_on_as_it_is(jobs, queue, store):
     """Its record has no chunk size for columns, and says nothing of systems that are called."""
-    jobs = make_jobs()
     job = submit(jobs, 60)
     store.redis.hdel(store.key(job, "meta"), "called", "chunk_size")
-    deliver_all(jobs, queue)
-    jobs.finalize(job)
+    finish(jobs, queue, job)
     assert jobs.get(job).status == "finished"
     assert list(store.redis.scan_iter(store.key(job, "column:*").replace("{", "[{]").replace("}", "[}]"))) == []
     sorted_rows = jobs.results(job, cursor=None, limit=200, selection=Selection(sort="-duration_ms")).results

@@ -67,8 +67,7 @@ def test_a_call_that_a_dead_worker_left_open_is_counted_once_as_uncertain(make_j
 
 
 @pytest.mark.parametrize("how", ["cancelled", "given to somebody else"])
-def test_no_further_call_is_made_for_work_that_is_not_wanted(make_jobs, store, how):
-    jobs = make_jobs()
+def test_no_further_call_is_made_for_work_that_is_not_wanted(jobs, store, how):
     job = submit(jobs, 10)
     claim = store.claim(job)
     if how == "cancelled":

@@ -1,11 +1,18 @@
 """Jobs of many rows: their report is made of one chunk at a time, and is the one of rows that are held."""
 
+import tracemalloc
+
 import orjson
 import pytest
 
-from job_workers import deliver, deliver_all, submit
+from job_workers import deliver, finish, submit
+from ragassay.api import submission
+from ragassay.data.versions import Lineage, Origin
 from ragassay.documents import Report
+from ragassay.models import Response, Sample
+from ragassay.settings import Settings
 from ragassay.store.job_run import JobResults, JobRun
+from ragassay.store.redis_datasets import RedisDatasets
 
 
 @pytest.fixture
@@ -27,16 +34,14 @@ def made_again(jobs, store, job):
     store.redis.delete(*(store.key(job, name) for name in ("report", "figures", "costs")))
     store.redis.hset(store.key(job, "meta"), "status", "finalizing")
     jobs.finalize(job)
-    return of_rows(jobs.report(job))
+    return of_rows(jobs.store.report(job))
 
 
-def test_the_report_of_a_long_job_is_that_of_one_whose_rows_are_held(make_jobs, queue, store, request):
-    jobs = make_jobs()
+def test_the_report_of_a_long_job_is_that_of_one_whose_rows_are_held(jobs, queue, store, request):
     job = submit(jobs, 120)
-    deliver_all(jobs, queue)
-    jobs.finalize(job)
+    finish(jobs, queue, job)
     held = JobRun(store, job).evaluated(jobs.store.state(job).record.chunks())
-    first = of_rows(jobs.report(job))
+    first = of_rows(jobs.store.report(job))
     request.getfixturevalue("few_in_memory")
     read = JobRun(store, job).evaluated(jobs.store.state(job).record.chunks())
     assert isinstance(held, list)
@@ -50,14 +55,10 @@ def test_the_report_of_a_long_job_is_that_of_one_whose_rows_are_held(make_jobs, 
     assert figures == first
 
 
-def test_a_long_jobs_report_is_opened_without_its_rows_for_as_long_as_redis_has_them(
-    make_jobs, queue, store, few_in_memory
-):
-    jobs = make_jobs()
+def test_a_long_jobs_report_is_opened_without_its_rows_for_as_long_as_redis_has_them(jobs, queue, store, few_in_memory):
     job = submit(jobs, 120)
-    deliver_all(jobs, queue)
-    jobs.finalize(job)
-    opened, held = JobRun(store, job).report(), Report.model_validate_json(jobs.report(job))
+    finish(jobs, queue, job)
+    opened, held = JobRun(store, job).report(), Report.model_validate_json(jobs.store.report(job))
     assert isinstance(opened.systems["default"].results, JobResults)
     assert opened == held
     store.redis.delete(store.key(job, "out:default:1"))
@@ -67,27 +68,67 @@ def test_a_long_jobs_report_is_opened_without_its_rows_for_as_long_as_redis_has_
 
 
 def test_of_a_long_job_that_was_cancelled_the_chunks_that_are_done_make_its_report(
-    make_jobs, queue, store, few_in_memory
+    jobs, queue, store, few_in_memory, monkeypatch
 ):
-    jobs = make_jobs()
     job = submit(jobs, 160)
     lost = store.claim(job)  # the first of four
     deliver(jobs, queue)
     deliver(jobs, queue)
     jobs.cancel(job)
+    read, results = [], store.results
+    monkeypatch.setattr(store, "results", lambda job, chunk: read.append(chunk.number) or results(job, chunk))
     jobs.finalize(job)
-    report = orjson.loads(jobs.report(job))
+    assert read == [0, 3, 1, 2, 1, 2], "whether they are lost; to count; for the report"
+    report = orjson.loads(jobs.store.report(job))
     assert lost.number == 0
     assert (report["run"]["status"], report["run"]["rows"], report["run"]["rows_done"]) == ("incomplete", 160, 100)
     assert [row["query_id"] for row in report["systems"]["default"]["results"]] == [f"q{n}" for n in range(50, 150)]
 
 
-def test_rows_of_a_long_job_that_are_gone_fail_it_by_name(make_jobs, queue, store, few_in_memory):
-    jobs = make_jobs()
-    job = submit(jobs, 120)
-    deliver_all(jobs, queue)
-    store.redis.delete(store.key(job, "out:default:1"))
-    jobs.finalize(job)
-    failed = jobs.get(job)
-    assert failed.status == "failed"
-    assert f"the results of chunk default:1 of job {job} are gone from Redis" in failed.error
+def stored(store, rows):
+    """The body of a job of a stored dataset: rows of two kilobytes that pack to little."""
+    samples = (
+        Sample(
+            query_id=f"q{n}",
+            query=f"{n}?",
+            ground_truth_answer=(f"{n}",),
+            response=Response(answer=f"{n}", contexts=(f"{n} " * 400,)),
+        )
+        for n in range(rows)
+    )
+    RedisDatasets(store).add("long", samples, lambda: Origin(lineage=Lineage(action="import")))
+    return orjson.dumps({"dataset": "long", "metrics": ["token_f1"]})
+
+
+def test_memory_does_not_grow_with_the_rows_of_a_dataset_whose_job_is_taken(jobs, queue, store):
+    """4,000 rows that are held are 18 MB, their packed chunks alone 5."""
+    body = stored(store, 4_000)
+    tracemalloc.start()
+    try:
+        asked = submission.read(body, Settings(), jobs.registered, RedisDatasets(store))
+        job, _ = jobs.submit(*asked)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert job.progress.rows == 4_000
+    assert peak < 7_000_000
+    chunk = store.claim(job.id)
+    assert [(row.query, row.response.answer) for row in JobRun(store, job.id).samples(chunk)][:2] == [
+        ("0?", "0"),
+        ("1?", "1"),
+    ]
+
+
+def test_what_a_submission_had_written_when_it_was_broken_off_goes_by_itself(jobs, queue, store, monkeypatch):
+    monkeypatch.setattr("ragassay.store.redis.CHUNKS_AT_ONCE", 2)
+    monkeypatch.setattr("ragassay.store.redis.execute_once", lambda pipe: pipe.crash())
+    with pytest.raises(AttributeError):
+        submit(jobs, 180)
+    left = list(store.redis.scan_iter("*:new:*"))
+    assert len(left) == 4
+    assert all(0 < store.redis.ttl(key) <= 86_400 for key in left)
+    assert not list(store.redis.scan_iter("*:in:*"))
+    monkeypatch.undo()
+    job = submit(jobs, 180)
+    assert set(store.redis.scan_iter("*:new:*")) == set(left)
+    assert {store.redis.ttl(key) for key in store.redis.scan_iter(store.key(job, "in:*"))} == {-1}

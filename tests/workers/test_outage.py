@@ -2,7 +2,7 @@
 
 import pytest
 
-from job_workers import deaths, deliver, deliver_all, expire_leases, meta, submit
+from job_workers import deaths, deliver, deliver_all, expire_leases, finish, meta, submit
 from offline_runs import ScriptedJudge
 from ragassay.errors import ProviderDown, Unavailable
 from ragassay.models import Judgement, Usage
@@ -46,11 +46,6 @@ def down(**more):
 @pytest.fixture
 def judge():
     return RemoteJudge(down())
-
-
-@pytest.fixture
-def jobs(make_jobs, judge):
-    return make_jobs(judge)
 
 
 @pytest.fixture
@@ -138,8 +133,7 @@ def test_after_the_outage_every_row_is_scored_and_settled_calls_are_not_made_aga
     judge.outage = None
     probe_due(job)
     jobs.tick()
-    deliver_all(jobs, queue)
-    jobs.finalize(job)
+    finish(jobs, queue, job)
     assert jobs.get(job).status == "finished"
     scores = [result.scores["faithfulness"].value for result in jobs.results(job, cursor=None, limit=200).results]
     assert scores == [1.0] * 10
@@ -152,8 +146,7 @@ def test_a_provider_that_failed_for_too_long_costs_the_judged_scores_alone(jobs,
     probe_due(job)
     give_up_due(job)
     jobs.tick()
-    deliver_all(jobs, queue)
-    jobs.finalize(job)
+    finish(jobs, queue, job)
     ended = jobs.get(job)
     assert (ended.status, ended.waiting) == ("finished", None)
     assert DOWN in ended.error

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from job_workers import PayingJudge, deliver_all, in_a_thread, meta, submit_with_budget
+from job_workers import PayingJudge, deliver_all, finish, in_a_thread, meta, submit_with_budget
 from ragassay.models import Usage
 from ragassay.protocols import Call, Reply
 from ragassay.specification import Budget
@@ -13,6 +13,11 @@ from ragassay.store.project_budgets import ProjectBudgets
 from ragassay.store.redis_ledger import RedisLedger
 
 MOST = Usage(calls=1, input_tokens=50, output_tokens=50, cost_usd=0.002)
+
+
+@pytest.fixture
+def judge():
+    return PayingJudge()
 
 
 @pytest.fixture
@@ -64,10 +69,9 @@ def test_two_jobs_side_by_side_spend_no_more_than_their_project_may(make_jobs, q
 
 
 def test_a_job_that_is_cancelled_gives_back_and_one_that_died_before_that_does_so_in_the_sweep(
-    make_jobs, queue, store, budgets
+    jobs, queue, store, budgets
 ):
     budgets.cap("default", 5)
-    jobs = make_jobs(PayingJudge())
     cancelled, dead = submit_with_budget(jobs), submit_with_budget(jobs)
     for job in (cancelled, dead):
         ledger = RedisLedger(store, store.claim(job), cache=False)
@@ -86,9 +90,9 @@ def test_a_job_that_is_cancelled_gives_back_and_one_that_died_before_that_does_s
     assert books(budgets) == (0.002, 0)
 
 
-def test_money_that_was_leased_for_a_worker_that_died_is_used_by_the_next(make_jobs, store, budgets):
+def test_money_that_was_leased_for_a_worker_that_died_is_used_by_the_next(jobs, store, budgets):
     budgets.cap("default", 0.01)
-    job = submit_with_budget(make_jobs(PayingJudge()))
+    job = submit_with_budget(jobs)
     claim, run = store.claim(job), store.run
     call = Call(id="a", content="x", purpose="judge")
 
@@ -106,9 +110,7 @@ def test_money_that_was_leased_for_a_worker_that_died_is_used_by_the_next(make_j
     assert books(budgets) == (0, 0.002)
 
 
-def test_a_job_under_way_heeds_a_budget_that_is_new_and_one_that_is_gone(make_jobs, queue, store, budgets):
-    judge = PayingJudge()
-    jobs = make_jobs(judge)
+def test_a_job_under_way_heeds_a_budget_that_is_new_and_one_that_is_gone(jobs, judge, queue, store, budgets):
     job = submit_with_budget(jobs)
     assert "lease_usd" not in meta(store, job)
     jobs.work(*queue.sent.pop(0))
@@ -124,14 +126,12 @@ def test_a_job_under_way_heeds_a_budget_that_is_new_and_one_that_is_gone(make_jo
     assert judge.made == 150
 
 
-def test_a_job_without_a_budget_asks_nothing_of_its_project(make_jobs, queue, store, budgets):
+def test_a_job_without_a_budget_asks_nothing_of_its_project(jobs, queue, store, budgets):
     budgets.cap("other", 1)
-    jobs = make_jobs(PayingJudge())
     job = submit_with_budget(jobs)
     scripts, run = [], store.run
     store.run = lambda script, *others: scripts.append(script) or run(script, *others)
-    deliver_all(jobs, queue)
-    jobs.finalize(job)
+    finish(jobs, queue, job)
     assert scripts.count("reserve") == 150
     assert not {"lease_budget", "take_lease", "end_lease"} & set(scripts)
 

@@ -5,17 +5,11 @@ import threading
 import pytest
 
 from api_server import serving
-from job_workers import deliver_all, expire_leases, in_a_thread, submit
+from job_workers import deliver_all, expire_leases, finish, in_a_thread, submit
 from offline_runs import FakeFactory
 from ragassay.jobs import Jobs
 from ragassay.store.redis import RedisStore
 from ragassay.store.retention import DAY_S, Retention, Trimming, apply
-
-
-def finish(jobs, queue, job):
-    deliver_all(jobs, queue)
-    jobs.finalize(job)
-    assert jobs.get(job).status == "finished"
 
 
 def lives(store, job):
@@ -31,9 +25,8 @@ def age(store, job, days):
 
 
 @pytest.mark.parametrize("how", ["finished", "cancelled", "failed"])
-def test_every_key_of_a_job_that_has_ended_has_an_end(store, queue, make_jobs, how):
+def test_every_key_of_a_job_that_has_ended_has_an_end(store, queue, jobs, how):
     store.retention = Retention.of_days(results=3, reports=9)
-    jobs = make_jobs()
     job = submit(jobs)
     if how == "cancelled":
         jobs.work(*queue.sent.pop(0))
@@ -56,8 +49,7 @@ def test_rows_never_outlive_their_report():
     assert Retention.of_days(results=30, reports=7) == Retention(7 * DAY_S, 7 * DAY_S)
 
 
-def test_a_round_of_the_sweeper_takes_out_ids_whose_record_is_gone_and_no_others(store, queue, make_jobs):
-    jobs = make_jobs()
+def test_a_round_of_the_sweeper_takes_out_ids_whose_record_is_gone_and_no_others(store, queue, jobs):
     kept = [submit(jobs) for _ in range(3)]
     store.redis.zadd("ra:jobs", {f"gone{n}": 1_000_000 + n for n in range(2500)})
     trimming = Trimming(store)
@@ -78,8 +70,7 @@ def test_jobs_that_stay_at_the_head_of_the_list_hide_no_others(store):
     assert store.redis.zcard("ra:jobs") == 25
 
 
-def test_a_page_goes_on_after_a_job_that_was_trimmed_meanwhile(store, queue, make_jobs):
-    jobs = make_jobs()
+def test_a_page_goes_on_after_a_job_that_was_trimmed_meanwhile(store, queue, jobs):
     made = [submit(jobs) for _ in range(5)]
     store.redis.zadd("ra:jobs", dict.fromkeys(made, 1_700_000_000_000))  # all at once: then the id decides
     first = jobs.page(cursor=None, limit=2)
@@ -92,8 +83,7 @@ def test_a_page_goes_on_after_a_job_that_was_trimmed_meanwhile(store, queue, mak
     assert third.next is None
 
 
-def test_a_retention_that_changed_holds_for_jobs_that_ended_before(store, queue, make_jobs):
-    jobs = make_jobs()
+def test_a_retention_that_changed_holds_for_jobs_that_ended_before(store, queue, jobs):
     young, middle, old, running = (submit(jobs) for _ in range(4))
     store.redis.delete(store.key(running, "todo"))
     queue.sent = [message for message in queue.sent if message[0] != running]
@@ -114,15 +104,14 @@ def test_a_retention_that_changed_holds_for_jobs_that_ended_before(store, queue,
     assert set(lives(store, running).values()) == {-1}
     jobs.tick()
     assert {job for job, _ in store.jobs(before=None, limit=10)} == {young, middle, running}
-    assert jobs.report(middle)
+    assert jobs.store.report(middle)
     longer = apply(store, ["ra:jobs"], Retention(), dry_run=False)
     assert (longer.jobs, longer.sooner, longer.later) == (2, 0, 2)
     again = apply(store, ["ra:jobs"], Retention(), dry_run=False)
     assert (again.sooner, again.later) == (0, 0)
 
 
-def test_two_sweepers_at_once_do_what_one_does(server, store, queue, make_jobs):
-    jobs = make_jobs()
+def test_two_sweepers_at_once_do_what_one_does(server, store, queue, jobs):
     made = [submit(jobs) for _ in range(12)]
     for job in made:
         store.claim(job)
@@ -153,8 +142,7 @@ def test_two_sweepers_at_once_do_what_one_does(server, store, queue, make_jobs):
 
 
 def test_readiness_does_not_look_at_jobs(server, store):
-    for start in range(0, 100_000, 10_000):
-        store.redis.zadd("ra:jobs", {f"{n:032x}": n for n in range(start, start + 10_000)})
+    store.redis.eval("for n = 1, 100000 do redis.call('ZADD', 'ra:jobs', n, string.format('%032x', n)) end", 0)
     store.heartbeat("worker", "host:1:2", for_s=60)
     store.heartbeat("beat", "host:2:1", for_s=60)
     with serving(server.url) as served:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from job_workers import deliver, deliver_all, expire_leases, meta, submit
+from job_workers import deliver, deliver_all, expire_leases, finish, meta, submit
 from offline_runs import ScriptedJudge, sample, source_of
 from ragassay import job_notices, runs
 from ragassay.documents import Report
@@ -58,18 +58,12 @@ def judge():
 
 
 @pytest.fixture
-def jobs(make_jobs, judge):
-    return make_jobs(judge)
-
-
-@pytest.fixture
 def work(jobs, queue):
     """Works on a job until it has ended; its report."""
 
     def work(job):
-        deliver_all(jobs, queue)
-        jobs.finalize(job)
-        return Report.model_validate_json(jobs.report(job))
+        finish(jobs, queue, job)
+        return Report.model_validate_json(jobs.store.report(job))
 
     return work
 
@@ -101,7 +95,7 @@ def test_only_failed_rows_are_judged_again_and_the_report_counts_all_that_was_sp
     judge.down, judge.asked = set(), []
     now = retry(jobs, job)
     assert (now.status, now.retries, now.progress.done, now.progress.failed) == ("running", 1, 118, 0)
-    assert Report.model_validate_json(jobs.report(job)) == before, "until there is another"
+    assert Report.model_validate_json(jobs.store.report(job)) == before, "until there is another"
     after = work(job)
     assert (judge.asked, len(judge.paid)) == (["q3", "q110"], 120)
     assert (jobs.get(job).status, jobs.get(job).progress.done, failed(after)) == ("finished", 120, set())
@@ -132,7 +126,7 @@ def test_a_worker_that_dies_in_between_loses_nothing_and_nothing_is_paid_twice(j
     judge.down, judge.dies_at = set(), "q3"
     with pytest.raises(RuntimeError):
         deliver(jobs, queue)
-    assert failed(Report.model_validate_json(jobs.report(job))) == {"q1", "q2", "q3"}
+    assert failed(Report.model_validate_json(jobs.store.report(job))) == {"q1", "q2", "q3"}
     assert sum(row.failed for row in jobs.results(job, cursor=None, limit=200).results) == 3
     judge.dies_at = None
     jobs.wake(job)
@@ -207,7 +201,7 @@ def test_a_cancelled_retry_has_the_report_of_all_rows_and_no_further_one(jobs, j
     job, before = finished(jobs, work, 10)
     retry(jobs, job)
     jobs.cancel(job)
-    assert Report.model_validate_json(jobs.report(job)) == before
+    assert Report.model_validate_json(jobs.store.report(job)) == before
     with pytest.raises(Conflict, match="is cancelled"):
         retry(jobs, job)
 
@@ -260,6 +254,8 @@ def test_a_finalize_of_the_time_before_changes_nothing_of_the_one_after(jobs, ju
     late.save_report(before)
     assert not store.save_gates(job, b"{}", b"[]")
     store.keep_notices(job, b"[]")
+    store.keep_headline(job, b"{}")
+    assert store.headline(job) is None
     store.close(job)  # what the finalizer's last step would be
     assert store.active() == [job]
     judge.down = set()

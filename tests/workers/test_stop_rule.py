@@ -2,7 +2,7 @@
 
 import pytest
 
-from job_workers import deliver, deliver_all, submit
+from job_workers import deliver, deliver_all, finish, submit
 from offline_runs import ScriptedJudge, evaluated, new_run, sample, without_times
 from ragassay.documents import Report
 from ragassay.errors import Conflict
@@ -14,11 +14,6 @@ def submit_with_stop_rule(jobs, rule="faithfulness width <= 0.5", **spec):
     return submit(jobs, 400, judge="a-model", stop_when=rule, **spec)
 
 
-def finish(jobs, queue):
-    deliver_all(jobs, queue)
-    jobs.finalize(queue.finalized[-1])
-
-
 def judged(support):
     """The judgement that finds the first sentence of every answer so supported."""
     verdict = Verdict(judge="x", sentences=(SentenceVerdict(id="A1", text="", support=support),), has_contexts=True)
@@ -27,13 +22,11 @@ def judged(support):
 
 @pytest.mark.parametrize("spec", [{}, {"judge_share": 0.3}], ids=["alone", "sharing"])
 def test_a_job_stops_when_its_rule_is_satisfied_and_its_report_is_that_of_the_command_line(
-    make_jobs, queue, tmp_path, spec
+    jobs, judge, queue, tmp_path, spec
 ):
-    judge = ScriptedJudge()
-    jobs = make_jobs(judge)
     job = submit_with_stop_rule(jobs, **spec)
-    finish(jobs, queue)
-    report = Report.model_validate_json(jobs.report(job))
+    finish(jobs, queue, job)
+    report = Report.model_validate_json(jobs.store.report(job))
     assert jobs.get(job).status == "finished"
     assert len(judge.asked) == report.stopped.rows < 400
     rows = [sample(n) for n in range(400)]
@@ -41,23 +34,21 @@ def test_a_job_stops_when_its_rule_is_satisfied_and_its_report_is_that_of_the_co
     assert without_times(evaluated(run).model_dump()) == without_times(report.model_dump())
 
 
-def test_results_of_a_stopped_job_are_paged_in_the_datasets_order(make_jobs, queue):
-    jobs = make_jobs()
+def test_results_of_a_stopped_job_are_paged_in_the_datasets_order(jobs, queue):
     job = submit_with_stop_rule(jobs)
-    finish(jobs, queue)
+    finish(jobs, queue, job)
     queries, cursor = [], None
     while True:
         page = jobs.results(job, cursor=cursor, limit=70)
         queries += [result.query_id for result in page.results]
         if (cursor := page.next) is None:
             break
-    report = Report.model_validate_json(jobs.report(job))
+    report = Report.model_validate_json(jobs.store.report(job))
     assert queries == [result.query_id for result in report.systems["default"].results]
     assert len(queries) == report.stopped.rows
 
 
-def test_a_job_that_may_stop_is_worked_on_by_one_worker_at_a_time(make_jobs, queue, store):
-    jobs = make_jobs()
+def test_a_job_that_may_stop_is_worked_on_by_one_worker_at_a_time(jobs, queue, store):
     job = submit_with_stop_rule(jobs)
     first = store.claim(job)
     assert store.claim(job) is None
@@ -68,7 +59,7 @@ def test_a_job_that_may_stop_is_worked_on_by_one_worker_at_a_time(make_jobs, que
 def test_a_worker_that_dies_between_its_results_and_the_stop_changes_no_number(make_jobs, queue, monkeypatch):
     calm = make_jobs()
     job = submit_with_stop_rule(calm)
-    finish(calm, queue)
+    finish(calm, queue, job)
     dying = make_jobs()
     other = submit_with_stop_rule(dying)
     with monkeypatch.context() as patched:
@@ -76,9 +67,8 @@ def test_a_worker_that_dies_between_its_results_and_the_stop_changes_no_number(m
         for _ in range(4):
             deliver(dying, queue)
     awake = make_jobs()
-    deliver_all(awake, queue)
-    awake.finalize(other)
-    calm_report, late = (Report.model_validate_json(calm.report(each)) for each in (job, other))
+    finish(awake, queue, other)
+    calm_report, late = (Report.model_validate_json(calm.store.report(each)) for each in (job, other))
     assert awake.get(other).progress.done > calm_report.stopped.rows
     assert without_times(late.model_dump()) == without_times(calm_report.model_dump())
 
@@ -93,7 +83,7 @@ def test_a_job_may_be_decided_against_a_finished_one(make_jobs, queue):
     jobs.finalize(before)
     better = make_jobs()
     after = submit_with_stop_rule(better, rule="faithfulness decided against baseline", baseline=f"{before}#default")
-    finish(better, queue)
-    stopped = Report.model_validate_json(better.report(after)).stopped
+    finish(better, queue, after)
+    stopped = Report.model_validate_json(better.store.report(after)).stopped
     assert stopped.intervals["default"]["faithfulness"].low > 0
     assert stopped.rows < 400

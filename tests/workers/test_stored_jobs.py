@@ -22,11 +22,6 @@ def judge():
     return PayingJudge()
 
 
-@pytest.fixture
-def jobs(make_jobs, judge):
-    return make_jobs(judge)
-
-
 def scores(jobs, job, **asked):
     results = jobs.results(job, cursor=None, limit=100, selection=Selection(**asked)).results
     return {row.query_id: {name: score.value for name, score in row.scores.items()} for row in results}
@@ -35,7 +30,7 @@ def scores(jobs, job, **asked):
 def assert_finished_and_paid_once(jobs, job):
     jobs.finalize(job)
     assert scores(jobs, job) == {f"q{n}": SCORED for n in range(ROWS)}
-    usage = orjson.loads(jobs.report(job))["systems"]["default"]["evaluation"]["usage"]
+    usage = orjson.loads(jobs.store.report(job))["systems"]["default"]["evaluation"]["usage"]
     assert (usage["calls"], usage["cost_usd"]) == (ROWS, pytest.approx(0.001 * ROWS))
 
 
@@ -50,7 +45,7 @@ def test_a_finished_job_of_an_earlier_build_has_its_report_its_rows_and_its_plac
     assert list(scores(jobs, job, category="factual", where=("latency_ms<=700",), sort="-latency_ms")) == [
         "q7", "q5", "q3", "q1",
     ]  # fmt: skip
-    report = orjson.loads(jobs.report(job))
+    report = orjson.loads(jobs.store.report(job))
     assert [row["query_id"] for row in report["systems"]["default"]["results"]] == [f"q{n}" for n in range(ROWS)]
 
 

@@ -40,7 +40,7 @@ _PREFIX = "ragassay_"
 _WORKLOAD = (
     MetricFamily("jobs", ("status",), "Jobs that have not ended; paused: the budget is reached."),
     MetricFamily("chunks_waiting", (), "Chunks of queued and running jobs that no worker has."),
-    MetricFamily("chunks_leased", (), "Chunks that workers have."),
+    MetricFamily("chunks_leased", (), "Chunks, and reports in the making, that workers have."),
     MetricFamily("chunk_age_seconds", (), "Since the oldest job with waiting chunks was submitted."),
     MetricFamily("unclaimed_seconds", (), "Longest time that a job with waiting chunks has got no worker."),
     MetricFamily("jobs_waiting", (), "Jobs that wait for a provider which is down."),

@@ -13,7 +13,8 @@ from ragassay.api.examples import SUBMISSION
 from ragassay.api.security import asks_for_key
 from ragassay.config import Configuration, check_rules
 from ragassay.config.document import Performance, option_of, options, section_of
-from ragassay.data.load import load, load_named_responses, load_rows
+from ragassay.data.dataset import set_aside_samples
+from ragassay.data.load import dataset_of, load, load_named_responses, load_rows
 from ragassay.data.versions import DatasetStore, reference_in, resolve
 from ragassay.documents import Source
 from ragassay.errors import BadData, BadSettings, NotFound, UnknownName
@@ -238,7 +239,7 @@ def rows_of(job: NewJob, datasets: DatasetStore | None) -> tuple[Source, Sequenc
         except UnknownName as error:
             hint = f"{error.hint}; upload it: PUT /v1/datasets/NAME"
             raise NotFound(error.message, where="dataset", hint=hint) from None
-        rows = load(tuple(datasets.samples(version)), max_grade=job.highest_grade)
+        rows = dataset_of(set_aside_samples(datasets.samples(version)), max_grade=job.highest_grade)
         name = version.name
     return Source(name=name, digest=rows.digest, rows=len(rows.samples), warnings=rows.warnings), rows.samples
 

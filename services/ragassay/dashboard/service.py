@@ -184,14 +184,13 @@ class ServiceLibrary:
             queries=record.dataset.rows,
             rows=state.rows,
             done=state.rows_done,
-            headline=self._headline(record.id, until) if state.status == "finished" else {},
+            headline=self._headline(state, until) if state.status == "finished" else {},
         )
 
-    def _headline(self, job: str, until: float) -> dict[str, str]:
+    def _headline(self, state: JobState, until: float) -> dict[str, str]:
         """A sentence on each system of a finished job, kept beside its report; none where reading takes too long now."""
-        store = self._jobs.store
-        name = store.key(job, "headline")
-        if (kept := store.redis.get(name)) is not None:
+        store, job = self._jobs.store, state.record.id
+        if (kept := store.headline(job)) is not None:
             known: dict[str, str] = orjson.loads(kept)
             return known
         if time.monotonic() > until:
@@ -201,5 +200,5 @@ class ServiceLibrary:
             system["results"] = ()
         report = Report.model_validate(document)
         said = {name: headline(system) for name, system in report.systems.items()}
-        store.redis.set(name, orjson.dumps(said), ex=store.retention.reports_s)
+        store.keep_headline(job, orjson.dumps(said), retries=state.retries)
         return said

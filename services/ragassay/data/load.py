@@ -98,16 +98,21 @@ def dataset_of(samples: Sequence[Sample], *, limit: int | None = None, max_grade
     chosen = samples if limit is None else samples[:limit]
     counts: Counter[str] = Counter()
     too_high: list[str] = []
-    for sample in chosen:
-        counts[sample.query_id] += 1
-        grades = (sample.relevance_scores or {}).values() if max_grade else ()
-        if grade := next((grade for grade in grades if max_grade and grade > max_grade), None):
-            too_high.append(f"relevance_scores of {shown(sample.query_id)}: {grade:g} is above max_grade")
+
+    def checked() -> Iterator[Sample]:
+        for sample in chosen:
+            counts[sample.query_id] += 1
+            grades = (sample.relevance_scores or {}).values() if max_grade else ()
+            if grade := next((grade for grade in grades if max_grade and grade > max_grade), None):
+                too_high.append(f"relevance_scores of {shown(sample.query_id)}: {grade:g} is above max_grade")
+            yield sample
+
+    digest = digest_of_dataset(checked())
     bad = [f"query_id: {shown(query)} is used more than once" for query, count in counts.items() if count > 1]
     if bad or too_high:
         raise BadData([f"data: {what}" for what in (*bad, *too_high)])
     chosen = tuple(chosen) if isinstance(chosen, list) else chosen
-    return Dataset("data", Path("data"), chosen, digest_of_dataset(chosen), beyond_limit=beyond_limit)
+    return Dataset("data", Path("data"), chosen, digest, beyond_limit=beyond_limit)
 
 
 def load_rows(rows: Iterable[dict[str, Any]], *, name: str = "samples", max_grade: float | None = None) -> Dataset:

@@ -91,6 +91,9 @@ class Reference(NamedTuple):
     prefix: str | None
 
 
+Wanted = Callable[[int, bytes], bool]  # of a row's place from 0 and its canonical line
+
+
 class DatasetStore(Protocol):
     """Keeps datasets. Rows are handed over and given back one by one, so that memory doesn't limit them."""
 
@@ -103,8 +106,8 @@ class DatasetStore(Protocol):
     def versions(self, name: str) -> list[DatasetVersion]:
         """The versions of a name, the latest first; none for a name that is unknown."""
 
-    def samples(self, version: DatasetVersion, wanted: Sequence[bool] | None = None) -> Iterator[Sample]:
-        """The rows of a version, in the order in which they came; of them only those ``wanted``, one entry for each."""
+    def samples(self, version: DatasetVersion, wanted: Wanted | None = None) -> Iterator[Sample]:
+        """The rows of a version, in the order in which they came; of them only those ``wanted``."""
 
     def add(self, name: str, samples: Iterable[Sample], origin: Callable[[], Origin]) -> DatasetVersion:
         """Keep rows as a version, the latest of its name; the version there is where the same rows are kept already.
@@ -137,21 +140,21 @@ def new_version(
 
 
 def stored_samples(
-    lines: Iterable[bytes], version: DatasetVersion, wanted: Sequence[bool] | None, *, of: str, row: str, hint: str
+    lines: Iterable[bytes], version: DatasetVersion, wanted: Wanted | None, *, of: str, row: str, hint: str
 ) -> Iterator[Sample]:
     """The samples of a version's lines, or those ``wanted``; raises BadData where they are not what was stored.
 
     ``of`` names the rows in an error, ``row`` is what stands before the number of one, ``hint`` what then helps.
     """
     digest = hashlib.sha256()
-    for number, line in enumerate(lines, 1):
+    for place, line in enumerate(lines):
         digest.update(line)
-        if wanted is not None and not any(wanted[number - 1 : number]):
+        if wanted is not None and not wanted(place, line):
             continue
         try:
             yield Sample.model_validate_json(line)
         except ValidationError as error:
-            raise BadData([f"{row}{number}: {problems(error)[0]}"], hint=hint) from None
+            raise BadData([f"{row}{place + 1}: {problems(error)[0]}"], hint=hint) from None
     if digest.hexdigest() != version.digest:
         raise BadData([f"{of}: the rows are not those that were stored"], hint=hint)
 

@@ -6,7 +6,7 @@ datasets/versions/<name>/<digest>.json  name, description, times and lineage; wr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +22,7 @@ from ragassay.data.versions import (
     DatasetStore,
     DatasetVersion,
     Origin,
+    Wanted,
     check_name,
     file_or_version,
     latest_first,
@@ -55,7 +56,7 @@ class FolderDatasets:
         """The file of the rows, JSON Lines."""
         return self._root / "rows" / f"{version.digest}.jsonl"
 
-    def samples(self, version: DatasetVersion, wanted: Sequence[bool] | None = None) -> Iterator[Sample]:
+    def samples(self, version: DatasetVersion, wanted: Wanted | None = None) -> Iterator[Sample]:
         """The rows of a version in their order, or those ``wanted``; raises BadData where the file is not what was stored."""
         path = self.rows_file(version)
         if not path.is_file():

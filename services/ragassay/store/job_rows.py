@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -10,6 +10,7 @@ import zstandard
 
 from ragassay.models import Result
 from ragassay.store.columns import columns, names, pack_texts
+from ragassay.store.job_state import gone
 from ragassay.store.protocol import ChunkId, RunRecord
 
 if TYPE_CHECKING:
@@ -49,6 +50,13 @@ def row_names(record: RunRecord) -> list[str]:
     inputs = {f"in:{input_chunk(chunk, record)}": None for chunk in record.chunks()}
     panel = ("panel", "canary") if record.spec.canary else ()
     return [*inputs, *names, "done", "tries", *panel, *column_names(record)]
+
+
+def check_rows(store: RedisStore, record: RunRecord, chunks: Iterable[ChunkId], done: Collection[str]) -> None:
+    """Raise NotFound where Redis has lost the input of these chunks, or results of those that are done."""
+    names = {f"in:{input_chunk(chunk, record)}" for chunk in chunks} | {f"out:{chunk}" for chunk in done}
+    if store.redis.exists(*(store.key(record.id, name) for name in names)) < len(names):
+        raise gone("rows or results", record.id)
 
 
 def read_rows(store: RedisStore, job: str, wanted: Mapping[ChunkId, Iterable[int]]) -> dict[ChunkId, dict[int, Result]]:

@@ -59,12 +59,18 @@ class JobRun:
 
     def evaluated(self, chunks: Sequence[ChunkId]) -> Sequence[Result]:
         """The committed results of these chunks of one system, in the dataset's order; many are read as they are asked for."""
-        if sum(map(self.record.rows_in, chunks)) <= MOST_IN_MEMORY or self.record.spec.stop_when is not None:
+        if self._is_held(sum(map(self.record.rows_in, chunks))):
             return self.record.in_dataset_order([row for chunk in chunks for row in self.results(chunk) or ()])
         there = self._store.with_results(self._job, chunks)
-        for missing in chunks if len(there) < len(chunks) else ():
-            self.results(missing)  # raises where it should be there
+        known = set(there)
+        for chunk in chunks:
+            if chunk not in known:
+                self.results(chunk)  # raises where it should be there
         return JobResults(self._store, self.record, there)
+
+    def _is_held(self, rows: int) -> bool:
+        """Are so many results in memory together? Those in another order than the dataset's are, since none is at its place."""
+        return rows <= MOST_IN_MEMORY or self.record.spec.stop_when is not None
 
     @property
     def canary(self) -> RedisCanary:
@@ -87,9 +93,7 @@ class JobRun:
         return self._of_figures() or Report.model_validate_json(self._store.report(self._job))
 
     def _of_figures(self) -> Report | None:
-        if self.record.dataset.rows <= MOST_IN_MEMORY or self.record.spec.stop_when is not None:
-            return None
-        if not (document := self._store.figures(self._job)):
+        if self._is_held(self.record.dataset.rows) or not (document := self._store.figures(self._job)):
             return None
         figures, systems = Report.model_validate_json(document), {}
         for name, one in figures.systems.items():

@@ -17,6 +17,7 @@ from ragassay.notices import Notice
 from ragassay.store.protocol import ChunkId, RunRecord
 from ragassay.validation import problems
 
+SUBMIT_AGAIN = "submit it again; replies that are known are not paid again"
 _TEXTS = {"status", "error", "waiting", "given_up", "project", "traceparent"}
 _COUNTS = {
     *("chunks", "rows", "rows_done", "rows_failed", "uncertain_calls", "resumes"),
@@ -36,6 +37,17 @@ class Claim(ChunkId):
         """The claim on a chunk as Redis names it."""
         known = ChunkId.parse(chunk.decode())
         return cls(known.system, known.number, job, token)
+
+
+@dataclass(frozen=True)
+class ReportClaim:
+    """The right to make a job's report, until the lease runs out."""
+
+    job: str
+    token: str
+
+    def __str__(self) -> str:
+        return "report"
 
 
 class JobState(FrozenModel):
@@ -127,6 +139,14 @@ class JobState(FrozenModel):
 def no_job(job: str) -> NotFound:
     """The error for an unknown job."""
     return NotFound(f"there is no job {job[:40]!r}", hint="list them: GET /v1/jobs")
+
+
+def not_under_way(state: JobState) -> Conflict:
+    """The error for what can't be had of a paused job, or of one that has ended, with the way on."""
+    job = state.record.id
+    if state.status == "paused":
+        return Conflict(f"job {job} is paused: {state.error}", hint=f"go on with it: POST /v1/jobs/{job}/resume")
+    return Conflict(f"job {job} is {state.status}", hint=SUBMIT_AGAIN)
 
 
 def gone(what: str, job: str) -> NotFound:

@@ -7,14 +7,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
-import orjson
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from ragassay.errors import BadData
 from ragassay.files import LineLog, locked
 from ragassay.models import Chance, FrozenModel
-from ragassay.store.rows import DAMAGED
-from ragassay.validation import problems
+from ragassay.store.rows import row_of
 
 LABELS_FILE = "labels.jsonl"
 LONGEST_NAME, MOST_LABELS = 80, 200_000  # of a job, those that were superseded included
@@ -55,13 +52,4 @@ class FolderLabels:
         if not file.exists():
             return ()
         *lines, _ = file.read_bytes().split(b"\n")
-        return [_label(file, number, line) for number, line in enumerate(lines, 1)]
-
-
-def _label(file: Path, number: int, line: bytes) -> HumanLabel:
-    try:
-        return HumanLabel.model_validate(orjson.loads(line))
-    except ValidationError as error:
-        raise BadData([f"{file}:{number}: {problems(error)[0]}"], hint=DAMAGED) from None
-    except ValueError as error:
-        raise BadData([f"{file}:{number}: not JSON ({error})"], hint=DAMAGED) from None
+        return [row_of(file, number, line, HumanLabel) for number, line in enumerate(lines, 1)]

@@ -11,9 +11,8 @@ from datetime import UTC, datetime
 
 from pydantic import Field
 
-from ragassay.documents import DEFAULT_PROJECT
 from ragassay.models import FrozenModel
-from ragassay.store.projects import ProjectRedis, project_key
+from ragassay.store.projects import ProjectRedis, project_key, project_named
 
 KEPT_S = 400 * 86_400  # what is known of a job's lease, so that nothing is counted twice
 CALLS_END_MS = 900_000  # no call outlives its job for longer: the hard limit of a worker's task
@@ -75,7 +74,7 @@ class ProjectBudgets:
         wanted, asked = spent + open_ + usd - max(upto, spent), int(number or 0)
         if amounts[-1] is None or wanted <= 0:
             return None  # others of the job were faster
-        answer = self._write(_name(project), job, asked, spent, upto, wanted)
+        answer = self._write(project_named(project), job, asked, spent, upto, wanted)
         if answer == "gone":
             return b"~" if int(in_flight or 0) > 0 else b"$"
         if answer != "stale":
@@ -88,14 +87,14 @@ class ProjectBudgets:
         if ended:
             number, spent, upto = ended
             project = self._store.redis.hget(self._store.key(job, "meta"), "project")
-            self._write(_name(project), job, number, float(spent), float(upto), 0.0)
+            self._write(project_named(project), job, number, float(spent), float(upto), 0.0)
 
     def reached(self, job: str) -> str | None:
         """Why a job gets nothing more of its project's budget; None where it is under none."""
         project, lease = self._store.redis.hmget(self._store.key(job, "meta"), ("project", "lease_usd"))
         if lease is None:
             return None
-        now = self.standing(_name(project))
+        now = self.standing(project_named(project))
         return (
             f"the budget of project {now.project} is reached: of {now.usd or 0:g} USD for {now.month}, "
             f"{now.spent_usd:.4f} are spent and {now.leased_usd:.4f} are leased to its jobs"
@@ -104,18 +103,19 @@ class ProjectBudgets:
     def sweep(self) -> None:
         """Give back for jobs that do not run any more, whoever died before, and put jobs under a budget that is new."""
         redis = self._store.redis
-        capped = {name for name in map(_name, redis.smembers(_BUDGETS)) if self.most_usd(name) is not None}
-        for project in map(_name, redis.smembers(_BUDGETS)):
-            for job in map(_name, redis.hkeys(_key(project, "leases"))):
-                status = redis.hget(f"ra:{{{job}}}:meta", "status")
+        projects = [name.decode() for name in redis.smembers(_BUDGETS)]
+        for project in projects:
+            for job in (each.decode() for each in redis.hkeys(_key(project, "leases"))):
+                status = redis.hget(self._store.key(job, "meta"), "status")
                 if status is None:
                     self._forget(project, job)
                 elif status not in (b"queued", b"running", b"finalizing"):
                     self.give_back(job)
-        for job in map(_name, redis.smembers("ra:active") if capped else ()):
-            meta = f"ra:{{{job}}}:meta"
-            status, project, lease = redis.hmget(meta, ("status", "project", "lease_usd"))
-            if status is not None and lease is None and _name(project) in capped:
+        capped = {project for project in projects if self.most_usd(project) is not None}
+        for job in (each.decode() for each in redis.smembers("ra:active") if capped):
+            meta = self._store.key(job, "meta")
+            status, name, lease = redis.hmget(meta, ("status", "project", "lease_usd"))
+            if status is not None and lease is None and project_named(name) in capped:
                 redis.hsetnx(meta, "lease_usd", 0)
 
     def _forget(self, project: str, job: str) -> None:
@@ -134,7 +134,3 @@ class ProjectBudgets:
 
 def _key(project: str, name: str = "") -> str:
     return project_key(project, f"budget:{name}" if name else "budget")
-
-
-def _name(text: bytes | None) -> str:
-    return (text or DEFAULT_PROJECT.encode()).decode()

@@ -51,7 +51,7 @@ class ProjectRedis:
         """The Redis key of one of a job's records. There is none for a job of another project: raises NotFound."""
         if self.project is not None and job not in self._own:
             status, project = self.redis.hmget(f"ra:{{{job}}}:meta", "status", "project")
-            if status is None or (project or DEFAULT_PROJECT.encode()).decode() != self.project:
+            if status is None or project_named(project) != self.project:
                 raise no_job(job)
             self._own.add(job)
         return f"ra:{{{job}}}:{name}"
@@ -87,6 +87,11 @@ class ProjectRedis:
         """The time by the clock of Redis, in milliseconds since 1970."""
         seconds, microseconds = self.redis.time()
         return float(seconds * 1000 + microseconds / 1000)
+
+
+def project_named(name: bytes | None) -> str:
+    """The project that a job's record names; ``default`` where it is from before there were projects."""
+    return DEFAULT_PROJECT if name is None else name.decode()
 
 
 def project_key(project: str, name: str) -> str:

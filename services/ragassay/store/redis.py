@@ -1,7 +1,8 @@
 """The truth about jobs, in Redis, changed by Lua scripts only; a Celery message merely says that there may be work.
 
 One hash tag per job, so that a job's keys share a slot: ``ra:{job}:meta todo lease owner dead done tries slots in:<chunk>
-calls:<chunk> out:<chunk> column:<system>:<name> texts report figures costs partial partial_costs gates labels panel canary``.
+calls:<chunk> out:<chunk> column:<system>:<name> texts report figures costs partial partial_costs gates labels panel canary``,
+and ``new:<id>``, rows of a job that is still being made.
 Who asks a system that is called is kept for all jobs together, in ``ra:asks:<system>``. Each project has a list of its jobs,
 ``jobs``. Times are milliseconds of the Redis server's own clock.
 """
@@ -26,7 +27,7 @@ from ragassay.store.columns import columns, pack_texts
 from ragassay.store.counters import KEY as COUNTERS
 from ragassay.store.idempotency import begin_once, execute_once, key_name
 from ragassay.store.job_rows import column_name, input_chunk, pack, row_names, unpack
-from ragassay.store.job_state import Claim, JobState, gone, no_job
+from ragassay.store.job_state import Claim, JobState, ReportClaim, gone, no_job
 from ragassay.store.presence import Presence
 from ragassay.store.project_budgets import ProjectBudgets
 from ragassay.store.protocol import ChunkId, Outcome, RunRecord
@@ -35,6 +36,7 @@ from ragassay.store.stored_reports import PARTIAL, WHOLE, StoredReports
 
 MOST_DEATHS = 5
 LOOK_EVERY_S, NO_LIMIT = 5.0, 10**9
+CHUNKS_AT_ONCE = 16  # that are sent to Redis
 
 
 class RedisStore(StoredReports, Presence):
@@ -75,16 +77,26 @@ class RedisStore(StoredReports, Presence):
         size, order = record.chunk_size, record.evaluation_order()
         called = [name for name, source in record.systems.items() if source.called]
         created_ms = int(datetime.fromisoformat(record.created_at).timestamp() * 1000)
-        pipe = self.redis.pipeline(transaction=True)
-        if planned:
-            begin_once(pipe, self.key(job, "meta"))
-        for chunk in {input_chunk(chunk, record): None for chunk in chunks}:
+        names: dict[str, str] = {}
+        ahead = self.redis.pipeline(transaction=False)  # of the rows a few chunks are in memory
+        for number, chunk in enumerate({input_chunk(chunk, record): None for chunk in chunks}, 1):
             rows = [samples[place] for place in order[chunk.number * size : (chunk.number + 1) * size]]
             recorded = responses.get(chunk.system, {})
             given = [row.model_copy(update={"response": recorded.get(row.query_id)}) for row in rows]
             packed = pack([row.model_dump(mode="json", exclude_defaults=True) for row in given])
-            pipe.set(self.key(job, f"in:{chunk}"), packed)
-        pipe.delete(self.key(job, "todo"))  # this pipeline may be sent again after a lost answer
+            names[self.key(job, f"in:{chunk}")] = new = self.key(job, f"new:{uuid.uuid4().hex}")
+            ahead.set(new, packed, ex=DAY_S)
+            if number % CHUNKS_AT_ONCE == 0:
+                ahead.execute()
+        ahead.execute()
+        pipe = self.redis.pipeline(transaction=True)
+        if planned:
+            begin_once(pipe, self.key(job, "meta"))
+        for name, new in names.items():
+            pipe.copy(new, name, replace=True)  # and not renamed: this pipeline may be sent again after a lost answer
+            pipe.persist(name)
+            pipe.unlink(new)
+        pipe.delete(self.key(job, "todo"))
         pipe.rpush(self.key(job, "todo"), *map(str, sorted(chunks, key=lambda chunk: chunk.number)))  # systems in turn
         pipe.hset(
             self.key(job, "meta"),
@@ -145,7 +157,10 @@ class RedisStore(StoredReports, Presence):
 
         Raises NotFound.
         """
-        before = self.run("transition_status", [self.key(job, "meta"), COUNTERS], [to, error, *allowed])
+        return self._status_before("transition_status", job, [self.key(job, "meta"), COUNTERS], [to, error, *allowed])
+
+    def _status_before(self, script: str, job: str, keys: Sequence[str], arguments: Sequence[Any]) -> str:
+        before = self.run(script, keys, arguments)
         if before is None:
             raise no_job(job)
         return str(before.decode())
@@ -186,10 +201,15 @@ class RedisStore(StoredReports, Presence):
     def resume(self, job: str, budget: Budget) -> str:
         """Go on with a paused job under a new budget; returns the status before. Raises NotFound."""
         caps = ["" if most is None else most for most in (budget.usd, budget.tokens)]
-        before = self.run("resume", [self.key(job, "meta")], caps)
-        if before is None:
-            raise no_job(job)
-        return str(before.decode())
+        return self._status_before("resume", job, [self.key(job, "meta")], caps)
+
+    def revive(self, job: str, record: RunRecord, chunks: Sequence[ChunkId]) -> str:
+        """Have a failed job go on with these chunks, or with its report where there is none.
+
+        Returns the status before. Raises NotFound.
+        """
+        keys = [self.key(job, name) for name in ("meta", "todo", *row_names(record), "gates")]
+        return self._status_before("revive", job, keys, list(map(str, chunks)))
 
     def retry(self, job: str, record: RunRecord, chunks: Sequence[ChunkId], *, rows: int, ended_ms: int | None) -> str:
         """Have a job that ended at ``ended_ms`` work again on these chunks, ``rows`` failed ones of those with results.
@@ -201,10 +221,7 @@ class RedisStore(StoredReports, Presence):
         own = [self.key(job, name) for name in names]
         kept = [self.key(job, name) for name in (*reports, *row_names(record))]
         arguments = ["" if ended_ms is None else ended_ms, rows, *map(str, chunks)]
-        before = self.run("retry", [*own, "ra:active", *kept], arguments)
-        if before is None:
-            raise no_job(job)
-        return str(before.decode())
+        return self._status_before("retry", job, [*own, "ra:active", *kept], arguments)
 
     # --- chunks -----------------------------------------------------------------------------------------------
 
@@ -214,6 +231,12 @@ class RedisStore(StoredReports, Presence):
         keys = [self.key(job, name) for name in ("meta", "todo", "lease", "owner")]
         chunk = self.run("claim", keys, [token, self.lease_ms, self._most_of_a_provider()])
         return Claim.of(job, chunk, token) if chunk else None
+
+    def claim_report(self, job: str) -> ReportClaim | None:
+        """The job's report, where all its chunks are done; None while another worker makes it."""
+        claim = ReportClaim(job, uuid.uuid4().hex)
+        keys = [self.key(job, name) for name in ("meta", "lease", "owner")]
+        return claim if self.run("claim_report", keys, [claim.token, self.lease_ms]) else None
 
     def end_turn(self, claim: Claim) -> list[str]:
         """The chunk's system may be asked by others; the jobs that have waited for that, the longest first."""
@@ -233,10 +256,10 @@ class RedisStore(StoredReports, Presence):
             self._most = time.monotonic(), most
         return most
 
-    def renew(self, claim: Claim) -> bool:
-        """Keep the lease for longer; False when the chunk is no longer ours or the job no longer wanted.
+    def renew(self, claim: Claim | ReportClaim) -> bool:
+        """Keep the lease for longer; False when it is no longer ours or the job no longer wanted.
 
-        True while Redis does not answer: then nobody else can take the chunk either, and the next renewal will tell.
+        True while Redis does not answer: then nobody else can take it either, and the next renewal will tell.
         """
         from redis.exceptions import RedisError
 
@@ -261,8 +284,8 @@ class RedisStore(StoredReports, Presence):
         outcome: Outcome = self.run("commit", keys, [*arguments, *(c.tobytes() for c in by_key.values())]).decode()
         return outcome
 
-    def give_back(self, claim: Claim, *, why: str = "") -> None:
-        """Return a chunk that could not be finished; with ``why`` it counts as a death, and too many end its retries."""
+    def give_back(self, claim: Claim | ReportClaim, *, why: str = "") -> None:
+        """Return what could not be finished; with ``why`` it counts as a chunk's death, and too many end its retries."""
         keys = [self.key(claim.job, name) for name in ("meta", "todo", "lease", "owner", "dead")]
         self.run("give_back", keys, [str(claim), claim.token, why, MOST_DEATHS])
 
@@ -341,7 +364,7 @@ class RedisStore(StoredReports, Presence):
     def due_slots(self, job: str, *, slots: int, patience_ms: int) -> list[tuple[int, str]]:
         """Slots whose wake-up has to be sent now, each with the nonce that its message must carry; they are marked as sent."""
         nonce = uuid.uuid4().hex
-        keys = [self.key(job, name) for name in ("meta", "todo", "slots")]
+        keys = [self.key(job, name) for name in ("meta", "todo", "slots", "lease")]
         return [(int(slot), nonce) for slot in self.run("enqueue", keys, [slots, patience_ms, nonce])]
 
     def is_current(self, job: str, slot: int, nonce: str) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice
@@ -21,7 +21,7 @@ import zstandard
 from pydantic import ValidationError
 
 from ragassay.data.dataset import canonical_line
-from ragassay.data.versions import DatasetVersion, Origin, check_name, latest_first, new_version, stored_samples
+from ragassay.data.versions import DatasetVersion, Origin, Wanted, check_name, latest_first, new_version, stored_samples
 from ragassay.errors import Conflict, NotFound, NothingToEvaluate, Unavailable
 from ragassay.models import Sample
 from ragassay.store.redis import RedisStore
@@ -73,7 +73,7 @@ class RedisDatasets:
         """The versions of a name, the latest first; raises Conflict for a record of another version of ragassay."""
         return latest_first(map(_version, self._store.redis.hvals(self._key(f"versions:{name}"))))
 
-    def samples(self, version: DatasetVersion, wanted: Sequence[bool] | None = None) -> Iterator[Sample]:
+    def samples(self, version: DatasetVersion, wanted: Wanted | None = None) -> Iterator[Sample]:
         """The rows of a version in their order, or those ``wanted``; raises BadData where they are not what was stored."""
         named = version.reference
         return stored_samples(self._lines(version), version, wanted, of=named, row=f"{named}: row ", hint=_DAMAGED)

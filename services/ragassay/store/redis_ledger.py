@@ -12,7 +12,7 @@ import zstandard
 
 from ragassay import telemetry
 from ragassay.errors import BudgetReached
-from ragassay.ledger import RAISE_IT, of_unknown_price, paid
+from ragassay.ledger import RAISE_IT, ScopedLedger, of_unknown_price, paid
 from ragassay.models import Usage
 from ragassay.protocols import Call, Purpose, Reply, digest
 from ragassay.specification import Budget
@@ -157,7 +157,7 @@ class RedisLedger:
         self._store.run("settle", [self._calls, self._meta, COUNTERS], [call.id, blob, *amounts, *more])
 
 
-class RetryLedger:
+class RetryLedger(ScopedLedger):
     """The calls about rows of a chunk that are tried again, for the ``number``th time: apart from those of the times before.
 
     A reply that was settled then is used, and adds nothing to what the row has spent: its result has that. ``unread`` are
@@ -165,41 +165,31 @@ class RetryLedger:
     """
 
     def __init__(self, ledger: RedisLedger, number: int, unread: Iterable[str]) -> None:
-        self._ledger, self._number, self._unread = ledger, number, frozenset(unread)
+        super().__init__(ledger, f"retry {number}")
+        self._settled, self._number, self._unread = ledger.settled, number, frozenset(unread)
 
     async def reserve(self, call: Call, estimate: Usage) -> Reply | None:
         """The reply of this time or of one before, else as the ledger below."""
         if not self._is_asked_anew(call):
-            found = self._ledger.settled([_of_try(call.id, number) for number in range(self._number, -1, -1)])
-            if found:
+            before = [f"retry {number}/{call.id}" for number in range(self._number - 1, 0, -1)]
+            if found := self._settled([self._scoped(call).id, *before, call.id]):
                 place, reply = found
                 counted = place == 0 or call.purpose in _OF_NO_ROW
                 return reply if counted else reply.model_copy(update={"usage": Usage(), "waste": Usage()})
-        return await self._ledger.reserve(self._of_now(call), estimate)
-
-    async def settle(self, call: Call, reply: Reply) -> None:
-        """As the ledger below."""
-        await self._ledger.settle(self._of_now(call), reply)
-
-    async def release(self, call: Call, spent: Usage, *, answered: bool = False) -> None:
-        """As the ledger below."""
-        await self._ledger.release(self._of_now(call), spent, answered=answered)
+        return await super().reserve(call, estimate)
 
     def _is_asked_anew(self, call: Call) -> bool:
         return call.query_id in self._unread and call.purpose not in _OF_NO_ROW
 
-    def _of_now(self, call: Call) -> Call:
-        id_ = _of_try(call.id, self._number)
-        content = digest([id_, call.content]) if self._is_asked_anew(call) else call.content
-        return call.model_copy(update={"id": id_, "content": content})
+    def _scoped(self, call: Call) -> Call:
+        scoped = super()._scoped(call)
+        if not self._is_asked_anew(call):
+            return scoped
+        return scoped.model_copy(update={"content": digest([scoped.id, call.content])})
 
 
 _OF_NO_ROW: tuple[Purpose, ...] = ("answer", "canary")  # what they spent is not in a row's evaluation
 _NO = (b"!", b"~", b"$", b"u", b"U")
-
-
-def _of_try(call: str, number: int) -> str:
-    return f"retry {number}/{call}" if number else call
 
 
 def _amounts(usage: Usage) -> tuple[float, int]:

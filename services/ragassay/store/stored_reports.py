@@ -96,6 +96,16 @@ class StoredReports(ProjectRedis):
         """Keep what a job's report gives reason to tell, until it is told; the first stay."""
         self._at_retry(job, retries, lambda pipe: pipe.hsetnx(self.key(job, "meta"), "notices", notices))
 
+    def headline(self, job: str) -> bytes | None:
+        """The sentences on a finished job's systems, as JSON; None where nobody has asked for them."""
+        kept: bytes | None = self.redis.get(self.key(job, "headline"))
+        return kept
+
+    def keep_headline(self, job: str, headline: bytes, *, retries: int = 0) -> None:
+        """Keep those sentences as long as a report may live."""
+        name, kept_s = self.key(job, "headline"), self.retention.reports_s
+        self._at_retry(job, retries, lambda pipe: pipe.set(name, headline, ex=kept_s))
+
     def gates(self, job: str) -> bytes | None:
         """What the gates of a job say, as JSON; empty where they could not be checked."""
         document: bytes | None = self.redis.get(self.key(job, "gates"))

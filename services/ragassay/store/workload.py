@@ -13,10 +13,10 @@ STALLED_AFTER_S = 60.0
 
 
 class ActiveJob(NamedTuple):
-    """A job that has not ended: its status, empty where its record is gone, chunks that wait, and those that workers have.
+    """A job that has not ended: its status, empty where its record is gone, and its chunks that wait.
 
-    ``idle_s``: since it came or a chunk was claimed last. ``outage_s``: since it waits for its provider, None where it does
-    not; ``held``: no chunk is given out until the next probe.
+    ``leased``: what workers have of it, chunks or its report. ``idle_s``: since it came or a chunk was claimed last.
+    ``outage_s``: since it waits for its provider, None where it does not; ``held``: no chunk is given out until the next probe.
     """
 
     id: str

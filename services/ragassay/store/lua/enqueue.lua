@@ -1,12 +1,15 @@
--- Decide which wake-ups of a job have to be sent: those never sent, or sent so long ago that they must be lost.
--- KEYS meta todo slots   ARGV slots patience_ms nonce   -> {slot numbers}
+-- Decide which wake-ups of a job have to be sent: those never sent, or sent so long ago that they must be lost. None for a
+-- report that a worker is making.
+-- KEYS meta todo slots lease   ARGV slots patience_ms nonce   -> {slot numbers}
 local status = redis.call('HGET', KEYS[1], 'status')
 local due = {}
 local waiting = redis.call('LLEN', KEYS[2])
-if status == 'finalizing' then waiting = 1
-elseif status ~= 'queued' and status ~= 'running' then waiting = 0 end
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
+if status == 'finalizing' then
+  local leased = tonumber(redis.call('ZSCORE', KEYS[4], 'report') or 0)
+  waiting = (leased > now and leased <= now + ARGV[2] + 1000) and 0 or 1
+elseif status ~= 'queued' and status ~= 'running' then waiting = 0 end
 local next_ms, set_ms = unpack(redis.call('HMGET', KEYS[1], 'next_ms', 'next_set_ms'))
 if next_ms and status ~= 'finalizing' then -- while a provider fails: one message when it is due, or the clock was set back
   local due = now >= tonumber(next_ms) or now < tonumber(set_ms)
