@@ -42,6 +42,6 @@ def test_the_example_with_a_model_asks_it_under_its_cap():
 
 def test_the_help_of_the_package_is_short_and_has_every_option():
     shown = pydoc.plain(pydoc.render_doc(ragassay))
-    assert len(shown.splitlines()) < 236
+    assert len(shown[shown.index("\nFUNCTIONS") :].splitlines()) < 150  # above are a few lines and the names of modules
     for name in ("Client", "Report", "retrieval(", "seed: seed of the judge", "NaN counts as missing"):
         assert name in shown

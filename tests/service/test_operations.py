@@ -120,7 +120,7 @@ class Site:
         return self.client.get(f"/v1/jobs/{job}").json()
 
     def finished(self, job):
-        until(lambda: self.job(job)["status"] == "finished", 60, f"job {job}")
+        until(lambda: self.kept() and self.job(job)["status"] == "finished", 60, f"job {job}")
         return self.job(job)["progress"]
 
 
@@ -183,7 +183,7 @@ def without_workers(site):
         expire_leases(site.store, crashed)
         until(lambda known=before: site.kept() and site.store.redis.hget(died, "default:0") != known, 60, "the sweeper")
     site.store.fail(failed, "the file of the system 'v1' has changed")
-    until(lambda: site.store.redis.ttl(site.store.key(failed, "meta")) > 0, 20, "the sweeper")
+    until(lambda: site.kept() and site.store.redis.ttl(site.store.key(failed, "meta")) > 0, 60, "the sweeper")
     meta = {"waiting": "the provider failed (500)", "waiting_since_ms": 1_790_000_000_000, "next_ms": 9_999_999_999_999}
     site.store.redis.hset(site.store.key(waiting, "meta"), mapping={**meta, "status": "running", "next_set_ms": 1})
     out = site.bash("A provider is down", WAITING=waiting)
@@ -202,6 +202,7 @@ def without_workers(site):
 
 def a_beat_died(site):
     site.stack.stop("beat")
+    del site.stack.processes["beat"]  # or it is started again
     assert shown("A beat died", site.health())
     assert "no beat is running" in site.client.get("/readyz").json()["warnings"][0]
     assert site.finished(site.submit(60))["done"] == 60, "jobs go on"
@@ -213,17 +214,24 @@ def redis_is_full(site):
     site.stack.stop("worker")
     under_way = site.submit(120)
     connection.config_set("maxmemory", connection.info("memory")["used_memory"] + 1_000_000)
-    big = [{"query": "Which?", "answer": noise.randbytes(2000).hex()} for _ in range(100)]
-    refused = [site.client.post("/v1/jobs", json={"samples": big}) for _ in range(3)][-1]
+
+    def fill(send):
+        """Sends rows until they are refused, which is when the buffers of the worker that ended have been freed too."""
+        answers = []
+        while not answers or (answers[-1].is_success and len(answers) < 100):
+            big = [{"query": "Which?", "answer": noise.randbytes(2000).hex()} for _ in range(100)]
+            answers.append(send(f"big-{len(answers)}", big))
+        return answers
+
+    def upload(name, big):
+        headers = {"Content-Type": "application/x-ndjson"}
+        lines = b"".join(json.dumps(row).encode() + b"\n" for row in big)
+        return site.client.put(f"/v1/datasets/{name}", headers=headers, content=lines)
+
+    refused = fill(lambda _, big: site.client.post("/v1/jobs", json={"samples": big}))[-1]
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "60")
     assert shown("Redis is full", "{detail}; {hint}".format(**refused.json()), 1)
-    upload = {"content": b"".join(json.dumps(row).encode() + b"\n" for row in big)}
-    answers = []
-    while not answers or (
-        answers[-1].is_success and len(answers) < 40
-    ):  # buffers of the worker that ended may be freed only now
-        headers = {"Content-Type": "application/x-ndjson"}
-        answers.append(site.client.put(f"/v1/datasets/big-{len(answers)}", headers=headers, **upload))
+    answers = fill(upload)
     assert answers[-1].status_code == 503
     below = connection.info("memory")["used_memory"] * 9 // 10  # what was left might do for a few results
     connection.config_set("maxmemory", below)
