@@ -1,16 +1,23 @@
 """Jobs of many rows: their report is made of one chunk at a time, and is the one of rows that are held."""
 
+import os
 import tracemalloc
 
 import orjson
 import pytest
+from redis import exceptions
 
-from job_workers import deliver, finish, submit
+from job_workers import deliver, finish, source_of, submit
+from offline_runs import sample
+from ragassay import runs
 from ragassay.api import submission
 from ragassay.data.versions import Lineage, Origin
 from ragassay.documents import Report
+from ragassay.errors import Conflict
+from ragassay.job_documents import Planned
 from ragassay.models import Response, Sample
 from ragassay.settings import Settings
+from ragassay.specification import JobSpec
 from ragassay.store.job_run import JobResults, JobRun
 from ragassay.store.redis_datasets import RedisDatasets
 
@@ -119,16 +126,54 @@ def test_memory_does_not_grow_with_the_rows_of_a_dataset_whose_job_is_taken(jobs
     ]
 
 
-def test_what_a_submission_had_written_when_it_was_broken_off_goes_by_itself(jobs, queue, store, monkeypatch):
-    monkeypatch.setattr("ragassay.store.redis.CHUNKS_AT_ONCE", 2)
-    monkeypatch.setattr("ragassay.store.redis.execute_once", lambda pipe: pipe.crash())
-    with pytest.raises(AttributeError):
+@pytest.fixture
+def two_chunks_at_once(monkeypatch):
+    monkeypatch.setattr("ragassay.store.job_rows.CHUNKS_AT_ONCE", 2)
+
+
+def rows_of_jobs_in_the_making(store):
+    return list(store.redis.scan_iter("*:new:*"))
+
+
+@pytest.mark.usefixtures("two_chunks_at_once")
+def test_what_a_submission_had_written_goes_with_it_where_it_is_refused(jobs, store):
+    """Else a job that is too large would have Redis full for the others."""
+    used = store.redis.info("memory")["used_memory"]
+    samples = [sample(n).model_copy(update={"metadata": {"noise": os.urandom(10_000).hex()}}) for n in range(500)]
+    store.redis.config_set("maxmemory", used + 4_000_000)
+    try:
+        with pytest.raises(exceptions.OutOfMemoryError):
+            jobs.submit(JobSpec(metrics=("mrr",)), runs.recorded(source_of(samples), samples))
+        assert store.redis.info("memory")["used_memory"] < used + 1_000_000
+    finally:
+        store.redis.config_set("maxmemory", 0)
+    assert rows_of_jobs_in_the_making(store) == []
+    assert store.active() == []
+
+
+@pytest.mark.usefixtures("two_chunks_at_once")
+def test_a_planned_job_that_is_there_already_is_not_written_again(jobs, store, monkeypatch):
+    samples = [sample(n) for n in range(180)]
+    planned, inputs = ("ab" * 16, Planned(schedule="nightly", slot=None)), runs.recorded(source_of(samples), samples)
+    jobs.submit(JobSpec(metrics=("mrr",)), inputs, planned=planned)
+    monkeypatch.setattr("ragassay.store.redis.rows_ahead", lambda *_: pytest.fail("it was written"))
+    with pytest.raises(Conflict):
+        jobs.submit(JobSpec(metrics=("mrr",)), inputs, planned=planned)
+
+
+@pytest.mark.usefixtures("two_chunks_at_once")
+def test_what_a_submission_had_written_goes_by_itself_where_its_answer_was_lost(jobs, store, monkeypatch):
+    def lost(_):
+        raise exceptions.ConnectionError("the answer was lost")
+
+    monkeypatch.setattr("ragassay.store.redis.execute_once", lost)
+    with pytest.raises(exceptions.ConnectionError):
         submit(jobs, 180)
-    left = list(store.redis.scan_iter("*:new:*"))
-    assert len(left) == 4
-    assert all(0 < store.redis.ttl(key) <= 86_400 for key in left)
+    left = rows_of_jobs_in_the_making(store)
+    assert len(left) == 4, "the transaction may yet take place"
+    assert all(0 < store.redis.ttl(key) <= 3600 for key in left)
     assert not list(store.redis.scan_iter("*:in:*"))
     monkeypatch.undo()
     job = submit(jobs, 180)
-    assert set(store.redis.scan_iter("*:new:*")) == set(left)
+    assert set(rows_of_jobs_in_the_making(store)) == set(left)
     assert {store.redis.ttl(key) for key in store.redis.scan_iter(store.key(job, "in:*"))} == {-1}

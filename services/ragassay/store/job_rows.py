@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import time
+import uuid
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import orjson
 import zstandard
 
-from ragassay.models import Result
+from ragassay.errors import Unavailable
+from ragassay.models import Response, Result, Sample
 from ragassay.store.columns import columns, names, pack_texts
 from ragassay.store.job_state import gone
 from ragassay.store.protocol import ChunkId, RunRecord
 
 if TYPE_CHECKING:
     from ragassay.store.redis import RedisStore
+
+CHUNKS_AT_ONCE = 16  # that are sent to Redis
+WRITTEN_WITHIN_S = 3600
 
 
 def pack(rows: Sequence[Any]) -> bytes:
@@ -50,6 +57,51 @@ def row_names(record: RunRecord) -> list[str]:
     inputs = {f"in:{input_chunk(chunk, record)}": None for chunk in record.chunks()}
     panel = ("panel", "canary") if record.spec.canary else ()
     return [*inputs, *names, "done", "tries", *panel, *column_names(record)]
+
+
+@contextmanager
+def rows_ahead(
+    store: RedisStore, record: RunRecord, samples: Sequence[Sample], responses: Mapping[str, Mapping[str, Response]]
+) -> Iterator[dict[str, str]]:
+    """Write each chunk's rows beside its key, for an hour, a few chunks at a time; {key: where they are}.
+
+    They go where the block fails. Raises Unavailable where they took too long.
+    """
+    from redis import exceptions
+
+    inputs = {input_chunk(chunk, record): None for chunk in record.chunks()}
+    names = {store.key(record.id, f"in:{chunk}"): store.key(record.id, f"new:{uuid.uuid4().hex}") for chunk in inputs}
+    try:
+        _write(store, record, samples, responses, dict(zip(inputs, names.values(), strict=True)))
+        yield names
+    except BaseException as error:
+        # after a lost answer the transaction of the block may still take place
+        if not isinstance(error, exceptions.ConnectionError | exceptions.TimeoutError):
+            with suppress(exceptions.RedisError):
+                store.redis.unlink(*names.values())
+        raise
+
+
+def _write(
+    store: RedisStore,
+    record: RunRecord,
+    samples: Sequence[Sample],
+    responses: Mapping[str, Mapping[str, Response]],
+    names: Mapping[ChunkId, str],
+) -> None:
+    size, order, began = record.chunk_size, record.evaluation_order(), time.monotonic()
+    pipe = store.redis.pipeline(transaction=False)
+    for number, (chunk, name) in enumerate(names.items(), 1):
+        rows = [samples[place] for place in order[chunk.number * size : (chunk.number + 1) * size]]
+        recorded = responses.get(chunk.system, {})
+        given = [row.model_copy(update={"response": recorded.get(row.query_id)}) for row in rows]
+        packed = pack([row.model_dump(mode="json", exclude_defaults=True) for row in given])
+        pipe.set(name, packed, ex=WRITTEN_WITHIN_S)
+        if number % CHUNKS_AT_ONCE == 0:
+            pipe.execute()
+    pipe.execute()
+    if time.monotonic() - began > WRITTEN_WITHIN_S / 2:
+        raise Unavailable("the rows of the job came too slowly", hint="submit it again")
 
 
 def check_rows(store: RedisStore, record: RunRecord, chunks: Iterable[ChunkId], done: Collection[str]) -> None:

@@ -26,7 +26,7 @@ from ragassay.specification import Budget
 from ragassay.store.columns import columns, pack_texts
 from ragassay.store.counters import KEY as COUNTERS
 from ragassay.store.idempotency import begin_once, execute_once, key_name
-from ragassay.store.job_rows import column_name, input_chunk, pack, row_names, unpack
+from ragassay.store.job_rows import column_name, pack, row_names, rows_ahead, unpack
 from ragassay.store.job_state import Claim, JobState, ReportClaim, gone, no_job
 from ragassay.store.presence import Presence
 from ragassay.store.project_budgets import ProjectBudgets
@@ -36,7 +36,6 @@ from ragassay.store.stored_reports import PARTIAL, WHOLE, StoredReports
 
 MOST_DEATHS = 5
 LOOK_EVERY_S, NO_LIMIT = 5.0, 10**9
-CHUNKS_AT_ONCE = 16  # that are sent to Redis
 
 
 class RedisStore(StoredReports, Presence):
@@ -72,61 +71,50 @@ class RedisStore(StoredReports, Presence):
         ``idempotency``, the key and the digest of its body, is kept with the job or not at all: a client that repeats
         itself after a crash finds the job. A ``planned`` one is never made twice: Conflict where it is there.
         """
-        job, chunks, project = record.id, record.chunks(), self.project or DEFAULT_PROJECT
+        job, project = record.id, self.project or DEFAULT_PROJECT
         self.knows([job])
-        size, order = record.chunk_size, record.evaluation_order()
         called = [name for name, source in record.systems.items() if source.called]
         created_ms = int(datetime.fromisoformat(record.created_at).timestamp() * 1000)
-        names: dict[str, str] = {}
-        ahead = self.redis.pipeline(transaction=False)  # of the rows a few chunks are in memory
-        for number, chunk in enumerate({input_chunk(chunk, record): None for chunk in chunks}, 1):
-            rows = [samples[place] for place in order[chunk.number * size : (chunk.number + 1) * size]]
-            recorded = responses.get(chunk.system, {})
-            given = [row.model_copy(update={"response": recorded.get(row.query_id)}) for row in rows]
-            packed = pack([row.model_dump(mode="json", exclude_defaults=True) for row in given])
-            names[self.key(job, f"in:{chunk}")] = new = self.key(job, f"new:{uuid.uuid4().hex}")
-            ahead.set(new, packed, ex=DAY_S)
-            if number % CHUNKS_AT_ONCE == 0:
-                ahead.execute()
-        ahead.execute()
         pipe = self.redis.pipeline(transaction=True)
         if planned:
             begin_once(pipe, self.key(job, "meta"))
-        for name, new in names.items():
-            pipe.copy(new, name, replace=True)  # and not renamed: this pipeline may be sent again after a lost answer
-            pipe.persist(name)
-            pipe.unlink(new)
-        pipe.delete(self.key(job, "todo"))
-        pipe.rpush(self.key(job, "todo"), *map(str, sorted(chunks, key=lambda chunk: chunk.number)))  # systems in turn
-        pipe.hset(
-            self.key(job, "meta"),
-            mapping={
-                "status": "queued",
-                "project": project,
-                "record": record.model_dump_json(),
-                "gating": orjson.dumps(gating or {}),
-                "chunks": len(chunks),
-                "chunk_size": size,
-                "rows": len(samples) * len(record.systems),
-                "rows_done": 0,
-                "rows_failed": 0,
-                "created_ms": created_ms,
-                # Under a stop rule a chunk is given out only when none is being worked on.
-                "one_by_one": int(record.spec.stop_when is not None),
-                "provider": int(record.spec.judge != "local" or bool(called)),
-                "called": f",{','.join(called)}," if called else "",
-                **_caps(record.spec.budget),
-                **({"lease_usd": 0} if ProjectBudgets(self).most_usd(project) is not None else {}),
-                **({"planned": planned.model_dump_json()} if planned else {}),
-            },
-        )
-        pipe.zadd(self.of_project("jobs"), {job: created_ms})
-        pipe.sadd("ra:projects", project)
-        pipe.sadd("ra:active", job)
-        if idempotency:
-            key, digest = idempotency
-            pipe.set(key_name(self, key), orjson.dumps([digest, job]), ex=DAY_S)
-        execute_once(pipe)
+        with rows_ahead(self, record, samples, responses) as ahead:
+            for name, new in ahead.items():
+                pipe.copy(new, name, replace=True)  # and not renamed: this may be sent again after a lost answer
+                pipe.persist(name)
+                pipe.unlink(new)
+            pipe.delete(self.key(job, "todo"))
+            in_turn = sorted(record.chunks(), key=lambda chunk: chunk.number)  # one of each system, then the next
+            pipe.rpush(self.key(job, "todo"), *map(str, in_turn))
+            pipe.hset(
+                self.key(job, "meta"),
+                mapping={
+                    "status": "queued",
+                    "project": project,
+                    "record": record.model_dump_json(),
+                    "gating": orjson.dumps(gating or {}),
+                    "chunks": len(in_turn),
+                    "chunk_size": record.chunk_size,
+                    "rows": len(samples) * len(record.systems),
+                    "rows_done": 0,
+                    "rows_failed": 0,
+                    "created_ms": created_ms,
+                    # Under a stop rule a chunk is given out only when none is being worked on.
+                    "one_by_one": int(record.spec.stop_when is not None),
+                    "provider": int(record.spec.judge != "local" or bool(called)),
+                    "called": f",{','.join(called)}," if called else "",
+                    **_caps(record.spec.budget),
+                    **({"lease_usd": 0} if ProjectBudgets(self).most_usd(project) is not None else {}),
+                    **({"planned": planned.model_dump_json()} if planned else {}),
+                },
+            )
+            pipe.zadd(self.of_project("jobs"), {job: created_ms})
+            pipe.sadd("ra:projects", project)
+            pipe.sadd("ra:active", job)
+            if idempotency:
+                key, digest = idempotency
+                pipe.set(key_name(self, key), orjson.dumps([digest, job]), ex=DAY_S)
+            execute_once(pipe)
 
     def state(self, job: str) -> JobState:
         """The job as it stands; raises NotFound."""
