@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any
 
 from ragassay.judges.calibration import chance
@@ -215,7 +216,7 @@ async def _score(
     for metric in plan.order:
         if not (rounds and is_judged(metric)):
             if metric.name in fallbacks and not is_judged(metric):
-                found = await _scored_where(metric, _undecided(chunk, rounds, plan.rule), chunk, plan)
+                found = await _scored_where(metric, _undecided(metric, chunk, rounds, plan.rule), chunk, plan)
             else:
                 found = await _scored(metric, chunk, plan)
             for one in (chunk, *rounds):
@@ -241,8 +242,10 @@ async def _scored(metric: Metric, chunk: Chunk, plan: Plan) -> list[Score]:
     return found
 
 
-def _undecided(chunk: Chunk, rounds: Sequence[Chunk], rule: AccuracyRule) -> list[int]:
-    """The rows of which the scores so far leave open, in some judging, whether they are accurate; labels may reopen it."""
+def _undecided(metric: Metric, chunk: Chunk, rounds: Sequence[Chunk], rule: AccuracyRule) -> list[int]:
+    """The rows that the alternatives before the first that reads the metric leave open, in some judging; labels may reopen it."""
+    before = takewhile(lambda conditions: metric.name not in {c.metric for c in conditions}, rule.alternatives)
+    rule = replace(rule, alternatives=tuple(before))
     return [
         n
         for n, sample in enumerate(chunk.samples)
