@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import random
 from collections import Counter
 
 import pytest
@@ -12,6 +13,7 @@ from provider import Answer, Provider
 from ragassay.errors import BadInput, Unavailable
 from ragassay.ledger import BudgetLedger, MemoryLedger
 from ragassay.llm import model, negotiation
+from ragassay.llm.failures import Failure
 from ragassay.llm.library import normalised
 from ragassay.llm.negotiation import FORMS
 from ragassay.models import Usage
@@ -115,6 +117,75 @@ def test_a_passing_failure_of_the_one_form_that_a_provider_takes_costs_no_row(ta
     assert judge.response_format == taken
     assert asked.count(taken) == calls + 1
     assert len(last.left_out) == FORMS.index(taken)
+
+
+@pytest.mark.parametrize("calls", [1, 30])
+@pytest.mark.parametrize("fault", [play.status(429), play.status(503)])
+def test_a_search_that_an_outage_breaks_off_goes_on_with_the_next_call(fault, calls):
+    silent, named = play.status(400), play.status(400, message="response_format.schema is not supported")
+    at_last = iter([fault])
+
+    def then(seen):
+        if play.form(seen) == "json_object":
+            return next(at_last, OBJECT)(seen)
+        return (silent if play.form(seen) == "json_schema" else named)(seen)
+
+    with Provider(then=then) as provider:
+        judge = llm(provider, concurrency=8)
+
+        async def several():
+            return await asyncio.gather(*(ask(judge, name=f"c{n}", schema=SCHEMA) for n in range(calls)))
+
+        replies = asyncio.run(several())
+
+    assert [reply.text[0] for reply in replies] == ["{"] * calls
+    assert judge.response_format == "json_object"
+    assert forms(provider).count("json_object") == calls + 1
+
+
+def test_whatever_a_provider_takes_and_however_it_refuses_a_few_passing_failures_do_not_cost_it(monkeypatch):
+    """As seen by the rows afterwards: one of the first calls may be lost, later ones are answered."""
+    monkeypatch.setattr(negotiation, "_LOOK_AGAIN_S", 0.0)
+    silent, named = (Failure(BadInput("no"), format_refused=by_name, doubtful=True) for by_name in (False, True))
+    passing = [Failure(Unavailable("it failed"), True, doubtful=doubtful) for doubtful in (False, True)]
+    draw = random.Random(5)
+
+    async def call(terms_of, answer):
+        for _ in range(5):
+            terms = await terms_of.terms(structured=True)
+            for _ in range(20):
+                await asyncio.sleep(0)
+                if (failure := answer(terms.form)) is None:
+                    terms_of.answered(terms, usable=True)
+                    return True
+                await terms_of.searched(terms, failure)
+                if not terms_of.other_terms(terms, failure):
+                    break
+            else:
+                pytest.fail("one call was made in twenty forms")
+            if not failure.retryable:
+                return False
+        return False
+
+    async def life():
+        taken = draw.sample(range(len(FORMS)), draw.randint(1, 2))
+        refusals = [draw.choice((silent, named)) for _ in FORMS]
+        faults = [draw.choice(passing) for _ in range(draw.randint(0, 3))]
+
+        def answer(form):
+            if faults and draw.random() < 0.5:
+                return faults.pop()
+            return None if form in taken else refusals[form]
+
+        terms_of = negotiation.Negotiation("m")
+        await asyncio.gather(*(call(terms_of, answer) for _ in range(draw.choice((1, 3, 8)))))
+        faults.clear()
+        terms_of._search_from = 0.0  # half a minute later
+        return [await call(terms_of, answer) for _ in range(10)]
+
+    for number in range(300):
+        later = asyncio.run(asyncio.wait_for(life(), 10))
+        assert sum(later) >= 9, number
 
 
 @pytest.mark.parametrize("fault", [play.status(429), play.status(502), play.status(503), play.reset, play.empty])

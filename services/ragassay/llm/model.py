@@ -219,8 +219,8 @@ class LLM:
             await self._pace.opened()
             terms = bill.terms or await self._negotiation.terms(structured=request.schema is not None)
             self._raise_if_refused(bill.outages)
-            bill.terms = None
             await self._pace.apart()
+            bill.terms = None
         except BaseException:
             self._limit.correct(self._line, -most)  # nothing is sent
             raise

@@ -3,14 +3,15 @@
 A form that is refused by name is not tried again. One that fails without saying why (400, 415, 422, 500, 501, or a reply
 without an object) is doubted: the same call is made at once in the next form. Where that is answered, the form that failed
 gets a second chance with a later call, since it may have been a passing failure; where no form is answered it was not
-the form, and the failure counts as any other. Where all others are refused by name, the call is made once more in the one
-that was doubted. One call searches at a time; those that fail meanwhile wait for what it finds. What the provider has
-answered once is never doubted again. 429, 502, 503, 504, timeouts and lost connections say nothing about a form: they are
-the outage that they look like.
+the form, and the failure counts as any other. A call that comes to the last form in vain goes back once to what was not
+refused by name; where nothing is left, later calls begin anew, since a passing failure may have named a form. One call
+searches at a time; those that fail meanwhile wait for what it finds. What the provider has answered once is never doubted
+again. 429, 502, 503, 504, timeouts and lost connections say nothing about a form: they are the outage that they look like,
+and a search that one of them breaks off goes on with the next call.
 
 All of it is bounded: until one of the first sixteen calls that want an object has ended, the others wait for it, five
 seconds at the most (sixteen: a refusal costs nothing, and fewer would leave slots empty in the first round of a run);
-forms are searched four times in a run at the most, half a minute apart.
+forms are searched four times in a run at the most, half a minute after a search in which every form failed without a word.
 """
 
 from __future__ import annotations
@@ -39,11 +40,15 @@ _OBJECT = re.compile(r'\{\s*["}]')
 
 @dataclass
 class CallTerms:
-    """How one call is made: in which form, without which parameters. ``doubted``: forms that failed for this call."""
+    """How one call is made: in which form, without which parameters. ``doubted``: forms that failed for this call.
+
+    ``went_back``: all others were refused, so that it is at what was doubted.
+    """
 
     form: int | None  # None: the reply needs no form
     without: set[str]
     doubted: list[int] = field(default_factory=list)
+    went_back: bool = False
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -103,8 +108,8 @@ class Negotiation:
     def ended(self, terms: CallTerms) -> None:
         """The call has come to nothing."""
         self._first_ended |= terms.form is not None
-        if self._search is terms:
-            self._search = None
+        if self._search is terms:  # it was broken off, and the next need not wait
+            self._search, self._search_from = None, 0.0
 
     def answered(self, terms: CallTerms, *, usable: bool) -> None:
         """The call was answered on these terms; ``usable``: in the form that was asked for."""
@@ -135,28 +140,46 @@ class Negotiation:
             return form != self._form
         if failure.format_refused:
             self._refused.add(terms.form)
-            open_ = [form for form in range(len(FORMS)) if form not in self._refused]
-            self._form = min(open_, default=len(FORMS) - 1)
-            if any(form > terms.form for form in open_):
-                terms.form = min(form for form in open_ if form > terms.form)
-                return True
-            self._go_back(terms)
-            return bool(open_)  # what was doubted is all that is left
         further = [form for form in range(terms.form + 1, len(FORMS)) if form not in self._refused]
+        if failure.format_refused and further:
+            self._form = terms.form = max(self._form, further[0])
+            return True
+        if failure.format_refused:
+            return self._in_form_that_is_left(terms)
+        if terms.form < self._form:  # others have gone on meanwhile
+            terms.doubted.append(terms.form)
+            terms.form = self._form
+            return True
         if not terms.doubted and self._search is not None:
             terms.form, terms.doubted = self._search.form, list(self._search.doubted)
             return True
-        if not terms.doubted:
-            if not further or not self._searches or time.monotonic() < self._search_from:
+        if not terms.doubted and further:
+            if not self._searches or time.monotonic() < self._search_from:
                 return False
             self._searches, self._search_from = self._searches - 1, time.monotonic() + _SEARCH_AGAIN_S
             self._search = terms
-        terms.doubted.append(terms.form)
         if further:
+            terms.doubted.append(terms.form)
             terms.form = further[0]
             return True
+        if self._refused:
+            return self._in_form_that_is_left(terms)
         self._go_back(terms)
         return False
+
+    def _in_form_that_is_left(self, terms: CallTerms) -> bool:
+        """Go back from the last form to the first other that was not refused by name, once in a call.
+
+        Where there is none, later calls begin anew: a passing failure may have named a form.
+        """
+        left, last = [form for form in range(len(FORMS)) if form not in self._refused], terms.form
+        self._form, self._search_from = min(left, default=0), 0.0
+        self._go_back(terms)
+        if left in ([], [last]):
+            self._refused.clear()
+            return False
+        again, terms.went_back = not terms.went_back, True
+        return again
 
     def _go_back(self, terms: CallTerms) -> None:
         """No other form was found: the call is where it began."""
