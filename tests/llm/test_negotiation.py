@@ -252,6 +252,21 @@ def test_searches_are_bounded_however_long_a_provider_fails(monkeypatch):
     assert len(provider.log) == 10 + 4 * (len(FORMS) - 1)
 
 
+def test_a_call_waits_for_no_search_for_ever(monkeypatch):
+    """The searching call may wait for the budget that those who wait for it have reserved."""
+    monkeypatch.setattr(negotiation, "_SEARCH_AGAIN_S", 0.1)
+    terms_of, failure = negotiation.Negotiation("m"), Failure(BadInput("no"), doubtful=True)
+
+    async def waits():
+        searching, waiting = [await terms_of.terms(structured=True) for _ in range(2)]
+        assert terms_of.other_terms(searching, failure)
+        await asyncio.wait_for(terms_of.searched(waiting, failure), 10)
+        assert terms_of.other_terms(waiting, failure)
+        return searching.form, waiting.form
+
+    assert asyncio.run(waits()) == (1, 1)
+
+
 def test_what_was_answered_once_is_not_doubted_again():
     refuses = play.status(400, message="json_schema: this text can't be answered")
     with Provider([OBJECT, refuses], then=OBJECT) as provider:

@@ -94,8 +94,14 @@ class Negotiation:
         return CallTerms(self._form if form is None else form, set(self._without))
 
     async def searched(self, terms: CallTerms, failure: Failure) -> None:
-        """Wait for what the call that searches finds, where this failure would start a search as well."""
+        """Wait for what the call that searches finds, where this failure would start a search as well.
+
+        Half a minute at the most: that call may wait in turn for what this one has reserved of the budget.
+        """
+        until = time.monotonic() + _SEARCH_AGAIN_S
         while failure.doubtful and terms.form is not None and not terms.doubted and self._search is not None:
+            if time.monotonic() > until:
+                return
             await asyncio.sleep(_LOOK_AGAIN_S)
 
     def other_terms(self, terms: CallTerms, failure: Failure) -> bool:
