@@ -143,6 +143,32 @@ def test_a_search_that_an_outage_breaks_off_goes_on_with_the_next_call(fault, ca
     assert forms(provider).count("json_object") == calls + 1
 
 
+def test_searches_that_outages_break_off_are_not_counted():
+    silent, limited = play.status(400), iter([play.status(429)] * 6)
+    takes = play.takes(FORMS[1], refusal=silent)
+    with Provider(
+        then=lambda seen: next(limited, takes)(seen) if play.form(seen) == FORMS[1] else takes(seen)
+    ) as provider:
+        judge = llm(provider, attempts=10)
+        replies = [reply_of(judge, name=f"c{n}", schema=SCHEMA) for n in range(3)]
+
+    assert [reply.text[0] for reply in replies] == ["{"] * 3
+    assert judge.response_format == FORMS[1]
+
+
+def test_a_provider_that_names_every_form_is_asked_in_all_of_them_once_and_once_more_and_then_in_one():
+    with Provider(then=play.status(400, message="response_format is not supported")) as provider:
+        judge = llm(provider, attempts=1)
+        asked = []
+        for n in range(5):
+            before = len(provider.log)
+            with pytest.raises(BadInput):
+                reply_of(judge, name=f"c{n}", schema=SCHEMA)
+            asked.append(len(provider.log) - before)
+
+    assert asked == [5, 5, 1, 1, 1]
+
+
 def test_whatever_a_provider_takes_and_however_it_refuses_a_few_passing_failures_do_not_cost_it(monkeypatch):
     """As seen by the rows afterwards: one of the first calls may be lost, later ones are answered."""
     monkeypatch.setattr(negotiation, "_LOOK_AGAIN_S", 0.0)

@@ -66,7 +66,7 @@ class Negotiation:
         self._refused: set[int] = set()  # forms, by name
         self._without: frozenset[str] = frozenset()
         self._second_chance: int | None = None
-        self._searches, self._search_from = _SEARCHES, 0.0
+        self._searches, self._search_from, self._anew_from = _SEARCHES, 0.0, 0.0
         self._search: CallTerms | None = None  # of the call that searches now
         self._began = 0
         self._first_began = 0.0
@@ -114,8 +114,8 @@ class Negotiation:
     def ended(self, terms: CallTerms) -> None:
         """The call has come to nothing."""
         self._first_ended |= terms.form is not None
-        if self._search is terms:  # it was broken off, and the next need not wait
-            self._search, self._search_from = None, 0.0
+        if self._search is terms:  # it was broken off: the next need not wait, and it is as if it had not been
+            self._search, self._search_from, self._searches = None, 0.0, self._searches + 1
 
     def answered(self, terms: CallTerms, *, usable: bool) -> None:
         """The call was answered on these terms; ``usable``: in the form that was asked for."""
@@ -125,7 +125,7 @@ class Negotiation:
             self._search = None
             if usable and not self._proven:
                 self._form, self._proven = terms.form, True
-                self._second_chance = terms.doubted[0] if terms.doubted else None
+                self._second_chance = next((form for form in range(terms.form) if form not in self._refused), None)
             elif usable and terms.form < self._form:
                 self._form = terms.form
         if not terms.doubted:  # else it may be taken back
@@ -151,7 +151,7 @@ class Negotiation:
             self._form = terms.form = max(self._form, further[0])
             return True
         if failure.format_refused:
-            return self._in_form_that_is_left(terms)
+            return self._in_form_that_is_left(terms, failure)
         if terms.form < self._form:  # others have gone on meanwhile
             terms.doubted.append(terms.form)
             terms.form = self._form
@@ -169,22 +169,25 @@ class Negotiation:
             terms.form = further[0]
             return True
         if self._refused:
-            return self._in_form_that_is_left(terms)
+            return self._in_form_that_is_left(terms, failure)
         self._go_back(terms)
         return False
 
-    def _in_form_that_is_left(self, terms: CallTerms) -> bool:
+    def _in_form_that_is_left(self, terms: CallTerms, failure: Failure) -> bool:
         """Go back from the last form to the first other that was not refused by name, once in a call.
 
-        Where there is none, later calls begin anew: a passing failure may have named a form.
+        Where there is none, later calls begin anew, half a minute later the next time: a passing failure may have named a form.
         """
-        left, last = [form for form in range(len(FORMS)) if form not in self._refused], terms.form
-        self._form, self._search_from = min(left, default=0), 0.0
-        self._go_back(terms)
-        if left in ([], [last]):
+        left = [form for form in range(len(FORMS)) if form not in self._refused and form != terms.form]
+        self._form, now = min(left, default=len(FORMS) - 1), time.monotonic()
+        if failure.format_refused:
+            self._search_from = 0.0
+        if not left and now >= self._anew_from:
+            self._form, self._anew_from = 0, now + _SEARCH_AGAIN_S
             self._refused.clear()
-            return False
-        again, terms.went_back = not terms.went_back, True
+        self._go_back(terms)
+        again = bool(left) and not terms.went_back
+        terms.went_back = True
         return again
 
     def _go_back(self, terms: CallTerms) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import zstandard
 
-from ragassay.errors import Unavailable
+from ragassay.errors import Conflict, Unavailable
 from ragassay.models import Response, Result, Sample
 from ragassay.store.columns import columns, names, pack_texts
 from ragassay.store.job_state import gone
@@ -65,7 +65,7 @@ def rows_ahead(
 ) -> Iterator[dict[str, str]]:
     """Write each chunk's rows beside its key, for an hour, a few chunks at a time; {key: where they are}.
 
-    They go where the block fails. Raises Unavailable where they took too long.
+    They go where the block is refused. Raises Unavailable where they took too long.
     """
     from redis import exceptions
 
@@ -75,8 +75,8 @@ def rows_ahead(
         _write(store, record, samples, responses, dict(zip(inputs, names.values(), strict=True)))
         yield names
     except BaseException as error:
-        # after a lost answer the transaction of the block may still take place
-        if not isinstance(error, exceptions.ConnectionError | exceptions.TimeoutError):
+        # after a lost answer, which is a Conflict where the job was watched, the transaction of the block may yet take place
+        if not isinstance(error, exceptions.ConnectionError | exceptions.TimeoutError | Conflict):
             with suppress(exceptions.RedisError):
                 store.redis.unlink(*names.values())
         raise

@@ -19,13 +19,13 @@ from typing import Any, Literal
 import orjson
 
 from ragassay.documents import DEFAULT_PROJECT
-from ragassay.errors import BadInput
+from ragassay.errors import BadInput, Conflict
 from ragassay.job_documents import ENDED, Planned
 from ragassay.models import Response, Result, Sample
 from ragassay.specification import Budget
 from ragassay.store.columns import columns, pack_texts
 from ragassay.store.counters import KEY as COUNTERS
-from ragassay.store.idempotency import begin_once, execute_once, key_name
+from ragassay.store.idempotency import THERE, begin_once, execute_once, key_name
 from ragassay.store.job_rows import column_name, pack, row_names, rows_ahead, unpack
 from ragassay.store.job_state import Claim, JobState, ReportClaim, gone, no_job
 from ragassay.store.presence import Presence
@@ -75,10 +75,11 @@ class RedisStore(StoredReports, Presence):
         self.knows([job])
         called = [name for name, source in record.systems.items() if source.called]
         created_ms = int(datetime.fromisoformat(record.created_at).timestamp() * 1000)
-        pipe = self.redis.pipeline(transaction=True)
-        if planned:
-            begin_once(pipe, self.key(job, "meta"))
-        with rows_ahead(self, record, samples, responses) as ahead:
+        if planned and self.redis.exists(self.key(job, "meta")):
+            raise Conflict(THERE)
+        with rows_ahead(self, record, samples, responses) as ahead, self.redis.pipeline(transaction=True) as pipe:
+            if planned:
+                begin_once(pipe, self.key(job, "meta"))
             for name, new in ahead.items():
                 pipe.copy(new, name, replace=True)  # and not renamed: this may be sent again after a lost answer
                 pipe.persist(name)
