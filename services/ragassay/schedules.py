@@ -187,7 +187,9 @@ class Schedules:
             except Exception as error:
                 self._keep(known, "waiting", reason=class_and_reason(error))
                 raise
-        self._keep(known, "queued", job=job, reason=note)
+        # a job that is there counts, whatever others wrote of the run that had waited long enough for this worker
+        while known is not None and known.value.job is None and not self._keep(known, "queued", job=job, reason=note):
+            known = self._store.run(slot)
 
     def _make(self, schedule: KeptSchedule, run: StoredRun, job: str, read: Read) -> str | None:
         """Make the job; returns what is to be known of it."""
@@ -350,11 +352,11 @@ class Schedules:
             return run
         return run.model_copy(update=_outcome(self.jobs, run.job))
 
-    def _keep(self, known: StoredRun, status: str, **update: Any) -> None:
-        """Write what became of a run; it is looked at again in the next round."""
+    def _keep(self, known: StoredRun, status: str, **update: Any) -> bool:
+        """Write what became of a run; it is looked at again in the next round. False where it is not ``known`` any more."""
         run = KeptRun.model_validate({**dict(known.value), "status": status, **update})
         look_ms = self._now() + (self._again_ms if status == "waiting" else 0)
-        self._store.keep_run(known, run, look_ms)
+        return self._store.keep_run(known, run, look_ms)
 
     def _job_id(self, schedule: KeptSchedule, slot_ms: int) -> str:
         named = "\n".join((self.project, schedule.name, schedule.created_at, str(slot_ms)))

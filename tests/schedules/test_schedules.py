@@ -1,6 +1,7 @@
 """What becomes of times when something goes wrong: who is told, what is tried again, and what is left alone."""
 
 import threading
+from contextlib import suppress
 
 import pytest
 
@@ -161,6 +162,27 @@ def test_a_worker_that_fails_again_and_again_ends_the_run_with_its_error(world):
     world.start(broken)
     assert world.runs()[0].status == "failed_to_start"
     assert world.runs()[0].reason == "no worker could make the job in 5 tries: ZeroDivisionError: a bug"
+
+
+def test_a_job_that_a_slow_worker_makes_in_the_end_is_the_runs_though_the_others_gave_up(world):
+    """With a busy machine or a large dataset the messages that are sent meanwhile use up the tries."""
+    world.create()
+    world.tick(60)
+
+    def slow(template):
+        for minutes in range(61, 61 + MOST_TRIES):
+            world.tick(minutes)
+            with suppress(ZeroDivisionError):
+                world.process().start("nightly", NOON + 60 * MINUTE, broken)
+        assert world.runs()[0].status == "failed_to_start"
+        return parts(template)
+
+    world.start(slow)
+    (run,) = world.runs()
+    assert (run.status, run.reason, [run.job]) == ("queued", None, world.store.active())
+    world.begin()
+    world.tick(67)
+    assert world.runs()[0].status == "running"
 
 
 def test_an_outage_is_tried_again_and_no_reason_to_give_up_at_once(world):

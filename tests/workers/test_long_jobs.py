@@ -19,6 +19,7 @@ from ragassay.job_documents import Planned
 from ragassay.models import Response, Sample
 from ragassay.settings import Settings
 from ragassay.specification import JobSpec
+from ragassay.store.idempotency import execute_once
 from ragassay.store.job_run import JobResults, JobRun
 from ragassay.store.redis_datasets import RedisDatasets
 
@@ -164,7 +165,7 @@ def test_a_planned_job_that_is_there_already_is_not_written_again(jobs, store, m
 
 @pytest.mark.usefixtures("two_chunks_at_once")
 def test_what_a_submission_had_written_goes_by_itself_where_its_answer_was_lost(jobs, store, monkeypatch):
-    def lost(_):
+    def lost(*_):
         raise exceptions.ConnectionError("the answer was lost")
 
     monkeypatch.setattr("ragassay.store.redis.execute_once", lost)
@@ -178,3 +179,21 @@ def test_what_a_submission_had_written_goes_by_itself_where_its_answer_was_lost(
     job = submit(jobs, 180)
     assert set(rows_of_jobs_in_the_making(store)) == set(left)
     assert {store.redis.ttl(key) for key in store.redis.scan_iter(store.key(job, "in:*"))} == {-1}
+
+
+def test_a_planned_job_whose_connection_is_lost_while_it_is_made_may_be_made_again(jobs, store, monkeypatch):
+    """redis-py says of a lost connection what it says of a job that came meanwhile."""
+    samples = [sample(n) for n in range(3)]
+    planned, inputs = ("ab" * 16, Planned(schedule="nightly", slot=None)), runs.recorded(source_of(samples), samples)
+
+    def lost_before(store, pipe, key):
+        store.redis.client_kill_filter(_type="normal", skipme=True)
+        execute_once(store, pipe, key)
+
+    monkeypatch.setattr("ragassay.store.redis.execute_once", lost_before)
+    with pytest.raises(exceptions.ConnectionError):
+        jobs.submit(JobSpec(metrics=("mrr",)), inputs, planned=planned)
+    assert store.active() == []
+    monkeypatch.undo()
+    job, new = jobs.submit(JobSpec(metrics=("mrr",)), inputs, planned=planned)
+    assert (job.id, new) == ("ab" * 16, True)

@@ -6,7 +6,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from redis.exceptions import WatchError
+from redis import exceptions
 
 from ragassay.errors import BadInput, Conflict
 
@@ -56,9 +56,14 @@ def begin_once(pipe: Any, key: str) -> None:
     pipe.multi()
 
 
-def execute_once(pipe: Any) -> None:
-    """Execute a transaction; raises Conflict where what it was to make came meanwhile."""
+def execute_once(store: RedisStore, pipe: Any, key: str) -> None:
+    """Execute a transaction; where ``begin_once`` began it, raises Conflict when ``key`` came meanwhile.
+
+    Raises ConnectionError where the connection was lost: it may have taken place, and may be tried again.
+    """
     try:
         pipe.execute()
-    except WatchError:
-        raise Conflict(THERE) from None
+    except exceptions.WatchError as error:  # which redis-py raises for a lost connection as well
+        if store.redis.exists(key):
+            raise Conflict(THERE) from None
+        raise exceptions.ConnectionError(str(error)) from None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import zstandard
 
-from ragassay.errors import Conflict, Unavailable
+from ragassay.errors import Unavailable
 from ragassay.models import Response, Result, Sample
 from ragassay.store.columns import columns, names, pack_texts
 from ragassay.store.job_state import gone
@@ -75,8 +75,8 @@ def rows_ahead(
         _write(store, record, samples, responses, dict(zip(inputs, names.values(), strict=True)))
         yield names
     except BaseException as error:
-        # after a lost answer, which is a Conflict where the job was watched, the transaction of the block may yet take place
-        if not isinstance(error, exceptions.ConnectionError | exceptions.TimeoutError | Conflict):
+        # after a lost answer the transaction of the block may yet take place
+        if not isinstance(error, exceptions.ConnectionError | exceptions.TimeoutError):
             with suppress(exceptions.RedisError):
                 store.redis.unlink(*names.values())
         raise

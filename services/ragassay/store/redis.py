@@ -115,7 +115,7 @@ class RedisStore(StoredReports, Presence):
             if idempotency:
                 key, digest = idempotency
                 pipe.set(key_name(self, key), orjson.dumps([digest, job]), ex=DAY_S)
-            execute_once(pipe)
+            execute_once(self, pipe, self.key(job, "meta"))
 
     def state(self, job: str) -> JobState:
         """The job as it stands; raises NotFound."""
