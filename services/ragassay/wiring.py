@@ -17,7 +17,7 @@ from ragassay.judges.jury import JuryJudge, check_jury, check_keys
 from ragassay.judges.local import LocalJudge
 from ragassay.judges.registered import JUDGES, OwnJudge
 from ragassay.judges.repeating import RepeatingJudge, repeated
-from ragassay.judges.sharing import SharingJudge
+from ragassay.judges.sharing import SharingJudge, check_share
 from ragassay.ledger import ScopedLedger
 from ragassay.llm import LLM, LocalSpacing, RateLimit
 from ragassay.prices import Prices
@@ -65,15 +65,10 @@ def judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None, spacin
     BadSettings where that makes no sense. ``spacing`` is what its requests share with those of others, where there is a
     limit of them.
     """
+    check_share(spec)
     spacing = spacing or LocalSpacing()
     if spec.judge_share is None:
         return _judge(spec, settings, embeddings, spacing)
-    if spec.judge == "local" or spec.criteria:
-        why = "criteria can't be judged by the local judge" if spec.criteria else "the local judge costs nothing"
-        raise BadSettings(f"{why}: have all rows judged by one judge", where="judge_share", hint="leave it out")
-    if spec.repeat > 1:
-        what = "repeat measures the noise of the judge that scores the rows, which with judge_share is the local one"
-        raise BadSettings(f"{what}: that has none", where="repeat", hint="leave one of them out")
     return SharingJudge(
         LocalJudge(embeddings), _judge(spec, settings, embeddings, spacing), spec.judge_share, spec.seed
     )

@@ -18,6 +18,7 @@ from ragassay.jobs import Jobs
 from ragassay.protocols import fingerprint
 from ragassay.settings import Settings
 from ragassay.specification import JobSpec
+from ragassay.store.job_run import JobRun
 from ragassay.wiring import Wiring
 
 METRICS = ["mrr", "recall@5", "faithfulness"]
@@ -108,7 +109,6 @@ def test_every_option_reaches_the_configuration(served):
         "passes": 2,
         "judge_mode": "soft",
         "jury": [],
-        "judge_share": 0.5,
         "repeat": 3,
         "canary": "shipped",
         "context_window": 4096,
@@ -138,7 +138,7 @@ def test_every_option_reaches_the_configuration(served):
     job = served.submit(rows(2), **options, statistics=statistics, performance=performance, gates=gates)["id"]
     served.work()
     used = served.http.get(f"/v1/jobs/{job}/report").json()["provenance"]["configuration"]
-    unset = dict.fromkeys(("api_base", "stop_when", "baseline", "judge_prompt"))
+    unset = dict.fromkeys(("api_base", "stop_when", "baseline", "judge_prompt", "judge_share"))
     unset |= dict.fromkeys(("requests_per_minute", "tokens_per_minute"))  # of all jobs together: the operator's
     assert used == {**options, **performance, "confidence": 0.9, "calibration": [], **unset}
     said = served.http.get(f"/v1/jobs/{job}/gates").json()
@@ -349,3 +349,19 @@ def test_a_map_of_another_judge_ends_the_job_with_the_reason(served):
 def test_a_map_that_is_of_no_use_is_refused(served, maps, told):
     answer = served.http.post("/v1/jobs", json={"samples": rows(3), "metrics": ["faithfulness"], "calibration": maps})
     assert told in str(problem(answer, 422))
+
+
+@pytest.mark.parametrize(
+    ("more", "where", "told"),
+    [
+        ({"judge": "local"}, "judge_share", "the local judge costs nothing"),
+        ({"criteria": {"polite": "It is polite."}}, "judge_share", "criteria can't be judged by the local judge"),
+        ({"repeat": 3}, "repeat", "which with judge_share is the local one"),
+        ({"calibration": [fitted_for("x")]}, "calibration", "with judge_share two judges score the rows"),
+    ],
+)
+def test_a_share_that_makes_no_sense_is_refused_before_a_worker_meets_it(served, more, where, told):
+    body = {"samples": rows(3), "metrics": ["faithfulness"], "judge": "gpt-4o-mini", "judge_share": 0.5}
+    document = problem(served.http.post("/v1/jobs", json={**body, **more}), 422)
+    assert (document["where"], told in document["detail"]) == (where, True), document
+    assert JobRun(served.jobs.store, served.submit(**body)["id"]).record.spec.judge_share == 0.5

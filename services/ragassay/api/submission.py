@@ -21,6 +21,7 @@ from ragassay.errors import BadData, BadSettings, NotFound, UnknownName
 from ragassay.job_reports import Gating
 from ragassay.judges.instructions import read_prompt
 from ragassay.judges.jury import check_jury
+from ragassay.judges.sharing import check_share
 from ragassay.models import FrozenModel, Sample
 from ragassay.registered import Registered
 from ragassay.runs import Inputs, SystemInput, canary, recorded, recorded_system
@@ -185,6 +186,7 @@ def parts(document: dict[str, Any], settings: Settings) -> tuple[NewJob, JobSpec
     spec = job.to_job_spec().model_copy(update=own)
     check_rules(job)
     check_jury(spec)
+    check_share(spec)
     gating = Gating(
         criteria=tuple(job.criteria),
         composites=job.composites,

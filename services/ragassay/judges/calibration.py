@@ -72,10 +72,7 @@ def maps(given: Sequence[Fitted | Path]) -> Iterator[Calibration]:
 
 
 def check_calibrated(spec: JobSpec, judge: Judge) -> None:
-    """Raise BadSettings where a calibration of the specification was fitted for another judge than this one, or there are two."""
-    if spec.calibration and spec.judge_share is not None:
-        what = "a calibration is of one judge's scores, and with judge_share two judges score the rows"
-        raise BadSettings(what, where="calibration", hint="leave one of them out")
+    """Raise BadSettings where a calibration of the specification was fitted for another judge than this one."""
     for calibration in spec.calibration:
         if calibration.judge != (found := fingerprint({"name": judge.name, **judge.settings})):
             what = f"it was fitted for the judge {calibration.judge}, this run's is {found} ({judge.name})"

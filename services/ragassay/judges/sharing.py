@@ -6,9 +6,11 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ragassay.errors import BadSettings
 from ragassay.judges.repeating import RepeatingJudge
 from ragassay.models import Judgement, Sample
 from ragassay.protocols import Judge, Ledger
+from ragassay.specification import JobSpec
 
 
 class SharingJudge:
@@ -57,6 +59,21 @@ class SharingJudge:
                 }
             )
         return given
+
+
+def check_share(spec: JobSpec) -> None:
+    """Raise BadSettings for a share that leaves no two judges, or beside what one judge alone can have."""
+    if spec.judge_share is None:
+        return
+    if spec.judge == "local" or spec.criteria:
+        why = "criteria can't be judged by the local judge" if spec.criteria else "the local judge costs nothing"
+        raise BadSettings(f"{why}: have all rows judged by one judge", where="judge_share", hint="leave it out")
+    if spec.repeat > 1:
+        what = "repeat measures the noise of the judge that scores the rows, which with judge_share is the local one"
+        raise BadSettings(f"{what}: that has none", where="repeat", hint="leave one of them out")
+    if spec.calibration:
+        what = "a calibration is of one judge's scores, and with judge_share two judges score the rows"
+        raise BadSettings(what, where="calibration", hint="leave one of them out")
 
 
 def is_chosen(query_id: str, share: float | None, seed: int) -> bool:
