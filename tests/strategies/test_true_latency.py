@@ -22,11 +22,11 @@ def open_loop():
 
 
 def test_our_percentiles_are_those_that_users_waited(open_loop):
-    """Four stalls of 1.5 s at 20 a second: half of the users wait. 100 ms are for a machine that is busy."""
+    """Four stalls of 1.5 s at 20 a second: half of the users wait. 200 ms are for a machine that is busy."""
     report, seen = open_loop
     ours, true = latency.reported(report), latency.percentiles(latency.true_latencies(seen, RATE))
     for p in latency.PERCENTILES:
-        assert ours[p] == pytest.approx(true[p], rel=0.05, abs=100), p
+        assert ours[p] == pytest.approx(true[p], rel=0.05, abs=200), p
     assert true[90] > 1000
 
 
