@@ -74,6 +74,12 @@ class Mortal:
 
         return command
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._redis.reset()
+
 
 class MortalStore(RedisStore):
     dies = staticmethod(lambda: None)
