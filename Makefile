@@ -100,7 +100,7 @@ bench-rows: $(VENV)/.dev  ## 5,000 and 100,000 rows with the local judge: memory
 bench-api: $(VENV)/.dev  ## latencies of the API with 50 clients beside a job, into docs/scale.md; three minutes on an idle machine
 	$(BIN)/python benchmarks/api_load.py --page docs/scale.md
 
-bench-scale: $(VENV)/.dev  ## rows per second through the service, jobs of up to a million rows, into docs/scale.md; three quarters of an hour on an idle machine
+bench-scale: $(VENV)/.dev  ## rows per second through the service, jobs of up to a million rows, into docs/scale.md; half an hour on an idle machine
 	$(BIN)/python benchmarks/scale.py --page docs/scale.md
 	$(BIN)/python benchmarks/machines.py --page docs/scale.md
 

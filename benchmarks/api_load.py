@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -65,13 +66,13 @@ def service(workers=2, **variables):
                 process.terminate()
 
 
-def long_job(url: str, rows: int = ROWS) -> str:
+def long_job(url: str, rows: int = ROWS, row: Callable[[int], dict[str, object]] = row, **options: object) -> str:
     """A job of so many rows, which outlasts the measurement."""
     content = b"\n".join(json.dumps(row(n)).encode() for n in range(rows))
     headers = {"Content-Type": "application/x-ndjson"}
     with httpx.Client(base_url=url, timeout=600, trust_env=False) as client:
         client.put("/v1/datasets/rivers", content=content, headers=headers).raise_for_status()
-        body = {"dataset": "rivers", "metrics": METRICS}
+        body = {"dataset": "rivers", "metrics": METRICS, **options}
         return client.post("/v1/jobs", json=body).raise_for_status().json()["id"]
 
 

@@ -1,11 +1,11 @@
 """How much a service does: rows per second beside the engine alone, jobs of up to a million rows, and small jobs beside them.
 
-    python benchmarks/scale.py [engine] [large] [--rows 20000 100000 1000000] [--page docs/scale.md]
+    python benchmarks/scale.py [engine] [large] [small] [--rows 20000 100000 1000000] [--page docs/scale.md]
 
 `engine`: rows judged by a model at a mock provider that takes 0 and 300 ms, by the engine in one process and through
 `ragassay up` with one and two worker processes. `large`: for each number of rows a service of its own with one job of
-recorded rows, and small jobs submitted meanwhile; memory, bytes of Redis, times of pages. Three quarters of an hour of an idle
-machine.
+recorded rows, and small jobs submitted meanwhile; memory, bytes of Redis, times of pages. `small`: small jobs beside one of
+100,000 rows that the same judge is asked about. Half an hour of an idle machine.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -227,15 +228,32 @@ def large_table(sizes: Sequence[int]) -> list[str]:
     return lines + [f"| {what} | {' | '.join(one[what] for one in found)} |" for what in found[0]]
 
 
+def small_table() -> list[str]:
+    """What small jobs wait while the judge is asked about 100,000 rows, by the number of worker processes."""
+    lines = ["| worker processes | tries | p50, s | p95, s | longest, s |", "|---|---|---|---|---|"]
+    for workers in (1, 2):
+        with mock_provider(300) as root:
+            variables = {"RAGASSAY_API_BASE": f"{root}/v1", "OPENAI_API_KEY": "none", "RAGASSAY_PRELOAD": "llm"}
+            with service(workers, **variables) as (base, _), httpx.Client(base_url=base, timeout=600) as client:
+                job = long_job(base, 100_000, judged_row, metrics=FACED, judge=MODEL)
+                while not client.get(f"/v1/jobs/{job}").json()["progress"]["done"]:
+                    time.sleep(0.1)
+                waits = small_jobs(client, job)
+                client.post(f"/v1/jobs/{job}/cancel").raise_for_status()
+        p50, p95 = np.percentile(waits, (50, 95))
+        lines.append(f"| {workers} | {len(waits)} | {p50:.2f} | {p95:.2f} | {max(waits):.2f} |")
+    return lines
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("parts", nargs="*", metavar="engine|large")
+    parser.add_argument("parts", nargs="*", metavar="engine|large|small")
     parser.add_argument("--rows", type=int, nargs="+", default=SIZES, help="of the jobs of `large`")
     parser.add_argument("--page", type=Path)
     options = parser.parse_args()
-    for part in options.parts or ["engine", "large"]:
+    for part in options.parts or ["engine", "large", "small"]:
         before = load()
-        lines = engine_table() if part == "engine" else large_table(options.rows)
+        lines = {"engine": engine_table, "large": partial(large_table, options.rows), "small": small_table}[part]()
         text = "\n".join([f"{machine(before)}.", "", *lines, ""])
         print(text)
         if options.page:

@@ -47,7 +47,7 @@ from ragassay.store.selection import Selection
 
 logger = logging.getLogger("ragassay.jobs")
 MOST_ROWS_A_PAGE, MOST_FAILED_FINALIZES, MOST_FINALIZES = 200, 3, 10  # the last count killed workers too
-SLOTS = 4  # messages of one job that may wait or work at once: many enough for all workers, few enough to be fair
+SLOTS = 4  # messages of one job that may wait or work at once, at the most
 
 
 class Jobs:
@@ -296,7 +296,8 @@ class Jobs:
         leave the list of jobs, some each time.
         """
         active = self.store.active()
-        lost = {queue: self._queue.waiting(queue) < SLOTS * len(active) for queue in (CHUNKS, REPORTS)}
+        enough = self._slots() * len(active)
+        lost = {queue: self._queue.waiting(queue) < enough for queue in (CHUNKS, REPORTS)}
         for job in active:
             try:
                 state = self.store.state(job)
@@ -337,9 +338,14 @@ class Jobs:
             if run.commit(claim, results) == "last":
                 self.wake(job)
 
+    def _slots(self) -> int:
+        """As many as there are processes, and one that waits; another job's message waits behind those that wait before it."""
+        processes = self.store.processes_lately()
+        return min(SLOTS, processes + 1) if processes else SLOTS
+
     def _enqueue(self, job: str) -> None:
         finalizing = self.store.status(job) == "finalizing"
-        due = self.store.due_slots(job, slots=SLOTS, patience_ms=self.store.lease_ms)
+        due = self.store.due_slots(job, slots=self._slots(), patience_ms=self.store.lease_ms)
         try:
             while due:
                 slot, nonce = due[0]

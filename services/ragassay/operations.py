@@ -21,7 +21,7 @@ from ragassay.store.workload import STALLED_AFTER_S, active_jobs, stalled
 class ServiceHealth(FrozenModel):
     """The service as its Redis shows it. ``troubles`` is empty where nothing needs attention.
 
-    ``waiting`` messages by queue, and ``taken`` by workers and not done; a job has four.
+    ``waiting`` messages by queue, and ``taken`` by workers and not done; a job has four at the most.
     ``jobs``: those that have not ended, by status; ``stalled``: those whose chunks nobody takes; ``listed``: all.
     """
 

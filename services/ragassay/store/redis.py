@@ -52,7 +52,7 @@ class RedisStore(StoredReports, Presence):
     ) -> None:
         super().__init__(url, patient=patient, project=project)
         self.lease_ms, self.retention = int(lease_s * 1000), retention
-        self._most = (-math.inf, NO_LIMIT)
+        self._looked_up = (-math.inf, 0)
 
     # --- jobs -------------------------------------------------------------------------------------------------
 
@@ -217,8 +217,9 @@ class RedisStore(StoredReports, Presence):
     def claim(self, job: str) -> Claim | None:
         """The next chunk, or None when there is none to be had."""
         token = uuid.uuid4().hex
-        keys = [self.key(job, name) for name in ("meta", "todo", "lease", "owner")]
-        chunk = self.run("claim", keys, [token, self.lease_ms, self._most_of_a_provider()])
+        keys, processes = [self.key(job, name) for name in ("meta", "todo", "lease", "owner")], self.processes_lately()
+        most_of_a_provider = max(1, processes - 1) if processes else NO_LIMIT
+        chunk = self.run("claim", keys, [token, self.lease_ms, most_of_a_provider])
         return Claim.of(job, chunk, token) if chunk else None
 
     def claim_report(self, job: str) -> ReportClaim | None:
@@ -236,14 +237,13 @@ class RedisStore(StoredReports, Presence):
         """Keep what a worker made of a built-in system, for the report."""
         self.redis.hset(self.key(job, "meta"), f"built:{system}", orjson.dumps([list(models), index_bytes]))
 
-    def _most_of_a_provider(self) -> int:
-        """How many chunks of a job that asks a provider may be worked on at once; looked up every few seconds."""
-        looked_up, most = self._most
+    def processes_lately(self) -> int:
+        """How many processes all workers had for chunks a few seconds ago; 0 where nobody sends a heartbeat."""
+        looked_up, processes = self._looked_up
         if time.monotonic() - looked_up > LOOK_EVERY_S:
             processes = self.processes()
-            most = max(1, processes - 1) if processes else NO_LIMIT  # none where nobody sends a heartbeat
-            self._most = time.monotonic(), most
-        return most
+            self._looked_up = time.monotonic(), processes
+        return processes
 
     def renew(self, claim: Claim | ReportClaim) -> bool:
         """Keep the lease for longer; False when it is no longer ours or the job no longer wanted.
