@@ -54,9 +54,19 @@ class RawJob:
         return self.run("reserve", call, token, chunk, attempt, usd, tokens, calls=f"calls:{chunk}")
 
     def settle(
-        self, chunk, token, call="c", reply="reply", *, reserved=("0.5", 100), spent=("0.25", 60), lost=0, **counted
+        self,
+        chunk,
+        token,
+        call="c",
+        reply="reply",
+        *,
+        reserved=("0.5", 100),
+        spent=("0.25", 60),
+        lost=0,
+        untold=0,
+        **counted,
     ):
-        books = [*reserved, *spent, lost, token, json.dumps(counted), 2000]
+        books = [*reserved, *spent, lost, token, json.dumps(counted), 2000, untold]
         return self.run("settle", call, reply, *books, calls=f"calls:{chunk}")
 
     def commit(self, chunk, token, *, blob="results", rows=50, failed=0, number=0):

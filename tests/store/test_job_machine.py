@@ -1,5 +1,7 @@
 """All scripts of a job's life in any order, by several workers that die, against a model of a few lines."""
 
+from collections import Counter
+
 import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -23,6 +25,7 @@ class Life(RuleBasedStateMachine):
         self.most, self.status, self.resumes = most, "running", 0
         self.todo, self.owner, self.dead, self.done = list(self.job.chunks), {}, {}, set()
         self.open, self.settled = {}, set()  # calls by chunk and name; whose token an open one has
+        self.kept, self.lost = {}, Counter()  # calls whose lost attempts alone are known; how many attempts those are
         self.spent, self.uncertain, self.ends, self.late = 0.0, 0, 0, set()
         self.used = self.again = 0
 
@@ -71,22 +74,53 @@ class Life(RuleBasedStateMachine):
     @rule(who=WHO, call=CALLS)
     def reserve(self, who, call):
         chunk, token = self.held_by(who)
-        one, answer = (chunk, call), self.job.reserve(chunk, token, call, usd=USD, tokens=0)
+        one = (chunk, call)
+        mine = token in (self.open.get(one), self.kept.get(one))
+        self._reserve(one, token, attempt=self.lost[one] * mine)
+
+    @precondition(lambda self: self.open)
+    @rule(at=st.integers(0, 5))
+    def reserve_again(self, at):
+        """An attempt is lost, and another one is made."""
+        one = sorted(self.open)[at % len(self.open)]
+        self._reserve(one, self.open[one], attempt=self.lost[one] + 1)
+
+    def _reserve(self, one, token, attempt):
+        chunk, call = one
+        answer = self.job.reserve(chunk, token, call, attempt=attempt, usd=USD, tokens=0)
         if one in self.settled:
             assert answer == "reply"
         elif self.status == "cancelled" or self.owner.get(chunk) != token:
             assert answer == "!"
-        elif self.open.get(one) == token:
+        elif self.open.get(one) == token and attempt == self.lost[one]:
             assert answer is None
         else:
-            if self.open.pop(one, None):  # its worker died in it
+            if before := self.open.pop(one, None):  # its worker died in it, or tries again
                 self.spent += USD
-                self.uncertain += 1
+                self.uncertain += (1 + self.lost[one]) * (before != token)
+            elif self.kept.get(one, token) != token:
+                self.uncertain += self.lost[one]
+            self.lost[one] = attempt
+            self.kept.pop(one, None)
+            if attempt:
+                self.kept[one] = token
             if self.most is not None and self.spent + USD * (len(self.open) + 1) > self.most:
                 assert answer == ("~" if self.open else "$")
             else:
                 assert answer is None
                 self.open[one] = token
+                self.kept.pop(one, None)
+
+    @precondition(lambda self: self.open)
+    @rule(at=st.integers(0, 5), times=st.integers(1, 2))
+    def release(self, at, times):
+        """An attempt cost nothing; those before it are still to be told of."""
+        chunk, call = one = sorted(self.open)[at % len(self.open)]
+        token, lost = self.open.pop(one), self.lost[one]
+        asked = {"reserved": (USD, 0), "spent": (0, 0), "untold": lost}
+        assert [self.job.settle(chunk, token, call, "", **asked) for _ in range(times)] == [1, 0][:times]
+        if lost:
+            self.kept[one] = token
 
     @precondition(lambda self: self.open or self.settled)
     @rule(at=st.integers(0, 5), who=st.sampled_from(["who reserved it", "who reserved it", "t0"]), came=st.booleans())
@@ -94,10 +128,11 @@ class Life(RuleBasedStateMachine):
         known = sorted([*self.open, *self.settled])
         chunk, call = one = known[at % len(known)]
         token, reply = "t0" if who == "t0" else self.open.get(one, "t1"), "reply" if came else ""
-        mine = self.open.get(one) == token
-        assert self.job.settle(chunk, token, call, reply, reserved=(USD, 0), spent=(SPENT, 0)) == mine
+        mine, lost = self.open.get(one) == token, self.lost[one]
+        assert self.job.settle(chunk, token, call, reply, reserved=(USD, 0), spent=(SPENT, 0), lost=lost) == mine
         if mine:
-            del self.open[one]
+            del self.open[one], self.lost[one]
+            self.uncertain += lost * (not came)
             self.spent += SPENT
             self.settled |= {one} if came else set()
 

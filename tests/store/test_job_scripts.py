@@ -159,6 +159,34 @@ def test_all_attempts_of_a_worker_that_died_are_spent_and_may_have_been_paid(job
     assert job.counters["uncertain_calls"] == attempts
 
 
+def test_attempts_that_may_have_been_paid_are_known_while_none_is_made(job):
+    """A worker that waits to try again may die as one in a call may."""
+    job.claim("dead")
+    for attempt in (0, 1):
+        job.reserve(FIRST, "dead", attempt=attempt)
+    nothing = ("0", 0)
+    assert [job.settle(FIRST, "dead", reply="", spent=nothing, untold=1) for _ in range(2)] == [1, 0]
+    assert job.books == (0.5, 0, 100, 0, 0, 0)
+    assert [job.reserve(FIRST, "dead", attempt=1) for _ in range(2)] == [None] * 2
+    assert job.books == (0.5, 0.5, 100, 100, 1, 0)
+    job.settle(FIRST, "dead", reply="", spent=nothing, untold=1)
+    job.expire(FIRST)
+    job.sweep()
+    job.claim("mine")
+    assert job.reserve(FIRST, "mine") is None
+    assert job.books == (0.5, 0.5, 100, 100, 1, 1)
+
+
+def test_a_call_that_a_budget_refuses_after_a_lost_attempt_tells_of_it_when_it_ends(redis):
+    job = RawJob(redis, most_usd=0.9)
+    job.claim("mine")
+    job.reserve(FIRST, "mine")
+    assert [job.reserve(FIRST, "mine", attempt=1) for _ in range(2)] == ["$", "$"]
+    assert job.books == (0.5, 0, 100, 0, 0, 0)
+    assert [job.settle(FIRST, "mine", reply="", spent=("0", 0), lost=1) for _ in range(2)] == [1, 0]
+    assert job.books == (0.5, 0, 100, 0, 0, 1)
+
+
 @pytest.mark.parametrize(
     ("about", "usd", "tokens", "answers"),
     [

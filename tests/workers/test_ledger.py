@@ -66,6 +66,36 @@ def test_a_call_that_a_dead_worker_left_open_is_counted_once_as_uncertain(make_j
     assert make_jobs().get(job).uncertain_calls == 1
 
 
+def test_an_attempt_that_may_have_been_paid_is_not_forgotten_where_the_worker_dies_before_the_next(make_jobs, store):
+    """It hung, the next one was refused and cost nothing, and no other had been made yet."""
+    job = submit(make_jobs(), 10)
+    most = Usage(calls=1, input_tokens=100)
+    dead = RedisLedger(store, store.claim(job), cache=False)
+    for _ in range(2):
+        assert asyncio.run(dead.reserve(CALL, most)) is None
+    asyncio.run(dead.release(CALL, Usage()))
+    books = ("in_flight", "open_tokens", "spent_tokens")
+    assert [float(n) for n in store.redis.hmget(store.key(job, "meta"), books)] == [0, 0, 100]
+    assert make_jobs().get(job).uncertain_calls == 0
+    expire_leases(store, job)
+    store.sweep(job)
+    assert reserve(store, store.claim(job)) is None
+    assert make_jobs().get(job).uncertain_calls == 1
+
+
+def test_a_lost_attempt_is_spent_once_and_told_of_by_the_reply(make_jobs, store):
+    job = submit(make_jobs(), 10)
+    ledger, most = RedisLedger(store, store.claim(job), cache=False), Usage(calls=1, input_tokens=100)
+    for _ in range(2):
+        assert asyncio.run(ledger.reserve(CALL, most)) is None
+    asyncio.run(ledger.release(CALL, Usage()))
+    assert asyncio.run(ledger.reserve(CALL, most)) is None
+    asyncio.run(ledger.settle(CALL, Reply(text="said", usage=Usage(input_tokens=40), waste=Usage(uncertain_calls=1))))
+    books = ("in_flight", "open_tokens", "spent_tokens")
+    assert [float(n) for n in store.redis.hmget(store.key(job, "meta"), books)] == [0, 0, 140]
+    assert make_jobs().get(job).uncertain_calls == 0
+
+
 @pytest.mark.parametrize("how", ["cancelled", "given to somebody else"])
 def test_no_further_call_is_made_for_work_that_is_not_wanted(jobs, store, how):
     job = submit(jobs, 10)

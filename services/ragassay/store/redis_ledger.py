@@ -146,14 +146,19 @@ class RedisLedger:
 
     async def release(self, call: Call, spent: Usage, *, answered: bool = False) -> None:  # noqa: ARG002 - it is paid or not, whoever refused
         """The call came to nothing; the mark that it is open goes, what it may have cost is counted."""
-        self._close(call, Reply(text="", waste=spent), b"")
+        self._close(call, Reply(text="", waste=spent), b"", untold=not spent.uncertain_calls)
 
-    def _close(self, call: Call, reply: Reply, blob: bytes, spent: Usage | None = None) -> None:
+    def _close(
+        self, call: Call, reply: Reply, blob: bytes, spent: Usage | None = None, *, untold: bool = False
+    ) -> None:
+        """``untold``: attempts before that may have been paid are still to be told of, by the call's next end."""
         counted = telemetry.take_counted() if call.id in self._open else {}  # else the script would not count them
-        estimate, lost = self._open.pop(call.id, Usage()), self._lost.pop(call.id, 0)
+        estimate, lost = self._open.pop(call.id, Usage()), self._lost[call.id]
+        if not (untold and lost):
+            del self._lost[call.id]
         spent = paid(reply, estimate, lost=lost) if spent is None else spent
         amounts = [*_amounts(estimate), *_amounts(spent), reply.waste.uncertain_calls, self._claim.token]
-        more = [orjson.dumps(counted), MOST_COUNTERS]
+        more = [orjson.dumps(counted), MOST_COUNTERS, lost * untold]
         self._store.run("settle", [self._calls, self._meta, COUNTERS], [call.id, blob, *amounts, *more])
 
 
