@@ -161,6 +161,19 @@ def test_an_attempt_that_was_lost_is_reserved_anew_and_booked_once():
     assert asyncio.run(spent()) == (pytest.approx(0.02), pytest.approx(0.02 + 0.004))
 
 
+def test_an_attempt_that_was_lost_is_booked_once_where_the_next_one_cost_nothing():
+    async def spent():
+        ledger = under({"usd": 0.05})
+        for _ in range(2):
+            await ledger.reserve(call(1), MOST)
+        await ledger.release(call(1), Usage())
+        await ledger.reserve(call(1), MOST)
+        await ledger.settle(call(1), reply().model_copy(update={"waste": Usage(retries=2, uncertain_calls=1)}))
+        return ledger.spent.cost_usd
+
+    assert asyncio.run(spent()) == pytest.approx(0.01 + 0.004)
+
+
 def test_a_resumed_run_remembers_what_lost_attempts_may_have_cost(tmp_path):
     async def spend_in(ledger):
         await ledger.reserve(call(1), MOST)

@@ -118,11 +118,11 @@ class BudgetLedger:
     async def release(self, call: Call, spent: Usage, *, answered: bool = False) -> None:
         """As the ledger below; an attempt that may have been paid counts with its estimate."""
         await self._ledger.release(call, spent, answered=answered)
-        await self._close(call, Reply(text="", waste=spent))
+        await self._close(call, Reply(text="", waste=spent), untold=not spent.uncertain_calls)
 
-    async def _close(self, call: Call, reply: Reply) -> None:
+    async def _close(self, call: Call, reply: Reply, *, untold: bool = False) -> None:
         async with self._changed:
-            lost = self._lost.pop(call.id, 0)
+            lost = self._lost[call.id] if untold else self._lost.pop(call.id, 0)
             if estimate := self._open.pop(call.id, None):
                 self.spent += paid(reply, estimate, lost=lost)
             self._changed.notify_all()

@@ -87,6 +87,39 @@ def test_a_hang_ends_with_the_timeout_and_may_have_been_paid():
     assert time.monotonic() - began < 5
 
 
+@pytest.mark.parametrize("at_no_cost", [429, 500])
+def test_an_attempt_that_may_have_been_paid_is_told_of_where_the_call_ends_between_two(at_no_cost, monkeypatch):
+    """The time of its sample is up while the call waits; the last attempt cost nothing, the one before may have."""
+    monkeypatch.setattr(model, "backoff", lambda tries: 60.0 * (tries > 1))
+    ledger = MemoryLedger()
+    with Provider([play.reset], then=play.status(at_no_cost)) as provider, pytest.raises(TimeoutError):
+        asyncio.run(asyncio.wait_for(ask(llm(provider), ledger=ledger), 2))
+
+    assert len(provider.log) == 2
+    assert ledger.lost == Usage(retries=2, uncertain_calls=1)
+
+
+def test_attempts_that_the_reply_tells_of_are_told_of_once(monkeypatch):
+    """The task that asked is cancelled at the moment in which the reply is kept."""
+    ledger, tasks = MemoryLedger(), []
+    kept = ledger.settle
+
+    async def settle(call, reply):
+        tasks[0].cancel()
+        await kept(call, reply)
+
+    async def cancelled():
+        tasks.append(asyncio.create_task(ask(llm(provider), ledger=ledger)))
+        with pytest.raises(asyncio.CancelledError):
+            await tasks[0]
+
+    monkeypatch.setattr(ledger, "settle", settle)
+    with Provider([play.reset], then=HELLO) as provider:
+        asyncio.run(cancelled())
+    assert ledger.lost == Usage()
+    assert ledger.settled["c1"].waste == Usage(retries=1, uncertain_calls=1)
+
+
 def test_where_nobody_listens_nothing_can_have_been_paid():
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))

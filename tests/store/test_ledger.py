@@ -128,6 +128,16 @@ def test_what_a_lost_call_may_have_cost_is_remembered(ledger):
     assert (again.lost.uncertain_calls, books(again)) == (1, (0, 50, 2.0))
 
 
+def test_what_an_attempt_may_have_cost_is_remembered_where_the_next_one_cost_nothing_and_none_is_made_after_it(ledger):
+    first = ledger()
+    reserve(first)
+    reserve(first)
+    release(first, Usage())
+    release(first, Usage(retries=2, uncertain_calls=1))
+    again = ledger()
+    assert (again.lost.uncertain_calls, books(again)) == (1, (0, 50, 2.0))
+
+
 def test_a_later_run_takes_the_reply_from_the_cache_and_pays_nothing(ledger):
     settle(ledger("a", cached=True))
     hit = reserve(ledger("b", cached=True), OTHER)

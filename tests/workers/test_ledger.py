@@ -83,6 +83,22 @@ def test_an_attempt_that_may_have_been_paid_is_not_forgotten_where_the_worker_di
     assert make_jobs().get(job).uncertain_calls == 1
 
 
+def test_a_lost_attempt_is_told_of_where_its_call_ends_after_one_that_cost_nothing(make_jobs, store):
+    job = submit(make_jobs(), 10)
+    ledger, most = RedisLedger(store, store.claim(job), cache=False), Usage(calls=1, input_tokens=100)
+    for _ in range(2):
+        assert asyncio.run(ledger.reserve(CALL, most)) is None
+    asyncio.run(ledger.release(CALL, Usage()))
+    asyncio.run(ledger.release(CALL, Usage(retries=2, uncertain_calls=1)))
+    books = ("in_flight", "open_tokens", "spent_tokens")
+    assert [float(n) for n in store.redis.hmget(store.key(job, "meta"), books)] == [0, 0, 100]
+    assert make_jobs().get(job).uncertain_calls == 1
+    expire_leases(store, job)
+    store.sweep(job)
+    assert reserve(store, store.claim(job)) is None
+    assert make_jobs().get(job).uncertain_calls == 1
+
+
 def test_a_lost_attempt_is_spent_once_and_told_of_by_the_reply(make_jobs, store):
     job = submit(make_jobs(), 10)
     ledger, most = RedisLedger(store, store.claim(job), cache=False), Usage(calls=1, input_tokens=100)

@@ -166,7 +166,7 @@ class LLM:
         except BaseException as error:
             if bill.terms:
                 self._negotiation.ended(bill.terms)
-            if bill.open:
+            if bill.open or bill.uncertain:  # what was released at no cost did not tell of attempts before
                 await ledger.release(call, bill.waste, answered=isinstance(error, BadInput))
             raise
         finally:
@@ -244,9 +244,9 @@ class LLM:
             self._limit.correct(self._line, more)
             return _NO_OBJECT
         self._negotiation.answered(terms, usable=usable)
-        bill.open = False
         count_reply(self._model, call.purpose, outcome.usage)
         reply = outcome.model_copy(update={"waste": bill.waste, "left_out": terms.left_out})
+        bill.open, bill.uncertain = False, 0  # the reply tells of them
         # A paid reply is kept even if the task that asked for it is cancelled at this very moment.
         await asyncio.shield(self._settle(call, reply, ledger, bill))
         self._limit.correct(self._line, more)

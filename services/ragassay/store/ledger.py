@@ -195,7 +195,9 @@ class FolderLedger:
 
     async def release(self, call: Call, spent: Usage, *, answered: bool = False) -> None:  # noqa: ARG002 - it is paid or not, whoever refused
         """The call came to nothing: write down what it may have cost."""
-        estimate = self._estimates.pop(call.id, None)
+        estimate = self._estimates.get(call.id)
+        if spent != Usage():  # else attempts before may be told of later
+            self._estimates.pop(call.id, None)
         if estimate is None and spent == Usage():
             return
         try:
