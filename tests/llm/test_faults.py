@@ -90,11 +90,21 @@ def test_a_hang_ends_with_the_timeout_and_may_have_been_paid():
 @pytest.mark.parametrize("at_no_cost", [429, 500])
 def test_an_attempt_that_may_have_been_paid_is_told_of_where_the_call_ends_between_two(at_no_cost, monkeypatch):
     """The time of its sample is up while the call waits; the last attempt cost nothing, the one before may have."""
-    monkeypatch.setattr(model, "backoff", lambda tries: 60.0 * (tries > 1))
-    ledger = MemoryLedger()
-    with Provider([play.reset], then=play.status(at_no_cost)) as provider, pytest.raises(TimeoutError):
-        asyncio.run(asyncio.wait_for(ask(llm(provider), ledger=ledger), 2))
+    ledger, tasks = MemoryLedger(), []
 
+    def pause(tries):
+        if tries == 2:
+            tasks[0].cancel()
+        return 0.0
+
+    async def cancelled():
+        tasks.append(asyncio.create_task(ask(llm(provider), ledger=ledger)))
+        with pytest.raises(asyncio.CancelledError):
+            await tasks[0]
+
+    monkeypatch.setattr(model, "backoff", pause)
+    with Provider([play.reset], then=play.status(at_no_cost)) as provider:
+        asyncio.run(cancelled())
     assert len(provider.log) == 2
     assert ledger.lost == Usage(retries=2, uncertain_calls=1)
 
