@@ -3,8 +3,10 @@
 import logging
 import os
 import sys
+from functools import cache
 
 import pytest
+import typer
 from hypothesis import HealthCheck, settings
 
 # the length of an example says more of the machine than of the code
@@ -23,6 +25,9 @@ def _own_home(tmp_path_factory, monkeypatch):
     monkeypatch.setattr("ragassay.registry._imported", {})  # plug-ins of one test are none of the next one's
 
 
+_parser = cache(typer.main.get_command)  # of the commands; made once in a process
+
+
 @pytest.fixture
 def cli(capsys, monkeypatch, tmp_path):
     """Runs a command in an empty folder; returns exit code, stdout and stderr."""
@@ -32,6 +37,7 @@ def cli(capsys, monkeypatch, tmp_path):
     from ragassay.cli import main
     from ragassay.python import progress
 
+    monkeypatch.setattr(typer.main, "get_command", _parser)
     monkeypatch.setattr(progress, "PROGRESS_S", 3600)  # else what stderr holds depends on the machine's speed
     logger, root = logging.getLogger("ragassay"), logging.getLogger()
     level, handlers = logger.level, list(root.handlers)
