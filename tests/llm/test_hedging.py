@@ -175,11 +175,23 @@ def test_one_call_in_twenty_at_the_most_is_made_twice(monkeypatch):
         again.append(1)
         return _sleeps(9, REPLY)
 
-    async def slow():
-        late = (hedges.answered(lambda: _sleeps(0.2, REPLY), another, lambda: None) for _ in range(40))
-        await asyncio.gather(*late)
+    async def slow(wanted):
+        answers = asyncio.Event()  # to all forty at once, well after the last second attempt that may be made
 
-    asyncio.run(slow())
+        async def attempt():
+            await answers.wait()
+            return REPLY
+
+        async def until_made():
+            while len(again) < wanted:
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.1)
+            answers.set()
+
+        late = (hedges.answered(attempt, another, lambda: None) for _ in range(40))
+        await asyncio.gather(until_made(), *late)
+
+    asyncio.run(slow(1))
     assert len(again) == 1
-    asyncio.run(slow())
+    asyncio.run(slow(1 + 41 // 20))
     assert len(again) == 1 + 41 // 20
