@@ -60,13 +60,12 @@ class RawJob:
         call="c",
         reply="reply",
         *,
-        reserved=("0.5", 100),
         spent=("0.25", 60),
         lost=0,
         untold=0,
         **counted,
     ):
-        books = [*reserved, *spent, lost, token, json.dumps(counted), 2000, untold]
+        books = [*spent, lost, token, json.dumps(counted), 2000, untold]
         return self.run("settle", call, reply, *books, calls=f"calls:{chunk}")
 
     def commit(self, chunk, token, *, blob="results", rows=50, failed=0, number=0):

@@ -31,6 +31,11 @@ def paid(reply: Reply, estimate: Usage, *, lost: int = 0) -> Usage:
     return Usage.total([*known, *[estimate] * max(reply.waste.uncertain_calls - lost, 0)])
 
 
+def ends(spent: Usage) -> bool:
+    """Whether a call that is released has ended; else it may be made again, and attempts before are told of at its end."""
+    return bool(spent.retries or spent.uncertain_calls)
+
+
 class MemoryLedger:
     """Remembers settled calls by their place in the job. ``lost`` adds up what released calls may have cost."""
 
@@ -118,7 +123,7 @@ class BudgetLedger:
     async def release(self, call: Call, spent: Usage, *, answered: bool = False) -> None:
         """As the ledger below; an attempt that may have been paid counts with its estimate."""
         await self._ledger.release(call, spent, answered=answered)
-        await self._close(call, Reply(text="", waste=spent), untold=not spent.uncertain_calls)
+        await self._close(call, Reply(text="", waste=spent), untold=not ends(spent))
 
     async def _close(self, call: Call, reply: Reply, *, untold: bool = False) -> None:
         async with self._changed:

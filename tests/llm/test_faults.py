@@ -88,7 +88,8 @@ def test_a_hang_ends_with_the_timeout_and_may_have_been_paid():
 
 
 @pytest.mark.parametrize("at_no_cost", [429, 500])
-def test_an_attempt_that_may_have_been_paid_is_told_of_where_the_call_ends_between_two(at_no_cost, monkeypatch):
+@pytest.mark.parametrize(("first", "uncertain"), [(play.reset, 1), (play.status(500), 0)])
+def test_attempts_are_told_of_where_the_call_ends_between_two(first, uncertain, at_no_cost, monkeypatch):
     """The time of its sample is up while the call waits; the last attempt cost nothing, the one before may have."""
     ledger, tasks = MemoryLedger(), []
 
@@ -103,10 +104,10 @@ def test_an_attempt_that_may_have_been_paid_is_told_of_where_the_call_ends_betwe
             await tasks[0]
 
     monkeypatch.setattr(model, "backoff", pause)
-    with Provider([play.reset], then=play.status(at_no_cost)) as provider:
+    with Provider([first], then=play.status(at_no_cost)) as provider:
         asyncio.run(cancelled())
     assert len(provider.log) == 2
-    assert ledger.lost == Usage(retries=2, uncertain_calls=1)
+    assert ledger.lost == Usage(retries=1, uncertain_calls=uncertain)
 
 
 def test_attempts_that_the_reply_tells_of_are_told_of_once(monkeypatch):

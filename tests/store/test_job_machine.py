@@ -117,7 +117,7 @@ class Life(RuleBasedStateMachine):
         """An attempt cost nothing; those before it are still to be told of."""
         chunk, call = one = sorted(self.open)[at % len(self.open)]
         token, lost = self.open.pop(one), self.lost[one]
-        asked = {"reserved": (USD, 0), "spent": (0, 0), "untold": lost}
+        asked = {"spent": (0, 0), "untold": lost}
         assert [self.job.settle(chunk, token, call, "", **asked) for _ in range(times)] == [1, 0][:times]
         if lost:
             self.kept[one] = token
@@ -129,7 +129,7 @@ class Life(RuleBasedStateMachine):
         chunk, call = one = known[at % len(known)]
         token, reply = "t0" if who == "t0" else self.open.get(one, "t1"), "reply" if came else ""
         mine, lost = self.open.get(one) == token, self.lost[one]
-        assert self.job.settle(chunk, token, call, reply, reserved=(USD, 0), spent=(SPENT, 0), lost=lost) == mine
+        assert self.job.settle(chunk, token, call, reply, spent=(SPENT, 0), lost=lost) == mine
         if mine:
             del self.open[one], self.lost[one]
             self.uncertain += lost * (not came)

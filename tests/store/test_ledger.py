@@ -138,6 +138,34 @@ def test_what_an_attempt_may_have_cost_is_remembered_where_the_next_one_cost_not
     assert (again.lost.uncertain_calls, books(again)) == (1, (0, 50, 2.0))
 
 
+def test_an_attempt_that_hung_is_not_forgotten_for_a_paid_reply_that_was_of_no_use(ledger):
+    killed = ledger()
+    reserve(killed)
+    reserve(killed)
+    release(killed, BILL)
+    assert books(ledger()) == (1, 60, 2.5)
+
+
+def test_attempts_that_may_have_been_paid_are_held_where_the_last_reply_was_of_no_use(ledger):
+    first = ledger()
+    reserve(first)
+    reserve(first)
+    release(first, BILL)
+    release(first, Usage(retries=2, uncertain_calls=1))
+    assert books(ledger()) == (0, 60, 2.5)
+
+
+def test_a_call_that_may_have_been_paid_takes_no_reply_from_the_cache(ledger):
+    """Else nobody would tell of the attempt."""
+    first, other = ledger("a", cached=True), ledger("b", cached=True)
+    assert reserve(first) is None
+    assert reserve(other) is None
+    settle(other)
+    assert reserve(first) is None
+    settle(first, reply=REPLY.model_copy(update={"waste": Usage(uncertain_calls=1)}))
+    assert books(ledger("a")) == (0, 60, 2.5)
+
+
 def test_a_later_run_takes_the_reply_from_the_cache_and_pays_nothing(ledger):
     settle(ledger("a", cached=True))
     hit = reserve(ledger("b", cached=True), OTHER)

@@ -6,6 +6,7 @@ import pytest
 import zstandard
 
 from job_workers import CALL, PayingJudge, expire_leases, money, submit, submit_with_budget
+from ragassay.errors import BudgetReached
 from ragassay.models import Usage
 from ragassay.protocols import Call, Reply
 from ragassay.store.job_state import Claim
@@ -110,6 +111,77 @@ def test_a_lost_attempt_is_spent_once_and_told_of_by_the_reply(make_jobs, store)
     books = ("in_flight", "open_tokens", "spent_tokens")
     assert [float(n) for n in store.redis.hmget(store.key(job, "meta"), books)] == [0, 0, 140]
     assert make_jobs().get(job).uncertain_calls == 0
+
+
+MOST = Usage(calls=1, input_tokens=100)
+
+
+def books(store, job):
+    """Calls in flight, tokens that they reserve, tokens spent, calls that may have been paid."""
+    fields = ("in_flight", "open_tokens", "spent_tokens", "uncertain_calls")
+    return [float(n or 0) for n in store.redis.hmget(store.key(job, "meta"), fields)]
+
+
+def test_a_hung_attempt_is_spent_where_the_next_one_is_not_wanted(make_jobs, store):
+    job = submit(make_jobs(), 10)
+    ledger = RedisLedger(store, store.claim(job), cache=False)
+    assert asyncio.run(ledger.reserve(CALL, MOST)) is None
+    make_jobs().cancel(job)
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(ledger.reserve(CALL, MOST))
+    asyncio.run(ledger.release(CALL, Usage(uncertain_calls=1)))
+    assert books(store, job) == [0, 0, 100, 1]
+
+
+def test_an_attempt_in_flight_is_spent_once_where_the_budget_refuses_another_beside_it(make_jobs, store):
+    job = submit_with_budget(make_jobs(), tokens=150)
+    ledger = RedisLedger(store, store.claim(job), cache=False)
+    assert asyncio.run(ledger.reserve(CALL, MOST)) is None
+    for _ in range(5):
+        with pytest.raises(BudgetReached):
+            asyncio.run(ledger.reserve(CALL, MOST))
+    asyncio.run(ledger.settle(CALL, Reply(text="said", usage=Usage(calls=1, input_tokens=90))))
+    assert books(store, job) == [0, 0, 100, 0]
+
+
+def test_however_often_a_budget_refuses_another_attempt_one_is_lost_with_its_worker(make_jobs, store):
+    job = submit_with_budget(make_jobs(), tokens=150)
+    ledger = RedisLedger(store, store.claim(job), cache=False)
+    assert asyncio.run(ledger.reserve(CALL, MOST)) is None
+    for _ in range(5):
+        with pytest.raises(BudgetReached):
+            asyncio.run(ledger.reserve(CALL, MOST))
+    expire_leases(store, job)
+    store.sweep(job)
+    with pytest.raises(BudgetReached):
+        asyncio.run(RedisLedger(store, store.claim(job), cache=False).reserve(CALL, MOST))
+    assert books(store, job) == [0, 0, 100, 1]
+
+
+def test_two_attempts_that_certainly_failed_are_none_that_may_have_been_paid(make_jobs, store):
+    job = submit(make_jobs(), 10)
+    ledger = RedisLedger(store, store.claim(job), cache=False)
+    for _ in range(2):  # the second beside the first
+        assert asyncio.run(ledger.reserve(CALL, MOST)) is None
+    asyncio.run(ledger.release(CALL, Usage()))
+    asyncio.run(ledger.release(CALL, Usage(retries=1)))
+    expire_leases(store, job)
+    store.sweep(job)
+    assert reserve(store, store.claim(job)) is None
+    assert books(store, job) == [1, 0, 100, 0]
+
+
+def test_nothing_stays_reserved_where_a_call_could_not_be_closed_at_first(make_jobs, store, monkeypatch):
+    job = submit(make_jobs(), 10)
+    ledger = RedisLedger(store, store.claim(job), cache=False)
+    for _ in range(2):
+        assert asyncio.run(ledger.reserve(CALL, MOST)) is None
+    with monkeypatch.context() as away:
+        away.setattr(store, "run", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            asyncio.run(ledger.release(CALL, Usage()))
+    asyncio.run(ledger.release(CALL, Usage(uncertain_calls=1)))
+    assert books(store, job) == [0, 0, 100, 1]
 
 
 @pytest.mark.parametrize("how", ["cancelled", "given to somebody else"])

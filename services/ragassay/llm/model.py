@@ -166,7 +166,9 @@ class LLM:
         except BaseException as error:
             if bill.terms:
                 self._negotiation.ended(bill.terms)
-            if bill.open or bill.uncertain:  # what was released at no cost did not tell of attempts before
+            if not bill.open and bill.retries:
+                bill.retries -= 1  # the last was not made
+            if bill.open or bill.waste != Usage():  # what was released between two attempts did not tell of it
                 await ledger.release(call, bill.waste, answered=isinstance(error, BadInput))
             raise
         finally:
@@ -246,7 +248,7 @@ class LLM:
         self._negotiation.answered(terms, usable=usable)
         count_reply(self._model, call.purpose, outcome.usage)
         reply = outcome.model_copy(update={"waste": bill.waste, "left_out": terms.left_out})
-        bill.open, bill.uncertain = False, 0  # the reply tells of them
+        bill.open, bill.retries, bill.uncertain = False, 0, 0  # the reply tells of them
         # A paid reply is kept even if the task that asked for it is cancelled at this very moment.
         await asyncio.shield(self._settle(call, reply, ledger, bill))
         self._limit.correct(self._line, more)

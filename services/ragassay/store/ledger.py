@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from ragassay.errors import BadData, DiskFull
 from ragassay.files import LineLog, private_folder
-from ragassay.ledger import BudgetLedger, MemoryLedger, ScopedLedger, paid
+from ragassay.ledger import BudgetLedger, MemoryLedger, ScopedLedger, ends, paid
 from ragassay.models import Usage
 from ragassay.protocols import Call, Ledger, Purpose, Reply
 from ragassay.specification import Budget
@@ -143,9 +143,7 @@ class FolderLedger:
             return
         held, lost = Usage.model_validate(row.get("held", {})), Usage.model_validate(row.get("lost", {}))
         attempts = begun.pop(row["id"], [])
-        if (
-            "lost" in row and lost == Usage() and attempts[1:]
-        ):  # an attempt that cost nothing, after others that may have
+        if "lost" in row and not ends(lost) and attempts[1:]:  # attempts before it are still to be told of
             begun[row["id"]] = attempts[:-1]
         self.spent += held
         self.lost += lost
@@ -167,7 +165,8 @@ class FolderLedger:
             return settled
         if self._full:
             raise self._full
-        if self._cache and (cached := self._cache.get(call.content, not_from=self._run)):
+        asked = call.id in self._estimates  # and perhaps paid
+        if self._cache and not asked and (cached := self._cache.get(call.content, not_from=self._run)):
             bill = cached.usage if call.purpose == "answer" else Usage()
             usage = bill.model_copy(update={"calls": 0, "cache_hits": 1})
             hit = cached.model_copy(update={"usage": usage, "waste": Usage()})
@@ -196,7 +195,7 @@ class FolderLedger:
     async def release(self, call: Call, spent: Usage, *, answered: bool = False) -> None:  # noqa: ARG002 - it is paid or not, whoever refused
         """The call came to nothing: write down what it may have cost."""
         estimate = self._estimates.get(call.id)
-        if spent != Usage():  # else attempts before may be told of later
+        if ends(spent):
             self._estimates.pop(call.id, None)
         if estimate is None and spent == Usage():
             return

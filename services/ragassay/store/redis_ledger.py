@@ -12,7 +12,7 @@ import zstandard
 
 from ragassay import telemetry
 from ragassay.errors import BudgetReached
-from ragassay.ledger import RAISE_IT, ScopedLedger, of_unknown_price, paid
+from ragassay.ledger import RAISE_IT, ScopedLedger, ends, of_unknown_price, paid
 from ragassay.models import Usage
 from ragassay.protocols import Call, Purpose, Reply, digest
 from ragassay.specification import Budget
@@ -50,12 +50,17 @@ class RedisLedger:
         Asked again for an open call, the attempt before counts as paid. Raises CancelledError when the job was cancelled
         or its chunk given to somebody else: no further call is made. Raises BudgetReached.
         """
-        self._lost[call.id] += call.id in self._open
+        again = call.id in self._open
+        self._lost[call.id] += again
         answer = self._ask(call, estimate)
         if answer is None:
             self._open[call.id] = estimate
         elif answer not in _NO:
             return _reply(answer)
+        elif answer == b"!":
+            self._lost[call.id] -= again  # what it reserved is open still
+        else:
+            self._open.pop(call.id, None)  # that is spent now
         if answer != b"!" and not self._lost[call.id] and (hit := self._cached(call)):
             telemetry.count("cache_hits")
             self._close(call, hit, _blob(hit, call), spent=Usage())
@@ -146,7 +151,7 @@ class RedisLedger:
 
     async def release(self, call: Call, spent: Usage, *, answered: bool = False) -> None:  # noqa: ARG002 - it is paid or not, whoever refused
         """The call came to nothing; the mark that it is open goes, what it may have cost is counted."""
-        self._close(call, Reply(text="", waste=spent), b"", untold=not spent.uncertain_calls)
+        self._close(call, Reply(text="", waste=spent), b"", untold=not ends(spent))
 
     def _close(
         self, call: Call, reply: Reply, blob: bytes, spent: Usage | None = None, *, untold: bool = False
@@ -157,7 +162,7 @@ class RedisLedger:
         if not (untold and lost):
             del self._lost[call.id]
         spent = paid(reply, estimate, lost=lost) if spent is None else spent
-        amounts = [*_amounts(estimate), *_amounts(spent), reply.waste.uncertain_calls, self._claim.token]
+        amounts = [*_amounts(spent), reply.waste.uncertain_calls, self._claim.token]
         more = [orjson.dumps(counted), MOST_COUNTERS, lost * untold]
         self._store.run("settle", [self._calls, self._meta, COUNTERS], [call.id, blob, *amounts, *more])
 

@@ -4,30 +4,31 @@
 -- counts as spent.
 -- What was counted since the last call of this process goes to the counters with it. Once they are `most` many, a model that
 -- is new, the first label, is counted as "other".
--- KEYS calls meta counters   ARGV call reply reserved_usd reserved_tokens spent_usd spent_tokens uncertain token counted most lost
+-- KEYS calls meta counters   ARGV call reply spent_usd spent_tokens uncertain token counted most lost
 local known = redis.call('HGET', KEYS[1], ARGV[1])
 if not known then -- nothing was reserved: a hit of the cache where the budget is reached
   if ARGV[2] ~= '' then redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) end
   return 0
 end
-if string.sub(known, 1, #ARGV[8] + 2) ~= '?' .. ARGV[8] .. ' ' then return 0 end
-local reserved = not string.find(known, ' 0e0 0e0$')
-if ARGV[11] ~= '0' then
+if string.sub(known, 1, #ARGV[6] + 2) ~= '?' .. ARGV[6] .. ' ' then return 0 end
+local usd, tokens = string.match(known, ' (%S+) (%S+)$')
+local reserved = usd ~= '0e0' -- else a budget refused the call to be made again, and what it had reserved is spent
+if ARGV[9] ~= '0' then
   if not reserved then return 0 end
-  redis.call('HSET', KEYS[1], ARGV[1], '?' .. ARGV[8] .. ' ' .. ARGV[11] - 1 .. ' 0e0 0e0')
+  redis.call('HSET', KEYS[1], ARGV[1], '?' .. ARGV[6] .. ' ' .. ARGV[9] - 1 .. ' 0e0 0e0')
 elseif ARGV[2] == '' then redis.call('HDEL', KEYS[1], ARGV[1])
 else redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) end
 if reserved then
   redis.call('HINCRBY', KEYS[2], 'in_flight', -1)
-  redis.call('HINCRBYFLOAT', KEYS[2], 'open_usd', '-' .. ARGV[3])
-  redis.call('HINCRBYFLOAT', KEYS[2], 'open_tokens', '-' .. ARGV[4])
+  redis.call('HINCRBYFLOAT', KEYS[2], 'open_usd', '-' .. usd)
+  redis.call('HINCRBYFLOAT', KEYS[2], 'open_tokens', '-' .. tokens)
+  redis.call('HINCRBYFLOAT', KEYS[2], 'spent_usd', ARGV[3])
+  redis.call('HINCRBYFLOAT', KEYS[2], 'spent_tokens', ARGV[4])
 end
-redis.call('HINCRBYFLOAT', KEYS[2], 'spent_usd', ARGV[5])
-redis.call('HINCRBYFLOAT', KEYS[2], 'spent_tokens', ARGV[6])
-if ARGV[2] == '' and ARGV[7] ~= '0' then redis.call('HINCRBY', KEYS[2], 'uncertain_calls', ARGV[7]) end
-if ARGV[7] ~= '0' then redis.call('HINCRBY', KEYS[3], 'uncertain_calls', ARGV[7]) end
-for field, amount in pairs(cjson.decode(ARGV[9])) do
-  if redis.call('HLEN', KEYS[3]) >= tonumber(ARGV[10]) and redis.call('HEXISTS', KEYS[3], field) == 0 then
+if ARGV[2] == '' and ARGV[5] ~= '0' then redis.call('HINCRBY', KEYS[2], 'uncertain_calls', ARGV[5]) end
+if ARGV[5] ~= '0' then redis.call('HINCRBY', KEYS[3], 'uncertain_calls', ARGV[5]) end
+for field, amount in pairs(cjson.decode(ARGV[7])) do
+  if redis.call('HLEN', KEYS[3]) >= tonumber(ARGV[8]) and redis.call('HEXISTS', KEYS[3], field) == 0 then
     field = string.gsub(field, '\31[^\31]*', '\31other', 1)
   end
   redis.call('HINCRBYFLOAT', KEYS[3], field, amount)
