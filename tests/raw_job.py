@@ -53,18 +53,7 @@ class RawJob:
     def reserve(self, chunk, token, call="c", *, attempt=0, usd="0.5", tokens=100):
         return self.run("reserve", call, token, chunk, attempt, usd, tokens, calls=f"calls:{chunk}")
 
-    def settle(
-        self,
-        chunk,
-        token,
-        call="c",
-        reply="reply",
-        *,
-        spent=("0.25", 60),
-        lost=0,
-        untold=0,
-        **counted,
-    ):
+    def settle(self, chunk, token, call="c", reply="reply", *, spent=("0.25", 60), lost=0, untold=0, **counted):
         books = [*spent, lost, token, json.dumps(counted), 2000, untold]
         return self.run("settle", call, reply, *books, calls=f"calls:{chunk}")
 

@@ -128,14 +128,17 @@ def test_what_a_lost_call_may_have_cost_is_remembered(ledger):
     assert (again.lost.uncertain_calls, books(again)) == (1, (0, 50, 2.0))
 
 
-def test_what_an_attempt_may_have_cost_is_remembered_where_the_next_one_cost_nothing_and_none_is_made_after_it(ledger):
+@pytest.mark.parametrize(("second", "spent"), [(Usage(), (0, 50, 2.0)), (BILL, (0, 60, 2.5))])
+def test_what_an_attempt_may_have_cost_is_remembered_where_the_next_one_came_to_nothing_and_none_follows(
+    second, spent, ledger
+):
     first = ledger()
     reserve(first)
     reserve(first)
-    release(first, Usage())
+    release(first, second)
     release(first, Usage(retries=2, uncertain_calls=1))
     again = ledger()
-    assert (again.lost.uncertain_calls, books(again)) == (1, (0, 50, 2.0))
+    assert (again.lost.uncertain_calls, books(again)) == (1, spent)
 
 
 def test_an_attempt_that_hung_is_not_forgotten_for_a_paid_reply_that_was_of_no_use(ledger):
@@ -144,15 +147,6 @@ def test_an_attempt_that_hung_is_not_forgotten_for_a_paid_reply_that_was_of_no_u
     reserve(killed)
     release(killed, BILL)
     assert books(ledger()) == (1, 60, 2.5)
-
-
-def test_attempts_that_may_have_been_paid_are_held_where_the_last_reply_was_of_no_use(ledger):
-    first = ledger()
-    reserve(first)
-    reserve(first)
-    release(first, BILL)
-    release(first, Usage(retries=2, uncertain_calls=1))
-    assert books(ledger()) == (0, 60, 2.5)
 
 
 def test_a_call_that_may_have_been_paid_takes_no_reply_from_the_cache(ledger):

@@ -13,9 +13,17 @@ from ragassay.store.job_state import Claim
 from ragassay.store.protocol import ChunkId
 from ragassay.store.redis_ledger import RedisLedger, calls_about
 
+MOST = Usage(calls=1, input_tokens=100)
+
 
 def reserve(store, claim):
     return asyncio.run(RedisLedger(store, claim, cache=False).reserve(CALL, Usage()))
+
+
+def die(store, job):
+    """What becomes of the chunk of a worker that died."""
+    expire_leases(store, job)
+    store.sweep(job)
 
 
 def test_a_settled_call_is_returned_and_not_made_again(make_jobs, store):
@@ -24,8 +32,7 @@ def test_a_settled_call_is_returned_and_not_made_again(make_jobs, store):
     ledger = RedisLedger(store, first, cache=False)
     assert asyncio.run(ledger.reserve(CALL, Usage())) is None
     asyncio.run(ledger.settle(CALL, Reply(text="said")))
-    expire_leases(store, job)
-    store.sweep(job)
+    die(store, job)
     assert reserve(store, store.claim(job)).text == "said"
     assert make_jobs().get(job).uncertain_calls == 0
 
@@ -61,127 +68,98 @@ def test_a_call_that_a_dead_worker_left_open_is_counted_once_as_uncertain(make_j
     assert reserve(store, first) is None
     assert reserve(store, first) is None  # asked again by the same claim, as after a lost answer of Redis
     assert make_jobs().get(job).uncertain_calls == 0
-    expire_leases(store, job)
-    store.sweep(job)
+    die(store, job)
     assert reserve(store, store.claim(job)) is None
     assert make_jobs().get(job).uncertain_calls == 1
-
-
-def test_an_attempt_that_may_have_been_paid_is_not_forgotten_where_the_worker_dies_before_the_next(make_jobs, store):
-    """It hung, the next one was refused and cost nothing, and no other had been made yet."""
-    job = submit(make_jobs(), 10)
-    most = Usage(calls=1, input_tokens=100)
-    dead = RedisLedger(store, store.claim(job), cache=False)
-    for _ in range(2):
-        assert asyncio.run(dead.reserve(CALL, most)) is None
-    asyncio.run(dead.release(CALL, Usage()))
-    books = ("in_flight", "open_tokens", "spent_tokens")
-    assert [float(n) for n in store.redis.hmget(store.key(job, "meta"), books)] == [0, 0, 100]
-    assert make_jobs().get(job).uncertain_calls == 0
-    expire_leases(store, job)
-    store.sweep(job)
-    assert reserve(store, store.claim(job)) is None
-    assert make_jobs().get(job).uncertain_calls == 1
-
-
-def test_a_lost_attempt_is_told_of_where_its_call_ends_after_one_that_cost_nothing(make_jobs, store):
-    job = submit(make_jobs(), 10)
-    ledger, most = RedisLedger(store, store.claim(job), cache=False), Usage(calls=1, input_tokens=100)
-    for _ in range(2):
-        assert asyncio.run(ledger.reserve(CALL, most)) is None
-    asyncio.run(ledger.release(CALL, Usage()))
-    asyncio.run(ledger.release(CALL, Usage(retries=2, uncertain_calls=1)))
-    books = ("in_flight", "open_tokens", "spent_tokens")
-    assert [float(n) for n in store.redis.hmget(store.key(job, "meta"), books)] == [0, 0, 100]
-    assert make_jobs().get(job).uncertain_calls == 1
-    expire_leases(store, job)
-    store.sweep(job)
-    assert reserve(store, store.claim(job)) is None
-    assert make_jobs().get(job).uncertain_calls == 1
-
-
-def test_a_lost_attempt_is_spent_once_and_told_of_by_the_reply(make_jobs, store):
-    job = submit(make_jobs(), 10)
-    ledger, most = RedisLedger(store, store.claim(job), cache=False), Usage(calls=1, input_tokens=100)
-    for _ in range(2):
-        assert asyncio.run(ledger.reserve(CALL, most)) is None
-    asyncio.run(ledger.release(CALL, Usage()))
-    assert asyncio.run(ledger.reserve(CALL, most)) is None
-    asyncio.run(ledger.settle(CALL, Reply(text="said", usage=Usage(input_tokens=40), waste=Usage(uncertain_calls=1))))
-    books = ("in_flight", "open_tokens", "spent_tokens")
-    assert [float(n) for n in store.redis.hmget(store.key(job, "meta"), books)] == [0, 0, 140]
-    assert make_jobs().get(job).uncertain_calls == 0
-
-
-MOST = Usage(calls=1, input_tokens=100)
 
 
 def books(store, job):
-    """Calls in flight, tokens that they reserve, tokens spent, calls that may have been paid."""
-    fields = ("in_flight", "open_tokens", "spent_tokens", "uncertain_calls")
-    return [float(n or 0) for n in store.redis.hmget(store.key(job, "meta"), fields)]
+    """Tokens spent and reserved, calls in flight, calls that may have been paid."""
+    return (*money(store, job), store.state(job).uncertain_calls)
 
 
-def test_a_hung_attempt_is_spent_where_the_next_one_is_not_wanted(make_jobs, store):
-    job = submit(make_jobs(), 10)
+def asked(store, job, times):
+    """A worker's ledger with a call that is open, after attempts that are lost."""
     ledger = RedisLedger(store, store.claim(job), cache=False)
+    for _ in range(times):
+        assert asyncio.run(ledger.reserve(CALL, MOST)) is None
+    return ledger
+
+
+@pytest.fixture
+def job(make_jobs):
+    return submit(make_jobs(), 10)
+
+
+def test_an_attempt_that_may_have_been_paid_is_not_forgotten_where_the_worker_dies_before_the_next(job, store):
+    """It hung, the next one was refused and cost nothing, and no other had been made yet."""
+    asyncio.run(asked(store, job, 2).release(CALL, Usage()))
+    assert books(store, job) == (100, 0, 0, 0)
+    die(store, job)
+    assert reserve(store, store.claim(job)) is None
+    assert books(store, job) == (100, 0, 1, 1)
+
+
+def test_a_lost_attempt_is_told_of_where_its_call_ends_after_one_that_cost_nothing(job, store):
+    ledger = asked(store, job, 2)
+    asyncio.run(ledger.release(CALL, Usage()))
+    asyncio.run(ledger.release(CALL, Usage(retries=2, uncertain_calls=1)))
+    assert books(store, job) == (100, 0, 0, 1)
+    die(store, job)
+    assert reserve(store, store.claim(job)) is None
+    assert books(store, job) == (100, 0, 1, 1)
+
+
+def test_a_lost_attempt_is_spent_once_and_told_of_by_the_reply(job, store):
+    ledger = asked(store, job, 2)
+    asyncio.run(ledger.release(CALL, Usage()))
     assert asyncio.run(ledger.reserve(CALL, MOST)) is None
+    asyncio.run(ledger.settle(CALL, Reply(text="said", usage=Usage(input_tokens=40), waste=Usage(uncertain_calls=1))))
+    assert books(store, job) == (140, 0, 0, 0)
+
+
+def test_a_hung_attempt_is_spent_where_the_next_one_is_not_wanted(job, make_jobs, store):
+    ledger = asked(store, job, 1)
     make_jobs().cancel(job)
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(ledger.reserve(CALL, MOST))
     asyncio.run(ledger.release(CALL, Usage(uncertain_calls=1)))
-    assert books(store, job) == [0, 0, 100, 1]
+    assert books(store, job) == (100, 0, 0, 1)
 
 
-def test_an_attempt_in_flight_is_spent_once_where_the_budget_refuses_another_beside_it(make_jobs, store):
+@pytest.mark.parametrize("dies", [False, True])
+def test_however_often_a_budget_refuses_an_attempt_beside_another_that_one_is_spent_once(dies, make_jobs, store):
     job = submit_with_budget(make_jobs(), tokens=150)
-    ledger = RedisLedger(store, store.claim(job), cache=False)
-    assert asyncio.run(ledger.reserve(CALL, MOST)) is None
+    ledger = asked(store, job, 1)
     for _ in range(5):
         with pytest.raises(BudgetReached):
             asyncio.run(ledger.reserve(CALL, MOST))
-    asyncio.run(ledger.settle(CALL, Reply(text="said", usage=Usage(calls=1, input_tokens=90))))
-    assert books(store, job) == [0, 0, 100, 0]
-
-
-def test_however_often_a_budget_refuses_another_attempt_one_is_lost_with_its_worker(make_jobs, store):
-    job = submit_with_budget(make_jobs(), tokens=150)
-    ledger = RedisLedger(store, store.claim(job), cache=False)
-    assert asyncio.run(ledger.reserve(CALL, MOST)) is None
-    for _ in range(5):
+    if dies:
+        die(store, job)
         with pytest.raises(BudgetReached):
-            asyncio.run(ledger.reserve(CALL, MOST))
-    expire_leases(store, job)
-    store.sweep(job)
-    with pytest.raises(BudgetReached):
-        asyncio.run(RedisLedger(store, store.claim(job), cache=False).reserve(CALL, MOST))
-    assert books(store, job) == [0, 0, 100, 1]
+            asked(store, job, 1)
+    else:
+        asyncio.run(ledger.settle(CALL, Reply(text="said", usage=Usage(calls=1, input_tokens=90))))
+    assert books(store, job) == (100, 0, 0, dies)
 
 
-def test_two_attempts_that_certainly_failed_are_none_that_may_have_been_paid(make_jobs, store):
-    job = submit(make_jobs(), 10)
-    ledger = RedisLedger(store, store.claim(job), cache=False)
-    for _ in range(2):  # the second beside the first
-        assert asyncio.run(ledger.reserve(CALL, MOST)) is None
+def test_two_attempts_that_certainly_failed_are_none_that_may_have_been_paid(job, store):
+    ledger = asked(store, job, 2)  # the second beside the first
     asyncio.run(ledger.release(CALL, Usage()))
     asyncio.run(ledger.release(CALL, Usage(retries=1)))
-    expire_leases(store, job)
-    store.sweep(job)
+    die(store, job)
     assert reserve(store, store.claim(job)) is None
-    assert books(store, job) == [1, 0, 100, 0]
+    assert books(store, job) == (100, 0, 1, 0)
 
 
-def test_nothing_stays_reserved_where_a_call_could_not_be_closed_at_first(make_jobs, store, monkeypatch):
-    job = submit(make_jobs(), 10)
-    ledger = RedisLedger(store, store.claim(job), cache=False)
-    for _ in range(2):
-        assert asyncio.run(ledger.reserve(CALL, MOST)) is None
+def test_nothing_stays_reserved_where_a_call_could_not_be_closed_at_first(job, store, monkeypatch):
+    ledger = asked(store, job, 2)
     with monkeypatch.context() as away:
         away.setattr(store, "run", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             asyncio.run(ledger.release(CALL, Usage()))
     asyncio.run(ledger.release(CALL, Usage(uncertain_calls=1)))
-    assert books(store, job) == [0, 0, 100, 1]
+    assert books(store, job) == (100, 0, 0, 1)
 
 
 @pytest.mark.parametrize("how", ["cancelled", "given to somebody else"])

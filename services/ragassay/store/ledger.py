@@ -194,9 +194,7 @@ class FolderLedger:
 
     async def release(self, call: Call, spent: Usage, *, answered: bool = False) -> None:  # noqa: ARG002 - it is paid or not, whoever refused
         """The call came to nothing: write down what it may have cost."""
-        estimate = self._estimates.get(call.id)
-        if ends(spent):
-            self._estimates.pop(call.id, None)
+        estimate = self._estimates.pop(call.id, None) if ends(spent) else self._estimates.get(call.id)
         if estimate is None and spent == Usage():
             return
         try:

@@ -158,9 +158,8 @@ class RedisLedger:
     ) -> None:
         """``untold``: attempts before that may have been paid are still to be told of, by the call's next end."""
         counted = telemetry.take_counted() if call.id in self._open else {}  # else the script would not count them
-        estimate, lost = self._open.pop(call.id, Usage()), self._lost[call.id]
-        if not (untold and lost):
-            del self._lost[call.id]
+        estimate = self._open.pop(call.id, Usage())
+        lost = self._lost[call.id] if untold else self._lost.pop(call.id, 0)
         spent = paid(reply, estimate, lost=lost) if spent is None else spent
         amounts = [*_amounts(spent), reply.waste.uncertain_calls, self._claim.token]
         more = [orjson.dumps(counted), MOST_COUNTERS, lost * untold]
