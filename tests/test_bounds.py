@@ -74,7 +74,6 @@ def limits(model, name):
         *((Response, name, {}) for name in (*MEASURED, "input_tokens", "output_tokens", "cost_usd")),
         (JobSpec, "max_grade", {}),
         (JobSpec, "relevant_from", {}),
-        (JobSpec, "half_life_days", {}),
         (JobSpec, "confidence", {}),
         (Statistics, "alpha", {}),
         (Price, "input_per_1m", {"output_per_1m": 1}),
@@ -161,8 +160,8 @@ CASES = {"ordinary": [ORDINARY], **{name: [extreme] for name, extreme in EXTREME
 CASES["mixed"] = [ORDINARY, *EXTREMES.values()]
 
 
-PLANS = {name: {"max_grade": 1000.0, "half_life_days": 0.001} for name in CASES}
-PLANS["tiny"] = {"max_grade": TINY, "relevant_from": TINY, "half_life_days": 1e6}
+PLANS = {name: {"max_grade": 1000.0} for name in CASES}
+PLANS["tiny"] = {"max_grade": TINY, "relevant_from": TINY}
 
 
 def evaluated(case, *, spec, **plan):
@@ -211,7 +210,7 @@ def check_finite(document):
 
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_within_bounds_is_evaluated_reported_compared_and_gated(case):
-    spec = {"max_grade": 1000, "confidence": 0.9999, "half_life_days": 0.001}
+    spec = {"max_grade": 1000, "confidence": 0.9999}
     ordinary, extreme = (evaluated(CASES[name], spec=spec, **PLANS[name]) for name in ("ordinary", case))
     assert extreme.systems["default"].queries == 12
     for one in (extreme, ordinary):

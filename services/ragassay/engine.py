@@ -24,7 +24,7 @@ from ragassay.metrics.chunk import scores as scores_of
 from ragassay.metrics.judged import is_judged
 from ragassay.models import Judgement, LiveResponse, Result, Sample, Score
 from ragassay.noise import averaged, majority, with_judgings
-from ragassay.options import HALF_LIFE_DAYS, PerformanceOptions
+from ragassay.options import PerformanceOptions
 from ragassay.prices import Prices
 from ragassay.protocols import Embedder, Judge, Ledger, Strategy
 from ragassay.specification import Calibration
@@ -45,7 +45,6 @@ class Plan:
     rule: AccuracyRule
     relevant_from: float | None = None
     max_grade: float = 3.0
-    half_life_days: float = HALF_LIFE_DAYS
     graded: bool = True
     concurrency: int = PerformanceOptions.concurrency
     timeout_s: float = PerformanceOptions.timeout_s
@@ -208,7 +207,6 @@ async def _score(
         no_embedder=tools.no_embedder,
         max_grade=plan.max_grade if plan.graded else 1.0,
         relevant_from=plan.bar,
-        half_life_days=plan.half_life_days,
         rule=plan.rule,
     )
     rounds = [replace(chunk, judgements=of, scores={}) for of in _judgings(judgements)]

@@ -14,9 +14,6 @@ from ragassay.addresses import is_bare_address, is_extra
 from ragassay.declarations import Declarations, Option
 from ragassay.limits import LARGEST_GRADE, MOST_JUDGINGS, SMALLEST
 
-HALF_LIFE_DAYS = 365.0
-
-
 SYSTEMS = Option(
     "by its name, a file of responses, the address of an endpoint or a built-in system; without any, the responses in the data",
     flags=("--system",),
@@ -28,12 +25,9 @@ SYSTEMS = Option(
 
 
 COMPOSITES = Option(
-    "further metrics made of others, by name: a weighted mean (`{faithfulness: 2, relevance: 1}`), or an expression with "
-    "+ - * / ( ) min max harmonic_mean",
-    flags=("--composite",),
-    metavar="NAME=EXPRESSION",
-    usage="a metric made of others, such as 'miss=1 - recall@5'; repeatable",
-    example="composites: {quality: {faithfulness: 2, relevance: 1}, miss: 1 - recall@5}",
+    "further metrics made of others, by name: a weighted mean (`{faithfulness: 2, relevance: 1}`) or a harmonic mean "
+    "(`{harmonic_mean: [faithfulness, completeness]}`)",
+    example="composites: {quality: {faithfulness: 2, relevance: 1}}",
 )
 
 LABELS = Option(
@@ -274,9 +268,6 @@ class JobOptions(Declarations):
             example="stop_when: correctness width <= 0.1",
         ),
     ] = None
-    half_life_days: Annotated[
-        float, Ge(0.001), Le(1_000_000), Option("days after which time_decayed_ndcg counts a document half")
-    ] = HALF_LIFE_DAYS
     max_missing: Annotated[
         float,
         Ge(0),

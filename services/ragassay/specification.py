@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Annotated, Literal
 
-from annotated_types import Ge, Le, MaxLen, MinLen
+from annotated_types import Ge, Gt, Le, MaxLen, MinLen
 from pydantic import Discriminator, Tag, model_validator
 
 from ragassay.declarations import Option
@@ -47,11 +47,22 @@ class JudgeParameters(ParameterOptions, FrozenModel):
     """What the judge's model is sent beside the messages."""
 
 
-Weight = Annotated[float, Ge(0), Le(LARGEST_WEIGHT)]
-# An expression, or weights by metric.
+class HarmonicMean(FrozenModel):
+    """The harmonic mean of metrics, by their names."""
+
+    harmonic_mean: Annotated[tuple[str, ...], MinLen(1), MaxLen(20)]
+
+
+def _composite_kind(given: object) -> str:
+    harmonic = isinstance(given, HarmonicMean) or (isinstance(given, dict) and "harmonic_mean" in given)
+    return "(harmonic_mean)" if harmonic else "(weights)"
+
+
+Weight = Annotated[float, Gt(0), Le(LARGEST_WEIGHT)]
 Composite = Annotated[
-    Annotated[str, MaxLen(500), Tag("(word)")] | Annotated[dict[str, Weight], MinLen(1), MaxLen(20), Tag("(keys)")],
-    Discriminator(lambda given: "(keys)" if isinstance(given, dict) else "(word)"),
+    Annotated[HarmonicMean, Tag("(harmonic_mean)")]
+    | Annotated[dict[str, Weight], MinLen(1), MaxLen(20), Tag("(weights)")],
+    Discriminator(_composite_kind),
 ]
 
 

@@ -104,7 +104,6 @@ def test_every_option_reaches_the_configuration(served):
         "accurate": "correctness >= 0.7",
         "relevant_from": 2,
         "max_grade": 4,
-        "half_life_days": 30,
         "max_missing": 0.5,
         "passes": 2,
         "judge_mode": "soft",
@@ -117,7 +116,7 @@ def test_every_option_reaches_the_configuration(served):
         "judge": "local",
         "metrics": ["mrr"],
         "criteria": {"polite": "It is polite."},
-        "composites": {"quality": {"mrr": 2, "recall@5": 1}, "miss": "1 - recall@5"},
+        "composites": {"quality": {"mrr": 2, "recall@5": 1}, "balance": {"harmonic_mean": ["mrr", "recall@5"]}},
         "graded": False,
         "budget": {"usd": 2.5, "tokens": None},
     }

@@ -47,13 +47,12 @@ parameters: {temperature: 0.5, max_tokens: 900, extra_body: {min_p: 0.1}}
 graded: false
 budget: {usd: 1.5, tokens: 2000}
 criteria: {polite: "It is polite."}
-composites: {quality: {faithfulness: 2, relevance: 1}, miss: 1 - recall@5}
+composites: {quality: {faithfulness: 2, relevance: 1}, balance: {harmonic_mean: [mrr, recall@5]}}
 stop_when: faithfulness width <= 0.1
 seed: 7
 accurate: correctness > 0.7
 relevant_from: 2
 max_grade: 4
-half_life_days: 30
 max_missing: 0.1
 prices: {mine: {input_per_1m: 0.1, output_per_1m: 1}}
 statistics: {confidence: 0.9, alpha: 1e-2, test: t, correction: none}
@@ -109,7 +108,7 @@ def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
         criteria={"polite": "It is polite."},
         judge_prompt={"name": "own.md", "text": "{{ verdict }}"},
         calibration=(CALIBRATION.calibration,),
-        composites={"quality": {"faithfulness": 2, "relevance": 1}, "miss": "1 - recall@5"},
+        composites={"quality": {"faithfulness": 2, "relevance": 1}, "balance": {"harmonic_mean": ["mrr", "recall@5"]}},
         stop_when="faithfulness width <= 0.1",
         baseline="last",
         metrics=("nDCG@10", "faithfulness"),
@@ -130,7 +129,6 @@ def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
         accurate="correctness > 0.7",
         relevant_from=2.0,
         max_grade=4.0,
-        half_life_days=30.0,
         max_missing=0.1,
         prices={"mine": {"input_per_1m": 0.1, "output_per_1m": 1.0}},
         cache=False,
@@ -330,21 +328,20 @@ BROKEN = {
     "criterion with the name of a column": ("criteria: {answer: x}", 1, "something else in a report"),
     "criterion with a name that is none": ("criteria: {Very polite: x}", 1, "small letters, digits and _"),
     "criterion without a text": ('criteria: {polite: " "}', 1, "has no text; say what a good answer does"),
-    "composite of an unknown metric": ("composites:\n  own: 1 - mrrr", 2, "unknown metric 'mrrr'; did you mean"),
-    "composite that is no text": ("composites: {own: 3}", 1, "composites.own: should be text, is the number 3"),
-    "composite in a circle": ("composites: {own: 1 - own}", 1, "goes in a circle: own -> own"),
+    "composite of an unknown metric": ("composites:\n  own: {mrrr: 1}", 2, "unknown metric 'mrrr'; did you mean"),
+    "composite that is no mapping": ("composites: {own: 3}", 1, "composites.own: should be"),
     "composite with a weight that is none": (
         "composites:\n  own:\n    mrr: a",
         3,
         "composites.own.mrr: should be a number",
     ),
     "composite without a weight": ("composites: {own: {}}", 1, "composites.own: is empty"),
-    "gate on a composite that can't be read": (
-        "composites:\n  own: 1 -\ngates: [own: '>= 1']",
+    "gate on a composite that can't be made": (
+        "composites:\n  own: {mrr: 1, latency_ms: 1}\ngates: [own: '>= 1']",
         2,
-        "ends where a metric",
+        "of which lower is better",
     ),
-    "rule on accurate by a composite": ("composites: {own: 1 - accurate}\naccurate: own > 0.5", 2, "depend on itself"),
+    "rule on accurate by a composite": ("composites: {own: {accurate: 1}}\naccurate: own > 0.5", 2, "depend on itself"),
     "criterion that is no text": ("criteria: {polite: 3}", 1, "criteria.polite: should be text, is the number 3"),
     "criterion of 501 characters": (f"criteria: {{polite: {'x' * 501}}}", 1, "is longer than 500 characters"),
     "too many criteria": (

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from ragassay.dashboard.site import file
 from ragassay.exporters import MEDIA_TYPES
-from ragassay.metrics.options import listed
+from ragassay.metrics.names import split_names
 from ragassay.render import Exporters
 
 
@@ -25,7 +25,7 @@ class FileForm(BaseModel):
 
     def written(self, exporters: Exporters[Any], document: Any) -> bytes:
         """The document in that form; raises UnknownName, BadSettings, MissingExtra."""
-        return exporters.whole(document, self.format, listed(self.fields or ""))
+        return exporters.whole(document, self.format, split_names(self.fields or ""))
 
     def answer(self, content: bytes, name: str) -> Response:
         """A file of that name; JSON is none."""

@@ -20,15 +20,12 @@ _EXAMPLE: dict[str, Any] = {
     "kind": "retrieval",
     "better": "higher",
     "needs": ["judgments"],
-    "options": {},
     "description": "Share of the relevant documents that are among the first k.",
 }
 
 
 class MetricInfo(FrozenModel):
-    """A metric as a job may name it. ``name`` shows its parameter; ``ndcg@k`` is asked for as ``ndcg@10``.
-
-    ``options``, with their defaults, stand in parentheses: ``rougeL(stem=true)``."""
+    """A metric as a job may name it. ``name`` shows its parameter; ``ndcg@k`` is asked for as ``ndcg@10``."""
 
     model_config = ConfigDict(json_schema_extra={"example": _EXAMPLE})
 
@@ -36,7 +33,6 @@ class MetricInfo(FrozenModel):
     kind: Kind
     better: Literal["higher", "lower"]
     needs: tuple[str, ...]
-    options: dict[str, Any]
     description: str
 
 
@@ -58,6 +54,5 @@ def _info(metric: Metric) -> MetricInfo:
         kind=metric.kind,
         better=metric.better,
         needs=metric.needs,
-        options=metric.usual_options,
         description=metric.description,
     )

@@ -99,7 +99,7 @@ def compare(
     """Compare the systems of a run, or of several runs, jobs and data files, with the first one."""
     from ragassay.cli.evaluate import complete, refuse_unscored, warnings_shown
     from ragassay.exporters.comparison import EXPORTERS
-    from ragassay.metrics.options import listed
+    from ragassay.metrics.names import split_names
     from ragassay.python.stored import session_of
     from ragassay.runs import comparing, foreground
     from ragassay.settings import Settings
@@ -121,7 +121,7 @@ def compare(
         sides,
         evaluate,
         baseline=baseline,
-        metrics=None if metrics is None else listed(metrics),
+        metrics=None if metrics is None else split_names(metrics),
         alpha=alpha,
         correction=correction,
         examples=limit,
@@ -250,14 +250,14 @@ def power(
         return
     from ragassay.compare import comparison
     from ragassay.compare.sides import labelled
-    from ragassay.metrics.options import listed
+    from ragassay.metrics.names import split_names
     from ragassay.python.stored import chosen
 
     sides = [chosen(run) for run in runs or ()]
     result = comparison.compare(
         sides,
         baseline=baseline,
-        metrics=None if metrics is None else listed(metrics),
+        metrics=None if metrics is None else split_names(metrics),
         alpha=alpha,
         correction="none",
     )

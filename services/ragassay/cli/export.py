@@ -44,7 +44,7 @@ def export(
     plugin: Plugins = None,
 ) -> None:
     """Write a report or a comparison as csv, html, json, md, parquet, pdf, xlsx or xml (JUnit); without -o to stdout."""
-    from ragassay.metrics.options import listed
+    from ragassay.metrics.names import split_names
 
     import_plugins(plugin)
     exporters = _exporters(what)
@@ -57,7 +57,7 @@ def export(
         raise BadSettings(f"a terminal can't show {form}", where="--format", hint=f"name a file: -o report.{form}")
     if form is not None:
         exporters.get(form)
-    document, chosen = _document(what, server), listed(fields) if fields else ()
+    document, chosen = _document(what, server), split_names(fields) if fields else ()
     with warnings_shown("ragassay.exporters"):
         for path in output or ():
             for written in exporters.write(document, path, form=form, fields=chosen):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _NOT_TAKEN = (
     *("systems", "datasets", "output", "metrics", "baseline", "stop_when", "criteria", "accurate", "corpus"),
     *("canary", "calibration", "labels", "judge_share", "repeat"),
-    *("relevant_from", "max_grade", "graded", "half_life_days"),
+    *("relevant_from", "max_grade", "graded"),
 )
 _SHOWN = {
     "accuracy": "accuracy",

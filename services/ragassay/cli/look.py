@@ -23,7 +23,6 @@ def metrics(plugin: Plugins = None, as_json: AsJson = False) -> None:
                 "kind": m.kind,
                 "better": m.better,
                 "needs": m.needs,
-                "options": m.usual_options,
                 "description": m.description,
             }
             for m in METRICS
@@ -34,7 +33,6 @@ def metrics(plugin: Plugins = None, as_json: AsJson = False) -> None:
     from rich.table import Table
 
     from ragassay.cli.terminal import console
-    from ragassay.metrics.options import as_text
 
     table = Table(box=None, pad_edge=False)
     for column in ("metric", "kind", "better", "what it measures"):
@@ -42,9 +40,7 @@ def metrics(plugin: Plugins = None, as_json: AsJson = False) -> None:
     for metric in sorted(
         METRICS, key=lambda m: (("retrieval", "quality", "performance", "cost").index(m.kind), m.family)
     ):
-        options = as_text(metric.usual_options.items())
-        about = f"{metric.description} Options: {options}" if options else metric.description
-        table.add_row(escape(metric.form), metric.kind, metric.better, escape(about))
+        table.add_row(escape(metric.form), metric.kind, metric.better, escape(metric.description))
     console(width=80).print(table)
 
 

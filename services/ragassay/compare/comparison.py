@@ -15,7 +15,7 @@ from ragassay.compare.summary import overall, verdict
 from ragassay.documents import Provenance, Report
 from ragassay.errors import BadInput, BadSettings, UnknownName
 from ragassay.metrics import parse
-from ragassay.metrics.composites import Definition
+from ragassay.metrics.composites import described
 from ragassay.metrics.own import own_metrics
 from ragassay.specification import Calibration
 from ragassay.stats.corrections import Correction, correction_named
@@ -29,7 +29,6 @@ SETTINGS = {
     "accurate": "accuracy rule",
     "relevant_from": "least relevant grade",
     "max_grade": "greatest grade",
-    "half_life_days": "half-life of documents",
 }
 
 
@@ -237,10 +236,6 @@ def _system(one: LabelledSystem, examples: int) -> ComparedSystem:
     )
 
 
-def _definition(given: Definition) -> str:
-    return given if isinstance(given, str) else ", ".join(f"{name} {weight:g}" for name, weight in given.items())
-
-
 def _pareto(sides: dict[str, ComparedSystem]) -> Pareto:
     axes = [(axis, way) for axis, way in AXES if any(getattr(side, axis) is not None for side in sides.values())]
     points = {label: [getattr(side, axis) for axis, _ in axes] for label, side in sides.items()}
@@ -318,7 +313,7 @@ def _cautions(a: Provenance, b: Provenance) -> Iterator[str]:
     left, right = a.configuration.composites, b.configuration.composites
     for name in sorted(left.keys() & right.keys()):
         if left[name] != right[name]:
-            yield f"not the same {name}: {_definition(left[name])} and {_definition(right[name])}"
+            yield f"not the same {name}: {described(left[name])} and {described(right[name])}"
     if a.code_digest != b.code_digest:
         yield f"not the same code: ragassay {a.ragassay} and {b.ragassay}, digests differ"
     if a.dataset.digest != b.dataset.digest:

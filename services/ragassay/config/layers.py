@@ -16,7 +16,7 @@ from ragassay.config.document import SECTIONS, Configuration, options, section_o
 from ragassay.errors import BadInput, BadSettings, and_more
 from ragassay.metrics import parse
 from ragassay.metrics.accuracy import AccuracyRule
-from ragassay.metrics.options import listed
+from ragassay.metrics.names import split_names
 from ragassay.metrics.own import check_own, own_metrics
 from ragassay.registry import import_plugin
 from ragassay.settings import Settings, variables
@@ -97,7 +97,7 @@ def parsed(key: str, text: str) -> Any:
     """What the text of a variable or an option means for ``key``; itself where it does not fit, to be refused."""
     kind = options()[key][0].annotation
     if kind == tuple[str, ...] | None:
-        return listed(text)
+        return split_names(text)
     if kind in (str, str | None):
         return text
     word = text.strip().lower()

@@ -19,7 +19,7 @@ OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
     "<": operator.lt,
 }
-_CONDITION = re.compile(r"([^\s<>=!(]+(?:\([^()]*\))?)\s*(>=|<=|>|<)\s*([^\s<>=!]+)")
+_CONDITION = re.compile(r"([^\s<>=!(]+)\s*(>=|<=|>|<)\s*([^\s<>=!]+)")
 _EXAMPLE = f"write, for example, {JobOptions.accurate}"
 
 

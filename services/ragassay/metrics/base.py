@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, get_
 
 from ragassay.errors import BadSettings, UnknownName, reason_from
 from ragassay.metrics.names import NEAREST, SPELLINGS
-from ragassay.metrics.options import as_text, split, with_options
 from ragassay.registry import Registry
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def _has_cost(sample: Sample) -> bool:
 class Metric:
     """A metric, bound to its parameter where it takes one. ``name`` parses back to the same metric.
 
-    ``parts``: the metrics that a composite is made of. ``options``: those that are not as usual.
+    ``parts``: the metrics that a composite is made of.
     """
 
     family: str
@@ -103,13 +102,11 @@ class Metric:
     description: str = ""
     declared: object = None
     parts: tuple[Metric, ...] = ()
-    options: tuple[tuple[str, Any], ...] = ()
 
     @property
     def name(self) -> str:
-        """Canonical name, such as ``ndcg@10`` or ``rougeL(stem=true)``."""
-        name = self.family if self.parameter is None else f"{self.family}@{self.parameter:g}"
-        return name + as_text(self.options)
+        """Canonical name, such as ``ndcg@10``."""
+        return self.family if self.parameter is None else f"{self.family}@{self.parameter:g}"
 
     @property
     def form(self) -> str:
@@ -142,15 +139,8 @@ class Metric:
     def arguments(self) -> dict[str, Any]:
         """The keywords that the function is called with, beside what it sees."""
         if self.takes is None or self.parameter is None:
-            return dict(self.options)
-        return {self.takes: int(self.parameter) if self.takes == "k" else self.parameter, **dict(self.options)}
-
-    @property
-    def usual_options(self) -> dict[str, Any]:
-        """The options that it has, with their defaults: its function's keywords beside ``k`` and ``p``."""
-        _, *more = inspect.signature(self.function).parameters.values()
-        plain = (one for one in more if isinstance(one.default, bool | int | float | str | None))
-        return {one.name: one.default for one in plain if one.name != self.takes}
+            return {}
+        return {self.takes: int(self.parameter) if self.takes == "k" else self.parameter}
 
     def reads(self, family: str) -> bool:
         """Is it that metric, or made of it?"""
@@ -206,9 +196,8 @@ def metric(thing: Any = None, /, **given: Unpack[Metadata]) -> Any:
     What is not given here is what the class or object has under the same name; else ``name`` is the function's or the
     class's, ``description`` its docstring. ``needs``: inputs without which a row is missing, not zero: those in LABELS
     and LACKS, verdict, embeddings. ``bounds``: the least and greatest value; without them there are none. ``share``:
-    values are 0 or 1, so that its mean is a share. A parameter ``k`` or ``p`` is read from the name, others with a
-    default from the parentheses behind it. The function may be async. Raises BadSettings and UnknownName for a
-    declaration that can't be meant.
+    values are 0 or 1, so that its mean is a share. A parameter ``k`` or ``p`` is read from the name. The function may be
+    async. Raises BadSettings and UnknownName for a declaration that can't be meant.
     """
 
     def register(thing: T) -> T:
@@ -313,12 +302,9 @@ def _bounds(bounds: Any, refused: Callable[[str], BadSettings]) -> tuple[float, 
 def parse(text: str, own: Mapping[str, Metric] = MappingProxyType({})) -> Metric:
     """The metric that a name such as ``nDCG@10``, ``P@5``, ``ndcg_cut_10`` or ``rbp@0.8`` means.
 
-    ``own`` are the run's own (``own_metrics``). Options stand in parentheses at the end: ``rougeL(stem=true)``. Raises
-    UnknownName with the near matches, BadSettings when the parameter or an option is missing, superfluous or out of range.
+    ``own`` are the run's own (``own_metrics``). Raises UnknownName with the near matches, BadSettings when the parameter
+    is missing, superfluous or out of range.
     """
-    text, options = split(text)
-    if options:
-        return with_options(parse(text, own), options)
     if text.strip().lower() in own and text.strip().lower() not in METRICS:
         return own[text.strip().lower()]
     family, _, parameter = text.strip().partition("@")

@@ -17,7 +17,6 @@ from ragassay.llm import together
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.ranked import Ranked
 from ragassay.models import LARGEST_NUMBER, Judgement, Sample, Score, Verdict
-from ragassay.options import HALF_LIFE_DAYS
 from ragassay.protocols import Embedder
 from ragassay.validation import shown
 
@@ -39,7 +38,6 @@ class Chunk:
     no_embedder: str = "no embedding model is set up"
     max_grade: float = 3.0
     relevant_from: float | None = None
-    half_life_days: float = HALF_LIFE_DAYS
     rule: AccuracyRule | None = None
     scores: dict[str, list[Score]] = field(default_factory=dict)
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from heapq import heapify, heappop, heapreplace
 
 import numpy as np
-from annotated_types import Ge, Le
 
 from ragassay.embeddings import DIGITS, vectors_of
 from ragassay.errors import Unavailable, reason_from
@@ -18,17 +17,15 @@ from ragassay.metrics.retrieval import ndcg
 from ragassay.models import Sample, Score, seconds
 
 ALPHA = 0.5
-Loss = Annotated[float, Ge(0), Le(1)]
-Days = Annotated[float, Ge(0.001), Le(1_000_000)]
-DAY = 86_400.0
+HALF_LIFE_S = 365 * 86_400.0
 
 
 @metric(better="higher", needs="subtopics", kind="retrieval", bounds=UNIT)
-def alpha_ndcg(sample: Sample, k: int, alpha: Loss = ALPHA) -> Score:
-    """NDCG whose gain counts a document's subtopics, each worth 1 - alpha of what it was before it was met (Clarke, 2008)."""
+def alpha_ndcg(sample: Sample, k: int) -> Score:
+    """NDCG whose gain counts a document's subtopics, each worth half of what it was before it was met (Clarke, 2008)."""
     subtopics = sample.subtopics or {}
-    reached = _novelty(sample.retrieved_doc_ids or (), subtopics, k, alpha)
-    best = _novelty(_most_novel(subtopics, k, alpha), subtopics, k, alpha)
+    reached = _novelty(sample.retrieved_doc_ids or (), subtopics, k)
+    best = _novelty(_most_novel(subtopics, k), subtopics, k)
     return Score(value=reached / best if best else 0.0, details={"k": k, "dcg": reached, "idcg": best})
 
 
@@ -46,13 +43,10 @@ def intra_list_diversity(chunk: Chunk, k: int) -> list[Score]:
 
 
 @metric(better="higher", needs=("judgments", "doc_timestamps"), kind="retrieval", bounds=UNIT)
-def time_decayed_ndcg(chunk: Chunk, k: int, half_life_days: Days | None = None) -> list[Score]:
-    """NDCG whose gain halves with every half-life that a document is older than the newest relevant one."""
+def time_decayed_ndcg(chunk: Chunk, k: int) -> list[Score]:
+    """NDCG whose gain halves with every 365 days that a document is older than the newest relevant one."""
     undated = [_undated(sample) for sample in chunk.samples]
-    decayed = [
-        {} if lack else _decayed(sample, half_life_days or chunk.half_life_days)
-        for sample, lack in zip(chunk.samples, undated, strict=True)
-    ]
+    decayed = [{} if lack else _decayed(sample) for sample, lack in zip(chunk.samples, undated, strict=True)]
     ranked = Ranked.build([sample.retrieved_doc_ids or () for sample in chunk.samples], decayed)
     values, details = ndcg(ranked, k).tolist(), ranked.details(k)
     return [
@@ -61,29 +55,36 @@ def time_decayed_ndcg(chunk: Chunk, k: int, half_life_days: Days | None = None) 
     ]
 
 
-def _novelty(ids: Sequence[str], subtopics: Mapping[str, Sequence[str]], k: int, alpha: float) -> float:
-    """Discounted gain of a list, a subtopic being worth (1 - alpha) ** how often it was met before."""
+def _novelty(ids: Sequence[str], subtopics: Mapping[str, Sequence[str]], k: int) -> float:
+    """Discounted gain of a list, a subtopic being worth (1 - ALPHA) ** how often it was met before."""
     met: Counter[str] = Counter()
     total = 0.0
     for doc, discount in zip(ids[:k], discounts(min(k, len(ids))).tolist(), strict=True):
-        total += discount * _gain(subtopics.get(doc, ()), met, alpha)
+        total += discount * _gain(subtopics.get(doc, ()), met)
         met.update(set(subtopics.get(doc, ())))
     return total
 
 
-def _gain(covered: Sequence[str], met: Counter[str], alpha: float) -> float:
-    return float(sum((1 - alpha) ** met[each] for each in set(covered)))
+def _gain(covered: Sequence[str], met: Counter[str]) -> float:
+    return float(sum((1 - ALPHA) ** met[each] for each in set(covered)))
 
 
-def _most_novel(subtopics: Mapping[str, Sequence[str]], k: int, alpha: float) -> list[str]:
+def _most_novel(subtopics: Mapping[str, Sequence[str]], k: int) -> list[str]:
     """The ideal list, found greedily as is the custom, since the true one is NP-hard; equals by id ascending."""
     met: Counter[str] = Counter()
-    left, chosen = sorted(subtopics), list[str]()
-    while left and len(chosen) < k:
-        best = max(left, key=lambda doc: _gain(subtopics[doc], met, alpha))
-        left.remove(best)
-        chosen.append(best)
-        met.update(set(subtopics[best]))
+    # gains only shrink as subtopics are met, so an old gain bounds the new one: few documents are weighed again
+    heap = [(-_gain(covered, met), doc) for doc, covered in subtopics.items()]
+    heapify(heap)
+    chosen: list[str] = []
+    while heap and len(chosen) < k:
+        _, doc = heap[0]
+        gain = _gain(subtopics[doc], met)
+        if heap[0][0] < -gain:
+            heapreplace(heap, (-gain, doc))
+            continue
+        heappop(heap)
+        chosen.append(doc)
+        met.update(set(subtopics[doc]))
     return chosen
 
 
@@ -101,9 +102,9 @@ def _undated(sample: Sample) -> str | None:
     return next((doc for doc, grade in (sample.judgments or {}).items() if grade > 0 and doc not in dated), None)
 
 
-def _decayed(sample: Sample, half_life_days: float) -> dict[str, float]:
+def _decayed(sample: Sample) -> dict[str, float]:
     """Grades, halved for every half-life before the newest relevant document. What is newest cancels out of the NDCG."""
     grades = {doc: grade for doc, grade in (sample.judgments or {}).items() if grade > 0}
     times = {doc: seconds((sample.doc_timestamps or {})[doc]) for doc in grades}
     newest = max(times.values(), default=0.0)
-    return {doc: float(grade * 0.5 ** ((newest - times[doc]) / DAY / half_life_days)) for doc, grade in grades.items()}
+    return {doc: float(grade * 0.5 ** ((newest - times[doc]) / HALF_LIFE_S)) for doc, grade in grades.items()}

@@ -62,3 +62,8 @@ NEAREST = {
     "string_presence": ("exact_match", "which asks for the whole answer"),
 }
 """{name of RAGAS or DeepEval that none of ours means: (the nearest of ours, how that differs)}."""
+
+
+def split_names(text: str) -> list[str]:
+    """The names in a text that has commas between them."""
+    return [name.strip() for name in text.split(",") if name.strip()]

@@ -32,31 +32,17 @@ class Definitions(Protocol):
 def own_metrics(run: Definitions) -> dict[str, Metric]:
     """The run's own metrics by name, each a metric wherever one is named.
 
-    Raises BadSettings and UnknownName, with the place, for a composite that can't be read or goes in a circle.
+    A composite is made of registered metrics and criteria, not of other composites. Raises BadSettings and UnknownName,
+    with the place, for a composite that can't be made.
     """
-    own = {name: criterion_metric(name) for name in run.criteria}
-    being_read: list[str] = []
-
-    def find(text: str) -> Metric:
-        name = text.strip().lower()
-        return composite(name) if name in run.composites else parse(text, own)
-
-    def composite(name: str) -> Metric:
-        if name in being_read:
-            circle = " -> ".join([*being_read[being_read.index(name) :], name])
-            raise BadSettings(f"goes in a circle: {circle}", where=f"composites.{name}")
-        if name not in own:
-            being_read.append(name)
-            try:
-                own[name] = composite_metric(name, run.composites[name], find)
-            except BadInput as error:
-                error.where = error.where or f"composites.{name}"
-                raise
-            being_read.pop()
-        return own[name]
-
-    for name in run.composites:
-        composite(name)
+    criteria = {name: criterion_metric(name) for name in run.criteria}
+    own = dict(criteria)
+    for name, definition in run.composites.items():
+        try:
+            own[name] = composite_metric(name, definition, lambda text: parse(text, criteria))
+        except BadInput as error:
+            error.where = error.where or f"composites.{name}"
+            raise
     return own
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import numpy as np
-from annotated_types import Ge, Le
 
 from ragassay.metrics.base import UNIT, metric
 from ragassay.metrics.ranked import Array, Ranked, discounts
@@ -112,14 +109,14 @@ def bpref(batch: Ranked) -> Array:
 
 
 @metric(better="higher", needs="judgments", bounds=UNIT)
-def q_measure(batch: Ranked, k: int | None = None, beta: Annotated[float, Ge(0), Le(100)] = 1.0) -> Array:
-    """Average precision with graded gains: (hits + beta gain) / (rank + beta ideal gain) at each relevant rank (Sakai)."""
+def q_measure(batch: Ranked, k: int | None = None) -> Array:
+    """Average precision with graded gains: (hits + gain) / (rank + ideal gain) at each relevant rank (Sakai, beta 1)."""
     gained, relevant = np.cumsum(batch.gains[:, :k], axis=1), batch.relevant[:, :k]
     ideal = np.zeros(gained.shape)
     width = min(batch.ideal.shape[1], gained.shape[1])
     ideal[:, :width] = batch.ideal[:, :width]
     ranks = np.arange(1, gained.shape[1] + 1)
-    blended = (batch.cumulative_hits[:, :k] + beta * gained) / (ranks + beta * np.cumsum(ideal, axis=1))
+    blended = (batch.cumulative_hits[:, :k] + gained) / (ranks + np.cumsum(ideal, axis=1))
     reachable = batch.relevant_count if k is None else np.minimum(batch.relevant_count, k)
     return _ratio((relevant * blended).sum(axis=1), reachable)
 

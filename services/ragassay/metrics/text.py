@@ -15,27 +15,26 @@ from ragassay.metrics.base import UNIT, metric
 from ragassay.models import Sample, Score
 
 MOST_CELLS = 25_000_000
-LONGEST_UNSTEMMED = 3  # characters of a word that rouge-score leaves as it is
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _PUNCTUATION = frozenset(string.punctuation)
 
 
 @metric(better="higher", needs=("answer", "ground_truth"), bounds=UNIT)
-def rouge1(sample: Sample, stem: bool = False) -> Score:
-    """ROUGE-1: F-measure of the words that answer and ground truth share (rouge-score), with ``stem`` of their stems."""
-    return _rouge("rouge1", sample, stem)
+def rouge1(sample: Sample) -> Score:
+    """ROUGE-1: F-measure of the words that answer and ground truth share (rouge-score)."""
+    return _rouge("rouge1", sample)
 
 
 @metric(better="higher", needs=("answer", "ground_truth"), bounds=UNIT)
-def rouge2(sample: Sample, stem: bool = False) -> Score:
+def rouge2(sample: Sample) -> Score:
     """ROUGE-2: F-measure of the pairs of neighbouring words that answer and ground truth share (rouge-score)."""
-    return _rouge("rouge2", sample, stem)
+    return _rouge("rouge2", sample)
 
 
 @metric(better="higher", needs=("answer", "ground_truth"), name="rougeL", bounds=UNIT)
-def rouge_l(sample: Sample, stem: bool = False) -> Score:
+def rouge_l(sample: Sample) -> Score:
     """ROUGE-L: F-measure of the longest common subsequence of words (rouge-score)."""
-    return _rouge("rougeL", sample, stem)
+    return _rouge("rougeL", sample)
 
 
 @metric(better="higher", needs=("answer", "ground_truth"), share=True)
@@ -94,31 +93,24 @@ def _best(sample: Sample, compare: Callable[[str, str], float]) -> Score:
     return Score(value=best, details={"truth": values.index(best)} if len(values) > 1 else None)
 
 
-def _rouge(kind: str, sample: Sample, stem: bool) -> Score:
+def _rouge(kind: str, sample: Sample) -> Score:
     if kind == "rougeL":
         cells = len(words(sample.answer or "")) * max((len(words(t)) for t in sample.ground_truth_answer), default=0)
         if cells > MOST_CELLS:
             return Score.absent(f"answer and ground truth are too long for rougeL ({cells:,} pairs of words)")
-    scorer = _scorer(kind, stem)
+    scorer = _scorer(kind)
     return _best(sample, lambda answer, truth: float(scorer.score(truth, answer)[kind].fmeasure))
 
 
 @lru_cache
-def _scorer(kind: str, stem: bool) -> Any:
+def _scorer(kind: str) -> Any:
     from rouge_score.rouge_scorer import RougeScorer
 
-    return RougeScorer([kind], tokenizer=_RougeTokenizer(stem))
+    return RougeScorer([kind], tokenizer=_RougeTokenizer())
 
 
 class _RougeTokenizer:
     """rouge-score's own tokenizer drops all but a-z and 0-9, so every other script would score a silent 0."""
 
-    def __init__(self, stem: bool) -> None:
-        from rouge_score.tokenizers import porter
-
-        self._stemmer = porter.PorterStemmer() if stem else None
-
     def tokenize(self, text: str) -> list[str]:
-        if self._stemmer is None:
-            return words(text)
-        return [self._stemmer.stem(word) if len(word) > LONGEST_UNSTEMMED else word for word in words(text)]
+        return words(text)

@@ -15,7 +15,7 @@ from ragassay.errors import BadSettings
 from ragassay.exporters.comparison import EXPORTERS, Regression, regressions, regressions_title, tables
 from ragassay.exporters.tables import Table
 from ragassay.metrics.base import name_of
-from ragassay.metrics.options import listed
+from ragassay.metrics.names import split_names
 from ragassay.python.evaluation import completed, configured, finished, inputs, session_with
 from ragassay.python.show import as_html, as_text
 from ragassay.python.stored import chosen, is_stored_dataset
@@ -92,7 +92,9 @@ def compare(
     examples: rows listed for each metric and cause. progress: called with the rows evaluated and those to evaluate.
     Raises BadInput where the two have nothing in common.
     """
-    asked = listed(metrics) if isinstance(metrics, str) else None if metrics is None else list(map(name_of, metrics))
+    asked = (
+        split_names(metrics) if isinstance(metrics, str) else None if metrics is None else list(map(name_of, metrics))
+    )
     two = b is not None
     sides = _named([_side(given, asked, options, beside=two) for given in (a, b) if given is not None])
     if options and not any(isinstance(side, Unevaluated) for side in sides):

@@ -23,7 +23,7 @@ from ragassay.errors import BadSettings
 from ragassay.exporters import EXPORTERS
 from ragassay.judges.registered import judge_name
 from ragassay.metrics.base import name_of
-from ragassay.metrics.options import listed
+from ragassay.metrics.names import split_names
 from ragassay.options import ParameterOptions
 from ragassay.python.report import EvaluationReport
 from ragassay.python.stored import session_of
@@ -304,7 +304,7 @@ def _check_key(key: str, *, many: bool) -> None:
 def _metrics(metrics: Any) -> list[str]:
     """The names of metrics, which may be given as names, functions or objects."""
     if isinstance(metrics, str):
-        return listed(metrics)
+        return split_names(metrics)
     if not isinstance(metrics, Iterable):
         raise BadSettings(f"should be a list, is {shown(metrics)}", where="metrics")
     return [name_of(one) for one in metrics]

@@ -258,7 +258,7 @@ def plan(spec: JobSpec, metrics: Sequence[Metric]) -> Plan:
     """What to compute for every sample."""
     own = own_metrics(spec)
     rule = AccuracyRule.parse(spec.accurate, own)
-    graded = (spec.relevant_from, spec.max_grade, spec.half_life_days, spec.graded)
+    graded = (spec.relevant_from, spec.max_grade, spec.graded)
     return Plan(
         tuple(metrics),
         rule,
