@@ -100,12 +100,12 @@ class FakeFactory:
         return fake_tools(self.judge, ledger)
 
 
-def scripted_session(judge=None, baseline=None):
-    """A session whose judge is scripted; ``baseline`` has the rows of every stored run."""
-    return runs.Session(FakeFactory(judge), lambda reference: baseline)
+def scripted_session(judge=None):
+    """A session whose judge is scripted."""
+    return runs.Session(FakeFactory(judge))
 
 
-def new_run(root, samples, spec=None, *, systems=("default",), dataset=None, judge=None, baseline=None):
+def new_run(root, samples, spec=None, *, systems=("default",), dataset=None, judge=None):
     """A run in a folder, written down and not begun; all systems give the samples' responses."""
     responses = {s.query_id: s.response for s in samples if s.response}
     digest = digest_of_responses(responses)
@@ -114,16 +114,15 @@ def new_run(root, samples, spec=None, *, systems=("default",), dataset=None, jud
         for name in systems
     }
     inputs = runs.Inputs(dataset or source_of(samples), samples, given)
-    used, spec = scripted_session(judge, baseline), spec or JobSpec()
-    record = runs.describe(used, runs.prepare(used, spec, inputs, new_run_id(inputs.dataset.name)), MemoryLedger())
+    used, spec = scripted_session(judge), spec or JobSpec()
+    record = runs.describe(used, runs.prepare(spec, inputs, new_run_id(inputs.dataset.name)), MemoryLedger())
     return FolderStore(root).create(record, samples, inputs.responses())
 
 
-def evaluated(run, judge=None, baseline=None):
+def evaluated(run, judge=None):
     """The report of a run, after its pending chunks are worked on."""
-    used = scripted_session(judge, baseline)
-    asyncio.run(runs.work_through(used, run, MemoryLedger()))
-    return runs.finish(used, run)
+    asyncio.run(runs.work_through(scripted_session(judge), run, MemoryLedger()))
+    return runs.finish(run)
 
 
 def source_of(samples, name="france"):

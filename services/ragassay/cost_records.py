@@ -49,7 +49,7 @@ class CostRecord(FrozenModel):
 
 def record_of(report: Report) -> CostRecord:
     """The record of a report; what a report of an earlier version lacks is counted again from its rows."""
-    source, rows = report.provenance, report.stopped.rows if report.stopped else report.provenance.dataset.rows
+    source, rows = report.provenance, report.provenance.dataset.rows
     recounted = {name: Recount(one.results) for name, one in report.systems.items() if not one.spending and one.results}
     return CostRecord(
         schema_version=1,

@@ -263,26 +263,6 @@ class RunInfo(FrozenModel):
     duration_s: float
 
 
-class Stopped(FrozenModel):
-    """Judging ended early because a rule was satisfied: ``rows`` of each system were evaluated, ``rows_left`` were not.
-
-    ``calls_saved`` are the judge calls that the rows left would have taken, at what one took so far; 0 for the local judge.
-    ``intervals``, by system and metric, are of the means (``of`` "scores") or of system - baseline ("differences"). They
-    hold although one looked at them after every chunk and stopped; the usual intervals would not, so that in a report
-    the watched means carry these. ``labels``, by system and metric: how many corrected the interval, which then is that of the
-    corrected mean.
-    """
-
-    rule: str
-    reason: str
-    of: Literal["scores", "differences"]
-    rows: int
-    rows_left: int
-    calls_saved: int
-    intervals: dict[str, dict[str, Interval]]
-    labels: dict[str, dict[str, int]] = {}  # noqa: RUF012 - a default of a model
-
-
 class Report(FrozenModel):
     """A combined report: retrieval, answer quality, latency and cost of every system, and how sure each number is.
 
@@ -296,7 +276,6 @@ class Report(FrozenModel):
     kind: Literal["report"] = "report"
     run: RunInfo
     provenance: Provenance
-    stopped: Stopped | None = None
     interrupted: Usage = Usage()
     cautions: tuple[str, ...] = ()
     drift: Drift | None = None

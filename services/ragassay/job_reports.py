@@ -19,9 +19,8 @@ from ragassay.gates import GateList, GateReport
 from ragassay.job_documents import Alert
 from ragassay.metrics import Metric
 from ragassay.metrics.own import own_metrics
-from ragassay.models import FrozenModel, Result, Sample
+from ragassay.models import FrozenModel, Sample
 from ragassay.render import json_document, number
-from ragassay.runs.stopping import baseline_rows
 from ragassay.specification import Composite
 from ragassay.store.job_run import JobRun
 from ragassay.store.job_state import JobState, no_job
@@ -116,12 +115,6 @@ class JobReports:
 
     def _report(self, job: str) -> Report:
         return JobRun(self._store, job).report()
-
-    def baseline_rows(self, reference: str) -> Sequence[Result]:
-        """The rows that a stop rule decides against: of JOB or JOB#SYSTEM. Raises NotFound, Conflict, BadSettings."""
-        job, system = run_and_system(reference)
-        self.finished(job)
-        return baseline_rows(self._report(job), system)
 
     # --- gates ------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,6 @@ from ragassay.job_documents import ResultPage
 from ragassay.models import Result
 from ragassay.store.columns import THERE, read_column, rows_with
 from ragassay.store.job_rows import column_name, read_rows, unpack, write_columns
-from ragassay.store.job_state import JobState
 from ragassay.store.places import RowPlaces
 from ragassay.store.protocol import ChunkId, RunRecord
 from ragassay.store.redis import RedisStore
@@ -39,7 +38,7 @@ def page(store: RedisStore, job: str, selection: Selection, *, cursor: str | Non
     else:
         found, following = _selected(rows, selection, cursor, limit)
     results = rows.at(found)
-    if not results and (selection.takes_all and len(found)) and _should_be_there(state):
+    if not results and (selection.takes_all and len(found)) and state.status == "finished":
         raise NotFound(f"the results of job {job} were kept for 30 days and are gone", hint="the report holds them")
     return ResultPage(results=tuple(results), next=following)
 
@@ -48,10 +47,6 @@ def places(store: RedisStore, job: str) -> RowPlaces:
     """A job's rows, as far as they are there, to be chosen and read by their places; raises NotFound for an unknown job."""
     record = store.state(job).record
     return RowPlaces(record, JobRows(store, job, record))
-
-
-def _should_be_there(state: JobState) -> bool:
-    return state.status == "finished" and state.record.spec.stop_when is None
 
 
 def _in_order(chosen: Iterable[int], rows: int, first: int, limit: int) -> tuple[list[int], str | None]:

@@ -10,7 +10,7 @@ from ragassay.job_results import JobRows
 from ragassay.jobs import Jobs
 from ragassay.store.columns import FAILED, label_column, label_value
 from ragassay.store.job_rows import check_rows
-from ragassay.store.job_state import SUBMIT_AGAIN, JobState, not_under_way
+from ragassay.store.job_state import JobState, not_under_way
 from ragassay.store.protocol import ChunkId
 from ragassay.store.redis import RedisStore
 
@@ -45,9 +45,6 @@ def _check(job: str, state: JobState) -> None:
         raise not_under_way(state)
     if not state.ended:
         raise Conflict(f"job {job} is {state.status}", hint="its failed rows can be tried again once it has ended")
-    if state.record.spec.stop_when is not None:
-        what = f"job {job} has a rule that ends judging early, which goes by the rows in their order"
-        raise Conflict(what, hint=SUBMIT_AGAIN)
 
 
 def _failed_rows(store: RedisStore, job: str, state: JobState) -> tuple[dict[ChunkId, int], int]:

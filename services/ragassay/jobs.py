@@ -64,7 +64,7 @@ class Jobs:
         self.store, self._queue, self.registered = store, queue, registered or Registered()
         self.alerts = alerts or Alerts(store, queue)
         self.reports, self.costs = JobReports(store), JobCosts(store)
-        self._session = runs.Session(factory, self.reports.baseline_rows)
+        self._session = runs.Session(factory)
         self._chunks = Chunks(store, self._session, self.registered)
         self._trimming = Trimming(store)
 
@@ -74,7 +74,6 @@ class Jobs:
         scoped.store = self.store.of(project)
         scoped.reports, scoped.costs = JobReports(scoped.store), JobCosts(scoped.store)
         scoped.registered = self.registered.of(project)
-        scoped._session = self._session.comparing_with(scoped.reports.baseline_rows)
         return scoped
 
     # --- for everybody ----------------------------------------------------------------------------------------
@@ -110,7 +109,7 @@ class Jobs:
 
     def check(self, spec: JobSpec, inputs: runs.Inputs, gating: Gating) -> None:
         """Raise what ``submit`` would."""
-        record = runs.prepare(self._session, spec, inputs, uuid.uuid4().hex)
+        record = runs.prepare(spec, inputs, uuid.uuid4().hex)
         self.reports.check_gating(gating, record, inputs.samples)
 
     def _create(
@@ -123,7 +122,7 @@ class Jobs:
     ) -> str:
         check_room(self.store)
         id_, of_schedule = planned or (uuid.uuid4().hex, None)
-        record = runs.prepare(self._session, spec, inputs, id_)
+        record = runs.prepare(spec, inputs, id_)
         if most := self.registered.most_rows(name for name, source in record.systems.items() if source.called):
             record = record.model_copy(update={"chunk_size": min(record.chunk_size, most)})
         self.reports.check_gating(gating, record, inputs.samples)
@@ -267,7 +266,7 @@ class Jobs:
         try:
             run = JobRun(self.store, job, partial=partial, retries=state.retries)
             run.record = with_tools(state.described, self._session.tools(state.record.spec, MemoryLedger()))
-            report = runs.finish(self._session, run)
+            report = runs.finish(run)
             if not partial:
                 results = self.reports.check_gates(job, Gating.model_validate(state.gating), report, state.retries)
                 notices = job_notices.of_report(state, report, results)

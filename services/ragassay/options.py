@@ -259,15 +259,6 @@ class JobOptions(Declarations):
         Option("the highest grade that there is", flags=("--max-grade",), metavar="X"),
     ] = 3.0
     graded: Annotated[bool, Option("use grades of relevance; false: what is relevant counts 1")] = True
-    stop_when: Annotated[
-        str | None,
-        Option(
-            "ends judging early: `width <= 0.1` or `decided against baseline`, metric names may stand before",
-            flags=("--stop-when",),
-            metavar="RULE",
-            example="stop_when: correctness width <= 0.1",
-        ),
-    ] = None
     max_missing: Annotated[
         float,
         Ge(0),
@@ -282,11 +273,10 @@ class JobOptions(Declarations):
     baseline: Annotated[
         str | None,
         Option(
-            "run, RUN#SYSTEM or report file that gates compare with; `stop_when` and `ragassay run` take a system's name",
+            "run, RUN#SYSTEM or report file that gates compare with; `ragassay run` takes a system's name",
             flags=("--baseline",),
             metavar="SYSTEM|RUN",
-            usage="what --stop-when decides against: a system, a run, RUN#SYSTEM or a report file; "
-            "run compares each other system with that one",
+            usage="what gates compare with: a run, RUN#SYSTEM or a report file; run compares each other system with that one",
             variable=True,
             example="baseline: last-release.json",
         ),

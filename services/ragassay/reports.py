@@ -22,7 +22,6 @@ from ragassay.documents import (
     Share,
     Slice,
     Source,
-    Stopped,
     SystemReport,
 )
 from ragassay.judge_documents import Drift
@@ -49,19 +48,17 @@ def build(
     results: Mapping[str, Sequence[Result]],
     *,
     expected: int,
-    stopped: Stopped | None = None,
     interrupted: Usage = Usage(),  # noqa: B008 - frozen
     drift: Drift | None = None,
 ) -> Report:
     """The report on all systems; it is incomplete when a system has fewer results than ``expected``.
 
     Each system's results are gone through once, and kept as they are given; the log has the figures of the end.
-    ``stopped``: judging ended early, and ``results`` are those of the rows evaluated till then. ``drift``: what a canary
+    ``drift``: what a canary
     panel tells of the judge.
     """
     now, spec = datetime.now(UTC), provenance.configuration
     metrics = tuple(parse(name, own_metrics(spec)) for name in provenance.metrics)
-    expected = stopped.rows if stopped else expected
     loads = {name: LoadCount() for name in results}
     names = [metric.name for metric in metrics]
     juries = {name: JuryCount() for name in results}
@@ -89,7 +86,6 @@ def build(
             duration_s=round((now - datetime.fromisoformat(created_at)).total_seconds(), 3),
         ),
         provenance=provenance,
-        stopped=stopped,
         interrupted=interrupted,
         cautions=(
             *_cautions(provenance, counted.values()),
@@ -99,7 +95,7 @@ def build(
         ),
         drift=drift,
         between=between(counted, expected),
-        systems={name: _watched(one, stopped, name) for name, one in systems.items()},
+        systems=systems,
     )
 
 
@@ -133,21 +129,6 @@ def _loaded(report: SystemReport, count: LoadCount, source: Source | None) -> Sy
         return report
     throughput = load.finished / load.wall_s if load.wall_s else None
     return report.model_copy(update={"load": load, "throughput_qps": throughput})
-
-
-def _watched(report: SystemReport, stopped: Stopped | None, name: str) -> SystemReport:
-    """The system with the intervals that hold although judging was stopped by looking at them."""
-    if stopped is None or stopped.of == "differences":
-        return report
-    metrics = dict(report.metrics)
-    for metric, interval in stopped.intervals[name].items():
-        of_all = metrics[metric]
-        if of_all.corrected and metric in stopped.labels.get(name, {}):
-            corrected = of_all.corrected.model_copy(update={"interval": interval})
-            metrics[metric] = of_all.model_copy(update={"corrected": corrected})
-        else:
-            metrics[metric] = of_all.model_copy(update={"interval": interval})
-    return report.model_copy(update={"metrics": metrics})
 
 
 def _system(

@@ -210,8 +210,6 @@ class Schedules:
             return *read(template), None
         _, hash_, system = baseline.partition("#")
         alone = {key: value for key, value in template.items() if key != "baseline"}
-        if "baseline" in str(alone.get("stop_when")):
-            del alone["stop_when"]
         spec, inputs, gating = read(alone)
         if passed := self._last_passed(schedule.name, inputs.dataset.digest):
             return *read({**template, "baseline": f"{passed}{hash_}{system}"}), None

@@ -126,9 +126,8 @@ class JobSpec(IntervalOptions, PerformanceOptions, EvaluationOptions):
 
     ``metrics`` None stands for the default ones whose inputs at least one row has. ``prices`` add to, or override,
     the bundled table. ``max_missing`` is the largest share of failed rows per metric that still counts as success.
-    ``graded`` False makes every relevant document count 1. ``stop_when`` ends judging early (``stats.stop_rule``);
-    ``baseline`` is what it decides against: a system of the run, or a stored run. ``judge_prompt`` takes the place of
-    ours. ``calibration``: maps that scores of the judge go through.
+    ``graded`` False makes every relevant document count 1. ``judge_prompt`` takes the place of ours.
+    ``calibration``: maps that scores of the judge go through.
     """
 
     judge_prompt: JudgePrompt | None = None

@@ -136,7 +136,6 @@ def test_a_rule_that_can_not_be_read_is_named_with_its_place(served):
     for key, value, where in (
         ("metrics", ["mrr", "ndgc@10"], "metrics[1]"),
         ("accurate", "sometimes", "accurate"),
-        ("stop_when", "soon", "stop_when"),
     ):
         answer = served.http.post("/v1/jobs", json={"samples": rows(1), key: value})
         assert problem(answer, 422)["where"] == where

@@ -137,7 +137,7 @@ def test_every_option_reaches_the_configuration(served):
     job = served.submit(rows(2), **options, statistics=statistics, performance=performance, gates=gates)["id"]
     served.work()
     used = served.http.get(f"/v1/jobs/{job}/report").json()["provenance"]["configuration"]
-    unset = dict.fromkeys(("api_base", "stop_when", "baseline", "judge_prompt", "judge_share"))
+    unset = dict.fromkeys(("api_base", "baseline", "judge_prompt", "judge_share"))
     unset |= dict.fromkeys(("requests_per_minute", "tokens_per_minute"))  # of all jobs together: the operator's
     assert used == {**options, **performance, "confidence": 0.9, "calibration": [], **unset}
     said = served.http.get(f"/v1/jobs/{job}/gates").json()

@@ -88,14 +88,6 @@ def test_a_baseline_may_be_a_system_of_the_job(served):
     assert document["where"] == "baseline"
 
 
-def test_a_stop_rule_may_decide_against_a_system_of_the_job(served):
-    job = served.submit(named(400), metrics=METRICS, stop_when="mrr decided against baseline", baseline="v1")["id"]
-    served.work()
-    stopped = served.http.get(f"/v1/jobs/{job}/report").json()["stopped"]
-    assert stopped["rows"] < 400
-    assert set(stopped["intervals"]) == {"v2", "v3"}
-
-
 # --- registered systems ---------------------------------------------------------------------------------------
 
 

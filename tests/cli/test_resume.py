@@ -64,7 +64,6 @@ BROKEN = {
     "no metric": ({"metrics": []}, "metrics: is empty"),
     "unknown metric": ({"metrics": ["mmr"]}, "metrics[0]: unknown metric 'mmr'; did you mean mrr"),
     "accuracy rule": ({"spec__accurate": "good"}, "spec.accurate: "),
-    "stop rule": ({"spec__stop_when": "now"}, "spec.stop_when: "),
     "concurrency": ({"spec__concurrency": 0}, "spec.concurrency: should be at least 1"),
     "unknown key": ({"more": 1}, "more"),
     "judge": ({"spec__judge": None}, "spec.judge: should be text"),

@@ -48,7 +48,6 @@ graded: false
 budget: {usd: 1.5, tokens: 2000}
 criteria: {polite: "It is polite."}
 composites: {quality: {faithfulness: 2, relevance: 1}, balance: {harmonic_mean: [mrr, recall@5]}}
-stop_when: faithfulness width <= 0.1
 seed: 7
 accurate: correctness > 0.7
 relevant_from: 2
@@ -109,8 +108,6 @@ def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
         judge_prompt={"name": "own.md", "text": "{{ verdict }}"},
         calibration=(CALIBRATION.calibration,),
         composites={"quality": {"faithfulness": 2, "relevance": 1}, "balance": {"harmonic_mean": ["mrr", "recall@5"]}},
-        stop_when="faithfulness width <= 0.1",
-        baseline="last",
         metrics=("nDCG@10", "faithfulness"),
         judge="gpt-4o-mini",
         api_base="http://127.0.0.1:9",
@@ -213,7 +210,6 @@ def test_the_examples_in_that_file_are_valid_and_take_effect(load):
         "context_window",
         "criteria",
         "composites",
-        "stop_when",
         "baseline",
         "prices",
         "gates",
@@ -350,7 +346,6 @@ BROKEN = {
         "criteria: has more than 10 entries",
     ),
     "gate on another document's criterion": ("gates: [{polite: '>= 0.5'}]", 1, "polite"),
-    "stop rule": ("seed: 1\nstop_when: soon", 2, "no stop rule 'soon'"),
     "gate without metric": ("gates:\n  - min: 0.5\n    max: 1", 2, "gates[0].metric: is missing"),
     "gate without threshold": ("gates:\n  - metric: mrr", 2, "has no threshold"),
     "gate with unknown metric": ("gates:\n  - metric: mmr\n    min: 1", 2, "did you mean"),

@@ -85,21 +85,6 @@ def test_a_row_that_the_model_could_not_judge_was_asked_about_all_the_same(cli, 
     assert system["evaluation"]["not_asked"] == 80 - chosen
 
 
-def test_a_stop_rule_goes_by_the_model_and_saves_its_calls(cli, data):
-    with Provider(then=strict) as provider:
-        report = evaluate(cli, provider, "--judge-share", "0.5", "--stop-when", "faithfulness width <= 0.97")
-        asked = len(provider.log)
-    stopped, mean = report["stopped"], report["systems"]["default"]["metrics"]["faithfulness"]
-    assert (stopped["rows"], stopped["labels"]) == (50, {"default": {"faithfulness": asked}})
-    assert (stopped["rows_left"], mean["corrected"]["interval"]) == (
-        30,
-        stopped["intervals"]["default"]["faithfulness"],
-    )
-    with Provider(then=strict) as provider:
-        evaluate(cli, provider, "--judge-share", "0.5", "--no-cache")
-        assert stopped["calls_saved"] == len(provider.log) - asked
-
-
 def test_the_same_seed_asks_about_the_same_rows_and_another_about_others(cli, data):
     def chosen(*options):
         with Provider(then=strict) as provider:

@@ -58,12 +58,10 @@ def run_of(root, **spec):
 
 def work_through(run, provider, **options):
     judge = LLMJudge(LLM("gpt-4o-mini", api_base=provider.url, **{"timeout_s": 10, **options}))
-    session = runs.Session(
-        type("Made", (), {"tools": lambda _, spec, ledger: fake_tools(judge, ledger)})(), lambda _: ()
-    )
+    session = runs.Session(type("Made", (), {"tools": lambda _, spec, ledger: fake_tools(judge, ledger)})())
     told = []
     asyncio.run(runs.work_through(session, run, MemoryLedger(), waiting=told.append))
-    return runs.finish(session, run).systems["default"], told
+    return runs.finish(run).systems["default"], told
 
 
 FAULTS = {

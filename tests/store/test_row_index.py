@@ -16,7 +16,7 @@ from ragassay.store.row_index import INDEX_FILE, FolderRows
 from ragassay.store.selection import Selection
 
 
-def run_of(tmp_path, count=130, systems=("a", "b"), name="first", **spec):
+def run_of(tmp_path, count=130, systems=("a", "b"), name="first"):
     samples = [
         sample(
             n,
@@ -30,7 +30,7 @@ def run_of(tmp_path, count=130, systems=("a", "b"), name="first", **spec):
     ]
     broken = {f"q{n}": Judgement(reason="the judge failed") for n in range(13, count, 13)}
     judge = ScriptedJudge(**broken)
-    run = new_run(tmp_path / name, samples, JobSpec(**spec), systems=systems, judge=judge)
+    run = new_run(tmp_path / name, samples, JobSpec(), systems=systems, judge=judge)
     return run, evaluated(run, judge)
 
 
@@ -57,9 +57,8 @@ SELECTIONS = [
 ]
 
 
-@pytest.mark.parametrize("spec", [{}, {"stop_when": "width <= 0.9"}], ids=["all rows", "stopped early"])
-def test_rows_are_those_that_a_selection_in_memory_finds(tmp_path, spec):
-    run, report = run_of(tmp_path, **spec)
+def test_rows_are_those_that_a_selection_in_memory_finds(tmp_path):
+    run, report = run_of(tmp_path)
     rows = rows_of(run, report)
     systems = {name: one.results for name, one in report.systems.items()}
     for asked in SELECTIONS:

@@ -1,9 +1,7 @@
 """Jobs of several projects in one Redis, worked on by the same workers."""
 
 from job_workers import PayingJudge, deliver_all, submit
-from offline_runs import FakeFactory
 from ragassay.errors import NotFound
-from ragassay.jobs import Jobs
 from ragassay.store.redis_datasets import RedisDatasets
 
 
@@ -54,10 +52,3 @@ def test_a_job_from_before_there_were_projects_is_of_default(make_jobs, queue, s
     assert found(jobs, "a", job).startswith("there is no job")
     assert [each.id for each in jobs.of("default").page(cursor=None, limit=9).jobs] == [job]
     assert RedisDatasets(store.of("default"))._key("names") == "ra:{datasets}:names"
-
-
-def test_a_session_of_a_project_shares_what_was_made_and_not_the_baselines(store, queue):
-    jobs = Jobs(store, queue, FakeFactory(PayingJudge(), None))
-    scoped = jobs.of("a")
-    assert scoped._session._tools is jobs._session._tools
-    assert scoped._session._baseline == scoped.reports.baseline_rows != jobs._session._baseline

@@ -216,13 +216,6 @@ def test_what_a_recorded_response_lacks_can_not_be_tried_again(jobs, judge, work
         retry(jobs, job.id)
 
 
-def test_a_job_with_a_stop_rule_is_not_tried_again(jobs, judge, work):
-    judge.down = {"q1"}
-    job, _ = finished(jobs, work, 10, stop_when="width <= 0.9")
-    with pytest.raises(Conflict, match="rule that ends judging early"):
-        retry(jobs, job)
-
-
 def test_a_job_that_fails_as_a_whole_goes_on_with_failed_rows_and_with_those_that_have_no_results(
     jobs, judge, queue, work, store
 ):

@@ -74,7 +74,6 @@ def test_messages_are_as_many_as_the_processes_that_there_are_now(jobs, queue, s
         ({"judge": "m"}, 56),  # seven rounds of eight calls
         ({"judge": "m", "batch": 1, "concurrency": 16}, 16),
         ({"judge": "m", "batch": 48}, 48),
-        ({"judge": "m", "stop_when": "faithfulness width <= 0.1"}, 50),
         ({"judge": "local"}, 50),
     ],
 )

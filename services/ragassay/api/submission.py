@@ -66,7 +66,7 @@ def _as_sent(schema: dict[str, Any]) -> None:
     del properties["judge"]["default"]
     properties["judge"]["description"] += "; default: the operator's"
     properties["baseline"]["description"] = (
-        "what gates and stop_when compare with: a system of this job, or JOB or JOB#SYSTEM of a finished one"
+        "what gates compare with: a system of this job, or JOB or JOB#SYSTEM of a finished one"
     )
     names = properties["systems"]
     about = {key: names.pop(key) for key in ("default", "description")}

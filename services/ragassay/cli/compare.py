@@ -26,7 +26,7 @@ _MOST_SHOWN, _LONGEST_ANSWER = 8, 240
 _CORRECTIONS = ("holm", "bh", "bonferroni", "none")
 
 # Those of ``evaluate`` that have another meaning here, or none.
-_NOT_TAKEN = ("datasets", "systems", "limit", "output", "name", "metrics", "baseline", "stop_when")
+_NOT_TAKEN = ("datasets", "systems", "limit", "output", "name", "metrics", "baseline")
 
 Runs = Annotated[
     list[str],
@@ -166,7 +166,7 @@ def _sides(
         file = Path(place)
         if file in data:
             how = configured(config, options, data=file)
-            how = how.model_copy(update={"systems": {}, "stop_when": None})
+            how = how.model_copy(update={"systems": {}})
             sides.append(Unevaluated(read(how), how.to_job_spec(), system, called[file]))
         else:
             sides.append(side(reference, server, name=called.get(file)))

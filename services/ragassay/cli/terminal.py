@@ -100,7 +100,6 @@ def print_report(report: Report, place: str, outputs: Sequence[Path], server: st
         missing,
         partial,
         sections,
-        stopped,
         suspicious,
     )
 
@@ -112,8 +111,6 @@ def print_report(report: Report, place: str, outputs: Sequence[Path], server: st
     )
     if part := partial(report):
         out.print(f"[bold]{escape(part)}[/bold]")
-    if early := stopped(report):
-        out.print(escape(early))
     for section in sections(report):
         _print_section(out, section, report)
     if noise := noise_section(report):

@@ -259,8 +259,6 @@ def _warnings(first: LabelledSystem, others: Sequence[LabelledSystem]) -> Iterat
     for one in (first, *others):
         if one.report.run.status != "finished":
             yield f"{one.label}: run {one.report.run.id} is incomplete"
-        if one.report.stopped:
-            yield f"{one.label}: judging stopped early ({one.report.stopped.rule}); tests here take its rows as planned"
         if marked := one.part.evaluation.suspicious:
             yield f"{one.label}: {marked} of {one.part.queries} rows are suspicious: their scores may be steered"
     for name in dict.fromkeys(name for one in (first, *others) for name in one.part.metrics):

@@ -59,24 +59,6 @@ def match(a: Sequence[A], b: Sequence[A]) -> list[tuple[A, A]]:
     return [(row, partners[row.query_id]) for row in a if row.query_id in partners]
 
 
-class MatchingIndex:
-    """Rows of a baseline, to be matched with a few rows at a time."""
-
-    def __init__(self, rows: Sequence[Result]) -> None:
-        self._by_id = {row.query_id: row for row in rows}
-        self._by_text = _by_text(rows)
-
-    def match(self, rows: Sequence[Result]) -> list[tuple[Result, Result]]:
-        """(row, row of the baseline), as ``match`` finds them."""
-        candidates = {
-            other.query_id: other
-            for row in rows
-            for other in (self._by_id.get(row.query_id), *self._by_text.get(plain_text(row.query), ()))
-            if other is not None
-        }
-        return match(rows, list(candidates.values()))
-
-
 class PairedScores(NamedTuple):
     """Scores of both systems on the matched rows that have both; ``places`` are indexes of those rows."""
 

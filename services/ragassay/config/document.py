@@ -122,8 +122,7 @@ schedule:
     def to_job_spec(self) -> JobSpec:
         """The flat specification that a run is made from and a report keeps; raises what ``read_prompt`` raises."""
         flat = {name: getattr(self, name) for name in EvaluationOptions.model_fields}
-        if self.stop_when is None:
-            flat["baseline"] = None  # gates compare later: it changes nothing of the run
+        flat["baseline"] = None  # gates compare later: it changes nothing of the run
         own = None if self.judge_prompt is None else read_prompt(self.judge_prompt, "judge_prompt")
         return JobSpec(
             **flat,

@@ -20,7 +20,6 @@ from ragassay.metrics.names import split_names
 from ragassay.metrics.own import check_own, own_metrics
 from ragassay.registry import import_plugin
 from ragassay.settings import Settings, variables
-from ragassay.stats import stop_rule
 from ragassay.strategies.registered import OURS, STRATEGIES
 from ragassay.validation import UNKNOWN_KIND, FieldProblem, Location, place_of, problems, suggestion
 
@@ -158,9 +157,6 @@ def check_rules(configuration: Configuration, where: Callable[[Location], str] =
             parse(name, own)
         location = ("accurate",)
         AccuracyRule.parse(configuration.accurate, own)
-        location = ("stop_when",)
-        if configuration.stop_when is not None:
-            stop_rule(configuration.stop_when)
     except BadInput as error:
         error.where = where(location or tuple((error.where or "").split(".", 1)))
         raise

@@ -51,7 +51,7 @@ def summary(store: FolderStore, run_id: str) -> RunSummary:
         about = _of_record(run)
         if run.report_file.exists():
             report = run.report_without_rows()
-            about["status"] = "stopped early" if report.stopped else report.run.status
+            about["status"] = report.run.status
             about["headline"] = {name: headline(system) for name, system in report.systems.items()}
             with suppress(OSError, DiskFull):  # a folder that may only be read
                 write_derived(run.report_file, SUMMARY_FILE, "summary", about)

@@ -15,7 +15,6 @@ from ragassay.exporters.summary import (
     missing,
     partial,
     sections,
-    stopped,
     suspicious,
 )
 from ragassay.render import markdown_code, markdown_row, markdown_text
@@ -40,8 +39,6 @@ def export(report: Report, fields: Sequence[str] = ()) -> bytes:
     lines += [line for caution in report.cautions for line in ("", f"Caution: {markdown_text(caution)}.")]
     if far := partial(report):
         lines += ["", f"**{markdown_text(far)[:1].upper()}{markdown_text(far)[1:]}.**"]
-    if early := stopped(report):
-        lines += ["", f"{markdown_text(early)[:1].upper()}{markdown_text(early)[1:]}."]
     for section in sections(report):
         lines += _table(section, report)
     if noise := noise_section(report):

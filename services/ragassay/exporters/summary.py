@@ -139,24 +139,12 @@ def partial(report: Report) -> str | None:
     """How many rows a report is of where the run has done only part of them; None for a whole one."""
     if report.run.status == "finished":
         return None
-    expected = report.stopped.rows if report.stopped else report.provenance.dataset.rows
+    expected = report.provenance.dataset.rows
     done = sum(system.queries for system in report.systems.values())
     of_each = [f"{name} {one.queries:,} of {expected:,}" for name, one in report.systems.items()]
     each = f" ({', '.join(of_each)})" if len(of_each) > 1 else ""
     rows = expected * len(of_each)
     return f"partial report: {done:,} of {rows:,} rows are done{each}, and every figure is of these alone"
-
-
-def stopped(report: Report) -> str | None:
-    """Why judging ended early and what that saved; None when it did not."""
-    if report.stopped is None:
-        rule = report.provenance.configuration.stop_when
-        return None if rule is None else f"not stopped early: {rule} was not reached before the last chunk"
-    early = report.stopped
-    return (
-        f"stopped early, {early.reason}: {early.rows:,} of {early.rows + early.rows_left:,} rows evaluated, "
-        f"{early.calls_saved:,} judge calls saved"
-    )
 
 
 def judge_drift(report: Report) -> str | None:
@@ -198,9 +186,8 @@ def interrupted(report: Report) -> str | None:
 
 
 def notes(report: Report) -> Iterator[str]:
-    """What limits the figures: a partial run, an early stop, drift of the judge, interrupted calls, cautions, suspicious rows."""
-    early = stopped(report) if report.stopped else None
-    yield from filter(None, (partial(report), early, judge_drift(report), interrupted(report)))
+    """What limits the figures: a partial run, drift of the judge, interrupted calls, cautions, suspicious rows."""
+    yield from filter(None, (partial(report), judge_drift(report), interrupted(report)))
     yield from report.cautions
     yield from suspicious(report)
 

@@ -183,7 +183,7 @@ def check(
 
 def _incomplete(report: Report) -> str | None:
     """Why no gate may pass on this run; None for a whole one."""
-    expected = report.stopped.rows if report.stopped else report.provenance.dataset.rows
+    expected = report.provenance.dataset.rows
     short = {name: len(s.results) for name, s in report.systems.items() if len(s.results) < expected}
     if short:
         return f"the run is incomplete: {', '.join(f'{name} has {n} of {expected} rows' for name, n in short.items())}"

@@ -136,10 +136,8 @@ def _side(given: Any, metrics: Sequence[str] | None, options: Mapping[str, Any],
         return Side(report, system, name or report.provenance.configuration.name)
     asked = {} if metrics is None else {"metrics": list(metrics)}
     configuration, in_memory = configured(given, {**options, **asked})
-    if beside:  # those of a file are about its own data
-        of_file: dict[str, Any] = {"systems": {}, "stop_when": None}
-        left_out = {key: none for key, none in of_file.items() if options.get(key) is None}
-        configuration = configuration.model_copy(update=left_out)
+    if beside and options.get("systems") is None:  # those of a file are about its own data
+        configuration = configuration.model_copy(update={"systems": {}})
     return Unevaluated(inputs(configuration, in_memory), configuration.to_job_spec(), None, name or configuration.name)
 
 

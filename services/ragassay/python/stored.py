@@ -176,7 +176,6 @@ def _job_is_there(service: Client, not_local: str) -> Iterator[None]:
 def session_of(settings: Settings, functions: Mapping[str, Function] | None = None) -> Session:
     """The session of one command or call: what it evaluates with, made once. ``functions``: systems of the caller's."""
     from ragassay.runs import Session
-    from ragassay.runs.stopping import baseline_rows
     from ragassay.wiring import Wiring
 
-    return Session(Wiring(settings, functions), lambda reference: baseline_rows(*chosen(reference)))
+    return Session(Wiring(settings, functions))

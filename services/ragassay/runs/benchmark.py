@@ -69,7 +69,7 @@ def start(
         raise UnknownName("baseline", baseline, systems)
     runs = {dataset: new_run_id(spec.name or dataset) for dataset in inputs}
     # what can't be evaluated is refused before anything is written
-    prepared = {dataset: prepare(session, spec, read, runs[dataset]) for dataset, read in inputs.items()}
+    prepared = {dataset: prepare(spec, read, runs[dataset]) for dataset, read in inputs.items()}
     record = BenchmarkRecord(
         id=new_run_id(spec.name or "benchmark"),
         created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -114,7 +114,7 @@ def resume(
             folder = Path(os.path.relpath(record.folder))
             spec, inputs = read(rebased_paths(record.configuration, folder))
             for dataset in missing:
-                prepared = prepare(session, spec, inputs[dataset], record.runs[dataset])
+                prepared = prepare(spec, inputs[dataset], record.runs[dataset])
                 create(session, settings, prepared, inputs[dataset])
     return Begun(
         kept,

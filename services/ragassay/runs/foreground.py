@@ -28,7 +28,6 @@ from ragassay.runs.session import Session
 from ragassay.runs.turns import Turns
 from ragassay.settings import Settings
 from ragassay.specification import Budget, JobSpec
-from ragassay.stats import stop_rule
 from ragassay.store.folder import FolderRun, FolderStore
 from ragassay.store.ledger import CallCache, FolderLedger
 from ragassay.store.protocol import RunRecord
@@ -39,9 +38,7 @@ from ragassay.validation import problems
 
 def start(session: Session, settings: Settings, spec: JobSpec, inputs: Inputs) -> FolderRun:
     """A new run, written down and not begun; raises what ``prepare`` raises, and DiskFull."""
-    return create(
-        session, settings, prepare(session, spec, inputs, new_run_id(spec.name or inputs.dataset.name)), inputs
-    )
+    return create(session, settings, prepare(spec, inputs, new_run_id(spec.name or inputs.dataset.name)), inputs)
 
 
 def create(session: Session, settings: Settings, record: RunRecord, inputs: Inputs) -> FolderRun:
@@ -152,7 +149,7 @@ async def acomplete(
                 session, run, told, told.finished, lambda why: notice(f"waiting: {why}"), give_up_s, turns
             )
             async with turns.computing():
-                return finish(session, run, ledger.interrupted)
+                return finish(run, ledger.interrupted)
         except BudgetReached as reached:
             option = "--budget-usd" if " USD " in reached.message else "--budget-tokens"
             if killed := ledger.interrupted.uncertain_calls:
@@ -189,7 +186,6 @@ def _check_rules(record: RunRecord, where: Path) -> None:
     rules: list[tuple[str, Callable[[str], object], str | None]] = [
         *((f"metrics[{n}]", partial(parse, own=own), name) for n, name in enumerate(record.metrics)),
         ("spec.accurate", partial(AccuracyRule.parse, own=own), record.spec.accurate),
-        ("spec.stop_when", stop_rule, record.spec.stop_when),
     ]
     for place, read, text in rules:
         try:

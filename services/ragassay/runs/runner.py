@@ -13,11 +13,10 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from ragassay import reports
-from ragassay.documents import Report, Source, Stopped
-from ragassay.engine import Plan, assess, respond, rows_to_judge
+from ragassay.documents import Report
+from ragassay.engine import Plan, assess, respond
 from ragassay.errors import BadSettings, BudgetReached, DiskFull, NothingToEvaluate, ProviderDown
 from ragassay.judges.calibration import check_calibrated
-from ragassay.judges.sharing import is_chosen
 from ragassay.ledger import GivenUpLedger
 from ragassay.metrics import parse
 from ragassay.metrics.own import check_own, own_metrics
@@ -25,10 +24,9 @@ from ragassay.models import Sample, Usage
 from ragassay.protocols import Ledger, Strategy
 from ragassay.runs import canary
 from ragassay.runs.outage import through_outages
-from ragassay.runs.plan import Inputs, SystemInput, choose_metrics, plan
+from ragassay.runs.plan import Inputs, choose_metrics, plan
 from ragassay.runs.provenance import provenance, with_tools
 from ragassay.runs.session import Session
-from ragassay.runs.stopping import StopMonitor
 from ragassay.runs.turns import Turns
 from ragassay.specification import JobSpec
 from ragassay.store.protocol import ChunkId, Outcome, RunRecord, RunStore
@@ -40,11 +38,10 @@ logger = logging.getLogger("ragassay")
 T = TypeVar("T")
 
 
-def prepare(session: Session, spec: JobSpec, inputs: Inputs, run_id: str) -> RunRecord:
+def prepare(spec: JobSpec, inputs: Inputs, run_id: str) -> RunRecord:
     """What a new run evaluates; builds nothing, so that a light process can accept a run for others to work on.
 
-    Raises NothingToEvaluate when no system has a response or no metric its input, UnknownName, and BadSettings for a
-    stop rule that can't be followed.
+    Raises NothingToEvaluate when no system has a response or no metric its input, UnknownName and BadSettings.
     """
     check_own(spec)
     joined = inputs.joined()
@@ -59,7 +56,7 @@ def prepare(session: Session, spec: JobSpec, inputs: Inputs, run_id: str) -> Run
     computed = [metric.name for metric in plan(spec, metrics).order]
     if unused := next((one.metric for one in spec.calibration if one.metric not in computed), None):
         raise BadSettings(f"the calibration of {unused} is of no use: this run does not score it", where="calibration")
-    record = RunRecord(
+    return RunRecord(
         id=run_id,
         created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
         spec=spec,
@@ -68,16 +65,13 @@ def prepare(session: Session, spec: JobSpec, inputs: Inputs, run_id: str) -> Run
         systems={name: system.source for name, system in inputs.systems.items()},
         chunk_size=rows_at_once(spec),
     )
-    if spec.stop_when is not None:
-        record = record.model_copy(update={"labelled": session.new_monitor(record).labelled(joined)})
-    return record
 
 
 def rows_at_once(spec: JobSpec) -> int:
     """How many rows a chunk has. A model judges in rounds of ``concurrency`` calls: whole ones, for in the last round of a chunk
-    the other slots are empty. What a stop rule looks at is as it was asked for.
+    the other slots are empty.
     """
-    if spec.judge == "local" or spec.stop_when is not None:
+    if spec.judge == "local":
         return spec.batch
     return -(-spec.batch // spec.concurrency) * spec.concurrency
 
@@ -143,11 +137,7 @@ async def work(
         results = await assess(answered, chunk.system, planned, tools)
         if record.spec.canary is not None and (chunk.system, chunk.number) == (next(iter(record.systems)), 0):
             await canary.judge_panel(session, run, ledger)
-        outcome = run.commit(chunk, results, given_up=isinstance(ledger, GivenUpLedger))
-        if outcome == "kept" and record.spec.stop_when is not None and session.monitor(record).follow(run):
-            run.stop_early()
-            return "last"
-    return outcome
+        return run.commit(chunk, results, given_up=isinstance(ledger, GivenUpLedger))
 
 
 async def work_through(
@@ -177,7 +167,7 @@ async def work_through(
 async def _work_on_pending(
     session: Session, run: RunStore, ledger: Ledger, asks: Ledger, done: Callable[[int], object], turns: Turns
 ) -> None:
-    """Work on the chunks without results; under a stop rule one number after the other, until it is satisfied.
+    """Work on the chunks without results.
 
     ``asks``: the ledger of systems that are called. They are none of the judge's provider, so they are asked whether that
     one fails or not, and what they answer says nothing of it.
@@ -208,16 +198,8 @@ async def _work_on_pending(
             done(record.rows_in(chunk))
 
     try:
-        if record.spec.stop_when is None:
-            await _ask_all(run, systems, pending, turns)
-            await all_or_cancel_the_rest([one(chunk) for chunk in pending])
-            return
-        for number in sorted({chunk.number for chunk in pending}):
-            if session.monitor(record).follow(run):
-                return
-            chunks = [chunk for chunk in pending if chunk.number == number]
-            await _ask_all(run, systems, chunks, turns)
-            await all_or_cancel_the_rest([one(chunk) for chunk in chunks])
+        await _ask_all(run, systems, pending, turns)
+        await all_or_cancel_the_rest([one(chunk) for chunk in pending])
     finally:
         for system in systems.values():
             if isinstance(system, LiveSystem):
@@ -251,25 +233,18 @@ async def all_or_cancel_the_rest(coroutines: Sequence[Coroutine[None, None, T]])
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def finish(session: Session, run: RunStore, interrupted: Usage = Usage()) -> Report:  # noqa: B008 - frozen
+def finish(run: RunStore, interrupted: Usage = Usage()) -> Report:  # noqa: B008 - frozen
     """Recount everything from the results, and keep the report. The record must say what judges.
 
     ``interrupted``: calls that were in flight when a process died.
     """
-    record, stopped = run.record, None
-    chunks = record.chunks()
-    if record.spec.stop_when is not None:
-        monitor = session.monitor(record)
-        if monitor.follow(run) and (left := [chunk for chunk in chunks if chunk.number >= monitor.chunks]):
-            chunks = [chunk for chunk in chunks if chunk.number < monitor.chunks]
-            stopped = _stopped_early(monitor, run, left)
+    record, chunks = run.record, run.record.chunks()
     report = reports.build(
         record.id,
         record.created_at,
         provenance(record),
         {name: run.evaluated([chunk for chunk in chunks if chunk.system == name]) for name in record.systems},
         expected=record.dataset.rows,
-        stopped=stopped,
         interrupted=interrupted,
         drift=canary.drift(run) if record.spec.canary is not None else None,
     )
@@ -281,35 +256,6 @@ def _planned(record: RunRecord) -> Plan:
     """What to compute for every sample of a run."""
     own = own_metrics(record.spec)
     return plan(record.spec, [parse(name, own) for name in record.metrics])
-
-
-def _stopped_early(monitor: StopMonitor, run: RunStore, left: Sequence[ChunkId]) -> Stopped:
-    """What the report says of a run whose rule was satisfied while the chunks ``left`` were still to come."""
-    record = run.record
-    planned = _planned(record)
-    spec = record.spec
-    rows_left: dict[str, int] = dict.fromkeys(record.systems, 0)
-    to_judge = 0
-    for chunk in left:
-        samples = _joined(run.samples(chunk), record.systems[chunk.system])
-        rows_left[chunk.system] += len(samples)
-        judged = [samples[n].query_id for n in rows_to_judge(samples, planned)]
-        to_judge += sum(is_chosen(query_id, spec.judge_share, spec.seed) for query_id in judged)
-    most_left = max(rows_left.values())
-    return Stopped(
-        rule=monitor.rule.text,
-        reason=monitor.why or "",
-        of=monitor.rule.watches,
-        rows=record.dataset.rows - most_left,
-        rows_left=most_left,
-        calls_saved=round(to_judge * monitor.calls_of_a_row),
-        intervals=monitor.intervals,
-        labels=monitor.labels,
-    )
-
-
-def _joined(samples: Sequence[Sample], source: Source) -> Sequence[Sample]:
-    return SystemInput(source, {}).join(samples) if source.built or source.called else samples
 
 
 def log_start(record: RunRecord, systems: Sequence[str]) -> None:

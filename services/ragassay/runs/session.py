@@ -1,21 +1,17 @@
-"""What is dear and used again - judges, embedding model, indexes, stop rules - made once in a process."""
+"""What is dear and used again - judges, embedding model, indexes - made once in a process."""
 
 from __future__ import annotations
 
-import copy
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Protocol, TypeVar
 
 from ragassay.documents import Source
 from ragassay.engine import Tools
-from ragassay.models import Result
 from ragassay.protocols import Ledger
-from ragassay.runs.stopping import StopMonitor
 from ragassay.specification import JobSpec
-from ragassay.store.protocol import RunRecord
 from ragassay.strategies.builtin import BuiltIn
 from ragassay.strategies.live import LiveSystem
 from ragassay.strategies.retrieval import Pipeline
@@ -28,7 +24,7 @@ _TOOLS_FIELDS = {
     *("concurrency", "timeout_s", "sample_timeout_s", "attempts", "seed", "prices"),
     *("requests_per_minute", "tokens_per_minute"),
 }
-_MOST_KEPT = 16  # of each kind: judges of different jobs, indexes, stop rules
+_MOST_KEPT = 16  # of each kind: judges of different jobs, indexes
 
 
 class Factory(Protocol):
@@ -48,22 +44,12 @@ class Factory(Protocol):
 
 
 class Session:
-    """Hands out tools, built-in systems and stop monitors; whatever takes long to make is made once and kept.
+    """Hands out tools and built-in systems; whatever takes long to make is made once and kept."""
 
-    ``baseline``: the rows of a stored run, or of one of its systems, by its reference.
-    """
-
-    def __init__(self, factory: Factory, baseline: Callable[[str], Sequence[Result]]) -> None:
-        self._factory, self._baseline = factory, baseline
+    def __init__(self, factory: Factory) -> None:
+        self._factory = factory
         self._tools: OrderedDict[str, Tools] = OrderedDict()
         self._retrievers: OrderedDict[str, Pipeline] = OrderedDict()
-        self._monitors: OrderedDict[str, StopMonitor] = OrderedDict()
-
-    def comparing_with(self, baseline: Callable[[str], Sequence[Result]]) -> Session:
-        """The same session with another look-up of baselines; what was made is shared."""
-        session = copy.copy(self)
-        session._baseline = baseline
-        return session
 
     def tools(self, spec: JobSpec, ledger: Ledger) -> Tools:
         """Judge, prices and embedding model for a specification, with its own ledger."""
@@ -83,16 +69,6 @@ class Session:
             elif source.called is not None:
                 live[name] = self._factory.live(name, source, tools)
         return live
-
-    def monitor(self, record: RunRecord) -> StopMonitor:
-        """The stop rule of a run, which remembers the chunks that it has seen. Raises what StopMonitor raises."""
-        return _kept(self._monitors, record.id, lambda: self.new_monitor(record))
-
-    def new_monitor(self, record: RunRecord) -> StopMonitor:
-        """The stop rule of a run that has seen no chunk; raises BadSettings and NotFound where it can't be followed."""
-        spec = record.spec
-        stored = spec.stop_when is not None and spec.baseline is not None and spec.baseline not in record.systems
-        return StopMonitor(record, self._baseline(spec.baseline or "") if stored else None)
 
 
 def _kept(kept: OrderedDict[K, V], key: K, make: Callable[[], V]) -> V:

@@ -1,4 +1,4 @@
-"""How far numbers can be trusted: intervals, tests, corrections, power, sequences and trends. Pure and seeded.
+"""How far numbers can be trusted: intervals, tests, corrections, power and trends. Pure and seeded.
 
 Nothing here reads, writes or remembers; the same input and seed give the same result. docs/statistics.md: which
 question each function answers, and why this way.
@@ -29,16 +29,13 @@ from ragassay.stats.results import (
     VariancePart,
     VarianceSplit,
 )
-from ragassay.stats.sequences import ConfidenceSequence, CorrectedSequence, StopRule, stop_rule
 from ragassay.stats.tests import difference_interval, non_inferiority, paired, welch
 from ragassay.stats.trends import change_points
 from ragassay.stats.variance import variance_split
 
 __all__ = [
     "ChangePoint",
-    "ConfidenceSequence",
     "CorrectedMean",
-    "CorrectedSequence",
     "Correction",
     "Effect",
     "IncrementalCost",
@@ -48,7 +45,6 @@ __all__ = [
     "ParetoFront",
     "RatioSums",
     "Significance",
-    "StopRule",
     "Stratum",
     "TokenSums",
     "UnpairedTest",
@@ -74,7 +70,6 @@ __all__ = [
     "pareto_front",
     "power_of",
     "ratio_interval",
-    "stop_rule",
     "sums_interval",
     "variance_split",
     "welch",

@@ -87,9 +87,9 @@ class FolderRun:
         return list(self._pending)
 
     def samples(self, chunk: ChunkId) -> list[Sample]:
-        """The rows of a chunk, in the order of evaluation, with the responses that are recorded."""
-        size, responses = self.record.chunk_size, self._responses(chunk.system)
-        rows = (self._rows[place] for place in self._order[chunk.number * size : (chunk.number + 1) * size])
+        """The rows of a chunk, with the responses that are recorded."""
+        first, responses = chunk.number * self.record.chunk_size, self._responses(chunk.system)
+        rows = (self._rows[first + n] for n in range(self.record.rows_in(chunk)))
         return [row.model_copy(update={"response": responses.get(row.query_id)}) for row in rows]
 
     def commit(self, chunk: ChunkId, results: Sequence[Result], *, given_up: bool = False) -> Outcome:
@@ -105,11 +105,8 @@ class FolderRun:
                 self._index.write({chunk: (file, results)})
         return "kept" if self._pending else "last"
 
-    def stop_early(self) -> None:
-        """Nothing has to be told to anybody: the report is made by the process that works."""
-
     def results(self, chunk: ChunkId) -> list[Result] | None:
-        """The results of a chunk in the order of evaluation; None when it has none yet."""
+        """The results of a chunk; None when it has none yet."""
         file = self.file_of(chunk)
         return (
             None
@@ -122,7 +119,7 @@ class FolderRun:
         files = [self.file_of(chunk) for chunk in chunks]
         there = [file for file in files if file]
         if sum(map(self.record.rows_in, chunks)) <= MOST_IN_MEMORY or files[: len(there)] != there:
-            return self.record.in_dataset_order([row for chunk in chunks for row in self.results(chunk) or ()])
+            return [row for chunk in chunks for row in self.results(chunk) or ()]
         return ChunkResults(self.record, there, self.result)
 
     def file_of(self, chunk: ChunkId) -> Path | None:
@@ -252,10 +249,6 @@ class FolderRun:
     @cached_property
     def _by_query(self) -> dict[str, int]:
         return places_of(self.folder / "samples.jsonl")
-
-    @cached_property
-    def _order(self) -> list[int]:
-        return self.record.evaluation_order()
 
     def _responses(self, system: str) -> Mapping[str, Response]:
         if system not in self._responses_read:

@@ -89,10 +89,10 @@ def _write(
     responses: Mapping[str, Mapping[str, Response]],
     names: Mapping[ChunkId, str],
 ) -> None:
-    size, order, began = record.chunk_size, record.evaluation_order(), time.monotonic()
+    size, began = record.chunk_size, time.monotonic()
     pipe = store.redis.pipeline(transaction=False)
     for number, (chunk, name) in enumerate(names.items(), 1):
-        rows = [samples[place] for place in order[chunk.number * size : (chunk.number + 1) * size]]
+        rows = samples[chunk.number * size : (chunk.number + 1) * size]
         recorded = responses.get(chunk.system, {})
         given = [row.model_copy(update={"response": recorded.get(row.query_id)}) for row in rows]
         packed = pack([row.model_dump(mode="json", exclude_defaults=True) for row in given])

@@ -46,10 +46,6 @@ class JobRun:
     def _kept(self, claim: Claim, results: Sequence[Result]) -> Outcome:
         return self._store.commit(claim, results)
 
-    def stop_early(self) -> None:
-        """No further chunk is given out; the report comes next."""
-        self._store.transition_status(self._job, "finalizing", "running")
-
     def results(self, chunk: ChunkId) -> list[Result] | None:
         """The committed results of a chunk; None when it has none. Raises NotFound where they were and are gone."""
         results = self._store.results(self._job, chunk)
@@ -59,18 +55,14 @@ class JobRun:
 
     def evaluated(self, chunks: Sequence[ChunkId]) -> Sequence[Result]:
         """The committed results of these chunks of one system, in the dataset's order; many are read as they are asked for."""
-        if self._is_held(sum(map(self.record.rows_in, chunks))):
-            return self.record.in_dataset_order([row for chunk in chunks for row in self.results(chunk) or ()])
+        if sum(map(self.record.rows_in, chunks)) <= MOST_IN_MEMORY:
+            return [row for chunk in chunks for row in self.results(chunk) or ()]
         there = self._store.with_results(self._job, chunks)
         known = set(there)
         for chunk in chunks:
             if chunk not in known:
                 self.results(chunk)  # raises where it should be there
         return JobResults(self._store, self.record, there)
-
-    def _is_held(self, rows: int) -> bool:
-        """Are so many results in memory together? Those in another order than the dataset's are, since none is at its place."""
-        return rows <= MOST_IN_MEMORY or self.record.spec.stop_when is not None
 
     @property
     def canary(self) -> RedisCanary:
@@ -93,7 +85,7 @@ class JobRun:
         return self._of_figures() or Report.model_validate_json(self._store.report(self._job))
 
     def _of_figures(self) -> Report | None:
-        if self._is_held(self.record.dataset.rows) or not (document := self._store.figures(self._job)):
+        if self.record.dataset.rows <= MOST_IN_MEMORY or not (document := self._store.figures(self._job)):
             return None
         figures, systems = Report.model_validate_json(document), {}
         for name, one in figures.systems.items():

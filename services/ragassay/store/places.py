@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -55,19 +55,12 @@ class RowPlaces:
     def __init__(self, record: RunRecord, kept: KeptRows) -> None:
         self.record, self.kept = record, kept
         self.systems = list(record.systems)
-        self._order = np.array(record.evaluation_order(), dtype=np.int64)
         self.selected = lru_cache(_SELECTIONS_HELD)(self._selected)
-
-    @cached_property
-    def _evaluated(self) -> Any:
-        evaluated = np.empty_like(self._order)
-        evaluated[self._order] = np.arange(len(self._order))
-        return evaluated
 
     def chunk(self, place: int) -> tuple[ChunkId, int]:
         """The chunk of the row at a place, and its number in that."""
         rows = self.record.dataset.rows
-        number, row = divmod(int(self._evaluated[place % rows]), self.record.chunk_size)
+        number, row = divmod(place % rows, self.record.chunk_size)
         return ChunkId(self.systems[place // rows], number), row
 
     def at(self, places: Iterable[int]) -> list[Result]:
@@ -103,7 +96,7 @@ class RowPlaces:
             mask = resolved.wanted(columns, columns.there())
             if selection.text is not None:
                 mask &= columns.with_text(selection.text.casefold(), mask)
-            places.append(self._order[mask] + number * self.record.dataset.rows)
+            places.append(np.flatnonzero(mask) + number * self.record.dataset.rows)
             if resolved.sort is not None:
                 keys.append(columns.column(resolved.sort)[mask])
         return np.concatenate(places), np.concatenate(keys) if resolved.sort is not None else None
@@ -117,11 +110,10 @@ class RowPlaces:
         values = []
         for system in self.systems:
             columns = self.kept.columns(system)
-            values.append(np.where(columns.there(), columns.column(name), np.nan)[self._evaluated])
+            values.append(np.where(columns.there(), columns.column(name), np.nan))
         return np.concatenate(values)
 
     def asked(self, system: str) -> list[AskedRow]:
         """What the rows of a system ask, in the dataset's order."""
         asked, first = self.kept.columns(system).asked(), self.systems.index(system) * self.record.dataset.rows
-        given = ((place, asked[n]) for place, n in enumerate(self._evaluated.tolist(), first))
-        return [AskedRow(one[0], one[1], place) for place, one in given if one is not None]
+        return [AskedRow(one[0], one[1], place) for place, one in enumerate(asked, first) if one is not None]

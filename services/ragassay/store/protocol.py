@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, Literal, Protocol, TypeVar
+from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import AfterValidator, Field
 
@@ -17,7 +16,6 @@ from ragassay.models import FrozenModel, Result, Sample
 from ragassay.options import PerformanceOptions
 from ragassay.specification import JobSpec
 
-T = TypeVar("T")
 Outcome = Literal["kept", "last", "stale"]
 _SYSTEM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
@@ -46,7 +44,7 @@ CountedSource = Annotated[Source, AfterValidator(_countable)]
 
 @dataclass(frozen=True)
 class ChunkId:
-    """One chunk of one system of a run; chunks are numbered from 0 in the order of evaluation."""
+    """One chunk of one system of a run; chunks are numbered from 0 in the dataset's order."""
 
     system: str
     number: int
@@ -61,19 +59,11 @@ class ChunkId:
         return cls(system, int(number))
 
 
-class LabelCount(FrozenModel):
-    """How many of so many ``rows`` are to have a label of a metric; of differences, on both sides."""
-
-    labels: int
-    rows: int
-
-
 class RunRecord(FrozenModel):
     """What a run evaluates, every name resolved; written once, before the first chunk.
 
     ``judge``, ``embeddings`` and ``code_digest`` tell whether anything changed before a resume; they are None where the
-    process that accepts a run (the API) is not the one that works on it. ``labelled``: by system and metric, the labels
-    that a stop rule goes by.
+    process that accepts a run (the API) is not the one that works on it.
     """
 
     schema_version: Literal[1] = 1
@@ -87,7 +77,6 @@ class RunRecord(FrozenModel):
     embeddings: str | None = None
     code_digest: str | None = None
     plugins: dict[str, str] = {}  # noqa: RUF012 - a default of a model
-    labelled: dict[str, dict[str, LabelCount]] = {}  # noqa: RUF012 - a default of a model
     chunk_size: Annotated[int, Field(ge=1, le=10_000)] = PerformanceOptions.batch
 
     def chunks(self) -> list[ChunkId]:
@@ -97,24 +86,6 @@ class RunRecord(FrozenModel):
     def rows_in(self, chunk: ChunkId) -> int:
         """How many rows a chunk has."""
         return min(self.chunk_size, self.dataset.rows - chunk.number * self.chunk_size)
-
-    def evaluation_order(self) -> list[int]:
-        """The places of the dataset's rows in the order in which they are evaluated.
-
-        The dataset's own order, unless a rule may end judging early: then a random one, by the seed, because an interval
-        that is looked at again and again tells nothing of rows that are sorted by topic or difficulty.
-        """
-        places = list(range(self.dataset.rows))
-        if self.spec.stop_when is not None:
-            random.Random(self.spec.seed).shuffle(places)  # noqa: S311 - nothing secret
-        return places
-
-    def in_dataset_order(self, evaluated: Sequence[T]) -> list[T]:
-        """The first so many evaluated rows, in the dataset's order."""
-        if self.spec.stop_when is None:
-            return list(evaluated)
-        by_place = dict(zip(self.evaluation_order(), evaluated, strict=False))
-        return [by_place[place] for place in sorted(by_place)]
 
 
 class CanaryStore(Protocol):
@@ -144,7 +115,7 @@ class RunStore(Protocol):
         """The chunks without results."""
 
     def samples(self, chunk: ChunkId) -> list[Sample]:
-        """The rows of a chunk, in the order of evaluation, with the responses that are recorded."""
+        """The rows of a chunk, with the responses that are recorded."""
 
     def commit(self, chunk: ChunkId, results: Sequence[Result], *, given_up: bool = False) -> Outcome:
         """Keep a chunk's results, whole and once: ``last`` when no chunk is pending any more, ``stale`` when refused.
@@ -152,11 +123,8 @@ class RunStore(Protocol):
         ``given_up``: rows lack scores because a provider failed for too long; a later resume may work on them again.
         """
 
-    def stop_early(self) -> None:
-        """No further chunk is needed."""
-
     def results(self, chunk: ChunkId) -> list[Result] | None:
-        """The results of a chunk in the order of evaluation; None when it has none yet."""
+        """The results of a chunk; None when it has none yet."""
 
     def evaluated(self, chunks: Sequence[ChunkId]) -> Sequence[Result]:
         """The results that these chunks of one system have, in the dataset's order."""

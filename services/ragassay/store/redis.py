@@ -100,8 +100,6 @@ class RedisStore(StoredReports, Presence):
                     "rows_done": 0,
                     "rows_failed": 0,
                     "created_ms": created_ms,
-                    # Under a stop rule a chunk is given out only when none is being worked on.
-                    "one_by_one": int(record.spec.stop_when is not None),
                     "provider": int(record.spec.judge != "local" or bool(called)),
                     "called": f",{','.join(called)}," if called else "",
                     **_caps(record.spec.budget),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -77,10 +76,6 @@ class ChunkResults(StoredRows[Result]):
     def __init__(self, record: RunRecord, files: Sequence[Path], parse: Callable[[Path, int, bytes], Result]) -> None:
         self._files, self._size, self._parse = [file.absolute() for file in files], record.chunk_size, parse
         self._rows = min(len(files) * record.chunk_size, record.dataset.rows)
-        self._order: array[int] | None = None
-        if record.spec.stop_when is not None:
-            places = record.evaluation_order()
-            self._order = array("i", sorted(range(self._rows), key=places.__getitem__))
         self._held: tuple[Path | None, list[bytes]] = (None, [])
 
     def __len__(self) -> int:
@@ -95,7 +90,7 @@ class ChunkResults(StoredRows[Result]):
         return self._parse(*self._find(place))
 
     def _find(self, place: int) -> tuple[Path, int, bytes]:
-        number, n = divmod(self._order[place] if self._order else place, self._size)
+        number, n = divmod(place, self._size)
         file = self._files[number]
         held = self._held  # another thread may read another file
         if held[0] != file:
