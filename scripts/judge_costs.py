@@ -20,15 +20,16 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.append(str(ROOT / "benchmarks" / "llm"))
+sys.path += [str(ROOT / "benchmarks" / "llm"), str(ROOT / "tests")]
 
-import gen_dataset  # noqa: E402 - it lies in the folder named above
+import gen_dataset  # noqa: E402 - it lies in a folder named above
 from mock_server import Writer, tokens  # noqa: E402
 
+from fakes import FakeLLM  # noqa: E402
 from ragassay.judges.llm import LLMJudge  # noqa: E402
 from ragassay.judges.probe import ProbeJudge  # noqa: E402
 from ragassay.ledger import MemoryLedger  # noqa: E402
-from ragassay.llm import FakeLLM, Messages  # noqa: E402
+from ragassay.llm import Messages  # noqa: E402
 from ragassay.models import Response, Sample  # noqa: E402
 from ragassay.prices import Prices  # noqa: E402
 from ragassay.protocols import Judge, Reply  # noqa: E402

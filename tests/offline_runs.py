@@ -4,10 +4,10 @@ import asyncio
 
 import orjson
 
+from fakes import FakeEmbedder
 from ragassay import runs
 from ragassay.data.dataset import digest_of_responses
 from ragassay.documents import Source
-from ragassay.embeddings import FakeEmbedder
 from ragassay.engine import Tools
 from ragassay.judges.verdict import RawVerdict, check_verdict, number_units
 from ragassay.ledger import MemoryLedger

@@ -17,7 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragassay.embeddings import CrossEncoder, FakeEmbedder, LocalEmbedder, bundled_model, local, unavailable, verify
+from fakes import FakeEmbedder
+from ragassay.embeddings import CrossEncoder, LocalEmbedder, bundled_model, local, unavailable, verify
 from ragassay.errors import BadInput, BadSettings, MissingExtra
 from ragassay.protocols import Embedder
 

@@ -5,6 +5,7 @@ import json
 import pytest
 
 import provider as play
+from fakes import FakeLLM
 from judge_replies import judge, model_at, reply, sample
 from offline_runs import GOOD, write_jsonl
 from provider import Provider
@@ -13,7 +14,6 @@ from ragassay.errors import AssayError, BadSettings
 from ragassay.judges.llm import LLMJudge
 from ragassay.judges.local import LocalJudge
 from ragassay.ledger import MemoryLedger
-from ragassay.llm import FakeLLM
 from ragassay.metrics import Chunk, parse
 from ragassay.metrics.own import check_own, own_metrics
 from ragassay.registered import Registered

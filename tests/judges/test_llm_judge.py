@@ -5,13 +5,14 @@ import re
 import pytest
 
 import provider as play
+from fakes import FakeLLM
 from judge_replies import ASKED, LABELS, judge, model_at, reply, sample, supports
 from provider import Provider
 from ragassay.errors import BadSettings, RateLimited
 from ragassay.judges.llm import LLMJudge
 from ragassay.judges.reply import reply_schema
 from ragassay.ledger import MemoryLedger
-from ragassay.llm import LLM, FakeLLM, model
+from ragassay.llm import LLM, model
 from ragassay.llm.negotiation import without_bounds
 from ragassay.metrics.judged import completeness
 from ragassay.models import Sample, Usage

@@ -4,12 +4,13 @@ import re
 import pytest
 
 import provider as play
+from fakes import FakeLLM
 from judge_replies import judge, model_at, reply, sample, supports
 from provider import Provider
 from ragassay.errors import BadInput, BadSettings, BudgetReached, ProviderDown, RateLimited, Unavailable
 from ragassay.judges.llm import LLMJudge
 from ragassay.ledger import MemoryLedger
-from ragassay.llm import FakeLLM, model
+from ragassay.llm import model
 from ragassay.metrics.judged import completeness, faithfulness
 from ragassay.models import Usage
 from ragassay.prompts import load

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ragassay.embeddings import FakeEmbedder, LocalEmbedder
+from fakes import FakeEmbedder
+from ragassay.embeddings import LocalEmbedder
 from ragassay.errors import Unavailable
 from ragassay.judges.local import LocalJudge
 from ragassay.judges.text import content, sentences

@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from fakes import FakeLLM
 from judge_replies import judge, model_at, sample
 from offline_runs import GOOD, write_jsonl
 from provider import Provider
@@ -14,7 +15,6 @@ from ragassay.errors import AssayError, BadSettings, NotFound
 from ragassay.judges.instructions import instructions, read_prompt
 from ragassay.judges.llm import LLMJudge
 from ragassay.ledger import MemoryLedger
-from ragassay.llm import FakeLLM
 from ragassay.prompts import load
 from ragassay.registered import Registered
 from ragassay.settings import Settings

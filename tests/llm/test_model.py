@@ -7,12 +7,13 @@ import sys
 import pytest
 
 import provider as play
+from fakes import FakeLLM
 from llm_calls import HELLO, OBJECT, SCHEMA, ask, llm, reply_of
 from polling import until
 from provider import Provider
 from ragassay.errors import BadSettings, BudgetReached, RateLimited
 from ragassay.ledger import MemoryLedger
-from ragassay.llm import LLM, FakeLLM, model, warm_up
+from ragassay.llm import LLM, model, warm_up
 from ragassay.models import Usage
 from ragassay.prices import Prices
 from ragassay.protocols import Ledger, Reply

@@ -7,7 +7,8 @@ import importlib.util
 import numpy as np
 import pytest
 
-from ragassay.embeddings import FakeEmbedder, LocalEmbedder, bundled_model
+from fakes import FakeEmbedder
+from ragassay.embeddings import LocalEmbedder, bundled_model
 from ragassay.errors import Unavailable
 from ragassay.metrics.base import parse
 from ragassay.metrics.chunk import Chunk

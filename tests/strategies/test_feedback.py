@@ -5,7 +5,7 @@ import math
 import pytest
 from pydantic import ValidationError
 
-from ragassay.embeddings import FakeEmbedder
+from fakes import FakeEmbedder
 from ragassay.strategies.corpus import Corpus, Passage
 from ragassay.strategies.options import RetrievalConfig
 from ragassay.strategies.retrieval import build

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from ragassay.embeddings import CrossEncoder, FakeEmbedder, bundled_model
+from fakes import FakeEmbedder
+from ragassay.embeddings import CrossEncoder, bundled_model
 from ragassay.errors import BadData, BadInput, BadSettings, NotFound
 from ragassay.shipped import folder
 from ragassay.strategies import scorers

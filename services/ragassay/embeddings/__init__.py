@@ -2,7 +2,6 @@
 and no model loaded, before the first text is embedded.
 """
 
-from ragassay.embeddings.fake import FakeEmbedder
 from ragassay.embeddings.library import CrossEncoder
 from ragassay.embeddings.local import LocalEmbedder, unavailable, warm_up
 from ragassay.embeddings.minilm import BUNDLED, bundled_model, verify
@@ -12,7 +11,6 @@ __all__ = [
     "BUNDLED",
     "DIGITS",
     "CrossEncoder",
-    "FakeEmbedder",
     "LocalEmbedder",
     "bundled_model",
     "refuse_blank",

@@ -1,7 +1,6 @@
-"""The only way to a language model: calls, retries, usage and price; and a scripted model for tests beside it."""
+"""The only way to a language model: calls, retries, usage and price."""
 
 from ragassay.llm.chat import ChatModel
-from ragassay.llm.fake import FakeLLM
 from ragassay.llm.library import missing_keys, warm_up
 from ragassay.llm.model import LLM
 from ragassay.llm.negotiation import Messages
@@ -10,7 +9,6 @@ from ragassay.llm.pacing import LocalSpacing, Pace, RateLimit, together
 __all__ = [
     "LLM",
     "ChatModel",
-    "FakeLLM",
     "LocalSpacing",
     "Messages",
     "Pace",

@@ -33,10 +33,6 @@ class Bill:
     outages: int = 0
     terms: CallTerms | None = None
 
-    def add_uncertain(self) -> None:
-        """Another attempt may have been paid."""
-        self.uncertain += 1
-
     @property
     def waste(self) -> Usage:
         """What came to nothing."""

@@ -1,4 +1,4 @@
-"""What the other rooms need of a language model; ``LLM`` and ``FakeLLM`` implement it."""
+"""What other packages need of a language model; ``LLM`` implements it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ragassay.protocols import Call, Ledger, Reply
 
 
 class ChatModel(Protocol):
-    """What judges and answerers need of a model; ``LLM`` and ``FakeLLM`` implement it."""
+    """What judges and answerers need of a model; ``LLM`` implements it."""
 
     @property
     def model(self) -> str:

@@ -5,7 +5,6 @@ LiteLLM repeats paid calls by itself (three HTTP requests on a 5xx), so it is to
 * 408, 409, 429, 5xx, lost connections and timeouts are tried again with full jitter, not before ``Retry-After``. All
   calls of one ``LLM`` wait for that of a 5xx, and of the third 429 in a row; while others get through, a 429 is the call's
   own affair and uses up no attempt: that is no failure.
-* A call that takes far longer than others is made a second time beside the first (``hedging``).
 * Refusals that concern every call (no key, wrong key, no credit, no such model) are BadSettings; for half a minute the
   same error is raised without asking again. Refusals of one request (too long, filtered) are BadInput.
 * Five failures in a row of three calls or more, or a ``Retry-After`` of more than a minute, are an outage of the
@@ -19,6 +18,8 @@ LiteLLM repeats paid calls by itself (three HTTP requests on a 5xx), so it is to
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
 import time
 from collections.abc import Mapping
 from copy import copy
@@ -29,12 +30,10 @@ import orjson
 
 from ragassay import telemetry
 from ragassay.addresses import is_extra
-from ragassay.errors import BadInput, BadSettings, BudgetReached, ProviderDown
+from ragassay.errors import BadInput, BadSettings, ProviderDown
 from ragassay.llm.alternatives import alternatives
 from ragassay.llm.calls import Bill, Request
-from ragassay.llm.estimator import Estimator, Tokens
 from ragassay.llm.failures import Failure, diagnose, without_keys
-from ragassay.llm.hedging import Hedging
 from ragassay.llm.library import ResolvedModel, close_with_loop, litellm, load, provider_errors, resolve_model
 from ragassay.llm.negotiation import BOUNDS, CallTerms, Messages, Negotiation, form_of, is_usable, text_of
 from ragassay.llm.observing import count_reply, requesting
@@ -44,13 +43,14 @@ from ragassay.options import ParameterOptions
 from ragassay.prices import Prices
 from ragassay.protocols import Call, Ledger, Reply, Timed, digest
 
+logger = logging.getLogger("ragassay.llm")
+
 # Nothing else: LiteLLM takes addresses, keys and much more as parameters too.
 _PARAMETERS = frozenset(ParameterOptions.__annotations__) - {"max_tokens"} | {"seed"}
 _REFUSED_FOR_S, _DOWN_FOR_S = 30.0, 4.0
 _DOWN_AFTER, _DOWN_CALLS = 5, 3
-_RESERVE_AGAIN_S = 0.05
 _LIMITED_IN_A_ROW = 3
-_MOST_TOKENS = 10**9  # of one call
+_MOST_RATIO = 4.0  # of billed to estimated tokens; a larger one is no bill
 _NO_OBJECT = Failure(BadInput("the reply holds no JSON object"), doubtful=True)
 
 
@@ -101,9 +101,9 @@ class LLM:
         self._pace, self._limit = Pace(concurrency), limit or RateLimit()
         self._negotiation = Negotiation(self._model)
         self._replies = 0
-        self._estimator = Estimator()
+        self._billed_more = (1.0, 1.0)  # the largest ratio of billed to estimated tokens so far: input, output
+        self._warned_of_usage = False
         self._refused: tuple[float, BadSettings | ProviderDown] | None = None
-        self._hedging = Hedging()
         self._limited = 0  # how many outcomes in a row were 429s
         self._failing: list[str] = []  # ids of the calls that failed since the last reply
         self._outages = 0
@@ -171,8 +171,6 @@ class LLM:
             if bill.open or bill.waste != Usage():  # what was released between two attempts did not tell of it
                 await ledger.release(call, bill.waste, answered=isinstance(error, BadInput))
             raise
-        finally:
-            self._estimator.end(bill)
 
     async def _with_retries(self, request: Request, call: Call, ledger: Ledger, bill: Bill) -> Reply:
         attempts, failures, before = 0, 0, self._replies
@@ -201,7 +199,6 @@ class LLM:
                     return outcome
             bill.open = False
             await ledger.release(call, Usage())  # nothing was paid: others may use reservation and slot meanwhile
-            self._estimator.end(bill)
             await asyncio.sleep(max(backoff(attempts), min(outcome.wait or 0.0, LONGEST_WAIT_S)))
 
     def _try_again(self, bill: Bill) -> None:
@@ -212,7 +209,7 @@ class LLM:
         """The settled reply, else one attempt within what the ledger allows; a reply is settled."""
         self.warm_up()  # before others wait for what the first call finds out
         if not bill.open or bill.lost:  # what a lost attempt had reserved may be spent
-            if settled := await self._reserve(request, call, ledger, bill):
+            if settled := await ledger.reserve(call, self._most(request)):
                 return settled
             bill.open, bill.lost = True, False
         most = sum(self._estimated(request))
@@ -226,11 +223,7 @@ class LLM:
         except BaseException:
             self._limit.correct(self._line, -most)  # nothing is sent
             raise
-        outcome = await self._hedging.answered(
-            lambda: self._attempt(request, terms, bill, call),
-            lambda: self._beside(request, terms, bill, call, ledger),
-            bill.add_uncertain,
-        )
+        outcome = await self._attempt(request, terms, bill, call)
         if isinstance(outcome, Failure):
             if not outcome.uncertain:
                 self._limit.correct(self._line, -most)
@@ -250,44 +243,16 @@ class LLM:
         reply = outcome.model_copy(update={"waste": bill.waste, "left_out": terms.left_out})
         bill.open, bill.retries, bill.uncertain = False, 0, 0  # the reply tells of them
         # A paid reply is kept even if the task that asked for it is cancelled at this very moment.
-        await asyncio.shield(self._settle(call, reply, ledger, bill))
+        await asyncio.shield(ledger.settle(call, reply))
         self._limit.correct(self._line, more)
         return reply
 
-    async def _reserve(self, request: Request, call: Call, ledger: Ledger, bill: Bill) -> Reply | None:
-        """The settled reply; else None, and what the call may take is reserved. Raises BudgetReached."""
-        self._estimator.end(bill)
+    def _most(self, request: Request) -> Usage:
+        """What a call reserves: its estimate, times how far bills were above theirs; at most ``_MOST_RATIO`` times as much."""
         estimated = self._estimated(request)
-        while True:
-            tokens = self._estimator.to_reserve(estimated)
-            price = self._prices.cost(self._resolved.name, *tokens)
-            most = Usage(calls=1, input_tokens=tokens[0], output_tokens=tokens[1], cost_usd=price)
-            try:
-                settled = await ledger.reserve(call, most)
-            except BudgetReached:
-                if bill.lost or tokens == self._estimator.bound(estimated):
-                    raise
-                # It reserved for calls in flight as well; once they end, it needs less.
-                await asyncio.sleep(_RESERVE_AGAIN_S)
-                continue
-            if settled is None:
-                self._estimator.start(bill, estimated, tokens)
-            return settled
-
-    async def _settle(self, call: Call, reply: Reply, ledger: Ledger, bill: Bill) -> None:
-        await ledger.settle(call, reply)
-        self._estimator.end(bill)
-
-    async def _beside(
-        self, request: Request, terms: CallTerms, bill: Bill, call: Call, ledger: Ledger
-    ) -> Reply | Failure:
-        """Another attempt while one is in flight, which counts as paid from now on; it has a slot and a turn of its own."""
-        async with self._pace.slot():
-            if settled := await self._reserve(request, call, ledger, bill):
-                return settled
-            self._try_again(bill)
-            await self._limit.wait(self._line, sum(self._estimated(request)))
-            return await self._attempt(request, terms, bill, call)
+        tokens = [math.ceil(ratio * estimate) for ratio, estimate in zip(self._billed_more, estimated, strict=True)]
+        price = self._prices.cost(self._resolved.name, *tokens)
+        return Usage(calls=1, input_tokens=tokens[0], output_tokens=tokens[1], cost_usd=price)
 
     async def _attempt(self, request: Request, terms: CallTerms, bill: Bill, call: Call) -> Reply | Failure:
         """One HTTP request: a reply, or what went wrong with it."""
@@ -365,14 +330,18 @@ class LLM:
     def _read(self, response: Any, request: Request, took_ms: float) -> Reply:
         choice, usage = response.choices[0], getattr(response, "usage", None)
         text = without_keys(text_of(choice), self._api_key)
-        tokens = getattr(usage, "prompt_tokens", 0) or 0, getattr(usage, "completion_tokens", 0) or 0
-        if tokens[0] > 0 and 0 <= min(tokens) <= max(tokens) <= _MOST_TOKENS:
+        tokens, estimated = self._billed(usage), self._estimated(request)
+        if tokens and all(t <= _MOST_RATIO * most for t, most in zip(tokens, estimated, strict=True)):
             cached = getattr(getattr(usage, "prompt_tokens_details", None), "cached_tokens", 0) or 0
             price = self._prices.cost(self._resolved.name, *tokens, cached)
-            self._estimator.learn(self._estimated(request), tokens)
+            ratios = zip(self._billed_more, tokens, estimated, strict=True)
+            input_ratio, output_ratio = (max(ratio, billed / most) for ratio, billed, most in ratios)
+            self._billed_more = input_ratio, output_ratio
         else:  # the server counts no tokens, or as no model can: ours are an estimate, so their price stays unknown
+            if tokens:
+                self._warn_of_usage(tokens, estimated)
             price, characters = None, sum(len(m["content"]) for m in request.messages)
-            tokens = -(-characters // 4), -(-len(text) // 4)
+            tokens = min(-(-characters // 4), estimated[0]), min(-(-len(text) // 4), estimated[1])
         return Reply(
             text=text,
             finish_reason=choice.finish_reason or "stop",
@@ -382,8 +351,25 @@ class LLM:
             alternatives=alternatives(choice, text) if request.alternatives else None,
         )
 
-    def _estimated(self, request: Request) -> Tokens:
-        """What the call takes at the most, or nearly: three bytes of text make less than a token."""
+    @staticmethod
+    def _billed(usage: Any) -> tuple[int, int] | None:
+        """Input and output tokens that the provider reports; None where it reports none, or no numbers of tokens."""
+        counts = [getattr(usage, name, 0) or 0 for name in ("prompt_tokens", "completion_tokens")]
+        if not all(isinstance(count, int | float) and 0 <= count < math.inf for count in counts) or not counts[0]:
+            return None
+        return int(counts[0]), int(counts[1])
+
+    def _warn_of_usage(self, tokens: tuple[int, int], estimated: tuple[int, int]) -> None:
+        if not self._warned_of_usage:
+            self._warned_of_usage = True
+            logger.warning(
+                "%s: the provider reports %s input and %s output tokens for a call of at most %s and %s; "
+                "such calls count with an estimate, and their cost is unknown",
+                *(self._model, *(f"{count:,}" for count in (*tokens, *estimated))),
+            )
+
+    def _estimated(self, request: Request) -> tuple[int, int]:
+        """What the call takes at the most, or nearly (input, output): three bytes of text make less than a token."""
         schema = len(orjson.dumps(request.schema)) if request.schema else 0
         text = sum(len(m["content"].encode()) for m in request.messages)
         return (text + schema) // 3 + 50, request.max_tokens + self._resolved.thinking_tokens

@@ -1,15 +1,19 @@
-"""A model that says what a test scripted; everything around it (judge, ledger, accounts) runs as in earnest."""
+"""A scripted language model and a deterministic embedder: everything around them runs as with real ones."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import orjson
 
+from ragassay.embeddings import refuse_blank
+from ragassay.embeddings.minilm import Vectors
 from ragassay.errors import BadSettings
-from ragassay.llm.negotiation import Messages
+from ragassay.llm import Messages
 from ragassay.models import Usage
 from ragassay.protocols import Call, Ledger, Reply
 
@@ -53,12 +57,12 @@ class FakeLLM:
         messages: Messages,
         *,
         schema: Mapping[str, Any] | None = None,
-        schema_name: str = "reply",  # noqa: ARG002 - as LLM has it
+        schema_name: str = "reply",
         max_tokens: int,
         call: Call,
         ledger: Ledger,
-        alternatives: int = 0,  # noqa: ARG002 - a scripted Reply has its own
-        seed_shift: int = 0,  # noqa: ARG002 - it draws nothing
+        alternatives: int = 0,
+        seed_shift: int = 0,
     ) -> Reply:
         """The next scripted reply; settled like a real one. Raises BadSettings when the script is at its end."""
         if settled := await ledger.reserve(call, Usage(calls=1)):
@@ -84,3 +88,28 @@ def _reply(scripted: str | Mapping[str, Any], messages: Messages, model: str) ->
     text = scripted if isinstance(scripted, str) else orjson.dumps(scripted).decode()
     input_tokens = sum(len(m["content"]) for m in messages) // 4
     return Reply(text=text, model=model, usage=Usage(calls=1, input_tokens=input_tokens, output_tokens=len(text) // 4))
+
+
+class FakeEmbedder:
+    """Bags of hashed words, for tests: deterministic, instant, and texts that share words are alike."""
+
+    def __init__(self, dimensions: int = 256) -> None:
+        self.dimensions = dimensions
+        self.calls: list[tuple[str, ...]] = []
+
+    @property
+    def name(self) -> str:
+        """As a report prints it."""
+        return f"fake-{self.dimensions}"
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors, float32, shape (len(texts), dimensions). Raises BadInput on a blank text."""
+        refuse_blank(texts)
+        self.calls.append(tuple(texts))
+        vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
+        for row, text in zip(vectors, texts, strict=True):
+            for word in text.lower().split():
+                place = hashlib.blake2b(word.strip(".,;:!?\"'()").encode(), digest_size=8).digest()
+                row[int.from_bytes(place) % self.dimensions] += 1
+            row /= np.linalg.norm(row)
+        return vectors
