@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-integrations lint unit up chaos endings soak upgrade outages fuzz bench bench-llm bench-latency bench-rows bench-api bench-scale bench-dashboard docs readme baseline clean
+.PHONY: demo test test-integrations lint unit up chaos endings soak upgrade outages fuzz docs readme baseline clean
 
 demo: $(VENV)/.user  ## evaluate the quickstart dataset and print the report
 	@$(BIN)/ragassay demo
@@ -44,7 +44,7 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@touch $@ $(VENV)/.user
 
 clean:
-	rm -rf $(VENV) benchmarks/ir/.venv benchmarks/ir/data build dist .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache
 
 up: $(VENV)/.dev  ## Redis, API, worker and beat on this machine; Ctrl-C ends them
 	$(BIN)/ragassay up
@@ -76,36 +76,6 @@ $(TOOLS)/.ready: tests/integrations/requirements.txt pyproject.toml | $(VENV)/bi
 
 test-integrations: $(TOOLS)/.ready  ## MLflow, W&B, LangChain, LlamaIndex as they are, in an environment of 1.4 GB; make test has the short form
 	$(TOOLS)/bin/python -m pytest -o filterwarnings=default tests/integrations/real_*.py
-
-PEERS := benchmarks/ir/.venv
-
-$(PEERS)/.ready: benchmarks/ir/requirements.txt | $(VENV)/bin/python
-	$(BIN)/python -m venv $(PEERS)
-	$(PEERS)/bin/pip install --quiet --disable-pip-version-check -r benchmarks/ir/requirements.txt
-	@touch $@
-
-bench: $(VENV)/.dev $(PEERS)/.ready  ## embeddings, then retrieval metrics, beside other tools, into docs/performance.md; half an hour, 6 GB of memory
-	$(BIN)/python benchmarks/embeddings.py --page docs/performance.md
-	$(BIN)/python benchmarks/ir/bench.py $(PEERS)/bin/python --page docs/performance.md
-
-bench-llm: $(VENV)/.dev  ## judging against a mock provider, beside RAGAS and DeepEval where named, into docs/performance.md; three to six minutes
-	$(BIN)/python benchmarks/llm/bench.py --page docs/performance.md
-
-bench-latency: $(VENV)/.dev  ## our latencies beside the log of a server that stalls, into docs/systems.md; two minutes on an idle machine
-	$(BIN)/python benchmarks/latency.py --page docs/systems.md
-
-bench-rows: $(VENV)/.dev  ## 5,000 and 100,000 rows with the local judge: memory and rows per second, into docs/performance.md; half an hour of processor time
-	$(BIN)/python benchmarks/rows.py --page docs/performance.md
-
-bench-api: $(VENV)/.dev  ## latencies of the API with 50 clients beside a job, into docs/scale.md; three minutes on an idle machine
-	$(BIN)/python benchmarks/api_load.py --page docs/scale.md
-
-bench-scale: $(VENV)/.dev  ## rows per second through the service, jobs of up to a million rows, into docs/scale.md; half an hour on an idle machine
-	$(BIN)/python benchmarks/scale.py --page docs/scale.md
-	$(BIN)/python benchmarks/machines.py --page docs/scale.md
-
-bench-dashboard: $(VENV)/.dev  ## pages on a run of 100,000 rows among 2,000 runs: times and memory over HTTP, into docs/dashboard.md; ten minutes
-	$(BIN)/python benchmarks/dashboard.py --page docs/dashboard.md
 
 docs: $(VENV)/.dev  ## the documentation as a site with a search, into build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -1,4 +1,4 @@
-"""Runs ragassay against a mock provider, beside the floor and other evaluators, and says which targets are met. See README.md.
+"""Runs ragassay against a mock provider, beside the floor, and says which targets are met. See README.md.
 
 python benchmarks/llm/bench.py [CASE ...] [--page docs/performance.md]
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -35,18 +34,17 @@ PRESSURE = {
     "some hang": {"hang": 1},
 }
 PRESSED_ITEMS = 96
-PEERS = {"ragas": "RAGAS_PYTHON", "deepeval": "DEEPEVAL_PYTHON"}
-CASES = ["cost", *FAULTS, *PRESSURE, "peers"]
+CASES = ["cost", *FAULTS, *PRESSURE]
 Row = dict[str, Any]
 
 
-def measure(runner: str, items: int, folder: Path, faults: dict[str, float], python: str = sys.executable) -> Row:
+def measure(runner: str, items: int, folder: Path, faults: dict[str, float]) -> Row:
     """One run of one runner against a fresh server."""
     out, dataset = folder / "out.json", folder / f"{items}.jsonl"
     out.unlink(missing_ok=True)
     gen_dataset.write(items, dataset)
     with mock_provider(LATENCY_MS, faults) as base:
-        command = [python, HERE / "runners" / f"run_{runner}.py", "--base-url", base, "--dataset", dataset]
+        command = [sys.executable, HERE / "runners" / f"run_{runner}.py", "--base-url", base, "--dataset", dataset]
         command += ["--out", out, "--concurrency", str(CONCURRENCY)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=900)
         if done.returncode:
@@ -128,16 +126,6 @@ def pressure(folder: Path, name: str) -> Iterator[str]:
     )
 
 
-def peers(folder: Path) -> Iterator[str]:
-    """What other evaluators take for the same items; each where its environment is named."""
-    for name, variable in PEERS.items():
-        if python := os.environ.get(variable):
-            row = measure(name, ITEMS, folder, {}, python)
-            figures = [row[f"{key}_per_item"] for key in ("calls", "prompt_tokens", "completion_tokens", "cpu_ms")]
-            metrics = ", ".join(row["metrics"]).lower().replace("_", " ")
-            yield f"| {name} {row['version']} ({metrics}) | {' | '.join(f'{n:,.0f}' for n in figures)} | {row['wall_s']:.1f} |"
-
-
 def target(what: str, found: float, most: float, form: str) -> str:
     return f"| {what} | {found:{form}} | {most:{form}} | {'met' if found <= most else 'missed'} |"
 
@@ -151,7 +139,7 @@ def main() -> int:
     if unknown := [case for case in wanted if case not in CASES]:
         options.error(f"unknown case {unknown[0]!r}")
     began, before = time.monotonic(), load()
-    lines, others = [], []
+    lines = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if "cost" in wanted:
@@ -160,13 +148,9 @@ def main() -> int:
             lines += faults(folder, case) if case in wanted else []
         for case in PRESSURE:
             lines += pressure(folder, case) if case in wanted else []
-        others += peers(folder) if "peers" in wanted else []
     text = f"{machine(before)}.\n"
     if lines:
         text += "\n".join(["", "| | measured | at most | |", "|---|---|---|---|", *lines, ""])
-    if others:
-        head = "| beside it | calls an item | prompt tokens | completion tokens | CPU, ms | wall, s |"
-        text += "\n".join(["", head, "|---|---|---|---|---|---|", *others, ""])
     print(text)
     print(f"in {time.monotonic() - began:.0f} s", file=sys.stderr)
     if chosen.page:

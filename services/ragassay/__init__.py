@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from ragassay.python.evaluation import aevaluate, evaluate
     from ragassay.python.report import EvaluationReport
     from ragassay.strategies.registered import strategy
-    from ragassay.trec.evaluation import RetrievalScores as RetrievalScores
-    from ragassay.trec.evaluation import retrieval
+    from ragassay.trec import RetrievalScores as RetrievalScores
+    from ragassay.trec import retrieval
 
     Benchmark, Comparison, Report = BenchmarkReport, ComparisonReport, EvaluationReport
 
@@ -63,7 +63,7 @@ _WHERE = {
     "Report": "python.report:EvaluationReport",
     "Response": "models",
     "Result": "models",
-    "RetrievalScores": "trec.evaluation",
+    "RetrievalScores": "trec",
     "Sample": "models",
     "Score": "models",
     "Units": "judges.verdict",
@@ -77,7 +77,7 @@ _WHERE = {
     "load": "data.load",
     "metric": "metrics",
     "parse": "metrics",
-    "retrieval": "trec.evaluation",
+    "retrieval": "trec",
     "run": "python.benchmark",
     "strategy": "strategies.registered",
 }

@@ -1,6 +1,6 @@
 """How numbers, intervals, lists, documents and foreign text are written, wherever ragassay shows them.
 
-Imports little: every command line, `ragassay trec` too, passes through ``printable``.
+Imports little: every command line passes through ``printable``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """Files that are small and become large: one line says so, in bounded memory."""
 
-import gzip
 import json
 import subprocess
 import sys
@@ -9,8 +8,7 @@ import pytest
 
 from ragassay import files
 from ragassay.data.load import load
-from ragassay.errors import BadData, TooLarge
-from ragassay.trec import ranking
+from ragassay.errors import TooLarge
 
 MIB = 2**20
 ROOM = 700 * MIB
@@ -18,48 +16,22 @@ LOAD = """
 import resource, sys
 from ragassay.data.load import load
 from ragassay.errors import AssayError
-from ragassay.trec.ranking import read_qrels
 import numpy, pyarrow.parquet
-resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[3]) + {used}, -1))
+resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[2]) + {used}, -1))
 try:
-    {{"load": load, "qrels": read_qrels}}[sys.argv[1]](sys.argv[2])
+    load(sys.argv[1])
 except AssayError as error:
     print(type(error).__name__, error)
 """.format(used="int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()")
 
 
-def in_little_memory(reader, path):
+def in_little_memory(path):
     """What a process with some hundred MiB to spare prints when it reads a file."""
-    arguments = [sys.executable, "-c", LOAD, reader, str(path), str(ROOM)]
+    arguments = [sys.executable, "-c", LOAD, str(path), str(ROOM)]
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=100)
     assert done.stderr == ""
     assert done.stdout.count("\n") == 1
     return done.stdout.rstrip("\n")
-
-
-@pytest.fixture
-def small_limits(monkeypatch):
-    monkeypatch.setattr(files, "LARGEST_UNPACKED", 3 * MIB)
-    monkeypatch.setattr(files, "LONGEST_LINE", 1 * MIB)
-
-
-def test_a_gzip_bomb_is_refused_by_the_size_it_has_inside(tmp_path):
-    path = tmp_path / "bomb.gz"
-    line = b"q1 0 d%08d 1\n"
-    with gzip.open(path, "wb", compresslevel=9) as file:
-        for _ in range(40):
-            file.write(line % 1 * 200_000)
-    assert path.stat().st_size < 20 * MIB
-    assert in_little_memory("qrels", path).startswith(f"TooLarge {path}: holds more than ")
-
-
-def test_a_gzip_file_within_the_limit_is_read(tmp_path, small_limits):
-    path = tmp_path / "qrels.gz"
-    path.write_bytes(gzip.compress(b"q1 0 a 1\n"))
-    assert ranking.read_qrels(str(path)).queries == [b"q1"]
-    path.write_bytes(gzip.compress(b"q1 0 a 1\n" * MIB))
-    with pytest.raises(TooLarge, match="holds more than 3 MiB"):
-        ranking.read_qrels(str(path))
 
 
 def test_a_parquet_file_of_one_long_value_is_refused(tmp_path):
@@ -70,7 +42,7 @@ def test_a_parquet_file_of_one_long_value_is_refused(tmp_path):
     column = pa.DictionaryArray.from_arrays(pa.array([0] * 20_000, pa.int32()), ["x" * MIB])
     pq.write_table(pa.table({"query": column}), path, compression="zstd")
     assert path.stat().st_size < 6 * MIB
-    assert in_little_memory("load", path).startswith(f"TooLarge {path}: holds more than ")
+    assert in_little_memory(path).startswith(f"TooLarge {path}: holds more than ")
 
 
 def test_a_parquet_file_of_endless_nulls_is_refused(tmp_path):
@@ -89,21 +61,8 @@ def test_an_endless_line_is_refused(tmp_path, name):
     with path.open("wb") as file:
         for _ in range(66):
             file.write(b"x" * MIB)
-    said = in_little_memory("load", path)
+    said = in_little_memory(path)
     assert said.startswith(f"TooLarge {path}:1: the line is longer than 67,108,864 bytes")
-
-
-def test_an_endless_line_of_a_trec_file_is_refused(tmp_path):
-    path = tmp_path / "qrels"
-    with path.open("wb") as file:
-        file.write(b"q1 0 a 1\n")
-        for _ in range(66):
-            file.write(b"x" * MIB)
-    said = in_little_memory("qrels", path)
-    assert said == f"BadData {path}:2: 1 fields where 4 are expected (qid iter docid rel)"
-    path.write_bytes(b"q1 0 a 1\n" + b" " * 3 * MIB)
-    with pytest.raises(BadData, match="a line of more than 1,048,576 bytes"):
-        ranking.read_qrels(str(path))
 
 
 def test_a_line_of_the_largest_length_is_read(tmp_path, monkeypatch):
@@ -122,7 +81,7 @@ def test_deeply_nested_json_is_refused(tmp_path, name, brackets):
     opening, closing = brackets[:-1], brackets[-1]
     path = tmp_path / name
     path.write_text(opening * 500_000 + "1" + closing * 500_000 + "\n")
-    assert "nested too deeply" in in_little_memory("load", path)
+    assert "nested too deeply" in in_little_memory(path)
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
@@ -130,7 +89,7 @@ def test_a_million_columns_are_refused(tmp_path, name):
     path = tmp_path / name
     separator = "," if name == "a.csv" else "\t"
     path.write_text(separator.join(f"c{n}" for n in range(1_000_000)) + "\n" + separator * 999_999 + "\n")
-    assert in_little_memory("load", path) == f"TooLarge {path}: has 1,000,000 columns, at most 10,000 are read"
+    assert in_little_memory(path) == f"TooLarge {path}: has 1,000,000 columns, at most 10,000 are read"
 
 
 def test_so_many_keys_of_json_rows_are_refused(tmp_path):
@@ -146,11 +105,11 @@ def test_a_quote_that_is_never_closed_is_refused(tmp_path):
         file.write('query\n"')
         for _ in range(70):
             file.write("x" * MIB + "\n")
-    assert "is a quote in it never closed?" in in_little_memory("load", path)
+    assert "is a quote in it never closed?" in in_little_memory(path)
 
 
 def test_what_does_not_fit_into_memory_is_one_line(tmp_path):
     path = tmp_path / "a.json"
     path.write_text("[" + ",".join(["[]"] * 30_000_000) + "]")
-    said = in_little_memory("load", path)
+    said = in_little_memory(path)
     assert said == f"TooLarge {path}: does not fit into the memory of this process; evaluate it in parts"

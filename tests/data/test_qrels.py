@@ -38,9 +38,9 @@ def test_qrels_are_a_dataset_whose_queries_are_known_by_their_ids(write):
     assert "stands for its text" in dataset.warnings[0]
 
 
-def test_a_run_is_ordered_by_score_and_equal_scores_by_document_id(write):
+def test_read_trec_orders_ties_as_trec_eval(write):
     responses = load_responses(write("bm25.txt", RUN))
-    assert responses.by_id["301"].retrieved_doc_ids == ("d1", "d0", "d9")
+    assert responses.by_id["301"].retrieved_doc_ids == ("d1", "d9", "d0")
     assert responses.by_id["301"].retrieved_scores == (1.5, 0.5, 0.5)
 
 

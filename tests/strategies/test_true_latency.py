@@ -1,4 +1,4 @@
-"""Our latencies beside the log of a server that stalls: the short form of ``make bench-latency``."""
+"""Our latencies beside the log of a server that stalls: the short form of ``python benchmarks/latency.py``."""
 
 import importlib.util
 import sys

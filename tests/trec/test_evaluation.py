@@ -8,9 +8,8 @@ import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragassay import retrieval
+from ragassay import retrieval, trec
 from ragassay.errors import BadInput, BadSettings, NothingToEvaluate, UnknownName
-from ragassay.trec import evaluation
 
 QRELS = {"q1": {"a": 1, "b": 2}, "q2": {"c": 1}, "q3": {"d": 0}, "q4": {}}
 RUN = {"q1": {"a": 1.0, "b": 2.0}, "q2": ["x", "c"], "q3": ["d"], "q9": {"a": 1.0}}
@@ -106,7 +105,7 @@ def test_it_is_what_trec_eval_says_ties_included(run, data):
 
 def test_blocks_change_nothing(monkeypatch):
     whole = retrieval(QRELS, RUN)
-    monkeypatch.setattr(evaluation, "BLOCK", 1)
+    monkeypatch.setattr(trec, "BLOCK", 1)
     assert retrieval(QRELS, RUN) == whole
 
 

@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import sys
-from typing import Annotated, NoReturn
+from typing import NoReturn
 
 import typer
 
@@ -30,6 +30,7 @@ from ragassay.cli import (
     schedule,
     service,
     setup,
+    trec,
     trend,
     view,
 )
@@ -62,6 +63,7 @@ app.command("export")(export.export)
 app.command("init")(setup.init)
 app.add_typer(generate.data, name="data")
 app.add_typer(judge.judge, name="judge")
+app.command("trec")(trec.trec)
 app.command("metrics")(look.metrics)
 app.command("schema")(look.schema)
 app.command("doctor")(setup.doctor)
@@ -79,14 +81,6 @@ app.command("worker")(service.worker)
 app.command("beat")(service.beat)
 app.command("alive")(service.alive)
 app.add_typer(admin.admin, name="admin")
-
-
-@app.command("trec", add_help_option=False, context_settings={"ignore_unknown_options": True})
-def _trec(arguments: Annotated[list[str] | None, typer.Argument()] = None) -> None:
-    """Compute retrieval metrics from TREC qrels and run files."""
-    from ragassay.cli.trec import trec
-
-    trec(arguments or [])
 
 
 def _version(wanted: bool) -> None:

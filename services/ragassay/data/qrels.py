@@ -21,8 +21,8 @@ _HINT = f"TREC {_FORMS}; --format names another format"
 def read_trec(path: Path) -> RawRows:
     """TREC qrels, as rows with judgments, or a run, as rows with what was retrieved; columns are parted by white space.
 
-    Qrels hold no texts, so a query's id stands for its text. A run is ordered by score, equal scores by document id
-    ascending; its ranks are not read, as by trec_eval.
+    Qrels hold no texts, so a query's id stands for its text. A run is ordered as by trec_eval: by score, equal scores by
+    document id, descending in the order of its bytes; its ranks are not read.
     """
     raw = RawRows(path)
     judgments = _GradesByQuery()
@@ -43,14 +43,14 @@ def read_trec(path: Path) -> RawRows:
                 judgments.add(number, cells[0], cells[2], cells[3])
             else:
                 query, document, score = run_line(cells)
-                ranked.setdefault(query, (number, []))[1].append((-score, document))
+                ranked.setdefault(query, (number, []))[1].append((score, document))
         except ValueProblem as error:
             raw.refuse(number, error.what)
     for query, number in judgments.first_lines.items():
         raw.rows.append((number, {"query_id": query, "query": query, "relevance_scores": judgments.grades[query]}))
     for query, (number, documents) in ranked.items():
-        documents.sort()
-        ids, scores = [document for _, document in documents], [-negative for negative, _ in documents]
+        documents.sort(reverse=True)
+        ids, scores = [document for _, document in documents], [score for score, _ in documents]
         raw.rows.append((number, {"query_id": query, "retrieved_doc_ids": ids, "retrieved_scores": scores}))
     if judgments.grades:
         raw.judged_only = True

@@ -12,10 +12,10 @@ import numpy as np
 
 import ragassay.metrics.retrieval  # noqa: F401 - registers its metrics
 from ragassay import metrics as all_metrics
+from ragassay.data.trec import Retrieved
 from ragassay.errors import BadInput, BadSettings, NothingToEvaluate, UnknownName
 from ragassay.metrics.base import Metric, parse
 from ragassay.metrics.ranked import Array, Ranked
-from ragassay.trec.ranking import Retrieved
 
 BLOCK = 1000  # queries whose padded gains are in memory at once
 DEFAULTS = ("ndcg@10", "map", "mrr", "precision@10", "recall@10")
@@ -96,7 +96,7 @@ def evaluate_run(retrieved: Retrieved, metrics: Mapping[str, Metric]) -> dict[st
     cuts = [int(m.parameter) for m in metrics.values() if m.takes == "k" and m.parameter is not None]
     depth = max(cuts) if len(cuts) == len(metrics) else None  # metrics with a cutoff look no further
     widest = max(int(retrieved.lengths.max(initial=1)), 1)
-    widest = max(widest if depth is None else min(depth, widest), int(np.diff(retrieved.qrels.offsets).max()))
+    widest = max(widest if depth is None else min(depth, widest), int(np.diff(retrieved.offsets).max()))
     step = max(CELLS // widest, 1)
     values: dict[str, Array] = {name: np.empty(len(retrieved.lengths)) for name in metrics}
     for begin in range(0, len(retrieved.lengths), step):
