@@ -5,7 +5,7 @@
     print(ragassay.compare(report, ragassay.evaluate(new_rows)))
     ragassay.run(systems={...}, datasets={...}, baseline="v1"); ragassay.retrieval(qrels, run).means
 
-Functions are below; classes have a help of their own: Report, Comparison, Benchmark, RetrievalScores, Costs; Client, AsyncClient;
+Functions are below; classes have a help of their own: Report, Comparison, Benchmark, RetrievalScores, Costs; Client;
 Datasets, Dataset, Sample, Response, Result, Score, Verdict; Chunk, Ranked, Units; LocalJudge, LLMJudge; AssayError.
 """
 
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from ragassay.models import Score as Score
     from ragassay.models import Verdict as Verdict
     from ragassay.python.benchmark import BenchmarkReport, arun, run
-    from ragassay.python.client import AsyncClient as AsyncClient
     from ragassay.python.client import Client as Client
     from ragassay.python.comparing import ComparisonReport, compare
     from ragassay.python.costs import Costs as Costs
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "AssayError": "errors",
-    "AsyncClient": "python.client",
     "Benchmark": "python.benchmark:BenchmarkReport",
     "Chunk": "metrics",
     "Client": "python.client",

@@ -115,7 +115,7 @@ class Notice(FrozenModel):
         lines += [
             f"{name}: {value}" for name in ("project", "schedule", "slot", "job") if (value := getattr(self, name))
         ]
-        command = f"ragassay status {self.job}, " if self.job else ""
+        command = f"ragassay job show {self.job}, " if self.job else ""
         lines.append(f"more: {command}GET {self.path}")
         return "\n".join(lines)
 

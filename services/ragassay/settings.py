@@ -218,17 +218,6 @@ def _is_set(variable: str) -> bool:
     return variable in {name.upper() for name in os.environ}
 
 
-class GitHub(BaseSettings):
-    """What a workflow of GitHub knows: ``GITHUB_TOKEN`` and so on, of the environment alone."""
-
-    model_config = SettingsConfigDict(env_prefix="GITHUB_", env_ignore_empty=True, extra="ignore", frozen=True)
-
-    token: str | None = Field(None, repr=False)
-    repository: str | None = None
-    api_url: str = "https://api.github.com"
-    event_path: Path | None = None
-
-
 class _Variables(BaseSettings):
     model_config = SettingsConfigDict(
         env_prefix="RAGASSAY_", env_file=".env", env_ignore_empty=True, extra="ignore", frozen=True

@@ -117,7 +117,7 @@ def test_an_alert_is_mailed_over_starttls_after_a_login_and_its_text_is_short_an
     assert mail.get_content_type() == "text/plain"
     assert mail.get_content().replace("\r\n", "\n") == (
         "gate missed: v2: mrr >= 0.800: 0.750\nproject: default\njob: job-1\n"
-        "more: ragassay status job-1, GET /v1/jobs/job-1/gates\n"
+        "more: ragassay job show job-1, GET /v1/jobs/job-1/gates\n"
     )
 
 

@@ -345,7 +345,7 @@ def test_slack_gets_a_text_whose_names_act_on_nobody(alerts, receiver, work, not
     (got,) = receiver.got
     assert got.document == {
         "text": "gate missed: &lt;!channel&gt; &amp; v2: mrr &gt;= 0.800: 0.750\nproject: default\njob: job-1\n"
-        "more: ragassay status job-1, GET /v1/jobs/job-1/gates"
+        "more: ragassay job show job-1, GET /v1/jobs/job-1/gates"
     }
     assert got.id is None
     with pytest.raises(BadInput, match="no signature"):

@@ -63,10 +63,10 @@ def test_who_follows_a_job_sees_what_it_waits_for_and_since_when(cli, data, serv
     job = json.loads(cli("submit", data, "--json", "--metrics", METRICS)[1])["id"]
     meta = {"waiting": "the provider failed (500)", "waiting_since_ms": 1_790_000_000_000}
     served.jobs.store.redis.hset(served.jobs.store.key(job, "meta"), mapping=meta)
-    code, out, _ = cli("status", job)
+    code, out, _ = cli("job", "show", job)
     assert (code, "waiting:         the provider failed (500); since 2026-09-21 14:13:20 UTC\n" in out) == (0, True)
     served.http.post(f"/v1/jobs/{job}/cancel")
-    assert "waiting" not in cli("status", job)[1]
+    assert "waiting" not in cli("job", "show", job)[1]
 
 
 def test_no_command_sends_control_characters_of_a_job_to_the_terminal(cli, served, tmp_path):
@@ -77,18 +77,24 @@ def test_no_command_sends_control_characters_of_a_job_to_the_terminal(cli, serve
     served.work()
     _, lines, _ = cli("results", job)
     assert [json.loads(line)["answer"] for line in lines.splitlines()] == [hostile] * 2
-    for command in (("status", job), ("status", job, "--json"), ("report", job), ("results", job), ("status", hostile)):
+    for command in (
+        ("job", "show", job),
+        ("job", "show", job, "--json"),
+        ("report", job),
+        ("results", job),
+        ("job", "show", hostile),
+    ):
         _, out, err = cli(*command)
         assert re.findall("[^\n -~]", out + err) == [], command
-    assert "name:            a\\u001b]52" in cli("status", job)[1]
+    assert "name:            a\\u001b]52" in cli("job", "show", job)[1]
 
 
 def test_submit_prints_the_id_alone_and_the_other_commands_take_it(cli, data, served):
     code, out, err = cli("submit", data, "--metrics", METRICS, "--name", "nightly")
     job = out.strip()
     assert (code, out) == (0, f"{job}\n")
-    assert f"ragassay status {job}" in err
-    code, out, _ = cli("status", job)
+    assert f"ragassay job show {job}" in err
+    code, out, _ = cli("job", "show", job)
     assert code == 0
     assert "status:          queued" in out
     assert "nightly" in out
@@ -96,7 +102,7 @@ def test_submit_prints_the_id_alone_and_the_other_commands_take_it(cli, data, se
     code, _, err = cli("report", job)
     assert (code, "queued and has no report" in err) == (2, True)
     served.work()
-    assert json.loads(cli("status", job, "--json")[1])["status"] == "finished"
+    assert json.loads(cli("job", "show", job, "--json")[1])["status"] == "finished"
     code, out, _ = cli("report", job, "-o", "r.json", "-o", "r.csv")
     assert code == 0
     assert "rivers: 60 queries, judge local" in out
@@ -105,29 +111,42 @@ def test_submit_prints_the_id_alone_and_the_other_commands_take_it(cli, data, se
     assert (data.parent / "r.csv").exists()
     code, out, _ = cli("results", job)
     assert [json.loads(line)["query_id"] for line in out.splitlines()] == [f"q{n}" for n in range(60)]
-    code, _, err = cli("cancel", job)
+    code, _, err = cli("job", "cancel", job)
     assert (code, "finished already" in err) == (2, True)
 
 
 def test_a_job_is_cancelled(cli, data, served):
     job = cli("submit", data)[1].strip()
-    code, out, _ = cli("cancel", job)
+    code, out, _ = cli("job", "cancel", job)
     assert (code, "cancelled" in out) == (0, True)
-    assert json.loads(cli("cancel", job, "--json")[1])["status"] == "cancelled"
+    assert json.loads(cli("job", "cancel", job, "--json")[1])["status"] == "cancelled"
+
+
+def test_job_list_and_resume(cli, data, served):
+    job = cli("submit", data, "--name", "nightly", "--budget-usd", 1)[1].strip()
+    assert cli("job", "list", "--status", "paused") == (0, "there is no job\n", "")
+    store = served.jobs.store
+    store.redis.hset(store.key(job, "meta"), "status", "running")
+    store.pause(job, "the budget of 1 USD is reached", 0)
+    code, out, _ = cli("job", "list")
+    assert (code, f"{job}  " in out, "nightly" in out, "paused" in out) == (0, True, True, True)
+    assert [one["id"] for one in json.loads(cli("job", "list", "--json")[1])] == [job]
+    code, out, err = cli("job", "resume", job, "--budget-usd", 2)
+    assert (code, "status:          running" in out) == (0, True), err
 
 
 def test_failed_rows_are_tried_again(cli, data, served):
     job = cli("submit", data)[1].strip()
-    code, _, err = cli("retry", job)
+    code, _, err = cli("job", "retry", job)
     assert (code, "is queued; its failed rows can be tried again once it has ended" in err) == (2, True)
     with_failed_rows(served, job)
-    assert "60 of 60 done, 50 with a failure" in cli("status", job)[1]
-    code, out, _ = cli("retry", job)
+    assert "60 of 60 done, 50 with a failure" in cli("job", "show", job)[1]
+    code, out, _ = cli("job", "retry", job)
     assert (code, "10 of 60 done, 0 with a failure" in out) == (0, True)
-    assert json.loads(cli("retry", job, "--json")[1])["retries"] == 1
+    assert json.loads(cli("job", "retry", job, "--json")[1])["retries"] == 1
     served.work()
-    assert "60 of 60 done, 0 with a failure" in cli("status", job)[1]
-    code, _, err = cli("retry", job)
+    assert "60 of 60 done, 0 with a failure" in cli("job", "show", job)[1]
+    code, _, err = cli("job", "retry", job)
     assert (code, f"no row of job {job} failed" in err) == (2, True)
 
 
@@ -156,7 +175,7 @@ def test_waiting_for_a_job_that_its_budget_has_paused_ends_with_4(cli, data, ser
     code, out, err = cli("submit", data, "--wait")
     thread.join()
     assert (code, out) == (4, "")
-    assert "the budget of 1 USD is reached; go on with a higher one: POST http" in err
+    assert "the budget of 1 USD is reached; resume with a higher one: ragassay job resume" in err
 
 
 def test_every_option_reaches_the_job(cli, tmp_path, worker):
@@ -190,14 +209,14 @@ def test_submit_says_the_job_as_json(cli, data):
         (["submit", "rivers.jsonl", "-o", "r.json"], 2, "add --wait"),
         (["submit", "rivers.jsonl", "--wait", "-o", "r.xyz"], 2, "xyz"),
         (["submit", "bare.jsonl"], 5, "no row has a response"),
-        (["status", "0" * 32], 2, "there is no job"),
-        (["status", "../../healthz"], 2, "there is no"),
+        (["job", "show", "0" * 32], 2, "there is no job"),
+        (["job", "show", "../../healthz"], 2, "there is no"),
         (["report", "x", "-o", "r.xyz"], 2, "xyz"),
         (["results", "x"], 2, "there is no run 'x'"),
         (["results", "0" * 32], 2, "has no such job"),
-        (["status", "x", "--server", "localhost:8400"], 2, "is not an address"),
-        (["status", "x", "--server", "ftp://localhost"], 2, "is not an address"),
-        (["status", "x", "--server", "http://"], 2, "is not an address"),
+        (["job", "show", "x", "--server", "localhost:8400"], 2, "is not an address"),
+        (["job", "show", "x", "--server", "ftp://localhost"], 2, "is not an address"),
+        (["job", "show", "x", "--server", "http://"], 2, "is not an address"),
     ],
 )
 def test_a_mistake_is_one_line_and_an_exit_code(cli, data, arguments, code, said):
@@ -240,7 +259,7 @@ def test_a_server_that_is_none_of_ours_is_noticed(cli):
             self.wfile.write(b"<html>Bad Gateway</html>")
 
     with LoopbackServer(Other) as server:
-        code, _, err = cli("status", "x", "--server", server.url)
+        code, _, err = cli("job", "show", "x", "--server", server.url)
     assert (code, "responded 502, but not as a ragassay service does" in err) == (3, True)
 
 
@@ -303,7 +322,7 @@ def test_ctrl_c_while_waiting_says_how_to_go_on(cli, data, monkeypatch):
     monkeypatch.setattr("ragassay.python.client.time.sleep", interrupted)
     code, out, err = cli("submit", data, "--wait")
     assert (code, out) == (130, "")
-    assert "the job goes on: ragassay status" in err
+    assert "the job goes on: ragassay job show" in err
 
 
 def test_rows_that_the_service_would_read_differently_are_not_sent(cli, tmp_path):

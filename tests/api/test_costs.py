@@ -11,7 +11,7 @@ import zstandard
 from api_server import problem, rows
 from ragassay import job_costs
 from ragassay.costs import CostReport
-from ragassay.python.client import AsyncClient, Client
+from ragassay.python.client import Client
 from ragassay.store.job_rows import column_names
 
 OPTIONS = {"metrics": ["correctness", "accurate"], "accurate": "correctness >= 0.5", "dataset": "rivers"}
@@ -204,7 +204,7 @@ def test_of_many_reports_the_newest_are_read(served, monkeypatch):
     assert found.groups[0].last == newest
 
 
-def test_the_command_line_and_both_clients_give_the_services_document(served, cli):
+def test_the_command_line_and_the_client_give_the_services_document(served, cli):
     finished(served)
     cli("cost", "--json")  # there is no run here, and no service is asked for one
     code, out, err = cli("cost", "--server", served.url, "--by", "day,system", "--price", "x=1,2", "--json")
@@ -215,17 +215,6 @@ def test_the_command_line_and_both_clients_give_the_services_document(served, cl
     with Client(served.url) as service:
         assert service.costs(by=["day", "system"], price={"x": (1, 2)}).groups == there.groups
         assert "USD" in str(service.costs())
-
-    async def of_async():
-        service = AsyncClient(served.url)
-        try:
-            return await service.costs(**asked)
-        finally:
-            await service.close()
-
-    import asyncio
-
-    assert asyncio.run(of_async()).groups == there.groups
     code, out, err = cli("cost", "--server", served.url)
     assert (code, err) == (0, "")
     assert "Cost of an accurate answer" in out

@@ -1,6 +1,5 @@
-"""``ragassay.Client`` and ``ragassay.AsyncClient``, against a server that runs."""
+"""``ragassay.Client`` against a server that runs."""
 
-import asyncio
 import re
 import subprocess
 import sys
@@ -11,9 +10,9 @@ import pytest
 
 from api_server import rows, serving, with_failed_rows
 from polling import until
-from ragassay import AsyncClient, Client, Report
+from ragassay import Client, Report
 from ragassay.errors import BadData, BadSettings, BudgetReached, NothingToEvaluate, Unavailable, UnknownName, Unscored
-from ragassay.python.exchanges import ServiceError
+from ragassay.python.client import ServiceError
 from ragassay.settings import Settings
 from redis_server import free_port
 
@@ -42,20 +41,6 @@ def test_a_job_is_submitted_waited_for_read_and_compared(served, worker):
     assert comparison.pairs[0].metrics["faithfulness"].outcome == "worse"
 
 
-def test_everything_can_be_awaited(served, worker):
-    async def nightly():
-        async with AsyncClient(served.url) as client:
-            job, other = await asyncio.gather(client.submit(rows(60), **HOW), client.submit(wrong(rows(60)), **HOW))
-            await asyncio.gather(client.wait(job), client.wait(other))
-            results = [result.query_id async for result in client.results(job)]
-            return await client.job(job), await client.report(job), results, await client.compare(job, other)
-
-    job, report, results, comparison = asyncio.run(nightly())
-    assert (job.status, job.name) == ("finished", "nightly")
-    assert results == [row["query_id"] for row in report.rows]
-    assert comparison.pairs[0].metrics["faithfulness"].outcome == "worse"
-
-
 def test_a_job_is_cancelled_and_who_waits_for_it_is_told(served):
     with Client(served.url) as client:
         job = client.submit(rows(2), metrics="mrr")
@@ -70,12 +55,7 @@ def test_failed_rows_are_tried_again_and_the_report_is_another(served):
         with_failed_rows(served, job.id)
         assert client.report(job).metrics["mrr"].n == 0
         assert client.retry(job).status == "running"
-
-        async def again():
-            async with AsyncClient(served.url) as other:
-                return await other.retry(job)
-
-        assert asyncio.run(again()).retries == 1
+        assert client.retry(job).retries == 1
         served.work()
         assert client.wait(job).status == "finished"
         assert client.report(job).metrics["mrr"].n == 2
@@ -88,8 +68,37 @@ def test_who_waits_for_a_paused_job_is_told_how_it_goes_on(served):
         store.redis.hset(store.key(job.id, "meta"), "status", "running")
         store.pause(job.id, "the budget of 1 USD is reached", 0)
         until(lambda: client.job(job).status == "paused")
-        with pytest.raises(BudgetReached, match="the budget of 1 USD is reached; go on with a higher one"):
+        with pytest.raises(
+            BudgetReached, match="the budget of 1 USD is reached; resume with a higher one: ragassay job"
+        ):
             client.wait(job)
+        assert [one.id for one in client.jobs("paused")] == [job.id]
+        assert client.resume(job, budget_usd=2).status == "running"
+        assert [one.status for one in client.jobs()] == ["running"]
+
+
+def test_client_wait_outlives_a_short_outage_and_raises_after_two_minutes(served, monkeypatch):
+    now = 0.0
+    with Client(served.url) as client:
+        job = client.submit(rows(2), metrics="mrr")
+        answers = [job, Unavailable("down"), job, *[Unavailable("down", retry_after=7.0)] * 4]
+        waits = []
+
+        def answer(_):
+            nonlocal now
+            now += 50
+            one = answers.pop(0)
+            if isinstance(one, Exception):
+                raise one
+            return one
+
+        monkeypatch.setattr(client, "job", answer)
+        monkeypatch.setattr("ragassay.python.client.time.monotonic", lambda: now)
+        monkeypatch.setattr("ragassay.python.client.time.sleep", waits.append)
+        with pytest.raises(Unavailable):
+            client.wait(job)
+    assert answers == []  # 100 s after the first failure it polls again, after 150 s it raises
+    assert waits[-3:] == [7.0] * 3
 
 
 def test_a_wrong_key_an_unknown_job_and_a_server_that_is_not_there_are_errors_of_one_line(served, redis):
@@ -105,7 +114,7 @@ def test_a_wrong_key_an_unknown_job_and_a_server_that_is_not_there_are_errors_of
     with Client(f"http://127.0.0.1:{free_port()}") as nobody, pytest.raises(Unavailable, match="no service answers at"):
         nobody.job("x")
     with pytest.raises(BadSettings, match="'localhost:8400' is not an address"):
-        AsyncClient("localhost:8400")
+        Client("localhost:8400")
 
 
 def test_what_the_service_refuses_is_said_as_it_says_it(served):
@@ -131,7 +140,7 @@ def test_the_example_of_the_page_runs_as_it_stands(served, worker):
     assert done.stdout.splitlines()[-3:] == ["1 of 1", "1.0 1", "('faithfulness',)"], done.stderr
 
 
-def test_schedules_are_planned_changed_and_run_by_both_clients(served, worker):
+def test_schedules_are_planned_changed_run_and_deleted(served, worker):
     job = {"dataset": "faq", "metrics": ["mrr"], "gates": [{"mrr": ">= 0.7"}]}
     with Client(served.url) as client:
         client.datasets.import_(rows(4), "faq")
@@ -146,18 +155,9 @@ def test_schedules_are_planned_changed_and_run_by_both_clients(served, worker):
         assert (run.gates_passed, client.report(run.job).metrics["mrr"].mean) == (1, 0.75)
         assert client.job(run.job).planned.schedule == "nightly"
 
-    async def rest():
-        async with AsyncClient(served.url) as client:
-            assert (await client.schedules.resume("nightly")).next
-            assert (await client.schedules.change("nightly", overlap="allow")).overlap == "allow"
-            assert [one.name for one in await client.schedules.list()] == ["nightly"]
-            assert [one.job async for one in client.schedules.runs("nightly")] == [run.job]
-            assert (await client.schedules.show("nightly")).last.job == run.job
-            await client.schedules.run("nightly")
-            await client.schedules.pause("nightly")
-            await client.schedules.add("second", "0 3 * * *", job)
-            await client.schedules.delete("second")
-            await client.schedules.delete("nightly")
-            return await client.schedules.list()
-
-    assert asyncio.run(rest()) == ()
+        assert client.schedules.resume("nightly").next
+        assert client.schedules.change("nightly", overlap="allow").overlap == "allow"
+        assert [one.name for one in client.schedules.list()] == ["nightly"]
+        assert client.schedules.show("nightly").last.job == run.job
+        client.schedules.delete("nightly")
+        assert client.schedules.list() == ()

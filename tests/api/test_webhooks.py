@@ -1,13 +1,8 @@
 """``/v1/webhooks`` and ``/v1/alerts``, over HTTP, from Python and from the command line."""
 
-import asyncio
-import json
-
 import pytest
 
 from api_server import problem, rows
-from ragassay import AsyncClient, Client
-from ragassay.errors import AssayError
 from ragassay.notices import ALERTS
 from receiver import Receiver
 
@@ -148,113 +143,3 @@ def test_alerts_are_none_without_a_reason_and_unknown_parameters_are_refused(ser
     assert served.http.get("/v1/alerts").json() == {"alerts": [], "next": None}
     for query in ("kind=all", "limit=0", "cursor=nothing", "sort=kind"):
         problem(served.http.get(f"/v1/alerts?{query}"), 422)
-
-
-# --- from Python ---
-
-
-def test_a_client_has_all_of_it(served, receiver):
-    with Client(served.url) as client:
-        made = client.webhooks.add(receiver.url, ["gate_missed"])
-        hook = made.webhook.id
-        assert made.secret not in repr(made)
-        assert client.webhooks.list() == (client.webhooks.show(hook),)
-        job = served.submit(rows(4), metrics=["mrr"], gates=[{"mrr": ">= 2"}])["id"]
-        receiver.answers += [500]
-        served.work()
-        assert [(alert.kind, alert.job) for alert in client.alerts.list()] == [("gate_missed", job)]
-        assert [*client.alerts.list("regression")] == []
-        (delivery,) = client.webhooks.deliveries(hook)
-        assert (delivery.status, delivery.tries) == ("waiting", 1)
-        assert client.webhooks.replay(hook, delivery.id) == (delivery.id,)
-        served.work()
-        assert receiver.got[-1].verified(made.secret)["type"] == "gate_missed"
-        assert client.webhooks.replay(hook, failed_since="2026-01-31T14:05:00Z") == ()
-        tried = client.webhooks.test(hook)
-        rotated = client.webhooks.rotate(hook)
-        served.work()
-        assert receiver.got[-1].id == tried
-        assert receiver.got[-1].verified(rotated.secret)["type"] == "test"
-        assert client.webhooks.change(hook, enabled=False).enabled is False
-        assert client.webhooks.delete(hook).id == hook
-        with pytest.raises(AssayError, match="there is no webhook"):
-            client.webhooks.show(hook)
-
-
-def test_an_event_loop_has_all_of_it_too(served, receiver):
-    async def use():
-        async with AsyncClient(served.url) as client:
-            made = await client.webhooks.add(receiver.url, ["gate_missed"])
-            hook = made.webhook.id
-            job = served.submit(rows(4), metrics=["mrr"], gates=[{"mrr": ">= 2"}])["id"]
-            await asyncio.to_thread(served.work)
-            assert [alert.job async for alert in client.alerts.list()] == [job]
-            (delivery,) = [each async for each in client.webhooks.deliveries(hook)]
-            assert await client.webhooks.replay(hook, delivery.id) == (delivery.id,)
-            assert (await client.webhooks.test(hook)).startswith("msg_")
-            assert (await client.webhooks.rotate(hook)).secret != made.secret
-            assert (await client.webhooks.change(hook, kinds=["job_failed"])).kinds == ("job_failed",)
-            assert await client.webhooks.list() == (await client.webhooks.show(hook),)
-            assert (await client.webhooks.delete(hook)).id == hook
-
-    asyncio.run(use())
-
-
-# --- on the command line ---
-
-
-def test_the_commands_add_try_list_change_and_delete_a_webhook(served, cli, receiver):
-    code, out, err = cli("webhook", "add", receiver.url, "--kind", "gate_missed", "--kind", "job_failed")
-    assert (code, "not shown again" in err) == (0, True)
-    hook, secret = out.split()
-    code, out, _ = cli("webhook", "test", hook)
-    served.work()
-    (got,) = receiver.got
-    assert (got.id, got.verified(secret)["type"]) == (out.strip(), "test")
-    code, out, _ = cli("webhook", "list")
-    assert out.startswith(f"{hook}  {receiver.url}  standard  enabled  gate_missed, job_failed; last try 20")
-    assert out.endswith(": it answered 204\n")
-    assert json.loads(cli("webhook", "list", "--json")[1])[0]["id"] == hook
-    code, out, _ = cli("webhook", "set", hook, "--disable")
-    assert "disabled (by hand)" in out
-    assert cli("webhook", "set", hook)[0] == 2
-    code, out, err = cli("webhook", "rotate", hook)
-    assert (out.split()[1] != secret, "the one before signs until 20" in err) == (True, True)
-    assert cli("webhook", "delete", hook)[0] == 0
-    assert cli("webhook", "list") == (0, "", "")
-    code, _, err = cli("webhook", "test", hook)
-    assert (code, "there is no webhook" in err) == (2, True)
-
-
-def test_the_commands_show_deliveries_and_alerts_and_send_again(served, cli, receiver):
-    hook = json.loads(cli("webhook", "add", receiver.url, "--json")[1])["webhook"]["id"]
-    receiver.answers.append(500)
-    job = served.submit(rows(4), metrics=["mrr"], gates=[{"mrr": ">= 2"}])["id"]
-    served.work()
-    _, out, _ = cli("webhook", "deliveries", hook)
-    assert "gate_missed  waiting after 1 try: it answered 500, next try at 20" in out
-    delivery = json.loads(cli("webhook", "deliveries", hook, "--json")[1])[0]["id"]
-    assert cli("webhook", "replay", hook, delivery)[1] == f"{delivery}\n"
-    served.work()
-    assert "delivered after 1 try: it answered 204" in cli("webhook", "deliveries", hook)[1]
-    assert cli("webhook", "replay", hook, "--failed-since", "2026-01-31T14:05") == (0, "", "")
-    _, out, _ = cli("alerts")
-    assert out.endswith(f"  gate missed: default: mrr >= 2.000: 0.750  (job {job})\n")
-    assert json.loads(cli("alerts", "--kind", "gate_missed", "--json")[1])[0]["job"] == job
-    assert cli("alerts", "--kind", "regression") == (0, "", "")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("alerts", "--kind", "gates"), "did you mean gate_missed"),
-        (("webhook", "add", "https://h.example/", "--kind", "drift"), "judge_drift"),
-        (("webhook", "add", "nonsense"), "url: its scheme should be https or http"),
-        (("webhook", "replay", "wh_1"), "name a DELIVERY"),
-        (("webhook", "replay", "wh_1", "--failed-since", "yesterday"), "is no time"),
-        (("worker", "--queue", "chunk"), "did you mean chunks"),
-    ],
-)
-def test_what_the_commands_can_not_do_is_one_line(served, cli, arguments, said):
-    code, _, err = cli(*arguments)
-    assert (code, said in err, err.count("\n")) == (2, True, 1)

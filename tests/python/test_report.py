@@ -9,9 +9,7 @@ import pandas as pd
 import pytest
 
 from ragassay import Report, evaluate
-from ragassay.errors import BadSettings, NotFound, Unavailable, UnknownName
-from ragassay.job_documents import Job
-from ragassay.python import exchanges
+from ragassay.errors import BadSettings, NotFound, UnknownName
 from ragassay.python.stored import open_report, open_results
 
 METRICS = ["faithfulness", "correctness", "accurate"]
@@ -123,27 +121,3 @@ def test_what_is_not_there_is_the_same_error_for_a_report_and_for_results(refere
     with pytest.raises(NotFound) as of_results:
         list(open_results(reference, nobody))
     assert str(of_results.value) == str(of_report.value)
-
-
-def test_a_client_waits_for_a_service_that_is_down_by_the_clock(monkeypatch):
-    """Each try takes 50 s, as where nothing refuses the connection: the third is over more than 120 s after the first."""
-    now = 0.0
-    monkeypatch.setattr("ragassay.python.exchanges.time.monotonic", lambda: now)
-    progress = {"total": 1, "done": 0, "failed": 0}
-    job = Job.model_construct(id="0" * 32, status="running", error=None, progress=progress)
-    waiting = exchanges.wait(job, lambda _: None, "http://127.0.0.1:1")
-    tries = 0
-
-    def ask_until_it_raises():
-        nonlocal now, tries
-        step = next(waiting)
-        while True:
-            if isinstance(step, exchanges.Pause):
-                step = waiting.send(None)
-            else:
-                now, tries = now + 50, tries + 1
-                step = waiting.throw(Unavailable("down"))
-
-    with pytest.raises(Unavailable):
-        ask_until_it_raises()
-    assert tries == 4  # 100 s after the first failure it goes on, 150 s after it no more

@@ -91,7 +91,7 @@ def test_the_checks_of_workers_and_beats_test_progress():
     for name in ("worker", "beat"):
         assert SERVICES[name]["healthcheck"]["test"] == ["CMD", "ragassay", "alive", name]
         assert f"ragassay-check@{name}.timer" in UNITS["ragassay.target"]
-    assert "ExecStart=/bin/sh -c '/opt/ragassay/bin/ragassay alive %i " in UNITS["ragassay-check@.service"]
+    assert "ExecStart=/bin/sh -c '/opt/ragassay/bin/ragassay admin alive %i " in UNITS["ragassay-check@.service"]
 
 
 def test_all_parts_know_of_mail_and_of_the_folder_that_schedules_read_from():

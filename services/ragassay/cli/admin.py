@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ragassay.cli.client import JobArgument
 from ragassay.cli.configured import AsJson
+from ragassay.cli.jobs import JobArgument
 from ragassay.cli.keys import budget, keys
+from ragassay.cli.service import alive
 from ragassay.cli.terminal import print_json
 from ragassay.errors import Unavailable
 
@@ -24,6 +25,7 @@ admin = typer.Typer(
 )
 admin.add_typer(keys, name="keys")
 admin.command()(budget)
+admin.command()(alive)
 Apply = Annotated[bool, typer.Option("--apply", help="Let jobs that have ended live as long as the settings say now.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count what --apply would do.")]
 

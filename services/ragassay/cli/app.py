@@ -13,17 +13,14 @@ import typer
 from ragassay.cli import (
     ab,
     admin,
-    alerts,
     benchmark,
-    client,
-    comment,
     compare,
-    completion,
     cost,
     evaluate,
     export,
     gate,
     generate,
+    jobs,
     judge,
     look,
     rows,
@@ -40,7 +37,7 @@ logger = logging.getLogger("ragassay")
 
 app = typer.Typer(
     name="ragassay",
-    add_completion=False,
+    add_completion=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -50,7 +47,6 @@ app.command("demo")(evaluate.demo)
 app.command("compare")(compare.compare)
 app.command("ab")(ab.ab)
 app.command("gate")(gate.gate)
-app.command("comment")(comment.comment)
 app.command("trend")(trend.trend)
 app.command("cost")(cost.cost)
 app.command("power")(compare.power)
@@ -67,19 +63,13 @@ app.command("trec")(trec.trec)
 app.command("metrics")(look.metrics)
 app.command("schema")(look.schema)
 app.command("doctor")(setup.doctor)
-app.command("completion")(completion.completion)
-app.command("submit")(client.submit)
-app.command("status")(client.status)
-app.command("retry")(client.retry)
-app.command("cancel")(client.cancel)
+app.command("submit")(jobs.submit)
+app.add_typer(jobs.job, name="job")
 app.add_typer(schedule.schedule, name="schedule")
-app.command("alerts")(alerts.alerts)
-app.add_typer(alerts.webhook, name="webhook")
 app.command("up")(service.up)
 app.command("serve")(service.serve)
 app.command("worker")(service.worker)
 app.command("beat")(service.beat)
-app.command("alive")(service.alive)
 app.add_typer(admin.admin, name="admin")
 
 

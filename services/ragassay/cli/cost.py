@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragassay.cli.client import Server, connected
 from ragassay.cli.configured import AsJson
+from ragassay.cli.jobs import Server, connected
 from ragassay.cli.terminal import print_json
 
 if TYPE_CHECKING:

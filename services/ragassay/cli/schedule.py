@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from ragassay.cli.client import Server, connected
 from ragassay.cli.configured import DECLARED, AsJson, configured, pairs, takes_options
+from ragassay.cli.jobs import Server, connected
 from ragassay.cli.terminal import print_json
 from ragassay.errors import BadSettings
 from ragassay.render import cut
@@ -58,7 +58,7 @@ def add(
     """Plan a job: 'schedule' and the options of a configuration, over which those of the command go."""
     from pydantic import ValidationError
 
-    from ragassay.python.exchanges import remote
+    from ragassay.python.submission import settings_body
     from ragassay.schedule_documents import PlannedJob
     from ragassay.validation import problems
 
@@ -88,7 +88,7 @@ def add(
     except ValidationError as error:
         raise BadSettings(str(problems(error, PlannedJob)[0]), where="schedule") from None
     with connected(server) as service:
-        body = section.request(remote(configuration, ()))
+        body = section.request(settings_body(configuration))
         added = service.schedules.add(**body, replace=replace)
     if as_json:
         typer.echo(added.model_dump_json())

@@ -1,4 +1,4 @@
-"""Commands that run the service: ``up`` all of it, ``serve``, ``worker`` and ``beat`` its parts, ``alive`` to ask them."""
+"""Commands that run the service: ``up`` all of it, ``serve``, ``worker`` and ``beat`` its parts, ``admin alive`` checks them."""
 
 from __future__ import annotations
 

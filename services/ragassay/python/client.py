@@ -1,31 +1,39 @@
-"""A client of a ragassay service, for programs that wait and for programs with an event loop."""
+"""A client of a ragassay service: its jobs, datasets and schedules over HTTP."""
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import partial
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
+from urllib.parse import quote, urlencode, urlsplit
 
+import orjson
+from pydantic import BaseModel
+
+from ragassay import errors
 from ragassay.addresses import is_address
 from ragassay.costs import asked
-from ragassay.errors import AssayError, BadSettings, Unavailable
-from ragassay.job_documents import Job, JobEvent
-from ragassay.models import Result
-from ragassay.python import exchanges
+from ragassay.data.versions import (
+    DatasetPage,
+    DatasetVersion,
+    DeletedVersions,
+    KeptVersion,
+    RowPage,
+    check_name,
+    file_or_version,
+)
+from ragassay.errors import AssayError, BadSettings, BudgetReached, Unavailable, Unscored
+from ragassay.job_documents import ENDED, Job, JobPage, ResultPage
+from ragassay.models import Result, Sample
+from ragassay.python import submission
 from ragassay.python.comparing import ComparisonReport
 from ragassay.python.costs import Costs
-from ragassay.python.exchanges import Exchange, Pause, awaited_pages, pages
 from ragassay.python.report import EvaluationReport
-from ragassay.python.service_alerts import AsyncServiceAlerts, AsyncServiceWebhooks, ServiceAlerts, ServiceWebhooks
-from ragassay.python.service_datasets import AsyncServiceDatasets, ServiceDatasets
-from ragassay.python.service_schedules import AsyncServiceSchedules, ServiceSchedules
 from ragassay.python.warn import warn
+from ragassay.schedule_documents import JobSchedule, RunPage, ScheduledRun, SchedulePage
 from ragassay.settings import Settings
 
 if TYPE_CHECKING:
@@ -34,19 +42,55 @@ if TYPE_CHECKING:
     from ragassay.config import Configuration
     from ragassay.python.evaluation import Given
 
-T = TypeVar("T")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_JSON = "application/json"
+_TABLES = {
+    **dict.fromkeys((".jsonl", ".ndjson"), "application/x-ndjson"),
+    ".csv": "text/csv",
+    **dict.fromkeys((".tsv", ".tab"), "text/tab-separated-values"),
+    **dict.fromkeys((".parquet", ".pq"), "application/vnd.apache.parquet"),
+}
+_PAGE_SIZE = 200
+_SUBMIT_ATTEMPTS = 4
+_SHORT_S, _LONG_S = 60.0, 3600.0  # timeouts of reading a response; the server's own limits are shorter than the second
+_POLL_S, _MAX_POLL_S, _OUTAGE_S = 0.2, 2.0, 120.0
 
 
-def _ignore(job: Job) -> None:
-    """Nobody wants to see the job."""
+class _ListPage(Protocol):
+    @property
+    def next(self) -> str | None: ...
 
 
-class _Connection:
-    """Where a service is, and how it is connected to."""
+Document = TypeVar("Document", bound=BaseModel)
+Page = TypeVar("Page", bound=_ListPage)
+
+
+class ServiceError(AssayError):
+    """A problem document of the service; ``code``, ``status`` and the exit code are those of the error it stands for."""
+
+    def __init__(self, problem: Mapping[str, Any]) -> None:
+        more = problem.get("problems") or ()
+        detail = "\n  ".join((str(problem.get("detail")), *map(str, more[1:])))
+        super().__init__(detail, where=problem.get("where"), hint=problem.get("hint"))
+        self.code, self.status = str(problem.get("code")), int(problem.get("status", 500))
+        kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, AssayError)]
+        self.exit_code = next((kind.exit_code for kind in kinds if kind.code == self.code), 2)
+
+
+class NoConnection(Unavailable):
+    """The service can't be reached; an immediate second attempt would fail too."""
+
+
+class Client:
+    """The service at ``url``; ``key`` is sent as a bearer token. Close it, or use it in a ``with``.
+
+    Defaults: ``RAGASSAY_SERVER`` and ``RAGASSAY_SERVER_KEY``. A job is named by its id or by its Job. Raises Unavailable
+    if the service does not answer, and ServiceError with the code, text and hint of a problem document.
+    """
 
     def __init__(self, url: str | None = None, key: str | None = None) -> None:
-        """The address and the key; by default ``RAGASSAY_SERVER`` and ``RAGASSAY_SERVER_KEY``."""
+        import httpx
+
         settings = Settings()
         url, key = url or settings.server, key or settings.server_key
         try:
@@ -57,117 +101,146 @@ class _Connection:
         if address.scheme not in ("http", "https") or not address.hostname:
             raise BadSettings(f"server {url!r} is not an address", hint="write it as http://127.0.0.1:8400")
         self.server = url.rstrip("/")
-        self._options: dict[str, Any] = {
-            "base_url": self.server,
-            "headers": {"Authorization": f"Bearer {key}"} if key else {},
-            "trust_env": address.hostname not in _LOOPBACK,  # a proxy can't reach our loopback
-        }
+        self._http = httpx.Client(
+            base_url=self.server,
+            headers={"Authorization": f"Bearer {key}"} if key else {},
+            trust_env=address.hostname not in _LOOPBACK,  # a proxy can't reach our loopback
+        )
+        self.datasets = ServiceDatasets(self)
+        self.schedules = ServiceSchedules(self)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.server!r})"
-
-    def _timeout(self, step: exchanges.HttpRequest) -> httpx.Timeout:
-        import httpx
-
-        return httpx.Timeout(step.timeout_s or 60, connect=5)
-
-
-class Client(_Connection):
-    """A service at ``url``; ``key`` is sent as a bearer token. To be closed, or used in a ``with``.
-
-    A job is named by its id or by the Job that ``submit`` gave. Raises Unavailable where nothing answers, and
-    ServiceError with the code, text and hint of a problem document: a wrong key, an unknown job, rows that don't fit.
-    """
-
-    def __init__(self, url: str | None = None, key: str | None = None) -> None:
-        super().__init__(url, key)
-        import httpx
-
-        self._http = httpx.Client(**self._options)
-        self.datasets = ServiceDatasets(self._run)
-        self.schedules = ServiceSchedules(self._run)
-        self.alerts, self.webhooks = ServiceAlerts(self._run), ServiceWebhooks(self._run)
+        return f"Client({self.server!r})"
 
     def submit(self, data: Any = None, **options: Any) -> Job:
         """Queue an evaluation of rows with responses; ``data`` and options as ``ragassay.evaluate`` takes them.
 
-        ``systems`` are responses by name; None for a name, or a list of names, has the service ask registered systems. A
-        stored dataset, ``NAME`` or ``NAME@VERSION``, is uploaded where the service lacks it, and named.
+        ``systems``: responses by name. None for a name, or a list of names, asks systems that the service's operator
+        registered. A stored dataset, ``NAME`` or ``NAME@VERSION``, is uploaded if the service lacks it.
         """
-        return self._run(_submission(*_configured(data, options), warn))
+        return self.submit_configured(*submission.configured(data, options), warn)
 
     def submit_configured(
-        self, configuration: Configuration, registered: Sequence[str], warn: Callable[[str], object]
+        self,
+        configuration: Configuration,
+        given: Given | None,
+        registered: Sequence[str],
+        warn: Callable[[str], object],
     ) -> Job:
-        """Queue what a configuration says, data included, and ask ``registered`` systems; ``warn`` is told what may be wrong."""
-        return self._run(_submission(configuration, None, registered, warn))
+        """Queue the evaluation of a configuration and of ``given`` data; ``warn`` gets a line about each doubtful row."""
+        stored = submission.stored_dataset(configuration, given)
+        if stored is None:
+            body = submission.rows_body(configuration, given, registered, warn)
+        else:
+            settings = submission.settings_body(configuration, registered)
+            there = self.datasets.ensure(*stored)
+            body = orjson.dumps({**settings, "dataset": f"{there.name}@{there.digest}"})
+        return self._queue(body)
 
-    def send(self, body: bytes) -> Job:
-        """Queue the job of a body that is written already."""
-        return self._run(exchanges.submit(body))
+    def _queue(self, body: bytes) -> Job:
+        """Post a job. A request whose response was lost is repeated under the same idempotency key."""
+        headers = {"Content-Type": _JSON, "Idempotency-Key": uuid.uuid4().hex}
+        attempt = 1
+        while True:
+            try:
+                return Job.model_validate_json(
+                    self.request("POST", "/v1/jobs", content=body, headers=headers, timeout_s=_LONG_S).content
+                )
+            except NoConnection:
+                raise
+            except Unavailable as error:
+                if attempt == _SUBMIT_ATTEMPTS:
+                    raise
+                pause_s = min(error.retry_after or 1.0, 10.0)
+            except ServiceError as error:
+                # 409 after a lost response: the service still works on the first request.
+                if attempt in (1, _SUBMIT_ATTEMPTS) or error.status != 409:
+                    raise
+                pause_s = 1.0
+            attempt += 1
+            time.sleep(pause_s)
+
+    def jobs(self, status: str | None = None) -> Iterator[Job]:
+        """The jobs, newest first, page by page; ``status`` keeps those that have it."""
+        for page in self.pages(JobPage, "jobs", status=status):
+            yield from page.jobs
 
     def job(self, job: str | Job) -> Job:
-        """The job as it stands."""
-        return self._run(exchanges.job(_id(job)))
+        """The job as it is now."""
+        return self.document(Job, "GET", "jobs", _id(job))
 
-    def wait(self, job: str | Job, progress: Callable[[Job], object] = _ignore) -> Job:
-        """The job when it has ended; ``progress`` gets it each time it is looked at.
+    def wait(self, job: str | Job, progress: Callable[[Job], object] | None = None) -> Job:
+        """Poll until a job has ended and return it; ``progress`` gets the job after each poll.
 
-        Raises BudgetReached where it is paused, Unscored where it has ended without a report.
+        Continues for two minutes while the service can't be reached. Raises BudgetReached if the job is paused, Unscored
+        if it ends without a report.
         """
-        return self._run(exchanges.wait(self.job(job), progress, self.server))
-
-    def events(self, job: str | Job) -> Iterator[JobEvent]:
-        """What becomes of a job, until it has ended: first as it is, then what changes. A connection that is lost is made
-        again; raises Unavailable where the service is away for two minutes.
-        """
-        import httpx
-
-        read, lost = exchanges.EventReader(), exchanges.Lost(self.server)
-        while not read.ended:
-            request = exchanges.events(_id(job), read.known)
+        now, outage_since, pause_s = self.job(job), None, _POLL_S
+        while True:
+            if progress is not None and outage_since is None:
+                progress(now)
+            if now.status in ENDED:
+                break
+            if now.status == "paused":
+                command = f"ragassay job resume {now.id} --budget-usd USD"
+                raise BudgetReached(now.error or "the budget is reached", hint=f"resume with a higher one: {command}")
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 1.1, _MAX_POLL_S)
             try:
-                with self._http.stream("GET", request.path, headers=dict(request.headers)) as response:
-                    if not response.is_success:
-                        response.read()
-                        raise exchanges.response_error(response)
-                    for line in response.iter_lines():
-                        lost.over()
-                        if event := read.line(line):
-                            yield event
-                    if response.status_code == exchanges.NOTHING_MORE:
-                        return
-            except (httpx.TransportError, Unavailable) as error:
-                time.sleep(lost.pause_s(error))
+                now, outage_since = self.job(now), None
+            except Unavailable as error:
+                outage_since = time.monotonic() if outage_since is None else outage_since
+                if time.monotonic() - outage_since > _OUTAGE_S:
+                    raise
+                pause_s = error.retry_after or pause_s
+        if now.status != "finished":
+            raise Unscored(f"job {now.id} is {now.status}" + (f": {now.error}" if now.error else ""))
+        return now
 
     def report(self, job: str | Job) -> EvaluationReport:
         """The report of a finished job."""
-        return EvaluationReport.model_validate_json(self._run(exchanges.report(_id(job))))
+        return self.document(EvaluationReport, "GET", "jobs", _id(job), "report", timeout_s=_LONG_S)
 
     def results(self, job: str | Job, **selection: Any) -> Iterator[Result]:
-        """The results that are there, page by page: system by system in the dataset's order.
+        """The results that exist, page by page: system by system in the dataset's order.
 
-        ``sort`` is a figure, such as "faithfulness", or "-faithfulness" from the largest down; ``system``, ``category``,
-        ``difficulty``, ``failed``, ``failure``, ``text`` and ``where`` (["latency_ms>=2000"]) choose rows. The service does both.
+        ``sort`` is a metric, such as "faithfulness", or "-faithfulness" for descending order; ``system``, ``category``,
+        ``difficulty``, ``failed``, ``failure``, ``text`` and ``where`` (["latency_ms>=2000"]) choose rows.
         """
-        for page in pages(self._run, partial(exchanges.results, _id(job), selection)):
+        for page in self.pages(ResultPage, "jobs", _id(job), "results", limit=_PAGE_SIZE, **selection):
             yield from page.results
 
     def compare(self, *jobs: str | Job, **options: Any) -> ComparisonReport:
-        """Finished jobs side by side; options are ``baseline``, ``metrics``, ``alpha``, ``correction`` and ``limit``."""
-        return ComparisonReport.model_validate_json(self._run(exchanges.compare(tuple(map(_id, jobs)), options)))
+        """Compare finished jobs; options are ``baseline``, ``metrics``, ``alpha``, ``correction`` and ``limit``."""
+        body = {"jobs": [*map(_id, jobs)], **options}
+        return self.document(ComparisonReport, "POST", "comparisons", body=body, timeout_s=_LONG_S)
 
     def costs(self, **options: Any) -> Costs:
-        """What accurate answers cost over the service's jobs; ``options`` as ``Costs.of_runs`` takes them."""
-        return Costs.model_validate_json(self._run(exchanges.costs(_cost_parameters(options))))
+        """The cost per accurate answer over the service's jobs; ``options`` as ``Costs.of_runs`` takes them."""
+        query = asked(**options)
+        parameters = {
+            "since": query.since,
+            "until": query.until,
+            "zone": query.zone,
+            "by": ",".join(query.by),
+            "system": query.systems,
+            "dataset": query.datasets,
+            "price": [f"{model}={price.input_per_1m},{price.output_per_1m}" for model, price in query.prices.items()],
+        }
+        return self.document(Costs, "GET", "costs", query=parameters, timeout_s=_LONG_S)
+
+    def resume(self, job: str | Job, *, budget_usd: float | None = None, budget_tokens: int | None = None) -> Job:
+        """Resume a paused job. A cap that is given replaces the job's; one that is not given stays."""
+        caps = {"budget_usd": budget_usd, "budget_tokens": budget_tokens}
+        return self.document(Job, "POST", "jobs", _id(job), "resume", query=caps)
 
     def retry(self, job: str | Job) -> Job:
-        """Have the failed rows of a job that has ended evaluated again; the others stay, and nothing is paid twice."""
-        return self._run(exchanges.retry(_id(job)))
+        """Evaluate the failed rows of a job that has ended again; the others stay, and no call is paid twice."""
+        return self.document(Job, "POST", "jobs", _id(job), "retry")
 
     def cancel(self, job: str | Job) -> Job:
-        """Stop a job; what is done stays."""
-        return self._run(exchanges.cancel(_id(job)))
+        """Cancel a job; finished rows stay."""
+        return self.document(Job, "POST", "jobs", _id(job), "cancel")
 
     def close(self) -> None:
         """Close the connection."""
@@ -179,216 +252,240 @@ class Client(_Connection):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
-    def _run(self, exchange: Exchange[T]) -> T:
-        try:
-            step = next(exchange)
-            while True:
-                try:
-                    content = self._do(step)
-                except AssayError as error:
-                    step = exchange.throw(error)
-                else:
-                    step = exchange.send(content)
-        except StopIteration as end:
-            result: T = end.value
-            return result
+    def document(
+        self,
+        kind: type[Document],
+        method: str,
+        *parts: str,
+        body: Mapping[str, Any] | None = None,
+        query: Mapping[str, Any] | None = None,
+        timeout_s: float = _SHORT_S,
+    ) -> Document:
+        """The response to a request at ``/v1/PART/PART`` as a document of that kind; ``body`` is sent as JSON."""
+        content = None if body is None else orjson.dumps(body)
+        headers = {} if body is None else {"Content-Type": _JSON}
+        path = route(*parts, **query or {})
+        response = self.request(method, path, content=content, headers=headers, timeout_s=timeout_s)
+        return kind.model_validate_json(response.content)
 
-    def _do(self, step: exchanges.HttpRequest | Pause) -> bytes:
+    def pages(self, kind: type[Page], *parts: str, **query: Any) -> Iterator[Page]:
+        """The pages of a list, each requested when it is read."""
+        cursor = None
+        while True:
+            response = self.request("GET", route(*parts, cursor=cursor, **query), timeout_s=_LONG_S)
+            page = kind.model_validate_json(response.content)  # type: ignore[attr-defined]
+            yield page
+            if (cursor := page.next) is None:
+                return
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        content: bytes | Path | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float = _SHORT_S,
+    ) -> httpx.Response:
+        """A successful response; a file is sent piece by piece. Raises Unavailable and ServiceError."""
         import httpx
 
-        if isinstance(step, Pause):
-            time.sleep(step.seconds)
-            return b""
+        timeout = httpx.Timeout(timeout_s, connect=5)
         try:
-            with _opened(step.content) as content:
-                response = self._http.request(
-                    step.method, step.path, content=content, headers=dict(step.headers), timeout=self._timeout(step)
-                )
+            if isinstance(content, Path):
+                with content.open("rb") as file:
+                    response = self._http.request(method, path, content=file, headers=headers, timeout=timeout)
+            else:
+                response = self._http.request(method, path, content=content, headers=headers, timeout=timeout)
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            what = f"no service answers at {self.server} ({error})"
+            raise NoConnection(what, hint="start one: ragassay up; or name it: --server URL") from None
         except httpx.TransportError as error:
-            raise exchanges.connection_error(error, self.server) from None
-        return _content(response)
+            raise Unavailable(f"the connection to {self.server} was lost ({error or type(error).__name__})") from None
+        if not response.is_success:
+            raise _response_error(response)
+        return response
 
 
-class AsyncClient(_Connection):
-    """``Client`` for programs with an event loop: the same methods to ``await``; ``results`` is an async iterator."""
-
-    def __init__(self, url: str | None = None, key: str | None = None) -> None:
-        super().__init__(url, key)
-        import httpx
-
-        self._http = httpx.AsyncClient(**self._options)
-        self.datasets = AsyncServiceDatasets(self._run)
-        self.schedules = AsyncServiceSchedules(self._run)
-        self.alerts, self.webhooks = AsyncServiceAlerts(self._run), AsyncServiceWebhooks(self._run)
-
-    async def submit(self, data: Any = None, **options: Any) -> Job:
-        """See ``Client.submit``."""
-        configured = await asyncio.to_thread(_configured, data, options)
-        return await self._run(await asyncio.to_thread(_submission, *configured, warn))
-
-    async def job(self, job: str | Job) -> Job:
-        """See ``Client.job``."""
-        return await self._run(exchanges.job(_id(job)))
-
-    async def wait(self, job: str | Job, progress: Callable[[Job], object] = _ignore) -> Job:
-        """See ``Client.wait``."""
-        return await self._run(exchanges.wait(await self.job(job), progress, self.server))
-
-    async def events(self, job: str | Job) -> AsyncIterator[JobEvent]:
-        """See ``Client.events``."""
-        import httpx
-
-        read, lost = exchanges.EventReader(), exchanges.Lost(self.server)
-        while not read.ended:
-            request = exchanges.events(_id(job), read.known)
-            try:
-                async with self._http.stream("GET", request.path, headers=dict(request.headers)) as response:
-                    if not response.is_success:
-                        await response.aread()
-                        raise exchanges.response_error(response)
-                    async for line in response.aiter_lines():
-                        lost.over()
-                        if event := read.line(line):
-                            yield event
-                    if response.status_code == exchanges.NOTHING_MORE:
-                        return
-            except (httpx.TransportError, Unavailable) as error:
-                await asyncio.sleep(lost.pause_s(error))
-
-    async def report(self, job: str | Job) -> EvaluationReport:
-        """See ``Client.report``."""
-        return EvaluationReport.model_validate_json(await self._run(exchanges.report(_id(job))))
-
-    async def results(self, job: str | Job, **selection: Any) -> AsyncIterator[Result]:
-        """See ``Client.results``."""
-        async for page in awaited_pages(self._run, partial(exchanges.results, _id(job), selection)):
-            for result in page.results:
-                yield result
-
-    async def compare(self, *jobs: str | Job, **options: Any) -> ComparisonReport:
-        """See ``Client.compare``."""
-        content = await self._run(exchanges.compare(tuple(map(_id, jobs)), options))
-        return ComparisonReport.model_validate_json(content)
-
-    async def costs(self, **options: Any) -> Costs:
-        """See ``Client.costs``."""
-        return Costs.model_validate_json(await self._run(exchanges.costs(_cost_parameters(options))))
-
-    async def retry(self, job: str | Job) -> Job:
-        """See ``Client.retry``."""
-        return await self._run(exchanges.retry(_id(job)))
-
-    async def cancel(self, job: str | Job) -> Job:
-        """See ``Client.cancel``."""
-        return await self._run(exchanges.cancel(_id(job)))
-
-    async def close(self) -> None:
-        """Close the connection."""
-        await self._http.aclose()
-
-    async def __aenter__(self) -> AsyncClient:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    async def _run(self, exchange: Exchange[T]) -> T:
-        try:
-            step = next(exchange)
-            while True:
-                try:
-                    content = await self._do(step)
-                except AssayError as error:
-                    step = exchange.throw(error)
-                else:
-                    step = exchange.send(content)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-
-    async def _do(self, step: exchanges.HttpRequest | Pause) -> bytes:
-        import httpx
-
-        if isinstance(step, Pause):
-            await asyncio.sleep(step.seconds)
-            return b""
-        try:
-            content = _pieces(step.content) if isinstance(step.content, Path) else step.content
-            response = await self._http.request(
-                step.method, step.path, content=content, headers=dict(step.headers), timeout=self._timeout(step)
-            )
-        except httpx.TransportError as error:
-            raise exchanges.connection_error(error, self.server) from None
-        return _content(response)
-
-
-def _content(response: httpx.Response) -> bytes:
-    if response.is_success:
-        return response.content
-    raise exchanges.response_error(response)
+def route(*parts: str, **query: Any) -> str:
+    """``/v1/PART/PART?NAME=VALUE``; None is left out, a list gives the name several times."""
+    used = {name: str(one).lower() if isinstance(one, bool) else one for name, one in query.items() if one is not None}
+    path = "/".join(("/v1", *(quote(part, safe="@") for part in parts)))
+    return f"{path}?{urlencode(used, doseq=True)}" if used else path
 
 
 def _id(job: str | Job) -> str:
     return job.id if isinstance(job, Job) else job
 
 
-def _cost_parameters(options: Mapping[str, Any]) -> dict[str, Any]:
-    """A query's parameters, checked here; raises BadSettings."""
-    query = asked(**options)
-    prices = [f"{model}={price.input_per_1m},{price.output_per_1m}" for model, price in query.prices.items()]
-    span = {"since": query.since, "until": query.until, "zone": query.zone, "by": ",".join(query.by)}
-    return {**span, "system": query.systems, "dataset": query.datasets, "price": prices}
+def _response_error(response: httpx.Response) -> AssayError:
+    """The error of a response that is no success."""
+    try:
+        problem = orjson.loads(response.content)
+    except orjson.JSONDecodeError:
+        problem = None
+    if not isinstance(problem, dict) or "code" not in problem:
+        what = f"{response.request.url} responded {response.status_code}, but not as a ragassay service does"
+        return Unavailable(what, hint="check the address: --server URL")
+    if response.status_code not in (429, 503, 504):
+        return ServiceError(problem)
+    wait = response.headers.get("Retry-After", "")
+    after = float(wait) if wait.isdecimal() else None
+    return Unavailable(str(problem.get("detail")), hint=problem.get("hint"), retry_after=after)
 
 
-def _submission(
-    configuration: Configuration, given: Given | None, registered: Sequence[str], warn: Callable[[str], object]
-) -> Exchange[Job]:
-    """What queues a job. Rows are read here; a stored dataset is named, and uploaded where the service lacks it."""
-    from ragassay.data.versions import file_or_version
-    from ragassay.python.evaluation import inputs
-    from ragassay.store.datasets import FolderDatasets
+class _Upload(NamedTuple):
+    """Rows to send: a file or lines, their Content-Type, and whether their keys are those of a Sample."""
 
-    in_memory = given is not None and (given.data is not None or given.systems is not None)
-    of_rows = configuration.limit is not None or configuration.labels is not None
-    if configuration.data is not None and not (of_rows or in_memory or configuration.systems):
-        store = FolderDatasets(Settings().home)
-        version = file_or_version(store, configuration.data)
+    name: str
+    content: Path | bytes
+    content_type: str
+    ours: bool = False
+
+
+class ServiceDatasets:
+    """The datasets of a service. A dataset is named ``NAME`` or ``NAME@VERSION``."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def import_(
+        self,
+        data: Any,
+        name: str | None = None,
+        *,
+        description: str | None = None,
+        map: Mapping[str, str] | None = None,  # noqa: A002 - as the option is called
+        duplicates: Literal["error", "keep_first"] = "error",
+    ) -> KeptVersion:
+        """Keep rows as a version of ``name``. ``data``: a file, a dataset stored here, or rows as ``evaluate`` takes them.
+
+        ``map`` and ``duplicates`` as ``ragassay.load`` takes them.
+        """
+        upload = _upload_of(data, name, map, duplicates)
+        columns = [f"{ours}={theirs}" for ours, theirs in (map or {}).items()]
+        return self._send(upload, description, columns, duplicates)
+
+    def _send(
+        self,
+        upload: _Upload,
+        description: str | None,
+        columns: Sequence[str] = (),
+        duplicates: str = "error",
+    ) -> KeptVersion:
+        query: dict[str, Any] = {"columns": "ours"}
+        if not upload.ours:
+            query = {"map": columns, "duplicates": None if duplicates == "error" else duplicates}
+        path = route("datasets", upload.name, description=description, **query)
+        headers = {"Content-Type": upload.content_type}
+        response = self._client.request("PUT", path, content=upload.content, headers=headers, timeout_s=_LONG_S)
+        return KeptVersion.model_validate_json(response.content)
+
+    def ensure(self, version: DatasetVersion, rows: Path) -> DatasetVersion:
+        """The version at the service, which gets its ``rows`` if it lacks them."""
+        try:
+            return self.show(f"{version.name}@{version.digest}")
+        except ServiceError as error:
+            if error.status != 404:
+                raise
+        upload = _Upload(version.name, rows, _TABLES[".jsonl"], ours=True)
+        return self._send(upload, version.description)
+
+    def list(self) -> tuple[DatasetVersion, ...]:
+        """The datasets by name, each with its latest version."""
+        pages = self._client.pages(DatasetPage, "datasets", limit=_PAGE_SIZE)
+        return tuple(version for page in pages for version in page.datasets)
+
+    def show(self, dataset: str) -> DatasetVersion:
+        """One version."""
+        return self._client.document(DatasetVersion, "GET", "datasets", dataset)
+
+    def rows(self, dataset: str) -> Iterator[Sample]:
+        """The rows in their order, page by page."""
+        for page in self._client.pages(RowPage, "datasets", dataset, "rows", limit=_PAGE_SIZE):
+            yield from page.rows
+
+    def delete(self, dataset: str) -> tuple[DatasetVersion, ...]:
+        """Delete NAME@VERSION, or all versions of NAME, and return them. Jobs have copies of their rows."""
+        return self._client.document(DeletedVersions, "DELETE", "datasets", dataset).deleted
+
+
+def _upload_of(
+    data: Any, name: str | None, mapping: Mapping[str, str] | None, duplicates: Literal["error", "keep_first"]
+) -> _Upload:
+    """What to send for a file, a version that is stored here, or rows in memory.
+
+    A file that the service can read row by row is sent unchanged. Raises BadSettings if rows in memory have no name.
+    """
+    from ragassay.data.dataset import canonical_line
+    from ragassay.store.datasets import FolderDatasets, open_data
+
+    store = FolderDatasets(Settings().home)
+    if isinstance(data, str | Path):
+        version = file_or_version(store, data)
         if version is not None:
-            return exchanges.submit_stored(configuration, version, store.rows_file(version), registered)
-    read = inputs(configuration, given) if given else inputs(configuration)
-    for warning in read.warnings:
-        warn(warning)
-    return exchanges.submit(exchanges.body(configuration, read, registered))
+            return _Upload(check_name(name or version.name), store.rows_file(version), _TABLES[".jsonl"], ours=True)
+        path = Path(data)
+        if path.is_file() and (kind := _TABLES.get(path.suffix.lower())):
+            return _Upload(check_name(name or path.resolve().stem), path, kind)
+        name = name or path.resolve().stem
+    if name is None:
+        raise BadSettings("rows in memory need a name", hint='import_(rows, "NAME")')
+    rows = open_data(store, data, mapping=mapping, duplicates=duplicates)
+    return _Upload(check_name(name), b"".join(map(canonical_line, rows)), _TABLES[".jsonl"], ours=True)
 
 
-def _configured(data: Any, options: Mapping[str, Any]) -> tuple[Configuration, Given, list[str]]:
-    """The configuration, what is in memory, and the names of the service's systems that are to be asked."""
-    from ragassay.python.evaluation import Given, configured
+class ServiceSchedules:
+    """Jobs that a service runs at planned times. A schedule is named by its name."""
 
-    systems, registered = options.get("systems"), list[str]()
-    if isinstance(systems, list | tuple):
-        registered, systems = list(systems), None
-    elif isinstance(systems, Mapping):
-        registered = [name for name, given in systems.items() if given is None]
-        systems = {name: given for name, given in systems.items() if given is not None} or None
-    rest = {key: value for key, value in options.items() if key != "systems"}
-    configuration, given = configured(data, rest if systems is None else {**rest, "systems": systems}, remote=True)
-    return configuration, Given(given.data, systems), registered
+    def __init__(self, client: Client) -> None:
+        self._client = client
 
+    def add(
+        self, name: str, cron: str, job: Mapping[str, Any], *, replace: bool = False, **options: Any
+    ) -> JobSchedule:
+        """Plan a job: the body of one without rows, such as ``{"dataset": "handbook", "systems": ["online"]}``.
 
-@contextmanager
-def _opened(content: bytes | Path | None) -> Iterator[bytes | BinaryIO | None]:
-    """A file is sent piece by piece."""
-    if not isinstance(content, Path):
-        yield content
-        return
-    with content.open("rb") as file:
-        yield file
+        Options are ``zone`` ("UTC"), ``catch_up``, ``overlap``, ``deadline_s`` and ``paused``. ``replace``: change a
+        schedule that has this name already.
+        """
+        planned = {"cron": cron, "job": job, **options}
+        try:
+            return self._client.document(JobSchedule, "POST", "schedules", body={"name": name, **planned})
+        except ServiceError as error:
+            if not (replace and error.status == 409):
+                raise
+        return self.change(name, **planned)
 
+    def list(self) -> tuple[JobSchedule, ...]:
+        """All schedules, by name."""
+        return tuple(one for page in self._client.pages(SchedulePage, "schedules") for one in page.schedules)
 
-async def _pieces(path: Path) -> AsyncIterator[bytes]:
-    with path.open("rb") as file:
-        while piece := await asyncio.to_thread(file.read, 2**20):
-            yield piece
+    def show(self, name: str) -> JobSchedule:
+        """One schedule, with its next times and its newest run."""
+        return self._client.document(JobSchedule, "GET", "schedules", name)
+
+    def runs(self, name: str) -> Iterator[ScheduledRun]:
+        """Its runs, and the times without a run with the reason, the newest first, page by page."""
+        for page in self._client.pages(RunPage, "schedules", name, "runs"):
+            yield from page.runs
+
+    def change(self, name: str, **changes: Any) -> JobSchedule:
+        """Change ``cron``, ``zone``, ``job`` or an option of ``add``."""
+        return self._client.document(JobSchedule, "PATCH", "schedules", name, body=changes)
+
+    def pause(self, name: str) -> JobSchedule:
+        """Start no run until ``resume``; the times in between do not count as missed."""
+        return self.change(name, paused=True)
+
+    def resume(self, name: str) -> JobSchedule:
+        """Start runs again, at the next time."""
+        return self.change(name, paused=False)
+
+    def run(self, name: str) -> ScheduledRun:
+        """Request a run now, in addition to those that are planned; ``runs`` has its job once a worker started it."""
+        return self._client.document(ScheduledRun, "POST", "schedules", name, "run")
+
+    def delete(self, name: str) -> JobSchedule:
+        """Delete a schedule and its history; its jobs stay."""
+        return self._client.document(JobSchedule, "DELETE", "schedules", name)

@@ -161,7 +161,7 @@ def _of_job(job: str, not_local: str, server: str | None) -> Report:
 @contextmanager
 def _job_is_there(service: Client, not_local: str) -> Iterator[None]:
     """Raise NotFound where the service does not answer or has no such job; ``not_local``: nor is there a run."""
-    from ragassay.python.exchanges import ServiceError
+    from ragassay.python.client import ServiceError
 
     try:
         yield

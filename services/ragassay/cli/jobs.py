@@ -1,4 +1,4 @@
-"""Commands for a running service: ``submit``, ``status``, ``retry``, ``cancel``."""
+"""``ragassay submit`` and ``ragassay job``: the jobs of a running service."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import typer
 
 from ragassay.cli.configured import AsJson, configured, takes_options
 from ragassay.cli.evaluate import Config, Data, show
+from ragassay.cli.terminal import print_json
 from ragassay.errors import BadSettings, GateFailed
 from ragassay.python.progress import progress
 
@@ -26,6 +27,8 @@ Systems = Annotated[
     ),
 ]
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="The id that submit printed.")]
+
+job = typer.Typer(help="List, resume, retry and cancel jobs of a service.", no_args_is_help=True)
 
 
 @takes_options(without=("datasets", "systems", "api_base"))
@@ -51,17 +54,19 @@ def submit(
         raise BadSettings("DATA is missing", hint="name a file: ragassay submit DATA, or 'data:' in the configuration")
     with connected(server) as service:
         job = service.submit_configured(
-            configuration, registered, lambda warning: typer.echo(f"warning: {warning}", err=True)
+            configuration, None, registered, lambda warning: typer.echo(f"warning: {warning}", err=True)
         )
         if not wait:
             typer.echo(job.model_dump_json() if as_json else job.id)
-            typer.echo(f"follow it: ragassay status {job.id}{f' --server {server}' if server else ''}", err=True)
+            typer.echo(f"follow it: ragassay job show {job.id}{f' --server {server}' if server else ''}", err=True)
             return
         try:
             job = _wait(service, job, quiet=as_json)
         except KeyboardInterrupt:
             at = f" --server {server}" if server else ""
-            typer.echo(f"the job goes on: ragassay status {job.id}{at}, or ragassay cancel {job.id}{at}", err=True)
+            typer.echo(
+                f"the job goes on: ragassay job show {job.id}{at}, or: ragassay job cancel {job.id}{at}", err=True
+            )
             raise
         for alert in job.alerts:
             typer.echo(f"error: {alert.reason}", err=True)
@@ -78,22 +83,76 @@ def connected(server: str | None) -> Client:
     return Client(server)
 
 
-def status(job: JobArgument, server: Server = None, as_json: AsJson = False) -> None:
-    """Say how far a job is."""
+@job.command("list")
+def list_(
+    status: Annotated[
+        str | None, typer.Option("--status", metavar="STATUS", help="Only jobs with this status.")
+    ] = None,
+    last: Annotated[int, typer.Option("--last", metavar="N", min=1, help="Only the newest N jobs.")] = 20,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """List jobs, newest first."""
+    from itertools import islice
+
+    from ragassay.exporters.tables import table
+
     with connected(server) as service:
-        _print(service.job(job), as_json=as_json)
+        jobs = list(islice(service.jobs(status), last))
+    if as_json:
+        print_json(jobs)
+        return
+    columns = ("job", "created", "name", "status", "rows", "judge")
+    rows = [
+        (
+            one.id,
+            one.created_at[:16].replace("T", " "),
+            one.name or "",
+            one.status,
+            f"{one.progress.done}/{one.progress.rows}",
+            one.judge,
+        )
+        for one in jobs
+    ]
+    typer.echo("\n".join(table(columns, rows, least=("name", "judge"))) if rows else "there is no job")
 
 
-def retry(job: JobArgument, server: Server = None, as_json: AsJson = False) -> None:
+@job.command("show")
+def show_job(name: JobArgument, server: Server = None, as_json: AsJson = False) -> None:
+    """Show a job: its status, how many rows are done, and why it waits or failed."""
+    with connected(server) as service:
+        _print(service.job(name), as_json=as_json)
+
+
+@job.command("resume")
+def resume(
+    name: JobArgument,
+    usd: Annotated[
+        float | None, typer.Option("--budget-usd", metavar="USD", help="New cap on cost. [the job's own]")
+    ] = None,
+    tokens: Annotated[
+        int | None, typer.Option("--budget-tokens", metavar="N", help="New cap on tokens. [the job's own]")
+    ] = None,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Resume a job that paused because its budget was reached; a cap that is not given stays."""
+    with connected(server) as service:
+        _print(service.resume(name, budget_usd=usd, budget_tokens=tokens), as_json=as_json)
+
+
+@job.command("retry")
+def retry(name: JobArgument, server: Server = None, as_json: AsJson = False) -> None:
     """Evaluate the failed rows of a job that has ended again; the others stay, and nothing is paid twice."""
     with connected(server) as service:
-        _print(service.retry(job), as_json=as_json)
+        _print(service.retry(name), as_json=as_json)
 
 
-def cancel(job: JobArgument, server: Server = None, as_json: AsJson = False) -> None:
-    """Stop a job; what is done stays."""
+@job.command("cancel")
+def cancel(name: JobArgument, server: Server = None, as_json: AsJson = False) -> None:
+    """Cancel a job; finished rows stay."""
     with connected(server) as service:
-        _print(service.cancel(job), as_json=as_json)
+        _print(service.cancel(name), as_json=as_json)
 
 
 def _wait(service: Client, job: Job, *, quiet: bool) -> Job:
