@@ -114,7 +114,7 @@ class SecondWorker:
     def __init__(self, service):
         url = service.redis_url
         self._environment = {**service.environment, "RAGASSAY_STATE_URL": url, "RAGASSAY_BROKER_URL": url}
-        self._log, self.process, self._ended = service.data / "logs" / "second.log", None, threading.Event()
+        self._log, self.process, self._ended = service.folder / "second.log", None, threading.Event()
         self._thread = threading.Thread(target=self._keep, daemon=True)
 
     def _keep(self):
@@ -248,7 +248,7 @@ class Chaos:
         due, armed = 0.0, None
         limit = time.monotonic() + 900
         while any(self._unfinished(job) for job in jobs):
-            assert self.service.process.poll() is None, f"up ended: {self.service.warnings}"
+            assert self.service.process.poll() is None, f"up ended: {self.service.logs()}"
             assert time.monotonic() < limit, f"not finished: {[self._get(f'/v1/jobs/{job}') for job in jobs]}"
             self._note_orders()
             if time.monotonic() > due and not (armed and (self.orders / armed).exists()) and actions:

@@ -49,7 +49,7 @@ class Service:
         self._command = [sys.executable, "-m", "ragassay.cli", "up", "--port", "0", "--data", str(self.data),
                          "--workers", str(workers), *options]  # fmt: skip
         self.info: list[str] = []
-        self.warnings: list[str] = []
+        self.lines: list[str] = []
         self.refusals: list[str] = []
         self.process: subprocess.Popen[str] | None = None
         self.url, self.client = "", None
@@ -58,7 +58,7 @@ class Service:
         """Start it and wait until the API answers."""
         began = time.monotonic()
         self.info.clear()
-        self.warnings.clear()
+        self.lines.clear()
         self._close()
         self.process = subprocess.Popen(
             self._command, env=self.environment, cwd=self.folder, text=True, start_new_session=True,
@@ -67,7 +67,7 @@ class Service:
         lines: queue.Queue[str] = queue.Queue()
         self._readers = [
             threading.Thread(target=self._read, args=(self.process.stdout, self.info, lines), daemon=True),
-            threading.Thread(target=self._read, args=(self.process.stderr, self.warnings, None), daemon=True),
+            threading.Thread(target=self._read, args=(self.process.stderr, self.lines, None), daemon=True),
         ]
         for reader in self._readers:
             reader.start()
@@ -83,7 +83,7 @@ class Service:
         else:
             self.process.kill()
             self.process.wait()
-            raise AssertionError(f"up did not come up: {self.info} {self.warnings}\n{self.logs()}")
+            raise AssertionError(f"up did not come up: {self.info}\n{self.logs()}")
         self.client = httpx.Client(base_url=self.url, timeout=30)
         assert self.client.get("/healthz").status_code == 200
         self.took = time.monotonic() - began
@@ -136,7 +136,12 @@ class Service:
         self.remove()
 
     def logs(self):
-        return "\n".join(f"== {p.name}\n{p.read_text()[-3000:]}" for p in sorted((self.data / "logs").glob("*.log")))
+        """The last lines of all its processes."""
+        return "\n".join(self.lines[-300:])
+
+    def restarts(self):
+        """What it said of processes that ended by themselves."""
+        return [line for line in self.lines if "stopped unexpectedly" in line]
 
     # --- its processes ---
 
@@ -145,7 +150,7 @@ class Service:
         return psutil.Process(self.process.pid).children(recursive=True)
 
     def part(self, word):
-        """The leading process of a part: ``redis-server``, ``serve``, ``celery``, ``beat``, ``watchdog``."""
+        """The leading process of a part: ``redis-server``, ``serve``, ``celery``, ``beat``."""
 
         def leader():
             for process in psutil.Process(self.process.pid).children():
@@ -157,7 +162,7 @@ class Service:
         try:
             return until(leader, 60, f"a process {word}")
         except (AssertionError, psutil.NoSuchProcess) as error:
-            raise AssertionError(f"{error} {self.warnings}\n{self.logs()}") from None
+            raise AssertionError(f"{error}\n{self.logs()}") from None
 
     @property
     def redis_url(self):
@@ -209,7 +214,7 @@ class Service:
         try:
             until(ended, within_s, f"job {job}")
         except AssertionError as error:
-            raise AssertionError(f"{error} {self.job(job)} {self.warnings}\n{self.logs()}") from None
+            raise AssertionError(f"{error} {self.job(job)}\n{self.logs()}") from None
         return self.report(job)
 
     def report(self, job):

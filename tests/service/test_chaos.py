@@ -72,5 +72,5 @@ def test_nothing_of_a_killed_worker_is_left(service):
         30,
         "its children's end",
     )
-    until(lambda: "worker stopped unexpectedly" in "\n".join(service.warnings), 30, "a line that says so")
+    until(lambda: "worker stopped unexpectedly" in "\n".join(service.lines), 30, "a line that says so")
     until(lambda: service.part("celery").pid != old.pid, 60, "another worker")

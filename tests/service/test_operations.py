@@ -340,7 +340,7 @@ def test_a_redis_is_moved():
 
 
 def test_a_full_disk_is_said_and_ends_when_there_is_room(tmp_path):
-    """A limit on the size of files stands in for the disk; that of ``always``, which ends Redis, is test_supervisor.py's."""
+    """A limit on the size of files stands in for the disk."""
     port, section = free_port(), "A disk is full"
 
     def start(limit):

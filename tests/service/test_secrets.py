@@ -250,7 +250,7 @@ def test_no_secret_is_in_redis_the_logs_or_an_answer_of_the_service(provider, en
             redis.process.send_signal(signal.SIGCONT)
             with Redis(unix_socket_path=str(redis.socket), password=PASSWORD) as connection:
                 kept = leaks_of_redis(connection)
-            printed = marks("\n".join([*service.info, *service.warnings]))
+            printed = marks("\n".join([*service.info, *service.lines]))
             in_files = leaks_of_files(service.folder, redis.folder)
     assert {answer.status_code for answer in answers} >= {200, 202, 401, 404, 503}
     told = {f"{answer.request.method} {answer.url}": marks(answer.text) for answer in answers if marks(answer.text)}

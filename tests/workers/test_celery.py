@@ -19,7 +19,7 @@ from offline_runs import FakeFactory
 from polling import until
 from ragassay.errors import Unavailable
 from ragassay.jobs import SLOTS, Jobs
-from ragassay.queue import CHUNKS, NOTICES, REPORTS, SCHEDULES, TRANSPORT, CeleryQueue, broker_url
+from ragassay.queue import CHUNKS, NOTICES, REPORTS, TRANSPORT, CeleryQueue, broker_url
 from ragassay.store.redis import RedisStore
 from ragassay_workers import beat, log, periodic, process, tasks
 from ragassay_workers.app import app, configuration
@@ -27,10 +27,8 @@ from ragassay_workers.periodic import Periodic, heartbeat
 from redis_server import redis_server
 
 
-def test_every_setting_is_one_that_celery_or_redbeat_knows():
-    known = {name for name, _ in flatten(NAMESPACES)}
-    redbeat = {"redbeat_redis_url", "redbeat_redis_options", "redbeat_lock_timeout"}
-    assert set(configuration()) - redbeat <= known
+def test_every_setting_is_one_that_celery_knows():
+    assert set(configuration()) <= {name for name, _ in flatten(NAMESPACES)}
 
 
 def test_the_settings_are_those_that_were_tried(monkeypatch):
@@ -38,7 +36,6 @@ def test_the_settings_are_those_that_were_tried(monkeypatch):
     monkeypatch.setenv("RAGASSAY_SHUTDOWN_S", "4")
     wanted = {
         "broker_url": "redis+socket:///a/redis.sock?virtual_host=2",
-        "redbeat_redis_url": "unix:///a/redis.sock?db=2",
         "task_serializer": "json",
         "accept_content": ["json"],
         "task_ignore_result": True,
@@ -51,8 +48,6 @@ def test_the_settings_are_those_that_were_tried(monkeypatch):
         "worker_cancel_long_running_tasks_on_connection_loss": False,
         "worker_soft_shutdown_timeout": 4.0,
         "worker_max_tasks_per_child": 500,
-        "beat_max_loop_interval": 5,
-        "redbeat_lock_timeout": 30,
     }
     made = configuration()
     assert {name: made[name] for name in wanted} == wanted
@@ -349,49 +344,42 @@ def test_a_child_that_ends_closes_what_it_opened(monkeypatch):
     assert closed == [True]
 
 
-def test_beat_runs_the_clock_and_the_sweeper(monkeypatch):
-    class Clock:
-        def __init__(self, **options):
-            pass
+def test_beat_runs_its_rounds_until_a_signal(monkeypatch):
+    swept, looked, woken, seen = [], [], [], []
 
-        def run(self):
-            until(lambda: swept and looked and RedisStore(url).alive("beat"))
-            seen.append(RedisStore(url).alive("beat"))
+    def work_then_stop():
+        until(lambda: swept and looked and woken and RedisStore(url).alive("beat"))
+        seen.append(RedisStore(url).alive("beat"))
+        os.kill(os.getpid(), signal.SIGTERM)
 
-    swept, looked, seen, woken = [], [], [], []
     with redis_server() as url:
         monkeypatch.setenv("RAGASSAY_STATE_URL", url)
-        monkeypatch.setattr(beat.app.log, "setup", lambda **_: None)
-        monkeypatch.setattr(beat.app, "Beat", Clock)
+        monkeypatch.setattr(beat.logs, "set_up", lambda _: None)
         monkeypatch.setattr("ragassay.jobs.Jobs.tick", lambda self: swept.append(True))
         monkeypatch.setattr("ragassay.schedules.Schedules.tick", lambda self: looked.append(True))
         monkeypatch.setattr("ragassay.alerts.Alerts.wake", lambda self: woken.append(True))
-        beat.main()
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        threading.Thread(target=work_then_stop, daemon=True).start()
+        try:
+            beat.main()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
         assert seen == [1]
-        assert woken
         assert RedisStore(url).alive("beat") == 0
 
 
-def test_the_application_offers_its_tasks_and_celerys_clock_one_of_them():
+def test_the_application_offers_its_tasks():
     app.loader.import_default_modules()
     offered = {name for name in app.tasks if name.startswith("ragassay.")}
-    assert offered == {"ragassay.work", "ragassay.finalize", "ragassay.start", "ragassay.round", "ragassay.deliver"}
-    (entry,) = configuration()["beat_schedule"].values()
-    assert (entry["task"], entry["options"]) == ("ragassay.round", {"queue": SCHEDULES, "expires": entry["schedule"]})
+    assert offered == {"ragassay.work", "ragassay.finalize", "ragassay.start", "ragassay.deliver"}
 
 
-def test_an_outage_during_a_round_or_a_start_is_one_line_in_the_log(monkeypatch, caplog):
+def test_an_outage_during_a_start_is_one_line_in_the_log(monkeypatch, caplog):
     class Away:
         def of(self, project):
             raise RedisAway("no Redis")
 
-        def tick(self):
-            raise Unavailable("no Redis")
-
     monkeypatch.setattr(process, "schedules", Away)
-    tasks.look_at_schedules()
     tasks.start("default", "nightly", 1)
-    assert [record.getMessage() for record in caplog.records] == [
-        "the round over schedules: no Redis",
-        "schedule nightly: no Redis",
-    ]
+    assert [record.getMessage() for record in caplog.records] == ["schedule nightly: no Redis"]

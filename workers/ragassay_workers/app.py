@@ -9,12 +9,10 @@ from typing import Any
 
 from celery import Celery
 
-from ragassay.queue import CHUNKS, SCHEDULES, TRANSPORT, broker_url
+from ragassay.queue import CHUNKS, TRANSPORT, broker_url
 from ragassay.settings import Settings
 
 SOFT_LIMIT_S, HARD_LIMIT_S = 840, 900
-ROUND_S = 30.0
-ROUND = {"queue": SCHEDULES, "expires": ROUND_S}  # where no worker takes it, the next one does
 
 
 def configuration() -> dict[str, Any]:
@@ -43,12 +41,6 @@ def configuration() -> dict[str, Any]:
         "worker_redirect_stdouts": False,
         "worker_log_format": "%(asctime)s %(levelname)s %(processName)s %(message)s",
         "worker_task_log_format": "%(asctime)s %(levelname)s %(processName)s %(task_name)s %(message)s",
-        "beat_scheduler": "redbeat.RedBeatScheduler",
-        "beat_max_loop_interval": 5,
-        "redbeat_redis_url": settings.broker,
-        "redbeat_redis_options": {"socket_timeout": 10, "socket_connect_timeout": 3, "health_check_interval": 15},
-        "redbeat_lock_timeout": 30,
-        "beat_schedule": {"schedules": {"task": "ragassay.round", "schedule": ROUND_S, "options": ROUND}},
     }
 
 

@@ -1,17 +1,16 @@
-"""Beat: the sweeper and the round over schedules, in threads that never wait behind workers, beside Celery's own clock."""
+"""Beat: the sweeper, and the rounds over schedules and over notices, each in a thread that never waits for workers."""
 
 from __future__ import annotations
 
-import logging
+import signal
+import threading
 from functools import partial
 
-from ragassay import telemetry, tracing, wiring
+from ragassay import logs, telemetry, tracing, wiring
 from ragassay.jobs import Jobs
 from ragassay.settings import Settings
 from ragassay.store.liveness import log_redis
 from ragassay.store.project_budgets import ProjectBudgets
-from ragassay_workers import log  # noqa: F401 - it listens to Celery
-from ragassay_workers.app import app
 from ragassay_workers.periodic import Periodic, heartbeat, process_name
 
 SWEEP_MAY_TAKE_S, SCHEDULES_EVERY_S = 60, 1.0
@@ -25,10 +24,10 @@ def sweep(jobs: Jobs, every_s: float) -> None:
 
 
 def main() -> None:
-    """Run both until a signal ends them; when Redis restarts Celery's part exits, and is to be started again."""
+    """Run the rounds until a signal ends them. One that fails, since Redis is away, is made again."""
     settings = Settings()
+    logs.set_up(settings)
     jobs = wiring.jobs_for(settings)
-    app.log.setup(loglevel=logging.INFO)
     tracing.set_up(settings, "beat")
     log_redis(settings.redis_servers)
     schedules = wiring.schedules_for(settings, jobs)
@@ -38,14 +37,15 @@ def main() -> None:
         Periodic("the round over schedules", SCHEDULES_EVERY_S, schedules.tick),
         Periodic("the outbox's round", settings.sweep_s, jobs.alerts.wake),
     ]
+    ends = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: ends.set())
     for thread in threads:
         thread.start()
-    try:
-        app.Beat(app=app, loglevel=logging.INFO, quiet=True).run()
-    finally:
-        for thread in threads:
-            thread.stop(wait_s=3)  # a round that is under way ends, so that no wake-up is lost
-        telemetry.close()
+    ends.wait()
+    for thread in threads:
+        thread.stop(wait_s=3)  # a round that is under way ends, so that no wake-up is lost
+    telemetry.close()
 
 
 if __name__ == "__main__":

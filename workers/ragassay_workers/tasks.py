@@ -46,13 +46,6 @@ def start(project: str, schedule: str, slot_ms: int) -> None:
         schedules.start(schedule, slot_ms, read)
 
 
-@app.task(name="ragassay.round")
-def look_at_schedules() -> None:
-    """A round over schedules, as beat's thread does it every second: Celery's clock still ticks where that thread hangs."""
-    with _one_line("the round over schedules"):
-        process.schedules().tick()
-
-
 @app.task(name="ragassay.deliver", max_retries=5, default_retry_delay=5)
 def deliver(project: str, webhook: str) -> None:
     """Give a webhook what it has to get. Delivered at least once, so it takes a lease before it sends."""

@@ -6,6 +6,7 @@ import logging
 import os
 import socket
 import sys
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -30,9 +31,7 @@ Queues = Annotated[
     list[str] | None,
     typer.Option("--queue", metavar="NAME", help="Take only chunks, reports, schedules or notices. Repeatable. [all]"),
 ]
-Data = Annotated[
-    Path | None, typer.Option("--data", metavar="DIR", help="Folder of Redis's data and the logs. [.ragassay/service]")
-]
+Data = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="Folder of Redis's data. [.ragassay/service]")]
 Fd = Annotated[int | None, typer.Option("--fd", hidden=True, help="A socket that listens already.")]
 PartKind = Annotated[str, typer.Argument(metavar="worker|beat", help="What to look for.")]
 
@@ -40,7 +39,6 @@ PartKind = Annotated[str, typer.Argument(metavar="worker|beat", help="What to lo
 def up(host: Host = "127.0.0.1", port: Port = 8400, workers: Workers = None, data: Data = None) -> None:
     """Run the whole service on this machine: Redis, API, workers and the sweeper. Ctrl-C ends it."""
     from ragassay import logs
-    from ragassay.local.terminal import Terminal
     from ragassay.local.up import Up
     from ragassay.settings import Settings
 
@@ -50,20 +48,20 @@ def up(host: Host = "127.0.0.1", port: Port = 8400, workers: Workers = None, dat
         from ragassay.api.security import check_bind
 
         check_bind(host, settings)
-    terminal, written = Terminal(), partial(logs.line, settings)
-    service = Up(
+
+    def write(level: int, line: str) -> None:
+        with suppress(OSError):  # the terminal was closed
+            print(logs.line(settings, level, line), file=sys.stderr if level == logging.WARNING else None, flush=True)
+
+    Up(
         settings,
         data or settings.home / "service",
         host=host,
         port=port,
         workers=workers or _processes(),
-        info=lambda line: terminal.info(written(logging.INFO, line)),
-        warn=lambda line: terminal.warn(written(logging.WARNING, line)),
-    )
-    try:
-        service.run()
-    finally:
-        terminal.close()
+        info=partial(write, logging.INFO),
+        warn=partial(write, logging.WARNING),
+    ).run()
 
 
 def serve(host: Host = "127.0.0.1", port: Port = 8400, fd: Fd = None) -> None:

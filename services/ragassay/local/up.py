@@ -1,4 +1,4 @@
-"""``ragassay up``: starts Redis, API, workers and beat, waits until they are ready, and stops them on a signal."""
+"""``ragassay up``: Redis, API, workers and beat in one process group that ends with this process."""
 
 from __future__ import annotations
 
@@ -7,31 +7,67 @@ import http.client
 import os
 import signal
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from ragassay.errors import BadSettings, Conflict, Unavailable
-from ragassay.local.redis import EmbeddedRedis, RedisProbe, prepare
-from ragassay.local.supervisor import Part, Supervisor
+from ragassay.local.redis import prepare
 from ragassay.settings import Settings
+from ragassay.store.connection import connect
 
 WORKERS_GRACE_S = 4.0  # Celery sleeps this long when a worker is busy, and everything has to be over in ten seconds
-STOP_WITHIN_S = 7.0
-REDIS_WITHIN_S = 20.0
-API_WITHIN_S = 60.0
-PREDECESSOR_ENDS_WITHIN_S = 15.0
-LARGEST_LOG = 20_000_000
+STOP_WITHIN_S, REDIS_STOPS_WITHIN_S = 7.0, 1.5
+REDIS_WITHIN_S, API_WITHIN_S = 20.0, 60.0
 ROUND_S = 0.1
+FIRST_WAIT_S, SHORT_LIFE_S, MAX_SHORT_LIVES = 0.25, 10.0, 5
+# The leader of the group: when the pipe to its standard input closes, since this process ended, it kills the group.
+GUARD = ("/bin/sh", "-c", "trap '' INT TERM HUP; read _; kill -KILL 0")
+
+
+class _Part:
+    """A process that is started again when it exits. Five exits in a row, each soon after a start, end the service."""
+
+    def __init__(
+        self, name: str, command: Sequence[str], environment: dict[str, str], group: int, fds: Sequence[int]
+    ) -> None:
+        self.name, self._command, self._environment, self._group, self._fds = name, command, environment, group, fds
+        self._short_lives, self._due = 0, 0.0
+        self._start()
+
+    def _start(self) -> None:
+        self._started, self._running = time.monotonic(), True
+        self.process = subprocess.Popen(  # noqa: S603 - commands of our own
+            self._command,
+            stdin=subprocess.DEVNULL,
+            env=self._environment,
+            pass_fds=self._fds,
+            process_group=self._group,
+        )
+
+    def check(self, warn: Callable[[str], None]) -> None:
+        """Start the process again if it has exited; raises Unavailable after too many exits in a row."""
+        now = time.monotonic()
+        if self._running and (code := self.process.poll()) is not None:
+            self._running = False
+            self._short_lives = self._short_lives + 1 if now - self._started < SHORT_LIFE_S else 1
+            reason = f"signal {-code}" if code < 0 else f"exit code {code}"
+            if self._short_lives >= MAX_SHORT_LIVES:
+                what = f"{self.name} exited {MAX_SHORT_LIVES} times in a row within {SHORT_LIFE_S:g} s ({reason})"
+                raise Unavailable(what, hint="its own lines are above")
+            wait_s = FIRST_WAIT_S * 2 ** (self._short_lives - 1)
+            self._due = now + wait_s
+            warn(f"{self.name} stopped unexpectedly ({reason}); restarting in {wait_s:g} s")
+        elif not self._running and now >= self._due:
+            self._start()
 
 
 class Up:
-    """The service on this machine. ``info`` gets lines for the user, ``warn`` what goes wrong; neither may block."""
+    """The service on this machine. ``info`` gets lines for the user, ``warn`` what goes wrong."""
 
     def __init__(
         self,
@@ -46,6 +82,7 @@ class Up:
     ) -> None:
         self._settings, self._data, self._host, self._port, self._workers = settings, data, host, port, workers
         self._info, self._warn = info, warn
+        self._parts: list[_Part] = []
         self._signals = 0
 
     def run(self) -> None:
@@ -55,95 +92,103 @@ class Up:
                 self._signals_counted(),
                 _locked(self._data) as lock,
                 _listening(self._host, self._port) as listener,
+                subprocess.Popen(GUARD, stdin=subprocess.PIPE, process_group=0) as guard,  # noqa: S603 - our own command
             ):
                 self._port = listener.getsockname()[1]
-                (self._data / "logs").mkdir(parents=True, exist_ok=True)
-                redis = None if self._settings.state_url else prepare(self._data / "redis")
-                supervisor = Supervisor(self._warn)
                 try:
-                    self._serve(supervisor, redis, listener.fileno(), lock)
+                    self._serve(guard.pid, listener.fileno(), lock)
                 finally:
                     self._info("stopping ...")
-                    supervisor.stop(within_s=STOP_WITHIN_S, hurry=lambda: self._signals > 1)
+                    self._stop()
+                    with suppress(
+                        ProcessLookupError, PermissionError
+                    ):  # macOS denies permission for a group of zombies
+                        os.killpg(guard.pid, signal.SIGKILL)
+                    for part in self._parts:
+                        part.process.wait()
         except OSError as error:
             raise Unavailable(
                 f"cannot work in {self._data}: {error.strerror or error}", hint="choose another folder: --data DIR"
             ) from error
 
-    def _serve(self, supervisor: Supervisor, redis: EmbeddedRedis | None, listener: int, lock: int) -> None:
+    def _serve(self, group: int, listener: int, lock: int) -> None:
+        redis = None if self._settings.state_url else prepare(self._data / "redis")
         state_url = redis.url if redis else self._settings.state
-        probe, logs = RedisProbe(state_url), self._data / "logs"
         environment = {
             **os.environ,
             "RAGASSAY_STATE_URL": state_url,
             "RAGASSAY_SHUTDOWN_S": str(min(WORKERS_GRACE_S, self._settings.shutdown_s)),
-            "PYTHONUNBUFFERED": "1",
         }
 
-        def part(name: str, command: Sequence[str], ready: Callable[[int], bool], **options: Any) -> Part:
-            return Part(name, command, environment, _log(logs, name), ready, **options)
-
-        def api_error() -> str | None:
-            return None if supervisor.is_ready("api") else "GET /healthz fails"
+        def start(name: str, command: Sequence[str], *fds: int) -> _Part:
+            # All parts hold the lock of the folder: it is free when the last of them has ended.
+            self._parts.append(_Part(name, command, environment, group, (*fds, lock)))
+            return self._parts[-1]
 
         ragassay = (sys.executable, "-P", "-m", "ragassay.cli")
         if redis:
-            supervisor.add(part("redis", redis.command, lambda _: probe.answers(), last=True))
-        serve = (*ragassay, "serve", "--fd", str(listener))
-        supervisor.add(part("api", serve, lambda _: self._api_answers(), fds=(listener, lock)))
-        hint = f"see {logs}" if redis else "check RAGASSAY_STATE_URL"
-        if not (
-            self._answers("Redis", probe.error, REDIS_WITHIN_S, supervisor, hint)
-            and self._answers("the API", api_error, API_WITHIN_S, supervisor, f"see {logs}")
-        ):
-            return
-        url = f"http://{_named(self._host)}:{self._port}"
-        self._info(f"ragassay is up: {url}   (logs: {logs}; stop it with Ctrl-C)")
-        self._info(f"try it: ragassay submit FILE --server {url} --wait")
-        for kind, arguments in {"worker": ("--concurrency", str(self._workers)), "beat": ()}.items():
-            command = (*ragassay, kind, *arguments)
-            supervisor.add(
-                part(kind, command, partial(probe.has_heartbeat, kind), may_start=probe.answers, fds=(lock,))
-            )
-        announced = False
-        while not self._signals:
-            supervisor.check()
-            probe.report(self._warn)
-            if not announced and (announced := supervisor.is_ready("worker")):
-                self._info("workers are ready")
-            time.sleep(ROUND_S)
-
-    def _answers(
-        self, what: str, error: Callable[[], str | None], within_s: float, supervisor: Supervisor, hint: str
-    ) -> bool:
-        """Wait until there is no error; False when a signal came first. Raises Unavailable when it takes too long."""
-        limit = time.monotonic() + within_s
-        while (why := error()) is not None:
+            start("redis", redis.command)
+        start("api", (*ragassay, "serve", "--fd", str(listener)), listener)
+        with connect(state_url, patient=False) as state:
+            hint = "see its lines above" if redis else "check RAGASSAY_STATE_URL"
+            self._wait("Redis", lambda: _redis_error(state), REDIS_WITHIN_S, hint)
+            self._wait("the API", self._api_error, API_WITHIN_S, "see its lines above")
             if self._signals:
-                return False
+                return
+            url = f"http://{_named(self._host)}:{self._port}"
+            self._info(f"ragassay is up: {url}   (pages: {url}/ui, data: {self._data}; stop it with Ctrl-C)")
+            self._info(f"try it: ragassay submit FILE --server {url} --wait")
+            worker = start("worker", (*ragassay, "worker", "--concurrency", str(self._workers)))
+            start("beat", (*ragassay, "beat"))
+            announced = False
+            while not self._signals:
+                self._check()
+                if not announced and (announced := _has_heartbeat(state, worker.process.pid)):
+                    self._info("workers are ready")
+                time.sleep(ROUND_S)
+
+    def _check(self) -> None:
+        for part in self._parts:
+            part.check(self._warn)
+
+    def _wait(self, what: str, error: Callable[[], str | None], within_s: float, hint: str) -> None:
+        """Wait until there is no error or a signal came. Raises Unavailable when it takes too long."""
+        limit = time.monotonic() + within_s
+        while not self._signals and (why := error()) is not None:
             if "loading" in why.lower():  # Redis reads a large file
                 limit = time.monotonic() + within_s
             if time.monotonic() > limit:
                 raise Unavailable(f"{what} has not answered for {within_s:g} s ({why})", hint=hint)
-            supervisor.check()
+            self._check()
             time.sleep(0.02)
-        return True
 
-    def _api_answers(self) -> bool:
+    def _api_error(self) -> str | None:
         connection = http.client.HTTPConnection(_named(self._host).strip("[]"), self._port, timeout=0.5)
         try:
             connection.request("GET", "/healthz")
-            return connection.getresponse().status == 200
-        except (OSError, http.client.HTTPException):
-            return False
+            status = connection.getresponse().status
+        except (OSError, http.client.HTTPException) as error:
+            return str(error) or type(error).__name__
         finally:
             connection.close()
+        return None if status == 200 else f"GET /healthz: {status}"
+
+    def _stop(self) -> None:
+        """End the parts, Redis last. What has not ended in time, or after a second signal, is left to the caller."""
+        redis = [part for part in self._parts if part.name == "redis"]
+        others = [part for part in self._parts if part.name != "redis"]
+        for parts, within_s in ((others, STOP_WITHIN_S), (redis, REDIS_STOPS_WITHIN_S)):
+            limit = time.monotonic() + within_s
+            for part in parts:
+                part.process.terminate()
+            while any(part.process.poll() is None for part in parts) and time.monotonic() < limit and self._signals < 2:
+                time.sleep(0.05)
 
     @contextmanager
     def _signals_counted(self) -> Iterator[None]:
         """Count signals instead of ending by them: the first stops everything in order, the second at once."""
 
-        def count(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a handler's signature
+        def count(*_: object) -> None:
             self._signals += 1
 
         wanted = [signal.SIGINT, signal.SIGTERM]
@@ -157,52 +202,42 @@ class Up:
                 signal.signal(number, handler)
 
 
-def _log(folder: Path, name: str) -> Path:
-    """The path of a part's log; a large one of an earlier start is moved out of the way."""
-    log = folder / f"{name}.log"
-    with suppress(FileNotFoundError):
-        if log.stat().st_size > LARGEST_LOG:
-            log.replace(log.with_suffix(".log.1"))
-    return log
+def _redis_error(redis: Any) -> str | None:
+    from redis.exceptions import RedisError
+
+    try:
+        redis.ping()
+    except (RedisError, OSError) as error:
+        return str(error) or type(error).__name__
+    return None
+
+
+def _has_heartbeat(redis: Any, process: int) -> bool:
+    """Has this worker of this host sent a heartbeat?"""
+    from redis.exceptions import RedisError
+
+    own = f"{socket.gethostname()}:{process}:".encode()
+    with suppress(RedisError, OSError):
+        return any(name.startswith(own) for name in redis.zrange("ra:alive:worker", 0, -1))
+    return False
 
 
 @contextmanager
 def _locked(data: Path) -> Iterator[int]:
-    """Hold the lock of a data folder; yields its descriptor, which the parts inherit: it is free when all have ended.
-
-    Raises Conflict while another ``up`` runs there. What one that was killed has left running is waited for.
-    """
+    """Hold the lock of a data folder and yield its descriptor; raises Conflict while another ``up`` runs there."""
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    limit = time.monotonic() + PREDECESSOR_ENDS_WITHIN_S
-    with (data / "up.lock").open("a+") as file:
+    limit = time.monotonic() + STOP_WITHIN_S
+    with (data / "up.lock").open("a") as file:
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                file.seek(0)
-                other = file.read().strip()
-                hint = "stop it, or choose another folder: --data DIR"
-                if _runs(other):
-                    raise Conflict(f"another 'ragassay up' (process {other}) works in {data}", hint=hint) from None
-                if time.monotonic() > limit:
-                    what = f"what 'ragassay up' (process {other or 'unknown'}, killed) started still runs in {data}"
-                    raise Conflict(what, hint=hint) from None
+                if time.monotonic() > limit:  # what one that was killed had started ends a moment later
+                    hint = "stop it, or choose another folder: --data DIR"
+                    raise Conflict(f"another 'ragassay up' works in {data}", hint=hint) from None
             time.sleep(0.05)
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
         yield file.fileno()
-
-
-def _runs(process: str) -> bool:
-    try:
-        os.kill(int(process), 0)
-    except (ValueError, ProcessLookupError):
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 @contextmanager
