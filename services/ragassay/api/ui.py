@@ -207,10 +207,15 @@ async def _submitted(request: Request, jobs: Jobs, fields: Mapping[str, str], fi
 @jobs_pages.get("/ui/jobs/{job}")
 def _job(request: Request, jobs: Service, job: JobId) -> Response:
     state = jobs.store.state(job)
+    library: ServiceLibrary = request.state.library
+    summary = library.summary(job)
     return shown(
         request,
         "job.html",
         job=job_listing.shown(state),
+        outcome=summary.status,
+        problem=summary.problem,
+        gates=library.gates(job) if state.status == "finished" else None,
         dataset=state.record.dataset.name,
         chunks=f"{len(jobs.store.done(job)):,} of {state.chunks:,} chunks",
         spent=f"{number(jobs.store.spent_usd(job))} USD",

@@ -204,7 +204,7 @@ def _described(worst: list[Regression]) -> Iterator[str]:
         return fill(text, width(), initial_indent=indent, subsequent_indent=f"{indent}  ", break_long_words=False)
 
     for row in worst[:_MOST_SHOWN]:
-        yield paragraph(f"{row.query_id}: {row.query}", "")
+        yield paragraph(f"{row.label}: {row.query}", "")
         yield paragraph(", ".join(row.scores), "  ")
         for name, answer in row.answers:
             yield paragraph(f"{name}: {shorten(answer, _LONGEST_ANSWER, placeholder=' ...')}", "  ")

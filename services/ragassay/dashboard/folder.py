@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from ragassay import reports
 from ragassay.compare import comparison
 from ragassay.compare.models import Comparison
 from ragassay.compare.trends import Trend
@@ -14,12 +15,14 @@ from ragassay.dashboard.library import RowsPage
 from ragassay.documents import Report, run_and_system
 from ragassay.errors import NotFound
 from ragassay.exporters.listing import RunSummary, summary
+from ragassay.gates.check import GateReport
 from ragassay.models import Result, Sample
 from ragassay.protocols import Purpose, Reply
 from ragassay.runs.over_time import cost_report_of_runs, trend_of_runs
+from ragassay.runs.provenance import provenance
 from ragassay.store.datasets import FolderDatasets
 from ragassay.store.derived import written
-from ragassay.store.folder import REPORT_FILE, FolderRun, FolderStore
+from ragassay.store.folder import GATES_FILE, REPORT_FILE, FolderRun, FolderStore
 from ragassay.store.labels import FolderLabels, HumanLabel
 from ragassay.store.ledger import calls_about
 from ragassay.store.places import RowPlaces
@@ -38,7 +41,7 @@ class FolderLibrary:
         self._store, self._only = store, tuple(only)
         self.datasets = FolderDatasets(store.root)
         self._summaries = lru_cache(MOST_SUMMARIES_HELD)(lambda run, _: summary(store, run))
-        self._reports = lru_cache(MOST_REPORTS_HELD)(lambda run, _: self._open(run).report())
+        self._reports = lru_cache(MOST_REPORTS_HELD)(lambda run, _: self._read_report(run))
         self._opened = lru_cache(MOST_RUNS_OPEN)(lambda run, _: self._open(run))
         self._rows = lru_cache(MOST_REPORTS_HELD)(lambda run, _: self._read_rows(run))
 
@@ -58,7 +61,10 @@ class FolderLibrary:
         return filter(lambda run: run.has(text), map(self._summary, ids))
 
     def report(self, run: str) -> Report:
-        """A run's report, read once while it does not change; raises NotFound, BadData."""
+        """A run's report, read once while it does not change; that of an unfinished run is of the rows that are done.
+
+        Raises NotFound if no row is done, BadData.
+        """
         report: Report = self._reports(run, self._version(run))
         return report
 
@@ -96,6 +102,11 @@ class FolderLibrary:
         """Has the run passed its gates? None where they were not checked."""
         return self._open(run).passed
 
+    def gates(self, run: str) -> GateReport | None:
+        """How the run did at its gates; None if they were not checked."""
+        document = self._open(run).gates()
+        return GateReport.model_validate_json(document) if document else None
+
     def labels(self, run: str) -> Sequence[HumanLabel]:
         """What people said of its rows, oldest first; raises NotFound, BadData."""
         return FolderLabels(self._open(run).folder).kept()
@@ -117,18 +128,28 @@ class FolderLibrary:
             raise NotFound(f"there is no run {run!r}")
         return folder
 
-    def _version(self, run: str) -> tuple[int, ...] | None:
-        """What changes when the run's report does; None while there is none. Raises NotFound."""
-        file = self._folder(run) / REPORT_FILE
-        return tuple(written(file)) if file.is_file() else None
+    def _version(self, run: str) -> tuple[int, ...]:
+        """A value that changes when the run's report does or, until there is one, its finished chunks. Raises NotFound."""
+        folder = self._folder(run)
+        file = folder / REPORT_FILE
+        return tuple(written(file)) if file.is_file() else (sum(1 for _ in folder.glob("results/*/*.jsonl")),)
 
     def _summary(self, run: str) -> RunSummary:
-        version = self._version(run)
-        return summary(self._store, run) if version is None else self._summaries(run, version)
+        gates = self._folder(run) / GATES_FILE
+        return self._summaries(run, (*self._version(run), gates.stat().st_mtime_ns if gates.is_file() else 0))
+
+    def _read_report(self, run: str) -> Report:
+        opened = self._open(run)
+        record = opened.record
+        if opened.report_file.exists() or len(opened.pending()) == len(record.chunks()):
+            return opened.report()
+        done = {
+            name: opened.evaluated([chunk for chunk in record.chunks() if chunk.system == name])
+            for name in record.systems
+        }
+        rows = {name: one for name, one in done.items() if one}
+        return reports.build(record.id, record.created_at, provenance(record), rows, expected=record.dataset.rows)
 
     def _read_rows(self, run: str) -> RowPlaces:
-        report, opened = self.report(run), self._open(run)
-        size = opened.record.chunk_size
-        ends = {name: -(-one.queries // size) for name, one in report.systems.items()}
-        chunks = [chunk for chunk in opened.record.chunks() if chunk.number < ends.get(chunk.system, 0)]
-        return RowPlaces(opened.record, FolderRows(opened, chunks))
+        opened = self._open(run)
+        return RowPlaces(opened.record, FolderRows(opened, opened.record.chunks()))

@@ -12,6 +12,7 @@ from ragassay.costs import CostQuery, CostReport
 from ragassay.data.versions import DatasetStore
 from ragassay.documents import Report
 from ragassay.exporters.listing import RunSummary
+from ragassay.gates.check import GateReport
 from ragassay.models import Result, Sample
 from ragassay.protocols import Purpose, Reply
 from ragassay.store.labels import HumanLabel
@@ -72,6 +73,9 @@ class Library(Protocol):
 
     def passed(self, run: str) -> bool | None:
         """Has the run passed its gates? None where they were not checked."""
+
+    def gates(self, run: str) -> GateReport | None:
+        """How the run did at its gates; None if they were not checked."""
 
     def labels(self, run: str) -> Sequence[HumanLabel]:
         """What people said of its rows, oldest first; raises NotFound."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import threading
 import time
 from collections import OrderedDict
@@ -18,8 +19,8 @@ from ragassay.costs import CostQuery, CostReport
 from ragassay.dashboard.library import RowsPage
 from ragassay.documents import JOB_ID, Report
 from ragassay.errors import Conflict, NotFound
-from ragassay.exporters.failing import headline
-from ragassay.exporters.listing import RunSummary
+from ragassay.exporters.listing import Headline, RunSummary, outcome
+from ragassay.gates.check import GateReport
 from ragassay.job_results import JobRows
 from ragassay.jobs import Jobs
 from ragassay.models import Result, Sample
@@ -37,6 +38,7 @@ MOST_REPORTS_HELD = 8
 READING_S = 3.0  # that a list may take to read the reports whose headlines are not kept yet
 _A_LOOK = 100  # jobs, or rows
 _ANALYSES = 2  # at a time: each may take seconds of CPU
+_NO_HEADLINE = Headline(systems={}, problem=None)
 
 
 class ServiceLibrary:
@@ -80,6 +82,10 @@ class ServiceLibrary:
                     continue
                 if found.has(text):
                     yield found
+
+    def summary(self, job: str) -> RunSummary:
+        """A job in one line; raises NotFound, Conflict."""
+        return self._summary(self._jobs.store.state(job), math.inf)
 
     def report(self, run: str) -> Report:
         """A job's report; raises NotFound, and Conflict while there is none."""
@@ -128,6 +134,11 @@ class ServiceLibrary:
         document = self._jobs.store.gates(run)
         return orjson.loads(document)["passed"] is True if document else None
 
+    def gates(self, run: str) -> GateReport | None:
+        """How the job did at its gates; None if they were not checked."""
+        document = self._jobs.store.gates(run)
+        return GateReport.model_validate_json(document) if document else None
+
     def labels(self, run: str) -> Sequence[HumanLabel]:
         """What people said of its rows, oldest first; raises NotFound."""
         return self._jobs.store.labels(run)
@@ -144,13 +155,8 @@ class ServiceLibrary:
     def _chunk(self, run: str, row: Result) -> tuple[ChunkId, int] | None:
         """In which chunk a row is, and its number there; None where it is not kept any more."""
         rows = self.rows(run)
-        places = rows.selected(Selection(system=row.system, text=row.query_id[:200]))
-        for first in range(0, len(places), _A_LOOK):
-            some = places[first : first + _A_LOOK]
-            for place, one in zip(some, rows.at(some), strict=False):
-                if one.query_id == row.query_id:
-                    return rows.chunk(int(place))
-        return None
+        place = rows.find(row.system, row.query_id)
+        return None if place is None else rows.chunk(place)
 
     def _read(self, job: str) -> tuple[Report, RowPlaces]:
         """A report with its rows, the same objects while it does not change."""
@@ -171,9 +177,10 @@ class ServiceLibrary:
 
     def _summary(self, state: JobState, until: float) -> RunSummary:
         record = state.record
+        top = self._headline(state, until) if state.status == "finished" else _NO_HEADLINE
         return RunSummary(
             id=record.id,
-            status=state.status,
+            status=outcome(state.status, top.problem, self.passed(record.id) if top.systems else None),
             error=state.error if state.status == "failed" else None,
             created_at=record.created_at,
             name=record.spec.name,
@@ -184,21 +191,21 @@ class ServiceLibrary:
             queries=record.dataset.rows,
             rows=state.rows,
             done=state.rows_done,
-            headline=self._headline(state, until) if state.status == "finished" else {},
+            headline=top.systems,
+            problem=top.problem,
         )
 
-    def _headline(self, state: JobState, until: float) -> dict[str, str]:
-        """A sentence on each system of a finished job, kept beside its report; none where reading takes too long now."""
+    def _headline(self, state: JobState, until: float) -> Headline:
+        """The headline of a finished job, kept with its report; empty if reading the report would take too long now."""
         store, job = self._jobs.store, state.record.id
         if (kept := store.headline(job)) is not None:
-            known: dict[str, str] = orjson.loads(kept)
-            return known
+            return Headline.model_validate_json(kept)
         if time.monotonic() > until:
-            return {}
+            return _NO_HEADLINE
         document = orjson.loads(store.figures(job) or store.report(job))
         for system in document["systems"].values():
             system["results"] = ()
         report = Report.model_validate(document)
-        said = {name: headline(system) for name, system in report.systems.items()}
-        store.keep_headline(job, orjson.dumps(said), retries=state.retries)
-        return said
+        top = Headline.of(report)
+        store.keep_headline(job, top.model_dump_json().encode(), retries=state.retries)
+        return top

@@ -269,6 +269,7 @@ def _ends(values: Sequence[float]) -> tuple[float, float, list[float]]:
     step = _step(spread / 4)
     first, last = math.floor(low / step), math.ceil(high / step)
     first, last = (first - 1, last + 1) if first == last else (first, last)
+    first = max(first, 0) if low >= 0 else first
     ticks = [round(n * step, 12) for n in range(first, last + 1)]
     return ticks[0], ticks[-1], ticks
 

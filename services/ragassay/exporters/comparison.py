@@ -27,9 +27,14 @@ OUTCOMES = {"no difference shown": "not shown"}
 
 @dataclass(frozen=True)
 class Regression:
-    """A query on which b is worse: by each metric that says so, the scores of both; both answers; why b's is worse."""
+    """A query on which b is worse: its id in a and in b, the scores of both by metric, both answers, why b's is worse.
+
+    ``label``: the id in a, with that in b if it is another one.
+    """
 
     query_id: str
+    query_id_b: str
+    label: str
     query: str
     scores: tuple[str, ...]
     answers: tuple[tuple[str, str], ...]
@@ -53,7 +58,7 @@ def to_markdown(comparison: Comparison) -> bytes:
         if worst := regressions(pair):
             lines += ["", f"## {markdown_text(regressions_title(pair))}", ""]
         for row in worst:
-            lines.append(f"- **{markdown_text(row.query_id)}** {markdown_text(row.query)}: {'; '.join(row.scores)}")
+            lines.append(f"- **{markdown_text(row.label)}** {markdown_text(row.query)}: {'; '.join(row.scores)}")
             lines += [f"  - {markdown_text(name)}: {markdown_text(answer)}" for name, answer in row.answers]
             lines += [f"  - why: {markdown_text(row.why)}"] if row.why else []
     lines += ["", "## Where the numbers come from", ""]
@@ -188,6 +193,8 @@ def regressions(pair: Pair) -> list[Regression]:
         reasons = sorted((name == "accurate", n, one.reason_b) for n, (name, one) in enumerate(found) if one.reason_b)
         made.append(
             Regression(
+                query_id,
+                row.query_id_b,
                 query_id + elsewhere,
                 row.query,
                 tuple(f"{name} {number(a, beside=b)} -> {number(b, beside=a)}" for name, (a, b) in row.worse.items()),

@@ -1,24 +1,59 @@
-"""A run in a list of runs: on what, how far, and how good the answers are."""
+"""A run in a list of runs: its dataset, how far it is, how good the answers are, and whether anything went wrong."""
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
 from typing import Any
 
+from ragassay.documents import Report
 from ragassay.errors import AssayError, DiskFull
 from ragassay.exporters.failing import headline
 from ragassay.models import FrozenModel
+from ragassay.reports import beyond
 from ragassay.store.derived import read_derived, write_derived
 from ragassay.store.folder import FolderRun, FolderStore
 
 SUMMARY_FILE = "summary.json"  # beside a report: what a list says of it
 
 
-class RunSummary(FrozenModel):
-    """What there is to say of a run in a line; of one that can't be read, ``error`` says why.
+class Headline(FrozenModel):
+    """A report in a list: a sentence on each system, and why the run as a whole is incomplete, if it is."""
 
-    ``headline``: a sentence on each system, once there is a report. ``plugins``: those that a resume has to import.
-    ``dataset_digest``: as ``digest_of_dataset`` has it; empty where it is not known.
+    systems: dict[str, str]
+    problem: str | None
+
+    @classmethod
+    def of(cls, report: Report) -> Headline:
+        """The headline of a report, whose rows are not needed."""
+        return cls(systems={name: headline(one) for name, one in report.systems.items()}, problem=problem_of(report))
+
+
+def problem_of(report: Report) -> str | None:
+    """Why a report is incomplete: too many rows lack a score because something failed. None if it is complete."""
+    if (problem := beyond(report, report.provenance.configuration.max_missing)) is None:
+        return None
+    reasons: Counter[str] = Counter()
+    for system in report.systems.values():
+        worst = max(system.metrics.values(), key=lambda metric: (metric.failed, metric.failed - metric.missing))
+        if worst.failed:
+            reasons.update(worst.reasons)
+    return f"{problem} ({reasons.most_common(1)[0][0]})" if reasons else problem
+
+
+def outcome(status: str, problem: str | None, passed: bool | None) -> str:
+    """The status of a run with a report: whether it is incomplete or missed its gates comes first."""
+    if problem:
+        return "incomplete"
+    return "gates missed" if passed is False else status
+
+
+class RunSummary(FrozenModel):
+    """A run in one line; ``error`` says why a run can't be read or has failed.
+
+    ``status``: "unfinished", "incomplete", "gates missed", "finished" or, in a service, that of an unfinished job.
+    ``headline``: a sentence on each system, once there is a report. ``problem``: why an incomplete run is incomplete.
+    ``plugins``: those that a resume has to import. ``dataset_digest``: as ``digest_of_dataset`` has it; may be empty.
     """
 
     id: str
@@ -35,6 +70,7 @@ class RunSummary(FrozenModel):
     done: int = 0
     plugins: tuple[str, ...] = ()
     headline: dict[str, str] = {}  # noqa: RUF012 - a default of a model
+    problem: str | None = None
 
     def has(self, text: str) -> bool:
         """Is the text in its id, name, dataset, judge, status or a system's name, in any case?"""
@@ -43,21 +79,26 @@ class RunSummary(FrozenModel):
 
 
 def summary(store: FolderStore, run_id: str) -> RunSummary:
-    """What there is to say of a run in a folder."""
+    """A run of a folder in one line."""
     try:
         run = store.open(str(store.root / "runs" / run_id))
-        if kept := read_derived(run.report_file, SUMMARY_FILE, "summary", RunSummary):
-            return kept
         about = _of_record(run)
         if run.report_file.exists():
-            report = run.report_without_rows()
-            about["status"] = report.run.status
-            about["headline"] = {name: headline(system) for name, system in report.systems.items()}
-            with suppress(OSError, DiskFull):  # a folder that may only be read
-                write_derived(run.report_file, SUMMARY_FILE, "summary", about)
+            top = _headline(run)
+            about["status"] = outcome("finished", top.problem, run.passed)
+            about |= {"headline": top.systems, "problem": top.problem}
     except AssayError as error:
         return RunSummary(id=run_id, status="unreadable", error=str(error))
     return RunSummary(**about)
+
+
+def _headline(run: FolderRun) -> Headline:
+    if kept := read_derived(run.report_file, SUMMARY_FILE, "summary", Headline):
+        return kept
+    top = Headline.of(run.report_without_rows())
+    with suppress(OSError, DiskFull):  # a folder that may only be read
+        write_derived(run.report_file, SUMMARY_FILE, "summary", top.model_dump())
+    return top
 
 
 def _of_record(run: FolderRun) -> dict[str, Any]:

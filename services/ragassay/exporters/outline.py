@@ -205,7 +205,7 @@ def _parts_of(comparison: Comparison) -> Iterator[OutlinePart]:
     yield from compared.tables(comparison)
     for pair in comparison.pairs:
         cards = (
-            Card(row.query, row.query_id, (("scores", "; ".join(row.scores)), *row.answers, ("why", row.why or "")))
+            Card(row.query, row.label, (("scores", "; ".join(row.scores)), *row.answers, ("why", row.why or "")))
             for row in compared.regressions(pair)
         )
         if some := tuple(cards):
@@ -231,14 +231,15 @@ def standing(
     more: Callable[[ComparedSystem], dict[str, Any]] = lambda _: {},
     note: str = "Up and to the left is better.",
 ) -> Chart | None:
-    """Accuracy against what it takes: cost where all systems report it, else latency; None where neither is known of all.
+    """Accuracy against cost, if all systems report it and one is not free, else against latency; None if neither is known.
 
     ``more``: what else is drawn of a system, such as its ``address``.
     """
     sides = comparison.sides
     costs = {name: side.cost_usd for name, side in sides.items() if side.cost_usd is not None}
     times = {name: side.latency_p50_ms for name, side in sides.items() if side.latency_p50_ms is not None}
-    across, unit = (costs, "USD a query") if len(costs) == len(sides) else (times, "median latency, ms")
+    priced = len(costs) == len(sides) and any(costs.values())
+    across, unit = (costs, "USD a query") if priced else (times, "median latency, ms")
     if len(across) < len(sides):
         return None
     points = {}

@@ -62,7 +62,7 @@ class ComparisonReport(Comparison):
 def _cells(row: Regression, pair: Pair) -> tuple[str, ...]:
     answers = dict(row.answers)
     return (
-        row.query_id,
+        row.label,
         row.query,
         ", ".join(row.scores),
         answers.get(pair.a, ""),

@@ -41,7 +41,7 @@ from ragassay.store.rows import DAMAGED, ChunkResults, RecordedResponses, places
 from ragassay.store.run_ids import slug
 from ragassay.validation import problems
 
-REPORT_FILE, _GATES_FILE, _FIGURES_FILE, _COSTS_FILE = "report.json", "gates.json", "figures.json", "costs.json"
+REPORT_FILE, GATES_FILE, _FIGURES_FILE, _COSTS_FILE = "report.json", "gates.json", "figures.json", "costs.json"
 LAST, LAST_PASSED = "last", "last-passed"
 _SLUG = slice(16, -5)  # of a run's id
 
@@ -212,15 +212,20 @@ class FolderRun:
 
     def save_gates(self, document: bytes) -> None:
         """Keep what gates said of the run; the last check counts."""
-        write_whole(self.folder / _GATES_FILE, document, private=True)
+        write_whole(self.folder / GATES_FILE, document, private=True)
 
     @property
     def passed(self) -> bool | None:
         """Has it passed its gates? None where none were checked."""
         try:
-            return orjson.loads((self.folder / _GATES_FILE).read_bytes())["passed"] is True
-        except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
+            return orjson.loads(self.gates() or b"null")["passed"] is True
+        except (orjson.JSONDecodeError, KeyError, TypeError):
             return None
+
+    def gates(self) -> bytes | None:
+        """What ``save_gates`` has kept; None if no gates were checked."""
+        file = self.folder / GATES_FILE
+        return file.read_bytes() if file.is_file() else None
 
     @property
     def report_file(self) -> Path:

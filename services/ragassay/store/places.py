@@ -74,6 +74,16 @@ class RowPlaces:
         results = {by_chunk[chunk][row]: one for chunk, rows in kept.items() for row, one in rows.items()}
         return [results[place] for place in places if place in results]
 
+    def find(self, system: str, query_id: str) -> int | None:
+        """The place of a system's row on a query, by the query's id; None if there is no such row."""
+        places = self.selected(Selection(system=system, text=query_id[:200]))
+        for first in range(0, len(places), _AT_ONCE):
+            some = [int(place) for place in places[first : first + _AT_ONCE]]
+            for place, row in zip(some, self.at(some), strict=False):
+                if row.query_id == query_id:
+                    return place
+        return None
+
     def each(self, places: Sequence[int]) -> Iterator[Result]:
         """The rows at these places, of which few are in memory at a time."""
         for first in range(0, len(places), _AT_ONCE):

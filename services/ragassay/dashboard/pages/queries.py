@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Annotated
 
+import numpy as np
 from fastapi import Query, Request, Response
 from fastapi.responses import RedirectResponse
 
@@ -99,11 +100,18 @@ def _cells(found: ChosenRows, columns: list[str]) -> Iterator[list[object]]:
 
 @router.get("/ui/runs/{run}/row")
 def _row(
-    request: Request, run: str, at: Annotated[int, Query(ge=0, le=MOST_PLACES)], raw: Annotated[bool, Query()] = False
+    request: Request,
+    run: str,
+    at: Annotated[int | None, Query(ge=0, le=MOST_PLACES)] = None,
+    id: Annotated[str, Query(max_length=1000)] = "",  # noqa: A002 - the name in the address
+    raw: Annotated[bool, Query()] = False,
 ) -> Response:
+    """A row by its position in a selection, or by its query's id."""
     library: Library = request.state.library
     asked, report = asked_in(request), library.report(run)
     found = chosen(library, run, report, asked)
+    if at is None:
+        at = _position(found, asked.get("system"), id)
     page = found.page(at, 1)
     if not page.rows:
         raise NotFound("there is no such row", hint="go back to the list of queries")
@@ -132,6 +140,16 @@ def _row(
         changes=changes(row, before, report) if before else [],
         raw=raw_of(row, sample, library.calls(run, row), report) if raw else None,
     )
+
+
+def _position(found: ChosenRows, system: str | None, query_id: str) -> int:
+    """The position of the row on a query among those that are chosen; raises NotFound."""
+    systems = found.rows.systems if system is None else [system]
+    for name in systems:
+        place = found.rows.find(name, query_id)
+        if place is not None and len(at := np.flatnonzero(found.places == place)):
+            return int(at[0])
+    raise NotFound(f"there is no row {query_id[:200]!r}", hint="go back to the list of queries")
 
 
 def _of_all_systems(found: ChosenRows, place: int) -> list[Result]:

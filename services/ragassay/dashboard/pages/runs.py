@@ -19,6 +19,7 @@ from ragassay.documents import Report
 from ragassay.errors import AssayError, Conflict
 from ragassay.exporters import EXPORTERS, failing, figures, summary
 from ragassay.exporters.charts import Chart, histogram
+from ragassay.exporters.listing import problem_of
 from ragassay.exporters.panels import panels
 from ragassay.runs.labelling import QUESTIONS
 from ragassay.store.places import RowPlaces
@@ -70,6 +71,8 @@ def _run(request: Request, run: str, form: AnyForm = "page") -> Response:
         formats=EXPORTERS.names(),
         of_service=library.of_service,
         report=report,
+        problem=problem_of(report),
+        gates=library.gates(run),
         verdict=_verdict(library, run, report),
         headlines={name: failing.headline(system) for name, system in report.systems.items()},
         notes=list(summary.notes(report)),
