@@ -411,7 +411,7 @@ def test_regressions_are_of_every_metric_that_moved_and_have_both_answers():
     assert first.worse == {"map@10": (0.5, 0.25)}
     assert (first.answer_a, first.answer_b, first.reason_b) == ("Old.", "New.", "found late")
     shown = regressions(pair)[0]
-    assert (shown.query_id, shown.scores) == ("q_0 (x0 of b)", ("map@10 0.500 -> 0.250",))
+    assert (shown.label, shown.scores) == ("q_0 (x0 of b)", ("map@10 0.500 -> 0.250",))
     assert (shown.answers, shown.why) == ((("a", "Old."), ("b", "New.")), "found late")
 
 
