@@ -53,18 +53,9 @@ def make_report(systems, *, expected=None, run="run-1", created=CREATED, dataset
     return reports.build(run, created, provenance, systems, expected=expected)
 
 
-def of_an_earlier_version(report):
-    """As it was written before reports had sums."""
-    document = report.model_dump(mode="json")
-    del document["between"]
-    for system in document["systems"].values():
-        del system["spending"]
-    return type(report).model_validate(document)
-
-
 def mrr_report(values, **more):
     """A report of one system on ``mrr``."""
     return make_report(rows(values), **more)
 
 
-__all__ = ["Report", "make_report", "mrr_report", "of_an_earlier_version", "row", "rows"]
+__all__ = ["Report", "make_report", "mrr_report", "row", "rows"]

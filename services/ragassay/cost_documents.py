@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from ragassay.models import FrozenModel
-from ragassay.stats import Interval, RatioSums, Stratum, TokenSums, sums_interval
+from ragassay.stats import Interval, RatioSums, Stratum, sums_interval
 from ragassay.stats.ppi import corrected_sums
 
 
@@ -67,23 +67,19 @@ class CostPerAccurate(FrozenModel):
 
 
 class Money(FrozenModel):
-    """What some rows spent on one purpose: known costs in USD, how many rows have none, and tokens.
-
-    Tokens are those of rows that have both counts; ``without_tokens`` rows lack one, and no price can be put on them.
-    """
+    """What some rows spent on one purpose: known costs in USD, how many rows have none, and tokens of rows with both counts."""
 
     cost_usd: float = 0.0
     unknown: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
-    without_tokens: int = 0
 
 
 class Spending(FrozenModel):
     """What a system's rows of one category and one model spent, in sums that can be added up over reports.
 
     ``serving`` is what the system spent, ``judging`` the judge, ``waste`` was paid for replies that could not be used.
-    ``known``: over the rows whose cost and accuracy are known; ``tokens``: over those whose tokens and accuracy are.
+    ``known``: over the rows whose cost and accuracy are known.
     """
 
     category: str | None
@@ -93,7 +89,6 @@ class Spending(FrozenModel):
     judging: Money
     waste: Money
     known: RatioSums
-    tokens: TokenSums
 
 
 class Between(FrozenModel):

@@ -7,25 +7,19 @@ from typing import Any, Literal
 import orjson
 from pydantic import Field, ValidationError
 
-from ragassay.cost_documents import Between, CostPerAccurate, Money, Spending
+from ragassay.cost_documents import Between, CostPerAccurate, Spending
 from ragassay.documents import Report, SystemReport
 from ragassay.errors import BadData
 from ragassay.models import FrozenModel, Usage
-from ragassay.recount import Recount, between
-from ragassay.stats import RatioSums, TokenSums
 from ragassay.validation import problems
 
 
 class SystemCosts(FrozenModel):
-    """One system of a report: the report's own figures, ``whole`` and by category, and the sums that add up.
-
-    Not ``itemised``: a report of an earlier version whose rows are gone; its one ``spending`` has no squares.
-    """
+    """One system of a report: the report's own figures, ``whole`` and by category, and the sums that add up."""
 
     whole: CostPerAccurate
     categories: dict[str, CostPerAccurate] = Field(default_factory=dict)
     spending: tuple[Spending, ...]
-    itemised: bool = True
 
 
 class CostRecord(FrozenModel):
@@ -48,9 +42,8 @@ class CostRecord(FrozenModel):
 
 
 def record_of(report: Report) -> CostRecord:
-    """The record of a report; what a report of an earlier version lacks is counted again from its rows."""
-    source, rows = report.provenance, report.provenance.dataset.rows
-    recounted = {name: Recount(one.results) for name, one in report.systems.items() if not one.spending and one.results}
+    """The record of a report."""
+    source = report.provenance
     return CostRecord(
         schema_version=1,
         run=report.run.id,
@@ -62,54 +55,26 @@ def record_of(report: Report) -> CostRecord:
         accurate=source.configuration.accurate,
         interrupted=report.interrupted,
         canary=Usage.total((report.drift.usage, report.drift.waste) if report.drift else ()),
-        systems={name: _of_system(one, recounted.get(name)) for name, one in report.systems.items()},
-        between=between(recounted, rows) if len(recounted) == len(report.systems) else report.between,
+        systems={name: _of_system(one) for name, one in report.systems.items()},
+        between=report.between,
     )
 
 
-def _of_system(one: SystemReport, recounted: Recount | None) -> SystemCosts:
-    spending = recounted.spending if recounted else one.spending
+def _of_system(one: SystemReport) -> SystemCosts:
     categories = one.slices.get("category", {})
     return SystemCosts(
         whole=one.cost_per_accurate_answer,
         categories={value: part.cost_per_accurate_answer for value, part in categories.items()},
-        spending=spending or ((_undivided(one),) if one.queries else ()),
-        itemised=bool(spending) or not one.queries,
-    )
-
-
-def _undivided(one: SystemReport) -> Spending:
-    """What the figures of a report without rows and sums still tell."""
-    known = one.cost_per_accurate_answer
-    return Spending(
-        category=None,
-        model=None,
-        rows=one.queries,
-        serving=Money(cost_usd=one.cost_usd.total or 0.0, unknown=one.cost_usd.missing, without_tokens=one.queries),
-        judging=_spent(one.evaluation.usage, one.queries),
-        waste=_spent(one.evaluation.waste, one.queries),
-        known=RatioSums(n=known.n, cost_usd=known.cost_usd, accurate=known.accurate),
-        tokens=TokenSums(),
-    )
-
-
-def _spent(usage: Usage, rows: int) -> Money:
-    return Money(
-        cost_usd=usage.cost_usd or 0.0,
-        unknown=rows if usage.cost_usd is None else 0,
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
+        spending=one.spending,
     )
 
 
 def read_report_costs(content: bytes, where: str) -> CostRecord:
-    """The record of a report's JSON, whose rows are passed over where it has sums; raises BadData that names ``where``."""
+    """The record of a report's JSON, whose rows are passed over; raises BadData that names ``where``."""
     try:
         document: Any = orjson.loads(content)
-        systems = document["systems"].values()
-        if all(system.get("spending") for system in systems):
-            for system in systems:
-                system["results"] = ()
+        for system in document["systems"].values():
+            system["results"] = ()
         return record_of(Report.model_validate(document))
     except ValidationError as error:
         raise BadData([f"{where}: not a report of this version of ragassay ({problems(error)[0]})"]) from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
@@ -17,7 +16,6 @@ from ragassay.store.redis import RedisStore
 from ragassay.store.stored_reports import PARTIAL, WHOLE
 
 MOST_REPORTS = 2000  # of one answer, the newest
-COUNTING_S = 10.0  # that one answer may take to count reports of an earlier version
 _AT_ONCE = 500
 _logger = logging.getLogger("ragassay")
 
@@ -52,23 +50,18 @@ class JobCosts:
                 break
             if reading.reached_the_beginning:
                 break
-        if more := reading.too_many:
-            reports = (
-                "1 report of an earlier version is" if more == 1 else f"{more:,} reports of an earlier version are"
-            )
-            gathered.warnings.append(f"{reports} not counted yet: ask again, each answer counts some more")
         return cost_report(gathered, now or datetime.now(UTC))
 
 
 class _Reading:
-    """Records of jobs, newest first; counts reports whose records are missing for so long at the most."""
+    """Records of jobs, newest first; a record that is missing is made from its report."""
 
     def __init__(self, store: RedisStore) -> None:
-        self._store, self._until = store, time.monotonic() + COUNTING_S
-        self.reached_the_beginning, self.too_many = False, 0
+        self._store = store
+        self.reached_the_beginning = False
 
     def of(self, jobs: Sequence[str], query: CostQuery) -> list[tuple[str, CostRecord | None, str]]:
-        """For each job its record, or why there is none; empty where its time is over."""
+        """For each job its record, or why there is none."""
         since, until = (moment.timestamp() * 1000 for moment in query.span)
         found: list[tuple[str, CostRecord | None, str]] = []
         for job, ((created, status), (whole, partial)) in zip(jobs, self._ask(jobs), strict=True):
@@ -99,10 +92,7 @@ class _Reading:
             try:
                 return CostRecord.model_validate_json(zstandard.decompress(kept)), ""
             except (ValidationError, zstandard.ZstdError):
-                pass  # of another version, as the report may be or not
-        if time.monotonic() > self._until:
-            self.too_many += 1
-            return None, ""
+                pass  # damaged: made again below
         report, record = self._store.key(job, names[0]), self._store.key(job, names[1])
         blob = self._store.redis.get(report)
         if blob is None:

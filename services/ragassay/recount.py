@@ -15,7 +15,7 @@ from ragassay.documents import Distribution, SystemReport
 from ragassay.models import MissingCause, Result, Sample, Score, Usage, Verdict
 from ragassay.render import percent
 from ragassay.specification import JobSpec
-from ragassay.stats import CorrectedMean, RatioSums, TokenSums
+from ragassay.stats import CorrectedMean, RatioSums
 from ragassay.stats.columns import generator
 from ragassay.stats.ppi import corrected_mean, corrected_sums
 
@@ -257,16 +257,10 @@ class Recount:
                 unknown=len(rows) - len(costs),
                 input_tokens=round(fsum(given for given, _ in tokens)),
                 output_tokens=round(fsum(made for _, made in tokens)),
-                without_tokens=len(rows) - len(tokens),
             ),
             judging=self._judging.at(places),
             waste=self._wasted.at(places),
             known=RatioSums.of((cost, right) for cost, _, _, right in rows if cost is not None and right is not None),
-            tokens=TokenSums.of(
-                (given, made, right)
-                for _, given, made, right in rows
-                if given is not None and made is not None and right is not None
-            ),
         )
 
     def _add_verdict(self, row: Result, verdict: Verdict) -> None:

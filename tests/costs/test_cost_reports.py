@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from handmade_reports import make_report, of_an_earlier_version, row
+from handmade_reports import make_report, row
 from ragassay.cost_records import CostRecord, read_report_costs, record_of
 from ragassay.costs import Gathered, asked, cost_report
 from ragassay.documents import without_rows
@@ -174,24 +174,6 @@ def test_the_figures_are_the_same_when_the_rows_are_gone():
     assert costs(*reports) == costs(*kept)
 
 
-def test_a_report_of_an_earlier_version_is_counted_again_from_its_rows():
-    rows = {name: answers(COSTS * 2, right * 2, name) for name, right in (("a", RIGHT), ("b", OTHER_RIGHT))}
-    report = night(rows)
-    assert record_of(of_an_earlier_version(report)) == record_of(report)
-    content = of_an_earlier_version(report).model_dump_json().encode()
-    assert read_report_costs(content, "report.json") == record_of(report)
-
-
-def test_without_rows_and_sums_there_is_a_value_and_why_there_is_no_interval():
-    old = without_rows(of_an_earlier_version(night(answers(COSTS, RIGHT))))
-    group = only(costs(old, night(answers(OTHER_COSTS, OTHER_RIGHT), "2026-11-02")))
-    assert group.cost_per_accurate_answer == pytest.approx(0.022)
-    assert group.interval.reason == "a report of an earlier version, whose rows are gone, keeps no sums of squares"
-    alone = only(costs(old))
-    assert alone.cost_per_accurate_answer == pytest.approx(0.02)
-    assert alone.interval_of == "report"
-
-
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -233,59 +215,6 @@ def of_model(model, n=16, tokens=True):
         )
         for k, one in enumerate(made)
     ]
-
-
-def test_at_other_prices_the_figures_are_those_of_rows_that_cost_that():
-    rows = of_model("openai/gpt-9")
-    dearer = [one.model_copy(update={"cost_usd": (one.input_tokens * 3 + one.output_tokens * 8) / 1e6}) for one in rows]
-    found = only(costs(night(rows), price=["gpt-9=3,8"]))
-    expected = record_of(night(dearer)).systems["default"]
-    assert found.cost_per_accurate_answer == pytest.approx(expected.whole.value)
-    assert found.serving.cost_usd == pytest.approx(sum(one.cost_usd for one in dearer))
-    assert found.interval_of == "sums"
-    assert (found.interval.low, found.interval.high) == pytest.approx(
-        (expected.whole.interval.low, expected.whole.interval.high), rel=0.15
-    )
-    before = only(costs(night(rows)))
-    assert (found.repriced.rows, found.repriced.as_measured, found.repriced.without_tokens) == (16, 0, 0)
-    assert found.repriced.measured == pytest.approx(before.cost_per_accurate_answer)
-    assert before.repriced is None
-
-
-def test_the_price_that_was_paid_changes_nothing():
-    found = only(costs(night(of_model("gpt-9")), price={"gpt-9": (1, 2)}))
-    assert found.cost_per_accurate_answer == pytest.approx(found.repriced.measured)
-
-
-def test_what_can_not_be_repriced_is_counted_and_not_mixed_silently():
-    rows = [*of_model("gpt-9", 8), *of_model("gpt-9", 4, tokens=False), *of_model("other", 2)]
-    rows = [one.model_copy(update={"query_id": f"q{n}"}) for n, one in enumerate(rows)]
-    found = only(costs(night(rows), price=["gpt-9=3,8"]))
-    assert (found.repriced.rows, found.repriced.without_tokens, found.repriced.as_measured) == (8, 4, 2)
-    assert (found.unknown_cost, found.known) == (4, 10)
-
-
-def test_a_price_makes_a_cost_known_that_was_not():
-    rows = [one.model_copy(update={"cost_usd": None}) for one in of_model("mine")]
-    assert only(costs(night(rows))).cost_per_accurate_answer is None
-    found = only(costs(night(rows), price=["mine=1,2"]))
-    spent = sum(one.input_tokens + 2 * one.output_tokens for one in rows) / 1e6
-    assert found.cost_per_accurate_answer == pytest.approx(spent / sum(one.scores["accurate"].value for one in rows))
-    assert (found.unknown_cost, found.repriced.measured) == (0, None)
-
-
-def test_the_judges_tokens_have_the_judges_price():
-    bill = {"evaluation": Usage(calls=1, input_tokens=100, output_tokens=10, cost_usd=None)}
-    report = night(answers(COSTS, RIGHT, **bill), judge="openai/gpt-9")
-    found = only(costs(report, price=["gpt-9=10,100"]))
-    assert (found.judging.cost_usd, found.judging.unknown) == (pytest.approx(8 * (1000 + 1000) / 1e6), 0)
-    assert (found.repriced.judging_rows, found.repriced.rows, found.repriced.as_measured) == (8, 0, 8)
-    assert found.cost_per_accurate_answer == pytest.approx(0.02)
-
-
-def test_a_price_of_a_model_that_no_row_has_is_a_warning():
-    warnings = costs(night(of_model("gpt-9")), price=["gtp-9=1,2"]).warnings
-    assert warnings[0] == "no row is of the model gtp-9, whose price was given; there are: gpt-9 and local"
 
 
 # --- which reports, in which groups ---
@@ -338,12 +267,6 @@ def test_systems_and_datasets_are_chosen_by_name():
         ({"since": "2026-11-02", "until": "2026-11-01"}, BadSettings, "is before"),
         ({"zone": "Mars/Olympus"}, BadSettings, "zone: should be a time zone"),
         ({"zone": "../etc/passwd"}, BadSettings, "zone: should be a time zone"),
-        ({"price": ["gpt-9"]}, BadSettings, "is no price"),
-        ({"price": ["gpt-9=1"]}, BadSettings, "is no price"),
-        ({"price": ["gpt-9=1,x"]}, BadSettings, "is no price"),
-        ({"price": ["gpt-9=-1,2"]}, BadSettings, "at least 0"),
-        ({"price": ["gpt-9=nan,2"]}, BadSettings, "price"),
-        ({"price": {"gpt-9": 3}}, BadSettings, "a pair of numbers"),
         ({"system": "x" * 201}, BadSettings, "system"),
     ],
 )
@@ -355,7 +278,7 @@ def test_what_can_not_be_asked_is_named(options, kind, said):
 def test_accuracy_by_different_judges_is_said_and_can_be_kept_apart():
     reports = [night(answers(COSTS, RIGHT), run=judge, judge=judge) for judge in ("local", "gpt-9")]
     found = costs(*reports)
-    assert found.warnings == ("france, default: accuracy is by 2 judges; judge by judge: --by ...,judge",)
+    assert found.warnings == ("france, default: accuracy is by 2 judges; group by judge to keep them apart",)
     assert costs(*reports, by="judge").warnings == ()
     rules = [night(answers(COSTS, RIGHT), run=f"r{n}", accurate=f"correctness >= 0.{n}") for n in (4, 5)]
     assert "2 rules" in costs(*rules).warnings[0]
@@ -431,39 +354,6 @@ def test_pairs_are_of_the_systems_that_are_asked_for():
 
 
 # --- the month ---
-
-
-def test_the_month_so_far_is_projected_by_its_whole_days():
-    spent = [0.12, 0.10, 0.12, 0.10, 0.12, 0.10, 0.12, 0.10, 0.12, 0.12]
-    nights = [
-        night(answers(COSTS if usd == 0.12 else OTHER_COSTS, RIGHT), f"2026-11-{day:02}")
-        for day, usd in enumerate(spent, 1)
-    ]
-    month = costs(*nights, now=datetime(2026, 11, 10, 12, tzinfo=UTC)).month
-    assert (month.month, month.days, month.days_left, month.reports) == ("2026-11", 9, 21, 10)
-    assert month.serving.cost_usd == pytest.approx(1.12)
-    # nine whole days: 1.00 USD, 0.111 a day; 21 days left
-    assert month.serving_projection.value == pytest.approx(1.0 + 21 / 9)
-    # sd of the nine is 0.01054; t(8) 2.306: 2.306 x 0.01054 x sqrt(21 + 21 x 21 / 9)
-    assert month.serving_projection.high - month.serving_projection.value == pytest.approx(0.2033, abs=2e-4)
-    assert month.judging_projection.value == 0
-
-
-@pytest.mark.parametrize(
-    ("day", "rows", "reason"),
-    [
-        (7, answers(COSTS, RIGHT), "6 whole days have passed; it takes 7"),
-        (20, answers([None, *COSTS[1:]], RIGHT), "1 row has no known cost"),
-    ],
-)
-def test_a_month_that_can_not_be_projected_says_why(day, rows, reason):
-    month = costs(night(rows), now=datetime(2026, 11, day, 12, tzinfo=UTC)).month
-    assert (month.serving_projection.value, month.serving_projection.reason) == (None, reason)
-
-
-def test_a_month_that_nobody_asks_for_is_not_projected():
-    assert costs(night(answers(COSTS, RIGHT)), until="2026-11-05").month is None
-    assert costs(night(answers(COSTS, RIGHT), "2026-10-05")).month is None
 
 
 # --- extremes ---

@@ -117,7 +117,7 @@ def test_comparisons_trends_and_costs_are_exported_as_they_are_asked_for():
     with browsing() as http:
         compared = exported(http, f"/ui/compare?run={runs[0]}&run={runs[1]}&metrics=accurate")
         trend = exported(http, "/ui/trends?metric=accurate&system=default")
-        cost = exported(http, "/ui/cost?by=category&price=gpt-4o%3D1,2")
+        cost = exported(http, "/ui/cost?by=category")
     assert {(line["a"], line["b"]) for line in compared} == {("'=night(4)", "'=night(18)")}
     (accurate,) = compared  # the metrics that are asked for
     assert (accurate["metric"], accurate["mean_a"], accurate["mean_b"]) == ("accurate", "0.2", "0.9")
@@ -150,13 +150,12 @@ def test_what_an_accurate_answer_costs_stands_first_and_where_the_money_goes(run
     assert "0.040 USD" in page
 
 
-def test_prices_and_days_of_the_address_are_asked_for_and_nonsense_is_refused(runs):
+def test_days_of_the_address_are_asked_for_and_nonsense_is_refused(runs):
     with browsing() as http:
         assert http.get("/ui/cost?since=2100-01-01").status_code == 200
         answer = http.get("/ui/cost?by=colour")
         assert (answer.status_code, "dimension" in answer.text) == (422, True)
         assert http.get("/ui/cost?since=yesterday").status_code in (400, 422)
-        assert "what if gpt-4o cost" in http.get("/ui/cost?price=gpt-4o=1,2").text
 
 
 def test_a_run_of_two_systems_says_which_is_better_and_which_ten_rows_to_read_first(tmp_path):

@@ -18,7 +18,6 @@ from scipy import stats as scipy_stats
 from ragassay.stats import (
     RatioSums,
     Stratum,
-    TokenSums,
     difference_sums_interval,
     mean_intervals,
     ratio_interval,
@@ -105,14 +104,6 @@ def test_means_have_the_interval_of_a_t_test():
     for values, found in zip((cost, right), mean_intervals(once(cost, right)), strict=True):
         expected = scipy_stats.ttest_1samp(values, 0).confidence_interval(0.95)
         assert (found.low, found.high) == pytest.approx(tuple(expected))
-
-
-def test_tokens_at_a_price_have_the_sums_of_the_costs_that_they_then_have():
-    given, made = rng.integers(100, 5000, 50).astype(float), rng.integers(1, 900, 50).astype(float)
-    right = (rng.random(50) < 0.6).astype(float)
-    tokens = TokenSums.of(zip(given.tolist(), made.tolist(), right.tolist(), strict=True))
-    found, expected = tokens.priced(0.15e-6, 0.6e-6), sums(given * 0.15e-6 + made * 0.6e-6, right)
-    assert found.model_dump() == pytest.approx(expected.model_dump())
 
 
 # --- many runs ---

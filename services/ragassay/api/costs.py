@@ -35,10 +35,6 @@ class _CostsQuery(QueryParameters):
             description="groups: of system, dataset, category, model, day, month and judge; default: dataset,system",
         ),
     ] = None
-    price: Annotated[
-        tuple[_Name, ...],
-        Field(max_length=50, description="what if: MODEL=IN,OUT in USD per million tokens; repeatable"),
-    ] = ()
     format: Annotated[
         Literal["json", "csv", "md"] | None, Field(description="the form of the answer; default: what Accept prefers")
     ] = None

@@ -33,12 +33,6 @@ By = Annotated[
         help="Groups: of system, dataset, category, model, day, month and judge. [dataset,system]",
     ),
 ]
-PriceTexts = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--price", metavar="MODEL=IN,OUT", help="What if it cost that, in USD per million tokens. Repeatable."
-    ),
-]
 CostOutputs = Annotated[
     list[Path] | None, typer.Option("-o", "--output", metavar="FILE", help="Also write .csv, .json, .md.")
 ]
@@ -51,7 +45,6 @@ def cost(
     system: SystemNames = None,
     dataset: DatasetNames = None,
     by: By = None,
-    price: PriceTexts = None,
     output: CostOutputs = None,
     as_json: AsJson = False,
     server: Server = None,
@@ -66,7 +59,7 @@ def cost(
 
     EXPORTERS.check(output or ())
     days = {"since": since, "until": until, "zone": zone}
-    options: dict[str, Any] = {**days, "system": system, "dataset": dataset, "by": by, "price": price}
+    options: dict[str, Any] = {**days, "system": system, "dataset": dataset, "by": by}
     query = asked(**options, dashes="--")
     result: CostReport
     if server is None:

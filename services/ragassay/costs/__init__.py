@@ -1,7 +1,7 @@
 """What accurate answers cost over time: sums over stored reports, which outlive the rows."""
 
 from ragassay.costs.asking import asked
-from ragassay.costs.models import BY, DIMENSIONS, CostGroup, CostQuery, CostReport, Increment, MonthToDate
+from ragassay.costs.models import BY, DIMENSIONS, CostGroup, CostQuery, CostReport, Increment
 from ragassay.costs.report import Gathered, cost_report
 
 __all__ = [
@@ -12,7 +12,6 @@ __all__ = [
     "CostReport",
     "Gathered",
     "Increment",
-    "MonthToDate",
     "asked",
     "cost_report",
 ]

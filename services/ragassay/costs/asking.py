@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
 from ragassay.costs.models import BY, DIMENSIONS, CostQuery
-from ragassay.costs.prices import read_price
 from ragassay.errors import BadSettings, UnknownName
-from ragassay.specification import Price
 from ragassay.validation import problems
 
 
@@ -22,11 +20,10 @@ def asked(
     system: str | Sequence[str] | None = None,
     dataset: str | Sequence[str] | None = None,
     by: str | Sequence[str] | None = None,
-    price: Sequence[str] | Mapping[str, Any] | None = None,
     dashes: str = "",
 ) -> CostQuery:
-    """The query. ``since`` and ``until`` may be dates; ``by`` a list or ``system,day``; ``price`` ``MODEL=IN,OUT`` texts, or
-    by model a pair of USD per million tokens, read and written. Raises BadSettings that names the option, after ``dashes``.
+    """The query. ``since`` and ``until`` may be dates; ``by`` a list or ``system,day``. Raises BadSettings
+    that names the option, after ``dashes``.
     """
     dimensions = by.split(",") if isinstance(by, str) else list(by if by is not None else BY)
     dimensions = [name.strip() for part in dimensions for name in part.split(",") if name.strip()]
@@ -40,7 +37,6 @@ def asked(
         "systems": _names(system),
         "datasets": _names(dataset),
         "by": tuple(dimensions),
-        "prices": _prices(price, f"{dashes}price"),
     }
     try:
         query = CostQuery.model_validate(given)
@@ -56,16 +52,3 @@ def asked(
 
 def _names(given: str | Sequence[str] | None) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(dict.fromkeys(given or ()))
-
-
-def _prices(given: Sequence[str] | Mapping[str, Any] | None, where: str) -> dict[str, Price]:
-    if not isinstance(given, Mapping):
-        return dict(read_price(text, where) for text in given or ())
-    try:
-        return {
-            model: one if isinstance(one, Price) else Price(input_per_1m=one[0], output_per_1m=one[1])
-            for model, one in given.items()
-        }
-    except (ValidationError, TypeError, LookupError):
-        hint = "write it as {'gpt-4o-mini': (0.15, 0.60)}, in USD per million tokens"
-        raise BadSettings("a price is a pair of numbers by model", where=where, hint=hint) from None

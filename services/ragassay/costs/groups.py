@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 from ragassay.cost_documents import CorrectedCost, CostPerAccurate, Money, Spending
 from ragassay.cost_records import CostRecord, SystemCosts
-from ragassay.costs.models import CostGroup, CostQuery, Dimension, Repriced
-from ragassay.costs.prices import Priced
+from ragassay.costs.models import CostGroup, CostQuery, Dimension
 from ragassay.stats import Interval, RatioSums, Stratum, sums_interval
 
 LEVEL = 0.95
-_NO_SQUARES = "a report of an earlier version, whose rows are gone, keeps no sums of squares"
 Key = tuple[tuple[Dimension, str | None], ...]
 
 
@@ -71,41 +70,28 @@ def grouped(parts: Iterable[CostPart], query: CostQuery) -> dict[Key, list[CostP
     return dict(sorted(groups.items(), key=lambda group: [(value is not None, value or "") for _, value in group[0]]))
 
 
-def group(key: Key, parts: Sequence[CostPart], query: CostQuery) -> CostGroup:
+def group(key: Key, parts: Sequence[CostPart]) -> CostGroup:
     """What the rows of the parts spent, and what an accurate answer of them costs."""
-    priced = [[Priced.of(cell, part.record.judge, query.prices) for cell in part.cells] for part in parts]
-    cells = [cell for of_part in priced for cell in of_part]
-    changed = any(cell.has_price for cell in cells)
-    known, strata = _by_dataset(parts, [[cell.known for cell in of_part] for of_part in priced])
-    figure = _figure(parts, known, strata, changed=changed)
+    cells = [cell for part in parts for cell in part.cells]
+    known, strata = _by_dataset(parts, [[cell.known for cell in part.cells] for part in parts])
+    figure = _figure(parts, known, strata)
     labels, judged, accurate = None, None, known.accurate
-    corrected = [] if changed else [found for part in parts if (found := part.by_labels)]
+    corrected = [found for part in parts if (found := part.by_labels)]
     if corrected and len(corrected) == len(parts):
         labels, judged = sum(one.labels for one in corrected), figure[0]
         sums, by_labels = _by_dataset(parts, [[one.sums] for one in corrected if one.sums])
         accurate, figure = sums.accurate, _corrected_figure(corrected, sums, by_labels)
     value, interval, whose, reason = figure
     reports = {part.record.run: part.record for part in parts}
-    times = sorted((record.created_at for record in reports.values()), key=query.local)
+    times = sorted((record.created_at for record in reports.values()), key=datetime.fromisoformat)
     serving = _total(cell.serving for cell in cells)
-    repriced = None
-    if changed or any(cell.judging_repriced for cell in cells):
-        measured, _ = _by_dataset(parts, [[cell.known for cell in part.cells] for part in parts])
-        with_price = [cell for cell in cells if cell.has_price]
-        repriced = Repriced(
-            rows=sum(cell.repriced for cell in cells),
-            as_measured=sum(cell.spending.rows for cell in cells if not cell.has_price),
-            without_tokens=sum(cell.spending.serving.without_tokens for cell in with_price),
-            judging_rows=sum(cell.judging_repriced for cell in cells),
-            measured=measured.cost_usd / measured.accurate if measured.accurate else None,
-        )
     return CostGroup(
         key=dict(key),
         reports=len(reports),
         incomplete=sum(record.status == "incomplete" for record in reports.values()),
         first=times[0] if times else "",
         last=times[-1] if times else "",
-        rows=sum(cell.spending.rows for cell in cells),
+        rows=sum(cell.rows for cell in cells),
         known=known.n,
         unknown_cost=serving.unknown,
         questions=sum(one.questions for one in strata),
@@ -120,15 +106,14 @@ def group(key: Key, parts: Sequence[CostPart], query: CostQuery) -> CostGroup:
         serving=serving,
         judging=_total(cell.judging for cell in cells),
         waste=_total(cell.waste for cell in cells),
-        repriced=repriced,
     )
 
 
 def _figure(
-    parts: Sequence[CostPart], known: RatioSums, strata: Sequence[Stratum], *, changed: bool
+    parts: Sequence[CostPart], known: RatioSums, strata: Sequence[Stratum]
 ) -> tuple[float | None, Interval, Literal["report", "sums"], str | None]:
     """The value, its interval, whose that is, and why there is no value: of a lone report what it says itself."""
-    own = parts[0].own if len(parts) == 1 and not changed else None
+    own = parts[0].own if len(parts) == 1 else None
     if own is not None and own.interval.level == LEVEL:
         return own.value, own.interval, "report", own.reason
     reason = None
@@ -139,9 +124,7 @@ def _figure(
     value = None if reason else known.cost_usd / known.accurate
     if own is not None:
         value, reason = own.value, own.reason
-    if all(part.costs.itemised for part in parts):
-        return value, sums_interval(strata, level=LEVEL), "sums", reason
-    return value, Interval.absent(reason or _NO_SQUARES, LEVEL, "sums"), "sums", reason
+    return value, sums_interval(strata, level=LEVEL), "sums", reason
 
 
 def _corrected_figure(

@@ -12,7 +12,6 @@ from pydantic import AfterValidator, Field
 
 from ragassay.cost_documents import Money
 from ragassay.models import FrozenModel, Usage
-from ragassay.specification import Price
 from ragassay.stats import Interval
 
 Dimension = Literal["system", "dataset", "category", "model", "day", "month", "judge"]
@@ -50,7 +49,7 @@ Names = Annotated[tuple[Annotated[str, Field(max_length=200)], ...], Field(max_l
 
 
 class CostQuery(FrozenModel):
-    """Which reports, in which groups, at which prices. Days are those of ``zone``; ``until`` counts its whole day."""
+    """Which reports, in which groups. Days are those of ``zone``; ``until`` counts its whole day."""
 
     since: Moment | None = None
     until: Moment | None = None
@@ -58,7 +57,6 @@ class CostQuery(FrozenModel):
     systems: Names = ()
     datasets: Names = ()
     by: Annotated[tuple[Dimension, ...], AfterValidator(_each_once)] = BY
-    prices: Annotated[dict[str, Price], Field(max_length=50)] = Field(default_factory=dict)
 
     @cached_property
     def zone_info(self) -> ZoneInfo:
@@ -91,20 +89,6 @@ class CostQuery(FrozenModel):
         return since <= datetime.fromisoformat(created_at) < until
 
 
-class Repriced(FrozenModel):
-    """What other prices did to a group: how many rows have them, how many are as they were, and which can't have them.
-
-    ``rows``, ``as_measured`` and ``without_tokens`` are about what the system spent; the last have no cost here.
-    ``judging_rows``: rows whose judge has another price. ``measured``: cost per accurate answer before.
-    """
-
-    rows: int
-    as_measured: int
-    without_tokens: int
-    judging_rows: int
-    measured: float | None
-
-
 class CostGroup(FrozenModel):
     """Rows that share the values of ``key``, over ``reports`` reports.
 
@@ -135,7 +119,6 @@ class CostGroup(FrozenModel):
     serving: Money
     judging: Money
     waste: Money
-    repriced: Repriced | None = None
 
 
 class MeanDifference(FrozenModel):
@@ -169,29 +152,6 @@ class Increment(FrozenModel):
     sentence: str
 
 
-class Projection(FrozenModel):
-    """What the month may come to in USD if its days left are like its whole days so far; None, with a reason, where not."""
-
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-    reason: str | None = None
-
-
-class MonthToDate(FrozenModel):
-    """What was spent in the month so far. ``days``: whole days that the projections go by, ``days_left`` the others."""
-
-    month: str
-    days: int
-    days_left: int
-    reports: int
-    serving: Money
-    judging: Money
-    waste: Money
-    serving_projection: Projection
-    judging_projection: Projection
-
-
 class CostReport(FrozenModel):
     """What accurate answers cost, over stored reports.
 
@@ -212,4 +172,3 @@ class CostReport(FrozenModel):
     interrupted: Usage
     canary: Usage = Usage()
     increments: tuple[Increment, ...]
-    month: MonthToDate | None

@@ -10,8 +10,6 @@ from ragassay.cost_records import CostRecord
 from ragassay.costs.groups import CostPart, Key, group, grouped, mixed, partly_labelled
 from ragassay.costs.increments import increments
 from ragassay.costs.models import CostQuery, CostReport
-from ragassay.costs.months import month_to_date
-from ragassay.costs.prices import price_of
 from ragassay.errors import BadInput, NothingToEvaluate
 from ragassay.models import Usage
 from ragassay.render import listed
@@ -50,7 +48,7 @@ class Gathered:
 
 
 def cost_report(gathered: Gathered, now: datetime) -> CostReport:
-    """What accurate answers cost; ``now`` decides which month is the current one.
+    """What accurate answers cost; ``now`` is when it is made.
 
     Raises NothingToEvaluate where there is no report, BadInput for more groups than anybody reads.
     """
@@ -77,13 +75,12 @@ def cost_report(gathered: Gathered, now: datetime) -> CostReport:
         asked=query,
         reports=len(records),
         left_out=dict(sorted(gathered.left_out.items())),
-        warnings=tuple(_warnings(gathered, records, parts, groups.items())),
-        groups=tuple(group(key, of_it, query) for key, of_it in groups.items()),
-        total=group((), parts, query),
+        warnings=tuple(_warnings(gathered, groups.items())),
+        groups=tuple(group(key, of_it) for key, of_it in groups.items()),
+        total=group((), parts),
         interrupted=Usage.total(record.interrupted for record in records),
         canary=Usage.total(record.canary for record in records),
         increments=increments(records, query),
-        month=month_to_date(parts, query, now),
     )
 
 
@@ -93,24 +90,12 @@ def _nothing(gathered: Gathered) -> str:
     return "there is no report to count" + (f"; left out: {', '.join(why)}" if why else "")
 
 
-def _warnings(
-    gathered: Gathered, records: list[CostRecord], parts: list[CostPart], groups: Iterable[tuple[Key, list[CostPart]]]
-) -> Iterable[str]:
+def _warnings(gathered: Gathered, groups: Iterable[tuple[Key, list[CostPart]]]) -> Iterable[str]:
     yield from gathered.warnings
     if gathered.unreadable:
         yield f"reports that this version can't read: {listed(gathered.unreadable, 10)}"
     mixtures = [sentence for key, of_it in groups if (sentence := mixed(dict(key), of_it))]
     if mixtures:
-        yield f"{listed(mixtures)}; judge by judge: --by ...,judge"
+        yield f"{listed(mixtures)}; group by judge to keep them apart"
     if partly := [sentence for key, of_it in groups if (sentence := partly_labelled(dict(key), of_it))]:
         yield f"labels correct only a part, so accuracy is the judge's own: {listed(partly)}"
-    prices = gathered.query.prices
-    if prices and any(part.by_labels for part in parts):
-        yield "at other prices accuracy is the judge's own, not corrected by labels"
-    models = {cell.model for part in parts for cell in part.cells} | {record.judge for record in records}
-    for model in prices:
-        if not any(price_of(name, {model: prices[model]}) for name in models):
-            known = listed(sorted(filter(None, models))) or "none"
-            yield f"no row is of the model {model}, whose price was given; there are: {known}"
-    if prices:
-        yield "what one more accurate answer costs is at the prices that were measured"

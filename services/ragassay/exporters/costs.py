@@ -8,7 +8,6 @@ from itertools import chain
 
 from ragassay.cost_documents import Money
 from ragassay.costs import CostGroup, CostReport
-from ragassay.costs.models import MonthToDate, Projection
 from ragassay.exporters.csv import line
 from ragassay.exporters.tables import Table
 from ragassay.models import Usage
@@ -26,14 +25,11 @@ def lines(report: CostReport) -> Iterator[str]:
     yield f"{runs}{unfinished}, {days} ({report.asked.zone})"
     if report.left_out:
         yield f"left out: {listed(f'{count:,} {why}' for why, count in report.left_out.items())}"
-    for model, price in report.asked.prices.items():
-        usd = f"{price.input_per_1m:g} USD per million tokens read, {price.output_per_1m:g} written"
-        yield f"what if {model} cost {usd}"
     yield from (f"warning: {warning}" for warning in report.warnings)
 
 
 def tables(report: CostReport) -> Iterator[Table]:
-    """Accurate answers and their cost by group, what was spent by group, and the month."""
+    """Accurate answers and their cost by group, and what was spent by group."""
     by = tuple(report.asked.by) or ("",)
     named = [(tuple(_name(value) for value in group.key.values()) or ("all",), group) for group in report.groups]
     note = "The interval of one run is its own, that of several comes from their sums, each question counted once (docs/cost.md)."
@@ -42,14 +38,13 @@ def tables(report: CostReport) -> Iterator[Table]:
     )
     if labels := sum(group.corrected_by or 0 for group in report.groups):
         note += f" By labels: accurate answers corrected by {labels:,} labels."
-    repriced = bool(report.asked.prices)
-    columns = (*by, "USD per accurate answer", percent(0.95), *(("measured",) if repriced else ()))
+    columns = (*by, "USD per accurate answer", percent(0.95))
     columns += ("accurate", "known", "unknown cost", "runs")
-    rows = tuple((*names, *_answer(group, repriced=repriced)) for names, group in named)
+    rows = tuple((*names, *_answer(group)) for names, group in named)
     yield Table("Cost of an accurate answer", columns, rows, note, ("runs",))
-    columns = (*by, "serving", "judging", "waste", *(("repriced", "as measured", "no tokens") if repriced else ()))
-    rows = tuple((*names, *_spent(group, repriced=repriced)) for names, group in named)
-    total = ("all", *("" for _ in by[1:]), *_spent(report.total, repriced=repriced))
+    columns = (*by, "serving", "judging", "waste")
+    rows = tuple((*names, *_spent(group)) for names, group in named)
+    total = ("all", *("" for _ in by[1:]), *_spent(report.total))
     rows += (total,) if len(rows) > 1 else ()
     note = "What the system spent, what the judge spent, and what was paid for replies that could not be used."
     if report.canary.calls:
@@ -57,8 +52,6 @@ def tables(report: CostReport) -> Iterator[Table]:
     if lost := report.interrupted.calls or report.interrupted.uncertain_calls:
         note += f" In flight when a process was killed: {lost} calls, at the most {_cost(report.interrupted)}."
     yield Table("Spent in USD", columns, rows, note)
-    if report.month:
-        yield _month(report.month)
 
 
 def sentences(report: CostReport) -> list[str]:
@@ -78,14 +71,10 @@ def _name(value: str | None) -> str:
     return NONE if value is None else value
 
 
-def _answer(group: CostGroup, *, repriced: bool) -> tuple[str, ...]:
-    value, before = group.cost_per_accurate_answer, group.repriced
-    bounds = "none" if group.interval.low is None else interval(group.interval)
-    measured = value if before is None else before.measured
+def _answer(group: CostGroup) -> tuple[str, ...]:
     return (
-        number(value),
-        bounds,
-        *((number(measured),) if repriced else ()),
+        number(group.cost_per_accurate_answer),
+        "none" if group.interval.low is None else interval(group.interval),
         f"{group.accurate:,}" + (" by labels" if group.corrected_by else ""),
         f"{group.known:,}/{group.rows:,}",
         f"{group.unknown_cost:,}",
@@ -93,11 +82,8 @@ def _answer(group: CostGroup, *, repriced: bool) -> tuple[str, ...]:
     )
 
 
-def _spent(group: CostGroup, *, repriced: bool) -> tuple[str, ...]:
-    before = group.repriced
-    counts = (before.rows, before.as_measured, before.without_tokens) if before else (0, group.rows, 0)
-    money = (group.serving, group.judging, group.waste)
-    return (*map(_usd, money), *(f"{count:,}" for count in counts if repriced))
+def _spent(group: CostGroup) -> tuple[str, ...]:
+    return _usd(group.serving), _usd(group.judging), _usd(group.waste)
 
 
 def _usd(money: Money) -> str:
@@ -107,25 +93,6 @@ def _usd(money: Money) -> str:
 
 def _cost(usage: Usage) -> str:
     return "an unknown cost" if usage.cost_usd is None else f"{number(usage.cost_usd)} USD"
-
-
-def _month(month: MonthToDate) -> Table:
-    rows = (
-        ("serving", _usd(month.serving), _projection(month.serving_projection)),
-        ("judging", _usd(month.judging), _projection(month.judging_projection)),
-        ("waste", _usd(month.waste), ""),
-    )
-    known = any(one.value is not None for one in (month.serving_projection, month.judging_projection))
-    note = (
-        f"Projection: {month.days} whole days, and {month.days_left} days left like the mean of these." if known else ""
-    )
-    return Table(f"{month.month} to date, in USD", ("", "so far", "if it goes on like this"), rows, note)
-
-
-def _projection(projected: Projection) -> str:
-    if projected.value is None:
-        return f"none: {projected.reason}"
-    return f"{number(projected.value)} ({number(projected.low)}..{number(projected.high)})"
 
 
 def to_markdown(report: CostReport) -> bytes:
@@ -169,13 +136,7 @@ def _flat(group: CostGroup) -> dict[str, object]:
     for name, money in (("serving", group.serving), ("judging", group.judging), ("waste", group.waste)):
         flat |= {f"{name}_usd": money.cost_usd, f"{name}_unknown_rows": money.unknown}
         flat |= {f"{name}_input_tokens": money.input_tokens, f"{name}_output_tokens": money.output_tokens}
-    before = group.repriced
-    return flat | {
-        "repriced_rows": before.rows if before else 0,
-        "as_measured_rows": before.as_measured if before else group.rows,
-        "repriced_judging_rows": before.judging_rows if before else 0,
-        "measured": before.measured if before else group.cost_per_accurate_answer,
-    }
+    return flat
 
 
 EXPORTERS: Exporters[CostReport] = Exporters("cost exporter")

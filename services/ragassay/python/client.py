@@ -225,7 +225,6 @@ class Client:
             "by": ",".join(query.by),
             "system": query.systems,
             "dataset": query.datasets,
-            "price": [f"{model}={price.input_per_1m},{price.output_per_1m}" for model, price in query.prices.items()],
         }
         return self.document(Costs, "GET", "costs", query=parameters, timeout_s=_LONG_S)
 

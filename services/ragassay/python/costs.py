@@ -14,7 +14,7 @@ from ragassay.store.folder import FolderStore
 
 
 class Costs(CostReport):
-    """A cost report: ``groups``, ``total``, ``increments``, ``month`` ..., ``save``, and tables where printed."""
+    """A cost report: ``groups``, ``total``, ``increments`` ..., ``save``, and tables where printed."""
 
     @classmethod
     def of_runs(cls, **options: Any) -> Costs:
@@ -22,8 +22,7 @@ class Costs(CostReport):
 
         since, until: days or times ("2026-11-01"). zone: of days ("Europe/Berlin"), default UTC. system, dataset: a name or
         several. by: what divides the groups, "dataset,system" by default: of system, dataset, category, model, day, month
-        and judge. price: {"model": (read, written)}: what it would cost at other prices, in USD per million tokens.
-        Raises NothingToEvaluate where there is no report of a run.
+        and judge. Raises NothingToEvaluate where there is no report of a run.
         """
         return cls(**dict(cost_report_of_runs(FolderStore(Settings().home), asked(**options))))
 

@@ -14,7 +14,7 @@ from ragassay.stats.intervals import (
     wilson_interval,
 )
 from ragassay.stats.power import minimum_detectable_effect, needed_n, power_of
-from ragassay.stats.ratios import RatioSums, Stratum, TokenSums, difference_sums_interval, mean_intervals, sums_interval
+from ragassay.stats.ratios import RatioSums, Stratum, difference_sums_interval, mean_intervals, sums_interval
 from ragassay.stats.results import (
     ChangePoint,
     CorrectedMean,
@@ -46,7 +46,6 @@ __all__ = [
     "RatioSums",
     "Significance",
     "Stratum",
-    "TokenSums",
     "UnpairedTest",
     "VariancePart",
     "VarianceSplit",

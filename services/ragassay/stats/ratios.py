@@ -49,50 +49,6 @@ class RatioSums(FrozenModel):
         return cls(n=sum(part.n for part in every), **sums)
 
 
-class TokenSums(FrozenModel):
-    """Sums over ``n`` rows of a system whose tokens and accuracy are known: what they would cost at any price."""
-
-    n: int = 0
-    accurate: float = 0.0
-    accurate_squared: float = 0.0
-    input_tokens: float = 0.0
-    output_tokens: float = 0.0
-    input_squared: float = 0.0
-    input_times_output: float = 0.0
-    output_squared: float = 0.0
-    input_times_accurate: float = 0.0
-    output_times_accurate: float = 0.0
-
-    @classmethod
-    def of(cls, rows: Iterable[tuple[float, float, float]]) -> TokenSums:
-        """The sums of rows, each its input tokens, its output tokens and whether it is accurate."""
-        every = list(rows)
-        return cls(
-            n=len(every),
-            accurate=math.fsum(right for *_, right in every),
-            accurate_squared=math.fsum(right * right for *_, right in every),
-            input_tokens=math.fsum(given for given, *_ in every),
-            output_tokens=math.fsum(made for _, made, _ in every),
-            input_squared=math.fsum(given * given for given, *_ in every),
-            input_times_output=math.fsum(given * made for given, made, _ in every),
-            output_squared=math.fsum(made * made for _, made, _ in every),
-            input_times_accurate=math.fsum(given * right for given, _, right in every),
-            output_times_accurate=math.fsum(made * right for _, made, right in every),
-        )
-
-    def priced(self, input_usd: float, output_usd: float) -> RatioSums:
-        """The sums of the costs that these rows have at so many USD for a token read and one written."""
-        squared = input_usd**2 * self.input_squared + output_usd**2 * self.output_squared
-        return RatioSums(
-            n=self.n,
-            cost_usd=input_usd * self.input_tokens + output_usd * self.output_tokens,
-            accurate=self.accurate,
-            cost_usd_squared=squared + 2 * input_usd * output_usd * self.input_times_output,
-            cost_usd_times_accurate=input_usd * self.input_times_accurate + output_usd * self.output_times_accurate,
-            accurate_squared=self.accurate_squared,
-        )
-
-
 @dataclass(frozen=True)
 class Stratum:
     """The sums of one dataset's rows, in which each of its ``questions`` may have been answered several times.

@@ -41,7 +41,6 @@ def _cost(
     by: OptionText = "dataset,system",
     system: Names = None,
     dataset: Names = None,
-    price: Names = None,
     as_: As = "page",
 ) -> Response:
     library: Library = request.state.library
@@ -51,10 +50,9 @@ def _cost(
         "zone": zone or "UTC",
         "system": _filled(system),
         "dataset": _filled(dataset),
-        "price": _filled(price),
     }
     form = {"since": since, "until": until, "zone": zone, "by": by, "dimensions": DIMENSIONS}
-    form |= {"system": system or [""], "dataset": dataset or [""], "price": price or [""]}
+    form |= {"system": system or [""], "dataset": dataset or [""]}
     try:
         report = library.costs(asked(**given, by=by))
         if as_ == "csv":
