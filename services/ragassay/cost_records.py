@@ -23,9 +23,7 @@ class SystemCosts(FrozenModel):
 
 
 class CostRecord(FrozenModel):
-    """What a report says of costs. ``accurate``: the rule by which answers counted as accurate; ``canary``: what the judge
-    took for its canary panel.
-    """
+    """What a report says of costs. ``accurate``: the rule by which answers counted as accurate."""
 
     schema_version: Literal[1]
     run: str
@@ -36,7 +34,6 @@ class CostRecord(FrozenModel):
     judge: str
     accurate: str
     interrupted: Usage
-    canary: Usage = Usage()
     systems: dict[str, SystemCosts]
     between: tuple[Between, ...] = ()
 
@@ -54,7 +51,6 @@ def record_of(report: Report) -> CostRecord:
         judge=source.configuration.judged_by,
         accurate=source.configuration.accurate,
         interrupted=report.interrupted,
-        canary=Usage.total((report.drift.usage, report.drift.waste) if report.drift else ()),
         systems={name: _of_system(one) for name, one in report.systems.items()},
         between=report.between,
     )

@@ -14,7 +14,7 @@ from pydantic import GetPydanticSchema, WrapSerializer, WrapValidator
 from ragassay.cost_documents import Between, CostPerAccurate, Spending
 from ragassay.errors import BadSettings
 from ragassay.files import LazyRows, StoredRows
-from ragassay.judge_documents import Drift, Jury
+from ragassay.judge_documents import Jury
 from ragassay.models import FrozenModel, Result, Usage
 from ragassay.specification import JobSpec
 from ragassay.stats import CorrectedMean, Interval, VarianceSplit
@@ -268,7 +268,7 @@ class Report(FrozenModel):
 
     Everything outside ``run`` and the measured evaluation durations is the same for the same inputs. ``interrupted``:
     calls in flight when a process was killed; they may have been paid, and belong to no row. ``cautions``: what is known
-    to limit the scores, such as how far the judge agrees with people. ``drift``: what a canary panel tells of the judge.
+    to limit the scores, such as how far the judge agrees with people.
     ``between``: of complete systems, two by two.
     """
 
@@ -278,7 +278,6 @@ class Report(FrozenModel):
     provenance: Provenance
     interrupted: Usage = Usage()
     cautions: tuple[str, ...] = ()
-    drift: Drift | None = None
     between: tuple[Between, ...] = ()
     systems: dict[str, SystemReport]
 

@@ -17,15 +17,14 @@ from ragassay.store.job_state import JobState
 
 
 def of_report(state: JobState, report: Report, results: GateReport | None) -> tuple[Notice, ...]:
-    """What a finished report gives reason to tell: gates missed, metrics of which more than ``max_missing`` failed, a
-    judge that has drifted.
+    """What a finished report gives reason to tell: gates missed, metrics of which more than ``max_missing`` failed.
 
     ``results``: None where the job has no gates, or they could not be checked.
     """
     missed = [*_missed(state, results)] if results else []
     if results is None and state.gating.get("gates"):
         missed = [_notice(state, "gate_missed", "unchecked", cause="unchecked")]
-    return (*missed, *_coverage(state, report), *_drift(state, report))
+    return (*missed, *_coverage(state, report))
 
 
 def of_state(state: JobState) -> tuple[Notice, ...]:
@@ -85,16 +84,6 @@ def _coverage(state: JobState, report: Report) -> Sequence[Notice]:
     worst = max(sorted(beyond), key=beyond.__getitem__)
     of = {"metric": worst, "value": 1 - beyond[worst], "threshold": 1 - limit, "count": len(beyond)}
     return (_notice(state, "coverage_low", **of),)
-
-
-def _drift(state: JobState, report: Report) -> Sequence[Notice]:
-    """Where the judge has drifted, the measure of its canary panel that tells most, now and then."""
-    drift = report.drift
-    if drift is None or drift.status != "drifted":
-        return ()
-    metric, most = min(drift.scores.items(), key=lambda one: one[1].p)
-    of = {"metric": metric, "value": most.now, "threshold": most.threshold, "baseline": most.baseline}
-    return (_notice(state, "judge_drift", **of),)
 
 
 def _notice(state: JobState, kind: NoticeKind, *what: str, **fields: Any) -> Notice:

@@ -41,7 +41,6 @@ from ragassay.store.job_run import JobRun, run_of
 from ragassay.store.job_state import Claim, JobState
 from ragassay.store.liveness import check_room
 from ragassay.store.redis import RedisStore
-from ragassay.store.redis_canaries import RedisCanary
 from ragassay.store.retention import Trimming
 from ragassay.store.selection import Selection
 
@@ -126,9 +125,6 @@ class Jobs:
         if most := self.registered.most_rows(name for name, source in record.systems.items() if source.called):
             record = record.model_copy(update={"chunk_size": min(record.chunk_size, most)})
         self.reports.check_gating(gating, record, inputs.samples)
-        if inputs.panel:
-            self.store.knows([record.id])
-            RedisCanary(self.store, record.id).save_rows(inputs.panel)
         self.store.create(
             record,
             inputs.samples,

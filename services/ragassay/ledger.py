@@ -166,36 +166,6 @@ class ReplicateLedger(ScopedLedger):
         return super()._scoped(call).model_copy(update={"content": content})
 
 
-class FreshLedger(ScopedLedger):
-    """Another ledger for calls whose reply has to be new: what ``scope`` names is answered once, and by no cache.
-
-    ``models``: what the provider says that it answered with.
-    """
-
-    def __init__(self, ledger: Ledger, scope: str) -> None:
-        super().__init__(ledger, scope)
-        self.models: set[str] = set()
-
-    async def reserve(self, call: Call, estimate: Usage) -> Reply | None:
-        """As the ledger below."""
-        reply = await super().reserve(call, estimate)
-        if reply is not None:
-            self._note(reply)
-        return reply
-
-    async def settle(self, call: Call, reply: Reply) -> None:
-        """As the ledger below."""
-        await super().settle(call, reply)
-        self._note(reply)
-
-    def _note(self, reply: Reply) -> None:
-        if named := " ".join(filter(None, (reply.model, reply.system_fingerprint))):
-            self.models.add(named)
-
-    def _scoped(self, call: Call) -> Call:
-        return Call(id=f"{self._scope}/{call.id}", content=digest([self._scope, call.content]), purpose="canary")
-
-
 class ProbingLedger:
     """Another ledger after an outage of the provider: one call is let through, the others wait until it is answered.
 

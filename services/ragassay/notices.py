@@ -15,7 +15,6 @@ NoticeKind = Literal[
     "coverage_low",
     "budget_reached",
     "run_missed",
-    "judge_drift",
     "job_finished",
     "job_failed",
 ]
@@ -89,8 +88,6 @@ class Notice(FrozenModel):
                 return f"budget reached: the job is paused, {self.done} of {self.rows} rows are done"
             case "run_missed":
                 return f"no run: schedule {self.schedule} began none for {self.slot}"
-            case "judge_drift":
-                return f"judge drift: {self.metric or 'agreement'} is {now}, was {number(self.baseline)}"
             case "job_finished":
                 return f"job finished: {self.done} of {self.rows} rows, {self.failed} with a failure"
             case "job_failed":

@@ -62,13 +62,6 @@ REPEAT = Option(
     metavar="N",
     variable=True,
 )
-CANARY = Option(
-    "fixed rows that the judge judges along, to tell whether it has changed: `shipped`, or a dataset of one's own",
-    flags=("--canary",),
-    metavar="shipped|FILE",
-    variable=True,
-    example="canary: shipped",
-)
 REQUESTS_PER_MINUTE = Option(
     "most requests to the judge's model in a minute; in a service, of all its workers", variable=True, set_by="operator"
 )
@@ -209,7 +202,6 @@ class JobOptions(Declarations):
     ] = "verdict"
     judge_share: Annotated[float | None, Gt(0), Lt(1), JUDGE_SHARE] = None
     repeat: Annotated[int, Ge(1), Le(MOST_JUDGINGS), REPEAT] = 1
-    canary: Annotated[str | None, MinLen(1), MaxLen(1000), CANARY] = None
     passes: Annotated[Literal[1, 2], Option("how often the judge is asked about each row", variable=True)] = 1
     context_window: Annotated[
         int | None,

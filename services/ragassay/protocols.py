@@ -10,7 +10,7 @@ import orjson
 
 from ragassay.models import FrozenModel, Judgement, Response, Sample, Usage
 
-Purpose: TypeAlias = Literal["judge", "repair", "answer", "synthesis", "canary"]
+Purpose: TypeAlias = Literal["judge", "repair", "answer", "synthesis"]
 
 
 def digest(value: object) -> str:

@@ -24,7 +24,6 @@ from ragassay.documents import (
     Source,
     SystemReport,
 )
-from ragassay.judge_documents import Drift
 from ragassay.judges.jury_agreement import JuryCount
 from ragassay.judges.local import NAMES
 from ragassay.judges.sharing import is_chosen
@@ -49,13 +48,10 @@ def build(
     *,
     expected: int,
     interrupted: Usage = Usage(),  # noqa: B008 - frozen
-    drift: Drift | None = None,
 ) -> Report:
     """The report on all systems; it is incomplete when a system has fewer results than ``expected``.
 
     Each system's results are gone through once, and kept as they are given; the log has the figures of the end.
-    ``drift``: what a canary
-    panel tells of the judge.
     """
     now, spec = datetime.now(UTC), provenance.configuration
     metrics = tuple(parse(name, own_metrics(spec)) for name in provenance.metrics)
@@ -89,11 +85,9 @@ def build(
         interrupted=interrupted,
         cautions=(
             *_cautions(provenance, counted.values()),
-            *_cautions_of_drift(provenance, drift),
             *_cautions_of_load(provenance, systems),
             *(f"{name}: {one}" for name, rows in counted.items() for one in unlike_labelled(rows)),
         ),
-        drift=drift,
         between=between(counted, expected),
         systems=systems,
     )
@@ -107,12 +101,6 @@ def _cautions(provenance: Provenance, counted: Iterable[Recount]) -> tuple[str, 
     least, most, correctness = left_out()
     agreed = f"{least:.2f} to {most:.2f} on support, {correctness:.2f} on correctness (0.5 is guessing; docs/judges.md)"
     return (f"judge {name} is a triage; its balanced accuracy on labelled sets that it was not fitted on: {agreed}",)
-
-
-def _cautions_of_drift(provenance: Provenance, drift: Drift | None) -> Iterator[str]:
-    if drift is not None and drift.status == "drifted":
-        since = (drift.baseline_at or "")[:10]
-        yield f"judge {provenance.judge['name']} has drifted since {since}: its scores are not those of earlier runs"
 
 
 def _cautions_of_load(provenance: Provenance, systems: Mapping[str, SystemReport]) -> Iterator[str]:

@@ -26,11 +26,6 @@ ALL = {
         "no run: schedule nightly began none for 2026-01-31T02:00:00Z",
         "/v1/schedules/nightly",
     ),
-    "judge_drift": (
-        {"job": None, "metric": "faithfulness", "value": 0.61, "baseline": 0.74, "threshold": 0.05},
-        "judge drift: faithfulness is 0.610, was 0.740",
-        "/v1/alerts?kind=judge_drift",
-    ),
     "job_finished": (
         {"rows": 10, "done": 10, "failed": 2},
         "job finished: 10 of 10 rows, 2 with a failure",

@@ -120,15 +120,6 @@ def test_a_gate_on_a_drop_keeps_its_threshold_before_any_run_has_passed(planned)
     assert [run_now(planned)["gates_missed"] for _ in range(2)] == [1, 1]
 
 
-def test_a_run_judges_its_canary_panel_too(planned):
-    create(planned, job={"canary": "shipped"})
-    job = run_now(planned)["job"]
-    kept = planned.jobs.store
-    assert kept.redis.exists(kept.key(job, "panel"))
-    refused = planned.http.post("/v1/schedules", json=body("other", job={"canary": "no-such-dataset"}))
-    assert problem(refused, 422)["where"] == "canary"
-
-
 def test_a_pause_leaves_times_out_and_missing_none(planned):
     create(planned, cron="* * * * * *")
     paused = planned.http.patch("/v1/schedules/nightly", json={"paused": True}).json()

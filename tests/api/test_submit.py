@@ -109,7 +109,6 @@ def test_every_option_reaches_the_configuration(served):
         "judge_mode": "soft",
         "jury": [],
         "repeat": 3,
-        "canary": "shipped",
         "context_window": 4096,
         "prices": {"m": {"input_per_1m": 1, "output_per_1m": 2.5}},
         "name": "all of them",
@@ -289,15 +288,6 @@ def test_a_full_body_is_taken_in_within_five_seconds(served):
     assert answer.status_code == 202
     assert answer.json()["progress"]["rows"] == 4000
     assert time.process_time() - began < 5
-
-
-def test_a_canary_panel_is_ours_or_a_stored_dataset_and_no_file_of_the_server(served, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "panel").write_text('{"query": "Which?", "answer": "That."}\n' * 30)
-    assert served.submit(rows(1), canary="shipped")
-    for name in ("panel.jsonl", str(tmp_path / "panel"), "panel"):
-        document = problem(served.http.post("/v1/jobs", json={"samples": rows(1), "canary": name}), 422)
-        assert document["where"] == "canary"
 
 
 def fitted_for(judge, metric="faithfulness"):

@@ -10,7 +10,7 @@ import pytest
 
 from handmade_reports import make_report, mrr_report, row, rows
 from offline_runs import write_jsonl
-from provider import Provider, malformed
+from provider import Answer, Provider, malformed, verdicts
 
 
 def write(path, hits, **more):
@@ -358,3 +358,27 @@ def test_the_page_about_gates_shows_what_the_commands_print(cli, tmp_path):
         plain = "\n".join(line.rstrip() for line in (out + err).strip("\n").splitlines())
         assert VARIES.sub("RUN", plain) == VARIES.sub("RUN", output)
         assert code == int(ended)
+
+
+def test_gate_on_recorded_answers_finds_a_changed_judge(cli, tmp_path):
+    """The steps of docs/judging.md, "Watch a judge for changes"."""
+    support = "supported"
+
+    def answers(seen):
+        reply = verdicts(seen)
+        for entry in reply["answer"]:
+            entry |= {"support": support, "evidence": ["C1.1"] if support == "supported" else []}
+        return Answer(json.dumps(reply))
+
+    write(tmp_path / "watch.jsonl", 6)
+    with Provider(then=answers) as provider:
+        (tmp_path / "watch.yaml").write_text(
+            f"data: watch.jsonl\njudge: openai/tiny\napi_base: {provider.url}\nmetrics: [faithfulness]\n"
+            "performance: {cache: false}\nbaseline: judge-baseline\n"
+            "gates:\n  - {metric: faithfulness, max_drop: 0.05}\n"
+        )
+        assert cli("evaluate", "--config", "watch.yaml", "--name", "judge-baseline")[0] == 0
+        assert cli("gate", "watch.yaml")[0] == 0
+        support = "not_found"
+        code, out, _ = cli("gate", "watch.yaml")
+    assert (code, "faithfulness went from 1.000 to 0.000" in out) == (1, True)

@@ -39,7 +39,6 @@ jury: [gpt-4o, gpt-5]
 api_base: http://127.0.0.1:9
 passes: 2
 judge_mode: soft
-canary: panel.jsonl
 judge_share: 0.3
 repeat: 3
 context_window: 8192
@@ -116,7 +115,6 @@ def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
         judge_share=0.3,
         jury=("gpt-4o", "gpt-5"),
         repeat=3,
-        canary=str(tmp_path / "panel.jsonl"),
         context_window=8192,
         parameters={"temperature": 0.5, "max_tokens": 900, "extra_body": {"min_p": 0.1}},
         concurrency=2,
@@ -206,7 +204,6 @@ def test_the_examples_in_that_file_are_valid_and_take_effect(load):
         *files,
         "metrics",
         "jury",
-        "canary",
         "context_window",
         "criteria",
         "composites",
@@ -447,7 +444,6 @@ VARIABLES = {
     "metrics": "mrr, nDCG@10",
     "passes": "2",
     "judge_mode": "soft",
-    "canary": "shipped",
     "judge_share": "0.3",
     "repeat": "3",
     "seed": "5",

@@ -9,8 +9,6 @@ from ragassay.cost_records import CostRecord, read_report_costs, record_of
 from ragassay.costs import Gathered, asked, cost_report
 from ragassay.documents import without_rows
 from ragassay.errors import BadData, BadSettings, NothingToEvaluate, UnknownName
-from ragassay.exporters.costs import tables
-from ragassay.judge_documents import Drift
 from ragassay.models import Usage
 from ragassay.stats import incremental_cost
 
@@ -145,19 +143,6 @@ def test_interrupted_calls_belong_to_no_group():
     found = costs(report, night(answers(COSTS, RIGHT), "2026-11-02"))
     assert found.interrupted == lost
     assert found.total.waste.cost_usd == 0
-
-
-def test_what_judges_took_for_canary_panels_belongs_to_no_group():
-    told = {"panel": "shipped", "digest": "d", "judge": "j", "rows": 80, "missing": 0, "false_alarms": 0.005}
-    drift = Drift(
-        status="unchanged", usage=Usage(calls=80, cost_usd=0.25), waste=Usage(calls=1, cost_usd=0.125), **told
-    )
-    report = night(answers(COSTS, RIGHT)).model_copy(update={"drift": drift})
-    found = costs(report, night(answers(COSTS, RIGHT), "2026-11-02"))
-    assert found.canary == Usage(calls=81, cost_usd=0.375)
-    assert (found.total.judging.cost_usd, found.total.waste.cost_usd) == (0, 0)
-    _, spent, *_ = tables(found)
-    assert "Beside rows, on canary panels: 81 calls, 0.375 USD." in spent.note
 
 
 # --- what outlives the rows ---

@@ -129,16 +129,6 @@ def test_a_calibration_of_one_judge_is_refused_where_two_score_the_rows(cli, dat
     assert (code, "with judge_share two judges score the rows" in err) == (2, True), err
 
 
-def test_the_panel_is_judged_by_the_model_and_the_whole_of_it(cli, data, tmp_path):
-    rows = [json.loads(line) for line in data.read_text().splitlines()][:30]
-    write_jsonl(tmp_path / "panel.jsonl", rows)
-    with Provider(then=strict) as provider:
-        drift = evaluate(cli, provider, "--judge-share", "0.5", "--canary", "panel.jsonl")["drift"]
-        alone = evaluate(cli, provider, "--canary", "panel.jsonl")["drift"]
-    assert (drift["usage"]["calls"], drift["rows"]) == (60, 30)
-    assert (alone["status"], alone["baseline_run"]) == ("unchanged", drift["baseline_run"])  # the model is the same
-
-
 def test_probes_may_be_asked_about_the_share(cli, data):
     with Provider(then=lambda _: Answer("yes")) as provider:
         report = evaluate(cli, provider, "--judge-share", "0.2", "--judge-mode", "probe")

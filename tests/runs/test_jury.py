@@ -193,18 +193,6 @@ def test_a_jury_may_be_the_judge_that_is_trusted_on_a_share(evaluate):
     assert report["systems"]["default"]["jury"]["rows"] == len(chosen)
 
 
-def test_a_jury_judges_the_canary_panel_and_another_jury_has_another_baseline(evaluate, tmp_path):
-    panel = [{**ROWS[0], "query_id": f"p{n}", "query": f"May book {n} be kept?"} for n in range(20)]
-    write_jsonl(tmp_path / "panel.jsonl", panel)
-    with Provider(then=models(a=says(), b=says(), c=says())) as provider:
-        first = evaluate(provider, "--canary", "panel.jsonl")["drift"]
-        again = evaluate(provider, "--canary", "panel.jsonl")["drift"]
-        other = evaluate(provider, "--canary", "panel.jsonl", jury=JURY[:4])["drift"]
-    assert (first["status"], first["usage"]["calls"]) == ("baseline", 120)
-    assert (again["status"], again["judge"]) == ("unchanged", first["judge"])
-    assert (other["status"], other["judge"] != first["judge"]) == ("baseline", True)
-
-
 @pytest.mark.parametrize("options", [("--judge-mode", "soft"), ("--criterion", "polite=It is polite.")])
 def test_modes_and_criteria_are_those_of_each_member(evaluate, options):
     hesitant = play.hesitates({"supported": {"supported": 0.6, "not": 0.4}}, says())

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from annotated_types import MaxLen
 
 from ragassay.api.bodies import read_as
-from ragassay.api.submission import NewJob, asked, panel, parts, rows_of
+from ragassay.api.submission import NewJob, asked, parts, rows_of
 from ragassay.data.load import dataset_of, load
 from ragassay.data.versions import DatasetStore
 from ragassay.errors import BadSettings, NotFound, TooLarge
@@ -80,7 +80,7 @@ def _inputs(job: NewJob, files: Files, settings: Settings, registered: Registere
     called_only = job.systems and not files.responses and not any(sample.response for sample in inputs.samples)
     recorded = {} if called_only else inputs.systems
     systems = {**recorded, **asked(job, recorded, registered, len(inputs.samples))}
-    return Inputs(inputs.dataset, inputs.samples, systems, panel(job.canary, datasets))
+    return Inputs(inputs.dataset, inputs.samples, systems)
 
 
 def _check_file(folder: Path, path: str, most: int) -> None:

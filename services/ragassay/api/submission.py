@@ -14,7 +14,7 @@ from ragassay.api.security import asks_for_key
 from ragassay.config import Configuration, check_rules
 from ragassay.config.document import Performance, option_of, options, section_of
 from ragassay.data.dataset import set_aside_samples
-from ragassay.data.load import dataset_of, load, load_named_responses, load_rows
+from ragassay.data.load import dataset_of, load_named_responses, load_rows
 from ragassay.data.versions import DatasetStore, reference_in, resolve
 from ragassay.documents import Source
 from ragassay.errors import BadData, BadSettings, NotFound, UnknownName
@@ -24,11 +24,10 @@ from ragassay.judges.jury import check_jury
 from ragassay.judges.sharing import check_share
 from ragassay.models import FrozenModel, Sample
 from ragassay.registered import Registered
-from ragassay.runs import Inputs, SystemInput, canary, recorded, recorded_system
+from ragassay.runs import Inputs, SystemInput, recorded, recorded_system
 from ragassay.settings import Settings
 from ragassay.specification import Calibration, JobSpec, JudgeParameters
 from ragassay.store.protocol import system_name
-from ragassay.validation import shown
 
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
 _OPERATOR = "a job can't set this; the server's operator does"
@@ -219,7 +218,7 @@ def _inputs(job: NewJob, registered: Registered, datasets: DatasetStore | None) 
     if answered or not (systems or job.systems):
         systems = {**recorded(source, samples).systems, **systems}
     called = asked(job, systems, registered, len(samples))
-    return Inputs(source, samples, {**systems, **called}, panel(job.canary, datasets))
+    return Inputs(source, samples, {**systems, **called})
 
 
 def rows_of(job: NewJob, datasets: DatasetStore | None) -> tuple[Source, Sequence[Sample]]:
@@ -252,21 +251,6 @@ def asked(job: NewJob, recorded: Collection[str], registered: Registered, rows: 
         what = f"system {twice!r} is there twice"
         raise BadSettings(what, where="systems", hint="its responses are recorded, or it is asked: name it once")
     return registered.inputs(job.systems, rows)
-
-
-def panel(name: str | None, datasets: DatasetStore | None) -> Sequence[Sample]:
-    """The rows of a canary panel: ours, or those of a stored dataset; no file is read."""
-
-    def stored() -> Sequence[Sample]:
-        if datasets is None or reference_in(str(name)) is None:
-            raise BadSettings(f"should be 'shipped' or a stored dataset, is {shown(name)}", where="canary", hint=_ROWS)
-        try:
-            return load(tuple(datasets.samples(resolve(datasets, str(name))))).samples
-        except UnknownName as error:
-            error.where = "canary"
-            raise
-
-    return () if name is None else canary.panel(name, stored)
 
 
 def _check_keys(document: dict[str, Any]) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # Those of ``evaluate`` that have no meaning here.
 _NOT_TAKEN = (
     *("systems", "datasets", "output", "metrics", "baseline", "criteria", "accurate", "corpus"),
-    *("canary", "calibration", "labels", "judge_share", "repeat"),
+    *("calibration", "labels", "judge_share", "repeat"),
     *("relevant_from", "max_grade", "graded"),
 )
 _SHOWN = {

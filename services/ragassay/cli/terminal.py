@@ -96,7 +96,6 @@ def print_report(report: Report, place: str, outputs: Sequence[Path], server: st
     from ragassay.exporters.noise import noise_section
     from ragassay.exporters.summary import (
         interrupted,
-        judge_drift,
         missing,
         partial,
         sections,
@@ -115,7 +114,7 @@ def print_report(report: Report, place: str, outputs: Sequence[Path], server: st
         _print_section(out, section, report)
     if noise := noise_section(report):
         _print_section(out, noise, report)
-    for line in filter(None, (judge_drift(report), interrupted(report))):
+    if line := interrupted(report):
         out.print(f"\n{escape(line)}")
     for title, lines in (("Missing", missing(report)), ("Suspicious", suspicious(report))):
         if shown := list(lines):

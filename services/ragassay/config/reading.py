@@ -195,8 +195,8 @@ def rebased_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
         return {**choice, **own}
 
     rebased = dict(values)
-    for key in ("data", "corpus", "judge_prompt", "labels", "canary"):
-        if key in rebased and not (key in ("data", "canary") and _is_stored(rebased[key], folder)):
+    for key in ("data", "corpus", "judge_prompt", "labels"):
+        if key in rebased and not (key == "data" and _is_stored(rebased[key], folder)):
             rebased[key] = rebase(rebased[key])
     if isinstance(rebased.get("datasets"), dict):
         given = rebased["datasets"]

@@ -157,7 +157,7 @@ class CostReport(FrozenModel):
 
     ``left_out`` counts runs by why they are not in it, ``warnings`` name those that can't be read and what limits the
     numbers. Of no row, and in no group: ``interrupted``, calls in flight when a process was killed, which may have been
-    paid, and ``canary``, what judges took for canary panels.
+    paid.
     """
 
     schema_version: Literal[1] = 1
@@ -170,5 +170,4 @@ class CostReport(FrozenModel):
     groups: tuple[CostGroup, ...]
     total: CostGroup
     interrupted: Usage
-    canary: Usage = Usage()
     increments: tuple[Increment, ...]

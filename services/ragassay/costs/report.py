@@ -79,7 +79,6 @@ def cost_report(gathered: Gathered, now: datetime) -> CostReport:
         groups=tuple(group(key, of_it) for key, of_it in groups.items()),
         total=group((), parts),
         interrupted=Usage.total(record.interrupted for record in records),
-        canary=Usage.total(record.canary for record in records),
         increments=increments(records, query),
     )
 

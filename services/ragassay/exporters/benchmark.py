@@ -9,7 +9,7 @@ from ragassay.compare.benchmark import Benchmark, BenchmarkedDataset, Standing
 from ragassay.compare.models import Comparison, Delta
 from ragassay.documents import Aggregate, SystemReport
 from ragassay.exporters.comparison import metric_tables, tables
-from ragassay.exporters.summary import PER_ACCURATE, bounds, interrupted, judge_drift, missing, sections
+from ragassay.exporters.summary import PER_ACCURATE, bounds, interrupted, missing, sections
 from ragassay.exporters.tables import Table
 from ragassay.models import Usage
 from ragassay.render import Exporters, json_document, markdown_code, markdown_text, number, quantity
@@ -75,7 +75,7 @@ def _of_dataset(benchmark: Benchmark, dataset: str, one: BenchmarkedDataset) -> 
     report, comparison = one.report, one.comparison
     source = report.provenance
     lines = [f"{source.dataset.rows} queries, judge {source.judge['name']}, run {report.run.id}"]
-    lines += [line for line in (judge_drift(report), interrupted(report)) if line]
+    lines += [line for line in (interrupted(report),) if line]
     shown = [_trade(one)]
     if comparison is not None:
         lines += comparison.verdict

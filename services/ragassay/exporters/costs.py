@@ -47,8 +47,6 @@ def tables(report: CostReport) -> Iterator[Table]:
     total = ("all", *("" for _ in by[1:]), *_spent(report.total))
     rows += (total,) if len(rows) > 1 else ()
     note = "What the system spent, what the judge spent, and what was paid for replies that could not be used."
-    if report.canary.calls:
-        note += f" Beside rows, on canary panels: {report.canary.calls:,} calls, {_cost(report.canary)}."
     if lost := report.interrupted.calls or report.interrupted.uncertain_calls:
         note += f" In flight when a process was killed: {lost} calls, at the most {_cost(report.interrupted)}."
     yield Table("Spent in USD", columns, rows, note)

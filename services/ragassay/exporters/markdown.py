@@ -11,7 +11,6 @@ from ragassay.exporters.outline import rows_table
 from ragassay.exporters.summary import (
     Section,
     interrupted,
-    judge_drift,
     missing,
     partial,
     sections,
@@ -43,7 +42,7 @@ def export(report: Report, fields: Sequence[str] = ()) -> bytes:
         lines += _table(section, report)
     if noise := noise_section(report):
         lines += _table(noise, report)
-    for line in filter(None, (judge_drift(report), interrupted(report))):
+    if line := interrupted(report):
         lines += ["", f"{markdown_text(line)[:1].upper()}{markdown_text(line)[1:]}."]
     if gaps := list(missing(report)):
         lines += ["", "## Missing", "", *(f"- {markdown_text(gap)}" for gap in gaps)]

@@ -147,35 +147,6 @@ def partial(report: Report) -> str | None:
     return f"partial report: {done:,} of {rows:,} rows are done{each}, and every figure is of these alone"
 
 
-def judge_drift(report: Report) -> str | None:
-    """What the canary panel tells of the judge; None where none was judged."""
-    drift = report.drift
-    if drift is None:
-        return None
-    cost = f"; the panel took {spent(drift.usage)}" if drift.usage != Usage() else ""
-    told = f"canary panel {drift.panel}, {drift.rows} rows: "
-    if drift.status == "not compared":
-        return f"{told}not compared, {drift.reason}{cost}"
-    if drift.status == "baseline":
-        return f"{told}these verdicts are the baseline of this judge{cost}"
-    since = f"the baseline of {(drift.baseline_at or '')[:10]} (run {drift.baseline_run})"
-    odd = f"p {number(drift.p)}, drift below {drift.false_alarms:g}"
-    models = f"; its provider answers with {_named(drift.models)}, then with {_named(drift.baseline_models)}"
-    models = models if drift.models != drift.baseline_models else ""
-    if drift.status == "unchanged":
-        return f"{told}judged as at {since}; {odd}{models}{cost}"
-    moved = [
-        f"{name} {number(score.now)} instead of {number(score.baseline)}"
-        for name, score in sorted(drift.scores.items(), key=lambda one: one[1].p)
-        if score.p <= drift.false_alarms
-    ]
-    return f"{told}the judge has drifted from {since}: {listed(moved)}; {odd}{models}{cost}"
-
-
-def _named(models: tuple[str, ...]) -> str:
-    return listed(models) or "a model that it does not name"
-
-
 def interrupted(report: Report) -> str | None:
     """How many calls no row counts, since a process died while it waited for them; None where there is none."""
     calls = report.interrupted.uncertain_calls
@@ -186,8 +157,8 @@ def interrupted(report: Report) -> str | None:
 
 
 def notes(report: Report) -> Iterator[str]:
-    """What limits the figures: a partial run, drift of the judge, interrupted calls, cautions, suspicious rows."""
-    yield from filter(None, (partial(report), judge_drift(report), interrupted(report)))
+    """What limits the figures: a partial run, interrupted calls, cautions, suspicious rows."""
+    yield from filter(None, (partial(report), interrupted(report)))
     yield from report.cautions
     yield from suspicious(report)
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragassay.errors import BadSettings
-from ragassay.judges.repeating import RepeatingJudge
 from ragassay.models import Judgement, Sample
 from ragassay.protocols import Judge, Ledger
 from ragassay.specification import JobSpec
@@ -82,10 +81,3 @@ def is_chosen(query_id: str, share: float | None, seed: int) -> bool:
         return True
     drawn = hashlib.sha256(f"{seed}\0{query_id}".encode()).digest()
     return int.from_bytes(drawn[:8]) < share * 2**64
-
-
-def most_trusted(judge: Judge) -> Judge:
-    """The judge itself; of two that share, the one whose verdicts correct the other's; of one that repeats, a single judging."""
-    if isinstance(judge, RepeatingJudge):
-        return judge.judges[0]
-    return judge.trusted if isinstance(judge, SharingJudge) else judge

@@ -7,7 +7,6 @@ import inspect
 import textwrap
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -28,7 +27,7 @@ from ragassay.options import ParameterOptions
 from ragassay.python.report import EvaluationReport
 from ragassay.python.stored import session_of
 from ragassay.python.warn import caller, on_behalf_of, warn
-from ragassay.runs import Inputs, Session, canary, foreground
+from ragassay.runs import Inputs, Session, foreground
 from ragassay.runs.labels import with_labels
 from ragassay.settings import Settings
 from ragassay.specification import JobSpec
@@ -241,8 +240,6 @@ def inputs(configuration: Configuration, given: Given = Given()) -> Inputs:  # n
     if given.systems is not None:
         systems = {name: configuration.systems.get(name, rows) for name, rows in given.systems.items()}
     data = given.data if given.data is not None else configuration.data
-    panel = configuration.canary
-    rows = canary.panel(panel, lambda: open_data(FolderDatasets(Settings().home), panel).samples) if panel else ()
     read = runs.load(
         None if data is None else dataset(configuration, given),
         systems,
@@ -253,8 +250,7 @@ def inputs(configuration: Configuration, given: Given = Given()) -> Inputs:  # n
         limit=configuration.limit,
         max_grade=configuration.highest_grade,
     )
-    read = read if configuration.labels is None else with_labels(read, configuration.labels)
-    return replace(read, panel=rows)
+    return read if configuration.labels is None else with_labels(read, configuration.labels)
 
 
 def dataset(configuration: Configuration, given: Given = Given()) -> Dataset:  # noqa: B008 - a tuple
@@ -331,7 +327,7 @@ def _declare_options() -> None:
     """Give ``evaluate`` the signature that the options make, and a line on each that its docstring does not explain."""
     data = inspect.Parameter("data", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
     vars(evaluate)["__signature__"] = inspect.Signature([data, *keywords().values()], return_annotation="Report")
-    of_judges = ("jury", "judge_share", "repeat", "canary", "labels", "calibration")
+    of_judges = ("jury", "judge_share", "repeat", "labels", "calibration")
     of_models = tuple(ParameterOptions.__annotations__)
     explained = ("metrics", "judge", "systems", "config", "progress", *of_judges, *of_models)
     lines = [f"{key}: {options()[key][1].about.replace('`', '')}" for key in keywords() if key not in explained]

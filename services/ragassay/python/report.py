@@ -13,7 +13,7 @@ from ragassay.errors import AssayError, BadSettings, UnknownName
 from ragassay.exporters import EXPORTERS
 from ragassay.exporters.failing import failure_causes, headline, why, worst_first, worst_lines
 from ragassay.exporters.rows import flat_rows
-from ragassay.exporters.summary import interrupted, judge_drift, missing, partial, sections, suspicious
+from ragassay.exporters.summary import interrupted, missing, partial, sections, suspicious
 from ragassay.exporters.tables import Table
 from ragassay.python.show import as_html, as_text
 from ragassay.render import percent
@@ -114,7 +114,7 @@ class EvaluationReport(Report):
         source = self.provenance
         level = percent(source.configuration.confidence)
         yield f"{source.dataset.name}: {source.dataset.rows} queries, judge {source.judge['name']}, {level} intervals"
-        early: Iterable[str | None] = (partial(self), judge_drift(self), interrupted(self))
+        early: Iterable[str | None] = (partial(self), interrupted(self))
         yield from (line for line in early if line)
         yield from (f"{name}: {headline(one)}" for name, one in self.systems.items())
 

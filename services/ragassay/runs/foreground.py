@@ -44,7 +44,7 @@ def start(session: Session, settings: Settings, spec: JobSpec, inputs: Inputs) -
 def create(session: Session, settings: Settings, record: RunRecord, inputs: Inputs) -> FolderRun:
     """Write a run down that is prepared; raises DiskFull, and what making its judge and indexes raises."""
     described = describe(session, record, MemoryLedger())
-    return FolderStore(settings.home).create(described, inputs.samples, inputs.responses(), panel=inputs.panel)
+    return FolderStore(settings.home).create(described, inputs.samples, inputs.responses())
 
 
 def resume(

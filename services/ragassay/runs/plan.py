@@ -17,7 +17,6 @@ from ragassay.documents import Called, Source
 from ragassay.engine import Plan, Tools, rows_to_judge
 from ragassay.errors import BadSettings, NothingToEvaluate
 from ragassay.files import LazyRows
-from ragassay.judges.sharing import most_trusted
 from ragassay.ledger import DryLedger
 from ragassay.metrics import METRICS, Metric, parse
 from ragassay.metrics.accuracy import AccuracyRule
@@ -118,12 +117,11 @@ class ResponsesInSamples(Mapping[str, Response]):
 
 @dataclass(frozen=True)
 class Inputs:
-    """What is to be evaluated: the dataset's rows, and the systems by name; ``panel``: the rows of a canary panel."""
+    """What is to be evaluated: the dataset's rows, and the systems by name."""
 
     dataset: Source
     samples: Sequence[Sample]
     systems: Mapping[str, SystemInput]
-    panel: Sequence[Sample] = ()
 
     @property
     def warnings(self) -> list[str]:
@@ -290,7 +288,6 @@ async def estimate(
     planned = plan(spec, choose_metrics(spec, joined))
     for rows in joined.values():
         await tools.judge.judge([rows[n] for n in rows_to_judge(rows, planned)], tools.ledger)
-    await most_trusted(tools.judge).judge(inputs.panel, tools.ledger)
     return tools.ledger.estimates
 
 

@@ -19,7 +19,6 @@ from ragassay.runs.outage import through_outages
 from ragassay.settings import Settings
 from ragassay.specification import JobSpec
 from ragassay.stats import Interval, mean_interval
-from ragassay.stats.drift import sign_test
 from ragassay.store.ledger import CallCache, FolderLedger
 from ragassay.store.run_ids import new_run_id
 
@@ -146,14 +145,14 @@ class Contest:
             losses=counted["loss"],
             win_rate=sum(worth) / len(worth) if worth else None,
             interval=mean_interval(worth, level=level, bounds=(0, 1), method="quasi-binomial"),
-            p=sign_test(counted["win"], counted["loss"]),
+            p=_sign_test(counted["win"], counted["loss"]),
             basis=dict(basis),
             position=PositionBias(
                 pairs=asked,
                 first=places["first"],
                 second=places["second"],
                 share=basis["flipped"] / asked if asked else None,
-                p=sign_test(places["first"], places["second"]),
+                p=_sign_test(places["first"], places["second"]),
             ),
             unjudged=dict(sorted(Counter(one.reason for one in found if one.reason).items())),
             only_a=len(self._a.rows) - self._matched,
@@ -164,6 +163,13 @@ class Contest:
             waste=Usage.total(one.waste for one in found),
             rows=rows,
         )
+
+
+def _sign_test(wins: int, losses: int) -> float:
+    """Chance of so uneven a split where both sides are as likely; two-sided, exact."""
+    from scipy.stats import binomtest  # slow to import, and few commands need it
+
+    return float(binomtest(wins, wins + losses).pvalue) if wins + losses else 1.0
 
 
 def answers_in(samples: Sequence[Sample]) -> list[Result]:

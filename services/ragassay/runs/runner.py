@@ -22,7 +22,6 @@ from ragassay.metrics import parse
 from ragassay.metrics.own import check_own, own_metrics
 from ragassay.models import Sample, Usage
 from ragassay.protocols import Ledger, Strategy
-from ragassay.runs import canary
 from ragassay.runs.outage import through_outages
 from ragassay.runs.plan import Inputs, choose_metrics, plan
 from ragassay.runs.provenance import provenance, with_tools
@@ -135,8 +134,6 @@ async def work(
         answered = await respond(samples, Recorded(chunk.system, recorded), planned, tools)
     async with turns.computing():
         results = await assess(answered, chunk.system, planned, tools)
-        if record.spec.canary is not None and (chunk.system, chunk.number) == (next(iter(record.systems)), 0):
-            await canary.judge_panel(session, run, ledger)
         return run.commit(chunk, results, given_up=isinstance(ledger, GivenUpLedger))
 
 
@@ -246,7 +243,6 @@ def finish(run: RunStore, interrupted: Usage = Usage()) -> Report:  # noqa: B008
         {name: run.evaluated([chunk for chunk in chunks if chunk.system == name]) for name in record.systems},
         expected=record.dataset.rows,
         interrupted=interrupted,
-        drift=canary.drift(run) if record.spec.canary is not None else None,
     )
     run.save_report(report)
     return report

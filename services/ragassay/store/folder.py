@@ -8,7 +8,6 @@ results/<system>/<n>.jsonl  results of chunk n, present only when the whole chun
 gates.json               what ``ragassay gate`` last said of it
 rows.sqlite              columns of a long run's rows, or of one that was looked at, so that pages choose without reading rows
 calls.jsonl              every finished call to the judge
-panel.jsonl              the rows of the canary panel, where there is one; canary.json: what the judge made of them
 report.json              written last
 costs.json, summary.json what the report says of costs, and in a line; made again where they are missing
 labels.jsonl             what people said of its rows, where somebody labelled some
@@ -33,7 +32,6 @@ from ragassay.documents import Report, Source, SystemReport, json_parts, without
 from ragassay.errors import BadData, DiskFull, NotFound
 from ragassay.files import MOST_IN_MEMORY, locked, numbered_lines, private_folder, to_lines, write_errors, write_whole
 from ragassay.models import Response, Result, Sample
-from ragassay.store.canaries import FolderCanary
 from ragassay.store.derived import read_derived, write_derived
 from ragassay.store.protocol import ChunkId, Outcome, RunRecord
 from ragassay.store.row_index import INDEX_FILE, RowIndex
@@ -137,11 +135,6 @@ class FolderRun:
     def given_up(self) -> list[ChunkId]:
         """The chunks whose rows were given up because a provider failed for too long."""
         return [chunk for chunk in self.record.chunks() if self._given_up_file(chunk).exists()]
-
-    @property
-    def canary(self) -> FolderCanary:
-        """Where the run's canary panel is kept."""
-        return FolderCanary(self.folder)
 
     def save_report(self, report: Report) -> None:
         """Write report.json and, beside that of a long run, its figures alone."""
@@ -283,8 +276,6 @@ class FolderStore:
         record: RunRecord,
         samples: Sequence[Sample],
         responses: Mapping[str, Mapping[str, Response]],
-        *,
-        panel: Sequence[Sample] = (),
     ) -> FolderRun:
         """A new run with its inputs; run.json is written last, so a folder with it is whole. Raises DiskFull."""
         folder = self.root / "runs" / record.id
@@ -300,8 +291,6 @@ class FolderStore:
                     for query, response in by_query.items()
                 )
                 write_whole(folder / "responses" / f"{system}.jsonl", to_lines(lines), private=True)
-            if panel:
-                FolderCanary(folder).save_rows(panel)
             document = orjson.dumps(record.model_dump(mode="json"), option=orjson.OPT_INDENT_2)
             write_whole(folder / "run.json", document, private=True)
         except BaseException:

@@ -13,7 +13,6 @@ from ragassay.models import Judgement, Result, Sample
 from ragassay.store.job_state import Claim, gone
 from ragassay.store.protocol import ChunkId, Outcome, RunRecord
 from ragassay.store.redis import RedisStore
-from ragassay.store.redis_canaries import RedisCanary
 
 
 class JobRun:
@@ -63,11 +62,6 @@ class JobRun:
             if chunk not in known:
                 self.results(chunk)  # raises where it should be there
         return JobResults(self._store, self.record, there)
-
-    @property
-    def canary(self) -> RedisCanary:
-        """Where the job's canary panel is kept."""
-        return RedisCanary(self._store, self._job, self._store.state(self._job).project)
 
     def save_report(self, report: Report) -> None:
         """Keep the report, unless one is kept already; a partial one takes the place of the one before."""

@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal, Protocol
 from pydantic import AfterValidator, Field
 
 from ragassay.documents import Report, Source
-from ragassay.judge_documents import JudgedPanel
 from ragassay.models import FrozenModel, Result, Sample
 from ragassay.options import PerformanceOptions
 from ragassay.specification import JobSpec
@@ -88,22 +87,6 @@ class RunRecord(FrozenModel):
         return min(self.chunk_size, self.dataset.rows - chunk.number * self.chunk_size)
 
 
-class CanaryStore(Protocol):
-    """The canary panel of a run, and the first verdicts of each judge on each panel."""
-
-    def rows(self) -> Sequence[Sample]:
-        """The panel's rows."""
-
-    def keep(self, judged: JudgedPanel) -> None:
-        """Keep what the judge made of the panel in this run."""
-
-    def judged(self) -> JudgedPanel | None:
-        """What the judge made of the panel in this run; None where it was not judged."""
-
-    def baseline(self, key: str, offered: JudgedPanel | None = None) -> JudgedPanel | None:
-        """What that judge first made of that panel; ``offered`` is kept, and returned, where nothing is."""
-
-
 class RunStore(Protocol):
     """One run: its record, the inputs and results of its chunks, and in the end its report."""
 
@@ -128,10 +111,6 @@ class RunStore(Protocol):
 
     def evaluated(self, chunks: Sequence[ChunkId]) -> Sequence[Result]:
         """The results that these chunks of one system have, in the dataset's order."""
-
-    @property
-    def canary(self) -> CanaryStore:
-        """Where the run's canary panel is kept."""
 
     def save_report(self, report: Report) -> None:
         """Keep the finished report."""

@@ -1,7 +1,7 @@
 """The truth about jobs, in Redis, changed by Lua scripts only; a Celery message merely says that there may be work.
 
 One hash tag per job, so that a job's keys share a slot: ``ra:{job}:meta todo lease owner dead done tries slots in:<chunk>
-calls:<chunk> out:<chunk> column:<system>:<name> texts report figures costs partial partial_costs gates labels panel canary``,
+calls:<chunk> out:<chunk> column:<system>:<name> texts report figures costs partial partial_costs gates labels``,
 and ``new:<id>``, rows of a job that is still being made.
 Who asks a system that is called is kept for all jobs together, in ``ra:asks:<system>``. Each project has a list of its jobs,
 ``jobs``. Times are milliseconds of the Redis server's own clock.

@@ -183,12 +183,12 @@ class RetryLedger(ScopedLedger):
             before = [f"retry {number}/{call.id}" for number in range(self._number - 1, 0, -1)]
             if found := self._settled([self._scoped(call).id, *before, call.id]):
                 place, reply = found
-                counted = place == 0 or call.purpose in _OF_NO_ROW
+                counted = place == 0 or call.purpose == "answer"  # what an answer took is in no row's evaluation
                 return reply if counted else reply.model_copy(update={"usage": Usage(), "waste": Usage()})
         return await super().reserve(call, estimate)
 
     def _is_asked_anew(self, call: Call) -> bool:
-        return call.query_id in self._unread and call.purpose not in _OF_NO_ROW
+        return call.query_id in self._unread and call.purpose != "answer"
 
     def _scoped(self, call: Call) -> Call:
         scoped = super()._scoped(call)
@@ -197,7 +197,6 @@ class RetryLedger(ScopedLedger):
         return scoped.model_copy(update={"content": digest([scoped.id, call.content])})
 
 
-_OF_NO_ROW: tuple[Purpose, ...] = ("answer", "canary")  # what they spent is not in a row's evaluation
 _NO = (b"!", b"~", b"$", b"u", b"U")
 
 
