@@ -1,7 +1,7 @@
 """A receiver of alerts: prints each notice whose signature is right, and refuses the others with 401.
 
 pip install standardwebhooks
-ragassay webhook add http://127.0.0.1:9000/ --json > webhook.json
+curl http://127.0.0.1:8400/v1/webhooks -H 'Content-Type: application/json' -d '{"url": "http://127.0.0.1:9000/"}' -o webhook.json
 python alert_receiver.py --port 9000 webhook.json
 """
 
@@ -37,7 +37,7 @@ class Handler(BaseHTTPRequestHandler):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("webhook", type=Path, help="what 'ragassay webhook add --json' printed")
+    parser.add_argument("webhook", type=Path, help="the answer of POST /v1/webhooks")
     parser.add_argument("--port", type=int, default=9000)
     chosen = parser.parse_args()
     server = ThreadingHTTPServer(("127.0.0.1", chosen.port), Handler)

@@ -126,10 +126,10 @@ class Witness:
             documented = next((r for at, verb, r in responses() if verb == method.lower() and at.fullmatch(path)), None)
             if documented is None:
                 continue
-            if str(status) not in documented:
+            answer = documented.get(str(status)) or documented.get(f"{status // 100}XX")
+            if answer is None:
                 found.add((method, path, status))
                 continue
-            answer = documented[str(status)]
             kinds = list(answer.get("content", ()))
             if kinds and (kind := headers.get("content-type", "").partition(";")[0]) not in kinds:
                 found.add((method, path, status, kind))

@@ -62,7 +62,6 @@ def test_the_wheel_holds_the_packages_prompts_and_datasets_and_nothing_under_a_g
         "_shipped/datasets/quickstart/queries.jsonl",
         "py.typed",
         "embeddings/minilm.onnx",
-        "api/examples.json",
     ):
         assert f"ragassay/{part}" in names
     assert any(name.startswith("ragassay/store/lua/") for name in names)

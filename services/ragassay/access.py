@@ -69,7 +69,7 @@ def check_project(name: str) -> str:
 
 
 class Access:
-    """The keys of a store's project, or of all: made, listed, rotated, revoked, and recognized."""
+    """The keys of a store's project, or of all: made, listed, revoked, and recognized."""
 
     def __init__(self, store: ProjectRedis, settings: Settings) -> None:
         self._keys, self._settings = RedisKeys(store), settings
@@ -88,7 +88,7 @@ class Access:
             what = f"should be above 0 and at most {MOST_DAYS}, is {expires_in_days:g}"
             raise BadSettings(what, where="expires_in_days", hint="leave it out for a key that does not expire")
         key, now = secrets.token_hex(6), datetime.now(UTC)
-        text = _new_text(key)
+        text = f"ra_{key}_{secrets.token_hex(24)}"
         digest = self.digest(text)
         good = [key for key in self._keys.listed() if key.project == project and not _why_not(key, now)]
         if len(good) >= MOST_KEYS:
@@ -108,13 +108,6 @@ class Access:
     def listed(self) -> list[ApiKey]:
         """The keys, the oldest first; for 90 days also those that are revoked or have expired."""
         return self._keys.listed()
-
-    def rotate(self, key: str, *, overlap_s: float) -> MadeKey:
-        """Give a key a new secret; the one before is good for so long. Raises NotFound, BadSettings without a pepper."""
-        text = _new_text(key)
-        rotated = self._keys.rotate(key, self.digest(text), overlap_s=overlap_s)
-        _log.info("key rotated: key=%s project=%s", key, rotated.project)
-        return MadeKey(**dict(rotated), key=text)
 
     def revoke(self, key: str) -> ApiKey:
         """The key is good for nothing from now on. Raises NotFound."""
@@ -140,9 +133,7 @@ class Access:
     def holder(self, key: str, digest: str) -> tuple[ApiKey | None, str]:
         """The key with this id where the digest is of its secret; or None, and why it is none that is good."""
         found, now = self._keys.find(key)
-        known = [found.digest if found else "", found.previous or "" if found else ""]
-        current, previous = (hmac.compare_digest(digest, each) for each in known)
-        if found is None or not (current or (previous and now < (found.key.previous_until or now))):
+        if found is None or not hmac.compare_digest(digest, found.digest):
             return None, "the key is missing or wrong"
         why_not = _why_not(found.key, now)
         return (None, why_not) if why_not else (found.key, "")
@@ -162,10 +153,6 @@ class Access:
             hint = "set it for the API and for this command, and keep it: openssl rand -hex 32"
             raise BadSettings("there are no keys without a pepper", where="RAGASSAY_KEY_PEPPER", hint=hint)
         return hmac.new(self._pepper.encode(), text.encode(), hashlib.sha256).hexdigest()
-
-
-def _new_text(key: str) -> str:
-    return f"ra_{key}_{secrets.token_hex(24)}"
 
 
 def _why_not(key: ApiKey, now: datetime) -> str:

@@ -51,10 +51,7 @@ class WithoutSecrets(logging.Filter):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__()
-        own = (
-            settings.api_key, settings.bootstrap_key, settings.key_pepper, settings.server_key, settings.metrics_key,
-            settings.smtp_password,
-        )  # fmt: skip
+        own = settings.api_key, settings.bootstrap_key, settings.key_pepper, settings.server_key, settings.metrics_key
         passwords = (urlsplit(address).password for address in (settings.state, settings.broker))
         self._secrets = {*secrets(), *filter(None, (*own, *passwords))}
 

@@ -30,7 +30,6 @@ LONGEST_NAME, LONGEST_ID = 200, 300  # characters
 Cause = Literal["threshold", "coverage", "missing", "baseline", "undecided", "unchecked"]
 Name = Annotated[str, AfterValidator(lambda text: cut(printable(text), LONGEST_NAME))]
 WebhookFormat = Literal["standard", "slack"]
-DeliveryStatus = Literal["waiting", "delivered", "failed"]
 
 
 class Notice(FrozenModel):
@@ -125,87 +124,39 @@ class NoticePage(FrozenModel):
 
 
 class Webhook(FrozenModel):
-    """Who is told of a project's notices. ``url`` is shown without what may be a secret in it.
+    """A receiver of a project's notices. ``url`` is shown without what may be a secret in it.
 
-    ``failures``: how many tries have failed in a row, those of the same time counted once; ``disabled_because``: why it
-    gets nothing any more. ``last_at``, ``last_status`` and ``last_error`` are of the last try.
+    ``waiting``: how many notices it still has to get; ``undelivered``: how many it did not get although all tries were made.
+    ``last_at``, ``last_status`` and ``last_error`` are of the last try.
     """
 
     id: str
     url: str
     kinds: tuple[NoticeKind, ...]
     format: WebhookFormat
-    enabled: bool
     created_at: str
-    failures: int = 0
-    disabled_because: str | None = None
+    waiting: int = 0
+    undelivered: int = 0
     last_at: str | None = None
     last_status: int | None = None
     last_error: str | None = None
 
     @property
-    def state(self) -> str:
-        """``enabled``, or why it is not."""
-        return "enabled" if self.enabled else f"disabled ({self.disabled_because or 'by hand'})"
-
-    @property
     def last_try(self) -> str:
-        """When it was last sent something, and what came of it."""
-        return f"last try {self.last_at[:19]}: {_answer(self)}" if self.last_at else "nothing was sent yet"
+        """The time and the outcome of the last try."""
+        if self.last_at is None:
+            return "nothing was sent yet"
+        return f"{self.last_at[:19]}: {self.last_error or f'it answered {self.last_status}'}"
 
 
 class WebhookSecret(FrozenModel):
-    """A webhook, and the secret that signs what it gets: it is shown this once. Null where the format has no signature.
-
-    ``previous_until``: until then the secret before signs as well.
-    """
+    """A webhook, and the secret that signs what it gets: it is shown this once. Null if the format has no signature."""
 
     webhook: Webhook
     secret: Annotated[str | None, Field(repr=False)] = None
-    previous_until: str | None = None
 
 
 class WebhookList(FrozenModel):
     """The webhooks of a project, the oldest first."""
 
     webhooks: tuple[Webhook, ...]
-
-
-class Delivery(FrozenModel):
-    """One notice for one webhook. ``id`` is its ``webhook-id``, the same at each try; ``next_at``: when it is tried next."""
-
-    id: str
-    webhook: str
-    notice: str
-    kind: NoticeKind | Literal["test"]
-    status: DeliveryStatus
-    tries: int
-    created_at: str
-    next_at: str | None = None
-    last_at: str | None = None
-    last_status: int | None = None
-    last_error: str | None = None
-
-    @property
-    def outcome(self) -> str:
-        """``failed after 2 tries: it answered 500, next try at 2026-11-23T08:00:00``."""
-        after = f", next try at {self.next_at[:19]}" if self.next_at and self.tries else ""
-        tries = f"{self.tries} {'try' if self.tries == 1 else 'tries'}"
-        return ": ".join(filter(None, (f"{self.status} after {tries}", _answer(self)))) + after
-
-
-def _answer(one: Webhook | Delivery) -> str:
-    return one.last_error or (f"it answered {one.last_status}" if one.last_status else "")
-
-
-class DeliveryPage(FrozenModel):
-    """Deliveries, newest first; ``next`` asks for the following page, null on the last one."""
-
-    deliveries: tuple[Delivery, ...]
-    next: str | None
-
-
-class Replayed(FrozenModel):
-    """The deliveries that are tried again."""
-
-    deliveries: tuple[str, ...]

@@ -86,15 +86,6 @@ class Settings(BaseSettings):
     outgoing_allowed: Annotated[str | None, AfterValidator(lambda names: _allowed(names) and names)] = Field(
         None, description="hosts, host:port or networks that webhooks may reach although they are private, with commas"
     )
-    smtp_host: str | None = Field(None, description="mail server that sends alerts; without it there is no mail")
-    smtp_port: int = Field(587, ge=1, le=65535, description="its port")
-    smtp_tls: Literal["starttls", "tls", "none"] = Field(
-        "starttls", description="TLS by STARTTLS, from the first byte (port 465), or not at all"
-    )
-    smtp_user: str | None = Field(None, description="who logs in at the mail server; default: nobody")
-    smtp_password: str | None = Field(None, repr=False, description="the password for that")
-    smtp_from: str | None = Field(None, description="sender of alerts by mail")
-    smtp_to: str | None = Field(None, description="who gets alerts of all projects by mail, with commas")
     server: Address = Field(
         "http://127.0.0.1:8400", description="where 'ragassay submit' and its like find the service"
     )

@@ -45,7 +45,6 @@ from ragassay.strategies.timing import Schedule
 from ragassay.synthesis.model import QuestionWriter
 
 if TYPE_CHECKING:
-    from ragassay.channels import MailServer
     from ragassay.datasets import GenerateOptions, Written
     from ragassay.jobs import Jobs
     from ragassay.judges.preference import PreferenceJudge
@@ -338,31 +337,8 @@ def jobs_for(settings: Settings, *, patient: bool = True) -> Jobs:
     retention = Retention.of_days(settings.keep_results_days, settings.keep_reports_days)
     store = RedisStore(settings.state, lease_s=settings.lease_s, patient=patient, retention=retention)
     queue = CeleryQueue(settings.broker)
-    alerts = Alerts(store, queue, allowed=settings.outgoing, mail=mail_server(settings))
+    alerts = Alerts(store, queue, allowed=settings.outgoing)
     return Jobs(store, queue, Wiring(settings, threads=1, spacing=RedisSpacing(store)), registered, alerts)
-
-
-def mail_server(settings: Settings) -> MailServer | None:
-    """Where alerts are mailed; None where no server is set. Raises BadSettings for one without sender or receivers."""
-    if settings.smtp_host is None:
-        return None
-    from ragassay.channels import MailServer
-
-    receivers = tuple(name.strip() for name in (settings.smtp_to or "").split(",") if name.strip())
-    if not (settings.smtp_from and receivers):
-        missing = "RAGASSAY_SMTP_TO" if settings.smtp_from else "RAGASSAY_SMTP_FROM"
-        raise BadSettings("is needed to send mail", where=missing, hint="or leave RAGASSAY_SMTP_HOST out")
-    if settings.smtp_user and settings.smtp_tls == "none":
-        raise BadSettings("a password is sent over TLS only", where="RAGASSAY_SMTP_TLS", hint="starttls, or tls")
-    return MailServer(
-        host=settings.smtp_host,
-        port=settings.smtp_port,
-        sender=settings.smtp_from,
-        receivers=receivers,
-        tls=settings.smtp_tls,
-        user=settings.smtp_user,
-        password=settings.smtp_password,
-    )
 
 
 def schedules_for(settings: Settings, jobs: Jobs) -> Schedules:

@@ -60,7 +60,7 @@ def work(alerts, queue):
 
 @pytest.fixture
 def make_due(store, queue):
-    """What the time does: it goes by until the next try is due, and the sweeper may name the webhook again."""
+    """What the time does: it goes by until the next try is due."""
 
     def due(webhook, project="default"):
         key = f"ra:p:{{{project}}}:queue:{webhook}"
@@ -68,7 +68,6 @@ def make_due(store, queue):
         ahead = min(waiting.values(), default=0) - store.redis.time()[0] * 1000
         if ahead > 0:
             store.redis.zadd(key, {each: score - ahead for each, score in waiting.items()}, xx=True)
-        store.redis.delete(f"ra:p:{{{project}}}:woken:{webhook}")
 
     return due
 

@@ -204,63 +204,12 @@ def test_lists_are_read_page_by_page(served):
 @pytest.mark.parametrize(
     "path",
     [
-        *("rivulets", "rivulets/rows", "rivulets/versions", "rivulets/description", "rivulets/diff?to=rivers"),
-        *("rivers@00000", "rivers/diff?to=rivulets", "rivers/description?against=rivulets"),
+        *("rivulets", "rivulets/rows", "rivulets/versions", "rivers@00000"),
     ],
 )
 def test_what_is_not_there_is_a_404_with_a_suggestion(served, path):
     put(served, "rivers", lines(rows(2)))
     assert problem(served.http.get(f"/v1/datasets/{path}"), 404)["hint"]
-
-
-def test_a_version_is_described_compared_and_split_as_on_the_command_line(served, cli, tmp_path):
-    data = [{**row, "category": "ab"[n % 2], "query": f"{chr(65 + n) * 9}?"} for n, row in enumerate(rows(20))]
-    (tmp_path / "rivers.jsonl").write_text(lines(data))
-    assert cli("data", "import", tmp_path / "rivers.jsonl")[0] == 0
-    assert put(served, "rivers", lines(data)).status_code == 201
-
-    def same(command, method, path, **request):
-        here = json.loads(cli("data", *command, "--json")[1])
-        there = served.http.request(method, f"/v1/datasets/{path}", **request).json()
-        for document in (here, there):
-            for version in document.get("versions", ()):
-                version.pop("created_at"), version.pop("imported_at")
-        assert there == here
-
-    same(("describe", "rivers", "--similar", "0.6"), "GET", "rivers/description?similar=0.6")
-    options = {"train": 0.5, "validation": 0.0, "test": 0.5, "seed": 3}
-    same(
-        ("split", "rivers", "--train", 0.5, "--validation", 0, "--test", 0.5, "--seed", 3),
-        "POST",
-        "rivers/split",
-        json=options,
-    )
-    same(("diff", "rivers-test", "rivers"), "GET", "rivers-test/diff?to=rivers")
-    same(
-        ("describe", "rivers-test", "--against", "rivers-train"), "GET", "rivers-test/description?against=rivers-train"
-    )
-    assert "add up to 1.1" in problem(served.http.post("/v1/datasets/rivers/split", json={"train": 0.9}), 422)["detail"]
-    assert (
-        "unknown key 'sead'" in problem(served.http.post("/v1/datasets/rivers/split", json={"sead": 1}), 422)["detail"]
-    )
-
-
-def test_questions_are_made_from_documents_as_on_the_command_line(served, cli, tmp_path):
-    from ragassay.shipped import folder
-
-    corpus = folder("datasets") / "handbook" / "corpus.jsonl"
-    here = json.loads(cli("data", "generate", corpus, "-n", "6", "--seed", "4", "--name", "made", "--json")[1])
-    answer = served.http.post("/v1/datasets/made/generate?count=6&seed=4", content=corpus.read_bytes(), headers=NDJSON)
-    there = answer.json()
-    assert there["version"]["digest"] == here["version"]["digest"]
-    assert {**there, "version": 0} == {**here, "version": 0}
-    text = "# Limits\n\nA backup is a copy of all data that lies elsewhere.\n"
-    made = served.http.post(
-        "/v1/datasets/one/generate?unanswerable=0", content=text, headers={"Content-Type": "text/markdown"}
-    )
-    assert made.json()["rows"] == 1
-    bad = served.http.post("/v1/datasets/one/generate", content=b'{"id": 1}\n', headers=NDJSON)
-    assert problem(bad, 422)["detail"] == "one.jsonl:1: text missing"
 
 
 def test_a_job_names_a_dataset_and_gives_the_report_of_its_rows(served):

@@ -1,6 +1,5 @@
 """The OpenAPI document: complete, true, and kept by the server."""
 
-import json
 import re
 import subprocess
 import sys
@@ -39,13 +38,12 @@ def check(document, schema, value):
 
 def test_every_operation_is_named_and_described(document, operations):
     assert sorted(operations) == [
-        "addWebhook", "cancelJob", "changeSchedule", "changeWebhook", "compareJobs", "createSchedule", "deleteDataset",
-        "deleteJob", "deleteSchedule", "deleteWebhook", "describeDataset", "diffDatasets", "followJob", "generateDataset",
-        "getCosts", "getDataset", "getGates", "getJob", "getReport", "getSchedule", "getTrend", "getWebhook", "health",
-        "listAlerts", "listDatasets", "listDeliveries", "listJobs", "listKeys", "listMetrics", "listResults", "listRows",
-        "listScheduledRuns", "listSchedules", "listSystems", "listVersions", "listWebhooks", "makeKey", "prometheusMetrics",
-        "readiness", "replayDeliveries", "resumeJob", "retryJob", "revokeKey", "rotateKey", "rotateSecret", "runSchedule",
-        "splitDataset", "submitJob", "testWebhook", "uploadDataset",
+        "addWebhook", "cancelJob", "changeSchedule", "compareJobs", "createSchedule", "deleteDataset", "deleteJob",
+        "deleteSchedule", "deleteWebhook", "followJob", "getCosts", "getDataset", "getGates", "getJob", "getReport",
+        "getSchedule", "getTrend", "health", "listAlerts", "listDatasets", "listJobs", "listKeys", "listMetrics",
+        "listResults", "listRows", "listScheduledRuns", "listSchedules", "listSystems", "listVersions", "listWebhooks",
+        "makeKey", "prometheusMetrics", "readiness", "resumeJob", "retryJob", "revokeKey", "runSchedule", "submitJob",
+        "testWebhook", "uploadDataset",
     ]  # fmt: skip
     assert document["info"]["version"] == version("ragassay")
     for _, _, operation in operations.values():
@@ -62,52 +60,12 @@ def test_every_schema_that_is_named_is_there(document):
     assert not {"HTTPValidationError", "ValidationError"} & set(document["components"]["schemas"])
 
 
-def test_every_success_has_an_example_that_fits_its_schema(document, operations):
+def test_every_error_is_a_problem(operations):
     for name, (_, _, operation) in operations.items():
-        status = next(status for status in operation["responses"] if status.startswith("2"))
-        if name == "followJob":
-            content = operation["responses"][status]["content"]["text/event-stream"]
-            check(document, content["schema"], content["example"])
-            check(document, {"$ref": "#/components/schemas/Job"}, json.loads(content["example"]["data"]))
-            continue
-        if name == "prometheusMetrics":
-            assert list(operation["responses"][status]["content"]) == ["text/plain"]
-            continue
-        content = operation["responses"][status]["content"]["application/json"]
-        examples = [content["example"]] if "example" in content else []
-        schema = document["components"]["schemas"][content["schema"]["$ref"].rpartition("/")[2]]
-        examples += [schema["example"]] if "example" in schema else []
-        if name != "listMetrics":  # its entries have the example
-            assert examples, name
-        for example in examples:
-            check(document, content["schema"], example)
-
-
-def test_every_error_is_a_problem_with_an_example_that_fits(document, operations):
-    for name, (_, path, operation) in operations.items():
-        errors = {int(s): r for s, r in operation["responses"].items() if int(s) >= 400}
-        assert {421, 500} <= set(errors), name
-        if path.startswith("/v1"):
-            assert {401, 403, 429, 503} <= set(errors)
-        if "{job}" in path or ("{dataset}" in path and name not in ("uploadDataset", "generateDataset")):
-            assert 404 in errors
-        if path not in ("/healthz", "/v1/metrics", "/v1/systems"):
-            assert 503 in errors
-        for status, response in errors.items():
-            assert list(response["content"]) == ["application/problem+json"], name
-            content = response["content"]["application/problem+json"]
-            assert content["schema"] == PROBLEM
-            check(document, PROBLEM, content["example"])
-            assert content["example"]["status"] == status
-
-
-def test_the_example_of_a_submission_can_be_submitted(document, served):
-    example = document["components"]["schemas"]["NewJob"]["example"]
-    check(document, {"$ref": "#/components/schemas/NewJob"}, example)
-    job = served.submit(example.pop("samples"), **example)["id"]
-    served.work()
-    report = served.http.get(f"/v1/jobs/{job}/report").json()
-    assert report["systems"]["default"]["metrics"]["mrr"]["mean"] == 1.0
+        errors = {status: each for status, each in operation["responses"].items() if status >= "4"}
+        assert set(errors) == {"4XX", "5XX"}, name
+        for each in errors.values():
+            assert each["content"] == {"application/problem+json": {"schema": PROBLEM}}
 
 
 def test_answers_fit_their_schemas(document, operations, served):
@@ -158,9 +116,11 @@ def test_the_rows_are_documented_as_samples(document):
     assert document["components"]["schemas"]["Sample"]["properties"].keys() == Sample.model_fields.keys()
 
 
-def test_no_page_is_served_that_loads_scripts_from_elsewhere(served):
-    for path in ("/redoc", "/"):
-        assert served.http.get(path).status_code == 404
+def test_docs_is_a_page_that_links_the_document_and_loads_nothing(served):
+    page = served.http.get("/docs")
+    assert 'href="/openapi.json"' in page.text
+    assert "<script" not in page.text
+    assert served.http.get("/redoc").status_code == 404
 
 
 @pytest.mark.timeout(240)

@@ -34,26 +34,21 @@ V1 = [
     ("GET", "/v1/costs"),
     ("GET", "/v1/metrics"),
     ("GET", "/v1/datasets"),
-    *(("GET", f"/v1/datasets/handbook{what}") for what in ("", "/versions", "/rows", "/description", "/diff")),
+    *(("GET", f"/v1/datasets/handbook{what}") for what in ("", "/versions", "/rows")),
     ("PUT", "/v1/datasets/handbook"),
     ("DELETE", "/v1/datasets/handbook"),
-    *(("POST", f"/v1/datasets/handbook{what}") for what in ("/split", "/generate")),
     ("GET", "/v1/systems"),
-    *(
-        ("GET", "/v1/keys"),
-        ("POST", "/v1/keys"),
-        ("DELETE", "/v1/keys/" + "0" * 12),
-        ("POST", f"/v1/keys/{'0' * 12}/rotate"),
-    ),
+    ("GET", "/v1/keys"),
+    ("POST", "/v1/keys"),
+    ("DELETE", "/v1/keys/" + "0" * 12),
     *((method, "/v1/schedules") for method in ("GET", "POST")),
     *((method, "/v1/schedules/nightly") for method in ("GET", "PATCH", "DELETE")),
     ("GET", "/v1/schedules/nightly/runs"),
     ("POST", "/v1/schedules/nightly/run"),
     ("GET", "/v1/alerts"),
     *((method, "/v1/webhooks") for method in ("GET", "POST")),
-    *((method, f"/v1/webhooks/wh_{'0' * 32}") for method in ("GET", "PATCH", "DELETE")),
-    *(("POST", f"/v1/webhooks/wh_{'0' * 32}/{what}") for what in ("secret", "test", "replay")),
-    ("GET", f"/v1/webhooks/wh_{'0' * 32}/deliveries"),
+    ("DELETE", f"/v1/webhooks/wh_{'0' * 32}"),
+    ("POST", f"/v1/webhooks/wh_{'0' * 32}/test"),
 ]
 
 
@@ -193,9 +188,6 @@ def test_every_answer_tells_browsers_to_run_frame_and_keep_nothing(served):
         answer = served.http.get(path)
         assert {name: answer.headers[name] for name in PROTECTIVE} == PROTECTIVE
         assert not {"server", "strict-transport-security", "access-control-allow-origin"} & set(answer.headers)
-    policy = served.http.get("/docs").headers["content-security-policy"]
-    assert "default-src 'none'; style-src 'sha256-" in policy
-    assert "script-src" not in policy
 
 
 def test_behind_tls_browsers_are_told_to_stay_with_it(redis):

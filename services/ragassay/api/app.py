@@ -8,8 +8,8 @@ from importlib import metadata
 from typing import Any
 
 from anyio import CapacityLimiter
-from fastapi import APIRouter, Depends, FastAPI
-from fastapi.routing import APIRoute
+from fastapi import Depends, FastAPI
+from fastapi.responses import HTMLResponse
 from pydantic.json_schema import models_json_schema
 
 from ragassay import telemetry
@@ -18,29 +18,26 @@ from ragassay.api import (
     comparisons,
     costs,
     datasets,
-    examples,
     health,
     jobs,
     keys,
     metrics,
-    page,
     problems,
     prometheus,
     schedules,
     systems,
     ui,
 )
-from ragassay.api.alerts import NewWebhook, WebhookChange
+from ragassay.api.alerts import NewWebhook
 from ragassay.api.comparisons import NewComparison
 from ragassay.api.events import Watch
 from ragassay.api.headers import HeadersMiddleware
 from ragassay.api.keys import NewKey
 from ragassay.api.observing import ObservingMiddleware
-from ragassay.api.security import Guard, SecurityMiddleware, asks_for_key, scopes_of
+from ragassay.api.security import Guard, SecurityMiddleware, asks_for_key
 from ragassay.api.submission import NewJob
 from ragassay.compare.models import Comparison
 from ragassay.costs import CostReport
-from ragassay.datasets import SplitOptions
 from ragassay.documents import Report
 from ragassay.gates import GateReport
 from ragassay.job_documents import JobEvent
@@ -51,7 +48,6 @@ from ragassay.schedule_documents import NewSchedule, ScheduleChange
 from ragassay.schedules import Schedules
 from ragassay.settings import Settings
 from ragassay.store.connection import connect
-from ragassay.store.keys import Permission
 
 AT_ONCE = 2  # submissions at a time, and comparisons: each may take seconds of CPU and 150 MB, and others want answers
 _ROOMS = (jobs, comparisons, costs, datasets, schedules, alerts, metrics, systems, keys, health)
@@ -59,48 +55,24 @@ _NO_SPANS_OF_ITS_OWN: Any = dict.fromkeys(("tracing", "metrics", "logs", "auto_c
 _ABOUT = """Judges RAG systems: retrieval, answer quality, latency and cost, and how far each number can be trusted.
 
 Every error is a problem document (RFC 9457). Lists are read page by page: `next` of a page is the `cursor` of the one
-after. Where the server has keys, `/v1` requires `Authorization: Bearer KEY`; the role beside a route is the scope that
-the key must have. What belongs to another project is not there: 404.
+after. If the server has keys, `/v1` requires `Authorization: Bearer KEY`: the scope `read` for GET, `operate` for keys,
+`submit` for everything else. What belongs to another project is not there: 404.
 """
 
 
+_DOCS = '<!doctype html><title>ragassay API</title><p>The API of this server: <a href="/openapi.json">openapi.json</a>'
+
+
 class Api(FastAPI):
-    """FastAPI, with the schemas in its document that it can't know: bodies are read, and problems made, by us."""
+    """FastAPI, with the schemas of bodies that our routes read themselves, and of problems."""
 
     def openapi(self) -> dict[str, Any]:
         """The OpenAPI document; made once."""
         if not self.openapi_schema:
-            self.openapi_schema = document = super().openapi()
-            schemas = document["components"]["schemas"]
-            for unused in ("HTTPValidationError", "ValidationError"):
-                schemas.pop(unused, None)
+            self.openapi_schema = super().openapi()
+            schemas = self.openapi_schema["components"]["schemas"]
             schemas.update({name: schema for name, schema in _schemas().items() if name not in schemas})
-            key_needed = asks_for_key(self.state.settings)
-            routers: list[APIRouter] = self.state.routers
-            for route in (each for router in routers for each in router.routes if isinstance(each, APIRoute)):
-                for method in route.methods or ():
-                    operation = document["paths"][route.path_format][method.lower()]
-                    _correct(operation, scopes_of(route, method), key_needed=key_needed)
         return self.openapi_schema
-
-
-def _correct(operation: dict[str, Any], scopes: list[Permission], *, key_needed: bool) -> None:
-    """Remove the framework's own errors, which we never send; add those of every route, an example, which key is needed,
-    and what follows.
-    """
-    answers = operation["responses"]
-    if "application/json" in answers.get("422", {}).get("content", {}):
-        del answers["422"]
-    if example := examples.responses().get(operation["operationId"]):
-        success = next(answer for status, answer in answers.items() if status.startswith("2"))
-        next(iter(success["content"].values()))["example"] = example
-    statuses = [421, 500]
-    if "security" in operation:
-        statuses += [401, 403, 422, 429, 503]
-        operation["security"] = [dict.fromkeys(operation["security"][0], scopes), *([] if key_needed else [{}])]
-    for status, answer in problems.documented(*statuses).items():
-        answers.setdefault(str(status), answer)
-    operation["responses"] = dict(sorted(answers.items()))
 
 
 def _schemas() -> dict[str, Any]:
@@ -108,8 +80,8 @@ def _schemas() -> dict[str, Any]:
         [
             (problems.Problem, "serialization"),
             *((kind, "serialization") for kind in (Report, Comparison, CostReport, GateReport, JobEvent)),
-            *((kind, "validation") for kind in (NewJob, NewComparison, SplitOptions, NewSchedule, ScheduleChange)),
-            *((kind, "validation") for kind in (NewKey, NewWebhook, WebhookChange, Sample)),
+            *((kind, "validation") for kind in (NewJob, NewComparison, NewSchedule, ScheduleChange)),
+            *((kind, "validation") for kind in (NewKey, NewWebhook, Sample)),
         ],
         ref_template="#/components/schemas/{model}",
     )
@@ -133,9 +105,10 @@ def create_app(service: Jobs, settings: Settings, planned: Schedules | None = No
         title="ragassay",
         version=metadata.version("ragassay"),
         description=_ABOUT,
-        docs_url=None,  # these pages would load their scripts from a CDN; ``page`` is ours
+        docs_url=None,  # these pages would load their scripts from a CDN
         redoc_url=None,
         redirect_slashes=False,
+        responses=problems.DOCUMENTED,
         dependencies=[Depends(jobs.each_once)],
         lifespan=_traced_to_the_end,
         telemetry=_NO_SPANS_OF_ITS_OWN,
@@ -150,7 +123,7 @@ def create_app(service: Jobs, settings: Settings, planned: Schedules | None = No
     for router in app.state.routers:
         app.include_router(router)
     ui.install(app, service)
-    app.add_api_route("/docs", page.show, include_in_schema=False)
+    app.add_api_route("/docs", lambda: HTMLResponse(_DOCS), include_in_schema=False)
     problems.install(app)
     app.add_middleware(SecurityMiddleware, loopback_only=not asks_for_key(settings))
     app.add_middleware(HeadersMiddleware, tls=settings.tls)

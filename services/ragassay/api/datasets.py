@@ -1,4 +1,4 @@
-"""``/v1/datasets``: upload, look at, describe, compare, split, generate and delete datasets with versions."""
+"""``/v1/datasets``: upload, list, read and delete datasets with versions."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import Field
 
 from ragassay.api import dataset_work as work
-from ragassay.api.bodies import check_json, read_as
-from ragassay.api.jobs import Body, Page, QueryParameters, Service
-from ragassay.api.problems import documented, respond, takes
+from ragassay.api.jobs import Page, QueryParameters, Service
+from ragassay.api.problems import respond
 from ragassay.api.security import by_method
-from ragassay.api.uploads import DOCUMENTS, TABLES, received
-from ragassay.data.diff import DatasetDifference
+from ragassay.api.uploads import TABLES, received
 from ragassay.data.versions import (
     NAME,
     REFERENCE,
@@ -27,7 +25,6 @@ from ragassay.data.versions import (
     RowPage,
     resolve,
 )
-from ragassay.datasets import DescribedDataset, GeneratedVersion, GenerateOptions, SplitOptions, SplitVersions
 from ragassay.errors import AssayError, BadData, BadInput, BadSettings, NotFound, Unavailable, UnknownName
 from ragassay.job_results import offset
 from ragassay.store.redis_datasets import RedisDatasets
@@ -37,7 +34,6 @@ if TYPE_CHECKING:
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"], dependencies=[Depends(by_method)])
 T = TypeVar("T")
-_OF_A_DATASET = documented(404, 409)
 
 
 async def _datasets(jobs: Service) -> RedisDatasets:
@@ -80,38 +76,20 @@ class _UploadQuery(QueryParameters):
         return {ours.strip(): theirs.strip() for ours, _, theirs in pairs}
 
 
-class _DescribeQuery(QueryParameters):
-    similar: Annotated[
-        float, Field(ge=0.5, le=1, description="from which similarity questions are nearly the same")
-    ] = 0.8
-    against: Annotated[
-        str | None,
-        Field(pattern=f"^{REFERENCE}$", description="another dataset, whose questions must not leak into this one"),
-    ] = None
-
-
-class _DiffQuery(QueryParameters):
-    to: Annotated[str, Field(pattern=f"^{REFERENCE}$", description="the version that this one is compared with")]
-
-
-class _GenerateQuery(GenerateOptions, QueryParameters):
-    pass
-
-
-def _body(kinds: Mapping[str, str], about: str) -> dict[str, Any]:
-    content = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in kinds}
-    return {"requestBody": {"required": True, "description": about, "content": content}}
-
-
 _LOCATION = {"Location": {"description": "Where the version is", "schema": {"type": "string"}}}
 _UPLOAD: dict[str, Any] = {
     "response_model": KeptVersion,
     "responses": {
         201: {"description": "A new version", "headers": _LOCATION, "model": KeptVersion},
         200: {"description": "The same rows are a version of this name already; now the latest", "headers": _LOCATION},
-        **documented(400, 408, 409, 413, 415, 501, 507),
     },
-    "openapi_extra": _body(TABLES, "Rows with queries, and with responses where a job is to evaluate them."),
+    "openapi_extra": {
+        "requestBody": {
+            "required": True,
+            "description": "Rows with queries, and with responses if a job is to evaluate them.",
+            "content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in TABLES},
+        }
+    },
 }
 
 
@@ -122,7 +100,7 @@ async def upload(request: Request, datasets: Store, dataset: Name, query: Annota
     The same rows are the same version, however often and in whatever format they come.
     """
     mapping = query.mapping
-    async with received(request, dataset, TABLES) as path:
+    async with received(request, dataset) as path:
         options = {"mapping": mapping, **query.model_dump(exclude={"map"})}
         try:
             document, new = await apart(request, datasets, work.keep, path, **options)
@@ -132,7 +110,7 @@ async def upload(request: Request, datasets: Store, dataset: Name, query: Annota
     return _json(document, status=201 if new else 200, Location=f"/v1/datasets/{version.name}@{version.digest}")
 
 
-@router.get("", operation_id="listDatasets", summary="List datasets", responses=documented(409))
+@router.get("", operation_id="listDatasets", summary="List datasets")
 def list_datasets(datasets: Store, query: Annotated[Page, Query()]) -> DatasetPage:
     """The datasets by name, each with its latest version."""
     names = datasets.names_after(query.cursor, query.limit + 1)
@@ -144,7 +122,6 @@ def list_datasets(datasets: Store, query: Annotated[Page, Query()]) -> DatasetPa
     "/{dataset}",
     operation_id="getDataset",
     summary="Look at a version",
-    responses=_OF_A_DATASET,
 )
 def get(datasets: Store, dataset: Named) -> DatasetVersion:
     """One version: its digest, description, number of rows, when it came and what it was made from."""
@@ -155,7 +132,6 @@ def get(datasets: Store, dataset: Named) -> DatasetVersion:
     "/{dataset}/versions",
     operation_id="listVersions",
     summary="List the versions of a name",
-    responses=_OF_A_DATASET,
 )
 def versions(datasets: Store, dataset: Name, query: Annotated[Page, Query()]) -> DatasetPage:
     """The versions of a dataset, the latest first."""
@@ -174,7 +150,6 @@ def versions(datasets: Store, dataset: Name, query: Annotated[Page, Query()]) ->
     operation_id="listRows",
     summary="Read the rows",
     response_model=RowPage,
-    responses=_OF_A_DATASET,
 )
 def rows(datasets: Store, dataset: Named, query: Annotated[Page, Query()]) -> Response:
     """The rows in their order, as Samples without the fields that they lack; a page has 4 MB or one row at the most."""
@@ -185,76 +160,10 @@ def rows(datasets: Store, dataset: Named, query: Annotated[Page, Query()]) -> Re
     return _json(b'{"rows":[%s],"next":%s}' % (b",".join(page), rest))
 
 
-@router.get(
-    "/{dataset}/description",
-    operation_id="describeDataset",
-    summary="Describe a version",
-    response_model=DescribedDataset,
-    responses=_OF_A_DATASET,
-)
-async def describe(
-    request: Request, datasets: Store, dataset: Named, query: Annotated[_DescribeQuery, Query()]
-) -> Response:
-    """Counts, lengths, labels, missing fields, questions that are nearly the same, and leaks between parts."""
-    return _json(await apart(request, datasets, work.describe, dataset, **query.model_dump()))
-
-
-@router.get(
-    "/{dataset}/diff",
-    operation_id="diffDatasets",
-    summary="Compare two versions",
-    response_model=DatasetDifference,
-    responses=_OF_A_DATASET,
-)
-async def diff(request: Request, datasets: Store, dataset: Named, query: Annotated[_DiffQuery, Query()]) -> Response:
-    """The rows that were added, removed or changed on the way to another version, and in which fields."""
-    return _json(await apart(request, datasets, work.diff, dataset, query.to))
-
-
-_SPLIT: dict[str, Any] = {
-    "response_model": SplitVersions,
-    "responses": documented(400, 404, 408, 409, 413, 415),
-    "openapi_extra": takes("SplitOptions"),
-}
-
-
-@router.post("/{dataset}/split", operation_id="splitDataset", summary="Split a version", **_SPLIT)
-async def split(request: Request, datasets: Store, dataset: Named, body: Body) -> Response:
-    """Keep parts as NAME-train, NAME-validation and NAME-test, without questions that leak; {} takes the usual shares.
-
-    The same seed and rows give the same parts.
-    """
-    options = read_as(SplitOptions, check_json(body))
-    return _json(await apart(request, datasets, work.split, dataset, options))
-
-
-_GENERATE: dict[str, Any] = {
-    "response_model": GeneratedVersion,
-    "responses": documented(400, 408, 409, 413, 415, 507),
-    "openapi_extra": _body(DOCUMENTS, 'A corpus, one {"id": ..., "text": ...} a line, or a Markdown or text file.'),
-}
-
-
-@router.post(
-    "/{dataset}/generate", operation_id="generateDataset", summary="Make questions from documents", **_GENERATE
-)
-async def generate(
-    request: Request, datasets: Store, dataset: Name, query: Annotated[_GenerateQuery, Query()]
-) -> Response:
-    """Keep questions with ground truth, made from the wording of documents, as the latest version of a name.
-
-    No model is asked. The same seed and documents give the same rows.
-    """
-    async with received(request, dataset, DOCUMENTS) as path:
-        options = GenerateOptions(**query.model_dump())
-        return _json(await apart(request, datasets, work.generate, path, options))
-
-
 @router.delete(
     "/{dataset}",
     operation_id="deleteDataset",
     summary="Delete a version, or all of a name",
-    responses=_OF_A_DATASET,
 )
 def delete(datasets: Store, dataset: Named) -> DeletedVersions:
     """NAME@VERSION deletes that version, NAME alone all of them. Jobs have copies of their rows and go on."""

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Request
 from pydantic import ConfigDict
 from redis.exceptions import RedisError
 
-from ragassay.api.problems import documented
 from ragassay.errors import Unavailable
 from ragassay.jobs import Jobs
 from ragassay.models import FrozenModel
@@ -43,13 +42,13 @@ class Readiness(FrozenModel):
     warnings: tuple[str, ...]
 
 
-@router.get("/healthz", operation_id="health", summary="Is the server up?", responses=documented(421, 500))
+@router.get("/healthz", operation_id="health", summary="Is the server up?")
 async def health() -> Health:
     """Answers as long as the process does; depends on nothing else."""
     return Health(version=metadata.version("ragassay"))
 
 
-@router.get("/readyz", operation_id="readiness", summary="Are jobs processed?", responses=documented(421, 500, 503))
+@router.get("/readyz", operation_id="readiness", summary="Are jobs processed?")
 def readiness(request: Request) -> Readiness:
     """Redis answers, the broker's too, and at least one worker is running. Looks at no job."""
     jobs: Jobs = request.app.state.jobs

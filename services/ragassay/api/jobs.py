@@ -17,9 +17,8 @@ from ragassay import job_retries
 from ragassay.api import submission
 from ragassay.api.bodies import json_body
 from ragassay.api.events import Known
-from ragassay.api.examples import JOB
 from ragassay.api.exports import FileForm, answers
-from ragassay.api.problems import documented, takes
+from ragassay.api.problems import takes
 from ragassay.api.security import Authorized, by_method
 from ragassay.documents import JOB_ID
 from ragassay.errors import BadData, UnknownName
@@ -46,7 +45,7 @@ async def _jobs(request: Request, asking: Authorized) -> Jobs:
 Service = Annotated[Jobs, Depends(_jobs)]
 
 
-async def _job_id(job: Annotated[str, Path(description="What POST /v1/jobs gave.", examples=[JOB])]) -> str:
+async def _job_id(job: Annotated[str, Path(description="What POST /v1/jobs gave.")]) -> str:
     if not JOB_ID.fullmatch(job):
         raise no_job(job)
     return job
@@ -119,7 +118,6 @@ _SUBMIT: dict[str, Any] = {
                 },
             }
         },
-        **documented(400, 404, 408, 409, 413, 415),
     },
     "openapi_extra": takes("NewJob"),
 }
@@ -149,7 +147,7 @@ def list_jobs(jobs: Service, query: Annotated[_JobQuery, Query()]) -> JobPage:
     return jobs.page(cursor=query.cursor, limit=query.limit, status=query.status)
 
 
-@router.get("/{job}", operation_id="getJob", summary="Look at a job", responses=documented(404))
+@router.get("/{job}", operation_id="getJob", summary="Look at a job")
 def get(jobs: Service, job: JobId) -> Job:
     """The job as it stands: ``queued`` until a worker takes it; ``finished`` also when rows failed."""
     return jobs.get(job)
@@ -158,7 +156,6 @@ def get(jobs: Service, job: JobId) -> Job:
 _REPORT: dict[int | str, dict[str, Any]] = {
     200: answers("Report"),
     304: {"description": "You have it: If-None-Match names this report"},
-    **documented(404, 409, 501),
 }
 
 
@@ -212,7 +209,6 @@ _GATES: dict[int | str, dict[str, Any]] = {
             **{kind: {"schema": {"type": "string"}} for kind in (_FORMS["junit"], _FORMS["markdown"])},
         }
     },
-    **documented(404, 409),
 }
 
 
@@ -240,7 +236,6 @@ def gates(jobs: Service, job: JobId, query: Annotated[_GatesQuery, Query()]) -> 
     "/{job}/results",
     operation_id="listResults",
     summary="Read the results",
-    responses=documented(404),
 )
 def results(jobs: Service, job: JobId, query: Annotated[_ResultsQuery, Query()]) -> ResultPage:
     """The rows' results as far as they are there, also while the job runs: system by system in the dataset's order, or
@@ -269,7 +264,6 @@ _EVENTS: dict[int | str, dict[str, Any]] = {
         "content": {"text/event-stream": {"schema": _EVENT}},
     },
     204: {"description": "You know that the job has ended: Last-Event-ID says so"},
-    **documented(404),
 }
 
 
@@ -302,7 +296,7 @@ async def followed(jobs: Jobs, request: Request, job: str, last_event_id: str | 
     return EventSourceResponse(stream, headers={"X-Accel-Buffering": "no"})
 
 
-_CANCEL: dict[str, Any] = {"summary": "Cancel a job", "responses": documented(404, 409)}
+_CANCEL: dict[str, Any] = {"summary": "Cancel a job"}
 
 
 @router.delete("/{job}", operation_id="deleteJob", description="The same as ``cancel``.", **_CANCEL)
@@ -317,7 +311,6 @@ def cancel(jobs: Service, job: JobId) -> Job:
     status_code=202,
     operation_id="retryJob",
     summary="Try failed rows again",
-    responses=documented(404, 409),
 )
 def retry(jobs: Service, job: JobId) -> Job:
     """Evaluate the failed rows of a job that has ended again; the other rows keep their results, and cost nothing.
@@ -339,7 +332,6 @@ class _ResumeQuery(QueryParameters):
     "/{job}/resume",
     operation_id="resumeJob",
     summary="Go on with a paused job",
-    responses=documented(404, 409),
 )
 def resume(jobs: Service, job: JobId, query: Annotated[_ResumeQuery, Query()]) -> Job:
     """Go on with a job that paused because its budget was reached, under the budget given here; none: without a cap."""

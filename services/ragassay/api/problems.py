@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from pydantic import Field
 from starlette.exceptions import HTTPException
 
@@ -102,50 +102,18 @@ async def _of_framework(request: Request, error: HTTPException) -> Response:
 
 def _methods(request: Request) -> str:
     """Those of all routes with this path; the framework would name those of the first."""
-    paths: dict[str, dict[str, Any]] = request.app.openapi()["paths"]
-    routes = [paths[path] for path in paths if re.fullmatch(re.sub(r"{\w+}", "[^/]+", path), request.url.path)]
-    return ", ".join(sorted(method.upper() for route in routes for method in route)) or "GET, HEAD"
+    routes = [route for router in request.app.state.routers for route in router.routes if isinstance(route, APIRoute)]
+    allowed = {method for route in routes if route.path_regex.match(request.url.path) for method in route.methods or ()}
+    return ", ".join(sorted(allowed)) or "GET, HEAD"
 
 
-_EXAMPLES = {
-    400: ("bad_json", "body: line 1, column 12: is not valid JSON: expecting value", None),
-    401: ("unauthorized", "the key is missing or wrong", "send the header: Authorization: Bearer KEY"),
-    403: ("forbidden", "this key may not submit", "use one with the scope 'submit'"),
-    404: ("not_found", "there is no job 'b1946ac92492d2347c6235b4d2611184'", "list them: GET /v1/jobs"),
-    408: ("body_too_slow", "the body did not arrive within 60 s", "send it again"),
-    409: ("conflict", "job b1946ac92492d2347c6235b4d2611184 is running and has no report", None),
-    413: ("too_large", "the body is larger than 2,000,000 bytes", "evaluate the file itself: ragassay evaluate FILE"),
-    415: ("unsupported_media_type", "the body should be application/json, is 'text/plain'", None),
-    421: ("misdirected", "this server has no key, so it answers on loopback names only", None),
-    422: ("bad_data", "samples: row 2: query: is empty", None),
-    429: ("rate_limited", "more than 60 requests in a minute", None),
-    500: ("internal", "an unexpected error", None),
-    501: ("missing_extra", "reading Parquet needs the extra 'parquet'", "install it: pip install 'ragassay[parquet]'"),
-    503: ("unavailable", "Redis does not answer", None),
-    507: ("disk_full", "no room is left on the disk (No space left on device)", "make room"),
-}
-_RETRY_AFTER = {"Retry-After": {"description": "Seconds to wait before asking again", "schema": {"type": "integer"}}}
-_CHALLENGE = {"WWW-Authenticate": {"description": "How to authenticate", "schema": {"type": "string"}}}
-_HEADERS = {401: _CHALLENGE, 429: _RETRY_AFTER, 503: _RETRY_AFTER}
+DOCUMENTED: dict[int | str, dict[str, Any]] = {
+    status: {"description": about, "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
+    for status, about in (("4XX", "The request was refused"), ("5XX", "The server could not answer"))
+}  # what OpenAPI is told of the errors of every route
 
 
 def takes(model: str) -> dict[str, Any]:
     """What OpenAPI is told of a route whose body is JSON that we read ourselves."""
     content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{model}"}}}
     return {"requestBody": {"required": True, "content": content}}
-
-
-def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The OpenAPI responses of these statuses, each a problem document with an example; ``app`` adds those of every route."""
-    return {status: _documented(status) for status in statuses}
-
-
-def _documented(status: int) -> dict[str, Any]:
-    code, detail, hint = _EXAMPLES[status]
-    phrase = HTTPStatus(status).phrase
-    example = Problem(title=phrase, status=status, code=code, detail=detail, hint=hint)
-    content = {"schema": {"$ref": "#/components/schemas/Problem"}, "example": example.model_dump(exclude_none=True)}
-    response: dict[str, Any] = {"description": phrase, "content": {MEDIA_TYPE: content}}
-    if status in _HEADERS:
-        response["headers"] = _HEADERS[status]
-    return response

@@ -24,7 +24,7 @@ from prometheus_client.registry import Collector
 from redis.exceptions import RedisError
 
 from ragassay.access import Requester
-from ragassay.api.problems import Refused, documented
+from ragassay.api.problems import Refused
 from ragassay.api.security import requires, unauthorized
 from ragassay.jobs import Jobs
 from ragassay.settings import Settings
@@ -184,7 +184,6 @@ async def _operator(asking: Annotated[Requester, Depends(requires("operate"))]) 
 
 _METRICS: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/plain": {"schema": {"type": "string"}, "example": "ragassay_workers 2.0\n"}}},
-    **documented(401, 403, 421, 429, 500, 503),
 }
 
 

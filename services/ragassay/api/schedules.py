@@ -12,7 +12,7 @@ from ragassay.access import Requester
 from ragassay.api import scheduled_jobs
 from ragassay.api.bodies import check_json, read_as
 from ragassay.api.jobs import Body, Page
-from ragassay.api.problems import documented, takes
+from ragassay.api.problems import takes
 from ragassay.api.security import by_method
 from ragassay.api.submission import asked
 from ragassay.cron import Cron
@@ -31,7 +31,6 @@ router = APIRouter(prefix="/v1/schedules", tags=["schedules"])
 Name = Annotated[
     str, Path(pattern=f"^{NAME}$", max_length=100, description="The schedule's name.", examples=["nightly"])
 ]
-_OF_A_SCHEDULE = documented(404, 409)
 
 
 async def _schedules(request: Request, asking: Annotated[Requester, Depends(by_method)]) -> Schedules:
@@ -46,7 +45,6 @@ _CREATE: dict[str, Any] = {
     "status_code": 201,
     "responses": {
         201: {"headers": {"Location": {"description": "Where the schedule is", "schema": {"type": "string"}}}},
-        **documented(400, 404, 408, 409, 413, 415),
     },
     "openapi_extra": takes("NewSchedule"),
 }
@@ -71,25 +69,21 @@ def list_schedules(schedules: OwnSchedules, query: Annotated[Page, Query()]) -> 
     return schedules.page(cursor=query.cursor, limit=query.limit)
 
 
-@router.get("/{schedule}", operation_id="getSchedule", summary="Look at a schedule", responses=_OF_A_SCHEDULE)
+@router.get("/{schedule}", operation_id="getSchedule", summary="Look at a schedule")
 def get(schedules: OwnSchedules, schedule: Name) -> JobSchedule:
     """The schedule with its next five times, none while it is paused, and its newest run."""
     return schedules.get(schedule)
 
 
-@router.get("/{schedule}/runs", operation_id="listScheduledRuns", summary="Read its history", responses=_OF_A_SCHEDULE)
+@router.get("/{schedule}/runs", operation_id="listScheduledRuns", summary="Read its history")
 def runs(schedules: OwnSchedules, schedule: Name, query: Annotated[Page, Query()]) -> RunPage:
     """What became of each time, the newest first: its job with status and gates, or why there is none. 400 are kept."""
     return schedules.runs(schedule, cursor=query.cursor, limit=query.limit)
 
 
-_CHANGE: dict[str, Any] = {
-    "responses": documented(400, 404, 408, 409, 413, 415),
-    "openapi_extra": takes("ScheduleChange"),
-}
-
-
-@router.patch("/{schedule}", operation_id="changeSchedule", summary="Change a schedule", **_CHANGE)
+@router.patch(
+    "/{schedule}", operation_id="changeSchedule", summary="Change a schedule", openapi_extra=takes("ScheduleChange")
+)
 async def change(request: Request, schedules: OwnSchedules, schedule: Name, body: Body) -> JobSchedule:
     """Change what is given, from the next run on; ``{"paused": true}`` pauses it. Times while it is paused are not missed."""
     given = read_as(ScheduleChange, check_json(body))
@@ -99,7 +93,7 @@ async def change(request: Request, schedules: OwnSchedules, schedule: Name, body
     return await to_thread.run_sync(schedules.change, schedule, new)
 
 
-@router.delete("/{schedule}", operation_id="deleteSchedule", summary="Delete a schedule", responses=_OF_A_SCHEDULE)
+@router.delete("/{schedule}", operation_id="deleteSchedule", summary="Delete a schedule")
 def delete(schedules: OwnSchedules, schedule: Name) -> JobSchedule:
     """Forget a schedule and its history. Its jobs stay, and one that is under way goes on."""
     return schedules.delete(schedule)
@@ -110,7 +104,6 @@ def delete(schedules: OwnSchedules, schedule: Name) -> JobSchedule:
     status_code=202,
     operation_id="runSchedule",
     summary="Run it now",
-    responses=_OF_A_SCHEDULE,
 )
 def run(schedules: OwnSchedules, schedule: Name) -> ScheduledRun:
     """Have a worker make a run now, beside those that are planned, also while it is paused; the history has its job."""

@@ -11,18 +11,17 @@ import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from functools import cache, cached_property
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated
 
 from anyio import to_thread
 from fastapi import Depends, Header, Request, Response
-from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ragassay import telemetry
-from ragassay.access import SCOPES, Access, Requester, secret_setting
+from ragassay.access import Access, Requester, secret_setting
 from ragassay.api.problems import Refused, respond
 from ragassay.documents import DEFAULT_PROJECT, PROJECT
 from ragassay.errors import BadSettings, RateLimited
@@ -189,7 +188,6 @@ async def authorized(
 Authorized = Annotated[Requester, Depends(authorized)]
 
 
-@cache
 def requires(scope: Permission) -> Callable[[Requester], Awaitable[Requester]]:
     """A dependency: the caller, who must have a key with that scope."""
 
@@ -206,28 +204,13 @@ async def by_method(request: Request, asking: Authorized) -> Requester:
 
 def permitted(method: str, asking: Requester) -> Requester:
     """The caller, who must have a key that may do what the method does; raises Refused."""
-    return _with(_of_method(method), asking)
-
-
-def _of_method(method: str) -> Permission:
-    return "read" if method in ("GET", "HEAD") else "submit"
+    return _with("read" if method in ("GET", "HEAD") else "submit", asking)
 
 
 def _with(scope: Permission, asking: Requester) -> Requester:
     if scope not in asking.scopes:
         raise Refused(403, "forbidden", f"this key may not {scope}", hint=f"use one with the scope {scope!r}")
     return asking
-
-
-def scopes_of(route: APIRoute, method: str) -> list[Permission]:
-    """What a key must be allowed for a route, by the dependencies that check it."""
-    left, found = [route.dependant], set[Permission]()
-    while left:
-        dependant = left.pop()
-        left += dependant.dependencies
-        found |= {scope for scope in SCOPES if dependant.call is requires(scope)}
-        found |= {_of_method(method)} if dependant.call is by_method else set()
-    return [scope for scope in SCOPES if scope in found]
 
 
 class SecurityMiddleware:

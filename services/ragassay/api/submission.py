@@ -9,7 +9,6 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, field_validator
 
 from ragassay.api.bodies import check_json, read_as
-from ragassay.api.examples import SUBMISSION
 from ragassay.api.security import asks_for_key
 from ragassay.config import Configuration, check_rules
 from ragassay.config.document import Performance, option_of, options, section_of
@@ -71,7 +70,7 @@ def _as_sent(schema: dict[str, Any]) -> None:
     about = {key: names.pop(key) for key in ("default", "description")}
     none = {"type": "object", "maxProperties": 0}  # as a ragassay.yaml without systems has it
     properties["systems"] = {"anyOf": [names, none, {"type": "null"}], **about}
-    schema["example"] = SUBMISSION
+    schema["example"] = {"name": "nightly", "dataset": "handbook", "metrics": ["mrr", "faithfulness"]}
 
 
 class JobParameters(JudgeParameters):

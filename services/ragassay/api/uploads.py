@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -34,23 +34,17 @@ TABLES = {
     "application/vnd.apache.parquet": ".parquet",
     "application/x-parquet": ".parquet",
 }
-DOCUMENTS = {
-    "application/x-ndjson": ".jsonl",
-    "application/jsonl": ".jsonl",
-    "text/markdown": ".md",
-    "text/plain": ".txt",
-}
 
 
 @asynccontextmanager
-async def received(request: Request, name: str, kinds: Mapping[str, str]) -> AsyncIterator[Path]:
+async def received(request: Request, name: str) -> AsyncIterator[Path]:
     """The body as a file ``name`` with the extension of its Content-Type, alone in a folder that goes with the block.
 
     Raises Refused for another Content-Type, a body that is too slow or breaks off, TooLarge, Unavailable while many
     arrive already, DiskFull.
     """
-    hint = f"send one of: {', '.join(kinds)}; text in UTF-8"
-    suffix = kinds[media_type(request, kinds, "can't be read: ", hint)]
+    hint = f"send one of: {', '.join(TABLES)}; text in UTF-8"
+    suffix = TABLES[media_type(request, TABLES, "can't be read: ", hint)]
     async with _arriving(request) as folder:
         path = folder / f"{name}{suffix}"
         with write_errors(path), open(path, "wb", buffering=0, opener=open_private) as file:

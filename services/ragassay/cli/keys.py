@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ragassay.store.keys import Permission
     from ragassay.store.projects import ProjectRedis
 
-keys = typer.Typer(help="Make, list, rotate and revoke keys of the API.", no_args_is_help=True, rich_markup_mode=None)
+keys = typer.Typer(help="Make, list and revoke keys of the API.", no_args_is_help=True, rich_markup_mode=None)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="What the key is for.")]
 KeyArgument = Annotated[str, typer.Argument(metavar="ID", help="The part of the key after ra_.")]
@@ -30,9 +30,6 @@ Scopes = Annotated[
 ]
 Days = Annotated[
     float | None, typer.Option("--expires-in-days", metavar="N", min=0, help="When it ends. [it does not]")
-]
-Hours = Annotated[
-    float, typer.Option("--overlap-hours", metavar="N", min=0, max=720, help="How long the secret before is good.")
 ]
 
 MOST_USD = 1_000_000_000
@@ -78,15 +75,6 @@ def list_keys(project: OfProject = None, as_json: AsJson = False) -> None:
         typer.echo("there is no key; make one: ragassay admin keys make NAME", err=True)
         return
     typer.echo("\n".join(table(("key", "name", "project", "may", "last used", "ends"), rows)))
-
-
-@keys.command("rotate")
-def rotate(key: KeyArgument, overlap_hours: Hours = 24.0, as_json: AsJson = False) -> None:
-    """Give a key a new secret and print it. The one before stays good for a while; --overlap-hours 0 ends it now."""
-    with _access() as access:
-        made = access.rotate(key, overlap_s=overlap_hours * 3600)
-    until = f"{made.previous_until:%Y-%m-%d %H:%M} UTC" if made.previous_until and overlap_hours else "now"
-    _print(made, f"the secret before of key {key} ends {until}", as_json=as_json)
 
 
 @keys.command("revoke")

@@ -42,7 +42,7 @@ COUNTERS = (
     MetricFamily("cache_hits", (), "Calls that an earlier job had paid for."),
     MetricFamily("system_requests", ("outcome",), "Queries to systems that are called: answered, or failed."),
     MetricFamily("notices", ("kind",), "Notices that were told, each once."),
-    MetricFamily("deliveries", ("outcome",), "Notices for a webhook or by e-mail: delivered, or failed for good."),
+    MetricFamily("deliveries", ("outcome",), "Notices for a webhook: delivered, or failed after the last try."),
 )
 PROVIDER_SECONDS = MetricFamily("provider_seconds", ("model",), "How long a model took to reply, in seconds.")
 

@@ -31,17 +31,15 @@ class ApiKey(FrozenModel):
     scopes: tuple[Permission, ...] = Field(description="what it may do")
     created_at: datetime
     expires_at: datetime | None = Field(None, description="when it stops being good by itself")
-    previous_until: datetime | None = Field(None, description="after a rotation: how long the secret before is good")
     revoked_at: datetime | None = Field(None, description="since when it is good for nothing")
     last_used_at: datetime | None = Field(None, description="written at most once a minute")
 
 
 class StoredKey(FrozenModel):
-    """A key with the digests of its secret, and of the one before where that may still be used."""
+    """A key with the digest of its secret."""
 
     key: ApiKey
     digest: str
-    previous: str | None = None
 
 
 class RedisKeys:
@@ -96,19 +94,11 @@ class RedisKeys:
             redis.zrem(name, *gone)
         return [stored.key for stored in found.values() if stored is not None]
 
-    def rotate(self, key: str, digest: str, *, overlap_s: float) -> ApiKey:
-        """Change the digest of a key's secret; the one before is good for so long. Raises NotFound."""
-        self.get(key)
-        if not self._store.run("rotate_key", [_name(key)], [digest, int(overlap_s * 1000)]):
-            raise NotFound(f"key {key} is revoked", hint="make a new one: POST /v1/keys")
-        return self.get(key)
-
     def revoke(self, key: str) -> ApiKey:
         """The key is good for nothing from now on; again for a revoked one changes nothing. Raises NotFound."""
         self.get(key)
         now_ms, pipe = int(self._store.now_ms()), self._store.redis.pipeline(transaction=True)
         pipe.hsetnx(_name(key), "revoked_ms", now_ms)
-        pipe.hdel(_name(key), "previous", "previous_ms")
         pipe.expire(_name(key), ENDED_KEPT_S)
         pipe.execute()
         return self.get(key)
@@ -128,8 +118,7 @@ def _name(key: str) -> str:
 def _stored(kept: Mapping[bytes, bytes]) -> StoredKey | None:
     if b"digest" not in kept:
         return None
-    times = {"previous_until": b"previous_ms", "revoked_at": b"revoked_ms", "last_used_at": b"used_ms"}
+    times = {"revoked_at": b"revoked_ms", "last_used_at": b"used_ms"}
     when = {field: int(kept[name]) / 1000 for field, name in times.items() if name in kept}
     key = ApiKey.model_validate({**orjson.loads(kept[b"key"]), **when})
-    previous = kept.get(b"previous")
-    return StoredKey(key=key, digest=kept[b"digest"].decode(), previous=previous.decode() if previous else None)
+    return StoredKey(key=key, digest=kept[b"digest"].decode())

@@ -1,4 +1,4 @@
-"""Pages that only a service has: its schedules with what became of their times, and what people were told."""
+"""Pages that only a service has: its schedules with their runs, and its notices with the webhooks that get them."""
 
 from __future__ import annotations
 
@@ -69,18 +69,4 @@ def _alerts(request: Request, schedules: Own, kind: SearchText = "", after: Curs
         after=after,
         next=page.next,
         webhooks=alerts.webhooks(project).all(),
-    )
-
-
-@router.get("/ui/alerts/{webhook}")
-def _deliveries(request: Request, schedules: Own, webhook: str, after: Cursor = None) -> Response:
-    webhooks = schedules.jobs.alerts.webhooks(request.state.project)
-    known, page = webhooks.get(webhook), webhooks.deliveries(webhook, cursor=after, limit=A_PAGE)
-    return shown(
-        request,
-        "deliveries.html",
-        webhook=known,
-        deliveries=page.deliveries,
-        after=after,
-        next=page.next,
     )
