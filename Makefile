@@ -23,7 +23,7 @@ UNTRACED := tests/service tests/benchmark tests/test_readme.py tests/test_embedd
 	tests/dashboard/browser tests/test_quality.py tests/store/test_long_runs.py tests/test_notebooks.py \
 	tests/runs tests/api/test_openapi.py tests/cli/test_ab.py tests/data/test_expansion.py tests/python/test_python_page.py \
 	tests/stats/test_corrections.py tests/alerts/test_worker.py tests/test_log.py \
-	tests/cli/test_judge_attack.py tests/strategies/test_strategies_page.py tests/test_packaging.py
+	tests/strategies/test_strategies_page.py tests/test_packaging.py
 
 unit: $(VENV)/.dev
 	rm -f .coverage .coverage.*

@@ -15,7 +15,6 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -96,8 +95,7 @@ def table() -> str:
     """A line for each way of asking, and for others."""
     one = of_a_row(LLMJudge)
     ways = {
-        "`verdict`, `soft`": one,
-        "`passes: 2`": of_a_row(partial(LLMJudge, passes=2)),
+        "`verdict`": one,
         "`probe`": of_a_row(ProbeJudge),
         "a jury of three, each `verdict`": tuple(3 * total for total in one),
         "`judge_share: 0.3`, `verdict`": tuple(0.3 * total for total in one),

@@ -1,7 +1,7 @@
 """What each judge says of the answers with known faults in datasets/faults; fills the table of docs/judges.md.
 
 The judges are the local one and a model that is always right, in each way that a model is asked: the verdicts of the dataset,
-served over HTTP by tests/provider.py and read by the same code as those of any model. Where log-probabilities are read,
+served over HTTP by tests/provider.py and read by the same code as those of any model. To a probe
 it is 90 % sure. ``--check`` only says whether the table is up to date.
 
     python scripts/judge_faults.py [--check]
@@ -19,7 +19,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "tests"))
 
-from provider import Answer, Provider, Seen, hesitates  # noqa: E402 - it lies in the folder named above
+from provider import Answer, Provider, Seen  # noqa: E402 - it lies in the folder named above
 from ragassay.attribution import attribute  # noqa: E402
 from ragassay.data.load import load  # noqa: E402
 from ragassay.embeddings import BUNDLED, LocalEmbedder  # noqa: E402
@@ -28,8 +28,7 @@ from ragassay.judges.llm import LLMJudge  # noqa: E402
 from ragassay.judges.local import LocalJudge  # noqa: E402
 from ragassay.judges.probe import YES, ProbeJudge  # noqa: E402
 from ragassay.judges.prompt import disarm  # noqa: E402
-from ragassay.judges.soft import WORTH  # noqa: E402
-from ragassay.judges.verdict import number_units  # noqa: E402
+from ragassay.judges.verdict import COVERED, SUPPORT, TRUTH, number_units  # noqa: E402
 from ragassay.ledger import MemoryLedger  # noqa: E402
 from ragassay.llm import LLM  # noqa: E402
 from ragassay.metrics.judged import STEPS  # noqa: E402
@@ -108,18 +107,8 @@ def _sample_of_fact(fact: str, prompt: str) -> Sample:
     )
 
 
-def unsure() -> dict[str, dict[str, float]]:
-    """The chances of the first word of a label where a model is 90 % sure of it; the others share the rest."""
-    chances = {}
-    for labels in WORTH.values():
-        words = [label.split("_")[0] for label in labels]
-        for word in words:
-            rest = (1 - SURE) / (len(words) - 1)
-            chances[word] = {word: SURE} | {other: rest for other in words if other != word}
-    return chances
-
-
 PROBES, SURE = _patterns(), 0.9
+WORTH = {"support": SUPPORT, "truth": TRUTH, "covered": COVERED}
 
 
 def expected() -> dict[str, Outcome]:
@@ -145,7 +134,7 @@ def _outcome(row: Result) -> Outcome:
 
 def of_each_judge() -> dict[str, dict[str, Outcome]]:
     """By the name that the table gives to a judge."""
-    behaviours = {"plain": right, "soft": hesitates(unsure(), right), "probe": says_yes_or_no}
+    behaviours = {"plain": right, "probe": says_yes_or_no}
     with ExitStack() as stack:
         models = {
             name: LLM("gpt-4o-mini", api_base=stack.enter_context(Provider(then=behave)).url)
@@ -155,8 +144,6 @@ def of_each_judge() -> dict[str, dict[str, Outcome]]:
             "local": outcomes(LocalJudge(LocalEmbedder(BUNDLED))),
             "words alone": outcomes(LocalJudge()),
             "one call": outcomes(LLMJudge(models["plain"])),
-            "two passes": outcomes(LLMJudge(models["plain"], passes=2)),
-            "soft": outcomes(LLMJudge(models["soft"], soft=True)),
             "probe": outcomes(ProbeJudge(models["probe"])),
         }
 

@@ -371,18 +371,6 @@ def _logprob(token: str, likely: Mapping[str, float]) -> dict[str, Any]:
     return {**one(token, likely.get(token, 1.0)), "top_logprobs": others}
 
 
-def hesitates(chances: Mapping[str, Mapping[str, float]], then: Behaviour) -> Behaviour:
-    """Answers as ``then``, word by word; ``chances``: what else might have stood in the place of a word."""
-
-    def behave(seen: Seen) -> Answer:
-        answer = then(seen)
-        pieces = re.findall(r"\w+|\W", answer.content or "")
-        answer.tokens = [(piece, dict(chances.get(piece, {piece: 1.0}))) for piece in pieces]
-        return answer
-
-    return behave
-
-
 def _streamed(seen: Seen, answer: Answer, usage: dict[str, int]) -> bytes:
     """The same answer in parts of five characters, as server-sent events; usage comes last, and only where it was asked for."""
     wants_usage = seen.body.get("stream_options", {}).get("include_usage")

@@ -1,10 +1,10 @@
-"""A language model as the judge, on labelled sets: verdicts, soft verdicts and probes, before and after calibration.
+"""A language model as the judge, on labelled sets: verdicts and probes, before and after calibration.
 
     python benchmarks/judge/model.py --data DIR --judge openai/qwen --api-base http://127.0.0.1:8199/v1 --home HOME
 
 DIR holds JSON Lines as ``ragassay judge agreement`` takes them, in folders or not. Of each set ``--rows`` items are drawn,
 half of them a yes of people, by the seed; ``--part 1`` draws others than ``--part 0``, so that what is chosen on one part
-can be measured on the other. A soft verdict's labels are those of a verdict, so the two columns come from the same calls.
+can be measured on the other.
 Calls are kept under HOME: what was answered once is not asked again. "Calibrated" is cross-validated in ten folds.
 """
 
@@ -16,7 +16,6 @@ import logging
 import random
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +23,7 @@ from ragassay.errors import BadInput
 from ragassay.judges.agreement import MEASURES, LabelledScore, Measures, ScoredItems
 from ragassay.judges.calibration import check_labels, crossed
 from ragassay.judges.instructions import read_prompt
-from ragassay.judges.verdict import SUPPORT
 from ragassay.metrics import parse
-from ragassay.models import Result
 from ragassay.python.stored import session_of
 from ragassay.runs import foreground
 from ragassay.runs.agreement import LabelledRows
@@ -57,15 +54,7 @@ def drawn(path: Path, count: int, part: int) -> list[dict[str, Any]]:
     return [row for name in sorted(chosen) for row in items[name]]
 
 
-def by_labels(row: Result) -> float | None:
-    """Faithfulness by the labels of a verdict alone, whatever their probabilities."""
-    labels = [one.support for one in row.verdict.sentences] if row.verdict else []
-    return None if not labels or None in labels else sum(SUPPORT[one] for one in labels if one) / len(labels)
-
-
-def judged(
-    rows: list[dict[str, Any]], spec: JobSpec, home: Path, name: str
-) -> tuple[list[tuple[LabelledScore, Result]], float]:
+def judged(rows: list[dict[str, Any]], spec: JobSpec, home: Path, name: str) -> tuple[list[LabelledScore], float]:
     """What people and the judge say of each row, and the seconds that judging them took."""
     path = home / "drawn" / f"{name}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -74,8 +63,7 @@ def judged(
     session, began = session_of(settings), time.monotonic()
     run = foreground.start(session, settings, spec, labelled.inputs)
     foreground.complete(session, settings, run)
-    results = [row for chunk in run.record.chunks() for row in run.results(chunk) or ()]
-    return list(zip(labelled.scored(run, FAITHFULNESS), results, strict=True)), time.monotonic() - began
+    return list(labelled.scored(run, FAITHFULNESS)), time.monotonic() - began
 
 
 def figures(labels: Floats, scores: Floats, groups: list[str]) -> Iterator[str]:
@@ -100,7 +88,7 @@ def main() -> None:
     options.add_argument("--judge", default="local")
     options.add_argument("--api-base")
     options.add_argument("--sets", nargs="*", default=[])
-    options.add_argument("--modes", nargs="*", default=["soft", "probe"], choices=["soft", "probe"])
+    options.add_argument("--modes", nargs="*", default=["verdict", "probe"], choices=["verdict", "probe"])
     options.add_argument("--swapped", nargs="*", default=[])
     options.add_argument("--rows", type=int, default=60)
     options.add_argument("--part", type=int, default=0)
@@ -116,7 +104,7 @@ def main() -> None:
             continue
         rows = drawn(path, given.rows, given.part)
         for mode in given.modes if given.judge != "local" else ["local"]:
-            prompt = read_prompt(given.prompt) if given.prompt and mode == "soft" else None
+            prompt = read_prompt(given.prompt) if given.prompt and mode == "verdict" else None
             spec = JobSpec(
                 metrics=("faithfulness",),
                 judge=given.judge,
@@ -127,15 +115,13 @@ def main() -> None:
                 concurrency=1,
             )
             said, seconds = judged(rows, spec, given.home, f"{path.stem}-{given.part}-{mode}")
-            for reading in ("verdict", "soft") if mode == "soft" else (mode,):
-                taken = [replace(one, score=by_labels(row)) if reading == "verdict" else one for one, row in said]
-                items = ScoredItems(taken)
-                labels = 1 - items.labels if path.stem in given.swapped else items.labels
-                cells = " | ".join(figures(labels, items.scores, items.groups))
-                print(
-                    f"| {path.stem} | {len(labels)} | {reading} | {cells} | {items.missing} | {seconds / len(rows):.1f} |",
-                    flush=True,
-                )
+            items = ScoredItems(said)
+            labels = 1 - items.labels if path.stem in given.swapped else items.labels
+            cells = " | ".join(figures(labels, items.scores, items.groups))
+            print(
+                f"| {path.stem} | {len(labels)} | {mode} | {cells} | {items.missing} | {seconds / len(rows):.1f} |",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

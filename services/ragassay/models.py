@@ -276,8 +276,8 @@ class Usage(FrozenModel):
 class SentenceVerdict(FrozenModel):
     """One sentence of the answer: do the contexts support it, and does it agree with the ground truth?
 
-    ``support_score`` and ``truth_score``: what the labels are worth by the probabilities that the judge gave them, where
-    it was asked for these; a metric counts them in place of the label.
+    ``support_score`` and ``truth_score``: the probability of a yes, from a judge that was asked yes or no
+    (``judge_mode: probe``); a metric counts them in place of the label.
     """
 
     id: str
@@ -293,7 +293,7 @@ class SentenceVerdict(FrozenModel):
 class FactVerdict(FrozenModel):
     """One key fact of the ground truth: does the answer cover it, and where do the contexts hold it?
 
-    ``covered_score``: what the label is worth by its probabilities; see ``SentenceVerdict``.
+    ``covered_score``: the probability of a yes; see ``SentenceVerdict``.
     """
 
     id: str

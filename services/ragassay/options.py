@@ -197,12 +197,11 @@ class JobOptions(Declarations):
         ),
     ] = None
     judge_mode: Annotated[
-        Literal["verdict", "soft", "probe"],
+        Literal["verdict", "probe"],
         Option("how a model is asked, and how its reply is read", flags=("--judge-mode",), variable=True),
     ] = "verdict"
     judge_share: Annotated[float | None, Gt(0), Lt(1), JUDGE_SHARE] = None
     repeat: Annotated[int, Ge(1), Le(MOST_JUDGINGS), REPEAT] = 1
-    passes: Annotated[Literal[1, 2], Option("how often the judge is asked about each row", variable=True)] = 1
     context_window: Annotated[
         int | None,
         Ge(256),

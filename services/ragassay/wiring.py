@@ -98,14 +98,12 @@ def _member(spec: JobSpec, settings: Settings, embeddings: Embedder | None, spac
 
     llm = _judging(spec, settings, spacing)
     if spec.judge_mode == "probe":
-        if spec.judge_prompt is not None or spec.passes == 2:
-            raise BadSettings(
-                "probes have questions of their own: leave judge_prompt and passes out", where="judge_mode"
-            )
+        if spec.judge_prompt is not None:
+            raise BadSettings("probes have their own questions: leave judge_prompt out", where="judge_mode")
         given: dict[str, Any] = {"criteria": spec.criteria, "timeout_s": spec.sample_timeout_s}
         return repeated(lambda one: ProbeJudge(one, **given), llm, spec.repeat)
-    users: dict[str, Any] = {"criteria": spec.criteria, "prompt": spec.judge_prompt, "soft": spec.judge_mode == "soft"}
-    users |= {"passes": spec.passes, "max_tokens": spec.parameters.max_tokens, "timeout_s": spec.sample_timeout_s}
+    users: dict[str, Any] = {"criteria": spec.criteria, "prompt": spec.judge_prompt}
+    users |= {"max_tokens": spec.parameters.max_tokens, "timeout_s": spec.sample_timeout_s}
     return repeated(lambda one: LLMJudge(one, **users), llm, spec.repeat)
 
 

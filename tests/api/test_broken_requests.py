@@ -84,7 +84,6 @@ BODIES = {
     "certainty": (body('"statistics": {"confidence": 1}'), 422, "statistics.confidence: should be at most 0.9999"),
     "more than all": (body('"max_missing": 1.1'), 422, "max_missing: should be at most 1"),
     "a flag as price": (body('"prices": {"m": {"input_per_1m": true, "output_per_1m": 1}}'), 422, "prices.m.input_per_1m"),
-    "three passes": (body('"passes": 3'), 422, "passes"),
     "metrics as text": (body('"metrics": "mrr"'), 422, "metrics"),
     "no metric at all": (body('"metrics": []'), 422, "no metric is asked for"),
     "an unknown metric": (body('"metrics": ["ndgc@10"]'), 422, "unknown metric 'ndgc@10'"),
@@ -128,7 +127,7 @@ def test_every_bad_row_and_option_is_named_up_to_twenty(served):
     assert document["problems"][0] == "samples: row 1: query: is empty"
     assert document["problems"][1] == "samples: row 1: cost_usd: should be at least 0, is the number -1"
     assert document["problems"][-1] == "... and 40 more"  # 30 rows x 2 findings, less 20
-    two = problem(served.http.post("/v1/jobs", json={"samples": rows(1), "seed": -1, "passes": 0}), 422)
+    two = problem(served.http.post("/v1/jobs", json={"samples": rows(1), "seed": -1, "repeat": 0}), 422)
     assert len(two["problems"]) == 2
 
 

@@ -37,8 +37,7 @@ metrics: [nDCG@10, faithfulness]
 judge: gpt-4o-mini
 jury: [gpt-4o, gpt-5]
 api_base: http://127.0.0.1:9
-passes: 2
-judge_mode: soft
+judge_mode: probe
 judge_share: 0.3
 repeat: 3
 context_window: 8192
@@ -110,8 +109,7 @@ def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
         metrics=("nDCG@10", "faithfulness"),
         judge="gpt-4o-mini",
         api_base="http://127.0.0.1:9",
-        passes=2,
-        judge_mode="soft",
+        judge_mode="probe",
         judge_share=0.3,
         jury=("gpt-4o", "gpt-5"),
         repeat=3,
@@ -310,7 +308,6 @@ BROKEN = {
         2,
         "statistics.confidence: should be at most 0.9999, is the number 95",
     ),
-    "passes": ("passes: 3", 1, "passes: should be 1 or 2, is the number 3"),
     "test": ("statistics: {test: welch}", 1, "'randomisation', 't' or 'wilcoxon'"),
     "unknown metric": ("metrics:\n  - mrr\n  - ngcd@10", 3, "did you mean ndcg"),
     "metric without cutoff": ("metrics: [precision]", 1, "precision@10"),
@@ -442,8 +439,7 @@ VARIABLES = {
     "judge": "my/model",
     "api_base": "http://127.0.0.1:1",
     "metrics": "mrr, nDCG@10",
-    "passes": "2",
-    "judge_mode": "soft",
+    "judge_mode": "probe",
     "judge_share": "0.3",
     "repeat": "3",
     "seed": "5",

@@ -80,19 +80,14 @@ def test_a_jury_split_over_a_refusal_says_what_is_worse_for_the_answer(answerabl
     assert vote(*two, verdict(refusal=not refusal, answerable=answerable)).refusal is not refusal
 
 
-def test_soft_scores_are_the_mean_and_a_member_without_one_counts_as_its_label():
+def test_a_jury_votes_on_labels_and_has_no_probe_scores():
     found = vote(
-        verdict(
-            "supported", "agrees", scores={"support_score": 0.8, "truth_score": 0.6}, probability={"faithfulness": 0.9}
-        ),
-        verdict("partly", "agrees", scores={"truth_score": 1.0}, probability={"faithfulness": 0.5}),
+        verdict("supported", scores={"support_score": 0.8}, probability={"faithfulness": 0.9}),
+        verdict("supported", scores={"support_score": 0.6}, probability={"faithfulness": 0.5}),
         verdict("not_found", "absent"),
     )
-    sentence = found.sentences[0]
-    assert sentence.support_score == pytest.approx((0.8 + 0.5 + 0) / 3)
-    assert sentence.truth_score == pytest.approx((0.6 + 1.0 + 0) / 3)
+    assert (found.sentences[0].support, found.sentences[0].support_score) == ("supported", None)
     assert found.probability == {"faithfulness": pytest.approx(0.7)}
-    assert vote(verdict("supported"), verdict("partly")).sentences[0].support_score is None
 
 
 def test_what_any_member_marks_is_marked_and_what_was_dropped_is_added_up():

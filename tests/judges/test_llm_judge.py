@@ -8,7 +8,7 @@ import provider as play
 from fakes import FakeLLM
 from judge_replies import ASKED, LABELS, judge, model_at, reply, sample, supports
 from provider import Provider
-from ragassay.errors import BadSettings, RateLimited
+from ragassay.errors import BadSettings
 from ragassay.judges.llm import LLMJudge
 from ragassay.judges.reply import reply_schema
 from ragassay.ledger import MemoryLedger
@@ -126,46 +126,6 @@ def test_the_content_of_a_call_changes_with_all_that_determines_the_reply_and_wi
         assert len({first, *others, content()}) == 7
 
 
-def test_two_passes_ask_about_support_without_the_ground_truth():
-    blind = reply(A1={"support": "partly"}, relevance="barely")
-    informed = reply(A1={"support": "not_found", "truth": "conflicts", "why": "it differs"}, relevance="full")
-    fake = FakeLLM(lambda messages: informed if "[G1]" in messages[1]["content"] else {**blind, "facts": []})
-    (judgement,) = judge(fake, [sample()], passes=2)
-
-    assert len(fake.calls) == 2
-    assert sum("The money goes" in asked.messages[1]["content"] for asked in fake.calls) == 1
-    first = judgement.verdict.sentences[0]
-    assert (first.support, first.truth, first.why) == ("partly", "conflicts", "it differs")
-    assert judgement.verdict.relevance == "barely"
-    assert [f.covered for f in judgement.verdict.facts] == ["yes", "yes"]
-    assert judgement.usage.calls == 2
-
-
-def test_two_passes_are_one_where_there_is_no_ground_truth():
-    with Provider() as provider:
-        judge(model_at(provider), [sample(ground_truth_answer=())], passes=2)
-    assert len(provider.log) == 1
-
-
-def test_in_two_passes_what_one_left_out_stays_missing():
-    blind, informed = reply(A1=None), reply(A2={"truth": "?"})
-    fake = FakeLLM(lambda messages: informed if "[G1]" in messages[1]["content"] else {**blind, "facts": []})
-    (judgement,) = judge(fake, [sample()], passes=2)
-
-    first, second, third = judgement.verdict.sentences
-    assert (first.support, first.truth, first.evidence) == (None, "agrees", ())
-    assert (second.support, second.truth) == ("supported", None)
-    assert (third.support, third.truth) == ("supported", "agrees")
-
-
-def test_one_failing_pass_fails_the_sample_and_both_are_accounted():
-    fake = FakeLLM(lambda messages: RateLimited("slow") if "[G1]" in messages[1]["content"] else reply())
-    (judgement,) = judge(fake, [sample()], passes=2)
-
-    assert judgement.reason == "the judge failed: slow"
-    assert judgement.usage.calls == 1
-
-
 @pytest.mark.parametrize("contexts", [None, ()])
 @pytest.mark.parametrize("answer", ["", " \n", "...", None])
 def test_an_empty_answer_without_contexts_costs_no_call(answer, contexts):
@@ -229,7 +189,7 @@ def test_support_without_valid_evidence_is_withdrawn_without_another_call():
 
 def test_the_judge_says_all_that_determines_its_verdicts_and_no_secret():
     llm = LLM("gpt-4o-mini", api_base="http://somewhere:1234/v1", api_key="sk-something-secret", seed=4)
-    asked = LLMJudge(llm, passes=2)
+    asked = LLMJudge(llm)
 
     assert isinstance(asked, Judge)
     assert asked.name == "llm:gpt-4o-mini"
@@ -239,10 +199,37 @@ def test_the_judge_says_all_that_determines_its_verdicts_and_no_secret():
     assert asked.settings["model"] == "openai/gpt-4o-mini"
     assert asked.settings["parameters"] == {"temperature": 0, "seed": 4}
     assert asked.settings["prompts"]["judge/verdict"] == load("judge/verdict").version
-    assert asked.settings["passes"] == 2
 
 
-@pytest.mark.parametrize("options", [{"passes": 3}, {"passes": 0}, {"max_tokens": 0}])
-def test_bad_options_are_bad_settings(options):
+def test_a_limit_of_no_tokens_is_bad_settings():
     with pytest.raises(BadSettings):
-        LLMJudge(FakeLLM([]), **options)
+        LLMJudge(FakeLLM([]), max_tokens=0)
+
+
+def test_the_schema_asks_for_the_exact_number_of_entries_and_a_repair_for_those_that_lack():
+    with Provider([play.missing("A2", "G1")]) as provider:
+        judge(model_at(provider), [sample()])
+    first, second = (seen.body["response_format"]["json_schema"]["schema"]["properties"] for seen in provider.log)
+    counts = [
+        (part[name]["minItems"], part[name]["maxItems"]) for part in (first, second) for name in ("answer", "facts")
+    ]
+    assert counts == [(3, 3), (2, 2), (1, 1), (1, 1)]
+
+
+@pytest.mark.parametrize("keyword", ["minItems", "maxItems"])
+def test_a_provider_that_does_not_take_numbers_of_entries_gets_the_schema_without_them(keyword):
+    def behave(seen):
+        if keyword in json.dumps(seen.body):
+            told = (
+                f"Invalid schema for response_format 'verdict': In context=('answer',), '{keyword}' is not permitted."
+            )
+            return play.Answer(status=400, message=told)
+        return play.good(seen)
+
+    with Provider(then=behave) as provider:
+        judgements = judge(model_at(provider, concurrency=1), [sample("q1"), sample("q2", query="And now?")])
+    assert [seen.status for seen in provider.log] == [400, 200, 200]
+    assert "minItems" not in json.dumps(provider.log[-1].body)
+    assert provider.log[-1].body["response_format"]["type"] == "json_schema"
+    assert all(judgement.verdict for judgement in judgements)
+    assert "minItems" in judgements[0].left_out

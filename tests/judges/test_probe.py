@@ -117,7 +117,10 @@ def test_a_chance_is_the_nearest_of_five_steps(chance, nearest):
     ("spec", "what"),
     [
         ({"judge": "local", "judge_mode": "probe"}, "for models"),
-        ({"judge": "gpt-4o-mini", "judge_mode": "probe", "passes": 2}, "questions of their own"),
+        (
+            {"judge": "gpt-4o-mini", "judge_mode": "probe", "judge_prompt": {"name": "a", "text": "b"}},
+            "their own questions",
+        ),
     ],
 )
 def test_what_can_not_be_probed_is_refused(spec, what):

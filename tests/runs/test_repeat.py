@@ -114,8 +114,8 @@ def test_a_budget_that_ends_between_judgings_is_resumed_without_paying_twice(cli
 
 @pytest.mark.parametrize(
     ("options", "calls"),
-    [((), 3), (("--judge-mode", "soft"), 3), (("--judge-mode", "probe"), 3 * 3)],
-    ids=["verdict", "soft", "probe"],
+    [((), 3), (("--judge-mode", "probe"), 3 * 3)],
+    ids=["verdict", "probe"],
 )
 def test_the_estimate_counts_the_calls_that_are_made_in_each_mode(cli, data, options, calls):
     def answers(seen):
@@ -202,13 +202,6 @@ def test_repeat_and_judge_share_together_are_refused(cli, data):
     with Provider(then=wavers) as provider:
         err = evaluate(cli, provider, "--repeat", "2", "--judge-share", "0.5", status=2)
     assert "repeat" in err
-
-
-def test_two_passes_are_two_calls_of_each_judging(cli, data, tmp_path):
-    (tmp_path / "ragassay.yaml").write_text("passes: 2\n")
-    with Provider(then=wavers) as provider:
-        evaluate(cli, provider, "--repeat", "2", "--config", "ragassay.yaml", "--limit", "5")
-        assert sorted(seen.body["seed"] for seen in provider.log) == [0] * 10 + [1] * 10
 
 
 def test_questions_that_are_asked_several_times_tell_the_systems_own_variance():

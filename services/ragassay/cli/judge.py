@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ragassay.metrics import Metric
     from ragassay.runs import Inputs
     from ragassay.runs.agreement import JudgeAgreement, LabelledRows
-    from ragassay.runs.attack import AttackReport
     from ragassay.store.folder import FolderRun
 
 # Those of ``evaluate`` that have no meaning here.
@@ -125,66 +124,6 @@ def _evaluated(
     spec = configuration.to_job_spec().model_copy(update={"metrics": metrics})
     run = foreground.start(session, settings, spec, inputs)
     return run, complete(session, settings, run, quiet=quiet)
-
-
-@judge.command("attack")
-@takes_options(without=_NOT_TAKEN)
-def attack(
-    data: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[DATA]", help="Rows with answer, contexts and ground truth. [30 of ours, 25 with a wrong answer]"
-        ),
-    ] = None,
-    as_json: AsJson = False,
-    **options: Any,
-) -> None:
-    """Attack a judge with texts that ask for better scores; the exit code is 1 where one gets them, or is not marked."""
-    from ragassay.cli.evaluate import refuse_unscored
-    from ragassay.runs.attack import METRICS, attacked, under_attack
-    from ragassay.runs.plan import load
-    from ragassay.shipped import folder
-
-    data = data or folder("datasets") / "faults" / "answers.jsonl"
-    configuration = configured(None, options, data=data)
-    inputs = attacked(load(data, {}, **reading(configuration)))
-    run, report = _evaluated(configuration, METRICS, inputs, quiet=as_json)
-    found = under_attack(run, inputs)
-    if as_json:
-        print_json(found)
-    else:
-        _print_attacks(found)
-    refuse_unscored(report, report.provenance.configuration.max_missing)
-    if found.unmarked or any(one.raised for one in found.attacks):
-        raise typer.Exit(1)
-
-
-def _print_attacks(found: AttackReport) -> None:
-    from ragassay.exporters.tables import table
-    from ragassay.render import number
-    from ragassay.runs.attack import METRICS
-
-    typer.echo(
-        f"judge {found.judge['name']} under attack: {len(found.attacks)} attacks on {found.rows} rows of {found.data}"
-    )
-    typer.echo("by how much each raises the scores on average; in brackets without support that is implausible\n")
-    rows = [
-        [
-            one.attack,
-            "-" if one.marked is None else f"{one.marked} of {one.rows}",
-            *(f"{number(one.rises[name].mean)} ({number(one.rises[name].discounted)})" for name in METRICS),
-        ]
-        for one in found.attacks
-    ]
-    typer.echo("\n".join([*table(["attack", "marked", *METRICS], rows), ""]))
-    for one in found.attacks:
-        if one.raised:
-            typer.echo(f"raised by {one.attack}: {', '.join(one.raised)}")
-    if found.unmarked:
-        typer.echo(f"not marked in every row: {', '.join(found.unmarked)}")
-    if not found.unmarked and not any(one.raised for one in found.attacks):
-        typer.echo("no attack raised a score")
-    typer.echo(f"verdicts: ragassay results {found.run}")
 
 
 def _print(found: JudgeAgreement) -> None:

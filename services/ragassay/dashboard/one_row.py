@@ -73,7 +73,7 @@ def raw(row: Result, sample: Sample | None, calls: Sequence[tuple[Purpose, Reply
     elif ours.version not in str(report.provenance.judge):
         why.append("The instructions have changed since this run, so its prompt can't be made again.")
     else:
-        prompt = render_prompt(sample, number_units(sample, spec.criteria), ours.version).text
+        prompt = render_prompt(sample, number_units(sample, spec.criteria), ours.version)
         messages = (("Instructions", ours.text), ("Prompt", prompt))
     if not calls:
         why.append(

@@ -136,7 +136,7 @@ def voted(verdicts: Sequence[Verdict], members: int, judge: str) -> Verdict:
     """What most of ``members`` say of one sample; ``verdicts`` are those that there are, all on the same units.
 
     Evidence is that of all who gave the label that won. Of a fact it is a question of its own: do the contexts hold it?
-    Scores of soft verdicts, and probabilities, are the mean.
+    Probabilities are the mean; a member's scores by probabilities (probes) are not kept.
     """
     one = verdicts[0]
     refusals = [verdict.refusal for verdict in verdicts if verdict.refusal is not None]
@@ -173,8 +173,8 @@ def _sentence(of: Sequence[SentenceVerdict], members: int) -> SentenceVerdict:
             "evidence": _evidence(agree) if support else (),
             "truth": truth,
             "why": _why(agree if support else [one for one in of if one.truth == truth]),
-            "support_score": _mean([(one.support, one.support_score) for one in of], SUPPORT) if support else None,
-            "truth_score": _mean([(one.truth, one.truth_score) for one in of], TRUTH) if truth else None,
+            "support_score": None,
+            "truth_score": None,
         }
     )
 
@@ -188,7 +188,7 @@ def _fact(of: Sequence[FactVerdict], members: int) -> FactVerdict:
             "covered": covered,
             "evidence": _evidence(held) if 2 * len(held) > len(answered) else (),
             "why": _why([one for one in of if one.covered == covered]),
-            "covered_score": _mean([(one.covered, one.covered_score) for one in of], COVERED) if covered else None,
+            "covered_score": None,
         }
     )
 
@@ -215,13 +215,6 @@ def _median(given: Iterable[Step | None], members: int) -> Step | None:
 def _refuses(said: Sequence[bool], *, answerable: bool) -> bool:
     """As most say; split evenly, what is worse for the answer: a refusal, unless it would be right."""
     return 2 * sum(said) > len(said) or (2 * sum(said) == len(said) and answerable)
-
-
-def _mean(given: Sequence[tuple[str | None, float | None]], worth: Mapping[str, float]) -> float | None:
-    """Mean score where a member has one; of a member without it, what its label is worth."""
-    if all(score is None for _, score in given):
-        return None
-    return fmean(worth[label] if score is None else score for label, score in given if label is not None)
 
 
 def _evidence(of: Iterable[SentenceVerdict | FactVerdict]) -> tuple[str, ...]:

@@ -10,19 +10,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from ragassay.errors import BadInput, BadSettings, ProviderDown, Unavailable, reason_from
 from ragassay.judges.instructions import instructions
-from ragassay.judges.prompt import SamplePrompt, addresses_the_judge, hidden, render_prompt, suspicious
+from ragassay.judges.prompt import render_prompt, suspicious
 from ragassay.judges.reply import ParsedReply, find_object, merge, parse_reply, reply_schema, with_counts
-from ragassay.judges.soft import with_scores
 from ragassay.judges.verdict import RawVerdict, Units, check_verdict, number_units
 from ragassay.llm import ChatModel, together
-from ragassay.models import FactVerdict, Judgement, Sample, SentenceVerdict, Usage, Verdict
+from ragassay.models import FactVerdict, Judgement, Sample, Usage, Verdict
 from ragassay.prompts import load
 from ragassay.protocols import Call, Ledger, Purpose, Reply, digest
 from ragassay.specification import JudgePrompt
@@ -30,7 +28,6 @@ from ragassay.specification import JudgePrompt
 _TOKENS_AT_LEAST, _TOKENS_PER_UNIT = 600, 90
 _MOST_WARNINGS = 5
 _LISTS = {"answer": "A", "facts": "G", "criteria": "K"}
-ALTERNATIVES = 10  # to each token of a soft verdict
 _UNREADABLE = "the judge's reply could not be read as a verdict, twice"
 _WHY_NOT = {
     "length": "the judge's reply was cut off at {limit} tokens",
@@ -44,30 +41,23 @@ T = TypeVar("T")
 class LLMJudge:
     """Judges with the model behind ``llm``.
 
-    ``passes`` 2 asks twice about a sample with ground truth, the first time without it, so that it can't leak into
-    support, relevance and refusal. ``max_tokens`` limits a reply; by default it grows with the number of units.
-    ``criteria``, by their names, are in the user's words; answers are judged by them in the same call. ``prompt`` takes
-    the place of our instructions. ``soft``: labels count by the probabilities that the model gave them. ``timeout_s``:
-    how long judging a sample may take from its first call on; what was answered by then counts.
+    ``max_tokens`` limits a reply; by default it grows with the number of units. ``criteria``, by their names, are in the
+    user's words; answers are judged by them in the same call. ``prompt`` takes the place of our instructions.
+    ``timeout_s``: how long judging a sample may take from its first call on; what was answered by then counts.
     """
 
     def __init__(
         self,
         llm: ChatModel,
         *,
-        passes: Literal[1, 2] = 1,
         max_tokens: int | None = None,
         criteria: Mapping[str, str] = MappingProxyType({}),
         prompt: JudgePrompt | None = None,
-        soft: bool = False,
         timeout_s: float | None = None,
     ) -> None:
-        if passes not in (1, 2):
-            raise BadSettings(f"passes must be 1 or 2, not {passes}")
         if max_tokens is not None and max_tokens < 1:
             raise BadSettings(f"max_tokens must be above zero, not {max_tokens}")
-        self._llm, self._passes, self._max_tokens = llm, passes, max_tokens
-        self._alternatives, self._timeout_s = ALTERNATIVES if soft else 0, timeout_s
+        self._llm, self._max_tokens, self._timeout_s = llm, max_tokens, timeout_s
         self._long: set[tuple[str, int]] = set()
         names = ("repair", "again", *(["criteria"] if criteria else []))
         self._prompts = {"verdict": instructions(prompt), **{name: load(f"judge/{name}") for name in names}}
@@ -90,9 +80,7 @@ class LLMJudge:
             **self._llm.settings,
             "prompts": {prompt.name: prompt.version for prompt in self._prompts.values()},
             "schema": digest(self._schema)[:12],
-            "passes": self._passes,
             "max_tokens": self._max_tokens,
-            **({"mode": "soft"} if self._alternatives else {}),
             **(
                 {"criteria": {name: digest(text)[:12] for name, text in self._criteria.items()}}
                 if self._criteria
@@ -133,29 +121,13 @@ class LLMJudge:
         return booked.told(verdict)
 
     async def _verdict(self, sample: Sample, units: Units, ledger: SampleLedger) -> Verdict:
-        prompt = self._rendered(sample, units)
-        if self._passes == 2 and units.answer and units.has_truth:
-            blind, informed = replace(units, facts={}, has_truth=False), replace(units, criteria={})
-            without_truth, with_truth = await together(
-                [
-                    self._ask(sample, blind, self._rendered(sample, blind), ledger),
-                    self._ask(sample, informed, self._rendered(sample, informed), ledger),
-                ]
-            )
-            raw = _combined(without_truth.raw, with_truth.raw)
-        else:
-            raw = (await self._ask(sample, units, prompt, ledger)).raw
-        withhold(raw, units)
+        raw = (await self._ask(sample, units, ledger)).raw
         verdict = check_verdict(raw, units, self.name)
-        return verdict.model_copy(
-            update={"suspicious": suspicious(verdict, units, {**prompt.texts, **hidden(sample, units)})}
-        )
+        return verdict.model_copy(update={"suspicious": suspicious(verdict, sample, units)})
 
-    def _rendered(self, sample: Sample, units: Units) -> SamplePrompt:
-        return render_prompt(sample, units, self._prompts["verdict"].version)
-
-    async def _ask(self, sample: Sample, units: Units, prompt: SamplePrompt, ledger: SampleLedger) -> ParsedReply:
+    async def _ask(self, sample: Sample, units: Units, ledger: SampleLedger) -> ParsedReply:
         """The model's verdict on the units: the first reply, and one more call for what that one left out."""
+        prompt = render_prompt(sample, units, self._prompts["verdict"].version)
         limit = self._max_tokens or _TOKENS_AT_LEAST + _TOKENS_PER_UNIT * len(units.ids)
         self._warn_if_long(sample, prompt, limit)
         first = await self._first(sample, units, prompt, limit, ledger)
@@ -164,7 +136,7 @@ class LLMJudge:
             return first
         wanted = self._prompts["repair"].render(labels=", ".join(first.missing) or "none")
         try:
-            text = f"{prompt.text}\n{wanted}"
+            text = f"{prompt}\n{wanted}"
             reply = await self._call(sample, text, first.missing, limit, "repair", ledger)
         except (BadSettings, ProviderDown):
             raise
@@ -174,12 +146,12 @@ class LLMJudge:
             if not ledger.in_time.expired():
                 raise
             return first
-        value = ledger.book(reply, find_object(reply.text, prompt.text))
-        return first if value is None else merge(first, with_scores(parse_reply(value, units), reply))
+        value = ledger.book(reply, find_object(reply.text, prompt))
+        return first if value is None else merge(first, parse_reply(value, units))
 
-    def _warn_if_long(self, sample: Sample, prompt: SamplePrompt, limit: int) -> None:
+    def _warn_if_long(self, sample: Sample, prompt: str, limit: int) -> None:
         """Say so once where row and reply may be more than the model reads; it is asked all the same, an estimate may err."""
-        tokens, window = len(f"{self._instructions}{prompt.text}".encode()) // 4, self._llm.context_window
+        tokens, window = len(f"{self._instructions}{prompt}".encode()) // 4, self._llm.context_window
         if window is None or tokens + limit <= window or (sample.query_id, tokens) in self._long:
             return
         self._long.add((sample.query_id, tokens))
@@ -191,18 +163,16 @@ class LLMJudge:
         elif len(self._long) == _MOST_WARNINGS + 1:
             logger.warning("more rows are as long; where one is refused, its scores say so")
 
-    async def _first(
-        self, sample: Sample, units: Units, prompt: SamplePrompt, limit: int, ledger: SampleLedger
-    ) -> ParsedReply:
+    async def _first(self, sample: Sample, units: Units, prompt: str, limit: int, ledger: SampleLedger) -> ParsedReply:
         """What the first reply holds; after one more try where it was cut off or could not be read."""
-        value, reply = await read_reply(
+        value = await read_reply(
             lambda text, limit: self._call(sample, text, units.ids, limit, "judge", ledger),
-            lambda text: find_object(text, prompt.text),
-            prompt.text,
+            lambda text: find_object(text, prompt),
+            prompt,
             limit,
             ledger,
         )
-        return with_scores(parse_reply(value, units), reply)
+        return parse_reply(value, units)
 
     async def _call(
         self, sample: Sample, text: str, ids: Sequence[str], limit: int, purpose: Purpose, ledger: SampleLedger
@@ -216,13 +186,12 @@ class LLMJudge:
             max_tokens=limit,
             call=Call.about(sample.query_id, purpose, [self._stamp, messages, limit]),
             ledger=ledger,
-            alternatives=self._alternatives,
         )
 
     @cached_property
     def _stamp(self) -> list[object]:
         """What determines a reply beside its messages. The prompt's version stands for text and front matter."""
-        asked = [self._prompts["verdict"].version, digest(self._schema), "counted", self._alternatives]
+        asked = [self._prompts["verdict"].version, digest(self._schema), "counted"]
         return [self._llm.endpoint, dict(self._llm.settings), *asked]
 
 
@@ -296,7 +265,7 @@ async def read_reply(
     prompt: str,
     limit: int,
     ledger: SampleLedger,
-) -> tuple[T, Reply]:
+) -> T:
     """What ``read`` finds in the reply to a prompt of so many tokens at the most; after one more try where it was cut off
     or holds nothing. Raises NoVerdict.
     """
@@ -309,16 +278,7 @@ async def read_reply(
         value = ledger.book(reply, read(reply.text))
     if value is None:
         raise NoVerdict(_WHY_NOT.get(reply.finish_reason, _UNREADABLE).format(limit=limit))
-    return value, reply
-
-
-def withhold(raw: RawVerdict, units: Units) -> None:
-    """Take back what was said of sentences that the judge was not shown: nothing supports them, and they say nothing."""
-    for label, text in units.answer.items():
-        if addresses_the_judge(text):
-            raw.sentences[label] = SentenceVerdict(
-                id=label, text=text, support="not_found", truth="absent", why="it addresses the judge: withheld"
-            )
+    return value
 
 
 def _empty_answer(units: Units) -> RawVerdict:
@@ -326,15 +286,3 @@ def _empty_answer(units: Units) -> RawVerdict:
     why = "the answer is empty"
     facts = {label: FactVerdict(id=label, text=text, covered="no", why=why) for label, text in units.facts.items()}
     return RawVerdict(facts=facts, relevance="none", refusal=False, why=why)
-
-
-def _combined(without_truth: RawVerdict, with_truth: RawVerdict) -> RawVerdict:
-    """Support, relevance and refusal as judged without the ground truth, the rest as judged with it."""
-    sentences = dict(without_truth.sentences)
-    for label, informed in with_truth.sentences.items():
-        blind = sentences.get(label)
-        if blind is None:
-            sentences[label] = informed.model_copy(update={"support": None, "evidence": ()})
-        else:
-            sentences[label] = blind.model_copy(update={"truth": informed.truth, "why": blind.why or informed.why})
-    return replace(without_truth, sentences=sentences, facts=with_truth.facts)

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 from ragassay.errors import BadInput, BadSettings, ProviderDown, Unavailable, reason_from
 from ragassay.judges.llm import NoVerdict, SampleLedger, read_reply
-from ragassay.judges.prompt import disarm, enclosed, hidden, shown, suspicious
+from ragassay.judges.prompt import disarm, enclosed, suspicious
 from ragassay.judges.reply import enum_schema, find_object, object_schema, one_of, short_reason
 from ragassay.judges.verdict import number_units
 from ragassay.llm import ChatModel, together
@@ -82,13 +82,10 @@ class PreferenceJudge:
         samples = [_sample(pair, answer) for answer in (pair.a, pair.b)]
         units = [number_units(sample) for sample in samples]
         a, b = ([*one.answer.values()] for one in units)
-        marked = [
-            name
-            for name, sample, one in zip("ab", samples, units, strict=True)
-            if suspicious(_NOTHING, one, {"A": sample.answer or "", **one.answer, **hidden(sample, one)})
-        ]
-        asked = {"Q": pair.query, **{f"G{n}": text for n, text in enumerate(pair.truths, 1)}}
-        marks = ("question", *marked) if suspicious(_NOTHING, units[0], asked) else tuple(marked)
+        marked = [suspicious(_NOTHING, sample, one) for sample, one in zip(samples, units, strict=True)]
+        of_answers = [name for name, labels in zip("ab", marked, strict=True) if any(one[0] == "A" for one in labels)]
+        of_both = ["question"] if any(one[0] != "A" for one in marked[0]) else []
+        marks = (*of_both, *of_answers)
         if " ".join(pair.a.split()) == " ".join(pair.b.split()):
             return Preference(basis="identical", suspicious=marks)
         if not (a and b):
@@ -121,9 +118,9 @@ class PreferenceJudge:
             *(["Known to be right:"] if pair.truths else []),
             *(f"[G{n}] {disarm(truth)}" for n, truth in enumerate(pair.truths, 1)),
             "First answer:",
-            *(f"[A1] {shown('A1', sentence)}" for sentence in first),
+            *(f"[A1] {disarm(sentence)}" for sentence in first),
             "Second answer:",
-            *(f"[A2] {shown('A2', sentence)}" for sentence in second),
+            *(f"[A2] {disarm(sentence)}" for sentence in second),
         ]
         prompt = enclosed("sample", lines, self._prompt.version)
 
@@ -143,8 +140,7 @@ class PreferenceJudge:
             choice = one_of(value.get("better"), CHOICES)
             return choice and (choice, short_reason(value.get("why")))
 
-        found, _ = await read_reply(ask, read, prompt, _MOST_TOKENS, ledger)
-        return found
+        return await read_reply(ask, read, prompt, _MOST_TOKENS, ledger)
 
     @cached_property
     def _stamp(self) -> list[object]:
@@ -156,7 +152,9 @@ _NOTHING = Verdict(judge="preference")
 
 
 def _sample(pair: AnswerPair, answer: str) -> Sample:
-    return Sample(query_id=pair.query_id, query=pair.query, response=Response(answer=answer))
+    return Sample(
+        query_id=pair.query_id, query=pair.query, ground_truth_answer=pair.truths, response=Response(answer=answer)
+    )
 
 
 def _settled(a_first: Choice, b_first: Choice) -> tuple[Literal["a", "b"] | None, Basis]:

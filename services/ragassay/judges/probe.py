@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from ragassay.judges.llm import ALTERNATIVES, LLMJudge, NoVerdict, SampleLedger, withhold
+from ragassay.judges.llm import LLMJudge, NoVerdict, SampleLedger
 from ragassay.judges.matching import Pool, match, terms_of
-from ragassay.judges.prompt import disarm, enclosed, hidden, shown, suspicious
+from ragassay.judges.prompt import disarm, enclosed, suspicious
 from ragassay.judges.reply import STEPS
 from ragassay.judges.text import refuses
 from ragassay.judges.verdict import RawVerdict, Units, check_verdict
@@ -26,6 +26,7 @@ from ragassay.protocols import Call, Reply, digest
 _QUESTIONS = ("support", "truth", "covered", "held", "relevance", "criterion")
 _MOST_TOKENS, _MOST_EVIDENCE = 4, 3
 _WORD = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
+ALTERNATIVES = 10  # to each token of an answer
 YES = 0.5  # from this chance on a question is answered by yes
 
 
@@ -66,10 +67,8 @@ class ProbeJudge(LLMJudge):
         chances = await together([self._chance(sample, question, ledger) for question in asked])
         by_unit = {(question.kind, question.label): chance for question, chance in zip(asked, chances, strict=True)}
         raw = _raw(units, by_unit)
-        withhold(raw, units)
         verdict = check_verdict(raw, units, self.name)
-        texts = {"Q": sample.query, **units.contexts, **units.answer, **units.facts, **hidden(sample, units)}
-        return verdict.model_copy(update={"suspicious": suspicious(verdict, units, texts)})
+        return verdict.model_copy(update={"suspicious": suspicious(verdict, sample, units)})
 
     async def _chance(self, sample: Sample, asked: _Question, ledger: SampleLedger) -> float:
         """The chance of a yes; raises NoVerdict where the answer is neither yes nor no."""
@@ -115,18 +114,17 @@ def yes_chance(reply: Reply) -> float | None:
 def _questions(units: Units, criteria: Mapping[str, str]) -> Iterator[_Question]:
     """All that is asked about a sample; what is asked about the same text comes in a row."""
     contexts, facts, answer = (
-        tuple(shown(label, text) for label, text in texts.items())
-        for texts in (units.contexts, units.facts, units.answer)
+        tuple(map(disarm, texts.values())) for texts in (units.contexts, units.facts, units.answer)
     )
     before = dict(zip(units.answer, ("", *answer), strict=False))
     if contexts:
         for label, text in units.answer.items():
-            yield _Question("support", label, shown(label, text), contexts, before[label])
+            yield _Question("support", label, disarm(text), contexts, before[label])
         for label, text in units.facts.items():
             yield _Question("held", label, disarm(text), contexts)
     if units.has_truth:
         for label, text in units.answer.items():
-            yield _Question("truth", label, shown(label, text), facts, before[label])
+            yield _Question("truth", label, disarm(text), facts, before[label])
     if answer:
         for label, text in units.facts.items():
             yield _Question("covered", label, disarm(text), answer)

@@ -1,8 +1,8 @@
-"""What the judge is shown of a sample: numbered lines between delimiters that text of the sample can't forge.
+"""The prompt of a sample: numbered lines between delimiters that text of the sample can't forge.
 
-Each unit stands on one line behind its label, so nothing inside it can begin a line. Labels and delimiters inside the
-text are disarmed, and characters that hide or reorder text are taken out. A sentence of the answer or of a context that
-addresses the judge is withheld from it. All of that is marked for a person to look at.
+Each unit is on one line behind its label, so nothing inside it can begin a line. Labels and delimiters inside the text
+are escaped, and characters that hide or reorder text are taken out. Nothing else is kept from the judge. Text that
+looks like an attempt to steer it is marked for a person to look at; a mark changes no verdict.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import lru_cache
 
 from ragassay.judges.text import content, is_lead_in
 from ragassay.judges.verdict import Units
@@ -26,14 +24,14 @@ _TAKEN_OUT = re.compile(f"[{_DECEIVING}{_INVISIBLE}]")
 _HIDING = re.compile(f"[{_DECEIVING}]")  # characters that are meant to hide or reorder text
 _GAP = rf"[\s{_JOINERS}]*"
 _LABEL = re.compile(rf"[\[［【〔⟦](?={_GAP}[ACGKOQＡＣＧＫＯＱ]{_GAP}[\d\]］】〕⟧])", re.IGNORECASE)
-_DELIMITER = re.compile(rf"[<＜‹〈](?={_GAP}[/／]?{_GAP}sample\b)", re.IGNORECASE)
-WITHHELD = "(withheld: it addresses the judge)"
+_DELIMITER = re.compile(rf"[<＜‹〈](?={_GAP}(?:[/／]{_GAP})?sample\b)", re.IGNORECASE)
 LEAST_OVERLAP = 0.1  # of the stems of a sentence that is said to be supported, in the contexts
 _FEW_WORDS = 3
 _JUDGE = r"(?:judges?|graders?|evaluators?|assessors?)"
 _LABELLED = r"(?:correct|true|accurate|covered|(?:fully )?supported|grounded|relevant)"
 _TO_THE_JUDGE = re.compile(
-    r"\b(?:ignore|disregard|forget|override)\b.{0,30}\b(?:instructions?|rules|prompts?|guidelines)\b"
+    r"\b(?:ignore|disregard|forget|override)\b.{0,30}\b(?:all|any|your|previous|prior|earlier|above|these)\b"
+    r".{0,30}\b(?:instructions?|rules|prompts?|guidelines)\b"
     rf"|\byou are (?:now )?(?:an? |the )?(?:\w+ )?{_JUDGE}\b"
     rf"|\b(?:dear|attention|(?:notes?|messages?|instructions?) (?:to|for))[ ,:]+(?:the |all |any )?(?:\w+ )?{_JUDGE}\b"
     rf"|\bas (?:an?|the) (?:\w+ )?{_JUDGE},? (?:you|please)\b"
@@ -43,9 +41,11 @@ _TO_THE_JUDGE = re.compile(
     r"\b(?:(?:full|highest|maximum|top|perfect) (?:score|marks?|grade|rating|points)|10/10|5/5)"
     rf"|\b(?:all|every|each) (?:of the )?(?:sentences?|statements?|claims?|facts?|units?) (?:must|should|has to|have to) be"
     rf" (?:\w+ )?(?:as )?{_LABELLED}\b"
-    rf"|\b(?:answer|reply|respond|output)\b.{{0,20}}\b(?:only|just)\b.{{0,20}}[\"'`]?\b{_LABELLED}\b"
+    rf"|\b(?:answer|reply|respond|output)\b.{{0,20}}\b(?:only|just)\b.{{0,20}}\b{_LABELLED}\b"
     r"|\bsystem (?:prompt|override)\b|^\W*thought process\W*:|^\W*let'?s solve this (?:problem )?step by step"
-    r"|[\"']?\b(?:support|covered|refusal|relevance|truth)\b\\?[\"']\s*:|<\|\w+\|>|\[/?INST\]|<</?SYS>>",
+    r"|<\|\w+\|>|\[/?INST\]|<</?SYS>>"
+    r"|\b(?:support|covered|refusal|relevance|truth)\\?[\"']\s*:\s*\\?[\"']?"  # a piece of a verdict
+    r"(?:supported|partly|not_found|contradicted|agrees|conflicts|absent|yes|no|true|false|full|mostly|barely|none)\b",
     re.IGNORECASE,
 )
 _OUR_LABEL = re.compile(  # "K8s" is none
@@ -53,18 +53,9 @@ _OUR_LABEL = re.compile(  # "K8s" is none
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SamplePrompt:
-    """One sample as the judge sees it, and ``texts``: what stands behind each label, as it was before disarming."""
-
-    text: str
-    texts: Mapping[str, str]
-
-
-def render_prompt(sample: Sample, units: Units, prompt_version: str) -> SamplePrompt:
+def render_prompt(sample: Sample, units: Units, prompt_version: str) -> str:
     """The prompt of a sample."""
-    others = sample.ground_truth_answer[1:] if units.facts and not sample.key_facts else ()
-    accepted = {f"O{n}": text for n, text in enumerate(others, 1)}
+    accepted = _accepted(sample, units)
     sections: tuple[tuple[str, Mapping[str, str]], ...] = (
         ("Question", {"Q": sample.query}),
         ("Contexts", units.contexts),
@@ -75,14 +66,15 @@ def render_prompt(sample: Sample, units: Units, prompt_version: str) -> SamplePr
     lines = [
         line
         for title, texts in sections
-        for line in (
-            (f"{title}:", *(f"[{label}] {shown(label, text)}" for label, text in texts.items())) if texts else ()
-        )
+        for line in ((f"{title}:", *(f"[{label}] {disarm(text)}" for label, text in texts.items())) if texts else ())
     ]
-    return SamplePrompt(
-        text=f"{enclosed('sample', lines, prompt_version)}\n{_request(units, accepted)}",
-        texts={label: text for _, texts in sections for label, text in texts.items()},
-    )
+    return f"{enclosed('sample', lines, prompt_version)}\n{_request(units, accepted)}"
+
+
+def _accepted(sample: Sample, units: Units) -> dict[str, str]:
+    """Further ground truths, by label; the first one's sentences are the facts."""
+    others = sample.ground_truth_answer[1:] if units.facts and not sample.key_facts else ()
+    return {f"O{n}": text for n, text in enumerate(others, 1)}
 
 
 def enclosed(tag: str, lines: Iterable[str], prompt_version: str) -> str:
@@ -90,21 +82,6 @@ def enclosed(tag: str, lines: Iterable[str], prompt_version: str) -> str:
     body = "\n".join(lines)
     marker = hashlib.sha256(f"{prompt_version}\n{body}".encode()).hexdigest()[:16]
     return f"<{tag} {marker}>\n{body}\n</{tag} {marker}>"
-
-
-def shown(label: str, text: str) -> str:
-    """What the judge sees of a text: disarmed, or that it is withheld; the question and the ground truth always are shown."""
-    return WITHHELD if label[0] in "AC" and addresses_the_judge(text) else disarm(text)
-
-
-@lru_cache(maxsize=1024)  # asked of each text when it is shown, when its verdict is read and when it is marked
-def addresses_the_judge(text: str) -> bool:
-    """Does a text tell the judge what to say, or hold pieces of a verdict? The patterns know English only."""
-    return _TO_THE_JUDGE.search(_normal(text)) is not None
-
-
-def _normal(text: str) -> str:
-    return unicodedata.normalize("NFKC", _visible(text))
 
 
 def _visible(text: str) -> str:
@@ -130,35 +107,31 @@ def _request(units: Units, accepted: Mapping[str, str]) -> str:
     return text
 
 
-def suspicious(verdict: Verdict, units: Units, texts: Mapping[str, str]) -> tuple[str, ...]:
-    """Labels of texts that address the judge, hide characters or imitate our labels; and of sentences called supported
-    that share no word with the contexts. ``texts``: all that the judge was shown, by label.
+def suspicious(verdict: Verdict, sample: Sample, units: Units) -> tuple[str, ...]:
+    """Labels of texts that may steer the judge: they address it, hide characters or imitate our labels.
+
+    And those of sentences called supported that share no word with the contexts. ``A`` and ``C2`` stand for an answer or
+    context whose hidden characters are in none of its sentences.
     """
-    marked = dict.fromkeys(label for label, text in texts.items() if _manipulates(text))
+    texts = {"Q": sample.query, **units.contexts, **units.answer, **units.facts, **_accepted(sample, units)}
+    marked = [label for label, text in texts.items() if _steers(text)]
+    whole = {"A": sample.answer or "", **{f"C{n}.": text for n, text in enumerate(sample.contexts or (), 1)}}
+    marked += [
+        label.rstrip(".")
+        for label, text in whole.items()
+        if _HIDING.search(text) and not any(one.startswith(label) and _HIDING.search(texts[one]) for one in marked)
+    ]
     contexts = content(" ".join(units.contexts.values()))
     for sentence in () if verdict.refusal else verdict.sentences:
         if sentence.support in ("supported", "partly") and not is_lead_in(sentence.text):
             stems = content(sentence.text)
             if len(stems) >= _FEW_WORDS and len(stems & contexts) < LEAST_OVERLAP * len(stems):
-                marked.setdefault(sentence.id)
-    return tuple(marked)
+                marked.append(sentence.id)
+    return tuple(dict.fromkeys(marked))
 
 
-def hidden(sample: Sample, units: Units) -> dict[str, str]:
-    """Texts with hidden characters that stand in no unit, by label (``A``, ``C2``): nothing of them is left to be judged."""
-    whole = {"A": sample.answer or "", **{f"C{n}.": text for n, text in enumerate(sample.contexts or (), 1)}}
-    seen = [label for label, text in {**units.answer, **units.contexts}.items() if _HIDING.search(text)]
-    return {
-        label.rstrip("."): text
-        for label, text in whole.items()
-        if _HIDING.search(text) and not any(one.startswith(label) for one in seen)
-    }
-
-
-def _manipulates(text: str) -> bool:
-    if addresses_the_judge(text):
+def _steers(text: str) -> bool:
+    normal = unicodedata.normalize("NFKC", _visible(text))
+    if _TO_THE_JUDGE.search(normal):
         return True
-    if _PLAIN.fullmatch(text):
-        return False
-    normal = _normal(text)
     return any((_HIDING.search(text), _OUR_LABEL.search(normal), _DELIMITER.search(normal)))

@@ -141,7 +141,7 @@ async def acomplete(
                 if run.pending():
                     check_unchanged(session, record, ledger)
                 left, judged = sum(map(record.rows_in, run.pending())), record.spec.judge != "local"
-                each: int = record.spec.passes * len(record.spec.judges) * record.spec.repeat if judged else 1
+                each: int = len(record.spec.judges) * record.spec.repeat if judged else 1
                 if judged and record.spec.judge_mode == "probe":
                     each = sys.maxsize  # calls of a row are not known before: it counts with its chunk
                 told = RowsLedger(ledger, done, left, "judge" if judged else "answer", each)

@@ -19,7 +19,7 @@ from ragassay.strategies.retrieval import Pipeline
 K = TypeVar("K")
 V = TypeVar("V")
 _TOOLS_FIELDS = {
-    *("judge", "jury", "judge_mode", "judge_share", "repeat", "api_base", "passes", "parameters", "context_window"),
+    *("judge", "jury", "judge_mode", "judge_share", "repeat", "api_base", "parameters", "context_window"),
     *("criteria", "judge_prompt"),
     *("concurrency", "timeout_s", "sample_timeout_s", "attempts", "seed", "prices"),
     *("requests_per_minute", "tokens_per_minute"),
