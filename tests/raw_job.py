@@ -10,8 +10,8 @@ import ragassay.store
 
 LUA = Path(ragassay.store.__file__).parent / "lua"
 LIFE = (
-    *("claim", "renew", "reserve", "settle", "commit", "give_back", "wait", "sweep", "enqueue"),
-    *("claim_report", "pause", "resume", "transition_status", "revive", "retry", "take_lease", "end_lease"),
+    *("claim", "renew", "reserve", "settle", "commit", "give_back", "wait", "sweep", "book_open", "enqueue"),
+    *("claim_report", "pause", "resume", "transition_status", "revive", "retry"),
 )
 HEADS = {
     name: re.search(r"^-- KEYS (.*?)(?:   ARGV|   ->|$)", (LUA / f"{name}.lua").read_text(), re.M) for name in LIFE
@@ -50,11 +50,12 @@ class RawJob:
     def renew(self, chunk, token, lease_ms=LEASE_MS):
         return self.run("renew", chunk, token, lease_ms)
 
-    def reserve(self, chunk, token, call="c", *, attempt=0, usd="0.5", tokens=100):
-        return self.run("reserve", call, token, chunk, attempt, usd, tokens, calls=f"calls:{chunk}")
+    def reserve(self, chunk, token, call="c", *, attempt=0, usd="0.5", tokens=100, content=""):
+        arguments = [call, token, chunk, attempt, usd, tokens, content, 1000]
+        return self.run("reserve", *arguments, calls=f"calls:{chunk}")
 
-    def settle(self, chunk, token, call="c", reply="reply", *, spent=("0.25", 60), lost=0, untold=0, **counted):
-        books = [*spent, lost, token, json.dumps(counted), 2000, untold]
+    def settle(self, chunk, token, call="c", reply="reply", *, spent=("0.25", 60), lost=0, **counted):
+        books = [*spent, lost, 0, token, json.dumps(counted), 2000]
         return self.run("settle", call, reply, *books, calls=f"calls:{chunk}")
 
     def commit(self, chunk, token, *, blob="results", rows=50, failed=0, number=0):
@@ -67,7 +68,13 @@ class RawJob:
         return self.run("wait", chunk, token, why, wait_ms, give_up_ms)
 
     def sweep(self, token="sweeper", most_deaths=5):
-        return [chunk.decode() for chunk in self.run("sweep", most_deaths, token, LEASE_MS)]
+        poisoned, expired = self.run("sweep", most_deaths, token, LEASE_MS)
+        for chunk in expired:
+            self.book_open(chunk.decode())
+        return [chunk.decode() for chunk in poisoned]
+
+    def book_open(self, chunk):
+        return self.run("book_open", chunk, calls=f"calls:{chunk}")
 
     def enqueue(self, slots=4, patience_ms=LEASE_MS, nonce="n"):
         return [int(slot) for slot in self.run("enqueue", slots, patience_ms, nonce)]
@@ -88,13 +95,6 @@ class RawJob:
         """``ended_ms``: when the caller saw that it had ended; by default it looks now."""
         seen = self.meta.get("turned_ms", "") if ended_ms is None else ended_ms
         return self.run("retry", seen, rows, *chunks)
-
-    def take_lease(self, number=0, upto="1"):
-        return self.run("take_lease", number, upto)
-
-    def end_lease(self, calls_end_ms=900_000):
-        ended = self.run("end_lease", calls_end_ms)
-        return ended and (ended[0], float(ended[1]), float(ended[2]))
 
     # --- what is there ----------------------------------------------------------------------------------------
 
@@ -135,6 +135,11 @@ class RawJob:
         """USD spent and reserved, tokens spent and reserved, calls in flight, calls that may have been paid."""
         names = ("spent_usd", "open_usd", "spent_tokens", "open_tokens", "in_flight", "uncertain_calls")
         return tuple(float(n or 0) for n in self.redis.hmget(self.key("meta"), names))
+
+    @property
+    def month(self):
+        """USD spent and reserved on the project's account, and how much of the first has no bill."""
+        return tuple(float(n or 0) for n in self.redis.hmget(self.key("month"), "spent_usd", "open_usd", "unknown_usd"))
 
     @property
     def everything(self):

@@ -48,21 +48,23 @@ class Chunks:
         spec = state.record.spec
         if claim.number == 0:
             log_start(state.record, [claim.system])
-        run = run_of(self._store, claim)
+        run, store = run_of(self._store, claim), self._store.of(state.project)
         run.record = state.record
-        calls = _calls(self._store.of(state.project), claim, run, cache=spec.cache)
+        calls = _calls(store, claim, run, cache=spec.cache)
         try:
             if state.given_up is not None:
-                return self._work(claim, run, GivenUpLedger(calls, given_up_text(state.given_up, spec.give_up_s)))
+                return self._work(
+                    store, claim, run, GivenUpLedger(calls, given_up_text(state.given_up, spec.give_up_s))
+                )
             probing = ProbingLedger(calls, state.waiting or "", lambda: self._store.end_wait(claim.job))
             try:
-                return self._work(claim, run, calls if state.waiting is None else probing)
+                return self._work(store, claim, run, calls if state.waiting is None else probing)
             except Unavailable as down:
                 first = state.waiting is None or probing.proved
                 why = str(down) if first else state.waiting or ""
                 wait_s = runs.wait_s(0 if first else state.probes, down.retry_after)
                 if self._store.wait_for_provider(claim, why, wait_s=wait_s, give_up_s=spec.give_up_s) == "given up":
-                    return self._work(claim, run, GivenUpLedger(calls, given_up_text(why, spec.give_up_s)))
+                    return self._work(store, claim, run, GivenUpLedger(calls, given_up_text(why, spec.give_up_s)))
                 return "stale"
         except asyncio.CancelledError:
             if self._broken_off:
@@ -87,19 +89,21 @@ class Chunks:
             self._runner.close()
             self._runner = None
 
-    def _work(self, claim: Claim, run: JobRun, ledger: Ledger) -> Outcome:
-        return self._run(claim, self._evaluated(run, claim, ledger))
+    def _work(self, store: RedisStore, claim: Claim, run: JobRun, ledger: Ledger) -> Outcome:
+        return self._run(claim, self._evaluated(store, run, claim, ledger))
 
-    async def _evaluated(self, run: JobRun, claim: Claim, ledger: Ledger) -> Outcome:
+    async def _evaluated(self, store: RedisStore, run: JobRun, claim: Claim, ledger: Ledger) -> Outcome:
         source = run.record.systems[claim.system]
-        system = self._answering(run, claim, source, ledger)
+        system = self._answering(store, run, claim, source, ledger)
         try:
             return await runs.work(self._session, run, claim, ledger, {claim.system: system} if system else None)
         finally:
             if isinstance(system, LiveSystem):
                 await system.close()
 
-    def _answering(self, run: JobRun, claim: Claim, source: Source, ledger: Ledger) -> BuiltIn | LiveSystem | None:
+    def _answering(
+        self, store: RedisStore, run: JobRun, claim: Claim, source: Source, ledger: Ledger
+    ) -> BuiltIn | LiveSystem | None:
         """The chunk's system where it answers now; None where its responses are recorded.
 
         A system that is called is none of the judge's provider: it is asked whether that one fails or not.
@@ -107,7 +111,7 @@ class Chunks:
         if source.called is None and source.built is None:
             return None
         own = self._registered.own(claim.system, source)
-        calls = ledger if source.called is None else _calls(self._store, claim, run, cache=False)
+        calls = ledger if source.called is None else _calls(store, claim, run, cache=False)
         system = self._session.systems({claim.system: own}, self._session.tools(run.record.spec, calls))[claim.system]
         if isinstance(system, BuiltIn):
             self._store.keep_built(claim.job, claim.system, system.models, system.retriever.index_bytes)

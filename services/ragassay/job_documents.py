@@ -39,7 +39,7 @@ class Alert(FrozenModel):
 
 
 class Job(FrozenModel):
-    """A submitted evaluation. Times are UTC, ISO 8601; ``uncertain_calls`` may have been paid and were lost.
+    """A submitted evaluation. Times are UTC, ISO 8601; ``uncertain_calls`` may have been paid: no reply came.
 
     ``alerts`` come with the report: one for each gate that was missed. ``waiting``: what a running job waits for, and
     since when, while its provider fails. ``warnings``: what may be wrong with its rows. ``error``: why it failed or

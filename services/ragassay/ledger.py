@@ -12,6 +12,8 @@ from ragassay.protocols import Call, Ledger, Purpose, Reply, digest
 from ragassay.specification import Budget
 
 RAISE_IT = "what is finished is kept; go on with a higher one"
+# Calls of a run with these purposes and the same content are paid once, whichever of its systems they are about.
+SHARED: tuple[Purpose, ...] = ("judge", "repair")
 
 
 def of_unknown_price() -> BadSettings:

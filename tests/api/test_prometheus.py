@@ -90,7 +90,7 @@ def test_a_lease_that_runs_out_is_counted(served):
 async def settled(store, claim, model="m", *, calls=1, reply=None):
     ledger = RedisLedger(store, claim, cache=False)
     for n in range(calls):
-        call = CALL.model_copy(update={"id": f"{model}{n}"})
+        call = CALL.model_copy(update={"id": f"{model}{n}", "content": f"{model}{n}"})
         assert await ledger.reserve(call, Usage(calls=1)) is None
         telemetry.count("tokens", model, "judging", "input", amount=30)
         telemetry.count("cost_usd", model, "judging", amount=0.25)

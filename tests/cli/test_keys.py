@@ -90,7 +90,7 @@ def test_a_project_gets_a_budget_and_none(cli, redis):
     assert "project search: no budget; in 20" in cli("admin", "budget", "search")[1]
     assert "project search: 50 USD a month; in 20" in cli("admin", "budget", "search", "--usd", "50")[1]
     shown = json.loads(cli("admin", "budget", "search", "--json")[1])
-    assert (shown["usd"], shown["spent_usd"], shown["leased_usd"]) == (50, 0, 0)
+    assert (shown["usd"], shown["spent_usd"], shown["reserved_usd"]) == (50, 0, 0)
     assert json.loads(cli("admin", "budget", "--json")[1])["usd"] is None
     assert json.loads(cli("admin", "budget", "search", "--none", "--json")[1])["usd"] is None
 

@@ -45,7 +45,7 @@ class Outcome:
 
     @property
     def uncertain(self):
-        return int(self.meta.get("uncertain_calls", 0)) + self.waste.uncertain_calls
+        return int(self.meta.get("uncertain_calls", 0))
 
     @property
     def forgotten(self):

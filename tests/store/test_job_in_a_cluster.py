@@ -8,8 +8,7 @@ from redis.cluster import RedisCluster
 from redis.exceptions import RedisClusterException, ResponseError
 
 from polling import until
-from ragassay.store.projects import project_key
-from raw_job import LUA, RawJob
+from raw_job import RawJob
 from redis_server import RedisServer
 
 SLOTS = 16384
@@ -74,17 +73,3 @@ def test_keys_of_two_jobs_are_not_for_one_script(cluster):
     one, other = (RawJob(cluster, 1, id_=f"job-{n}") for n in (20, 21))
     with pytest.raises((RedisClusterException, ResponseError), match=r"(?i)slot"):
         one._scripts["pause"](keys=[one.key("meta"), other.key("meta")], args=["why", 0])
-
-
-def test_a_project_leases_its_budget_to_jobs_that_are_on_other_masters(cluster):
-    lease = cluster.register_script((LUA / "lease_budget.lua").read_text())
-    names = ("budget", "budget:lease:JOB", "budget:leases", "budget:months")
-    for n in range(6):
-        job, keys = RawJob(cluster, lease_usd=0), [project_key(f"p{n}", name) for name in names]
-        cluster.set(keys[0], 1)
-        job.claim("t")
-        assert job.reserve("default:0", "t") == "l"
-        upto = lease(keys=keys, args=[job.id, 0, 0, 0, 0.5, "2026-11", 60])
-        assert (job.take_lease(0, upto), job.reserve("default:0", "t")) == (1, None)
-        number, spent, left = job.end_lease()
-        assert float(lease(keys=keys, args=[job.id, number, spent, left, 0, "2026-11", 60])) == 0.5

@@ -25,7 +25,7 @@ class Life(RuleBasedStateMachine):
         self.most, self.status, self.resumes = most, "running", 0
         self.todo, self.owner, self.dead, self.done = list(self.job.chunks), {}, {}, set()
         self.open, self.settled = {}, set()  # calls by chunk and name; whose token an open one has
-        self.kept, self.lost = {}, Counter()  # calls whose lost attempts alone are known; how many attempts those are
+        self.lost = Counter()  # attempts of calls
         self.spent, self.uncertain, self.ends, self.late = 0.0, 0, 0, set()
         self.used = self.again = 0
 
@@ -75,8 +75,7 @@ class Life(RuleBasedStateMachine):
     def reserve(self, who, call):
         chunk, token = self.held_by(who)
         one = (chunk, call)
-        mine = token in (self.open.get(one), self.kept.get(one))
-        self._reserve(one, token, attempt=self.lost[one] * mine)
+        self._reserve(one, token, attempt=self.lost[one] * (token == self.open.get(one)))
 
     @precondition(lambda self: self.open)
     @rule(at=st.integers(0, 5))
@@ -95,32 +94,23 @@ class Life(RuleBasedStateMachine):
         elif self.open.get(one) == token and attempt == self.lost[one]:
             assert answer is None
         else:
-            if before := self.open.pop(one, None):  # its worker died in it, or tries again
+            if self.open.pop(one, None):  # its worker died in it, or tries again
                 self.spent += USD
-                self.uncertain += (1 + self.lost[one]) * (before != token)
-            elif self.kept.get(one, token) != token:
-                self.uncertain += self.lost[one]
+                self.uncertain += 1
             self.lost[one] = attempt
-            self.kept.pop(one, None)
-            if attempt:
-                self.kept[one] = token
             if self.most is not None and self.spent + USD * (len(self.open) + 1) > self.most:
                 assert answer == ("~" if self.open else "$")
             else:
                 assert answer is None
                 self.open[one] = token
-                self.kept.pop(one, None)
 
     @precondition(lambda self: self.open)
     @rule(at=st.integers(0, 5), times=st.integers(1, 2))
     def release(self, at, times):
-        """An attempt cost nothing; those before it are still to be told of."""
+        """An attempt cost nothing."""
         chunk, call = one = sorted(self.open)[at % len(self.open)]
-        token, lost = self.open.pop(one), self.lost[one]
-        asked = {"spent": (0, 0), "untold": lost}
-        assert [self.job.settle(chunk, token, call, "", **asked) for _ in range(times)] == [1, 0][:times]
-        if lost:
-            self.kept[one] = token
+        token = self.open.pop(one)
+        assert [self.job.settle(chunk, token, call, "", spent=(0, 0)) for _ in range(times)] == [1, 0][:times]
 
     @precondition(lambda self: self.open or self.settled)
     @rule(at=st.integers(0, 5), who=st.sampled_from(["who reserved it", "who reserved it", "t0"]), came=st.booleans())
@@ -128,11 +118,10 @@ class Life(RuleBasedStateMachine):
         known = sorted([*self.open, *self.settled])
         chunk, call = one = known[at % len(known)]
         token, reply = "t0" if who == "t0" else self.open.get(one, "t1"), "reply" if came else ""
-        mine, lost = self.open.get(one) == token, self.lost[one]
-        assert self.job.settle(chunk, token, call, reply, spent=(SPENT, 0), lost=lost) == mine
+        mine = self.open.get(one) == token
+        assert self.job.settle(chunk, token, call, reply, spent=(SPENT, 0)) == mine
         if mine:
             del self.open[one], self.lost[one]
-            self.uncertain += lost * (not came)
             self.spent += SPENT
             self.settled |= {one} if came else set()
 
@@ -181,6 +170,10 @@ class Life(RuleBasedStateMachine):
         if self.status in ("running", "paused"):
             for chunk in sorted(self.late):
                 self.dead[chunk] = self.dead.get(chunk, 0) + 1
+                for one in [one for one in self.open if one[0] == chunk]:
+                    del self.open[one]
+                    self.spent += USD
+                    self.uncertain += 1
                 if self.dead[chunk] >= MOST_DEATHS:
                     self.owner[chunk] = token
                     poisoned.append(chunk)

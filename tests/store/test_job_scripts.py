@@ -44,8 +44,7 @@ CALLS = {
     "resume": (lambda job, token: job.resume(), None),
     "transition_status": (lambda job, token: job.turn("cancelled", "running"), None),
     "revive": (lambda job, token: job.revive(FIRST), None),
-    "take_lease": (lambda job, token: job.take_lease(), 0),
-    "end_lease": (lambda job, token: job.end_lease(), None),
+    "book_open": (lambda job, token: job.book_open(FIRST), 0),
     "retry": (lambda job, token: job.retry(FIRST), None),
 }
 
@@ -153,38 +152,70 @@ def test_all_attempts_of_a_worker_that_died_are_spent_and_may_have_been_paid(job
         assert job.reserve(FIRST, "dead", attempt=attempt) is None
     job.expire(FIRST)
     job.sweep()
+    assert job.books == (0.5 * attempts, 0, 100 * attempts, 0, 0, attempts)
     job.claim("mine")
     assert job.reserve(FIRST, "mine") is None
     assert job.books == (0.5 * attempts, 0.5, 100 * attempts, 100, 1, attempts)
     assert job.counters["uncertain_calls"] == attempts
+    assert job.month == (0.5 * attempts, 0.5, 0.5 * attempts)
 
 
-def test_attempts_that_may_have_been_paid_are_known_while_none_is_made(job):
-    """A worker that waits to try again may die as one in a call may."""
-    job.claim("dead")
-    for attempt in (0, 1):
-        job.reserve(FIRST, "dead", attempt=attempt)
-    nothing = ("0", 0)
-    assert [job.settle(FIRST, "dead", reply="", spent=nothing, untold=1) for _ in range(2)] == [1, 0]
-    assert job.books == (0.5, 0, 100, 0, 0, 0)
-    assert [job.reserve(FIRST, "dead", attempt=1) for _ in range(2)] == [None] * 2
-    assert job.books == (0.5, 0.5, 100, 100, 1, 0)
-    job.settle(FIRST, "dead", reply="", spent=nothing, untold=1)
-    job.expire(FIRST)
-    job.sweep()
+def test_book_open_leaves_the_calls_of_the_worker_that_has_the_chunk(job):
     job.claim("mine")
-    assert job.reserve(FIRST, "mine") is None
-    assert job.books == (0.5, 0.5, 100, 100, 1, 1)
+    job.reserve(FIRST, "mine")
+    assert job.book_open(FIRST) == 0
+    job.redis.hdel(job.key("owner"), FIRST)
+    assert [job.book_open(FIRST) for _ in range(2)] == [1, 0]
+    assert job.books == (0.5, 0, 100, 0, 0, 1)
 
 
-def test_a_call_that_a_budget_refuses_after_a_lost_attempt_tells_of_it_when_it_ends(redis):
+def test_an_attempt_that_cost_nothing_leaves_the_lost_one_before_it_booked(job):
+    job.claim("mine")
+    for attempt in (0, 1):
+        job.reserve(FIRST, "mine", attempt=attempt)
+    assert [job.settle(FIRST, "mine", reply="", spent=("0", 0)) for _ in range(2)] == [1, 0]
+    assert job.books == (0.5, 0, 100, 0, 0, 1)
+
+
+def test_a_call_that_a_budget_refuses_after_a_lost_attempt_is_booked_once(redis):
     job = RawJob(redis, most_usd=0.9)
     job.claim("mine")
     job.reserve(FIRST, "mine")
     assert [job.reserve(FIRST, "mine", attempt=1) for _ in range(2)] == ["$", "$"]
-    assert job.books == (0.5, 0, 100, 0, 0, 0)
-    assert [job.settle(FIRST, "mine", reply="", spent=("0", 0), lost=1) for _ in range(2)] == [1, 0]
+    assert job.settle(FIRST, "mine", reply="", spent=("0", 0)) == 0
     assert job.books == (0.5, 0, 100, 0, 0, 1)
+
+
+def test_calls_of_a_project_stay_within_its_cap_whatever_their_jobs_may_spend(job):
+    job.claim("mine")
+    job.redis.set(job.key("cap"), "0.8")
+    assert job.reserve(FIRST, "mine", "a") is None
+    assert [job.reserve(FIRST, "mine", "b", usd=usd) for usd in ("0.5", "")] == ["~", "U"]
+    job.settle(FIRST, "mine", "a")
+    assert job.month == (0.25, 0, 0)
+    assert job.reserve(FIRST, "mine", "b") is None
+    job.settle(FIRST, "mine", "b", spent=("0.5", 0))
+    assert job.reserve(FIRST, "mine", "c") == "$"
+
+
+def test_of_two_calls_with_the_same_content_the_second_waits_for_the_reply_to_the_first(job):
+    job.claim("one")
+    job.claim("other")
+    assert job.reserve(FIRST, "one", content="same") is None
+    assert job.reserve(SECOND, "other", "d", content="same") == "="
+    job.settle(FIRST, "one")
+    assert job.reserve(SECOND, "other", "d", content="same") == "@reply"
+    assert job.reserve(FIRST, "one", content="same") == "reply"
+
+
+def test_a_call_does_not_wait_for_one_whose_worker_died_or_that_came_to_nothing(job):
+    job.claim("dead")
+    job.claim("other")
+    job.reserve(FIRST, "dead", content="same")
+    job.redis.hdel(job.key("owner"), FIRST)
+    assert job.reserve(SECOND, "other", "d", content="same") is None
+    job.settle(SECOND, "other", "d", reply="")
+    assert job.reserve(SECOND, "other", "e", content="same") is None
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from ragassay import logs, telemetry, tracing, wiring
 from ragassay.jobs import Jobs
 from ragassay.settings import Settings
 from ragassay.store.liveness import log_redis
-from ragassay.store.project_budgets import ProjectBudgets
 from ragassay_workers.periodic import Periodic, heartbeat, process_name
 
 SWEEP_MAY_TAKE_S, SCHEDULES_EVERY_S = 60, 1.0
@@ -19,7 +18,6 @@ SWEEP_MAY_TAKE_S, SCHEDULES_EVERY_S = 60, 1.0
 def sweep(jobs: Jobs, every_s: float) -> None:
     """One round; that it was completed is known for as long as a few rounds may take."""
     jobs.tick()
-    ProjectBudgets(jobs.store).sweep()
     jobs.store.heartbeat("sweeper", process_name(), for_s=int(SWEEP_MAY_TAKE_S + 3 * every_s))
 
 

@@ -95,7 +95,7 @@ def budget(
 ) -> None:
     """Show what a project may spend in this month and has spent, or change the cap."""
     from ragassay.access import check_project
-    from ragassay.store.project_budgets import ProjectBudgets
+    from ragassay.store.project_budgets import ProjectBudgets, estimated_part
 
     check_project(project)
     if usd is not None and (none or not 0 < usd <= MOST_USD):
@@ -111,8 +111,8 @@ def budget(
         return
     cap = "no budget" if standing.usd is None else f"{standing.usd:g} USD a month"
     typer.echo(
-        f"project {project}: {cap}; in {standing.month} {standing.spent_usd:.4f} USD are spent and "
-        f"{standing.leased_usd:.4f} leased to its jobs"
+        f"project {project}: {cap}; in {standing.month} {standing.spent_usd:.4f} USD are spent"
+        f"{estimated_part(standing.unknown_usd)} and {standing.reserved_usd:.4f} reserved by calls in flight"
     )
 
 

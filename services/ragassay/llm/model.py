@@ -210,7 +210,9 @@ class LLM:
         self.warm_up()  # before others wait for what the first call finds out
         if not bill.open or bill.lost:  # what a lost attempt had reserved may be spent
             if settled := await ledger.reserve(call, self._most(request)):
-                return settled
+                waste, bill.open = settled.waste + bill.waste, False
+                bill.retries = bill.uncertain = 0  # the reply tells of them
+                return settled.model_copy(update={"waste": waste})
             bill.open, bill.lost = True, False
         most = sum(self._estimated(request))
         await self._limit.wait(self._line, most, ledger.wait_for_turn if isinstance(ledger, Timed) else float)

@@ -55,7 +55,7 @@ def row_names(record: RunRecord) -> list[str]:
     """Under which names all of a job's rows are: what was asked, what was called, what came of it."""
     names = {f"{kind}:{chunk}": None for chunk in record.chunks() for kind in ("calls", "out")}
     inputs = {f"in:{input_chunk(chunk, record)}": None for chunk in record.chunks()}
-    return [*inputs, *names, "done", "tries", *column_names(record)]
+    return [*inputs, *names, "contents", "done", "tries", *column_names(record)]
 
 
 @contextmanager

@@ -29,7 +29,6 @@ from ragassay.store.idempotency import THERE, begin_once, execute_once, key_name
 from ragassay.store.job_rows import column_name, pack, row_names, rows_ahead, unpack
 from ragassay.store.job_state import Claim, JobState, ReportClaim, gone, no_job
 from ragassay.store.presence import Presence
-from ragassay.store.project_budgets import ProjectBudgets
 from ragassay.store.protocol import ChunkId, Outcome, RunRecord
 from ragassay.store.retention import DAY_S, Retention
 from ragassay.store.stored_reports import PARTIAL, WHOLE, StoredReports
@@ -103,7 +102,6 @@ class RedisStore(StoredReports, Presence):
                     "provider": int(record.spec.judge != "local" or bool(called)),
                     "called": f",{','.join(called)}," if called else "",
                     **_caps(record.spec.budget),
-                    **({"lease_usd": 0} if ProjectBudgets(self).most_usd(project) is not None else {}),
                     **({"planned": planned.model_dump_json()} if planned else {}),
                 },
             )
@@ -155,11 +153,11 @@ class RedisStore(StoredReports, Presence):
     def close(self, job: str, record: RunRecord | None = None) -> None:
         """A job that has ended needs no sweeping; its input, calls and results are kept for the retention time.
 
-        What it leased of its project's budget and has not spent goes back. One that works again by now stays as it is.
+        Calls that are still open count as spent. A job that works again by now stays as it is.
         """
 
         def closed(pipe: Any) -> bool:
-            status, lease = pipe.hmget(self.key(job, "meta"), ("status", "lease_usd"))
+            status, in_flight = pipe.hmget(self.key(job, "meta"), ("status", "in_flight"))
             pipe.multi()
             if status is not None and status.decode() not in ENDED:
                 return False
@@ -168,22 +166,19 @@ class RedisStore(StoredReports, Presence):
             for name in row_names(record) if record else ("done",):
                 pipe.expire(self.key(job, name), self.retention.results_s)
             pipe.expire(self.key(job, "meta"), self.retention.reports_s)
-            return lease is not None
+            return int(in_flight or 0) > 0
 
         if self.redis.transaction(closed, self.key(job, "meta"), value_from_callable=True):
-            ProjectBudgets(self).give_back(job)
+            for chunk in record.chunks() if record else ():
+                self._book_open(job, str(chunk))
 
     def fail(self, job: str, error: str) -> None:
         """End a job that can't go on, and say why."""
         self.transition_status(job, "failed", "queued", "running", "paused", "finalizing", error=error)
 
     def pause(self, job: str, why: str, resumes: int) -> None:
-        """No chunk is given out any more, until ``resume``; nothing where it came after the caller's claim.
-
-        What is left of its lease of the project's budget goes back.
-        """
-        if self.run("pause", [self.key(job, "meta")], [why, resumes]):
-            ProjectBudgets(self).give_back(job)
+        """No chunk is given out any more, until ``resume``; nothing where it came after the caller's claim."""
+        self.run("pause", [self.key(job, "meta")], [why, resumes])
 
     def resume(self, job: str, budget: Budget) -> str:
         """Go on with a paused job under a new budget; returns the status before. Raises NotFound."""
@@ -302,8 +297,15 @@ class RedisStore(StoredReports, Presence):
         """Take back chunks whose lease ran out; returns those that died too often, claimed for the caller."""
         token = uuid.uuid4().hex
         keys = [*(self.key(job, name) for name in ("meta", "todo", "lease", "owner", "dead")), COUNTERS]
-        poisoned = self.run("sweep", keys, [MOST_DEATHS, token, self.lease_ms])
+        poisoned, expired = self.run("sweep", keys, [MOST_DEATHS, token, self.lease_ms])
+        for chunk in expired:
+            self._book_open(job, chunk.decode())
         return [Claim.of(job, chunk, token) for chunk in poisoned]
+
+    def _book_open(self, job: str, chunk: str) -> None:
+        """Calls of a chunk that its worker left open count as spent: they may have been paid."""
+        keys = [self.key(job, name) for name in (f"calls:{chunk}", "meta", "owner")]
+        self.run("book_open", [*keys, COUNTERS], [chunk])
 
     def pending(self, job: str) -> set[ChunkId]:
         """The chunks that wait to be claimed."""

@@ -23,12 +23,19 @@ def unavailable(error: BaseException) -> Unavailable | None:
         return Unavailable(f"Redis rejected our credentials ({error})", hint="check the password in RAGASSAY_STATE_URL")
     if isinstance(error, exceptions.ConnectionError | exceptions.TimeoutError):
         return Unavailable(f"Redis does not answer ({error})", hint="check RAGASSAY_STATE_URL, then ask again")
-    text = str(error)
-    refuses = isinstance(error, exceptions.ResponseError) and any(word in f"{text} " for word in _PASSES)
-    if refuses or isinstance(error, exceptions.OutOfMemoryError | exceptions.ReadOnlyError):
-        why = _OF_PIPELINE.sub("", text)[:200]
+    if refuses_writes(error):
+        why = _OF_PIPELINE.sub("", str(error))[:200]
         return Unavailable(f"Redis refuses writes now ({why})", hint="see what it lacks: GET /readyz")
     return None
+
+
+def refuses_writes(error: BaseException) -> bool:
+    """Did Redis answer, and refuse to write for now: its memory or its disk is full, say?"""
+    from redis import exceptions
+
+    if isinstance(error, exceptions.OutOfMemoryError | exceptions.ReadOnlyError):
+        return True
+    return isinstance(error, exceptions.ResponseError) and any(word in f"{error} " for word in _PASSES)
 
 
 @contextmanager

@@ -9,62 +9,72 @@ from collections.abc import Iterable, Sequence
 
 import orjson
 import zstandard
+from redis.exceptions import ResponseError
 
 from ragassay import telemetry
+from ragassay.documents import DEFAULT_PROJECT
 from ragassay.errors import BudgetReached
-from ragassay.ledger import RAISE_IT, ScopedLedger, ends, of_unknown_price, paid
+from ragassay.ledger import RAISE_IT, SHARED, ScopedLedger, ends, of_unknown_price, paid
 from ragassay.models import Usage
 from ragassay.protocols import Call, Purpose, Reply, digest
 from ragassay.specification import Budget
 from ragassay.store.counters import KEY as COUNTERS
 from ragassay.store.counters import MOST_COUNTERS
 from ragassay.store.job_state import Claim
-from ragassay.store.project_budgets import ProjectBudgets
+from ragassay.store.project_budgets import KEPT_S, ProjectBudgets, account_key, cap_key, estimated_part
 from ragassay.store.protocol import ChunkId
 from ragassay.store.redis import RedisStore
+from ragassay.store.redis_errors import refuses_writes
 
 CACHE_KEPT_S = 30 * 86_400
-MOST_LEASES = 20  # asked for in a row, where workers of the job or its resumption interfere
+_AGAIN_S, _WRITE_AGAIN_S = 0.1, 0.5
 OPEN = b"?"  # how the mark of a call begins that has no reply yet
 
 
 class RedisLedger:
     """The calls of one chunk of a job; a settled one is returned, never paid again, however often the chunk is run.
 
-    The job's budget holds over all workers: a call is let through only if the most that it may take still fits beside
-    what is spent and what is reserved by calls in flight. So does its project's, of which the job leases a block at a time.
+    The job's budget, and its project's for the month, hold over all workers: a call is let through only if the most that
+    it may take still fits beside what is spent and what is reserved by calls in flight. Two calls of a job's judge with
+    the same content are paid once: the second waits for the reply to the first, and has it as a cache hit.
+
+    While Redis refuses to write a reply - it is full, say - that reply is kept here and no further call is let through.
     """
 
     def __init__(self, store: RedisStore, claim: Claim, *, cache: bool) -> None:
         self._store, self._claim, self._cache = store, claim, cache
-        self._budgets = ProjectBudgets(store)
         self._calls = store.key(claim.job, f"calls:{claim}")
         self._meta = store.key(claim.job, "meta")
+        self._owner, self._contents = store.key(claim.job, "owner"), store.key(claim.job, "contents")
         self._open: dict[str, Usage] = {}
-        self._lost: Counter[str] = Counter()  # attempts of a call that may have been paid
+        self._lost: Counter[str] = Counter()  # attempts of a call with an unknown outcome, which are booked
         self._until = 0.0
+        self._refused = 0  # replies that Redis has not taken yet
 
     async def reserve(self, call: Call, estimate: Usage) -> Reply | None:
         """The settled reply, else an earlier job's as a cache hit, else None and the right to call.
 
         Asked again for an open call, the attempt before counts as paid. Raises CancelledError when the job was cancelled
-        or its chunk given to somebody else: no further call is made. Raises BudgetReached.
+        or its chunk given to another worker: no further call is made. Raises BudgetReached.
         """
+        while self._refused:
+            await asyncio.sleep(_AGAIN_S)
         again = call.id in self._open
         self._lost[call.id] += again
-        answer = self._ask(call, estimate)
+        answer = await self._ask(call, estimate)
         if answer is None:
             self._open[call.id] = estimate
-        elif answer not in _NO:
+        elif answer[:1] not in _NO:
             return _reply(answer)
         elif answer == b"!":
             self._lost[call.id] -= again  # what it reserved is open still
         else:
             self._open.pop(call.id, None)  # that is spent now
-        if answer != b"!" and not self._lost[call.id] and (hit := self._cached(call)):
+        if answer and answer[:1] == b"@":
+            return await self._hit(call, _reply(answer[1:]))
+        if answer != b"!" and not self._lost[call.id] and (cached := self._cached(call)):
             telemetry.count("cache_hits")
-            self._close(call, hit, _blob(hit, call), spent=Usage())
-            return hit
+            return await self._hit(call, cached)
         if answer == b"~":
             answer = await self._wait(call, estimate)
         if answer == b"!":
@@ -79,24 +89,27 @@ class RedisLedger:
         self._open[call.id] = estimate
         return None
 
-    def _ask(self, call: Call, estimate: Usage) -> bytes | None:
-        """What the script says, with more of the project's budget leased where that is needed and there is some."""
-        answer = self._ask_once(call, estimate)
-        for _ in range(MOST_LEASES):
-            if answer != b"l":
-                return answer
-            if refused := self._budgets.lease(self._claim.job, estimate.cost_usd or 0.0):
-                return refused
-            answer = self._ask_once(call, estimate)
-        return b"~" if answer == b"l" else answer
-
-    def _ask_once(self, call: Call, estimate: Usage) -> bytes | None:
-        keys = [self._calls, self._meta, self._store.key(self._claim.job, "owner"), COUNTERS]
+    async def _ask(self, call: Call, estimate: Usage) -> bytes | None:
+        """What the script says, once no other call with the same content is in flight."""
+        project = self._store.project or DEFAULT_PROJECT
+        keys = [self._calls, self._meta, self._owner, COUNTERS, cap_key(project), account_key(project), self._contents]
         usd, tokens = _amounts(estimate)
         wanted = ["" if estimate.cost_usd is None else usd, tokens]
-        arguments = [call.id, self._claim.token, str(self._claim), self._lost[call.id], *wanted]
-        answer: bytes | None = self._store.run("reserve", keys, arguments)
+        content = call.content if call.purpose in SHARED else ""
+        about = [call.id, self._claim.token, str(self._claim), self._lost[call.id], *wanted, content, KEPT_S]
+        answer: bytes | None = self._store.run("reserve", keys, about)
+        while answer == b"=":
+            await asyncio.sleep(_AGAIN_S)
+            answer = self._store.run("reserve", keys, about)
         return answer
+
+    async def _hit(self, call: Call, reply: Reply) -> Reply:
+        """Keep a reply that is paid already as this call's."""
+        bill = reply.usage if call.purpose == "answer" else Usage()  # what the answer takes of the system under test
+        usage = bill.model_copy(update={"calls": 0, "cache_hits": 1})
+        hit = reply.model_copy(update={"usage": usage, "waste": Usage()})
+        await self._keep(call, hit, Usage())
+        return hit
 
     async def _wait(self, call: Call, estimate: Usage) -> bytes | None:
         """Ask until calls in flight have left what they don't need; as long as calls of a worker that died may stand."""
@@ -105,30 +118,24 @@ class RedisLedger:
             self._until = time.monotonic() + patience_s  # one patience for all that wait at the same time
         answer: bytes | None = b"~"
         while answer == b"~" and time.monotonic() < self._until:
-            await asyncio.sleep(0.1)
-            answer = self._ask(call, estimate)
+            await asyncio.sleep(_AGAIN_S)
+            answer = await self._ask(call, estimate)
         return answer
 
     def _cached(self, call: Call) -> Reply | None:
         cached = self._store.redis.get(self._of_cache(call)) if self._cache else None
         job, _, blob = cached.partition(b"\0") if cached else (b"", b"", b"")
-        if not blob or job.decode() == self._claim.job:
-            return None
-        reply = _reply(blob)
-        bill = reply.usage if call.purpose == "answer" else Usage()  # what the answer takes of the system under test
-        return reply.model_copy(
-            update={"usage": bill.model_copy(update={"calls": 0, "cache_hits": 1}), "waste": Usage()}
-        )
+        return None if not blob or job.decode() == self._claim.job else _reply(blob)
 
     def _reached(self, estimate: Usage) -> str:
-        fields = ("most_usd", "most_tokens", "spent_usd", "spent_tokens")
+        fields = ("most_usd", "most_tokens", "spent_usd", "spent_tokens", "unknown_usd")
         meta = self._store.redis.hmget(self._meta, fields)
-        usd, tokens, cost, taken = (float(v or 0) for v in meta)
+        usd, tokens, cost, taken, unknown = (float(v or 0) for v in meta)
         budget = Budget(usd=usd or None, tokens=int(tokens) or None)
         spent = Usage(cost_usd=max(cost, 0.0), input_tokens=max(round(taken), 0))
         if over := budget.over(spent, estimate):
-            return over
-        of_project = self._budgets.reached(self._claim.job)
+            return over + (estimated_part(unknown) if usd else "")
+        of_project = ProjectBudgets(self._store).reached(self._store.project or DEFAULT_PROJECT, estimate.cost_usd or 0)
         return of_project or "the budget is reached: calls in flight may take what is left of it"
 
     def settled(self, ids: Sequence[str]) -> tuple[int, Reply] | None:
@@ -139,11 +146,36 @@ class RedisLedger:
         return None
 
     async def settle(self, call: Call, reply: Reply) -> None:
-        """Keep the reply for this job, and for later ones unless an earlier one is known."""
-        self._close(call, reply, _blob(reply, call))
+        """Keep the reply for this job, and for later ones unless an earlier one is known; waits while Redis is full."""
+        await self._keep(call, reply)
         if self._cache and not reply.usage.cache_hits:
             known = self._claim.job.encode() + b"\0" + _blob(reply)
-            self._store.redis.set(self._of_cache(call), known, nx=True, ex=CACHE_KEPT_S)
+            try:
+                self._store.redis.set(self._of_cache(call), known, nx=True, ex=CACHE_KEPT_S)
+            except ResponseError as error:  # the reply is kept for this job, which is what counts
+                if not refuses_writes(error):
+                    raise
+
+    async def _keep(self, call: Call, reply: Reply, spent: Usage | None = None) -> None:
+        closing = self._closing(call, reply, _blob(reply, call), spent)
+        if self._is_taken(closing):
+            return
+        self._refused += 1
+        try:
+            while not self._is_taken(closing):
+                await asyncio.sleep(_WRITE_AGAIN_S)
+        finally:
+            self._refused -= 1
+
+    def _is_taken(self, closing: tuple[list[str], list[object]]) -> bool:
+        """End a call; False where Redis refuses to write now."""
+        try:
+            self._store.run("settle", *closing)
+        except ResponseError as error:
+            if not refuses_writes(error):
+                raise
+            return False
+        return True
 
     def _of_cache(self, call: Call) -> str:
         """Where later jobs of the same project find a call; another's would learn that it was made."""
@@ -151,19 +183,20 @@ class RedisLedger:
 
     async def release(self, call: Call, spent: Usage, *, answered: bool = False) -> None:  # noqa: ARG002 - it is paid or not, whoever refused
         """The call came to nothing; the mark that it is open goes, what it may have cost is counted."""
-        self._close(call, Reply(text="", waste=spent), b"", untold=not ends(spent))
+        self._store.run("settle", *self._closing(call, Reply(text="", waste=spent), b"", ended=ends(spent)))
 
-    def _close(
-        self, call: Call, reply: Reply, blob: bytes, spent: Usage | None = None, *, untold: bool = False
-    ) -> None:
-        """``untold``: attempts before that may have been paid are still to be told of, by the call's next end."""
+    def _closing(
+        self, call: Call, reply: Reply, blob: bytes, spent: Usage | None = None, *, ended: bool = True
+    ) -> tuple[list[str], list[object]]:
+        """Keys and arguments of the script that ends a call, or with ``ended`` False an attempt of it."""
         counted = telemetry.take_counted() if call.id in self._open else {}  # else the script would not count them
         estimate = self._open.pop(call.id, Usage())
-        lost = self._lost[call.id] if untold else self._lost.pop(call.id, 0)
+        lost = self._lost.pop(call.id, 0) if ended else self._lost[call.id]
         spent = paid(reply, estimate, lost=lost) if spent is None else spent
-        amounts = [*_amounts(spent), reply.waste.uncertain_calls, self._claim.token]
-        more = [orjson.dumps(counted), MOST_COUNTERS, lost * untold]
-        self._store.run("settle", [self._calls, self._meta, COUNTERS], [call.id, blob, *amounts, *more])
+        uncertain = max(reply.waste.uncertain_calls - lost, 0)
+        unknown_usd = uncertain * (estimate.cost_usd or 0.0)
+        books = [*_amounts(spent), uncertain, unknown_usd or 0, self._claim.token]
+        return [self._calls, self._meta, COUNTERS], [call.id, blob, *books, orjson.dumps(counted), MOST_COUNTERS]
 
 
 class RetryLedger(ScopedLedger):
@@ -197,7 +230,7 @@ class RetryLedger(ScopedLedger):
         return scoped.model_copy(update={"content": digest([scoped.id, call.content])})
 
 
-_NO = (b"!", b"~", b"$", b"u", b"U")
+_NO = (b"!", b"~", b"$", b"u", b"U", b"@")
 
 
 def _amounts(usage: Usage) -> tuple[float, int]:

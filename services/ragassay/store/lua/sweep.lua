@@ -1,8 +1,8 @@
 -- Take chunks back whose lease ran out. A lease that ends later than any can is of a clock that was set back since. A chunk that died too often is handed out as poisoned, not tried again.
--- KEYS meta todo lease owner dead counters   ARGV most_deaths token lease_ms   -> {poisoned chunks}
+-- KEYS meta todo lease owner dead counters   ARGV most_deaths token lease_ms   -> {poisoned chunks}, {all whose lease ran out}
 local status = redis.call('HGET', KEYS[1], 'status')
-local poisoned = {}
-if status ~= 'running' and status ~= 'paused' then return poisoned end
+local poisoned, expired = {}, {}
+if status ~= 'running' and status ~= 'paused' then return {poisoned, expired} end
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local latest = now + ARGV[3]
@@ -10,6 +10,7 @@ for _, chunk in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '(' .. string.format
   redis.call('ZADD', KEYS[3], latest, chunk)
 end
 for _, chunk in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now)) do
+  table.insert(expired, chunk)
   redis.call('ZREM', KEYS[3], chunk)
   redis.call('HDEL', KEYS[4], chunk)
   redis.call('HINCRBY', KEYS[6], 'leases_expired', 1)
@@ -21,4 +22,4 @@ for _, chunk in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now)) do
     redis.call('LPUSH', KEYS[2], chunk)
   end
 end
-return poisoned
+return {poisoned, expired}
