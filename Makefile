@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-integrations lint unit up chaos endings soak upgrade outages fuzz docs readme baseline clean
+.PHONY: demo test test-integrations lint unit up chaos endings soak outages fuzz docs readme baseline clean
 
 demo: $(VENV)/.user  ## evaluate the quickstart dataset and print the report
 	@$(BIN)/ragassay demo
@@ -57,9 +57,6 @@ endings: $(VENV)/.dev  ## CANCELS jobs cancelled at any moment and CAPS jobs wit
 
 soak: $(VENV)/.dev  ## MINUTES of ordinary work; what memory and Redis keep of it
 	PYTHONPATH=tests $(BIN)/python -m service.soak_run --minutes $(or $(MINUTES),45)
-
-upgrade: $(VENV)/.dev  ## API and workers of FROM, a revision, are upgraded to this checkout in the middle of a job
-	PYTHONPATH=tests $(BIN)/python -m service.upgrade_run $(FROM)
 
 outages: $(VENV)/.dev  ## providers that fail for two minutes, judges that hang; make test has the short form
 	OUTAGE_S=$${OUTAGE_S:-120} $(BIN)/python -m pytest tests/service/test_outages.py tests/service/long_outages.py

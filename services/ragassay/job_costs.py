@@ -1,4 +1,4 @@
-"""What accurate answers cost, over the reports of jobs: from the records beside them, which are made where they are missing."""
+"""What accurate answers cost, over the reports of jobs: from the records that are kept with them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from datetime import UTC, datetime
 import zstandard
 from pydantic import ValidationError
 
-from ragassay.cost_records import CostRecord, read_report_costs
+from ragassay.cost_records import CostRecord
 from ragassay.costs import CostQuery, CostReport, Gathered, cost_report
-from ragassay.errors import BadData
 from ragassay.store.redis import RedisStore
 from ragassay.store.stored_reports import PARTIAL, WHOLE
 
@@ -54,7 +53,7 @@ class JobCosts:
 
 
 class _Reading:
-    """Records of jobs, newest first; a record that is missing is made from its report."""
+    """Records of jobs, newest first."""
 
     def __init__(self, store: RedisStore) -> None:
         self._store = store
@@ -74,8 +73,7 @@ class _Reading:
             if ended not in ("finished", "paused", "cancelled"):
                 found.append((job, None, "failed" if ended == "failed" else "not finished"))
                 continue
-            names, kept = (WHOLE, whole) if ended == "finished" else (PARTIAL, partial)
-            found.append((job, *self._record(job, names, kept)))
+            found.append((job, *_record(job, whole if ended == "finished" else partial)))
         return found
 
     def _ask(self, jobs: Sequence[str]) -> Iterable[tuple[Sequence[bytes | None], Sequence[bytes | None]]]:
@@ -87,22 +85,12 @@ class _Reading:
         answers = iter(pipe.execute())
         return zip(answers, answers, strict=True)
 
-    def _record(self, job: str, names: tuple[str, str], kept: bytes | None) -> tuple[CostRecord | None, str]:
-        if kept is not None:
-            try:
-                return CostRecord.model_validate_json(zstandard.decompress(kept)), ""
-            except (ValidationError, zstandard.ZstdError):
-                pass  # damaged: made again below
-        report, record = self._store.key(job, names[0]), self._store.key(job, names[1])
-        blob = self._store.redis.get(report)
-        if blob is None:
-            return None, "without a report"
-        try:
-            made = read_report_costs(zstandard.decompress(blob), f"report of job {job}")
-        except (BadData, zstandard.ZstdError) as error:
-            _logger.warning("%s", error)
-            return None, "unreadable"
-        left_s = self._store.redis.ttl(report)
-        content = zstandard.compress(made.model_dump_json(exclude_defaults=True).encode())
-        self._store.redis.set(record, content, ex=left_s if left_s > 0 else self._store.retention.reports_s)
-        return made, ""
+
+def _record(job: str, kept: bytes | None) -> tuple[CostRecord | None, str]:
+    if kept is None:
+        return None, "without a report"
+    try:
+        return CostRecord.model_validate_json(zstandard.decompress(kept)), ""
+    except (ValidationError, zstandard.ZstdError) as error:
+        _logger.warning("the record of costs of job %s can't be read: %s", job, error)
+        return None, "unreadable"

@@ -11,7 +11,7 @@ from ragassay.errors import BadInput, NotFound, UnknownName
 from ragassay.job_documents import ResultPage
 from ragassay.models import Result
 from ragassay.store.columns import THERE, read_column, rows_with
-from ragassay.store.job_rows import column_name, read_rows, unpack, write_columns
+from ragassay.store.job_rows import column_name, read_rows, unpack
 from ragassay.store.places import RowPlaces
 from ragassay.store.protocol import ChunkId, RunRecord
 from ragassay.store.redis import RedisStore
@@ -99,16 +99,8 @@ class _StoredColumns:
         )
 
     def there(self) -> Any:
-        """Which rows are done. Those that a version without columns has done get theirs now."""
-        there = self.column(THERE) > 0
-        if there.all():
-            return there
-        done = map(ChunkId.parse, self._store.done(self._job))
-        without = [c for c in done if c.system == self._system and not there[c.number * self._size]]
-        for chunk in without:
-            if results := self._store.results(self._job, chunk):
-                write_columns(self._store, self._job, chunk, results, self._record)
-        return self.column(THERE) > 0 if without else there
+        """Which rows are done."""
+        return self.column(THERE) > 0
 
     def with_text(self, text: str, among: Any) -> Any:
         """Which of the rows ``among`` hold a text."""

@@ -173,16 +173,6 @@ def test_a_wrong_parameter_is_one_clear_error(served, job, parameters, status, s
     assert said in f"{document['detail']}; {document.get('hint')}"
 
 
-def test_a_job_that_a_version_without_columns_made_is_sorted_as_well(served, job):
-    wanted = pages(served, job, sort="mrr", category="factual")
-    store = served.jobs.store
-    kept = list(store.redis.scan_iter(f"ra:{{{job}}}:column:*"))
-    store.redis.delete(*kept, f"ra:{{{job}}}:texts")
-    assert pages(served, job, sort="mrr", category="factual") == wanted
-    assert set(store.redis.scan_iter(f"ra:{{{job}}}:column:*")) == set(kept)
-    assert all(0 < store.redis.ttl(key) <= 30 * 86_400 for key in [*kept, f"ra:{{{job}}}:texts"])
-
-
 def test_the_columns_of_a_job_are_let_go_with_its_results(served, job):
     store = served.jobs.store
     of_report = tuple(f"ra:{{{job}}}:{name}".encode() for name in ("meta", "report", "figures", "costs"))

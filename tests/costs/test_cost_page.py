@@ -40,5 +40,5 @@ def test_the_options_on_the_page_are_those_of_the_command():
         assert dimension in PAGE.partition("```")[0]
 
 
-def test_the_bounds_on_the_page_are_those_of_the_code():
+def test_the_bound_on_the_page_is_that_of_the_code():
     assert f"newest {MOST_REPORTS:,} reports" in PAGE

@@ -16,7 +16,6 @@ from ragassay.errors import Conflict, NothingToEvaluate, Unavailable
 from ragassay.jobs import MOST_FAILED_FINALIZES, MOST_FINALIZES
 from ragassay.store.job_state import Claim
 from ragassay.store.redis import MOST_DEATHS
-from ragassay.store.selection import Selection
 
 FINALIZER = """
 import sys, time
@@ -236,21 +235,6 @@ def test_a_record_of_another_version_holds_up_no_other_job(jobs, queue, store, c
         jobs.get(unreadable)
 
 
-def test_a_worker_of_an_older_version_leaves_the_chunks_of_a_newer_one_alone(jobs, queue, store):
-    """Each chunk that it claimed used to count as a death, and after five its rows were given up."""
-    job = submit(jobs, 10)
-    record = store.redis.hget(store.key(job, "meta"), "record")
-    store.redis.hset(store.key(job, "meta"), "record", record[:-1] + b',"of_the_newer":1}')
-    for _ in range(MOST_DEATHS + 1):
-        with pytest.raises(Conflict, match="another version of ragassay wrote it"):
-            jobs.work(job, 0, "")
-    assert deaths(store, job) == {}
-    store.redis.hset(store.key(job, "meta"), "record", record)  # a worker that can read it
-    deliver(jobs, queue)
-    jobs.finalize(job)
-    assert (jobs.get(job).status, jobs.get(job).progress.failed) == ("finished", 0)
-
-
 def test_a_report_that_kills_its_worker_again_and_again_ends_the_job(jobs, queue, store, monkeypatch):
     job = submit(jobs, 10)
     deliver(jobs, queue)
@@ -394,14 +378,3 @@ def test_an_error_stands_only_on_a_job_that_failed(jobs, queue, store):
     finish(jobs, queue, job)
     store.fail(job, "too late")
     assert (jobs.get(job).status, jobs.get(job).error) == ("finished", None)
-
-
-def test_a_job_that_a_version_before_systems_made_is_worked_on_as_it_is(jobs, queue, store):
-    """Its record has no chunk size for columns, and says nothing of systems that are called."""
-    job = submit(jobs, 60)
-    store.redis.hdel(store.key(job, "meta"), "called", "chunk_size")
-    finish(jobs, queue, job)
-    assert jobs.get(job).status == "finished"
-    assert list(store.redis.scan_iter(store.key(job, "column:*").replace("{", "[{]").replace("}", "[}]"))) == []
-    sorted_rows = jobs.results(job, cursor=None, limit=200, selection=Selection(sort="-duration_ms")).results
-    assert len(sorted_rows) == 60

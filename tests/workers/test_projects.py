@@ -2,7 +2,6 @@
 
 from job_workers import PayingJudge, deliver_all, submit
 from ragassay.errors import NotFound
-from ragassay.store.redis_datasets import RedisDatasets
 
 
 def finished(jobs, queue, project, **spec):
@@ -42,13 +41,3 @@ def test_a_paid_call_is_a_hit_for_later_jobs_of_its_project_only(make_jobs, queu
         finished(jobs, queue, project)
         made.append(judge.made - before)
     assert made == [10, 10, 0, 10, 0]
-
-
-def test_a_job_from_before_there_were_projects_is_of_default(make_jobs, queue, store):
-    job = finished(make_jobs(PayingJudge()), queue, "default")
-    store.redis.hdel(store.key(job, "meta"), "project")
-    jobs = make_jobs()
-    assert found(jobs, "default", job) == "finished"
-    assert found(jobs, "a", job).startswith("there is no job")
-    assert [each.id for each in jobs.of("default").page(cursor=None, limit=9).jobs] == [job]
-    assert RedisDatasets(store.of("default"))._key("names") == "ra:{datasets}:names"

@@ -32,7 +32,7 @@ from ragassay.store.job_run import JobRun
 from ragassay.store.job_state import no_job
 from ragassay.store.redis_datasets import RedisDatasets
 from ragassay.store.selection import Selection
-from ragassay.store.stored_reports import size_of, unpacked
+from ragassay.store.stored_reports import unpacked
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], dependencies=[Depends(by_method)])
 
@@ -190,7 +190,6 @@ async def report(
     if if_none_match and (tag in if_none_match or if_none_match.strip() == "*"):
         return Response(status_code=304, headers=headers)
     if as_it_is:
-        headers["Content-Length"] = str(size_of(packed))
         return StreamingResponse(unpacked(packed), media_type=MEDIA_TYPES["json"], headers=headers)
 
     def work() -> bytes:

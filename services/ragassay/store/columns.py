@@ -20,8 +20,7 @@ LABELS: dict[str, Callable[[Result], str | None]] = {
     "difficulty": lambda row: row.difficulty,
     "failure": failure,
 }
-VERSION = 2  # another one with each new column, so that rows that were written before get theirs
-THERE = f"?there {VERSION}"  # 1 where the row is done
+THERE = "?there"  # 1 where the row is done
 FAILED = "?failed"  # 1 where its response failed, or the scoring
 _WIDTH = 8  # bytes of a value
 

@@ -13,7 +13,7 @@ import zstandard
 
 from ragassay.errors import Unavailable
 from ragassay.models import Response, Result, Sample
-from ragassay.store.columns import columns, names, pack_texts
+from ragassay.store.columns import names
 from ragassay.store.job_state import gone
 from ragassay.store.protocol import ChunkId, RunRecord
 
@@ -115,16 +115,3 @@ def read_rows(store: RedisStore, job: str, wanted: Mapping[ChunkId, Iterable[int
     blobs = store.redis.mget([store.key(job, f"out:{chunk}") for chunk in wanted]) if wanted else []
     kept = {chunk: unpack(blob) for chunk, blob in zip(wanted, blobs, strict=True) if blob is not None}
     return {chunk: {n: Result.model_validate(rows[n]) for n in wanted[chunk]} for chunk, rows in kept.items()}
-
-
-def write_columns(store: RedisStore, job: str, chunk: ChunkId, results: Sequence[Result], record: RunRecord) -> None:
-    """Write the columns of results that a version without them has committed, kept for as long as those are."""
-    left_ms = store.redis.pttl(store.key(job, f"out:{chunk}"))
-    pipe = store.redis.pipeline(transaction=True)
-    pipe.hset(store.key(job, "texts"), str(chunk), pack_texts(results))
-    for name, column in columns(results).items():
-        place = chunk.number * record.chunk_size * column.itemsize
-        pipe.setrange(store.key(job, column_name(chunk.system, name)), place, column.tobytes())
-    for name in column_names(record) if left_ms > 0 else ():
-        pipe.pexpire(store.key(job, name), left_ms)
-    pipe.execute()

@@ -9,7 +9,6 @@ from typing import Any
 import orjson
 from pydantic import Field, ValidationError
 
-from ragassay.documents import DEFAULT_PROJECT
 from ragassay.errors import Conflict, NotFound
 from ragassay.job_documents import ENDED, JobStatus, Planned
 from ragassay.models import FrozenModel
@@ -59,7 +58,7 @@ class JobState(FrozenModel):
     """
 
     record: RunRecord
-    project: str = DEFAULT_PROJECT  # of a job from before there were projects
+    project: str
     gating: dict[str, Any] = Field(default_factory=dict)
     status: JobStatus
     chunks: int
@@ -88,23 +87,19 @@ class JobState(FrozenModel):
     def of(cls, job: str, meta: Mapping[str, bytes]) -> JobState:
         """The state that a job's hash holds; raises Conflict where another version of ragassay wrote it."""
         try:
-            return cls._of(job, meta)
+            return cls._of(meta)
         except ValidationError as error:
             what = problems(error)[0]
             hint = "another version of ragassay wrote it; start that one, or submit the job again"
             raise Conflict(f"the record of job {job} can't be read: {what}", hint=hint) from None
 
     @classmethod
-    def _of(cls, job: str, meta: Mapping[str, bytes]) -> JobState:
+    def _of(cls, meta: Mapping[str, bytes]) -> JobState:
         texts = {name: meta[name].decode() for name in _TEXTS & meta.keys()}
         counts = {name: int(meta[name]) for name in _COUNTS & meta.keys()}
-        record, gating = meta.get("record"), orjson.loads(meta.get("gating", b"{}"))
-        if record is None:  # written before runs had one record
-            document = orjson.loads(meta["document"])
-            gating, record = document.pop("gating", {}), orjson.dumps({"id": job, **document})
         return cls(
-            record=RunRecord.model_validate_json(record),
-            gating=gating,
+            record=RunRecord.model_validate_json(meta["record"]),
+            gating=orjson.loads(meta["gating"]),
             alerts=orjson.loads(meta.get("alerts", b"[]")),
             planned=orjson.loads(meta.get("planned", b"null")),
             notices=orjson.loads(meta.get("notices", b"[]")),

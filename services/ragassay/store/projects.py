@@ -1,7 +1,7 @@
 """Redis as one project sees it, or as all of them together: its connection, scripts, and the keys that there are.
 
 A job's keys are ``ra:{JOB}:...``, whatever project it is of; its record names that. What each project has of its own is
-``ra:p:{PROJECT}:...``; the project ``default`` keeps it where it was before there were projects, ``ra:...``.
+``ra:p:{PROJECT}:...``; the project ``default`` has ``ra:...``.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ProjectRedis:
         """The Redis key of one of a job's records. There is none for a job of another project: raises NotFound."""
         if self.project is not None and job not in self._own:
             status, project = self.redis.hmget(f"ra:{{{job}}}:meta", "status", "project")
-            if status is None or project_named(project) != self.project:
+            if status is None or project.decode() != self.project:
                 raise no_job(job)
             self._own.add(job)
         return f"ra:{{{job}}}:{name}"
@@ -90,7 +90,7 @@ class ProjectRedis:
 
 
 def project_named(name: bytes | None) -> str:
-    """The project that a job's record names; ``default`` where it is from before there were projects."""
+    """The project that a job's record names."""
     return DEFAULT_PROJECT if name is None else name.decode()
 
 

@@ -19,7 +19,7 @@ import orjson
 
 from ragassay.files import open_private, private_folder
 from ragassay.models import Result
-from ragassay.store.columns import VERSION, columns, pack_texts, rows_with, zstd
+from ragassay.store.columns import columns, pack_texts, rows_with, zstd
 from ragassay.store.protocol import ChunkId
 
 if TYPE_CHECKING:
@@ -47,14 +47,8 @@ class RowIndex:
                 os.close(open_private(path, os.O_RDWR | os.O_CREAT))
         self._db = sqlite3.connect(path or ":memory:", timeout=30, isolation_level=None, check_same_thread=False)
         self._lock = RLock()
-        (version,) = self._db.execute("PRAGMA user_version").fetchone()
-        if version != VERSION:
-            self._db.execute("PRAGMA synchronous=OFF")
-            for table in ("chunks", "texts", "figures"):
-                self._db.execute(f"DROP TABLE IF EXISTS {table}")
-            self._db.executescript(_TABLES)
-            self._db.execute(f"PRAGMA user_version={VERSION}")
         self._db.execute("PRAGMA synchronous=OFF")  # a kill loses nothing; after a power cut it is made again
+        self._db.executescript(_TABLES)
 
     def write(self, chunks: Mapping[ChunkId, tuple[Path, Sequence[Result]]]) -> None:
         """Write down the rows of chunks, and what their files are like."""

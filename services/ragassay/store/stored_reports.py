@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from io import BytesIO
 from typing import Any
 
 import zstandard
@@ -63,7 +62,7 @@ class StoredReports(ProjectRedis):
         """The report's JSON, else that of the rows done when the job was paused or cancelled, or before failed ones were
         tried again. Raises NotFound for an unknown job, Conflict while there is no report.
         """
-        return zstandard.decompress(self.packed_report(job))
+        return b"".join(unpacked(self.packed_report(job)))
 
     def packed_report(self, job: str) -> bytes:
         """The same as it is kept, a fiftieth of its size; raises as ``report`` does."""
@@ -78,7 +77,7 @@ class StoredReports(ProjectRedis):
         return blob
 
     def figures(self, job: str) -> bytes | None:
-        """The JSON of the finished report without its rows; None where an earlier version kept none."""
+        """The JSON of the finished report without its rows; None while there is none."""
         blob = self.redis.get(self.key(job, "figures"))
         return blob and zstandard.decompress(blob)
 
@@ -138,20 +137,10 @@ def unpacked(packed: bytes) -> Iterator[bytes]:
             yield part
 
 
-def size_of(packed: bytes) -> int:
-    """How many bytes the JSON of a packed report has."""
-    return zstandard.frame_content_size(packed)
-
-
 def _pack(parts: Iterable[bytes]) -> bytes:
-    """Parts, compressed as they come. What reads them needs their size first, so they are packed again once it is known."""
-    packing, size, packed = zstandard.ZstdCompressor().compressobj(), 0, BytesIO()
+    """Parts, compressed as they come."""
+    packing = zstandard.ZstdCompressor().compressobj()
+    packed = bytearray()
     for part in parts:
-        size += len(part)
-        packed.write(packing.compress(part))
-    packed.write(packing.flush())
-    packed.seek(0)
-    sized = BytesIO()
-    with zstandard.ZstdDecompressor().stream_reader(packed) as unpacked:
-        zstandard.ZstdCompressor().copy_stream(unpacked, sized, size=size)
-    return sized.getvalue()
+        packed += packing.compress(part)
+    return bytes(packed + packing.flush())

@@ -5,10 +5,8 @@ local status = redis.call('HGET', KEYS[1], 'status')
 if status ~= 'running' and status ~= 'paused' then return 'stale' end -- it has failed, or was cancelled
 redis.call('SET', KEYS[5], ARGV[3])
 local chunk_size = redis.call('HGET', KEYS[1], 'chunk_size')
-if chunk_size then -- else a version without columns made the job; they are written when they are read
-  redis.call('HSET', KEYS[6], ARGV[1], ARGV[6])
-  for i = 8, #KEYS do redis.call('SETRANGE', KEYS[i], ARGV[7] * chunk_size * 8, ARGV[i]) end
-end
+redis.call('HSET', KEYS[6], ARGV[1], ARGV[6])
+for i = 8, #KEYS do redis.call('SETRANGE', KEYS[i], ARGV[7] * chunk_size * 8, ARGV[i]) end
 redis.call('HINCRBY', KEYS[1], 'rows_done', ARGV[4])
 redis.call('HINCRBY', KEYS[1], 'rows_failed', ARGV[5])
 redis.call('HINCRBY', KEYS[7], 'chunks', 1)
