@@ -182,24 +182,6 @@ class acme:
 """
 
 
-@pytest.mark.parametrize("system", [{"kind": "acme", "options": {"file": "theirs"}}, {"kind": "ACME"}, "acme"])
-@pytest.mark.parametrize("command", ["evaluate", "evaluate --dry-run", "run", "gate"])
-def test_a_configuration_that_was_found_may_not_name_a_system_of_a_plugin(
-    cli, rows, tmp_path, monkeypatch, system, command
-):
-    (tmp_path / "own.py").write_text(OWN_SYSTEM)
-    monkeypatch.setenv("RAGASSAY_PLUGINS", "own.py")
-    document = {"data": "rows.jsonl", "metrics": ["rouge1"], "systems": {"ours": system}}
-    (tmp_path / "ragassay.yaml").write_text(json.dumps(document | {"gates": [{"rouge1": ">= 0"}]}))
-    code, _, err = cli(*command.split())
-    assert (code, (tmp_path / "theirs").exists(), (tmp_path / "made").exists()) == (2, False, False)
-    where = "ours" if system == "acme" else "kind"
-    assert f"{where}: a configuration that was found may not say which code is run" in err
-    assert "name the file: --config ragassay.yaml" in err
-    assert cli("evaluate", "--system", "ours=acme")[0] == 0
-    assert cli("evaluate", "--config", "ragassay.yaml")[0] == 0
-
-
 def test_a_file_of_responses_may_have_the_name_of_a_plugins_system(cli, rows, tmp_path, monkeypatch):
     (tmp_path / "own.py").write_text(OWN_SYSTEM)
     monkeypatch.setenv("RAGASSAY_PLUGINS", "own.py")

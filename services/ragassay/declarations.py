@@ -19,7 +19,7 @@ class Option:
     ``flags``: its names on the command line, the long one last. ``usage`` is its help there where ``about`` does not
     fit. ``variable``: ``RAGASSAY_<KEY>`` sets it. ``set_by``: a ``job`` may bring it in its body; what is about
     ``files`` stays on the machine that reads them; the ``operator`` of a service decides the rest.
-    ``resumable``: ``--resume`` takes it. ``example``: a line, or lines, of a configuration.
+    ``example``: a line, or lines, of a configuration.
     """
 
     about: str
@@ -29,7 +29,6 @@ class Option:
     usage: str | None = None
     variable: bool = False
     set_by: Literal["job", "files", "operator"] = "job"
-    resumable: bool = False
     example: str | None = None
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:

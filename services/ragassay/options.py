@@ -138,7 +138,6 @@ class FileOptions(Declarations):
             metavar="FILE.py|MODULE",
             usage="run a file, or import a module, that registers metrics, judges, strategies or exporters; repeatable",
             set_by="files",
-            resumable=True,
             example="plugins: [metrics/own.py, our_package.metrics]",
         ),
     ] = ()
@@ -149,7 +148,6 @@ class FileOptions(Declarations):
             flags=("-o", "--output"),
             metavar="FILE",
             set_by="files",
-            resumable=True,
             example="output: [report.json, report.md]",
         ),
     ] = ()
@@ -193,7 +191,6 @@ class JobOptions(Declarations):
             metavar="URL",
             variable=True,
             set_by="operator",
-            resumable=True,
         ),
     ] = None
     judge_mode: Annotated[
@@ -339,7 +336,6 @@ class PerformanceOptions(Declarations):
             flags=("--give-up-s",),
             metavar="S",
             variable=True,
-            resumable=True,
         ),
     ] = 600.0
     cache: Annotated[
@@ -361,11 +357,11 @@ class BudgetOptions(Declarations):
         float | None,
         Gt(0),
         Le(1_000_000_000),
-        Option("most that judge calls may cost, in USD", flags=("--budget-usd",), metavar="USD", resumable=True),
+        Option("most that judge calls may cost, in USD", flags=("--budget-usd",), metavar="USD"),
     ] = None
     tokens: Annotated[
         int | None,
         Gt(0),
         Le(10**15),
-        Option("most tokens, input and output together", flags=("--budget-tokens",), metavar="N", resumable=True),
+        Option("most tokens, input and output together", flags=("--budget-tokens",), metavar="N"),
     ] = None

@@ -1,4 +1,4 @@
-"""The only reader of the environment: ``RAGASSAY_*`` variables and ``.env``."""
+"""The only reader of the environment: ``RAGASSAY_*`` variables and the keys of providers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NEVER_SENT = "never sent"  # the key of a dry run, which asks nobody
 class Settings(BaseSettings):
     """What the machine decides rather than the job. Every field is the variable ``RAGASSAY_<FIELD>``."""
 
-    model_config = SettingsConfigDict(env_prefix="RAGASSAY_", env_file=".env", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(env_prefix="RAGASSAY_", extra="ignore", frozen=True)
 
     def __init__(self, **values: Any) -> None:
         """Read them; raises BadSettings that names the variable."""
@@ -93,11 +93,9 @@ class Settings(BaseSettings):
 
     plugins: str | None = Field(
         None,
-        description="Python files and modules that register metrics, judges ..., with commas; never read from .env",
+        description="Python files and modules that register metrics, judges ..., with commas",
     )
-    systems: Path | None = Field(
-        None, description="file of the systems that jobs may name; the form of ragassay.yaml; never read from .env"
-    )
+    systems: Path | None = Field(None, description="file of the systems that jobs may name; the form of ragassay.yaml")
     data_folder: Path | None = Field(
         None, description="folder of the files that a schedule's job may name; the same for API and workers"
     )
@@ -138,19 +136,8 @@ class Settings(BaseSettings):
 
     @property
     def plugin_names(self) -> list[str]:
-        """The plug-ins that the environment names; raises BadSettings where a ``.env`` that happens to lie here does."""
-        if self.plugins and not _is_set("RAGASSAY_PLUGINS"):
-            hint = "set it in the environment, or name the code: --import"
-            raise BadSettings("a .env may not say which code is run", where="RAGASSAY_PLUGINS", hint=hint)
+        """The plug-ins that RAGASSAY_PLUGINS names."""
         return [name.strip() for name in (self.plugins or "").split(",") if name.strip()]
-
-    @property
-    def systems_file(self) -> Path | None:
-        """The file of registered systems; raises BadSettings where a ``.env`` that happens to lie here names it."""
-        if self.systems and not _is_set("RAGASSAY_SYSTEMS"):
-            what = "a .env may not say where queries are sent, nor which code is run"
-            raise BadSettings(what, where="RAGASSAY_SYSTEMS", hint="set it in the environment")
-        return self.systems
 
     @property
     def of_dry_run(self) -> Settings:
@@ -161,11 +148,6 @@ class Settings(BaseSettings):
     def outgoing(self) -> Allowed:
         """What webhooks may reach although it is private."""
         return _allowed(self.outgoing_allowed)
-
-    @property
-    def key_is_for_another_address(self) -> bool:
-        """Is the key that of the environment and the address that of a ``.env`` that happens to lie here?"""
-        return bool(self.api_base) and _is_set("RAGASSAY_API_KEY") and not _is_set("RAGASSAY_API_BASE")
 
     @property
     def expects_models(self) -> bool:
@@ -204,15 +186,8 @@ def traces_wanted(settings: Settings) -> bool:
     return any(os.environ.get(f"OTEL_EXPORTER_OTLP_{kind}ENDPOINT") for kind in ("", "TRACES_"))
 
 
-def _is_set(variable: str) -> bool:
-    """Does the environment itself, rather than a ``.env``, set a variable?"""
-    return variable in {name.upper() for name in os.environ}
-
-
 class _Variables(BaseSettings):
-    model_config = SettingsConfigDict(
-        env_prefix="RAGASSAY_", env_file=".env", env_ignore_empty=True, extra="ignore", frozen=True
-    )
+    model_config = SettingsConfigDict(env_prefix="RAGASSAY_", env_ignore_empty=True, extra="ignore", frozen=True)
 
 
 def variables(keys: Iterable[str]) -> dict[str, str]:

@@ -197,15 +197,10 @@ def api_key(model: str, api_base: str | None, settings: Settings) -> str | None:
 
     It belongs to ``RAGASSAY_API_BASE``, and where that is not set, to the address that the job names. Without any
     address it stands in for the missing key of a hosted provider; a server that LiteLLM looks for on this machine
-    never gets it. Raises BadSettings where the key stands in the environment and the address in ``.env``.
+    never gets it.
     """
     if not settings.api_key:
         return None
-    if settings.key_is_for_another_address and api_base == settings.api_base:
-        raise BadSettings(
-            f"RAGASSAY_API_KEY of the environment would go to {api_base}, which .env names as RAGASSAY_API_BASE",
-            hint="set both in the environment, or both in .env",
-        )
     if not api_base:
         return settings.api_key if language_models.missing_keys(model) else None
     return settings.api_key if api_base.rstrip("/") == (settings.api_base or api_base).rstrip("/") else None
@@ -329,7 +324,7 @@ def jobs_for(settings: Settings, *, patient: bool = True) -> Jobs:
 
     for name in settings.plugin_names:
         import_plugin(name, "RAGASSAY_PLUGINS")
-    registered = Registered.read(settings.systems_file)
+    registered = Registered.read(settings.systems)
     if patient:  # the API knows their names, and runs nothing
         registered.import_functions()
     retention = Retention.of_days(settings.keep_results_days, settings.keep_reports_days)

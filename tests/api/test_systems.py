@@ -2,16 +2,12 @@
 
 import json
 
-import orjson
 import pytest
 
 from api_server import problem, rows, serving
 from endpoint import CAPITAL, Endpoint
-from offline_runs import without_times
-from ragassay import Client
 from ragassay.errors import BadSettings
 from ragassay.registered import Registered
-from ragassay.settings import Settings
 
 METRICS = ["mrr", "faithfulness"]
 QUESTIONS = [
@@ -313,94 +309,3 @@ def test_a_corpus_that_is_gone_is_the_operators_business(operators, tmp_path, ca
 def test_a_file_of_systems_that_is_wrong_is_one_line(tmp_path, text, said):
     with pytest.raises(BadSettings, match=said):
         Registered.read(written(tmp_path, text))
-
-
-def test_a_dotenv_may_not_register_systems(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / ".env").write_text("RAGASSAY_SYSTEMS=systems.yaml\n")
-    with pytest.raises(BadSettings, match=r"a \.env may not say where queries are sent"):
-        _ = Settings().systems_file
-    monkeypatch.setenv("RAGASSAY_SYSTEMS", "systems.yaml")
-    assert str(Settings().systems_file) == "systems.yaml"
-
-
-def test_chunks_of_a_slow_system_are_small_enough_to_be_done_in_time(tmp_path):
-    text = """\
-systems:
-  slow: {kind: http, url: http://127.0.0.1:1/, in_flight: 1, timeout_s: 60}
-  rare: {kind: http, url: http://127.0.0.1:1/, rate: 0.01}
-"""
-    registered = Registered.read(written(tmp_path, text))
-    # 600 s for a chunk: ten queries of 60 s one after the other; six at one in 100 s
-    assert (registered.most_rows(["slow"]), registered.most_rows(["slow", "rare"])) == (10, 6)
-
-
-def test_the_same_run_on_the_command_line_and_as_a_job_gives_the_same_report(cli, operators, endpoint, tmp_path):
-    """With live systems: equal but for ids, times and the latencies that were measured."""
-    endpoint.delay = lambda n: 0.001 * (n % 5)
-    questions = [*QUESTIONS, {"query_id": "bad", "query": "fails always", "relevant_doc_ids": ["paris"]}]
-    data = tmp_path / "questions.jsonl"
-    data.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in questions))
-    both = f"{{v1: {{kind: http, url: {endpoint.url}}}, v2: {{kind: http, url: {endpoint.url}, in_flight: 2}}}}"
-    path = written(tmp_path, f"systems: {both}")
-    config = tmp_path / "run.yaml"
-    config.write_text(f"data: {data}\nsystems: {both}\nmax_missing: 1.0\n")
-    code, out, err = cli("evaluate", "--config", config, "--json", "--metrics", ",".join(METRICS))
-    assert code == 0, err
-    with serving(operators.jobs.store.url, registered=Registered.read(path)) as served:
-        job = served.submit(questions, dataset="questions", systems=["v1", "v2"], metrics=METRICS, max_missing=1.0)[
-            "id"
-        ]
-        served.work()
-        sent = served.http.get(f"/v1/jobs/{job}/report").json()
-    here, there = (_comparable(report) for report in (json.loads(out), sent))
-    assert there == here
-    assert here["systems"]["v1"]["failed_responses"] == 1
-    assert CAPITAL["answer"] in json.dumps(here)
-
-
-def test_submit_sends_several_systems_from_files_and_names_registered_ones(cli, operators, tmp_path, endpoint):
-    def jsonl(name, rows):
-        path = tmp_path / name
-        path.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
-        return path
-
-    questions = jsonl("questions.jsonl", QUESTIONS)
-    answers = [{"query_id": row["query_id"], "answer": "Paris.", "retrieved_doc_ids": ["paris"]} for row in QUESTIONS]
-    v1, v2 = jsonl("v1.jsonl", answers), jsonl("v2.jsonl", answers[:10])
-    options = ["--server", operators.url, "--metrics", "mrr"]
-    code, out, err = cli(
-        "submit", questions, "--system", f"v1={v1}", "--system", f"v2={v2}", "--system", "online", *options
-    )
-    assert code == 0, err
-    operators.work()
-    report = operators.http.get(f"/v1/jobs/{out.strip()}/report").json()
-    assert report["provenance"]["dataset"]["name"] == "questions"
-    assert {name: one["missing_from_run"] for name, one in report["systems"].items()} == {
-        "v1": 0,
-        "v2": 50,
-        "online": 0,
-    }
-    assert len(endpoint.asked) == 60
-    code, _, err = cli("submit", questions, "--system", "nline", *options)
-    assert (code, "unknown registered system 'nline'; did you mean online?" in err) == (2, True)
-    with Client(operators.url) as client:
-        assert client.submit(questions, systems=["online"], metrics="mrr").systems == ("online",)
-        assert client.submit(QUESTIONS, systems={"v1": answers, "bm25": None}, metrics="mrr").systems == ("v1", "bm25")
-
-
-def _comparable(report):
-    report = without_times(report)
-    for source in report["provenance"]["systems"].values():
-        assert source["called"].pop("run")
-    for system in report["systems"].values():
-        assert system["latency_ms"].pop("n") == 60
-        for measured in ("latency_ms", "throughput_qps", "first_call_ms"):
-            del system[measured]
-        for measured in ("wall_s", "waited", "longest_wait_ms"):
-            del system["load"][measured]
-        for row in system["results"]:
-            del row["latency_ms"]
-            del row["first_call_ms"]
-            del row["asking"]["share_ms"]
-    return report

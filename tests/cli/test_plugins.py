@@ -73,28 +73,18 @@ def test_an_unknown_metric_is_answered_with_what_may_be_missing(cli, project):
     assert "--import" in err
 
 
-def test_a_configuration_that_was_found_runs_no_code(cli, project, monkeypatch):
+def test_ragassay_yaml_of_the_current_folder_is_used_and_named_on_stderr(cli, project, monkeypatch):
     monkeypatch.chdir(project / "conf")
-    for command in (("evaluate",), ("evaluate", "--dry-run"), ("gate",), ("trend", "mrr"), ("submit",)):
-        code, _, err = cli(*command)
-        assert (code, "own_words" in METRICS) == (2, False), command
-        assert "plugins" in err
-        assert "ragassay.yaml" in err
-    code, _, _ = cli("evaluate", "--import", "own.py")
-    assert code == 0
+    code, _, err = cli("evaluate")
+    assert (code, err.splitlines()[0]) == (0, "configuration: ragassay.yaml")
+    assert "own_words" in METRICS
+    assert "configuration:" not in cli("evaluate", "../d.jsonl", "--metrics", "mrr")[2]
 
 
-def test_plugins_of_the_environment_are_known_everywhere_and_those_of_a_dotenv_are_refused(cli, project, monkeypatch):
+def test_plugins_of_the_environment_are_known_everywhere(cli, project, monkeypatch):
     monkeypatch.setenv("RAGASSAY_PLUGINS", "conf/own.py")
     _, out, _ = cli("evaluate", "d.jsonl", "--metrics", "own_words", "--json")
     assert json.loads(out)["systems"]["default"]["metrics"]["own_words"]["n"] == 8
-    monkeypatch.delenv("RAGASSAY_PLUGINS")
-    METRICS._things.pop("own_words")
-    (project / ".env").write_text("RAGASSAY_PLUGINS=conf/own.py\n")
-    code, _, err = cli("metrics")
-    assert (code, "own_words" in METRICS) == (2, False)
-    assert "RAGASSAY_PLUGINS" in err
-    assert ".env" in err
 
 
 def test_a_resumed_run_needs_the_same_plugins(cli, project):

@@ -221,15 +221,13 @@ def test_pyproject_says_the_same_in_its_own_table(load, tmp_path):
         0.01,
         (Gate(metric="mrr", min=0.5),),
     )
-    assert config.find(tmp_path) == tmp_path / "pyproject.toml"
+
+
+def test_only_ragassay_yaml_is_found(tmp_path):
+    (tmp_path / "pyproject.toml").write_text("[tool.ragassay]\n")
+    assert config.find(tmp_path) is None
     (tmp_path / "ragassay.yaml").write_text("")
     assert config.find(tmp_path) == tmp_path / "ragassay.yaml"
-
-
-def test_a_project_without_a_configuration_has_none(tmp_path):
-    assert config.find(tmp_path) is None
-    (tmp_path / "pyproject.toml").write_text('[project]\nname = "x"\n')
-    assert config.find(tmp_path) is None
 
 
 BROKEN = {
@@ -415,15 +413,13 @@ def cli(**values):
     return Layer(values, "command line", {(key,): f"--{key}" for key in values})
 
 
-def test_command_line_beats_variable_beats_dotenv_beats_file(load, monkeypatch, tmp_path):
+def test_command_line_beats_variable_beats_file(load, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
     def seeds(*layers):
         return load("seed: 1\nstatistics: {confidence: 0.8, alpha: 0.2}", "ragassay.yaml", *layers).seed
 
     assert seeds() == 1
-    (tmp_path / ".env").write_text("RAGASSAY_SEED=2\n")
-    assert seeds(config.environment()) == 2
     monkeypatch.setenv("RAGASSAY_SEED", "3")
     assert seeds(config.environment()) == 3
     assert seeds(config.environment(), cli(seed=4)) == 4

@@ -1,6 +1,9 @@
 """RAGASSAY_API_KEY belongs to an address: which calls carry it."""
 
 import asyncio
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -8,7 +11,6 @@ import provider as play
 from llm_calls import ask
 from provider import Provider
 from ragassay import wiring
-from ragassay.errors import BadSettings
 from ragassay.settings import Settings
 from ragassay.specification import JobSpec
 from ragassay.strategies.options import SystemConfig
@@ -64,15 +66,14 @@ def test_a_system_with_an_address_of_its_own_does_not_get_the_key_of_another(mon
     assert provider.log[0].auth == "Bearer no-key-needed"
 
 
-def test_a_key_of_the_environment_does_not_go_to_the_address_of_a_file_that_was_found(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / ".env").write_text(f"RAGASSAY_API_BASE={OTHER}\n")
-    monkeypatch.setenv("RAGASSAY_API_KEY", KEY)
-    with pytest.raises(BadSettings, match=r"would go to http://other\.example/v1, which \.env names"):
-        wiring.api_key("m", OTHER, Settings())
-    monkeypatch.setenv("RAGASSAY_API_BASE", OTHER)
-    assert wiring.api_key("m", OTHER, Settings()) == KEY
-    monkeypatch.delenv("RAGASSAY_API_BASE")
-    monkeypatch.delenv("RAGASSAY_API_KEY")
-    (tmp_path / ".env").write_text(f"RAGASSAY_API_BASE={OTHER}\nRAGASSAY_API_KEY={KEY}\n")
-    assert wiring.api_key("m", OTHER, Settings()) == KEY
+def test_a_dotenv_of_the_folder_is_not_read_by_us_or_by_litellm(tmp_path):
+    (tmp_path / ".env").write_text(
+        "RAGASSAY_API_BASE=http://other.example/v1\nOPENAI_BASE_URL=http://other.example/v1\n"
+    )
+    code = (
+        "import os\nfrom ragassay.llm.library import litellm\nfrom ragassay.settings import Settings\nlitellm()\n"
+        "print(Settings().api_base, os.environ.get('OPENAI_BASE_URL'))"
+    )
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI", "RAGASSAY"))}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.stdout == "None None\n", done.stderr

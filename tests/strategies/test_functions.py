@@ -148,13 +148,6 @@ def test_a_run_whose_system_fails_ends_with_the_exit_code_for_missing_scores(cli
     assert cli("evaluate", "--config", "live.yaml", "--metrics", "mrr,token_f1", "--max-missing", "1")[0] == 0
 
 
-def test_a_configuration_that_was_found_may_not_name_code(cli, tmp_path):
-    write(tmp_path, file="ragassay.yaml")
-    code, _, err = cli("evaluate")
-    assert code == 2
-    assert "function: a configuration that was found may not say which code is run" in err
-
-
 @pytest.mark.parametrize(
     ("function", "why"),
     [

@@ -159,18 +159,6 @@ def test_a_second_run_asks_again(cli, tmp_path, endpoint):
     assert len(endpoint.asked) - before == 2
 
 
-def test_a_configuration_that_was_found_may_not_send_queries_anywhere(cli, tmp_path, endpoint):
-    write(tmp_path, endpoint)
-    (tmp_path / "live.yaml").rename(tmp_path / "ragassay.yaml")
-    code, _, err = cli("evaluate")
-    assert code == 2
-    assert "url: a configuration that was found may not say where requests and keys are sent" in err
-    (tmp_path / "ragassay.yaml").write_text(f"data: data.jsonl\nsystems: {{live: {endpoint.url}}}\n")
-    code, _, err = cli("evaluate")
-    assert code == 2
-    assert "live: a configuration that was found may not say where requests and keys are sent" in err
-
-
 def test_an_address_is_an_endpoint_with_the_usual_body_and_reply(cli, tmp_path, endpoint):
     write(tmp_path, endpoint)
     code, out, err = cli("evaluate", "data.jsonl", "--system", f"live={endpoint.url}", "--metrics", "mrr", "--json")

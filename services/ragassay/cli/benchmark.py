@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragassay.cli.configured import DECLARED, configured, import_plugins, takes_options, used
-from ragassay.cli.evaluate import DryRun, limits_of, print_notice, refuse_unscored, warnings_shown, watched
-from ragassay.errors import BadSettings, NotFound
+from ragassay.cli.configured import configured, import_plugins, takes_options
+from ragassay.cli.evaluate import (
+    DryRun,
+    check_resume,
+    limits_of,
+    print_notice,
+    refuse_unscored,
+    warnings_shown,
+    watched,
+)
+from ragassay.errors import NotFound
 from ragassay.python.stored import session_of
 
 if TYPE_CHECKING:
@@ -41,18 +49,14 @@ def run(
 
     settings = Settings()
     if resume is not None:
-        fixed = ["CONFIG"] if config is not None else []
-        fixed += [DECLARED[key].option.flags[-1] for key in used(options) if not DECLARED[key].option.resumable]
-        if fixed or dry_run:
-            given = ", ".join([*fixed, *(["--dry-run"] if dry_run else [])])
-            raise BadSettings(f"--resume takes everything from the benchmark, so {given} can't be given with it")
+        check_resume(options, {"CONFIG": config, "--dry-run": dry_run or None})
         outputs, limits = list(options["output"] or []), limits_of(options)
         EXPORTERS.check(outputs)
         import_plugins(options["plugins"])
         session = session_of(settings)
-        begun = _resumed(session, settings, resume, options["api_base"])
+        begun = _resumed(session, settings, resume)
     else:
-        configuration = _configuration(config, options, dry_run=dry_run)
+        configuration = _configuration(config, options)
         outputs, limits = list(configuration.output), {}
         EXPORTERS.check(outputs)
         settings = settings.of_dry_run if dry_run else settings
@@ -68,13 +72,13 @@ def run(
         refuse_unscored(report, report.provenance.configuration.max_missing)
 
 
-def _configuration(config: Path | None, options: Mapping[str, Any], *, dry_run: bool) -> Configuration:
+def _configuration(config: Path | None, options: Mapping[str, Any]) -> Configuration:
     from ragassay import config as configurations
 
     if config is None and not options["datasets"] and configurations.find(Path()) is None:
-        what = f"there is no configuration here: no {configurations.FILE_NAME}, no pyproject.toml with [tool.ragassay]"
+        what = f"there is no {configurations.FILE_NAME} in this folder"
         raise NotFound(what, hint="name one: ragassay run FILE; or the data: --dataset NAME=FILE --system NAME=FILE")
-    return configured(config, options, evaluates=not dry_run)
+    return configured(config, options)
 
 
 def _read(configuration: Configuration) -> dict[str, Inputs]:
@@ -105,7 +109,7 @@ def _started(session: Session, settings: Settings, configuration: Configuration,
     return benchmark.start(session, settings, configuration.to_job_spec(), inputs, **of_start(configuration))
 
 
-def _resumed(session: Session, settings: Settings, reference: str, api_base: str | None) -> Begun:
+def _resumed(session: Session, settings: Settings, reference: str) -> Begun:
     from ragassay import config as configurations
     from ragassay.python.benchmark import inputs_by_dataset
     from ragassay.runs import benchmark
@@ -114,7 +118,7 @@ def _resumed(session: Session, settings: Settings, reference: str, api_base: str
         configuration = configurations.resolve([configurations.Layer(dict(document), "the benchmark's configuration")])
         return configuration.to_job_spec(), inputs_by_dataset(configuration)
 
-    return benchmark.resume(session, settings, reference, read, api_base=api_base)
+    return benchmark.resume(session, settings, reference, read)
 
 
 def _complete(session: Session, settings: Settings, begun: Begun, *, quiet: bool, **limits: Any) -> Benchmarked:
@@ -126,7 +130,7 @@ def _complete(session: Session, settings: Settings, begun: Begun, *, quiet: bool
     def work(done: Callable[[int], object]) -> Benchmarked:
         return asyncio.run(benchmark.acomplete(session, settings, begun, done=done, notice=print_notice, **limits))
 
-    return watched(begun.runs.values(), benchmark.resume_command(begun, settings), work, quiet=quiet)
+    return watched(begun.runs.values(), benchmark.resume_command(begun), work, quiet=quiet)
 
 
 def show_benchmark(kept: FolderBenchmark, outputs: list[Path], *, as_json: bool) -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar, 
 
 import typer
 
-from ragassay.addresses import is_url
 from ragassay.declarations import Option
 from ragassay.errors import BadSettings
 from ragassay.options import BudgetOptions, FileOptions, JobOptions, PerformanceOptions
@@ -105,32 +104,24 @@ def configured(
     *,
     data: Path | None = None,
     remote: bool = False,
-    evaluates: bool = True,
 ) -> Configuration:
-    """What holds for this command; options that are None were not used.
+    """Resolve what the command line, RAGASSAY_* and a file set; ``data`` is the argument DATA.
 
-    Without ``path`` the folder's own configuration is read, but only where no ``data`` are named: a command that names
-    its data means the same in every folder. Where the command ``evaluates``, such a file may not set an address.
-    ``remote``: a service does the work, so RAGASSAY_API_BASE is not its business. Raises BadSettings, UnknownName,
-    NotFound.
+    The file is the one at ``path``. Without ``path``, DATA and datasets it is ``ragassay.yaml`` of the current folder, if
+    there is one, and a line on stderr says so. ``remote``: a service does the work, so RAGASSAY_API_BASE does not count.
+    Raises BadSettings, UnknownName, NotFound.
     """
     from ragassay import config
 
     names_data = data is not None or options.get("datasets")
-    found = None if path is not None or names_data else config.find(Path())
-    path = path or found
-    variables = config.environment(named=path is not None, remote=remote)
-    layers = [variables, command_line(options, data)]
+    if path is None and not names_data:
+        path = config.find(Path())
+        if path is not None:
+            typer.echo(f"configuration: {path}", err=True)
+    layers = [config.environment(named=path is not None, remote=remote), command_line(options, data)]
     if path is not None:
-        file = config.read(path)
-        if found:
-            _refuse_code(file, path, layers)
-        if found and evaluates and not remote:
-            _refuse_addresses(file, path, layers)
-        layers = [file, *layers]
+        layers = [config.read(path), *layers]
     config.import_plugins(layers)
-    if found:
-        _refuse_registered(layers[0], found, layers[1:])
     return config.resolve(layers)
 
 
@@ -149,65 +140,6 @@ def import_plugins(names: Sequence[str] | None) -> None:
     from ragassay import config
 
     config.import_plugins([config.Layer({"plugins": list(names or ())}, "--import")])
-
-
-def _refuse_code(file: Layer, path: Path, layers: Sequence[Layer]) -> None:
-    """Raise BadSettings where a file that was found, not named, says which code is run."""
-    if file.values.get("plugins") and not any("plugins" in layer.values for layer in layers):
-        raise _may_not_run(file, path, ("plugins",), ", or give --import")
-    for name, system in _systems_of(file, layers):
-        if isinstance(system, dict) and system.get("function") is not None:
-            raise _may_not_run(file, path, ("systems", name, "function"))
-
-
-def _refuse_registered(file: Layer, path: Path, layers: Sequence[Layer]) -> None:
-    """Raise BadSettings where a file that was found, not named, has a system of a plug-in; all plug-ins are known."""
-    from ragassay.strategies.registered import is_name, is_registered
-
-    for name, system in _systems_of(file, layers):
-        if isinstance(system, dict) and is_registered(system.get("kind")):
-            raise _may_not_run(file, path, ("systems", name, "kind"))
-        if isinstance(system, str) and is_name(Path(system)):
-            raise _may_not_run(file, path, ("systems", name))
-
-
-def _systems_of(file: Layer, layers: Sequence[Layer]) -> list[tuple[str, Any]]:
-    """The systems of a file by name, as they are written there; none where one of ``layers`` takes their place."""
-    systems = file.values.get("systems")
-    if not isinstance(systems, dict) or any("systems" in layer.values for layer in layers):
-        return []
-    return list(systems.items())
-
-
-def _may_not_run(file: Layer, path: Path, place: tuple[str, ...], instead: str = "") -> BadSettings:
-    return BadSettings(
-        f"{place[-1]}: a configuration that was found may not say which code is run",
-        where=file.where(place),
-        hint=f"where you trust it, name the file: --config {path} (gate {path}, run {path}){instead}",
-    )
-
-
-def _refuse_addresses(file: Layer, path: Path, layers: Sequence[Layer]) -> None:
-    """Raise BadSettings where a file that was found, not named, says where requests and keys are sent."""
-    above = {key for layer in layers for key in layer.values}
-    places: list[tuple[str | int, ...]] = [("api_base",)] if file.values.get("api_base") is not None else []
-    systems = file.values.get("systems")
-    for name, system in systems.items() if isinstance(systems, dict) else ():
-        if isinstance(system, dict) and system.get("url") is not None:
-            places.append(("systems", name, "url"))
-        if is_url(system):
-            places.append(("systems", name))
-        answer = system.get("answer") if isinstance(system, dict) else None
-        if isinstance(answer, dict) and answer.get("api_base") is not None:
-            places.append(("systems", name, "answer", "api_base"))
-    for place in places:
-        if place[0] not in above:
-            instead = ", or give --api-base or RAGASSAY_API_BASE" if len(place) == 1 else ""
-            raise BadSettings(
-                f"{place[-1]}: a configuration that was found may not say where requests and keys are sent",
-                where=file.where(place),
-                hint=f"where you trust it, name the file: evaluate --config {path}, or gate {path}, or run {path}{instead}",
-            )
 
 
 def command_line(options: Mapping[str, Any], data: Path | None = None) -> Layer:

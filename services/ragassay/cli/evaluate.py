@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ragassay.store.folder import FolderRun
 
 T = TypeVar("T")
+_ON_RESUME = ("plugins", "output", "give_up_s", "usd", "tokens")  # options that a resumed run takes
 Data = Annotated[
     Path | None,
     typer.Argument(metavar="[DATA]", help="Queries, with or without responses: a file, or a stored dataset."),
@@ -56,18 +57,19 @@ def evaluate(
 
     settings = Settings()
     if resume is not None:
-        fixed = [name for name, value in (("DATA", data), ("--config", config)) if value is not None]
-        fixed += [DECLARED[key].option.flags[-1] for key in used(options) if not DECLARED[key].option.resumable]
-        if fixed:
-            raise BadSettings(f"--resume takes everything from the run, so {', '.join(fixed)} can't be given with it")
+        check_resume(options, {"DATA": data, "--config": config, "--dry-run": dry_run or None})
         import_plugins(options["plugins"])
         outputs = options["output"] or []
         EXPORTERS.check(outputs)
         limits = limits_of(options)
-        run = foreground.resume(settings, resume, api_base=options["api_base"])
+        run = foreground.resume(settings, resume)
+        if not run.pending() and run.report_file.exists():
+            ended = run.report_without_rows().run.finished_at[:16].replace("T", " ")
+            what = f"run {run.record.id} on {run.record.dataset.name} was finished at {ended} UTC"
+            typer.echo(f"{what}; nothing is left to do", err=True)
         session = session_of(settings)
     else:
-        configuration = configured(config, options, data=data, evaluates=not dry_run)
+        configuration = configured(config, options, data=data)
         outputs = list(configuration.output)
         EXPORTERS.check(outputs)
         settings = settings.of_dry_run if dry_run else settings
@@ -84,6 +86,14 @@ def evaluate(
     except DiskFull as full:
         full.hint = f"the report is kept; make room, then: ragassay evaluate --resume {run.record.id} -o FILE"
         raise
+
+
+def check_resume(options: Mapping[str, Any], others: Mapping[str, Any]) -> None:
+    """Raise BadSettings for an option, or one of ``others`` that is not None, that a resumed run can't take."""
+    fixed = [name for name, value in others.items() if value is not None]
+    fixed += [DECLARED[key].option.flags[-1] for key in used(options) if key not in _ON_RESUME]
+    if fixed:
+        raise BadSettings(f"--resume takes everything from the run, so {', '.join(fixed)} can't be given with it")
 
 
 def demo() -> None:
@@ -139,7 +149,7 @@ def complete(session: Session, settings: Settings, run: FolderRun, *, quiet: boo
     def work(done: Callable[[int], object]) -> Report:
         return foreground.complete(session, settings, run, done=done, notice=print_notice, **limits)
 
-    return watched([run], foreground.resume_command(run, settings), work, quiet=quiet)
+    return watched([run], foreground.resume_command(run), work, quiet=quiet)
 
 
 def watched(runs: Collection[FolderRun], go_on: str, work: Callable[[Callable[[int], object]], T], *, quiet: bool) -> T:

@@ -60,9 +60,9 @@ def gate(
     settings, outputs = Settings(), output or []
     EXPORTERS.check(outputs)
     if config is None and configurations.find(Path()) is None:
-        what = f"there is no configuration here: no {configurations.FILE_NAME}, no pyproject.toml with [tool.ragassay]"
-        raise NotFound(what, hint="name one: ragassay gate FILE; ragassay init writes one")
-    configuration = configured(config, {"baseline": baseline, "plugins": plugin}, evaluates=run is None)
+        what = f"there is no {configurations.FILE_NAME} in this folder"
+        raise NotFound(what, hint="name a configuration: ragassay gate FILE; ragassay init writes one")
+    configuration = configured(config, {"baseline": baseline, "plugins": plugin})
     if not configuration.gates:
         hint = "add some, such as gates: [{mrr: '>= 0.7'}]"
         raise BadSettings("the configuration has no gates", where=str(config) if config else None, hint=hint)

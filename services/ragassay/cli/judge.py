@@ -122,7 +122,7 @@ def _evaluated(
     settings = Settings()
     session = session_of(settings)
     spec = configuration.to_job_spec().model_copy(update={"metrics": metrics})
-    run = foreground.start(session, settings, spec, inputs)
+    run = foreground.start(session, settings, spec, inputs, kind="agreement")
     return run, complete(session, settings, run, quiet=quiet)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,13 +9,10 @@ import typer
 
 from ragassay.cli.configured import AsJson, Plugins
 from ragassay.cli.terminal import print_json
-from ragassay.errors import AssayError, BadSettings, NotFound
+from ragassay.errors import BadSettings
 
 if TYPE_CHECKING:
     from ragassay.compare.trends import Point, Trend
-    from ragassay.documents import Report
-    from ragassay.metrics import Metric
-    from ragassay.store.folder import FolderStore
 
 FigureName = Annotated[
     str,
@@ -46,26 +41,22 @@ def trend(
 ) -> None:
     """Show a metric over the runs so far, and where its level changed."""
     from ragassay.cli.configured import configured
-    from ragassay.compare import trends
+    from ragassay.runs.over_time import trend_of_runs
     from ragassay.settings import Settings
     from ragassay.store.folder import FolderStore
 
     if last is not None and last < 1:
         raise BadSettings(f"should be at least 1, is {last}", where="--last")
-    configuration = configured(config, {"plugins": plugin}, evaluates=False)
-    store = FolderStore(Settings().home)
-    own = _own_metrics(store)
-    alpha, seed = configuration.statistics.alpha, configuration.seed
-    result = trends.trend(
-        _reports(store),
+    configuration = configured(config, {"plugins": plugin})
+    result = trend_of_runs(
+        FolderStore(Settings().home),
         metric,
         system=system,
         dataset=dataset,
         judge=judge,
         last=last,
-        alpha=alpha,
-        seed=seed,
-        own=own,
+        alpha=configuration.statistics.alpha,
+        seed=configuration.seed,
     )
     for why, runs in result.left_out.items():
         typer.echo(f"left out: {runs} {'run' if runs == 1 else 'runs'} {why}", err=True)
@@ -73,31 +64,6 @@ def trend(
         print_json(result)
     else:
         _print(result)
-
-
-def _own_metrics(store: FolderStore) -> dict[str, Metric]:
-    """The metrics that runs define themselves; of one name, the newest."""
-    from ragassay.metrics.own import own_metrics
-
-    own: dict[str, Metric] = {}
-    for run in store.ids():
-        with suppress(AssayError):
-            own |= own_metrics(store.open(str(store.root / "runs" / run)).record.spec)
-    return own
-
-
-def _reports(store: FolderStore) -> Iterator[Report]:
-    """One report at a time, oldest first; a run that can't be read is named on stderr."""
-    for run in store.ids():
-        try:
-            report = store.open(str(store.root / "runs" / run)).report()
-        except NotFound:
-            typer.echo(f"left out: {run} is not finished; go on with it: ragassay evaluate --resume {run}", err=True)
-            continue
-        except AssayError:
-            typer.echo(f"left out: {run} has no report that this version can read", err=True)
-            continue
-        yield report
 
 
 def _print(result: Trend) -> None:

@@ -161,7 +161,7 @@ def section_of(key: str) -> str | None:
 
 _HEAD = """\
 # What ragassay evaluates here, and how. Every value below is the default, so a line may go.
-# `ragassay evaluate` and `ragassay gate` read this file; the command line beats RAGASSAY_* and .env, which beat it.
+# `ragassay evaluate` and `ragassay gate` read this file; the command line beats RAGASSAY_*, which beats it.
 """
 
 

@@ -1,4 +1,4 @@
-"""Several sources -> one configuration: the command line beats RAGASSAY_* and .env, which beat the file."""
+"""Several sources -> one configuration: the command line beats RAGASSAY_*, which beats the file."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Layer:
 
 
 def environment(*, named: bool = True, remote: bool = False) -> Layer:
-    """The variables RAGASSAY_* that are set, here or in .env; RAGASSAY_METRICS holds names with commas between them.
+    """The variables RAGASSAY_* that are set; RAGASSAY_METRICS holds names with commas between them.
 
     ``named``: is there a file of configuration? ``remote``: a service does the work.
     """

@@ -22,11 +22,9 @@ _TAG = "tag:yaml.org,2002:"
 
 
 def find(folder: Path) -> Path | None:
-    """The configuration of a folder: ragassay.yaml, else a pyproject.toml with [tool.ragassay]; None without one."""
-    if (path := folder / FILE_NAME).is_file():
-        return path
-    project = folder / "pyproject.toml"
-    return project if project.is_file() and b"tool.ragassay" in project.read_bytes() else None
+    """``ragassay.yaml`` of a folder; None without one."""
+    path = folder / FILE_NAME
+    return path if path.is_file() else None
 
 
 def read(path: Path) -> Layer:

@@ -35,6 +35,8 @@ _CLOSERS: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[None, None
 @cache
 def litellm() -> Any:
     """The library, kept from the network and from printing."""
+    # Without this, importing LiteLLM reads a .env of a folder above, which may name the address that a key is sent to.
+    os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
     # Without this, importing LiteLLM fetches its price table.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     import litellm as library

@@ -96,15 +96,13 @@ def resume(
     settings: Settings,
     reference: str,
     read: Callable[[Mapping[str, Any]], tuple[JobSpec, Mapping[str, Inputs]]],
-    *,
-    api_base: str | None = None,
 ) -> Begun:
     """An earlier benchmark with its runs; those that a kill kept from being made are made, of what ``read`` gives.
 
     ``read`` is handed the configuration, with paths as seen from here. Raises NotFound, BadData, BadSettings, Conflict.
     """
     kept = FolderBenchmarks(settings.home).open(reference)
-    record, store, again = kept.record, FolderStore(settings.home), f"--resume {kept.folder.name}"
+    record, store = kept.record, FolderStore(settings.home)
     with kept.locked():
         missing = [dataset for dataset, run in record.runs.items() if store.made(run) is None]
         if missing and record.configuration is None:
@@ -116,19 +114,13 @@ def resume(
             for dataset in missing:
                 prepared = prepare(spec, inputs[dataset], record.runs[dataset])
                 create(session, settings, prepared, inputs[dataset])
-    return Begun(
-        kept,
-        {
-            dataset: foreground.resume(settings, run, api_base=api_base, go_on=again)
-            for dataset, run in record.runs.items()
-        },
-    )
+    return Begun(kept, {dataset: foreground.resume(settings, run) for dataset, run in record.runs.items()})
 
 
-def resume_command(begun: Begun, settings: Settings) -> str:
-    """What goes on with the benchmark on the command line."""
-    command = f"{RESUME} {begun.benchmark.folder.name}"
-    return max((foreground.resume_command(run, settings, command) for run in begun.runs.values()), key=len)
+def resume_command(begun: Begun) -> str:
+    """The command line that resumes the benchmark."""
+    run = next(iter(begun.runs.values()))
+    return foreground.resume_command(run, f"{RESUME} {begun.benchmark.folder.name}")
 
 
 async def acomplete(
@@ -150,7 +142,7 @@ async def acomplete(
         most = budget or next(iter(begun.runs.values())).record.spec.budget
         together = foreground.Together(
             asyncio.Barrier(len(begun.runs)),
-            resume_command(begun, settings),
+            resume_command(begun),
             None if most == Budget() else BudgetLedger(MemoryLedger(), most, Usage()),
         )
         complete = partial(

@@ -10,12 +10,12 @@ from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
 from ragassay.documents import Report
-from ragassay.errors import BadData, BadInput, BadSettings, BudgetReached, DiskFull
+from ragassay.errors import BadData, BadInput, BudgetReached, Conflict, DiskFull
 from ragassay.judges.registered import JUDGES
 from ragassay.ledger import BudgetLedger, MemoryLedger, RowsLedger
 from ragassay.metrics import parse
@@ -28,7 +28,7 @@ from ragassay.runs.session import Session
 from ragassay.runs.turns import Turns
 from ragassay.settings import Settings
 from ragassay.specification import Budget, JobSpec
-from ragassay.store.folder import FolderRun, FolderStore
+from ragassay.store.folder import LAST, FolderRun, FolderStore
 from ragassay.store.ledger import CallCache, FolderLedger
 from ragassay.store.protocol import RunRecord
 from ragassay.store.run_ids import new_run_id
@@ -36,49 +36,47 @@ from ragassay.strategies.options import SystemConfig
 from ragassay.validation import problems
 
 
-def start(session: Session, settings: Settings, spec: JobSpec, inputs: Inputs) -> FolderRun:
+def start(
+    session: Session,
+    settings: Settings,
+    spec: JobSpec,
+    inputs: Inputs,
+    kind: Literal["evaluation", "agreement"] = "evaluation",
+) -> FolderRun:
     """A new run, written down and not begun; raises what ``prepare`` raises, and DiskFull."""
-    return create(session, settings, prepare(spec, inputs, new_run_id(spec.name or inputs.dataset.name)), inputs)
+    record = prepare(spec, inputs, new_run_id(spec.name or inputs.dataset.name))
+    return create(session, settings, record.model_copy(update={"kind": kind}), inputs)
 
 
 def create(session: Session, settings: Settings, record: RunRecord, inputs: Inputs) -> FolderRun:
     """Write a run down that is prepared; raises DiskFull, and what making its judge and indexes raises."""
-    described = describe(session, record, MemoryLedger())
-    return FolderStore(settings.home).create(described, inputs.samples, inputs.responses())
+    return FolderStore(settings.home).create(
+        record,
+        inputs.samples,
+        inputs.responses(),
+        described=lambda record: describe(session, record, MemoryLedger()),
+    )
 
 
-def resume(
-    settings: Settings, reference: str, *, api_base: str | None = None, go_on: str = "--resume RUN"
-) -> FolderRun:
-    """An earlier run, its files checked as strictly as what comes in.
+def resume(settings: Settings, reference: str) -> FolderRun:
+    """An earlier run, its files checked as strictly as input is; raises NotFound, BadData and Conflict.
 
-    ``go_on``: the option of the command, for what is said of an error. Where rows are left, requests go to
-    RAGASSAY_API_BASE and to ``api_base`` only: an address in run.json has to be one of the two, since a key is sent
-    there. Raises NotFound, BadData and BadSettings.
+    Raises Conflict for ``last`` if the newest run was killed before its inputs were written.
     """
-    run = FolderStore(settings.home).open(reference)
+    store = FolderStore(settings.home)
+    if reference == LAST and (interrupted := store.interrupted_start()):
+        what = f"run {interrupted} was interrupted before it began, or begins just now"
+        raise Conflict(what, hint="start it again; or name an earlier run, ragassay runs lists them")
+    run = store.open(reference)
     run.check()
-    where = run.folder / "run.json"
-    _check_rules(run.record, where)
-    addresses = _addresses(run)
-    if api_base is not None and api_base.rstrip("/") not in addresses:
-        known = ", ".join(addresses) or "no address of its own"
-        raise BadSettings(f"the run has {known}, not {api_base}", where="--api-base", hint="leave it out")
-    trusted = {address.rstrip("/") for address in (api_base, settings.api_base) if address}
-    if run.pending() and (others := [address for address in addresses if address not in trusted]):
-        raise BadSettings(
-            f"{where}: the run would send its requests, and a key, to {others[0]}",
-            hint=f"where you trust that address, repeat it: {go_on} --api-base URL",
-        )
+    _check_rules(run.record, run.folder / "run.json")
     return run
 
 
-def resume_command(run: FolderRun, settings: Settings, command: str | None = None) -> str:
-    """What goes on with the run on the command line, or with what it belongs to by another ``command``."""
-    own = (settings.api_base or "").rstrip("/")
-    repeated = [f" --api-base {shlex.quote(address)}" for address in _addresses(run) if address != own]
+def resume_command(run: FolderRun, command: str | None = None) -> str:
+    """The command line that resumes the run, or with ``command`` the benchmark that it belongs to."""
     plugins = [f" --import {shlex.quote(name)}" for name in imported()]
-    return f"{command or f'ragassay evaluate --resume {run.record.id}'}{''.join([*repeated[:1], *plugins])}"
+    return f"{command or f'ragassay evaluate --resume {run.record.id}'}{''.join(plugins)}"
 
 
 @dataclass(frozen=True)
@@ -125,7 +123,7 @@ async def acomplete(
         for judge in record.spec.judges:
             if judge == "local" or judge in JUDGES:
                 notice(f"warning: the judge {judge} reads no prompt ({prompt.name}); a model does")
-    go_on = together.go_on if together else resume_command(run, settings)
+    go_on = together.go_on if together else resume_command(run)
     with ExitStack() as opened:
         try:
             async with _all_opened(together):
@@ -178,11 +176,18 @@ async def _all_opened(together: Together | None) -> AsyncIterator[None]:
 
 
 def _check_rules(record: RunRecord, where: Path) -> None:
-    """Raise BadData for a metric or a rule that can't be read."""
+    """Raise BadData for a built-in system, a metric or a rule that can't be read."""
     try:
         own = own_metrics(record.spec)
     except BadInput as error:
         raise BadData([f"{where}: spec.{error.where}: {error.message}"], hint=error.hint) from None
+    for name, source in record.systems.items():
+        try:
+            if source.built is not None:
+                SystemConfig.model_validate(source.built.configuration)
+        except ValidationError as error:
+            place = f"systems.{name}.built.configuration"
+            raise BadData([f"{where}: {place}.{problems(error)[0]}"], hint="the run's folder is damaged") from None
     rules: list[tuple[str, Callable[[str], object], str | None]] = [
         *((f"metrics[{n}]", partial(parse, own=own), name) for n, name in enumerate(record.metrics)),
         ("spec.accurate", partial(AccuracyRule.parse, own=own), record.spec.accurate),
@@ -193,22 +198,3 @@ def _check_rules(record: RunRecord, where: Path) -> None:
                 read(text)
         except BadInput as error:
             raise BadData([f"{where}: {place}: {error.message}"], hint=error.hint) from None
-
-
-def _addresses(run: FolderRun) -> list[str]:
-    """The addresses of its own that a run sends requests to, its judge's first; raises BadData for a record that can't be."""
-    record, where = run.record, run.folder / "run.json"
-    addresses = [record.spec.api_base] if record.spec.judge != "local" else []
-    for name, source in record.systems.items():
-        if source.called is not None:
-            called = source.called.configuration
-            addresses += [str(called.get("url"))] if "${" in str(called.get("headers")) else []  # a key is sent there
-        if source.built is not None:
-            try:
-                answer = SystemConfig.model_validate(source.built.configuration).answer
-            except ValidationError as error:
-                place = f"systems.{name}.built.configuration"
-                raise BadData([f"{where}: {place}.{problems(error)[0]}"], hint="the run's folder is damaged") from None
-            if answer is not None and answer != "extractive":
-                addresses.append(answer.api_base)
-    return list(dict.fromkeys(address.rstrip("/") for address in addresses if address))

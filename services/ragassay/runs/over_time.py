@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 from ragassay.compare import trends
 from ragassay.compare.trends import Followed, Trend
 from ragassay.costs import CostQuery, CostReport, Gathered, cost_report
+from ragassay.documents import Report
 from ragassay.errors import AssayError, NotFound
 from ragassay.metrics import Metric
 from ragassay.metrics.own import own_metrics
@@ -28,11 +31,19 @@ def cost_report_of_runs(store: FolderStore, query: CostQuery, now: datetime | No
 
 
 def trend_of_runs(
-    store: FolderStore, metric: str, *, system: str | None, dataset: str | None, judge: str | None, last: int
+    store: FolderStore,
+    metric: str,
+    *,
+    system: str | None,
+    dataset: str | None,
+    judge: str | None,
+    last: int | None,
+    **statistics: Any,
 ) -> Trend:
     """A metric over the newest ``last`` runs with a report, on one dataset with one judge; raises as ``trends.trend`` does.
 
-    Runs are chosen by their records, newest first, so that only the reports of those that count are read.
+    Runs are chosen by their records, newest first, so that only the reports of those that count are read. Runs that
+    measure a judge do not count. ``statistics``: ``alpha`` and ``seed`` as ``trends.trend`` takes them.
     """
     chosen, own, unread = list[FolderRun](), dict[str, Metric](), Counter[str]()
     followed = Followed(dataset, judge)
@@ -43,13 +54,23 @@ def trend_of_runs(
         except (AssayError, OSError):
             unread["that can't be read"] += 1
             continue
-        if not run.report_file.is_file() or (system is not None and system not in record.systems):
+        if record.kind != "evaluation" or (system is not None and system not in record.systems):
+            continue
+        if not run.report_file.is_file():
+            unread["not finished"] += 1
             continue
         if followed.takes(record.dataset, record.spec.judged_by):
             chosen.append(run)
             own = {**own_metrics(record.spec), **own}  # of one name, the newest
         if len(chosen) == last:
             break
-    reports = (run.report() for run in reversed(chosen))
-    made = trends.trend(reports, metric, system=system, dataset=dataset, judge=judge, own=own)
+
+    def reports() -> Iterator[Report]:
+        for run in reversed(chosen):
+            try:
+                yield run.report()
+            except AssayError:
+                unread["that can't be read"] += 1
+
+    made = trends.trend(reports(), metric, system=system, dataset=dataset, judge=judge, own=own, **statistics)
     return made.model_copy(update={"left_out": dict(followed.left_out + unread)})

@@ -18,7 +18,7 @@ from __future__ import annotations
 import difflib
 import shutil
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
@@ -276,8 +276,13 @@ class FolderStore:
         record: RunRecord,
         samples: Sequence[Sample],
         responses: Mapping[str, Mapping[str, Response]],
+        *,
+        described: Callable[[RunRecord], RunRecord] = lambda record: record,
     ) -> FolderRun:
-        """A new run with its inputs; run.json is written last, so a folder with it is whole. Raises DiskFull."""
+        """A new run with its inputs; run.json is written last, so a folder with it is whole. Raises DiskFull.
+
+        ``described`` completes the record. It may take seconds, so the folder is there before: ``interrupted_start``.
+        """
         folder = self.root / "runs" / record.id
         try:
             with write_errors(folder):
@@ -291,7 +296,7 @@ class FolderStore:
                     for query, response in by_query.items()
                 )
                 write_whole(folder / "responses" / f"{system}.jsonl", to_lines(lines), private=True)
-            document = orjson.dumps(record.model_dump(mode="json"), option=orjson.OPT_INDENT_2)
+            document = orjson.dumps(described(record).model_dump(mode="json"), option=orjson.OPT_INDENT_2)
             write_whole(folder / "run.json", document, private=True)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
@@ -306,6 +311,16 @@ class FolderStore:
         shutil.rmtree(run.folder, ignore_errors=True)
         return None
 
+    def interrupted_start(self) -> str | None:
+        """The id of a run that is newer than all others and whose process was killed before run.json was written."""
+        folders = list((self.root / "runs").glob("*"))
+        newest = max(folders, key=lambda folder: folder.stat().st_mtime_ns, default=None)
+        ids = self.ids()
+        if newest is None or newest.name in ids:
+            return None
+        later = not ids or newest.stat().st_mtime_ns > self._written[ids[-1]]
+        return newest.name if later else None
+
     def open(self, reference: str) -> FolderRun:
         """The run of that path or id, the newest of that name, the one whose id begins so, ``last``, or ``last-passed``.
 
@@ -315,7 +330,9 @@ class FolderStore:
             return _checked(FolderRun(path))
         ids = self.ids()
         if reference == LAST and ids:
-            return _checked(self._run(ids[-1]))
+            newest_first = (_checked(self._run(run)) for run in reversed(ids))
+            if newest := next((run for run in newest_first if run.record.kind == "evaluation"), None):
+                return newest
         if reference == LAST_PASSED:
             return self.last_passed()
         matching = [i for i in ids if i == reference] or self._named(reference, ids)[-1:]

@@ -62,12 +62,14 @@ class RunRecord(FrozenModel):
     """What a run evaluates, every name resolved; written once, before the first chunk.
 
     ``judge``, ``embeddings`` and ``code_digest`` tell whether anything changed before a resume; they are None where the
-    process that accepts a run (the API) is not the one that works on it.
+    process that accepts a run (the API) is not the one that works on it. ``kind``: an ``agreement`` run judges labelled
+    rows to measure a judge; ``last`` and trends leave it out.
     """
 
     schema_version: Literal[1] = 1
     id: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$")]
     created_at: Annotated[str, AfterValidator(_with_zone)]
+    kind: Literal["evaluation", "agreement"] = "evaluation"
     spec: JobSpec
     metrics: Annotated[tuple[str, ...], Field(min_length=1)]
     dataset: CountedSource
