@@ -17,7 +17,7 @@ os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", LITELLM_LOCAL_MO
 
 @pytest.fixture(autouse=True)
 def _own_home(tmp_path_factory, monkeypatch):
-    """No test sees the developer's runs, cache, keys or .env."""
+    """No test sees the developer's runs, cache, or keys."""
     for name in list(os.environ):
         if name.startswith("RAGASSAY_") or name.endswith("_API_KEY"):
             monkeypatch.delenv(name)
@@ -30,7 +30,7 @@ _parser = cache(typer.main.get_command)  # of the commands; made once in a proce
 
 @pytest.fixture
 def cli(capsys, monkeypatch, tmp_path):
-    """Runs a command in an empty folder; returns exit code, stdout and stderr."""
+    """Runs a command in an empty folder; returns exit code, stdout, and stderr without the line on a found configuration."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RAGASSAY_HOME", str(tmp_path / "home"))
 
@@ -47,8 +47,9 @@ def cli(capsys, monkeypatch, tmp_path):
         with pytest.raises(SystemExit) as stopped:
             main()
         out, err = capsys.readouterr()
-        return stopped.value.code, out, err
+        return stopped.value.code, out, err.removeprefix(run.found)
 
+    run.found = "configuration: ragassay.yaml\n"
     yield run
     logger.setLevel(level)  # what -v changed
     root.handlers[:] = handlers

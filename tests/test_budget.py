@@ -138,11 +138,11 @@ def test_a_run_ends_at_its_budget_and_goes_on_with_a_higher_one(cli, tmp_path):
         assert "--budget-tokens MORE" in err
         assert "30 judge calls, at most" in err  # the estimate stands before the run
         assert 0 < paid < 30
-        code, _, err = cli("evaluate", "--resume", "last", "--api-base", provider.url, "--budget-tokens", 1)
+        code, _, err = cli("evaluate", "--resume", "last", "--budget-tokens", 1)
         assert (code, len(provider.log)) == (4, paid)
-        code, _, err = cli("evaluate", "--resume", "last", "--api-base", provider.url, "--budget-usd", 0)
+        code, _, err = cli("evaluate", "--resume", "last", "--budget-usd", 0)
         assert (code, "should be more than 0" in err) == (2, True)
-        code, out, _ = cli("evaluate", "--resume", "last", "--api-base", provider.url, "--budget-usd", 5, "--json")
+        code, out, _ = cli("evaluate", "--resume", "last", "--budget-usd", 5, "--json")
         assert (code, len(provider.log)) == (0, 30)
     system = orjson.loads(out)["systems"]["default"]
     assert system["metrics"]["faithfulness"]["n"] == 30

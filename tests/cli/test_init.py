@@ -90,7 +90,7 @@ def test_variables_stand_between_command_line_and_file(cli, data, tmp_path, monk
     assert seed("--seed", "0") == 0
     monkeypatch.setenv("RAGASSAY_SEED", "many")
     code, _, err = cli("evaluate")
-    assert (code, err.splitlines()[1]) == (2, "error: RAGASSAY_SEED: seed: should be a whole number, is 'many'")
+    assert (code, err.splitlines()[0]) == (2, "error: RAGASSAY_SEED: seed: should be a whole number, is 'many'")
 
 
 def test_a_resumed_run_takes_no_configuration(cli, data):

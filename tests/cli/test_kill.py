@@ -85,9 +85,7 @@ def test_a_killed_run_is_resumed_without_repeating_a_settled_call(provider, tmp_
     assert 0 < len(settled) < ROWS
     assert 0 < len(in_flight) <= 8
 
-    out, err = ragassay(tmp_path / "killed", "evaluate", "--resume", "last", "--api-base", url, "--json").communicate(
-        timeout=120
-    )
+    out, err = ragassay(tmp_path / "killed", "evaluate", "--resume", "last", "--json").communicate(timeout=120)
     assert err == b""
     resumed = json.loads(out)
     assert len(log()) - before == ROWS - len(settled)
@@ -117,7 +115,7 @@ def test_a_budget_holds_whatever_is_killed_and_however_often(provider, tmp_path)
         time.sleep(chance.random() * 0.1)
         run.kill()
         run.communicate()
-        command = ("evaluate", "--resume", "last", *address)
+        command = ("evaluate", "--resume", "last")
     out, err = ragassay(tmp_path / "home", *command).communicate(timeout=120)
     billed = sum(json.loads(line)["billed"] for line in log())
     assert billed <= BUDGET

@@ -75,9 +75,9 @@ def test_an_unknown_metric_is_answered_with_what_may_be_missing(cli, project):
 
 def test_ragassay_yaml_of_the_current_folder_is_used_and_named_on_stderr(cli, project, monkeypatch):
     monkeypatch.chdir(project / "conf")
+    cli.found = ""  # stderr as it is
     code, _, err = cli("evaluate")
-    assert (code, err.splitlines()[0]) == (0, "configuration: ragassay.yaml")
-    assert "own_words" in METRICS
+    assert (code, err.splitlines()[0], "own_words" in METRICS) == (0, "configuration: ragassay.yaml", True)
     assert "configuration:" not in cli("evaluate", "../d.jsonl", "--metrics", "mrr")[2]
 
 

@@ -191,7 +191,7 @@ def test_a_resumed_run_answers_only_what_has_no_results(cli, many, monkeypatch):
         run = FolderStore(many / "home").open("last")
         done = len(provider.log)
         assert [chunk.number for chunk in run.pending()] in ([0, 1, 2], [1, 2])
-        code, out, err = cli("evaluate", "--resume", "last", "--api-base", provider.url, "--json")
+        code, out, err = cli("evaluate", "--resume", "last", "--json")
         assert code == 0, err
         assert len(provider.log) == 120
         assert done <= 50

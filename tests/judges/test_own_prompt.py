@@ -119,7 +119,7 @@ def test_a_run_keeps_its_prompt_and_goes_on_with_it_though_the_file_changed(cli,
         run = report["run"]["id"]
         shutil.rmtree(project / "home" / "runs" / run / "results" / "default")
         own.unlink()
-        code, out, err = cli("evaluate", "--resume", run, "--json", "--api-base", provider.url)
+        code, out, err = cli("evaluate", "--resume", run, "--json")
         assert code == 0, err
         again = json.loads(out)
         assert again["provenance"]["judge"] == report["provenance"]["judge"]

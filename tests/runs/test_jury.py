@@ -166,7 +166,7 @@ def test_a_dry_run_counts_the_calls_of_all_members_and_a_budget_holds_for_all(ev
         evaluate(provider, "--budget-tokens", "9000", code=4)
         asked = len(provider.log)
         assert 0 < asked < 18
-        code, _, err = cli("evaluate", "--resume", "last", "--budget-tokens", "900000", "--api-base", provider.url)
+        code, _, err = cli("evaluate", "--resume", "last", "--budget-tokens", "900000")
         assert code == 0, err
         assert len(provider.log) == 18
 

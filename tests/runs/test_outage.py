@@ -139,7 +139,7 @@ def test_how_long_a_resumed_run_waits_can_be_given_anew(tmp_path, cli):
         data = write_jsonl(tmp_path / "data.jsonl", [{**GOOD, "query_id": f"q{n}"} for n in range(5)])
         judge = ("--judge", "gpt-4o-mini", "--api-base", provider.url, "--metrics", "mrr,faithfulness")
         cli("evaluate", data, *judge, "--give-up-s", "0.5")
-        _, out, _ = cli("evaluate", "--resume", "last", *judge[2:4], "--give-up-s", "0.25", "--json")
+        _, out, _ = cli("evaluate", "--resume", "last", "--give-up-s", "0.25", "--json")
     [reason] = orjson.loads(out)["systems"]["default"]["metrics"]["faithfulness"]["reasons"]
     assert reason.startswith("the judge failed: given up after 0.25 s: ")
 
