@@ -1,6 +1,7 @@
 """The cap on what judge calls spend: never passed, waited for where calls in flight may leave some, and resumable."""
 
 import asyncio
+import re
 
 import orjson
 import pytest
@@ -211,4 +212,7 @@ def test_a_price_that_is_unknown_is_found_before_a_run_is_begun(cli, tmp_path):
     code, out, err = cli(*asked)
     assert (code, out) == (2, "")
     assert "the model has no price" in err
+    (line,) = re.findall(r"in the configuration, (prices: .*), or set a budget in tokens", err)
+    (tmp_path / "c.yaml").write_text(f"data: data.jsonl\n{line}\n")
+    assert cli("evaluate", "--config", "c.yaml", *asked[2:], "--dry-run")[0] == 0
     assert not (tmp_path / "home" / "runs").exists()

@@ -86,7 +86,7 @@ class UnknownName(BadInput):
         import difflib
 
         self.kind, self.name = kind, name
-        names = sorted(known)
+        names = sorted(set(known))
         near = difflib.get_close_matches(name.lower().split("@")[0], names, n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names[:MOST_KNOWN]) or 'none'}"
         hint += and_more(len(names) - MOST_KNOWN) if not near and len(names) > MOST_KNOWN else ""

@@ -16,10 +16,12 @@ RAISE_IT = "what is finished is kept; go on with a higher one"
 SHARED: tuple[Purpose, ...] = ("judge", "repair")
 
 
-def of_unknown_price() -> BadSettings:
-    """The error where USD are capped and a call's cost can't be known."""
+def of_unknown_price(model: str = "MODEL") -> BadSettings:
+    """The error if USD are capped and a call's cost can't be known."""
+    price = f'prices: {{"{model}": {{input_per_1m: 0.15, output_per_1m: 0.60}}}}'
     return BadSettings(
-        "a budget in USD can't be kept: the model has no price", hint="give it one (prices), or a budget in tokens"
+        "a budget in USD can't be kept: the model has no price",
+        hint=f"give it one in the configuration, {price}, or set a budget in tokens, --budget-tokens N",
     )
 
 

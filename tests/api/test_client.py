@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from api_server import rows, serving, with_failed_rows
 from loopback import LoopbackServer, Quiet
 from polling import until
+from ragassay import Client
 from ragassay.data.load import load_rows
 from ragassay.errors import BadData
 from ragassay.settings import Settings
@@ -133,6 +134,16 @@ def test_job_list_and_resume(cli, data, served):
     assert [one["id"] for one in json.loads(cli("job", "list", "--json")[1])] == [job]
     code, out, err = cli("job", "resume", job, "--budget-usd", 2)
     assert (code, "status:          running" in out) == (0, True), err
+
+
+def test_schedule_add_names_the_option_that_replaces(cli, data, served):
+    with Client(served.url) as client:
+        client.datasets.import_(data)
+    asked = ("schedule", "add", "--cron", "30 2 * * *", "--dataset", "rivers", "--metrics", "mrr")
+    assert cli(*asked)[0] == 0
+    code, _, err = cli(*asked)
+    assert (code, "change it: --replace" in err) == (2, True)
+    assert cli(*asked, "--replace")[0] == 0
 
 
 def test_failed_rows_are_tried_again(cli, data, served):

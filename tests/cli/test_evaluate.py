@@ -387,6 +387,11 @@ def test_folders_of_outputs_are_made_and_what_holds_prompts_and_answers_is_its_o
     assert {path.name: mode for path, mode in modes.items() if mode != (0o700 if path.is_dir() else 0o600)} == {}
 
 
+def test_evaluate_suggests_http_for_a_system_that_is_a_host_and_a_port(cli, data):
+    code, _, err = cli("evaluate", data, "--system", "rag=localhost:18811")
+    assert (code, "did you mean http://localhost:18811?" in err) == (2, True)
+
+
 @pytest.mark.parametrize("address", ["http://x:99999/", "http://x:abc", "http://[::1"])
 def test_an_address_that_can_not_be_one_is_refused_before_anything_is_asked(address, cli, tmp_path, monkeypatch):
     write_jsonl(tmp_path / "d.jsonl", [{"query": "When?", "answer": "At two.", "ground_truth": "At two."}])

@@ -139,3 +139,16 @@ def test_answers_of_two_systems_to_a_query_are_rows_of_one_group_and_a_weight_co
     assert labelled(rows)["accuracy"] == pytest.approx(11 / 20)
     rows[0]["weight"] = 0
     assert "weight should be a number above 0, is the number 0" in labelled(rows, code=2)
+
+
+def test_last_and_trend_leave_out_runs_that_measure_a_judge(cli, tmp_path):
+    write_jsonl(
+        tmp_path / "rows.jsonl",
+        [{"query": "What?", "answer": row["answer"], "contexts": [CONTEXT]} for row in LABELLED],
+    )
+    write_jsonl(tmp_path / "labelled.jsonl", LABELLED)
+    assert cli("evaluate", "rows.jsonl", "--metrics", "faithfulness")[0] == 0
+    assert cli("judge", "agreement", "labelled.jsonl")[0] == 0
+    assert json.loads(cli("report", "last", "--json")[1])["provenance"]["dataset"]["name"] == "rows"
+    trend = json.loads(cli("trend", "faithfulness", "--json")[1])
+    assert (trend["dataset"], len(trend["systems"]["default"]["points"])) == ("rows", 1)

@@ -2,6 +2,8 @@
 
 import asyncio
 import inspect
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -60,3 +62,12 @@ def test_a_metric_that_fails_too_often_is_warned_of_at_the_line_as_well():
     with pytest.warns(RuntimeWarning, match="never_scored") as caught:
         ragassay.evaluate([GOOD], metrics=[never])
     assert caught[0].filename == __file__
+
+
+def test_evaluate_prints_no_line_for_each_query_without_a_relevant_result(tmp_path):
+    code = (
+        "import ragassay\nrow = {'query': 'When?', 'answer': 'At two.', 'relevant_doc_ids': ['a'], 'retrieved_doc_ids': ['b']}\n"
+        "ragassay.evaluate([row], metrics='mrr')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")

@@ -139,6 +139,7 @@ def main() -> NoReturn:
     Exit codes: 0 ok, 1 gate missed, 2 bad input or usage, 3 unscored, 4 budget, 5 nothing to evaluate, 70 internal
     error, 74 disk full, 130 interrupted, 141 nobody reads on from stdout.
     """
+    logger.addHandler(logging.NullHandler())  # warnings are in the report; -v prints them too
     try:
         code = app(standalone_mode=False)
         if sys.stdout:

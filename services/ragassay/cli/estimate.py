@@ -36,8 +36,8 @@ def estimate(session: Session, spec: JobSpec, inputs: Inputs, *, err: bool = Fal
     calls = [call for of in by_judge.values() for call in of]
     name, rows, systems = inputs.dataset.name, len(inputs.samples), len(inputs.systems)
     typer.echo(f"{name}: {rows} rows x {systems} systems, judge {tools.judge.name}", err=err)
-    if spec.budget.usd is not None and any(one.cost_usd is None for one in (*calls, *answers.estimates)):
-        raise of_unknown_price()
+    if spec.budget.usd is not None and _unpriced([*calls, *answers.estimates]):
+        raise of_unknown_price(next((judge for judge, of in by_judge.items() if _unpriced(of)), "MODEL"))
     for system, source in sources.items():
         if source.called:
             typer.echo(f"{rows} requests to the system {system}, whose cost is not known before", err=err)
@@ -83,6 +83,10 @@ def _calls(
     sources = {name: system.source for name, system in inputs.systems.items()}
     live = session.systems(sources, replace(tools, ledger=answers))  # afresh: they belong to one event loop
     return asyncio.run(runs.estimate(planned or spec, inputs, tools, live))
+
+
+def _unpriced(calls: Sequence[Usage]) -> bool:
+    return any(call.cost_usd is None for call in calls)
 
 
 def _tokens(calls: Sequence[Usage]) -> tuple[int, int]:

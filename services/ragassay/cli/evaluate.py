@@ -157,8 +157,6 @@ def watched(runs: Collection[FolderRun], go_on: str, work: Callable[[Callable[[i
 
     ``work`` is handed what it tells how many more rows are done. ``go_on``: the command.
     """
-    # What is logged as a warning stands in the report; -v shows it.
-    logging.getLogger("ragassay").addHandler(logging.NullHandler())
     total = sum(run.record.rows_in(chunk) for run in runs for chunk in run.record.chunks())
     left = sum(run.record.rows_in(chunk) for run in runs for chunk in run.pending())
     try:

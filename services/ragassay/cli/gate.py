@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,9 +13,11 @@ from ragassay.cli.terminal import print_json
 from ragassay.errors import BadSettings, GateFailed, NotFound
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ragassay.config import Configuration
     from ragassay.documents import Report, Source
-    from ragassay.gates import GateReport
+    from ragassay.gates import Gate, GateReport
     from ragassay.runs import Inputs
     from ragassay.settings import Settings
 
@@ -68,18 +69,21 @@ def gate(
         raise BadSettings("the configuration has no gates", where=str(config) if config else None, hint=hint)
     if run:
         report = open_report(run)
-        earlier, system = _baseline(settings, configuration, report.provenance.dataset, but=report.run.id)
+        checked, earlier, system = _baseline(settings, configuration, report.provenance.dataset, but=report.run.id)
         if earlier and earlier.run.id == report.run.id and (system is None or len(report.systems) == 1):
             hint = "name an earlier run, or last-passed; of a run with several systems, one: RUN#SYSTEM"
             raise BadSettings(f"run {report.run.id} can't be its own baseline", where="baseline", hint=hint)
     else:
         inputs = _checked_inputs(configuration)
-        earlier, system = _baseline(settings, configuration, inputs.dataset)
+        checked, earlier, system = _baseline(settings, configuration, inputs.dataset)
         report = _evaluate(settings, configuration, inputs, quiet=as_json)
     of_gates = configuration.statistics.of_gates
-    results = gates.check(report, configuration.gates, earlier, baseline_system=system, **of_gates)
+    if checked:
+        results = gates.check(report, checked, earlier, baseline_system=system, **of_gates)
+    else:  # the first run of gates that are all on a drop: it is the baseline of the next one
+        about = {"run": report.run.id, "baseline": None, "dataset": report.provenance.dataset.name}
+        results = gates.GateReport(**about, passed=True, results=(), **of_gates)
     _keep(settings, results)
-    logging.getLogger("ragassay").addHandler(logging.NullHandler())  # without -v it is printed, and no more
     log_missed(results)
     for caution in results.cautions:
         typer.echo(f"warning: the baseline was not measured alike: {caution}", err=True)
@@ -117,30 +121,36 @@ def _keep(settings: Settings, results: GateReport) -> None:
 
 def _baseline(
     settings: Settings, configuration: Configuration, dataset: Source, *, but: str | None = None
-) -> tuple[Report | None, str | None]:
-    """The baseline's report where a gate needs one, and the system of it that was named.
+) -> tuple[Sequence[Gate], Report | None, str | None]:
+    """The gates to check, the baseline's report if one of them needs it, and the system of it that was named.
 
-    ``last-passed`` is the newest run on ``dataset`` that passed, the run ``but`` left out.
+    ``last-passed`` is the newest run on ``dataset`` that passed, the run ``but`` left out. As long as there is none, gates
+    on a drop are left out, with a warning.
     """
     from ragassay.documents import run_and_system
-    from ragassay.gates import about_a_drop
+    from ragassay.gates import about_a_drop, without_drops
     from ragassay.python.stored import chosen
     from ragassay.store.folder import LAST_PASSED, FolderStore
 
     without = about_a_drop(configuration.gates)
     if without is None:
-        return None, None
+        return configuration.gates, None, None
     if configuration.baseline is None:
         raise BadSettings(without, hint="give --baseline RUN, NAME, FILE, last or last-passed")
     reference, system = run_and_system(configuration.baseline, Path())
     if reference == LAST_PASSED:
-        report = FolderStore(settings.home).last_passed(dataset, but=but).report()
+        try:
+            report = FolderStore(settings.home).last_passed(dataset, but=but).report()
+        except NotFound as error:
+            left = [gate for gate in map(without_drops, configuration.gates) if gate is not None]
+            typer.echo(f"warning: {error.message}; gates on a drop are left out this time", err=True)
+            return left, None, None
     else:
         report, system = chosen(configuration.baseline)
     if system and system not in report.systems:
         what = f"{configuration.baseline.removesuffix(f'#{system}')} has no system {system!r}"
         raise NotFound(what, hint=f"it has: {', '.join(report.systems)}")
-    return report, system
+    return configuration.gates, report, system
 
 
 def _evaluate(settings: Settings, configuration: Configuration, inputs: Inputs, *, quiet: bool) -> Report:

@@ -10,7 +10,7 @@ import typer
 from ragassay.cli.configured import DECLARED, AsJson, configured, pairs, takes_options
 from ragassay.cli.jobs import Server, connected
 from ragassay.cli.terminal import print_json
-from ragassay.errors import BadSettings
+from ragassay.errors import BadSettings, Conflict
 from ragassay.render import cut
 
 schedule = typer.Typer(help="Plan jobs of a service: nightly runs.", no_args_is_help=True)
@@ -58,6 +58,7 @@ def add(
     """Plan a job: 'schedule' and the options of a configuration, over which those of the command go."""
     from pydantic import ValidationError
 
+    from ragassay.python.client import ServiceError
     from ragassay.python.submission import settings_body
     from ragassay.schedule_documents import PlannedJob
     from ragassay.validation import problems
@@ -89,7 +90,12 @@ def add(
         raise BadSettings(str(problems(error, PlannedJob)[0]), where="schedule") from None
     with connected(server) as service:
         body = section.request(settings_body(configuration))
-        added = service.schedules.add(**body, replace=replace)
+        try:
+            added = service.schedules.add(**body, replace=replace)
+        except ServiceError as error:
+            if error.status == Conflict.status:
+                error.hint = "change it: --replace; or choose another name: --name NAME"
+            raise
     if as_json:
         typer.echo(added.model_dump_json())
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from ragassay.data.raw import NumberedRow, RawRows
 from ragassay.data.tables import csv_rows, parquet_rows, tsv_rows
 from ragassay.data.values import open_cells
 from ragassay.errors import BadData, BadInput, NotFound, NothingToEvaluate, UnknownName
+
+_HOST_AND_PORT = re.compile(r"[A-Za-z0-9.-]+:[0-9]{1,5}(?:/.*)?")  # an address without its http://
 
 
 @dataclass(frozen=True)
@@ -142,7 +145,8 @@ def _by_extension(path: Path) -> Format:
         if extension in each.extensions:
             return each
     if not path.exists():
-        raise NotFound("there is no such file", where=str(path))
+        hint = f"did you mean http://{path}?" if _HOST_AND_PORT.fullmatch(str(path)) else None
+        raise NotFound("there is no such file", where=str(path), hint=hint)
     what = f"the extension {extension!r} names no supported format" if extension else "the file has no extension"
     raise BadInput(what, where=str(path), hint=f"supported are {_supported()}; --format names the format")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from ragassay.store.benchmarks import FolderBenchmark
     from ragassay.store.folder import FolderRun
     from ragassay.strategies.live import Function
+
+
+_NO_OUTPUT = logging.NullHandler()
 
 
 def chosen(reference: str, server: str | None = None) -> tuple[Report, str | None]:
@@ -177,5 +181,8 @@ def session_of(settings: Settings, functions: Mapping[str, Function] | None = No
     """The session of one command or call: what it evaluates with, made once. ``functions``: systems of the caller's."""
     from ragassay.runs import Session
     from ragassay.wiring import Wiring
+
+    # Without a handler, Python prints each logged warning, such as one for each query without a relevant result.
+    logging.getLogger("ragassay").addHandler(_NO_OUTPUT)
 
     return Session(Wiring(settings, functions))

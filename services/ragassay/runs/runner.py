@@ -46,7 +46,7 @@ def prepare(spec: JobSpec, inputs: Inputs, run_id: str) -> RunRecord:
     joined = inputs.joined()
     if not any(sample.response for rows in joined.values() for sample in rows):
         raise NothingToEvaluate(
-            "no row has a response", where=inputs.dataset.name, hint="name a system's responses: --system NAME=FILE"
+            "no row has a response", where=inputs.dataset.name, hint="name a system: --system NAME=FILE or NAME=URL"
         )
     responses = (sample.response for rows in joined.values() for sample in rows)
     if spec.judge_share is not None and any(one.reference_labels for one in responses if one):
