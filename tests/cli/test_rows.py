@@ -101,14 +101,14 @@ def test_a_row_shows_each_sentence_and_fact_with_verdict_evidence_and_why(run):
 
 
 SELECTED = {
-    "failed": (["--failed"], ["old q2", "old q6", "new q2", "new q6"]),
+    "wrong": (["--wrong"], ["old q2", "old q6", "new q2", "new q6"]),
     "worst": (["--worst", "3"], ["old q2", "old q6", "old q1", "new q2", "new q6", "new q1"]),
     "sorted by a metric where less is better": (["--sort", "LATENCY_MS", "--worst", "1"], ["old q13", "new q13"]),
     "a category of one system": (
         ["--category", "conceptual", "--system", "new"],
         [f"new q{n}" for n in (2, 4, 6, 8, 10, 12)],
     ),
-    "both": (["--failed", "--query", "q6"], ["old q6", "new q6"]),
+    "both": (["--wrong", "--query", "q6"], ["old q6", "new q6"]),
 }
 
 
@@ -177,7 +177,7 @@ def test_rows_whose_system_failed_are_failed_rows(run, home, tmp_path):
     samples = [sample(1), sample(2, error="no reply")]
     report = evaluated(new_run(tmp_path, samples, JobSpec(metrics=("mrr",))))
     (tmp_path / "r.json").write_text(report.model_dump_json())
-    code, out, _ = run("show", "r.json", "--failed")
+    code, out, _ = run("show", "r.json", "--wrong")
     assert (code, "1 of 2 rows" in out, "no reply" in out) == (0, True, True)
 
 
@@ -186,6 +186,6 @@ def test_failed_rows_of_a_run_without_accuracy_are_those_that_broke(run, home, t
     judge = ScriptedJudge(q2=Judgement(reason="the provider said no"))
     report = evaluated(new_run(tmp_path, samples, JobSpec(metrics=("faithfulness",)), judge=judge), judge)
     (tmp_path / "r.json").write_text(report.model_dump_json())
-    code, out, err = run("show", "r.json", "--failed")
+    code, out, err = run("show", "r.json", "--wrong")
     assert (code, "1 of 2 rows" in out, "the provider said no" in out) == (0, True, True)
     assert "accurate was not computed" in err

@@ -425,6 +425,10 @@ def test_command_line_beats_variable_beats_file(load, monkeypatch, tmp_path):
     assert seeds(config.environment(), cli(seed=4)) == 4
 
 
+def test_a_file_may_have_a_number_as_its_name():
+    assert config.parsed("labels", "2024") == "2024"
+
+
 def test_a_section_is_merged_key_by_key(load, monkeypatch):
     monkeypatch.setenv("RAGASSAY_ALPHA", "0.01")
     configuration = load("statistics: {confidence: 0.8, alpha: 0.2}", "ragassay.yaml", config.environment())

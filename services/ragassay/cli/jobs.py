@@ -57,6 +57,8 @@ def submit(
             configuration, None, registered, lambda warning: typer.echo(f"warning: {warning}", err=True)
         )
         if not wait:
+            if configuration.output:
+                typer.echo("warning: output is written with --wait only", err=True)
             typer.echo(job.model_dump_json() if as_json else job.id)
             typer.echo(f"follow it: ragassay job show {job.id}{f' --server {server}' if server else ''}", err=True)
             return

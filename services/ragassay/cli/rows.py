@@ -31,8 +31,8 @@ RunOrSystem = Annotated[
 Server = Annotated[str | None, typer.Option("--server", metavar="URL", help="The service. [http://127.0.0.1:8400]")]
 Outputs = Annotated[list[Path] | None, option("output")]
 Last = Annotated[int, typer.Option("--last", metavar="N", help="Only the newest N runs.")]
-Failed = Annotated[
-    bool, typer.Option("--failed", help="Only rows that are not accurate, or that something kept from being scored.")
+Wrong = Annotated[
+    bool, typer.Option("--wrong", help="Only rows whose answer is not accurate, or whose response or scoring failed.")
 ]
 Worst = Annotated[
     int | None, typer.Option("--worst", metavar="N", help="The N worst rows of each system, worst first.")
@@ -154,7 +154,7 @@ def results(
 
 def show(
     run: RunOrSystem,
-    failed: Failed = False,
+    wrong: Wrong = False,
     worst: Worst = None,
     query: Query = None,
     category: Category = None,
@@ -170,7 +170,7 @@ def show(
         raise BadSettings(f"should be at least 1, is {worst}", where="--worst")
     document, named = chosen(run, server)
     stored = stored_run(run.removesuffix(f"#{named}") if named else run)
-    selected = _selected(document, system or named, failed=failed, query=query, category=category)
+    selected = _selected(document, system or named, wrong=wrong, query=query, category=category)
     rows = list(_ordered(document, selected, sort, worst))
     if as_json:
         print_json([_document(row, stored) for row in rows])
@@ -179,7 +179,7 @@ def show(
 
 
 def _selected(
-    report: Report, system: str | None, *, failed: bool, query: str | None, category: str | None
+    report: Report, system: str | None, *, wrong: bool, query: str | None, category: str | None
 ) -> dict[str, list[Result]]:
     """The rows that are asked for, by system; raises UnknownName for a system, query or category that is not there."""
     from ragassay.attribution import attribute
@@ -199,10 +199,10 @@ def _selected(
         if value not in known:
             raise UnknownName(what, value, filter(None, known))
         found = {name: [row for row in rows if of(row) == value] for name, rows in found.items()}
-    if failed:
+    if wrong:
         found = {name: [row for row in rows if row.failed or attribute(row)] for name, rows in found.items()}
         if "accurate" not in report.provenance.metrics:
-            typer.echo("accurate was not computed, so only rows that could not be scored count as failed", err=True)
+            typer.echo("accurate was not computed, so only rows whose response or scoring failed are shown", err=True)
     return found
 
 

@@ -135,7 +135,7 @@ def print_report(report: Report, place: str, outputs: Sequence[Path], server: st
     out.print(f"\nreport: {escape(place)}")
     for output in outputs:
         out.print(f"also: {escape(str(output))}")
-    which = "--failed" if failed or unanswered else "--worst 10"
+    which = "--wrong" if failed or unanswered else "--worst 10"
     out.print(f"rows: ragassay show {escape(report.run.id)} {which}{f' --server {escape(server)}' if server else ''}")
 
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -97,7 +98,7 @@ def parsed(key: str, text: str) -> Any:
     kind = options()[key][0].annotation
     if kind == tuple[str, ...] | None:
         return split_names(text)
-    if kind in (str, str | None):
+    if kind in (str, str | None, Path, Path | None):
         return text
     word = text.strip().lower()
     if word in ("true", "false"):
