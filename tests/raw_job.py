@@ -11,7 +11,7 @@ import ragassay.store
 LUA = Path(ragassay.store.__file__).parent / "lua"
 LIFE = (
     *("claim", "renew", "reserve", "settle", "commit", "give_back", "wait", "sweep", "book_open", "enqueue"),
-    *("claim_report", "pause", "resume", "transition_status", "revive", "retry"),
+    *("claim_report", "pause", "resume", "transition_status", "retry"),
 )
 HEADS = {
     name: re.search(r"^-- KEYS (.*?)(?:   ARGV|   ->|$)", (LUA / f"{name}.lua").read_text(), re.M) for name in LIFE
@@ -25,7 +25,15 @@ class RawJob:
     def __init__(self, redis, chunks=3, *, id_=None, status="running", **about):
         self.redis, self.id, self.chunks = redis, id_ or uuid.uuid4().hex, [f"default:{n}" for n in range(chunks)]
         self._scripts = {name: redis.register_script((LUA / f"{name}.lua").read_text()) for name in LIFE}
-        record = {"status": status, "chunks": chunks, "chunk_size": 50, "rows_done": 0, "rows_failed": 0, **about}
+        record = {
+            "status": status,
+            "chunks": chunks,
+            "chunk_size": 50,
+            "rows_done": 0,
+            "rows_failed": 0,
+            "called": "",
+            **about,
+        }
         redis.hset(self.key("meta"), mapping=record)
         redis.rpush(self.key("todo"), *self.chunks)
 
@@ -87,9 +95,6 @@ class RawJob:
 
     def turn(self, to, *allowed, error=""):
         return self.run("transition_status", to, error, *allowed)
-
-    def revive(self, *chunks):
-        return self.run("revive", *chunks)
 
     def retry(self, *chunks, rows=0, ended_ms=None):
         """``ended_ms``: when the caller saw that it had ended; by default it looks now."""

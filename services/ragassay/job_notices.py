@@ -33,7 +33,7 @@ def of_state(state: JobState) -> tuple[Notice, ...]:
     if state.status == "paused":
         return (_notice(state, "budget_reached", str(state.resumes), **counts),)
     if state.status == "failed":
-        return (_notice(state, "job_failed", *_time(state.revived + state.retries), **counts),)
+        return (_notice(state, "job_failed", *_time(state.retries), **counts),)
     if state.status == "finished":
         return (*state.notices, _notice(state, "job_finished", *_time(state.retries), **counts))
     return ()

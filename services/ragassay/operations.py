@@ -1,4 +1,4 @@
-"""What an operator asks of the running service and does to it: its health, jobs that are to go on."""
+"""What an operator asks of the running service: its health."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ from collections.abc import Mapping
 
 from redis.exceptions import RedisError
 
-from ragassay.jobs import Jobs
 from ragassay.models import FrozenModel
 from ragassay.queue import depths
 from ragassay.store.connection import connect
-from ragassay.store.job_rows import check_rows
-from ragassay.store.job_state import JobState, not_under_way
 from ragassay.store.liveness import RedisRole, RedisServer, redis_server
 from ragassay.store.redis import RedisStore
 from ragassay.store.workload import STALLED_AFTER_S, active_jobs, stalled
@@ -73,23 +70,3 @@ def health(store: RedisStore, servers: Mapping[RedisRole, str]) -> ServiceHealth
         listed=sum(store.redis.zcard(listed) for listed in store.job_lists()),
         troubles=tuple(troubles),
     )
-
-
-def requeue(jobs: Jobs, job: str) -> JobState:
-    """Send the wake-ups of a job that waits again; a failed one goes on where it stopped. Returns it as it was.
-
-    Raises NotFound where there is no such job or its rows are gone, Conflict for one that is paused, finished or
-    cancelled.
-    """
-    store = jobs.store
-    state = store.state(job)
-    if state.status == "failed":
-        record, done = state.record, set(store.done(job))
-        left = [chunk for chunk in sorted(record.chunks(), key=lambda chunk: chunk.number) if str(chunk) not in done]
-        check_rows(store, record, left, done)
-        store.revive(job, record, left)
-    elif state.status == "paused" or state.ended:
-        raise not_under_way(state)
-    store.redis.sadd("ra:active", job)  # last of all: a sweeper would close a job that is still failed
-    jobs.wake(job)
-    return state

@@ -127,64 +127,6 @@ def test_the_depths_are_the_lengths_of_keys_that_other_programs_can_read(jobs, s
     assert (store.redis.type(CHUNKS), store.redis.llen(CHUNKS)) == (b"list", 12)
 
 
-def test_wake_ups_that_the_broker_lost_are_sent_again(cli, jobs, store):
-    job = submit(jobs, 120)
-    store.redis.delete(CHUNKS)
-    assert cli("admin", "requeue", job)[:2] == (0, f"job {job} was queued, is queued: 0 of 120 rows done\n")
-    assert store.redis.llen(CHUNKS) == 3
-    work_all(jobs)
-    finalized(jobs, job)
-    code, _, err = cli("admin", "requeue", job)
-    assert code == 2
-    assert f"job {job} is finished; submit it again" in err
-
-
-def test_a_failed_job_goes_on_with_what_it_had_not_done(cli, jobs, store):
-    job = submit(jobs, 200)
-    first = json.loads(base64.b64decode(json.loads(store.redis.lpop(CHUNKS))["body"]))[0]
-    store.redis.delete(CHUNKS)
-    jobs.work(*first)
-    store.redis.delete(CHUNKS)
-    store.fail(job, "what 'v1' is has changed")
-    jobs.tick()
-    assert jobs.get(job).status == "failed"
-    assert store.redis.ttl(store.key(job, "meta")) > 0
-    assert cli("admin", "requeue", job)[1] == f"job {job} was failed, is running: 50 of 200 rows done\n"
-    assert jobs.get(job).error is None
-    assert {store.redis.ttl(key) for key in store.redis.scan_iter(f"ra:{{{job}}}:*")} == {-1}
-    jobs.tick()
-    work_all(jobs)
-    finalized(jobs, job)
-    assert (jobs.get(job).status, jobs.get(job).progress.done) == ("finished", 200)
-
-
-def test_a_report_that_could_not_be_made_is_made_after_all(cli, jobs, store, monkeypatch):
-    job = submit(jobs, 60)
-    work_all(jobs)
-    with monkeypatch.context() as broken:
-        broken.setattr("ragassay.runs.finish", lambda *_: 1 / 0)
-        for _ in range(3):
-            with pytest.raises(ZeroDivisionError):
-                jobs.finalize(job)
-    assert "the report can't be made" in jobs.get(job).error
-    assert "is finalizing: 60 of 60 rows done" in cli("admin", "requeue", job)[1]
-    assert store.redis.llen(REPORTS) > 0
-    jobs.finalize(job)
-    assert jobs.get(job).status == "finished"
-
-
-def test_what_can_not_go_on_is_left_as_it_is(cli, jobs, store):
-    job = submit(jobs, 60)
-    store.fail(job, "evicted")
-    jobs.tick()
-    store.redis.delete(store.key(job, "in:default:0"))
-    code, _, err = cli("admin", "requeue", job)
-    assert code == 2
-    assert "rows or results of job" in err
-    assert jobs.get(job).status == "failed"
-    assert "there is no job 'nobody'" in cli("admin", "requeue", "nobody")[2]
-
-
 def test_retention_shows_counts_and_deletes(cli, jobs, store, monkeypatch):
     job = submit(jobs, 60)
     work_all(jobs)
@@ -211,7 +153,7 @@ def test_retention_shows_counts_and_deletes(cli, jobs, store, monkeypatch):
 
 def test_redis_is_away(cli, monkeypatch):
     monkeypatch.setenv("RAGASSAY_STATE_URL", "unix:///nowhere/redis.sock")
-    for command in (("health",), ("retention", "--apply"), ("requeue", "job")):
+    for command in (("health",), ("retention", "--apply")):
         code, _, err = cli("admin", *command)
         assert (code, err.startswith("error: Redis does not answer")) == (3, True)
 

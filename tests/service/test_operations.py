@@ -132,7 +132,7 @@ def site():
         yield site
 
 
-STATES = {"Look first", "Jobs stay queued", "A worker crashes repeatedly", "A provider is down", "A budget is reached"}
+STATES = {"Look first", "A worker crashes repeatedly", "A provider is down", "A budget is reached"}
 REDIS = {"Redis is full", "Redis evicts", "Clean up", "Back up and restore"}
 
 
@@ -174,8 +174,7 @@ def without_workers(site):
     queued, crashed, failed, waiting, paused = (site.submit(60) for _ in range(5))
     assert shown("Jobs stay queued", site.health())
     site.broker.flushall()
-    assert "was queued, is queued" in site.bash("Jobs stay queued", JOB=queued)
-    assert len(site.waiting_messages(queued)) >= 2
+    until(lambda: site.kept() and site.waiting_messages(queued), 60, "the sweeper")
     died = site.store.key(crashed, "dead")
     for _ in range(5):
         assert site.store.claim(crashed)
@@ -185,7 +184,7 @@ def without_workers(site):
     site.store.fail(failed, "the file of the system 'v1' has changed")
     until(lambda: site.kept() and site.store.redis.ttl(site.store.key(failed, "meta")) > 0, 60, "the sweeper")
     meta = {"waiting": "the provider failed (500)", "waiting_since_ms": 1_790_000_000_000, "next_ms": 9_999_999_999_999}
-    site.store.redis.hset(site.store.key(waiting, "meta"), mapping={**meta, "status": "running", "next_set_ms": 1})
+    site.store.redis.hset(site.store.key(waiting, "meta"), mapping={**meta, "status": "running"})
     out = site.bash("A provider is down", WAITING=waiting)
     assert "waiting:         the provider failed (500); since 2026-09-21" in out
     assert "status:          cancelled" in out
@@ -196,7 +195,6 @@ def without_workers(site):
     assert [site.finished(job)["failed"] for job in (queued, paused, crashed)] == [0, 0, 50]
     out = site.bash("A worker crashes repeatedly", JOB=crashed, FAILED=failed)
     assert shown("A worker crashes repeatedly", out)
-    assert re.search(r"was failed, is (running|finalizing|finished)", out)  # it may be quick
     assert site.finished(failed) == {"rows": 60, "done": 60, "failed": 0}
 
 

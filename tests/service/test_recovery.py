@@ -1,4 +1,4 @@
-"""A job whose report can't be made ends; a clock that was set back holds nothing up; a judge that hangs blocks no other job."""
+"""A job whose report can't be made ends; a judge that hangs blocks no other job."""
 
 import time
 
@@ -9,7 +9,6 @@ from polling import patience, until
 from provider import Answer, Provider, good, hang
 from service.running import Service, rows
 
-HOUR_MS = 3_600_000
 LEASE_S, SWEEP_S = 2, 0.5
 
 
@@ -68,51 +67,8 @@ def test_a_job_whose_report_can_not_be_made_fails_with_the_error(service, capsys
     assert service.redis.hget(f"ra:{{{job}}}:meta", "finalize_failed") == b"3"
 
 
-def set_the_clock_back(service, job, by_ms=HOUR_MS):
-    """What a job's times are to a clock that was set back by so much: times to come."""
-    with service.redis as connection:
-        key = f"ra:{{{job}}}:"
-        for chunk, until_ms in connection.zrange(key + "lease", 0, -1, withscores=True):
-            connection.zadd(key + "lease", {chunk: until_ms + by_ms})
-        for slot, sent in connection.hgetall(key + "slots").items():
-            at_ms, _, nonce = sent.decode().partition(":")
-            connection.hset(key + "slots", slot, f"{int(at_ms) + by_ms}:{nonce}")
-        for name in ("waiting_since_ms", "next_ms", "next_set_ms", "claimed_ms", "started_ms"):
-            if at_ms := connection.hget(key + "meta", name):
-                connection.hset(key + "meta", name, int(at_ms) + by_ms)
-
-
 def kill_the_children(service):
     service.kill_children()
-
-
-def test_a_clock_that_is_set_back_an_hour_while_a_worker_is_dead_holds_its_chunk_for_one_lease(service, capsys):
-    job = submit_slow(service, "dated")
-    in_work(service, job)
-    owner = f"ra:{{{job}}}:owner"
-    [before] = service.redis.hvals(owner)
-    kill_the_children(service)
-    set_the_clock_back(service, job)
-    began = time.monotonic()
-    until(lambda: service.redis.hvals(owner) not in ([], [before]), 60, "another owner")
-    took = time.monotonic() - began
-    with capsys.disabled():
-        print(
-            f"\nclock set back an hour, lease of {LEASE_S} s: the dead worker's chunk went to another in {took:.1f} s"
-        )
-    service.finished(job)
-    assert service.job(job)["progress"] == {"rows": 50, "done": 50, "failed": 0}
-
-
-def test_a_clock_that_is_set_back_an_hour_in_an_outage_makes_it_no_longer(service, provider, capsys):
-    job = submit_slow(service, "dated", judge="fails")
-    until(lambda: service.job(job)["waiting"], 60, "the outage")
-    set_the_clock_back(service, job)
-    began, before = time.monotonic(), len(provider.log)
-    until(lambda: len(provider.log) > before, 60, "a probe")
-    with capsys.disabled():
-        print(f"\nclock set back an hour in an outage: the next probe was made {time.monotonic() - began:.1f} s later")
-    service.answered("POST", f"/v1/jobs/{job}/cancel").raise_for_status()
 
 
 def test_a_record_that_can_not_be_read_holds_up_no_other_job(service):

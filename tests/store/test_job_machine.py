@@ -195,8 +195,6 @@ class Life(RuleBasedStateMachine):
                 "cancelled",
                 "failed",
                 "finished",
-                "revive",
-                "revive",
                 "retry",
                 "retry",
                 "retry",
@@ -217,8 +215,6 @@ class Life(RuleBasedStateMachine):
             if self.status == "paused":
                 self.status, self.resumes = "running", self.resumes + 1
                 self.most = None if self.most is None else usd
-        elif what == "revive":
-            self.revive()
         elif what == "retry":
             self.retry()
         else:
@@ -226,16 +222,6 @@ class Life(RuleBasedStateMachine):
             assert self.job.turn(what, *allowed) == self.status
             if self.status in allowed:
                 self.status, self.ends = what, self.ends + 1
-
-    def revive(self):
-        left = sorted(set(self.job.chunks) - self.done)
-        assert self.job.revive(*left) == self.status
-        if self.status == "failed":  # nobody holds anything of it: what ended it let go
-            self.status, self.todo = "running" if left else "finalizing", left
-            for name in ("owner", "lease"):
-                self.server.delete(self.job.key(name))
-            self.owner.clear()
-            self.late.clear()
 
     def retry(self):
         """The first chunk that is done has 50 failed rows, each time."""

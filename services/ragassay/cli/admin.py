@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragassay.cli.configured import AsJson
-from ragassay.cli.jobs import JobArgument
 from ragassay.cli.keys import budget, keys
 from ragassay.cli.service import alive
 from ragassay.cli.terminal import print_json
@@ -95,14 +94,3 @@ def retention(apply: Apply = False, dry_run: DryRun = False) -> None:
     typer.echo(f"of {applied.jobs} jobs that have ended:")
     typer.echo(f"  {applied.without_report} {would} deleted, {applied.without_rows} {would} left without their rows")
     typer.echo(f"  {applied.sooner} will go sooner, {applied.later} later")
-
-
-@admin.command()
-def requeue(job: JobArgument) -> None:
-    """Wake the workers for a job that waits; let a failed one go on where it stopped."""
-    from ragassay import operations
-
-    with _jobs() as jobs:
-        before = operations.requeue(jobs, job)
-        now = jobs.store.state(job)
-    typer.echo(f"job {job} was {before.status}, is {now.status}: {now.rows_done} of {now.rows} rows done")

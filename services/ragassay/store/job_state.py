@@ -20,7 +20,7 @@ SUBMIT_AGAIN = "submit it again; replies that are known are not paid again"
 _TEXTS = {"status", "error", "waiting", "given_up", "project", "traceparent"}
 _COUNTS = {
     *("chunks", "rows", "rows_done", "rows_failed", "uncertain_calls", "resumes"),
-    *("created_ms", "started_ms", "waiting_since_ms", "probes", "revived", "retries"),
+    *("created_ms", "started_ms", "waiting_since_ms", "probes", "retries"),
 }
 
 
@@ -73,7 +73,6 @@ class JobState(FrozenModel):
     waiting: str | None = None
     waiting_since_ms: int | None = None
     probes: int = 0
-    revived: int = 0  # how often an operator had it go on after it had failed
     retries: int = 0  # how often its failed rows were tried again after it had ended
     given_up: str | None = None
     alerts: tuple[dict[str, Any], ...] = ()

@@ -95,5 +95,5 @@ def project_named(name: bytes | None) -> str:
 
 
 def project_key(project: str, name: str) -> str:
-    """A Redis key in the slot of a project."""
+    """A Redis key of something that a project has of its own."""
     return f"ra:p:{{{project}}}:{name}"

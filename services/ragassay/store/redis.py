@@ -1,6 +1,6 @@
 """The truth about jobs, in Redis, changed by Lua scripts only; a Celery message merely says that there may be work.
 
-One hash tag per job, so that a job's keys share a slot: ``ra:{job}:meta todo lease owner dead done tries slots in:<chunk>
+The keys of a job are ``ra:{job}:meta todo lease owner dead done tries slots in:<chunk>
 calls:<chunk> out:<chunk> column:<system>:<name> texts report figures costs partial partial_costs gates labels``,
 and ``new:<id>``, rows of a job that is still being made.
 Who asks a system that is called is kept for all jobs together, in ``ra:asks:<system>``. Each project has a list of its jobs,
@@ -185,14 +185,6 @@ class RedisStore(StoredReports, Presence):
         caps = ["" if most is None else most for most in (budget.usd, budget.tokens)]
         return self._status_before("resume", job, [self.key(job, "meta")], caps)
 
-    def revive(self, job: str, record: RunRecord, chunks: Sequence[ChunkId]) -> str:
-        """Have a failed job go on with these chunks, or with its report where there is none.
-
-        Returns the status before. Raises NotFound.
-        """
-        keys = [self.key(job, name) for name in ("meta", "todo", *row_names(record), "gates")]
-        return self._status_before("revive", job, keys, list(map(str, chunks)))
-
     def retry(self, job: str, record: RunRecord, chunks: Sequence[ChunkId], *, rows: int, ended_ms: int | None) -> str:
         """Have a job that ended at ``ended_ms`` work again on these chunks, ``rows`` failed ones of those with results.
 
@@ -282,7 +274,7 @@ class RedisStore(StoredReports, Presence):
 
     def end_wait(self, job: str) -> None:
         """The provider answers again."""
-        self.redis.hdel(self.key(job, "meta"), "waiting", "waiting_since_ms", "probes", "next_ms", "next_set_ms")
+        self.redis.hdel(self.key(job, "meta"), "waiting", "waiting_since_ms", "probes", "next_ms")
 
     def why_dead(self, claim: Claim) -> str | None:
         """The error with which a chunk failed the last time; None when its worker died without a word."""

@@ -1,6 +1,6 @@
 """Datasets in Redis: the rows of each version once, in compressed blocks under their digest, however many names it has.
 
-All keys of a project share a slot, so that scripts can change them together: ``ra:{datasets}:names`` in ``default``,
+The keys of a project are ``ra:{datasets}:names`` in ``default``,
 ``versions:<name>`` (digest -> record), ``named:<digest>`` (its names), ``rows:<digest>`` (number -> block of canonical
 JSON Lines, ``first`` -> the number of the first row of each), and ``new:<id>``, rows that are still being written.
 """

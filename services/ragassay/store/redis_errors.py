@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from ragassay.errors import Unavailable
 
 _OF_PIPELINE = re.compile(r"^Command # \d+ \(.*\) of pipeline caused error: ", re.DOTALL)  # it quotes what was written
-_PASSES = ("OOM ", "MISCONF ", "READONLY ", "BUSY ", "MASTERDOWN ", "CLUSTERDOWN ", "NOREPLICAS ", "TRYAGAIN ")
+_PASSES = ("OOM ", "MISCONF ", "READONLY ", "BUSY ", "MASTERDOWN ", "NOREPLICAS ")
 
 
 def unavailable(error: BaseException) -> Unavailable | None:

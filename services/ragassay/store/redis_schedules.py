@@ -1,6 +1,6 @@
 """A project's schedules and their runs in Redis; what two processes might do at once is done by Lua.
 
-All keys share the slot of the project: ``ra:p:{PROJECT}:schedules`` (name -> record), ``due`` (name, by the time that it is
+The keys of a project are ``ra:p:{PROJECT}:schedules`` (name -> record), ``due`` (name, by the time that it is
 due next), ``runs:NAME`` (time -> run), ``open`` (``NAME TIME`` of runs that have not ended, by when they are looked at next).
 ``ra:schedules`` has the projects. Times are milliseconds since 1970.
 """

@@ -11,7 +11,6 @@ for i = 1, 2 do
     local interval = 60000000 / rate
     local tolerance = interval * math.max(1, math.floor(rate / 6))
     local at = math.max(now, tonumber(redis.call('GET', KEYS[i + 1]) or 0))
-    if at - now > tolerance then at = now end -- the clock was set back
     due[i] = at + interval
     if due[i] - now - tolerance > wait then wait, whose = due[i] - now - tolerance, i end
   end

@@ -4,16 +4,14 @@
 -- all jobs (ra:asks:<system>), so that its caps hold: the first chunk is given out whose system is free, and a job that finds
 -- none is woken up when one is.
 -- KEYS meta todo lease owner   ARGV token lease_ms most_of_a_provider   -> chunk | false
-local status, next_ms, set_ms, provider, called =
-  unpack(redis.call('HMGET', KEYS[1], 'status', 'next_ms', 'next_set_ms', 'provider', 'called'))
+local status, next_ms, provider, called = unpack(redis.call('HMGET', KEYS[1], 'status', 'next_ms', 'provider', 'called'))
 if status ~= 'queued' and status ~= 'running' then return false end
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
-if next_ms and now < tonumber(next_ms) and now >= tonumber(set_ms) then return false end -- else the clock was set back
-if next_ms and redis.call('ZCARD', KEYS[3]) > 0 then return false end
+if next_ms and (now < tonumber(next_ms) or redis.call('ZCARD', KEYS[3]) > 0) then return false end
 if provider == '1' and redis.call('ZCARD', KEYS[3]) >= tonumber(ARGV[3]) then return false end
 local chunk
-if (called or '') == '' then
+if called == '' then
   chunk = redis.call('LPOP', KEYS[2])
 else
   local free = {}

@@ -1,10 +1,9 @@
--- Have one worker make a job's report, for the length of a lease. One that ends later than any can is of a clock that was set back.
+-- Have one worker make a job's report, for the length of a lease.
 -- KEYS meta lease owner   ARGV token lease_ms   -> 1 | 0
 if redis.call('HGET', KEYS[1], 'status') ~= 'finalizing' then return 0 end
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
-local leased = tonumber(redis.call('ZSCORE', KEYS[2], 'report') or 0)
-if leased > now and leased <= now + ARGV[2] + 1000 then return 0 end
+if tonumber(redis.call('ZSCORE', KEYS[2], 'report') or 0) > now then return 0 end
 redis.call('HSET', KEYS[3], 'report', ARGV[1])
 redis.call('ZADD', KEYS[2], now + ARGV[2], 'report')
 return 1

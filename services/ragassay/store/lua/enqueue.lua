@@ -8,17 +8,15 @@ local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 if status == 'finalizing' then
   local leased = tonumber(redis.call('ZSCORE', KEYS[4], 'report') or 0)
-  waiting = (leased > now and leased <= now + ARGV[2] + 1000) and 0 or 1
+  waiting = leased > now and 0 or 1
 elseif status ~= 'queued' and status ~= 'running' then waiting = 0 end
-local next_ms, set_ms = unpack(redis.call('HMGET', KEYS[1], 'next_ms', 'next_set_ms'))
-if next_ms and status ~= 'finalizing' then -- while a provider fails: one message when it is due, or the clock was set back
-  local due = now >= tonumber(next_ms) or now < tonumber(set_ms)
-  waiting = due and math.min(waiting, 1) or 0
+local next_ms = redis.call('HGET', KEYS[1], 'next_ms')
+if next_ms and status ~= 'finalizing' then -- while a provider fails: one message when it is due
+  waiting = now >= tonumber(next_ms) and math.min(waiting, 1) or 0
 end
 for slot = 0, math.min(tonumber(ARGV[1]), waiting) - 1 do
   local sent = redis.call('HGET', KEYS[3], slot)
-  local age = sent and now - tonumber(string.match(sent, '^(%d+)'))
-  if not sent or age > tonumber(ARGV[2]) or age < 0 then -- below zero: the clock was set back
+  if not sent or now - string.match(sent, '^(%d+)') > tonumber(ARGV[2]) then
     redis.call('HSET', KEYS[3], slot, string.format('%.0f', now) .. ':' .. ARGV[3])
     table.insert(due, slot)
   end

@@ -9,7 +9,7 @@ elseif status ~= 'running' and status ~= 'paused' then return 0 end
 local t = redis.call('TIME')
 redis.call('ZADD', KEYS[2], t[1] * 1000 + math.floor(t[2] / 1000) + ARGV[3], ARGV[1])
 local system = string.match(ARGV[1], '^(.*):%d+$')
-if system and string.find(called or '', ',' .. system .. ',', 1, true) then
+if system and string.find(called, ',' .. system .. ',', 1, true) then
   local turn = 'ra:asks:' .. system
   if redis.call('GET', turn) == ARGV[2] then redis.call('PEXPIRE', turn, ARGV[3]) end
 end

@@ -4,9 +4,7 @@
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local function due(kind)
-  local at = math.max(now, tonumber(redis.call('HGET', KEYS[1], kind) or 0))
-  if at - now > 86400000000 then at = now end -- by more than a day: the clock was set back
-  return at
+  return math.max(now, tonumber(redis.call('HGET', KEYS[1], kind) or 0))
 end
 local requests, tokens = due('requests'), due('tokens')
 local at = now

@@ -1,14 +1,10 @@
--- Take chunks back whose lease ran out. A lease that ends later than any can is of a clock that was set back since. A chunk that died too often is handed out as poisoned, not tried again.
+-- Take chunks back whose lease ran out. A chunk that died too often is handed out as poisoned, not tried again.
 -- KEYS meta todo lease owner dead counters   ARGV most_deaths token lease_ms   -> {poisoned chunks}, {all whose lease ran out}
 local status = redis.call('HGET', KEYS[1], 'status')
 local poisoned, expired = {}, {}
 if status ~= 'running' and status ~= 'paused' then return {poisoned, expired} end
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
-local latest = now + ARGV[3]
-for _, chunk in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '(' .. string.format('%.0f', latest + 1000), '+inf')) do
-  redis.call('ZADD', KEYS[3], latest, chunk)
-end
 for _, chunk in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now)) do
   table.insert(expired, chunk)
   redis.call('ZREM', KEYS[3], chunk)
