@@ -85,7 +85,7 @@ def test_a_metric_of_answers_is_no_metric_of_runs(trec):
 
 
 def test_help_is_there_and_the_command_is_listed(cli):
-    assert "qid Q0 docid rank score tag" in cli("trec", "--help")[1]
+    assert "Judgments, a line each" in cli("trec", "--help")[1]
     assert "Compute retrieval metrics from TREC qrels and run files." in cli("--help")[1]
 
 
