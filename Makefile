@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-integrations lint unit up chaos endings soak outages fuzz docs readme baseline clean
+.PHONY: demo test test-integrations lint unit up chaos endings soak outages fuzz docs readme clean
 
 demo: $(VENV)/.user  ## evaluate the quickstart dataset and print the report
 	@$(BIN)/ragassay demo
@@ -80,6 +80,3 @@ docs: $(VENV)/.dev  ## the documentation as a site with a search, into build/sit
 
 readme: $(VENV)/.user  ## put what the commands print now into README.md and the pages
 	$(BIN)/python scripts/refresh_pages.py
-
-baseline: $(VENV)/.user  ## measure the example retrievers on the handbook and write docs/baseline.md
-	$(BIN)/python scripts/make_baseline.py

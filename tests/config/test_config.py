@@ -244,17 +244,7 @@ BROKEN = {
         4,
         "systems.a.rrfk; did you mean rrf_k?",
     ),
-    "unknown key of a route": (
-        "systems: {a: {kind: bm25, routes: [{name: x, whn: x, use: nothing}]}}",
-        1,
-        "whn (and 1 more); did you mean when?",
-    ),
     "unknown key of an answer": ("systems: {a: {kind: bm25, answer: {modell: x}}}", 1, "did you mean model?"),
-    "unknown key of a route's retriever": (
-        "systems: {a: {kind: bm25, routes: [{name: x, when: x, use: {kind: bm25, steem: true}}]}}",
-        1,
-        "did you mean stem?",
-    ),
     "system without a kind": ("systems: {a: {}}", 1, "systems.a.kind: is missing"),
     "system of no kind that there is": (
         "systems: {a: {kind: htp, url: 'http://x/', reply: {answer: $.a}}}",

@@ -92,19 +92,31 @@ def test_a_reranked_response_says_what_the_order_was_before():
     assert list(response.retrieved_doc_ids) == [h.id for h in before][::-1]
 
 
-def test_a_query_that_needs_no_retrieval_has_a_route_and_no_passages():
-    strategy = system(routes=[{"name": "greeting", "when": "^hello", "use": "nothing"}])
-    response = ask(strategy, "Hello there")
-    assert (response.route, response.retrieved_doc_ids, response.contexts) == ("greeting", (), ())
-    assert ask(strategy).route == "default"
-
-
 def test_a_slow_retrieval_is_a_response_with_an_error(monkeypatch):
     strategy = system(timeout_s=0.05)
     monkeypatch.setattr(strategy.retriever, "search", lambda query, k: time.sleep(0.3))
     response = ask(strategy)
     assert response.error == "nothing was retrieved within 0.05 s"
     assert (response.retrieved_doc_ids, response.answer) == ((), None)
+
+
+def test_builtin_does_not_search_beside_a_search_that_came_too_late(monkeypatch):
+    strategy, running, peak = system(timeout_s=0.05), [], []
+
+    def slow(query, k):
+        running.append(query)
+        peak.append(len(running))
+        time.sleep(0.3)
+        running.remove(query)
+
+    async def two():
+        await strategy.respond(Sample(query_id="1", query="red"))
+        await strategy.respond(Sample(query_id="2", query="apples"))
+
+    monkeypatch.setattr(strategy.retriever, "search", slow)
+    monkeypatch.setattr(strategy.retriever, "warm_up", lambda: None)
+    asyncio.run(two())
+    assert peak == [1, 1]
 
 
 def test_a_slow_answer_is_an_error_and_what_was_retrieved_stays():
@@ -138,15 +150,6 @@ def test_the_start_is_in_no_latency_and_no_timeout_and_stands_beside_the_first_r
     assert first.first_call_ms >= first.latency_ms + 300
     assert [response.first_call_ms for response in others] == [None] * 3
     assert all(response.latency_ms < 300 for response in others)
-
-
-def test_the_start_loads_the_models_of_the_routes_too():
-    inner, outer = system(), system()
-    searched = []
-    inner.retriever.search = lambda query, k: searched.append(query)
-    outer.retriever._routes = {"there": inner.retriever, "nowhere": None}
-    ask(outer)
-    assert searched == ["warm up"]
 
 
 def test_no_more_queries_are_in_flight_than_allowed():

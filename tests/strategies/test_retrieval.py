@@ -31,20 +31,13 @@ TEXTS = {
 }
 
 
-class Pieces(FakeEmbedder):
-    """Each word is a piece; a word is like itself only."""
-
-    def embed_tokens(self, texts):
-        return [self.embed(text.split()) for text in texts]
-
-
 def corpus(texts=TEXTS, titles=None):
     return Corpus.of(Passage(id=i, text=text, title=(titles or {}).get(i, "")) for i, text in texts.items())
 
 
 def retriever(texts=TEXTS, titles=None, cache=None, embedder=None, **options):
     config = RetrievalConfig(**{"kind": "bm25", **options})
-    return build(config, corpus(texts, titles), cache=cache, embedder=embedder or Pieces(4096))
+    return build(config, corpus(texts, titles), cache=cache, embedder=embedder or FakeEmbedder(4096))
 
 
 def ids(hits):
@@ -142,33 +135,6 @@ def test_mmr_with_lambda_1_keeps_the_order():
     assert ids(plain) == ids(diverse)
 
 
-def test_late_interaction_is_the_mean_of_the_best_cosines():
-    found = retriever(kind="dense", rerank="late_interaction").search("apple cherry", 3)
-    # b holds both words: (1 + 1) / 2; a and c hold one: (1 + 0) / 2.
-    assert [(h.id, h.score) for h in found.hits] == [("b", 1.0), ("a", 0.5), ("c", 0.5)]
-    assert found.hits[0].stages["rerank"] == 1.0
-    assert set(found.before) == set(TEXTS)
-
-
-def test_only_the_first_candidates_are_reranked_and_their_order_before_is_kept():
-    texts = {"a": "apple apple apple", "b": "apple banana cherry", "c": "banana"}
-    found = retriever(texts, rerank="late_interaction", rerank_depth=2).search("apple banana", 2)
-    plain = retriever(texts).search("apple banana", 3)
-    assert found.before == tuple(ids(plain.hits))[:2]
-    assert plain.before is None
-    assert found.hits[0].id == "b"
-
-
-def test_an_embedder_without_vectors_of_pieces_can_not_rerank():
-    with pytest.raises(BadSettings, match="word pieces"):
-        retriever(rerank="late_interaction", embedder=FakeEmbedder())
-
-
-def test_a_blank_passage_is_reranked_last():
-    found = retriever({"x": "", "y": "red"}, {"x": "red red"}, rerank="late_interaction", title_prefix=False)
-    assert [(h.id, h.score) for h in found.search("red", 2).hits] == [("y", 1.0), ("x", -1.0)]
-
-
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
     """A cross-encoder of one layer with random weights, on the bundled model's vocabulary."""
@@ -229,31 +195,6 @@ def test_the_normaliser_does_what_its_options_say(options, text, terms):
     assert Tokenizer(**options).terms(text) == terms
 
 
-ROUTES = [
-    {"name": "none", "when": r"^(hi|thanks)\b", "use": "nothing"},
-    {"name": "codes", "when": r"\berror \d+", "use": {"kind": "bm25", "stem": False}},
-]
-
-
-def test_the_first_rule_that_matches_chooses_the_route():
-    routed = retriever(kind="dense", routes=ROUTES, default_route="meaning")
-    gated = routed.search("Thanks, error 5", 3)
-    assert (gated.route, gated.hits) == ("none", ())
-    found = routed.search("Apple error 5", 3)
-    assert (found.route, ids(found.hits), set(found.hits[0].stages)) == ("codes", ["b", "a"], {"bm25"})
-    other = routed.search("apple", 3)
-    assert (other.route, set(other.hits[0].stages)) == ("meaning", {"dense"})
-    assert retriever().search("apple", 1).route is None
-
-
-def test_what_routes_share_is_indexed_once():
-    shared = [{"name": "x", "when": "x", "use": {"kind": "dense", "rerank": "late_interaction"}}]
-    alone = retriever(kind="dense").index_bytes
-    assert alone == 4 * 4096 * 4
-    pieces = (2 + 3 + 4 + 2) * 4096 * 2 + 5 * 8  # float16 for each word, and where each passage ends
-    assert retriever(kind="dense", routes=shared).index_bytes == alone + pieces
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -261,16 +202,9 @@ def test_what_routes_share_is_indexed_once():
         ({"kind": "dense", "k1": 1.0}, "k1: not read by kind dense"),
         ({"kind": "bm25", "model": "x"}, "model: not read"),
         ({"kind": "bm25", "rerank_depth": 9}, "rerank_depth: not read"),
-        ({"kind": "bm25", "default_route": "x"}, "default_route: not read"),
         ({"kind": "bm25", "rerank": "cross_encoder"}, "needs rerank_model"),
         ({"kind": "bm25", "aliases": {"...": "x"}}, "at least one word"),
         ({"kind": "bm25", "aliases": {"x": []}}, "at least one word"),
-        ({"kind": "bm25", "routes": [{"name": "x", "when": "(", "use": "nothing"}]}, "not a regular expression"),
-        ({"kind": "bm25", "routes": [{"name": "default", "when": "x", "use": "nothing"}]}, "given twice"),
-        (
-            {"kind": "bm25", "routes": [{"name": "x", "when": "x", "use": {"kind": "bm25", "routes": ROUTES}}]},
-            "has no routes",
-        ),
         ({"kind": "bm25", "boost": 1}, "Extra inputs"),
         ({"kind": "splade"}, "bm25"),
     ],
@@ -327,42 +261,30 @@ def test_an_empty_corpus_a_missing_one_and_a_double_id_are_errors(tmp_path):
         Corpus.of([Passage(id="a", text="x"), Passage(id="a", text="y")])
 
 
-def options_of_all():
-    return {"kind": "hybrid", "rerank": "late_interaction", "mmr": 0.7}
+def dense_with(cache, texts=TEXTS, **options):
+    return retriever(texts, cache=cache, kind="dense", **options).search("apple cherry", 4).hits
 
 
-def test_an_index_is_built_once_and_gives_the_same_scores_from_the_cache(tmp_path, monkeypatch):
-    first = retriever(cache=tmp_path, **options_of_all()).search("apple cherry", 4).hits
-    assert sorted(file.name.split("-")[0] for file in tmp_path.iterdir()) == ["bm25", "dense", "pieces"]
-    for scorer in (scorers.BM25, scorers.Dense, scorers.LateInteraction):
-        monkeypatch.setattr(scorer, "_index", None)  # an index that is made now fails
-    assert retriever(cache=tmp_path, **options_of_all()).search("apple cherry", 4).hits == first
+def test_vectors_are_made_once_and_give_the_same_scores_from_the_cache(tmp_path, monkeypatch):
+    first = dense_with(tmp_path)
+    monkeypatch.setattr(scorers, "_keep", None)  # keeping vectors again fails
+    assert dense_with(tmp_path) == first
 
 
-@pytest.mark.parametrize("change", [{"texts": {**TEXTS, "a": "cherry pie"}}, {"k1": 0.5}, {"stem": False}])
-def test_another_corpus_or_option_never_gets_a_stale_index(tmp_path, change):
-    retriever(cache=tmp_path).search("cherry", 4)
-    assert retriever(cache=tmp_path, **change).search("cherry", 4).hits == retriever(**change).search("cherry", 4).hits
-
-
-def test_an_index_of_another_corpus_under_this_ones_name_is_made_anew(tmp_path):
-    changed = {"a": "cherry pie"}
-    retriever(cache=tmp_path / "old")
-    retriever(changed, cache=tmp_path / "new")
-    (stale,), (place,) = (tmp_path / "old").iterdir(), (tmp_path / "new").iterdir()
-    place.write_bytes(stale.read_bytes())
-    assert ids(retriever(changed, cache=tmp_path / "new").search("cherry", 4).hits) == ["a"]
-    assert place.read_bytes() != stale.read_bytes()
+@pytest.mark.parametrize("change", [{"texts": {**TEXTS, "a": "cherry pie"}}, {"title_prefix": False}])
+def test_another_corpus_or_option_never_gets_stale_vectors(tmp_path, change):
+    dense_with(tmp_path)
+    assert dense_with(tmp_path, **change) == dense_with(None, **change)
 
 
 @pytest.mark.parametrize(
     "damage", [lambda content: content[:-40], lambda content: b"", lambda content: b"PK" + content]
 )
-def test_a_damaged_index_is_made_anew(tmp_path, damage):
-    whole = retriever(cache=tmp_path).search("apple", 4).hits
+def test_damaged_vectors_are_made_again(tmp_path, damage):
+    whole = dense_with(tmp_path)
     (file,) = tmp_path.iterdir()
     file.write_bytes(damage(file.read_bytes()))
-    assert retriever(cache=tmp_path).search("apple", 4).hits == whole
+    assert dense_with(tmp_path) == whole
 
 
 PROGRAM = """
@@ -371,7 +293,7 @@ PROGRAM = """
     from ragassay.strategies.corpus import Corpus
     from ragassay.strategies.options import RetrievalConfig
     from ragassay.strategies.retrieval import build
-    config = RetrievalConfig(kind="hybrid", rerank="late_interaction", mmr=0.8, aliases={"pay": ["invoice", "bill"]})
+    config = RetrievalConfig(kind="hybrid", feedback=2, mmr=0.8, aliases={"pay": ["invoice", "bill"]})
     for cache in sys.argv[2:]:
         found = build(config, Corpus.read(Path(sys.argv[1])), cache=Path(cache))
         print(json.dumps([found.search(query, 10).hits for query in ("How do I pay?", "rate limits of the API")]))

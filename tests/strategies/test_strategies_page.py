@@ -11,7 +11,7 @@ import pytest
 
 from provider import Provider, says
 from ragassay.shipped import folder
-from ragassay.strategies.options import AnswerModel, Route, SystemConfig
+from ragassay.strategies.options import AnswerModel, SystemConfig
 
 PAGE = Path(__file__).parents[2].joinpath("docs", "strategies.md").read_text("utf-8")
 EXAMPLES = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
@@ -32,7 +32,7 @@ def test_the_examples_on_the_page_run(example, cli, tmp_path, monkeypatch):
     assert len(provider.log) == (8 if "asked" in example else 0)
 
 
-@pytest.mark.parametrize("model", [SystemConfig, Route, AnswerModel])
+@pytest.mark.parametrize("model", [SystemConfig, AnswerModel])
 def test_the_page_names_every_key_with_its_default_and_effect(model):
     rows = re.findall(r"^\| `([a-z_0-9]+)` \| (.*?) ?\| (.*) \|$", PAGE, re.MULTILINE)
     for name, field in model.model_fields.items():

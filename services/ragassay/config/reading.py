@@ -185,11 +185,6 @@ def rebased_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
         function = choice.get("function")
         if isinstance(function, str) and function.partition(":")[0].endswith(".py"):
             own["function"] = rebase(function)
-        if isinstance(choice.get("routes"), list):
-            own["routes"] = [
-                {**r, "use": system(r["use"])} if isinstance(r, dict) and isinstance(r.get("use"), dict) else r
-                for r in choice["routes"]
-            ]
         return {**choice, **own}
 
     rebased = dict(values)

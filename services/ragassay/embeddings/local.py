@@ -67,20 +67,6 @@ class LocalEmbedder:
         place = {text: n for n, text in enumerate(once)}
         return vectors[[place[text] for text in texts]]
 
-    def embed_tokens(self, texts: Sequence[str]) -> list[Vectors]:
-        """For each text, the unit vectors of its word pieces, float32, shape (pieces, dimensions).
-
-        Batches are made as in ``embed``. The marks that a model puts before and after a text are left out. Raises as
-        ``embed``.
-        """
-        refuse_blank(texts)
-        once = distinct(texts)
-        by_text: dict[str, Vectors] = {}
-        for text, pieces in zip(once, self.loaded().encode_tokens(once), strict=True):
-            inner = pieces[1:-1] if len(pieces) > 2 else pieces
-            by_text[text] = (inner / np.linalg.norm(inner, axis=1, keepdims=True)).astype(np.float32)
-        return [by_text[text] for text in texts]
-
     def loaded(self) -> MiniLM | LibraryModel:
         """The model itself, loaded at the first call."""
         with self._lock:

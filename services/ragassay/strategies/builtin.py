@@ -107,13 +107,21 @@ class BuiltIn:
         return response.model_copy(update={"first_call_ms": start_ms + (response.latency_ms or 0.0)})
 
     async def _respond(self, sample: Sample) -> Response:
-        async with self._retrieving:
-            try:
-                async with asyncio.timeout(self.config.timeout_s):
-                    retrieved, took_ms = await asyncio.to_thread(self._find, sample.query)
-            except TimeoutError:
-                return Response(retrieved_doc_ids=(), error=self._late("nothing was retrieved"))
+        await self._retrieving.acquire()
+        search = asyncio.ensure_future(asyncio.to_thread(self._find, sample.query))
+        search.add_done_callback(self._searched)
+        try:
+            async with asyncio.timeout(self.config.timeout_s):
+                retrieved, took_ms = await asyncio.shield(search)
+        except TimeoutError:
+            return Response(retrieved_doc_ids=(), error=self._late("nothing was retrieved"))
         return await self._answered(sample, self._response(retrieved, took_ms))
+
+    def _searched(self, search: asyncio.Future[tuple[SearchResult, float]]) -> None:
+        """Let the next search begin. A thread can't be stopped, so a search that is too late keeps its turn until it ends."""
+        self._retrieving.release()
+        if not search.cancelled():
+            search.exception()  # read, so that asyncio does not log the error of a search that came too late
 
     def _find(self, query: str) -> tuple[SearchResult, float]:
         began = time.perf_counter()
@@ -128,7 +136,6 @@ class BuiltIn:
             retrieved_scores=tuple(hit.score for hit in retrieved.hits),
             retrieval_latency_ms=took_ms,
             latency_ms=took_ms,
-            route=retrieved.route,
             doc_ids_before_reranking=retrieved.before,
         )
 

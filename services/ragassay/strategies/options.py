@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, Literal
 
 from annotated_types import Predicate
@@ -42,7 +41,6 @@ _WORDS = {"k1", "b", "title_weight", "fold_accents", "hyphens", "stem", "drop_st
 _MEANING = {"model"}
 _FUSION = {"rrf_k", "weights"}
 _TITLE = {"title_prefix"}
-_FEEDBACK = {"feedback_weight", "feedback_terms"}
 _READS: dict[str, set[str]] = {"bm25": _WORDS, "dense": _MEANING, "hybrid": _WORDS | _MEANING | _FUSION}
 
 
@@ -54,7 +52,7 @@ class Weights(FrozenModel):
 
 
 class RetrievalConfig(FrozenModel):
-    """A retriever: how candidates are found, then reranked, then made diverse; and which queries go elsewhere."""
+    """A retriever: how candidates are found, then reranked, then made diverse."""
 
     kind: Annotated[RetrieverKind, Field(description="how candidates are found")]
     aliases: dict[str, Expansions] = Field(
@@ -87,32 +85,18 @@ class RetrievalConfig(FrozenModel):
 
     feedback: Annotated[
         int,
-        Field(ge=0, le=100, description="search twice: so many of the first passages found are added to the query"),
+        Field(ge=0, le=100, description="search twice: this many of the first passages are added to the query"),
     ] = 0
-    feedback_weight: Annotated[
-        float, Field(gt=0, lt=1, description="feedback: share of those passages in the second query")
-    ] = 0.5
-    feedback_terms: Annotated[
-        int, Field(ge=1, le=1000, description="feedback, BM25: how many of their words are taken")
-    ] = 20
-
-    rerank: Annotated[
-        Literal["late_interaction", "cross_encoder"] | None, Field(description="order the best candidates anew")
-    ] = None
-    rerank_model: Annotated[
-        str | None, Field(min_length=1, description="model of the reranker; a cross-encoder has no default")
-    ] = None
+    rerank: Annotated[Literal["cross_encoder"] | None, Field(description="reorder the best candidates by a model")] = (
+        None
+    )
+    rerank_model: Annotated[str | None, Field(min_length=1, description="the cross-encoder, name or folder")] = None
     rerank_depth: Annotated[int, Field(ge=1, le=1000, description="candidates that are reranked")] = 50
 
     mmr: Annotated[
         float | None,
         Field(ge=0, le=1, description="maximal marginal relevance: 1 is relevance alone, 0 is difference alone"),
     ] = None
-
-    routes: Annotated[tuple[Route, ...], Field(description="rules that send a query elsewhere; the first counts")] = ()
-    default_route: Annotated[
-        str, Field(min_length=1, description="name of the route of queries that no rule matches")
-    ] = "default"
 
     def _unread(self) -> set[str]:
         """The keys that say nothing beside the others."""
@@ -121,10 +105,7 @@ class RetrievalConfig(FrozenModel):
             unread -= _MEANING
         if self.kind == "bm25" and self.mmr is None and not self.rerank:
             unread |= _TITLE
-        unread |= set() if self.rerank else {"rerank_model", "rerank_depth"}
-        unread |= set() if self.feedback else _FEEDBACK
-        unread |= {"feedback_terms"} if self.kind == "dense" else set()
-        return unread | (set() if self.routes else {"default_route"})
+        return unread if self.rerank else unread | {"rerank_model", "rerank_depth"}
 
     @model_serializer(mode="wrap")
     def _only_what_is_read(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -144,38 +125,7 @@ class RetrievalConfig(FrozenModel):
             raise ValueError(f"{', '.join(idle)}: not read by kind {self.kind} with these options")
         if self.rerank == "cross_encoder" and self.rerank_model is None:
             raise ValueError("rerank: cross_encoder needs rerank_model, the name or folder of a cross-encoder")
-        names = [route.name for route in self.routes] + [self.default_route]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise ValueError(f"route {twice[0]!r} is given twice")
         return self
-
-
-class Route(FrozenModel):
-    """Queries that a rule matches, and what becomes of them."""
-
-    name: Annotated[str, Field(min_length=1, description="its name in a response's `route`")]
-    when: Annotated[str, Field(min_length=1, description="regular expression, looked for in the query in any case")]
-    use: Annotated[
-        Annotated[RetrievalConfig, Tag(KEYS)] | Annotated[Literal["nothing"], Tag(WORD)],
-        Field(description="a retriever, or `nothing`: no retrieval is needed"),
-        WORD_OR_KEYS,
-    ]
-
-    @field_validator("when")
-    @classmethod
-    def _is_a_pattern(cls, when: str) -> str:
-        try:
-            re.compile(when)
-        except re.error as error:
-            raise ValueError(f"not a regular expression: {error}") from None
-        return when
-
-    @field_validator("use")
-    @classmethod
-    def _does_not_route_on(cls, use: RetrievalConfig | Literal["nothing"]) -> RetrievalConfig | Literal["nothing"]:
-        if use != "nothing" and use.routes:
-            raise ValueError("a route's own retriever has no routes")
-        return use
 
 
 class AnswerModel(FrozenModel):
@@ -203,7 +153,3 @@ class SystemConfig(RetrievalConfig):
     ] = None
     in_flight: Annotated[int, Field(ge=1, le=256, description="queries at once")] = 4
     timeout_s: Annotated[float, Field(gt=0, le=3600, description="seconds that one query may take")] = 30.0
-
-
-RetrievalConfig.model_rebuild()
-SystemConfig.model_rebuild()

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, partial
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ragassay.embeddings import DIGITS, CrossEncoder, LocalEmbedder
 from ragassay.errors import BadInput
 from ragassay.protocols import Embedder
 from ragassay.strategies.corpus import Corpus
 from ragassay.strategies.options import RetrievalConfig
-from ragassay.strategies.scorers import BM25, Dense, Feedback, LateInteraction, Scorer, Tokenizer, text_of
+from ragassay.strategies.scorers import BM25, Dense, Scorer, Tokenizer, text_of
 
 
 class Hit(NamedTuple):
@@ -30,14 +28,9 @@ class Hit(NamedTuple):
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What was retrieved for a query.
+    """What was retrieved for a query; ``before``: ids in the order that a reranker was given, best first."""
 
-    ``route``: the chosen route, where there are routes; ``before``: ids in the order that the reranker was given, best
-    first, where there is one.
-    """
-
-    hits: tuple[Hit, ...] = ()
-    route: str | None = None
+    hits: tuple[Hit, ...]
     before: tuple[str, ...] | None = None
 
 
@@ -49,32 +42,23 @@ class Pipeline:
         config: RetrievalConfig,
         corpus: Corpus,
         scorers: Mapping[str, Scorer],
-        reranker: LateInteraction | CrossEncoder | None,
+        reranker: CrossEncoder | None,
         similarity: Dense | None,
-        routes: Mapping[str, Pipeline | None],
     ) -> None:
         self.config, self.corpus = config, corpus
-        self._scorers, self._reranker, self._similarity, self._routes = scorers, reranker, similarity, routes
+        self._scorers, self._reranker, self._similarity = scorers, reranker, similarity
 
     @property
     def index_bytes(self) -> int:
-        """Size of the indexes in memory, those of the routes included; what two of them share counts once."""
-        return sum(array.nbytes for array in self._arrays().values())
+        """Size of the indexes in memory; one that two parts share counts once."""
+        parts = {id(part): part for part in (*self._scorers.values(), self._similarity) if part is not None}
+        return sum(array.nbytes for part in parts.values() for array in part.arrays.values())
 
     @property
     def models(self) -> tuple[str, ...]:
         """Names of the models that rank, with the digest of their weights where they are in a folder."""
-        own = {part.model for part in (*self._scorers.values(), self._similarity) if isinstance(part, Dense)}
-        if self._reranker is not None:
-            own.add(self._reranker.model if isinstance(self._reranker, LateInteraction) else self._reranker.name)
-        return tuple(sorted(own.union(*(route.models for route in self._routes.values() if route))))
-
-    def _arrays(self) -> dict[int, NDArray[Any]]:
-        parts = [*self._scorers.values(), self._reranker, self._similarity]
-        arrays = {id(one): one for part in parts for one in getattr(part, "arrays", {}).values()}
-        for route in self._routes.values():
-            arrays |= route._arrays() if route else {}
-        return arrays
+        names = {part.model for part in (*self._scorers.values(), self._similarity) if isinstance(part, Dense)}
+        return tuple(sorted(names | ({self._reranker.name} if self._reranker else set())))
 
     def search(self, query: str, k: int) -> SearchResult:
         """The ``k`` best passages, best first; equal scores by id ascending. Raises BadInput: ``k`` < 1, blank query."""
@@ -82,35 +66,29 @@ class Pipeline:
             raise BadInput(f"k should be at least 1, not {k}")
         if not query.strip():
             raise BadInput("the query is blank")
-        for route in self.config.routes:
-            if re.search(route.when, query, re.IGNORECASE):
-                target = self._routes[route.name]
-                return replace(target.search(query, k) if target else SearchResult(), route=route.name)
         query = expand(query, self.config.aliases)
         ranked, stages = self._candidates(query, max(self.config.depth, k))
         if first := ranked[: self.config.feedback]:
-            feedback = Feedback(first, self.config.feedback_weight, self.config.feedback_terms)
-            ranked, stages = self._candidates(query, max(self.config.depth, k), feedback)
+            ranked, stages = self._candidates(query, max(self.config.depth, k), first)
         before = None
         if self._reranker is not None:
             ranked = ranked[: max(self.config.rerank_depth, k)]
             before = tuple(self._id(n) for n in ranked)
-            ranked = self._reranked(query, ranked, stages)
+            ranked = self._reranked(self._reranker, query, ranked, stages)
         if self._similarity is not None and self.config.mmr is not None:
             ranked = self._diverse(self._similarity, self.config.mmr, ranked, stages, k)
         hits = tuple(Hit(self._id(n), [*stages[n].values()][-1], stages[n]) for n in ranked[:k])
-        return SearchResult(hits, self.config.default_route if self.config.routes else None, before=before)
+        return SearchResult(hits, before)
 
     def warm_up(self) -> None:
-        """Search once, so that models are loaded before a query is timed; the routes' own retrievers too."""
-        for pipeline in (self, *filter(None, self._routes.values())):
-            pipeline.search("warm up", 1)
+        """Search once, so that models are loaded before a query is timed."""
+        self.search("warm up", 1)
 
     def _id(self, index: int) -> str:
         return self.corpus.passages[index].id
 
     def _candidates(
-        self, query: str, depth: int, feedback: Feedback | None = None
+        self, query: str, depth: int, feedback: Sequence[int] = ()
     ) -> tuple[list[int], dict[int, dict[str, float]]]:
         """Indexes of the best candidates, best first, and the scores of each in each stage."""
         stages: dict[int, dict[str, float]] = {}
@@ -130,14 +108,12 @@ class Pipeline:
             stages[n]["rrf"] = score
         return sorted(fused, key=lambda n: (-fused[n], n))[:depth], stages
 
-    def _reranked(self, query: str, ranked: list[int], stages: dict[int, dict[str, float]]) -> list[int]:
-        if isinstance(self._reranker, CrossEncoder):
-            texts = [text_of(self.corpus.passages[n], self.config) for n in ranked]
-            scores = [round(float(score), DIGITS) for score in self._reranker.score(query, texts)]
-        elif self._reranker is not None:
-            scores = self._reranker.score(query, ranked)
-        for n, score in zip(ranked, scores, strict=True):
-            stages[n]["rerank"] = score
+    def _reranked(
+        self, reranker: CrossEncoder, query: str, ranked: list[int], stages: dict[int, dict[str, float]]
+    ) -> list[int]:
+        texts = [text_of(self.corpus.passages[n], self.config) for n in ranked]
+        for n, score in zip(ranked, reranker.score(query, texts), strict=True):
+            stages[n]["rerank"] = round(float(score), DIGITS)
         return sorted(ranked, key=lambda n: (-stages[n]["rerank"], n))
 
     def _diverse(
@@ -185,47 +161,20 @@ def build(
 ) -> Pipeline:
     """The retriever that ``config`` describes, ready to search ``corpus``.
 
-    Indexes are taken from the folder ``cache``, or made and kept there. ``embedder`` stands in where the configuration
+    Vectors are taken from the folder ``cache``, or made and kept there. ``embedder`` stands in where the configuration
     names no model; default: the bundled one. Raises MissingExtra and BadSettings where a model can't be loaded.
     """
-    return _Builder(corpus, cache, embedder).pipeline(config)
-
-
-class _Builder:
-    """Builds one retriever and its routes; equal parts are built once."""
-
-    def __init__(self, corpus: Corpus, cache: Path | None, embedder: Embedder | None) -> None:
-        self._corpus, self._cache, self._embedder = corpus, cache, embedder
-        self._built: dict[Any, Any] = {}
-
-    def pipeline(self, config: RetrievalConfig) -> Pipeline:
-        scorers: dict[str, Scorer] = {}
-        if config.kind in ("bm25", "hybrid"):
-            key = ("bm25", config.model_dump_json(include=BM25.OPTIONS))
-            scorers["bm25"] = self._once(key, partial(BM25, config, self._corpus, self._cache))
-        if config.kind in ("dense", "hybrid"):
-            scorers["dense"] = self._with_model(Dense, config, config.model)
-        similarity = None if config.mmr is None else self._with_model(Dense, config, config.model)
-        routes = {r.name: None if r.use == "nothing" else self.pipeline(r.use) for r in config.routes}
-        return Pipeline(config, self._corpus, scorers, self._reranker(config), similarity, routes)
-
-    def _reranker(self, config: RetrievalConfig) -> LateInteraction | CrossEncoder | None:
-        if config.rerank == "cross_encoder":
-            return _cross_encoder(str(config.rerank_model))
-        if config.rerank == "late_interaction":
-            reranker: LateInteraction = self._with_model(LateInteraction, config, config.rerank_model)
-            return reranker
-        return None
-
-    def _with_model(self, part: Any, config: RetrievalConfig, model: str | None) -> Any:
-        embedder = _embedder(model) if model or self._embedder is None else self._embedder
-        key = (part, embedder.name, config.title_prefix)
-        return self._once(key, partial(part, config, self._corpus, embedder, self._cache))
-
-    def _once(self, key: Any, build: Any) -> Any:
-        if key not in self._built:
-            self._built[key] = build()
-        return self._built[key]
+    dense = None
+    if config.kind != "bm25" or config.mmr is not None:
+        model = _embedder(config.model) if config.model or embedder is None else embedder
+        dense = Dense(config, corpus, model, cache)
+    scorers: dict[str, Scorer] = {}
+    if config.kind != "dense":
+        scorers["bm25"] = BM25(config, corpus)
+    if config.kind != "bm25" and dense is not None:
+        scorers["dense"] = dense
+    reranker = _cross_encoder(str(config.rerank_model)) if config.rerank else None
+    return Pipeline(config, corpus, scorers, reranker, dense)
 
 
 @cache
