@@ -310,7 +310,7 @@ def test_the_pareto_front_names_who_beats_whom_and_who_can_not_be_placed():
     assert (comparison.pareto.systems.front, comparison.pareto.systems.dominated) == (("b",), {"a": "b"})
     assert comparison.pareto.systems.unplaced == {"c": "cost_usd is unknown"}
     assert comparison.verdict[-1] == (
-        "Pareto-optimal by accuracy, cost usd and latency p50 ms: b; a is dominated by b; "
+        "Pareto-optimal by the point estimates of accuracy, cost usd and latency p50 ms: b; a is dominated by b; "
         "c can't be placed (cost_usd is unknown)."
     )
 

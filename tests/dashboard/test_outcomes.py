@@ -1,5 +1,6 @@
 """How a run ended is what its pages say first: incomplete, gates missed, or partial - and links lead to the row they name."""
 
+import html
 import json
 import re
 
@@ -74,6 +75,22 @@ def test_partial_run_opens_on_the_rows_that_are_done():
         rows = http.get(f"/ui/runs/{run.record.id}/queries").text
     assert "4 of 6 rows are done" in page
     assert re.findall(r"<small>(\d)", rows) == ["1", "2", "3", "4"]
+
+
+def test_long_run_says_which_system_is_better():
+    questions = [{"query_id": str(n), "query": f"Question {n}?", "ground_truth_answer": "Paris."} for n in range(1200)]
+    answers = {
+        name: [{"query_id": str(n), "answer": "Paris." if n % 10 < good else "Rome."} for n in range(1200)]
+        for name, good in (("old", 5), ("new", 7))
+    }
+    options = {"accurate": "exact_match >= 1", "metrics": ["accurate"]}
+    run = ragassay.evaluate(questions, systems=answers, **options).run.id
+    with browsing() as http:
+        page = http.get(f"/ui/runs/{run}").text
+    verdict = re.search(r'Which is better">(.*?)</div>', page, re.DOTALL)[1]
+    verdict = html.unescape(re.sub("<[^>]*>", "", verdict)).replace("\u00a0", " ")
+    assert "new answers accurately more often than old: 70 % of its answers are accurate, 50 % of old's." in verdict
+    assert "Difference +0.20, 95 % interval +0.18..+0.22." in verdict
 
 
 def test_scatter_axis_has_no_negative_dollars():

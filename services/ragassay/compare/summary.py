@@ -37,19 +37,25 @@ def verdict(
 
 
 def in_short(pair: Pair) -> str:
-    """Which of the two answers accurately more often, in one plain sentence; nothing where that was not compared."""
+    """Which of the two answers accurately more often, in one plain sentence; empty if that was not compared."""
+    if not pair.matching.paired:
+        return f"{pair.b} and {pair.a} share no question, so they can't be compared."
     delta = pair.metrics.get("accurate")
     if delta is None or delta.mean_a is None or delta.mean_b is None:
         return ""
-    shares = f"{percent(delta.mean_b)} of its answers are accurate, {percent(delta.mean_a)} of {pair.a}'s"
-    if delta.outcome in ("better", "worse"):
-        return f"{pair.b} answers accurately {'more' if delta.outcome == 'better' else 'less'} often than {pair.a}: {shares}."
-    if delta.mean_a == delta.mean_b:
-        return f"{pair.b} answers accurately as often as {pair.a}: {percent(delta.mean_a)}."
-    more = "more" if delta.mean_b > delta.mean_a else "less"
-    return (
-        f"{pair.b} may answer accurately {more} often than {pair.a}, but {delta.n:,} queries can't show it: {shares}."
-    )
+    return accuracy_sentence(pair.a, pair.b, (delta.mean_a, delta.mean_b), delta.n, delta.outcome)
+
+
+def accuracy_sentence(a: str, b: str, means: tuple[float, float], n: int, outcome: DeltaOutcome) -> str:
+    """Which of two systems answers accurately more often over ``n`` questions, and whether that is shown."""
+    before, now = means
+    shares = f"{percent(now)} of its answers are accurate, {percent(before)} of {a}'s"
+    if outcome in ("better", "worse"):
+        return f"{b} answers accurately {'more' if outcome == 'better' else 'less'} often than {a}: {shares}."
+    if before == now:
+        return f"{b} answers accurately as often as {a}: {percent(before)}."
+    more = "more" if now > before else "less"
+    return f"{b} may answer accurately {more} often than {a}, but {n:,} queries can't show it: {shares}."
 
 
 def overall(pairs: Sequence[Pair], front: Pareto) -> tuple[str, ...]:
@@ -67,7 +73,7 @@ def frontier(front: Pareto) -> str:
     if not front.axes:
         return ""
     axes, best = listed([axis.replace("_", " ") for axis in front.axes]), front.systems.front
-    parts = [f"Pareto-optimal by {axes}: {listed(best)}"] if best else []
+    parts = [f"Pareto-optimal by the point estimates of {axes}: {listed(best)}"] if best else []
     parts += [f"{name} is dominated by {winner}" for name, winner in front.systems.dominated.items()]
     parts += [f"{name} can't be placed ({why})" for name, why in front.systems.unplaced.items()]
     return f"{'; '.join(parts)}."

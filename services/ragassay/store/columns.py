@@ -11,6 +11,7 @@ import numpy as np
 import orjson
 
 from ragassay.attribution import failure
+from ragassay.data.dataset import plain_text
 from ragassay.metrics.base import OPERATIONAL
 from ragassay.models import Result
 
@@ -21,6 +22,7 @@ LABELS: dict[str, Callable[[Result], str | None]] = {
     "failure": failure,
 }
 THERE = "?there"  # 1 where the row is done
+QUESTION = "?question"  # equal where rows ask the same question
 FAILED = "?failed"  # 1 where its response failed, or the scoring
 _WIDTH = 8  # bytes of a value
 
@@ -34,7 +36,7 @@ class Columns(Protocol):
 
 def names(metrics: Iterable[str]) -> tuple[str, ...]:
     """The names of all columns of an evaluation with these metrics."""
-    return tuple(dict.fromkeys((*metrics, *FIGURES, FAILED, *map(label_column, LABELS), THERE)))
+    return tuple(dict.fromkeys((*metrics, *FIGURES, FAILED, *map(label_column, LABELS), QUESTION, THERE)))
 
 
 def label_column(label: str) -> str:
@@ -60,6 +62,7 @@ def columns(results: Sequence[Result]) -> dict[str, Any]:
         },
         FAILED: [float(result.failed) for result in results],
         **{label_column(label): [label_value(of(result)) for result in results] for label, of in LABELS.items()},
+        QUESTION: [label_value(plain_text(result.query)) for result in results],
         THERE: [1.0] * len(results),
     }
     return {name: np.array(values, dtype="<f8") for name, values in given.items()}

@@ -10,7 +10,8 @@ import numpy as np
 from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
 
-from ragassay.compare.summary import in_short
+from ragassay.compare.models import DeltaOutcome
+from ragassay.compare.summary import accuracy_sentence, in_short
 from ragassay.dashboard import views
 from ragassay.dashboard.failures import FAILURES, failures, section, worst
 from ragassay.dashboard.library import Library
@@ -21,10 +22,13 @@ from ragassay.exporters import EXPORTERS, failing, figures, summary
 from ragassay.exporters.charts import Chart, histogram
 from ragassay.exporters.listing import problem_of
 from ragassay.exporters.panels import panels
+from ragassay.render import interval, signed
 from ragassay.runs.labelling import QUESTIONS
+from ragassay.stats import difference_interval
+from ragassay.store.columns import QUESTION
 from ragassay.store.places import RowPlaces
 
-MOST_COMPARED = 1000  # queries of a run whose systems are compared on its page
+MOST_COMPARED = 1000  # queries of a run whose systems are compared on its page by all metrics
 MOST_SYSTEMS = 6  # beside each other in a column
 _FIGURES = {
     "latency_ms": ("Latency of a response: how many rows", "ms"),
@@ -87,14 +91,36 @@ def _run(request: Request, run: str, form: AnyForm = "page") -> Response:
 
 
 def _verdict(library: Library, run: str, report: Report) -> tuple[str, ...]:
-    """Which system is better and how sure that is; nothing where there is one alone, or comparing takes a while."""
-    if len(report.systems) < 2 or report.provenance.dataset.rows > MOST_COMPARED:
+    """Which system is better and how sure that is; of a long run, on accurate answers alone. Empty for one system."""
+    if len(report.systems) < 2:
         return ()
+    if report.provenance.dataset.rows > MOST_COMPARED:
+        return tuple(_accuracy(library.rows(run))) if "accurate" in report.provenance.metrics else ()
     try:
         made = library.compare([run], None, None)
         return tuple(filter(None, (*map(in_short, made.pairs), *made.verdict)))
     except AssayError as error:
         return (error.message,)
+
+
+def _accuracy(rows: RowPlaces) -> Iterator[str]:
+    """How accurate each system is against the first one, from the rows' columns; rows on one question are averaged."""
+    by_system = rows.column("accurate").reshape(len(rows.systems), -1)
+    questions = rows.column(QUESTION).reshape(len(rows.systems), -1)[0]
+    for name, values in zip(rows.systems[1:], by_system[1:], strict=True):
+        known = np.isfinite(values) & np.isfinite(by_system[0])
+        if not known.any():
+            continue
+        _, question = np.unique(questions[known], return_inverse=True)
+        asked = np.bincount(question)
+        a, b = (np.bincount(question, one[known]) / asked for one in (by_system[0], values))
+        ends = difference_interval(a, b, bounds=(0.0, 1.0))
+        outcome: DeltaOutcome = "no difference shown"
+        if ends.low is not None and ends.high is not None and (ends.low > 0 or ends.high < 0):
+            outcome = "better" if ends.low > 0 else "worse"
+        means = float(a.mean()), float(b.mean())
+        sentence = accuracy_sentence(rows.systems[0], name, means, len(asked), outcome)
+        yield f"{sentence} Difference {signed(means[1] - means[0])}, 95 % interval {interval(ends, signed)}."
 
 
 def _distributions(run: str, report: Report, rows: RowPlaces) -> Iterator[Chart]:
