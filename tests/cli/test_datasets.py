@@ -1,9 +1,6 @@
 """``ragassay data``: a dataset's way from files through versions and parts to an evaluation."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -135,12 +132,3 @@ def test_a_difference_is_a_line_per_row(cli, answers, tmp_path):
     assert code == 0
     assert out.splitlines()[0].endswith("0 added, 1 removed, 1 changed, 28 alike")
     assert out.splitlines()[1:] == ["- Q1: BBBBBBBBB?", "~ Q0: AAAAAAAAA? (ground_truth_answer)"]
-
-
-@pytest.mark.timeout(240)
-def test_ten_thousand_rows_are_imported_described_and_split_within_the_limits_of_ten_times_as_many():
-    """The short form of what docs/datasets.md measures: 30 s of processor time and 1 GB."""
-    bench = Path(__file__).parents[2] / "benchmarks" / "datasets" / "bench.py"
-    done = subprocess.run([sys.executable, bench, "10000"], capture_output=True, text=True, timeout=200, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert [line.split()[0] for line in done.stdout.splitlines()[1:]] == ["import", "describe", "split", "together"]

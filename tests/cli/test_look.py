@@ -10,6 +10,12 @@ import pytest
 from ragassay.settings import secrets
 
 
+def test_help_lists_at_most_30_words(cli):
+    _, out, _ = cli("--help")
+    words = re.findall(r"^  ([a-z]+)  ", out.partition("Commands:")[2], re.MULTILINE)
+    assert 20 < len(words) <= 30
+
+
 def test_doctor_names_the_keys_that_are_set_and_prints_none_of_them(cli, monkeypatch):
     monkeypatch.setenv("MY_PROVIDER_API_KEY", "sk-very-secret")
     monkeypatch.setenv("EMPTY_API_KEY", "")

@@ -92,6 +92,7 @@ class Client:
         import httpx
 
         settings = Settings()
+        self._server_option = f" --server {url}" if url else ""
         url, key = url or settings.server, key or settings.server_key
         try:
             is_address(url)
@@ -182,7 +183,7 @@ class Client:
             if now.status in ENDED:
                 break
             if now.status == "paused":
-                command = f"ragassay job resume {now.id} --budget-usd USD"
+                command = f"ragassay job resume {now.id} --budget-usd USD{self._server_option}"
                 raise BudgetReached(now.error or "the budget is reached", hint=f"resume with a higher one: {command}")
             time.sleep(pause_s)
             pause_s = min(pause_s * 1.1, _MAX_POLL_S)
