@@ -17,7 +17,7 @@ from ragassay.files import LazyRows, StoredRows
 from ragassay.judge_documents import Jury
 from ragassay.models import FrozenModel, Result, Usage
 from ragassay.specification import JobSpec
-from ragassay.stats import CorrectedMean, Interval, VarianceSplit
+from ragassay.stats import CorrectedMean, Interval
 
 JOB_ID = re.compile("[0-9a-f]{32}")
 PROJECT, DEFAULT_PROJECT = "[A-Za-z0-9][A-Za-z0-9_-]{0,63}", "default"
@@ -48,7 +48,8 @@ class Aggregate(FrozenModel):
 
     ``n`` rows were scored, ``missing`` were not: ``failed`` of those had all the input that was needed. ``reasons``
     counts the missing rows by reason. ``bounds`` is null for metrics without a least and a greatest value. ``corrected``: by
-    labels of people, where some rows have one. ``noise``: what the rows differ by, where answers were to be judged again.
+    labels of people, where some rows have one. ``judge_sd``: where answers were judged several times, the pooled standard
+    deviation of one judging of the same answer.
     """
 
     kind: str
@@ -62,7 +63,7 @@ class Aggregate(FrozenModel):
     bounds: MeanBounds | None = None
     sd: float | None = None
     corrected: CorrectedMean | None = None
-    noise: VarianceSplit | None = None
+    judge_sd: float | None = None
 
 
 class Distribution(FrozenModel):

@@ -13,7 +13,7 @@ from itertools import takewhile
 from typing import Any
 
 from ragassay.judges.calibration import chance
-from ragassay.judges.repeating import RepeatedJudgement
+from ragassay.judges.repeating import RepeatedJudgement, averaged, majority, with_judgings
 from ragassay.judges.verdict import is_answerable
 from ragassay.ledger import ScopedLedger
 from ragassay.llm import together
@@ -23,7 +23,6 @@ from ragassay.metrics.base import OPERATIONAL
 from ragassay.metrics.chunk import scores as scores_of
 from ragassay.metrics.judged import is_judged
 from ragassay.models import Judgement, LiveResponse, Result, Sample, Score
-from ragassay.noise import averaged, majority, with_judgings
 from ragassay.options import PerformanceOptions
 from ragassay.prices import Prices
 from ragassay.protocols import Embedder, Judge, Ledger, Strategy

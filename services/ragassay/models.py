@@ -241,6 +241,11 @@ class Score(FrozenModel):
             raise ValueError("a score with a value is not missing")
         return self
 
+    @property
+    def judgings(self) -> tuple[float, ...]:
+        """What the score would be by each judging alone; none where the judge was asked once."""
+        return tuple((self.details or {}).get("judgings", ())) if self.value is not None else ()
+
     @classmethod
     def absent(cls, reason: str, cause: MissingCause = "undefined") -> Score:
         """No score: ``no_input`` (the row lacks it), ``undefined`` (by definition) or ``failed`` (something broke)."""

@@ -57,7 +57,7 @@ JURY = Option(
     example="jury: [anthropic/claude-sonnet-4-5, gemini/gemini-2.5-flash]",
 )
 REPEAT = Option(
-    "how often each answer is judged, with a seed of its own each time; from 2 on the report splits off the judge's noise",
+    "how often each answer is judged, with a seed of its own each time; from 2 on the report has the judge's standard deviation",
     flags=("--repeat",),
     metavar="N",
     variable=True,

@@ -6,7 +6,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, islice
-from math import fsum, isnan, nan
+from math import fsum, isnan, nan, sqrt
 
 import numpy as np
 
@@ -52,6 +52,7 @@ class ScoreColumn:
 
     def __init__(self, scores: Iterable[Score] = ()) -> None:
         self._values, self._why = Numbers(), array("i")
+        self._judge_squares, self._judge_freedom = array("d"), 0
         self._reasons: dict[tuple[MissingCause | None, str], int] = {}
         for score in scores:
             self.add(score)
@@ -59,8 +60,18 @@ class ScoreColumn:
     def add(self, score: Score) -> None:
         """The next row's."""
         self._values.add(score.value)
+        judgings = score.judgings
+        if len(judgings) > 1:
+            mean = fsum(judgings) / len(judgings)
+            self._judge_squares.append(fsum((value - mean) ** 2 for value in judgings))
+            self._judge_freedom += len(judgings) - 1
         missing = (score.missing, score.reason or "")
         self._why.append(-1 if score.value is not None else self._reasons.setdefault(missing, len(self._reasons)))
+
+    @property
+    def judge_sd(self) -> float | None:
+        """The pooled standard deviation of one judging of the same answer; None where no answer was judged twice."""
+        return sqrt(fsum(self._judge_squares) / self._judge_freedom) if self._judge_freedom else None
 
     def __getitem__(self, place: int) -> float | None:
         return self._values[place]

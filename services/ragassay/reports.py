@@ -31,7 +31,6 @@ from ragassay.judges.support import left_out
 from ragassay.metrics import Metric, parse
 from ragassay.metrics.own import own_metrics
 from ragassay.models import Result, Score, Usage
-from ragassay.noise import JudgingCount
 from ragassay.recount import MEASURED, Recount, ScoreColumn, between, corrected, unlike_labelled
 from ragassay.specification import JobSpec
 from ragassay.stats import mean_interval, ratio_interval, wilson_interval
@@ -58,16 +57,14 @@ def build(
     loads = {name: LoadCount() for name in results}
     names = [metric.name for metric in metrics]
     juries = {name: JuryCount() for name in results}
-    judged = {name: JudgingCount(metrics, spec) for name in results}
     asked = partial(is_chosen, share=spec.judge_share, seed=spec.seed)
     counted = {
-        name: Recount(juries[name].counting(judged[name].counting(loads[name].counting(rows))), names, asked)
-        for name, rows in results.items()
+        name: Recount(juries[name].counting(loads[name].counting(rows)), names, asked) for name, rows in results.items()
     }
     systems = {
-        name: _loaded(
-            _system(one, results[name], metrics, spec, judged[name]), loads[name], provenance.systems.get(name)
-        ).model_copy(update={"jury": juries[name].jury})
+        name: _loaded(_system(one, results[name], metrics, spec), loads[name], provenance.systems.get(name)).model_copy(
+            update={"jury": juries[name].jury}
+        )
         for name, one in counted.items()
     }
     _log_end(run_id, counted)
@@ -119,9 +116,7 @@ def _loaded(report: SystemReport, count: LoadCount, source: Source | None) -> Sy
     return report.model_copy(update={"load": load, "throughput_qps": throughput})
 
 
-def _system(
-    counted: Recount, rows: Sequence[Result], metrics: Sequence[Metric], spec: JobSpec, judged: JudgingCount
-) -> SystemReport:
+def _system(counted: Recount, rows: Sequence[Result], metrics: Sequence[Metric], spec: JobSpec) -> SystemReport:
     measured = {name: distribution(counted.measured[name]) for name in MEASURED}
     latency, spent = measured["latency_ms"], counted.evaluation.total
     not_asked = counted.verdicts - counted.asked
@@ -132,7 +127,9 @@ def _system(
         queries_without_relevant=counted.without_relevant,
         queries_without_hit=counted.without_hit,
         metrics={
-            name: one.model_copy(update={"corrected": corrected(counted, name, spec), "noise": judged.split(name)})
+            name: one.model_copy(
+                update={"corrected": corrected(counted, name, spec), "judge_sd": counted.scores[name].judge_sd}
+            )
             for name, one in _aggregates(counted, metrics, spec).items()
         },
         slices=_slices(counted, metrics, spec),

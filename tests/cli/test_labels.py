@@ -131,23 +131,6 @@ def write_gates(path):
     path.write_text("gates:\n  - metric: faithfulness\n    max_drop: 0.0\n    significant: true\n")
 
 
-def test_how_many_labels_are_needed_follows_from_those_that_there_are(report, cli):
-    code, out, _ = cli("power", "last", "--labels", "--half-width", "0.08", "--rows", "2000")
-    assert code == 0
-    cells = out.splitlines()[-1].split()
-    assert cells[:3] == ["default:", "faithfulness", "40"]
-    assert 10 < int(cells[-2]) < int(cells[-1]) < 300
-    code, _, err = cli("power", "--labels")
-    assert (code, "name one run" in err) == (2, True)
-
-
-def test_a_run_without_labels_can_not_be_planned_from(cli, tmp_path):
-    write_rows(tmp_path / "rows.jsonl", rows("a", 3))
-    assert cli("evaluate", "rows.jsonl", "--metrics", "faithfulness")[0] == 0
-    code, _, err = cli("power", "last", "--labels")
-    assert (code, "last has no labels" in err) == (2, True)
-
-
 BAD = {
     "an unknown query": ([["q999", 1]], "faithfulness", "row 1: default has no response to 'q999'"),
     "a label twice": ([["q1", 1], ["q1", 0]], "faithfulness", "row 2: 'q1' is labelled twice"),

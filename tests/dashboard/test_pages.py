@@ -100,7 +100,7 @@ def test_what_can_not_be_shown_is_a_page_that_says_why(run, pages, path, status,
     assert said in answer.text
 
 
-def test_noise_and_a_divided_jury_are_shown(monkeypatch):
+def test_judge_sd_and_a_divided_jury_are_shown(monkeypatch):
     def play(seen):
         reply, supported = verdicts(seen), seen.body["model"].endswith("a")
         for entry in reply["answer"]:
@@ -114,7 +114,7 @@ def test_noise_and_a_divided_jury_are_shown(monkeypatch):
         jury = ragassay.evaluate(given, name="jury", jury=["openai/b"], **asked).run.id
         noisy = ragassay.evaluate(given, name="noisy", repeat=2, **asked).run.id
     with browsing() as http:
-        assert "How much of it is noise" in http.get(f"/ui/runs/{noisy}").text
+        assert "judge sd" in http.get(f"/ui/runs/{noisy}").text
         row = http.get(f"/ui/runs/{jury}/row", params={"system": "default", "at": 0}).text
     assert re.search("members of the jury are divided: A1 support: (supported|not_found) 1", row)
 

@@ -3,7 +3,6 @@
 import csv
 import hashlib
 import json
-import math
 import statistics
 from typing import ClassVar
 
@@ -12,11 +11,9 @@ import pytest
 import ragassay
 from offline_runs import write_jsonl
 from provider import Answer, Provider, refuses, verdicts
-from ragassay.exporters.noise import noise_section
 from ragassay.judges.verdict import number_units
 from ragassay.models import Judgement, SentenceVerdict, Usage, Verdict
 from ragassay.protocols import Call, Reply, fingerprint
-from ragassay.stats import needed_n
 
 ROWS = 24
 
@@ -71,12 +68,8 @@ def test_each_answer_is_judged_by_calls_and_seeds_of_its_own_and_scores_are_mean
         pytest.approx(sum(score["details"]["judgings"]) / 3) for score in scores
     ]
     assert {0.0, 1.0} < {round(score["value"], 3) for score in scores}  # and such as lie between
-    noise = system["metrics"]["faithfulness"]["noise"]
-    judgings = [score["details"]["judgings"] for score in scores]
-    within = statistics.fmean(statistics.variance(one) for one in judgings)
-    assert noise["parts"]["judge"]["variance"] == pytest.approx(within)
-    assert (noise["rows"], noise["queries"], noise["judgings"]) == (ROWS, ROWS, 3 * ROWS)
-    assert list(noise["parts"]) == ["query and generation", "judge"]
+    within = statistics.fmean(statistics.variance(score["details"]["judgings"]) for score in scores)
+    assert system["metrics"]["faithfulness"]["judge_sd"] == pytest.approx(within**0.5)
 
 
 def test_the_first_judging_is_that_of_a_run_without_repeat_whichever_came_first(cli, data):
@@ -96,7 +89,7 @@ def test_the_first_judging_is_that_of_a_run_without_repeat_whichever_came_first(
         assert [one[0] for one in kept] == first
         assert {len(one) for one in kept} == {judgings}
     assert [row["scores"] for row in thrice["results"]] == [row["scores"] for row in again["results"]]
-    assert once["metrics"]["faithfulness"]["noise"] is None
+    assert once["metrics"]["faithfulness"]["judge_sd"] is None
 
 
 def test_a_budget_that_ends_between_judgings_is_resumed_without_paying_twice(cli, data):
@@ -139,7 +132,7 @@ def test_a_provider_that_takes_no_seed_is_still_asked_each_time(cli, data):
         answered = [seen for seen in provider.log if seen.status == 200]
     assert len(answered) == 18
     assert "seed" in system["evaluation"]["left_out"]
-    assert system["metrics"]["faithfulness"]["noise"]["judgings"] == 18
+    assert system["metrics"]["faithfulness"]["judge_sd"] > 0
 
 
 def test_a_judging_that_fails_is_missing_from_the_mean_and_a_row_has_a_score_from_those_that_are_left(cli, data):
@@ -154,7 +147,6 @@ def test_a_judging_that_fails_is_missing_from_the_mean_and_a_row_has_a_score_fro
     assert {len(by_id[f"q{n}"]["details"]["judgings"]) for n in range(ROWS) if n % 4 != 3} == {2}
     assert {len(by_id[f"q{n}"]["details"]["judgings"]) for n in range(ROWS) if n % 4 == 3} == {3}
     assert system["metrics"]["faithfulness"]["n"] == ROWS
-    assert system["metrics"]["faithfulness"]["noise"]["judgings"] == 18 * 2 + 6 * 3
 
 
 def test_accurate_is_what_most_judgings_say_and_of_two_halves_the_first(cli, data):
@@ -167,91 +159,40 @@ def test_accurate_is_what_most_judgings_say_and_of_two_halves_the_first(cli, dat
         assert (accurate["details"]["judgings"], accurate["value"]) == (said, float(sum(said) >= 2))
     for row in halves["results"]:
         assert row["scores"]["accurate"]["value"] == row["scores"]["accurate"]["details"]["judgings"][0]
-    noise = system["metrics"]["accurate"]["noise"]
-    assert noise["narrower"] is None  # it is no mean of its judgings
-    assert noise["judge_error"] == pytest.approx((noise["parts"]["judge"]["variance"] / ROWS) ** 0.5)
 
 
-def test_the_report_says_what_is_noise_on_the_terminal_in_markdown_and_by_row(cli, data, tmp_path):
+def test_report_has_the_judges_sd_on_the_terminal_in_markdown_and_by_row(cli, data, tmp_path):
     with Provider(then=wavers) as provider:
         evaluate(cli, provider, "--repeat", "3", "-o", "report.md", "-o", "rows.csv")
     _, shown, _ = cli("report", "last")
-    page = (tmp_path / "report.md").read_text()
-    for text in (shown, page):
-        assert "How much of it is noise" in text
-        assert "by the judge alone" in " ".join(text.split())
-    assert "More rows help; more judgings of the same rows hardly do." in page
+    for text in (shown, (tmp_path / "report.md").read_text()):
+        assert "faithfulness, judge sd" in text
     with (tmp_path / "rows.csv").open() as file:
         spread = [row["faithfulness_sd"] for row in csv.DictReader(file)]
     assert {round(float(one), 3) for one in spread} == {0.0, 0.577}
 
 
-def test_the_local_judge_is_not_asked_again_and_has_no_noise_by_construction(cli, data):
+def test_gate_finer_than_the_judges_sd_says_so(cli, data, tmp_path):
+    (tmp_path / "gates.yaml").write_text("gates: [{metric: faithfulness, max_drop: 0.001}]\n")
+    with Provider(then=wavers) as provider:
+        evaluate(cli, provider, "--repeat", "2", "--name", "before")
+        evaluate(cli, provider, "--repeat", "2", "--seed", "5")
+    _, out, _ = cli("gate", "gates.yaml", "--run", "last", "--baseline", "before")
+    assert "finer than the judge's own sd of this difference" in " ".join(out.split())
+
+
+def test_the_local_judge_is_not_asked_again(cli, data):
     code, out, err = cli("evaluate", "rows.jsonl", "--metrics", "faithfulness", "--repeat", "3", "--json")
     assert code == 0, err
     system = json.loads(out)["systems"]["default"]
-    noise = system["metrics"]["faithfulness"]["noise"]
-    assert (noise["exact"], noise["judgings"], noise["judge_error"]) == (True, ROWS, 0.0)
+    assert system["metrics"]["faithfulness"]["judge_sd"] is None
     assert not any("judgings" in row["scores"]["faithfulness"]["details"] for row in system["results"])
-    _, shown, _ = cli("report", "last")
-    assert "The local judge is deterministic: its part is 0 by construction" in " ".join(shown.split())
 
 
 def test_repeat_and_judge_share_together_are_refused(cli, data):
     with Provider(then=wavers) as provider:
         err = evaluate(cli, provider, "--repeat", "2", "--judge-share", "0.5", status=2)
     assert "repeat" in err
-
-
-def test_questions_that_are_asked_several_times_tell_the_systems_own_variance():
-    asked = [{**row, "query_id": f"{row['query_id']}-{n}"} for row in rows(12) for n in range(3)]
-    for row in asked:
-        del row["answer"], row["contexts"]
-    calls = iter(range(10**6))
-
-    def system(query):
-        n = query.split()[4]
-        long = next(calls) % 2
-        answer = f"Book {n} may be kept for {n} days." if long else "A blue umbrella is given to every reader."
-        return {"answer": answer, "contexts": [f"Book {n} may be kept for {n} days."]}
-
-    with Provider(then=wavers) as provider:
-        given = {"judge": "openai/tiny", "api_base": provider.url, "metrics": ["faithfulness"], "repeat": 2}
-        report = ragassay.evaluate(asked, systems={"v2": system}, **given)
-        assert len(provider.log) == 12 * 3 * 2
-    noise = report.systems["v2"].metrics["faithfulness"].noise
-    assert (noise.rows, noise.queries, list(noise.parts)) == (36, 12, ["query", "generation", "judge"])
-    (parts, *_), note = noise_section(report).rows, noise_section(report).note
-    assert parts[1][0].endswith("; 36 answers to 12 queries")
-    assert "Intervals take several answers to a query for independent" in note
-
-
-def test_power_says_what_share_of_the_spread_is_the_judges(cli, data, tmp_path):
-    questions = [{key: row[key] for key in ("query_id", "query", "ground_truth_answer")} for row in rows()]
-    write_jsonl(tmp_path / "rows.jsonl", questions)
-    for name in "ab":
-        answers = [{key: row[key] for key in ("query_id", "answer", "contexts")} for row in rows()]
-        for row in answers:
-            row["answer"] += " So it is." * (name == "b")
-        write_jsonl(tmp_path / f"{name}.jsonl", answers)
-    with Provider(then=lambda seen: wavers(seen, f"{seen.body['seed']} {'So it' in seen.user}")) as provider:
-        evaluate_two = ("--system", "a=a.jsonl", "--system", "b=b.jsonl")
-        code, out, err = cli(
-            *("evaluate", "rows.jsonl", *evaluate_two, "--judge", "openai/tiny", "--api-base", provider.url),
-            *("--metrics", "faithfulness", "--repeat", "2", "--json"),
-        )
-    assert code == 0, err
-    document = json.loads(out)["systems"]
-    of_rows = [[row["scores"]["faithfulness"] for row in document[name]["results"]] for name in "ab"]
-    differences = [b["value"] - a["value"] for a, b in zip(*of_rows, strict=True)]
-    noise = sum(statistics.variance(score["details"]["judgings"]) / 2 for scores in of_rows for score in scores) / ROWS
-    code, out, err = cli("power", "last", "--difference", "0.1")
-    assert code == 0, err
-    head, row = out.splitlines()[2:4]
-    assert head.split() == ["metric", "sd", "queries", "chance", "needed", "judge", "without"]
-    share, without = noise / statistics.variance(differences), int(row.split()[-1])
-    assert row.split()[-2] == f"{min(share, 1):.0%}"
-    assert without == needed_n(0.1, math.sqrt(statistics.variance(differences) - noise)) < int(row.split()[-3])
 
 
 def test_a_calibration_of_the_judge_is_that_of_each_judging(cli, data, tmp_path):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ragassay.compare.models import Comparison, Delta
     from ragassay.compare.sides import Side
-    from ragassay.documents import Report, SystemReport
+    from ragassay.documents import Report
     from ragassay.exporters.comparison import Regression
     from ragassay.runs.comparing import Unevaluated
     from ragassay.specification import JobSpec
@@ -66,19 +66,6 @@ PlannedMetrics = Annotated[
 Power = Annotated[float, typer.Option("--power", metavar="X", help="Chance of showing the difference that is wanted.")]
 Tests = Annotated[
     int, typer.Option("--tests", metavar="N", help="Metrics x systems that will be compared: alpha is divided by it.")
-]
-
-
-Labels = Annotated[
-    bool,
-    typer.Option("--labels", help="Plan labels by people: from one run that was evaluated with some (--labels FILE)."),
-]
-HalfWidth = Annotated[
-    float, typer.Option("--half-width", metavar="X", help="With --labels: what the interval shall have on each side.")
-]
-Rows = Annotated[
-    int | None,
-    typer.Option("--rows", metavar="N", help="With --labels: rows that the judge scores. [those of the run]"),
 ]
 
 
@@ -223,19 +210,10 @@ def power(
     alpha: Alpha = 0.05,
     power: Power = 0.8,
     tests: Tests = 1,
-    labels: Labels = False,
-    half_width: HalfWidth = 0.05,
-    rows: Rows = None,
 ) -> None:
-    """Say how many queries show a difference, from the spread in a run of two systems or from --sd.
-
-    With --labels, how many labels by people a corrected mean needs, from a run that has some of them.
-    """
+    """Say how many queries show a difference, from the spread in a run of two systems or from --sd."""
     from ragassay.stats import needed_n
 
-    if labels:
-        _plan_labels(runs or [], None if metrics is None else metrics.split(","), half_width, rows)
-        return
     if difference is None:
         raise BadSettings("--difference is missing", hint="for example: ragassay power last --difference 0.1")
     if (sd is None) is (not runs):
@@ -249,7 +227,6 @@ def power(
         typer.echo(f"{needed} queries show a difference of {difference:g} with a chance of {power:.0%}")
         return
     from ragassay.compare import comparison
-    from ragassay.compare.sides import labelled
     from ragassay.metrics.names import split_names
     from ragassay.python.stored import chosen
 
@@ -261,74 +238,21 @@ def power(
         alpha=alpha,
         correction="none",
     )
-    systems = {one.label: one.part for one in labelled(sides)}
     lines = []
     for pair in result.pairs:
-        noise = {name: _judges_variance(name, systems[pair.a], systems[pair.b]) for name in pair.metrics}
-        more = f"{'judge':>9}{'without':>9}" if any(noise.values()) else ""
         lines += [f"{pair.b} against {pair.a}: to show a difference of {difference:g} with a chance of {power:.0%}", ""]
-        lines += [f"{'metric':24}{'sd':>8}{'queries':>9}{'chance':>9}{'needed':>9}{more}"]
-        lines += [
-            f"{name:24}{_row(delta, difference, alpha / tests, power, noise[name])}"
-            for name, delta in pair.metrics.items()
-        ]
+        lines += [f"{'metric':24}{'sd':>8}{'queries':>9}{'chance':>9}{'needed':>9}"]
+        lines += [f"{name:24}{_row(delta, difference, alpha / tests, power)}" for name, delta in pair.metrics.items()]
         lines += [""]
     typer.echo("\n".join(lines[:-1]))
 
 
-def _plan_labels(runs: list[str], metrics: list[str] | None, half_width: float, rows: int | None) -> None:
-    """For each labelled metric of a run's system, the labels that an interval of that width takes with and without the judge."""
-    from ragassay.exporters.tables import table
-    from ragassay.python.stored import chosen
-    from ragassay.stats.ppi import planned_labels
-
-    if len(runs) != 1 or not 0 < half_width < 0.5:
-        what = "name one run, and a half-width between 0 and 0.5"
-        raise BadSettings(what, hint="for example: ragassay power last --labels --half-width 0.05")
-    report, system = chosen(runs[0])
-    shown = []
-    for name, one in report.systems.items() if system is None else [(system, report.systems[system])]:
-        for metric in one.metrics if metrics is None else metrics:
-            labelled = [
-                (row.reference_labels.get(metric), row.scores[metric].value)
-                for row in one.results
-                if metric in row.scores
-            ]
-            pairs = [(label, score) for label, score in labelled if label is not None and score is not None]
-            total = rows or sum(score is not None for _, score in labelled)
-            if pairs:
-                plan = planned_labels([y for y, _ in pairs], [f for _, f in pairs], total, half_width)
-                needed = [f"more than {total}" if n is None else str(n) for n in (plan.with_judge, plan.alone)]
-                shown.append([f"{name}: {metric}", str(len(pairs)), f"{plan.correlation:.2f}", str(total), *needed])
-    if not shown:
-        raise BadSettings(
-            f"{runs[0]} has no labels", hint="evaluate it with some first: ragassay evaluate DATA --labels FILE"
-        )
-    typer.echo(f"labels for a 95 % interval of +- {half_width:g}, from the labels that there are\n")
-    columns = ["", "labels", "correlation", "rows", "needed with the judge", "without"]
-    typer.echo("\n".join(table(columns, shown)))
-
-
-def _judges_variance(metric: str, *systems: SystemReport) -> float:
-    """The variance that the judge's noise gives to the difference of a query's scores; 0 where it was not measured."""
-    measured = [one.metrics[metric].noise for one in systems if metric in one.metrics]
-    return sum(split.rows * (split.judge_error or 0.0) ** 2 for split in measured if split)
-
-
-def _row(delta: Delta, difference: float, alpha: float, power: float, noise: float) -> str:
-    """Spread and number of the pairs at hand, the chance that so many show the difference, and how many would.
-
-    Where the variance of the judge's ``noise`` is known: its share of the spread, and how many would without it.
-    """
+def _row(delta: Delta, difference: float, alpha: float, power: float) -> str:
+    """Spread and number of the pairs at hand, the chance that so many show the difference, and how many would."""
     from ragassay.stats import needed_n, power_of
 
     sd = delta.paired.sd if delta.paired else None
     if not sd:
         return f"  {'the systems share no query' if delta.paired is None else 'its differences have no spread'}"
     chance = power_of(difference, delta.n, sd, alpha=alpha)
-    row = f"{sd:8.3g}{delta.n:9}{chance:>9.0%}{needed_n(difference, sd, alpha=alpha, power=power):9}"
-    if not noise:
-        return row
-    rest = (sd**2 - noise) ** 0.5 if noise < sd**2 else 0.0
-    without = needed_n(difference, rest, alpha=alpha, power=power) if rest else 2
-    return f"{row}{min(noise / sd**2, 1.0):>9.0%}{without:>9}"
+    return f"{sd:8.3g}{delta.n:9}{chance:>9.0%}{needed_n(difference, sd, alpha=alpha, power=power):9}"

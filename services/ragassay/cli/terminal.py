@@ -93,7 +93,6 @@ def print_report(report: Report, place: str, outputs: Sequence[Path], server: st
     from rich.markup import escape
 
     from ragassay.exporters.failing import failure_causes, headline
-    from ragassay.exporters.noise import noise_section
     from ragassay.exporters.summary import (
         interrupted,
         missing,
@@ -112,8 +111,6 @@ def print_report(report: Report, place: str, outputs: Sequence[Path], server: st
         out.print(f"[bold]{escape(part)}[/bold]")
     for section in sections(report):
         _print_section(out, section, report)
-    if noise := noise_section(report):
-        _print_section(out, noise, report)
     if line := interrupted(report):
         out.print(f"\n{escape(line)}")
     for title, lines in (("Missing", missing(report)), ("Suspicious", suspicious(report))):

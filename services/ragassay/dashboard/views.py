@@ -10,7 +10,6 @@ from ragassay.documents import Aggregate, Report, without_rows
 from ragassay.exporters import failing, summary
 from ragassay.exporters.figures import KINDS
 from ragassay.exporters.listing import RunSummary
-from ragassay.exporters.noise import noise_section
 from ragassay.exporters.summary import Section
 from ragassay.files import LazyRows
 from ragassay.judges.verdict import number_units
@@ -22,12 +21,12 @@ MOST_DOCUMENTS = 50
 
 
 def sections(report: Report) -> list[Section]:
-    """What is shown as plain tables: slices, refusals, time and cost, what judging took, noise. Reads no row of a long run."""
+    """What is shown as plain tables: slices, refusals, time and cost, what judging took. Reads no row of a long run."""
     if any(isinstance(system.results, LazyRows) for system in report.systems.values()):
         report = without_rows(report)
     shown = [one for one in summary.sections(report) if one.title not in KINDS.values()]
     slices = (failing.slice_section(report, field) for field in failing.slice_fields(report))
-    return [one for one in (*slices, *shown, noise_section(report)) if one is not None]
+    return [one for one in (*slices, *shown) if one is not None]
 
 
 def run_lines(runs: Iterable[RunSummary]) -> Iterator[tuple[object, ...]]:

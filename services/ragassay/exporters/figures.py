@@ -36,6 +36,7 @@ class Cell:
     reasons: tuple[str, ...]
     bar: Bar | None
     corrected: str
+    judge_sd: str
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,7 @@ def _cell(name: str, mean: Aggregate, ends: tuple[float, float] | None, correcte
         corrected=""
         if corrected is None or corrected.mean is None
         else f"{written(corrected.mean)} by {corrected.labels:,} {corrected_by}",
+        judge_sd="" if mean.judge_sd is None else number(mean.judge_sd),
     )
 
 

@@ -59,7 +59,9 @@ def kind_with(kind: Kind | None, value: object) -> Kind | None:
 
 _FIGURES: dict[str, Kind] = {
     **dict.fromkeys(("system", "figure", "kind", "better"), "text"),
-    **dict.fromkeys(("mean", "low", "high", "level", "sd", "n", "missing", "failed", "worst", "best"), "number"),
+    **dict.fromkeys(
+        ("mean", "low", "high", "level", "sd", "judge_sd", "n", "missing", "failed", "worst", "best"), "number"
+    ),
     **dict.fromkeys(("n", "missing", "failed"), "integer"),
     **dict.fromkeys(("p50", "p90", "p95", "p99", "total"), "number"),
     **dict.fromkeys(("corrected", "corrected_low", "corrected_high"), "number"),
@@ -87,7 +89,7 @@ def _figures(name: str, system: SystemReport) -> Iterator[dict[str, Any]]:
 
 
 def _mean(mean: Aggregate) -> dict[str, Any]:
-    found = mean.model_dump(include={"kind", "better", "mean", "n", "missing", "failed", "sd"})
+    found = mean.model_dump(include={"kind", "better", "mean", "n", "missing", "failed", "sd", "judge_sd"})
     found |= _ends(mean.interval) | (mean.bounds.model_dump() if mean.bounds else {})
     if by := mean.corrected:
         ends = {f"corrected_{end}": getattr(by.interval, end) for end in ("low", "high")}

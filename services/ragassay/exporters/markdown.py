@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from ragassay.documents import Report
 from ragassay.exporters.failing import failure_causes, headline, slice_fields, slice_section, worst_rows
-from ragassay.exporters.noise import noise_section
 from ragassay.exporters.outline import rows_table
 from ragassay.exporters.summary import (
     Section,
@@ -40,8 +39,6 @@ def export(report: Report, fields: Sequence[str] = ()) -> bytes:
         lines += ["", f"**{markdown_text(far)[:1].upper()}{markdown_text(far)[1:]}.**"]
     for section in sections(report):
         lines += _table(section, report)
-    if noise := noise_section(report):
-        lines += _table(noise, report)
     if line := interrupted(report):
         lines += ["", f"{markdown_text(line)[:1].upper()}{markdown_text(line)[1:]}."]
     if gaps := list(missing(report)):

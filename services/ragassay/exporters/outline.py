@@ -17,7 +17,6 @@ from ragassay.exporters.charts import Chart, Drawn, scatter
 from ragassay.exporters.csv import as_text
 from ragassay.exporters.figures import KINDS, MetricRow, charts, metric_tables
 from ragassay.exporters.grids import provenance, time
-from ragassay.exporters.noise import noise_section
 from ragassay.exporters.panels import panels
 from ragassay.exporters.rows import row_grid
 from ragassay.exporters.summary import Section
@@ -114,7 +113,7 @@ def _parts(report: Report, fields: Sequence[str]) -> Iterator[OutlinePart]:
             yield Sentences(panel.name, (panel.failed,))
     slices = (failing.slice_section(report, field) for field in failing.slice_fields(report))
     others = [one for one in summary.sections(report) if one.title not in KINDS.values()]
-    for section in (failing.failure_causes(report, examples=3), *slices, *others, noise_section(report)):
+    for section in (failing.failure_causes(report, examples=3), *slices, *others):
         if section is not None:
             yield _table(section, systems)
     if worst := failing.worst_rows(report):

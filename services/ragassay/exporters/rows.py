@@ -14,7 +14,6 @@ from ragassay.exporters.grids import Grid, Kind, kind_with
 from ragassay.judges.jury_agreement import divided
 from ragassay.metrics.base import OPERATIONAL
 from ragassay.models import Result
-from ragassay.noise import judgings
 from ragassay.render import printable
 
 _MEASURED: dict[str, Kind] = dict.fromkeys(("calls", "input_tokens", "output_tokens"), "integer")
@@ -45,7 +44,7 @@ def row_grid(report: Report, fields: Sequence[str] = ()) -> Grid:
     by_jury = False
     for result in _results(report):
         explained.update(name for name in metrics if name not in explained and result.scores[name].reason)
-        repeated.update(name for name in metrics if name not in repeated and judgings(result.scores[name]))
+        repeated.update(name for name in metrics if name not in repeated and result.scores[name].judgings)
         for name, value in result.metadata.items():
             own[name] = kind_with(own.get(name), value)
         by_jury = by_jury or bool(result.members)
@@ -89,7 +88,7 @@ def _row(
         "cause": failure and failure.cause,
         "why": failure and failure.why,
         **{f"{name}_reason": result.scores[name].reason for name in explained},
-        **{f"{name}_sd": _sd(judgings(result.scores[name])) for name in spread},
+        **{f"{name}_sd": _sd(result.scores[name].judgings) for name in spread},
         "suspicious": " ".join(result.verdict.suspicious) or None if result.verdict else None,
         **({"divided": "; ".join(divided(result.members)) or None} if by_jury else {}),
         "model": result.model,

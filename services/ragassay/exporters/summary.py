@@ -87,8 +87,11 @@ def _not_asked(system: SystemReport) -> str:
 
 
 def _figures(name: str, systems: list[SystemReport], by: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The means of a metric and, below them, what labels, or a judge that is trusted more, make of these."""
+    """The means of a metric and, below them, the judge's own spread and what labels, or a reference judge, make of these."""
     yield name, tuple(aggregate(s.metrics[name], percent=name in PERCENTAGES) for s in systems)
+    spread = [s.metrics[name].judge_sd for s in systems]
+    if any(one is not None for one in spread):
+        yield f"{name}, judge sd", tuple("" if one is None else number(one) for one in spread)
     found = [s.metrics[name].corrected for s in systems]
     if any(found):
         yield f"{name}, corrected", tuple(_corrected(one, by) for one in found)

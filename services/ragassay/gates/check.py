@@ -10,14 +10,12 @@ from ragassay.compare.comparison import cautions
 from ragassay.compare.figures import FigureValue
 from ragassay.documents import Report, held
 from ragassay.errors import BadSettings, NothingToEvaluate
-from ragassay.gates.drops import Baseline, Drop, Scope, TestName, measure_drop, scopes
-from ragassay.gates.noise import Noise, judge_noise, near, undecidable
+from ragassay.gates.drops import Baseline, Drop, Scope, TestName, measure_drop, scopes, sd_of_drop
 from ragassay.gates.rules import DROPS, ConditionName, Gate, name_of
 from ragassay.gates.worst import GateRow, rows_behind
 from ragassay.models import FrozenModel
 from ragassay.render import number
 from ragassay.stats import Correction, Interval, correct
-from ragassay.stats.distributions import normal_quantile
 
 GateCause = Literal["met", "threshold", "coverage", "missing", "baseline", "undecided"]
 ROUNDING = 1e-9  # 0.80 - 0.78 is a little above 0.02 in binary
@@ -30,7 +28,7 @@ class GateResult(FrozenModel):
     ``drop`` (positive is worse) and the ``interval`` of the drop beside it. ``coverage`` is the share of the rows (for
     a drop: of the baseline's) that were scored. ``cause`` says why a gate was missed: the ``threshold``; too little
     ``coverage``; a figure, system or slice that is ``missing``; nothing to compare with in the ``baseline``; or too few
-    rows, or judgings, to decide (``undecided``). ``worst``: where it was missed, the rows that it was missed for.
+    rows to decide (``undecided``). ``worst``: where it was missed, the rows that it was missed for.
     ``corrected_by``: how many labels corrected the figure, of which ``judged`` is what it is by the judge's own scores.
     """
 
@@ -98,7 +96,7 @@ class _Case:
     scope: Scope
     judged: FigureValue
     drop: Drop | None
-    noise: Noise | None
+    judge_sd: float | None
 
     @property
     def figure(self) -> FigureValue:
@@ -154,7 +152,7 @@ def check(
             scope,
             gate.figure.measure(scope.rows, spec),
             measure_drop(gate, scope, spec, alpha=alpha, test=test, seed=seed) if gate.needs_baseline else None,
-            judge_noise(gate, scope, report, earlier, normal_quantile(1 - alpha / 2)),
+            sd_of_drop(gate, scope, report, baseline),
         )
         for gate in gates
         for scope in scopes(gate, report, earlier)
@@ -249,7 +247,6 @@ def _judge(case: _Case, condition: ConditionName, p: float | None, terms: _Terms
     uncorrected = case.judged.corrected.reason if case.judged.corrected else None
     about = _about(f"n={now.n}", labels, uncorrected, terms)
     reason = f"{what.format(shown)}, {'' if met else 'not '}{sign} {limit} ({about})"
-    reason += near(case.noise, now.value, bound) if gate.on == "mean" and labels is None else ""
     return ("met" if met else "threshold"), reason
 
 
@@ -290,9 +287,9 @@ def _judge_drop(
         reason += "" if condition == "significant" else f", {'' if within else 'not '}within {limit}"
     else:
         reason += f"better by {number(-size)}" if size < 0 else "unchanged"
-    by_judge = gate.on == "mean" and not gate.significant and drop.labels is None
-    if by_judge and (why := undecidable(case.noise, size, bound)):
-        return "undecided", f"{reason}; {why}"
+    by_mean = gate.on == "mean" and not gate.significant and drop.labels is None
+    if by_mean and case.judge_sd is not None and bound < case.judge_sd:
+        reason += f"; the limit is finer than the judge's own sd of this difference, {number(case.judge_sd)}"
     if within or not gate.significant:
         return ("met" if within else "threshold"), reason
     if p is not None and p <= terms.alpha:

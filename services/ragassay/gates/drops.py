@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -168,6 +169,23 @@ def measure_drop(gate: Gate, scope: Scope, spec: JobSpec, *, alpha: float, test:
     else:
         interval = difference_interval(good, bad, level=1 - alpha, bounds=bounds)
     return Drop(len(pairs), rows, before.value, now.value, drop, interval, p, uncorrected=uncorrected)
+
+
+def sd_of_drop(gate: Gate, scope: Scope, report: Report, baseline: Report | None) -> float | None:
+    """Standard deviation that the judge alone gives to a mean's drop on a system's rows; None where it was not measured.
+
+    Where the baseline has measured no spread of its judge, it counts with the run's.
+    """
+    name, system = gate.figure.column, report.systems.get(scope.system)
+    if baseline is None or system is None or name not in system.metrics or not scope.rows:
+        return None
+    sd = system.metrics[name].judge_sd
+    if sd is None:
+        return None
+    earlier = [one.metrics[name].judge_sd for one in baseline.systems.values() if name in one.metrics]
+    before = next((one for one in earlier if one is not None), sd)
+    judgings = [1 if gate.figure.metric.share else one.provenance.configuration.repeat for one in (report, baseline)]
+    return math.sqrt((sd**2 / judgings[0] + before**2 / judgings[1]) / len(scope.rows))
 
 
 def _of_ratios(judged: Drop, before: Corrected | None, now: Corrected | None, sign: int) -> Drop:

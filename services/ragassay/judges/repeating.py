@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ragassay.ledger import DryLedger, ReplicateLedger
 from ragassay.llm import ChatModel, together
 from ragassay.llm.negotiation import Messages
-from ragassay.models import Judgement, Sample, Usage, Verdict
+from ragassay.models import Judgement, Sample, Score, Usage, Verdict
 from ragassay.protocols import Judge, Ledger, Reply
 
 
@@ -97,3 +98,29 @@ class Replicate:
     async def complete(self, messages: Messages, *, seed_shift: int = 0, **asked: Any) -> Reply:
         """As the model's, with the other seed."""
         return await self._llm.complete(messages, seed_shift=self._shift + seed_shift, **asked)
+
+
+def averaged(of: Sequence[Score]) -> Score:
+    """The first of a row's scores, one for each judging, with their mean as its value; without one, it stays without."""
+    values = [score.value for score in of if score.value is not None]
+    if of[0].value is None:
+        return of[0]
+    return with_judgings(of[0].model_copy(update={"value": math.fsum(values) / len(values)}), of)
+
+
+def majority(of: Sequence[Score]) -> Score:
+    """Of a row's scores that are 1 or 0, one for each judging, the first that says what most say; of two halves, the first."""
+    known = [score for score in of if score.value is not None]
+    if of[0].value is None:
+        return of[0]
+    yes = sum(score.value == 1.0 for score in known)
+    said = of[0].value if 2 * yes == len(known) else float(2 * yes > len(known))
+    return with_judgings(next(score for score in known if score.value == said), of)
+
+
+def with_judgings(score: Score, of: Sequence[Score]) -> Score:
+    """A row's score with what it would be by each judging alone, in ``details``."""
+    values = [one.value for one in of if one.value is not None]
+    if score.value is None or not values:
+        return score
+    return score.model_copy(update={"details": {**(score.details or {}), "judgings": values}})

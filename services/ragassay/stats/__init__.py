@@ -26,12 +26,9 @@ from ragassay.stats.results import (
     ParetoFront,
     Significance,
     UnpairedTest,
-    VariancePart,
-    VarianceSplit,
 )
 from ragassay.stats.tests import difference_interval, non_inferiority, paired, welch
 from ragassay.stats.trends import change_points
-from ragassay.stats.variance import variance_split
 
 __all__ = [
     "ChangePoint",
@@ -47,8 +44,6 @@ __all__ = [
     "Significance",
     "Stratum",
     "UnpairedTest",
-    "VariancePart",
-    "VarianceSplit",
     "benjamini_hochberg",
     "bonferroni",
     "bootstrap_interval",
@@ -70,7 +65,6 @@ __all__ = [
     "power_of",
     "ratio_interval",
     "sums_interval",
-    "variance_split",
     "welch",
     "wilson_interval",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
@@ -175,44 +175,6 @@ class CorrectedMean(FrozenModel):
     p: Annotated[float, Field(gt=0, le=1)] | None = None
     width_of_all: float | None = None
     worth: int | None = None
-    reason: str | None = None
-
-
-class VariancePart(FrozenModel):
-    """A component of the variance of one judging of one answer, and its share of the whole.
-
-    ``estimate`` is what the method of moments gives; below 0 it counts as 0 in ``variance``. The share is None where
-    nothing varies.
-    """
-
-    estimate: float
-    variance: Annotated[float, Field(ge=0)]
-    interval: Interval
-    share: Chance | None
-    share_interval: Interval
-
-
-class VarianceSplit(FrozenModel):
-    """What the scores of ``rows`` answers to ``queries``, judged ``judgings`` times in all, differ by.
-
-    ``parts``: query, generation (further answers to the same query) and judge; query and generation together where no
-    query has two answers. ``error`` is the standard error of the mean over the rows, were both queries and judgings drawn
-    anew, ``judge_error`` what it would be were the same answers judged anew; ``least_difference`` between two such
-    means is more than the judge alone makes (at the intervals' level). ``exact``: the judge has no noise by construction.
-    ``narrower``: by what share the interval of the mean would be narrower with twice the judgings, and ``rows_instead``
-    how many more rows would do the same; None where the score is no mean of its judgings. Without parts, the ``reason``.
-    """
-
-    rows: int
-    queries: int
-    judgings: int
-    exact: bool = False
-    parts: dict[Literal["query", "generation", "query and generation", "judge"], VariancePart] = {}  # noqa: RUF012 - a default of a model
-    error: float | None = None
-    judge_error: float | None = None
-    least_difference: float | None = None
-    narrower: float | None = None
-    rows_instead: int | None = None
     reason: str | None = None
 
 
