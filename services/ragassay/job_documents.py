@@ -66,20 +66,6 @@ class Job(FrozenModel):
     planned: Planned | None = None
 
 
-EventName = Literal["status", "waiting", "progress", "alert", "finished"]
-
-
-class JobEvent(FrozenModel):
-    """Something that became of a job, and the job as it was then. ``finished``: it has ended, however; nothing follows.
-
-    ``id`` says what its reader knows: sent as ``Last-Event-ID``, it asks for what has changed since.
-    """
-
-    event: EventName
-    id: str
-    job: Job
-
-
 class JobPage(FrozenModel):
     """Jobs, newest first; ``next`` asks for the following page, null on the last one."""
 

@@ -30,7 +30,6 @@ from ragassay.api import (
 )
 from ragassay.api.alerts import NewWebhook
 from ragassay.api.comparisons import NewComparison
-from ragassay.api.events import Watch
 from ragassay.api.headers import HeadersMiddleware
 from ragassay.api.keys import NewKey
 from ragassay.api.observing import ObservingMiddleware
@@ -40,7 +39,6 @@ from ragassay.compare.models import Comparison
 from ragassay.costs import CostReport
 from ragassay.documents import Report
 from ragassay.gates import GateReport
-from ragassay.job_documents import JobEvent
 from ragassay.jobs import Jobs
 from ragassay.judges.instructions import read_prompt
 from ragassay.models import Sample
@@ -79,7 +77,7 @@ def _schemas() -> dict[str, Any]:
     _, ours = models_json_schema(
         [
             (problems.Problem, "serialization"),
-            *((kind, "serialization") for kind in (Report, Comparison, CostReport, GateReport, JobEvent)),
+            *((kind, "serialization") for kind in (Report, Comparison, CostReport, GateReport)),
             *((kind, "validation") for kind in (NewJob, NewComparison, NewSchedule, ScheduleChange)),
             *((kind, "validation") for kind in (NewKey, NewWebhook, Sample)),
         ],
@@ -117,7 +115,6 @@ def create_app(service: Jobs, settings: Settings, planned: Schedules | None = No
     app.state.broker = None if settings.broker == settings.state else connect(settings.broker, patient=False)
     app.state.submissions, app.state.analyses = CapacityLimiter(AT_ONCE), CapacityLimiter(AT_ONCE)
     app.state.dataset_work, app.state.arriving = CapacityLimiter(AT_ONCE), 0
-    app.state.watch = Watch(service)
     app.state.schedules = planned
     app.state.routers = [*(room.router for room in _ROOMS), prometheus.router(settings)]
     for router in app.state.routers:

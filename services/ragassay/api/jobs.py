@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import AsyncIterable
 from importlib.metadata import version
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_origin
 
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
-from fastapi.sse import EventSourceResponse
+from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ragassay import job_retries
 from ragassay.api import submission
 from ragassay.api.bodies import json_body
-from ragassay.api.events import Known
+from ragassay.api.events import events
 from ragassay.api.exports import FileForm, answers
 from ragassay.api.problems import takes
 from ragassay.api.security import Authorized, by_method
@@ -24,7 +25,7 @@ from ragassay.documents import JOB_ID
 from ragassay.errors import BadData, UnknownName
 from ragassay.exporters import EXPORTERS, MEDIA_TYPES
 from ragassay.gates import GateReport, output
-from ragassay.job_documents import EventName, Job, JobPage, JobStatus, ResultPage
+from ragassay.job_documents import Job, JobPage, JobStatus, ResultPage
 from ragassay.jobs import MOST_ROWS_A_PAGE, Jobs
 from ragassay.notices import LONGEST_ID
 from ragassay.specification import Budget
@@ -244,55 +245,18 @@ def results(jobs: Service, job: JobId, query: Annotated[_ResultsQuery, Query()])
     return jobs.results(job, cursor=query.cursor, limit=query.limit, selection=selection)
 
 
-_EVENT: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "event": {"enum": list(get_args(EventName))},
-        "id": {"type": "string"},
-        "data": {
-            "type": "string",
-            "contentMediaType": "application/json",
-            "contentSchema": {"$ref": "#/components/schemas/Job"},
-        },
-    },
-    "required": ["event", "id", "data"],
-}
-_EVENTS: dict[int | str, dict[str, Any]] = {
-    200: {
-        "description": "Events, until the job has ended",
-        "content": {"text/event-stream": {"schema": _EVENT}},
-    },
-    204: {"description": "You know that the job has ended: Last-Event-ID says so"},
-}
+async def _followed(jobs: Service, job: JobId) -> Job:
+    return await to_thread.run_sync(jobs.get, job)
 
 
-@router.get(
-    "/{job}/events", operation_id="followJob", summary="Follow a job", response_class=Response, responses=_EVENTS
-)
-async def events(
-    jobs: Service,
-    request: Request,
-    job: JobId,
-    last_event_id: Annotated[
-        str | None, Header(alias="Last-Event-ID", max_length=200, description="The id of the last event that you have.")
-    ] = None,
-) -> Response:
-    """Server-sent events: ``status``, ``waiting``, ``progress``, ``alert``, and ``finished`` when the job has ended, however.
+@router.get("/{job}/events", operation_id="followJob", summary="Follow a job", response_class=EventSourceResponse)
+async def follow(jobs: Service, job: Annotated[Job, Depends(_followed)]) -> AsyncIterable[ServerSentEvent]:
+    """Server-sent events: the job now, and again after each change, until it has ended.
 
-    The data of each is the job as it is then. First comes what has changed since the event of ``Last-Event-ID``, all of it
-    without one, so that who connects again misses nothing that matters. A comment every 15 seconds keeps the connection.
+    A comment every 15 seconds keeps the connection. To continue after a lost connection, connect again.
     """
-    return await followed(jobs, request, job, last_event_id)
-
-
-async def followed(jobs: Jobs, request: Request, job: str, last_event_id: str | None) -> Response:
-    """The events of a job since that one; 204 where its reader knows that it has ended. Raises NotFound."""
-    now = await to_thread.run_sync(jobs.get, job)
-    known = Known.parse(last_event_id)
-    if known.ended:
-        return Response(status_code=204)
-    stream = request.app.state.watch.events(now, known)
-    return EventSourceResponse(stream, headers={"X-Accel-Buffering": "no"})
+    async for event in events(jobs, job):
+        yield event
 
 
 _CANCEL: dict[str, Any] = {"summary": "Cancel a job"}

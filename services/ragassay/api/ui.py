@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import orjson
 from anyio import to_thread
-from fastapi import Depends, FastAPI, Header, Query, Request, Response
+from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
 from ragassay import job_listing, job_retries
@@ -20,7 +20,7 @@ from ragassay.api import submission
 from ragassay.api.dataset_work import keep
 from ragassay.api.datasets import apart
 from ragassay.api.forms import Form
-from ragassay.api.jobs import JobId, followed
+from ragassay.api.jobs import JobId
 from ragassay.api.problems import Refused
 from ragassay.api.security import Guard, address_of, permitted
 from ragassay.api.sessions import SESSION_S, Sessions
@@ -221,13 +221,6 @@ def _job(request: Request, jobs: Service, job: JobId) -> Response:
         spent=f"{number(jobs.store.spent_usd(job))} USD",
         ended=state.status in ENDED,
     )
-
-
-@jobs_pages.get("/ui/jobs/{job}/events")
-async def _events(
-    jobs: Service, request: Request, job: JobId, last: Annotated[str | None, Header(alias="Last-Event-ID")] = None
-) -> Response:
-    return await followed(jobs, request, job, last)
 
 
 @jobs_pages.post("/ui/jobs/{job}/cancel", dependencies=[Depends(same_site)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from ragassay.errors import Unavailable
@@ -37,15 +37,6 @@ class RedisServer(FrozenModel):
         limit = f"of {megabytes(self.limit_bytes)}" if self.limit_bytes else "without a limit"
         kept = f"append-only file{f', fsync {self.fsync}' if self.fsync else ''}" if self.append_only else "memory only"
         return f"{self.version}: {megabytes(self.used_bytes)} {limit}, {self.eviction}, {kept}"
-
-
-def pulses(store: RedisStore, jobs: Sequence[str]) -> list[Any]:
-    """For each job, what changes when there is something to tell of it; in one round trip."""
-    pipe = store.redis.pipeline(transaction=False)
-    for job in jobs:
-        pipe.hmget(store.key(job, "meta"), "status", "rows_done", "rows_failed", "waiting", "waiting_since_ms", "error")
-    known: list[Any] = pipe.execute()
-    return known
 
 
 def redis_server(redis: Any, role: RedisRole) -> RedisServer:
