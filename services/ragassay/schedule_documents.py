@@ -42,7 +42,7 @@ class Timing(FrozenModel):
         str,
         Field(
             max_length=200,
-            description="minute, hour, day of month, month, day of week, such as `30 2 * * *`; seconds may stand first",
+            description="minute, hour, day of month, month, day of week, such as `30 2 * * *`",
         ),
     ]
     zone: Annotated[
@@ -51,7 +51,7 @@ class Timing(FrozenModel):
     catch_up: Annotated[
         Literal["once", "skip"],
         Field(
-            description="of times that passed while no beat ran: `once` runs the newest late, `skip` none after its deadline"
+            description="if the newest time passed without a scheduler: `once` runs it late, `skip` not after its deadline"
         ),
     ] = "once"
     overlap: Annotated[
@@ -191,9 +191,9 @@ class JobSchedule(KeptSchedule):
         return f"{', '.join(systems)} on {rows_of}" if systems else rows_of
 
     def local(self, times: Iterable[str]) -> Iterator[str]:
-        """Times as a clock in its zone shows them, with seconds where its expression has them."""
-        zone, form = ZoneInfo(self.zone), "%Y-%m-%d %H:%M" + (":%S" if len(self.cron.split()) > 5 else "")
-        return (datetime.fromisoformat(time).astimezone(zone).strftime(form) for time in times)
+        """Times as a clock in its zone shows them."""
+        zone = ZoneInfo(self.zone)
+        return (datetime.fromisoformat(time).astimezone(zone).strftime("%Y-%m-%d %H:%M") for time in times)
 
 
 class SchedulePage(FrozenModel):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
@@ -19,7 +20,7 @@ from pydantic import ValidationError
 from ragassay import gates
 from ragassay.alerts import Alerts
 from ragassay.cron import Cron, iso, milliseconds
-from ragassay.errors import AssayError, BadData, Conflict, NotFound, class_and_reason
+from ragassay.errors import AssayError, BadData, BadInput, Conflict, NotFound, class_and_reason
 from ragassay.gates import GateReport
 from ragassay.job_documents import Planned
 from ragassay.job_reports import Gating
@@ -28,6 +29,7 @@ from ragassay.notices import Notice
 from ragassay.queue import Queue
 from ragassay.schedule_documents import (
     LAST_PASSED,
+    NAME,
     JobSchedule,
     KeptRun,
     KeptSchedule,
@@ -37,7 +39,7 @@ from ragassay.schedule_documents import (
     ScheduledRun,
     SchedulePage,
 )
-from ragassay.store.redis_schedules import MOST_RUNS, RedisSchedules, Slot, StoredRun, StoredSchedule, projects
+from ragassay.store.redis_schedules import RedisSchedules, Slot, StoredRun, StoredSchedule, projects
 from ragassay.validation import problems
 
 if TYPE_CHECKING:
@@ -50,7 +52,6 @@ logger = logging.getLogger("ragassay")
 MOST_SCHEDULES = 1000  # of a project
 MOST_TRIES = 5
 NEXT_SHOWN = 5
-MOST_TOLD = 24  # of the times that passed while no beat ran, the newest: a day of an hourly schedule
 _CHANGED = "the schedule was changed at the same moment"
 
 
@@ -100,21 +101,26 @@ class Schedules:
         last = next(map(self._shown, self._store.runs(name, times)), None)
         return JobSchedule(**dict(known.value), next=tuple(self._next(known)), last=last)
 
-    def changed(self, name: str, change: ScheduleChange) -> NewSchedule:
-        """What the schedule would be; raises NotFound, BadData."""
-        kept = self._known(name).value.model_dump(include=set(NewSchedule.model_fields))
+    def changed(self, name: str, change: ScheduleChange) -> tuple[StoredSchedule, NewSchedule]:
+        """The schedule as it is stored, and as it would be; raises NotFound, BadData."""
+        known = self._known(name)
+        kept = known.value.model_dump(include=set(NewSchedule.model_fields))
         try:
-            return NewSchedule.model_validate({**kept, **change.model_dump(exclude_none=True)})
+            return known, NewSchedule.model_validate({**kept, **change.model_dump(exclude_none=True)})
         except ValidationError as error:
             raise BadData([str(problem) for problem in problems(error, NewSchedule)]) from None
 
-    def change(self, name: str, new: NewSchedule) -> JobSchedule:
-        """Keep what a schedule is from now on. Times that are claimed already stay; raises NotFound, Conflict."""
-        now, known = self._now(), self._known(name)
+    def change(self, known: StoredSchedule, new: NewSchedule) -> JobSchedule:
+        """Replace the schedule that was read as ``known``. Times that are claimed already stay.
+
+        Raises NotFound, and Conflict if it was changed since it was read.
+        """
+        now, name = self._now(), known.value.name
         kept = KeptSchedule(**dict(new), created_at=known.value.created_at, changed_at=iso(now))
         when = ("cron", "zone", "paused")
         same = all(getattr(kept, key) == getattr(known.value, key) for key in when)
         if not self._store.change(known, kept, "same" if same else _next_ms(kept, now)):
+            self._known(name)
             raise Conflict(_CHANGED, hint="look at it, then change it again")
         return self.get(name)
 
@@ -126,7 +132,9 @@ class Schedules:
         return schedule
 
     def page(self, *, cursor: str | None, limit: int) -> SchedulePage:
-        """Schedules by name, those after ``cursor``."""
+        """Schedules by name, those after ``cursor``; raises BadInput for one that no page gave."""
+        if cursor is not None and not re.fullmatch(NAME, cursor):
+            raise _bad_cursor(cursor)
         names = [name for name in self._store.names() if cursor is None or name > cursor]
         shown: list[JobSchedule] = []
         for name in names[:limit]:
@@ -137,9 +145,11 @@ class Schedules:
         return SchedulePage(schedules=tuple(shown), next=names[limit - 1] if len(names) > limit else None)
 
     def runs(self, name: str, *, cursor: str | None, limit: int) -> RunPage:
-        """What became of the schedule's times, the newest first; of the latest 400. Raises NotFound."""
+        """The runs of the schedule, the newest first; of the latest 400. Raises NotFound, BadInput for a bad ``cursor``."""
         self._known(name)
-        times = [ms for ms in self._store.times(name) if cursor is None or str(ms) < cursor]
+        if cursor is not None and not (cursor.isascii() and cursor.isdecimal()):
+            raise _bad_cursor(cursor)
+        times = [ms for ms in self._store.times(name) if cursor is None or ms < int(cursor)]
         shown = tuple(map(self._shown, self._store.runs(name, times[:limit])))
         return RunPage(runs=shown, next=str(times[limit - 1]) if len(times) > limit else None)
 
@@ -147,7 +157,7 @@ class Schedules:
         """Have a run made now, beside those that are planned. Raises NotFound, Conflict."""
         known, slot = self._known(name), self._now()
         run = KeptRun(slot=iso(slot), trigger="manual", status="waiting")
-        if not self._store.claim(known, None, None, [(slot, run, slot + self._again_ms)]):
+        if not self._store.claim(known, None, None, slot, run, slot + self._again_ms):
             raise Conflict(_CHANGED, hint="ask again")
         self._queue.start(self.project, name, slot)
         return ScheduledRun(**run.model_dump(exclude={"tries"}))
@@ -223,7 +233,7 @@ class Schedules:
         self.jobs.check(spec, inputs, gating)
 
     def _last_passed(self, name: str, digest: str) -> str | None:
-        """The newest job on that dataset whose gates all passed; one without gates passes when it has finished."""
+        """The newest job on that dataset whose gates all pass as it is now; one without gates passes when it has finished."""
         for run in self._store.runs(name, self._store.times(name)):
             now = self._followed(run.value)
             if now.job is not None and now.status == "finished" and not now.gates_missed:
@@ -259,32 +269,25 @@ class Schedules:
         if known is None:
             self._store.undue(due.schedule)
             return
-        cron, deadline_ms = Cron(known.value.cron, known.value.zone), int(known.value.deadline_s * 1000)
-        times, next_ms = cron.newest(due.ms, now, most=MOST_RUNS, surely_ms=deadline_ms)
-        claimed = list(self._planned(known.value, times, now))
-        new = self._store.claim(known, due.ms, next_ms, claimed)
-        for ms, run, _ in claimed:
-            if ms in (new or ()) and run.status == "waiting":
-                self._queue.start(self.project, due.schedule, ms)
+        newest, next_ms = Cron(known.value.cron, known.value.zone).newest(due.ms, now)
+        run, look_ms = self._planned(known.value, due.ms, newest, now)
+        if self._store.claim(known, due.ms, next_ms, newest, run, look_ms) and run.status == "waiting":
+            self._queue.start(self.project, due.schedule, newest)
 
-    def _planned(self, schedule: KeptSchedule, times: list[int], now: int) -> Iterator[tuple[int, KeptRun, int]]:
-        """What becomes of times that have come, and when each is looked at again."""
-        deadline_ms = int(schedule.deadline_s * 1000)
-        under_way = self._under_way(schedule.name) if schedule.overlap == "skip" else None
-        told_from = max(0, len(times) - MOST_TOLD)
-        for n, ms in enumerate(times):
-            late, slot = now > ms + deadline_ms, iso(ms)
-            if late and (schedule.catch_up == "skip" or n < len(times) - 1):
-                what = f"; the run of {iso(times[-1])} stands for it" if schedule.catch_up == "once" else ""
-                why = f"no beat ran from this time to its deadline{what}"
-                yield ms, KeptRun(slot=slot, status="missed", reason=why, late=n < told_from), now
-            elif under_way is not None:
-                yield ms, KeptRun(slot=slot, status="skipped", reason=under_way), ms + deadline_ms
-            else:
-                run = KeptRun(slot=slot, status="waiting", trigger="catch_up" if late else "slot")
-                yield ms, run, now + self._again_ms
-                if schedule.overlap == "skip":
-                    under_way = f"the run of {slot} was still under way"
+    def _planned(self, schedule: KeptSchedule, first: int, newest: int, now: int) -> tuple[KeptRun, int]:
+        """The run of the newest time that has come, and when it is looked at again. ``first``: the first that was due.
+
+        Of several times that have passed, because no scheduler ran, only the newest has a run.
+        """
+        slot, deadline_ms = iso(newest), int(schedule.deadline_s * 1000)
+        late = now > newest + deadline_ms
+        if late and schedule.catch_up == "skip":
+            return KeptRun(
+                slot=slot, status="missed", reason=f"no scheduler ran from {iso(first)} to its deadline"
+            ), now
+        if schedule.overlap == "skip" and (under_way := self._under_way(schedule.name)):
+            return KeptRun(slot=slot, status="skipped", reason=under_way), newest + deadline_ms
+        return KeptRun(slot=slot, status="waiting", trigger="catch_up" if late else "slot"), now + self._again_ms
 
     def _under_way(self, name: str) -> str | None:
         """Which run of a schedule is under way, if any. One that is paused waits for people, not the next run for it."""
@@ -345,10 +348,11 @@ class Schedules:
         return ScheduledRun(**self._followed(run.value).model_dump(exclude={"tries"}))
 
     def _followed(self, run: KeptRun) -> KeptRun:
-        """The run with what became of its job by now."""
-        if run.job is None or run.status in ("finished", "cancelled", "expired"):
+        """The run with the state of its job now: a job that has finished may have been retried since."""
+        if run.job is None or run.status in ("cancelled", "expired"):
             return run
-        return run.model_copy(update=_outcome(self.jobs, run.job))
+        outcome = _outcome(self.jobs, run.job)
+        return run if run.status == "finished" and outcome["status"] == "expired" else run.model_copy(update=outcome)
 
     def _keep(self, known: StoredRun, status: str, **update: Any) -> bool:
         """Write what became of a run; it is looked at again in the next round. False where it is not ``known`` any more."""
@@ -392,6 +396,10 @@ def _outcome(jobs: Jobs, job: str) -> dict[str, Any]:
         passed = sum(result.passed for result in results)
         update |= {"gates_passed": passed, "gates_missed": (len(results) or asked) - passed}
     return update
+
+
+def _bad_cursor(cursor: str) -> BadInput:
+    return BadInput(f"cursor {cursor[:40]!r} is not one that a page gave")
 
 
 def _next_ms(schedule: NewSchedule, now: int) -> int | None:

@@ -3,9 +3,12 @@
 import json
 import time
 
+import orjson
 import pytest
 
 from api_server import problem, rows, serving
+from ragassay.api import schedules
+from ragassay.schedule_documents import ScheduleChange
 from ragassay.settings import Settings
 
 GATES = [{"mrr": ">= 0.7"}]
@@ -70,8 +73,8 @@ def test_a_schedule_shows_what_it_is_and_its_next_times(planned):
 
 
 def test_a_time_that_comes_has_one_job_which_says_what_it_is_of(planned):
-    create(planned, cron="* * * * * *", job={"gates": GATES})
-    let_pass(planned, 1100)
+    create(planned, cron="* * * * *", job={"gates": GATES})
+    let_pass(planned, 60_100)
     planned_ = planned.queue.planned
     planned_.tick()
     planned_.tick()
@@ -121,10 +124,10 @@ def test_a_gate_on_a_drop_keeps_its_threshold_before_any_run_has_passed(planned)
 
 
 def test_a_pause_leaves_times_out_and_missing_none(planned):
-    create(planned, cron="* * * * * *")
+    create(planned, cron="* * * * *")
     paused = planned.http.patch("/v1/schedules/nightly", json={"paused": True}).json()
     assert (paused["paused"], paused["next"]) == (True, [])
-    let_pass(planned, 1100)
+    let_pass(planned, 60_100)
     planned.queue.planned.tick()
     assert history(planned) == []
     again = planned.http.patch("/v1/schedules/nightly", json={"paused": False}).json()
@@ -143,9 +146,9 @@ def test_a_change_holds_from_the_next_run_on(planned):
 
 
 def test_a_run_that_overlaps_is_skipped_and_says_of_which(planned):
-    create(planned, cron="* * * * * *")
+    create(planned, cron="* * * * *")
     for _ in range(2):
-        let_pass(planned, 1100)
+        let_pass(planned, 60_100)
         planned.queue.planned.tick()
     skipped, first = history(planned)[0], history(planned)[-1]
     assert (first["status"], skipped["status"]) == ("waiting", "skipped")
@@ -195,8 +198,44 @@ def test_lists_are_read_page_by_page(planned):
     assert ([run["slot"] for run in last["runs"]], last["next"]) == ([made[0]], None)
 
 
+def test_list_schedules_bad_cursor_is_422(planned):
+    create(planned)
+    for path in ("?cursor=a/b", "/nightly/runs?cursor=x", "/nightly/runs?cursor=-1"):
+        assert "is not one that a page gave" in problem(planned.http.get(f"/v1/schedules{path}"), 422)["detail"]
+
+
+def test_last_passed_is_the_state_of_a_job_after_its_retry(planned):
+    create(planned, job={"baseline": "last-passed", "gates": [*GATES, {"metric": "mrr", "max_drop": 0.01}]})
+    first, second = run_now(planned), run_now(planned)
+    planned.queue.planned.tick()  # writes down that they finished
+    store = planned.jobs.store
+    report = planned.http.get(f"/v1/jobs/{second['job']}/gates").json()
+    for result in report["results"]:
+        result["passed"] = False
+    store.redis.set(store.key(second["job"], "gates"), orjson.dumps(report))  # as a retry that misses them does
+    assert history(planned)[0]["gates_missed"] == 2
+    third = run_now(planned)
+    assert planned.http.get(f"/v1/jobs/{third['job']}/gates").json()["baseline"] == first["job"]
+
+
+def test_change_schedule_loses_no_change_made_during_its_check(planned, monkeypatch):
+    create(planned)
+    check = schedules._check
+
+    async def slow(*arguments):
+        await check(*arguments)
+        known, new = planned.queue.planned.changed("nightly", ScheduleChange(paused=True))
+        planned.queue.planned.change(known, new)
+
+    monkeypatch.setattr(schedules, "_check", slow)
+    problem(planned.http.patch("/v1/schedules/nightly", json={"cron": "0 5 * * *"}), 409)
+    now = planned.http.get("/v1/schedules/nightly").json()
+    assert (now["paused"], now["cron"]) == (True, body()["cron"])
+
+
 REFUSED = {
-    "no cron": ({"cron": "30 2 * *"}, "is no cron expression: wrong number of fields"),
+    "no cron": ({"cron": "30 2 * *"}, "is no cron expression: it has 4 fields instead of 5"),
+    "seconds": ({"cron": "0 30 2 * * *"}, "it has 6 fields instead of 5"),
     "a day that never comes": ({"cron": "0 0 31 2 *"}, "bad day-of-month"),
     "an unknown zone": ({"zone": "Europe/Belin"}, "unknown time zone 'Europe/Belin'"),
     "a name that is none": ({"name": "a/b"}, "name: "),

@@ -14,7 +14,7 @@ from ragassay.errors import BadInput, Conflict, Unavailable
 from ragassay.job_documents import Planned
 from ragassay.job_reports import Gating
 from ragassay.jobs import Jobs
-from ragassay.schedule_documents import NewSchedule, ScheduleChange
+from ragassay.schedule_documents import KeptRun, NewSchedule, ScheduleChange
 from ragassay.schedules import MOST_TRIES, Schedules
 from ragassay.specification import JobSpec
 from ragassay.store.redis import RedisStore
@@ -133,8 +133,10 @@ def test_a_time_that_passed_while_no_beat_ran_is_told_of_when_one_is_back(world)
     world.create(catch_up="skip")
     world.tick(200)
     world.tick(200.1)
-    assert [notice.slot[11:16] for notice in world.told.notices] == ["13:00", "14:00", "15:00"]
-    assert [run.status for run in world.runs()] == ["missed"] * 3
+    assert [notice.slot[11:16] for notice in world.told.notices] == ["15:00"]
+    (run,) = world.runs()
+    assert (run.status, run.slot[11:16]) == ("missed", "15:00")
+    assert run.reason == "no scheduler ran from 2026-05-05T13:00:00+00:00 to its deadline"
 
 
 def test_a_message_that_is_lost_is_sent_again_and_makes_one_job(world):
@@ -256,9 +258,11 @@ def test_another_project_has_schedules_of_its_own(world):
 def test_a_change_at_the_same_moment_is_lost_by_nobody(world):
     world.create()
     stale = world.schedules._store.get("nightly")
-    world.schedules.change("nightly", world.schedules.changed("nightly", ScheduleChange(deadline_s=60)))
+    world.schedules.change(*world.schedules.changed("nightly", ScheduleChange(deadline_s=60)))
     assert not world.schedules._store.change(stale, stale.value, "same")
-    assert world.schedules._store.claim(stale, NOON + 60 * MINUTE, None, []) is None
+    run = KeptRun(slot="2026-05-05T13:00:00+00:00", status="waiting")
+    due = NOON + 60 * MINUTE
+    assert not world.schedules._store.claim(stale, due, None, due, run, due)
     world.tick(60)
     assert len(world.queue.started) == 1
 

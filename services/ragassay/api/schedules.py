@@ -87,10 +87,10 @@ def runs(schedules: OwnSchedules, schedule: Name, query: Annotated[Page, Query()
 async def change(request: Request, schedules: OwnSchedules, schedule: Name, body: Body) -> JobSchedule:
     """Change what is given, from the next run on; ``{"paused": true}`` pauses it. Times while it is paused are not missed."""
     given = read_as(ScheduleChange, check_json(body))
-    new = await to_thread.run_sync(schedules.changed, schedule, given)
+    known, new = await to_thread.run_sync(schedules.changed, schedule, given)
     if given.model_fields_set - {"paused"}:
         await _check(request, schedules, new)
-    return await to_thread.run_sync(schedules.change, schedule, new)
+    return await to_thread.run_sync(schedules.change, known, new)
 
 
 @router.delete("/{schedule}", operation_id="deleteSchedule", summary="Delete a schedule")

@@ -43,7 +43,7 @@ def add(
         ),
     ] = None,
     catch_up: Annotated[
-        Literal["once", "skip"] | None, typer.Option("--catch-up", help="Of times that passed without a beat. [once]")
+        Literal["once", "skip"] | None, typer.Option("--catch-up", help="If no beat ran until the deadline. [once]")
     ] = None,
     overlap: Annotated[
         Literal["skip", "allow"] | None, typer.Option("--overlap", help="Where the last run is under way. [skip]")

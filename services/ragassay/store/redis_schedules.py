@@ -95,24 +95,21 @@ class RedisSchedules:
         return None if ms is None else int(ms)
 
     def claim(
-        self,
-        schedule: StoredSchedule,
-        due_ms: int | None,
-        next_ms: int | None,
-        runs: Sequence[tuple[int, KeptRun, int]],
-    ) -> list[int] | None:
-        """Claim times of a schedule, each with its run and when that is looked at; returns those that were not claimed before.
+        self, schedule: StoredSchedule, due_ms: int | None, next_ms: int | None, ms: int, run: KeptRun, look_ms: int
+    ) -> bool:
+        """Claim a time of a schedule, with its run and the time at which that is looked at, and set when it is due next.
 
-        None where the schedule was changed, or is not due at ``due_ms`` any more. Without ``due_ms`` it is due when it was.
+        False if the time was claimed before, the schedule was changed, or it is not due at ``due_ms`` any more. Without
+        ``due_ms`` it is due when it was.
         """
         name = schedule.value.name
         keys = list(map(self._key, ("schedules", "due", f"runs:{name}", "open")))
-        given = [part for ms, run, look_ms in runs for part in (ms, run.model_dump_json(), look_ms)]
-        times = ["" if ms is None else ms for ms in (due_ms, next_ms)]
-        new = self._store.run("claim_slots", keys, [name, schedule.stored, *times, *given])
-        if new:
+        times = ["" if each is None else each for each in (due_ms, next_ms)]
+        document = run.model_dump_json()
+        claimed = bool(self._store.run("claim_slot", keys, [name, schedule.stored, *times, ms, document, look_ms]))
+        if claimed:
             self._trim(name)
-        return None if new is None else [int(ms) for ms in new]
+        return claimed
 
     # --- runs -------------------------------------------------------------------------------------------------
 
