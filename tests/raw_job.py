@@ -91,6 +91,7 @@ class RawJob:
         return self.run("pause", "the budget is reached", resumes)
 
     def resume(self, usd="", tokens=""):
+        """A cap of ``""`` stays."""
         return self.run("resume", usd, tokens)
 
     def turn(self, to, *allowed, error=""):

@@ -6,7 +6,7 @@ import copy
 import hashlib
 import logging
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 
 import orjson
@@ -167,9 +167,12 @@ class Jobs:
         self._queue.finalize(job)
         return self.get(job)
 
-    def resume(self, job: str, budget: Budget) -> Job:
-        """Go on with a job that its budget has paused, under a new one; any other job stays as it is (Conflict)."""
-        before = self.store.resume(job, budget)
+    def resume(self, job: str, budget: Budget, *, lifted: Collection[str] = ()) -> Job:
+        """Go on with a job that its budget has paused; any other job stays as it is (Conflict).
+
+        Caps change as ``RedisStore.resume`` says.
+        """
+        before = self.store.resume(job, budget, lifted=lifted)
         if before != "paused":
             raise Conflict(f"job {job} is {before}, not paused")
         self._enqueue(job)

@@ -254,10 +254,25 @@ def test_only_a_paused_job_can_be_resumed_and_a_budget_is_above_zero(served):
     assert "not paused" in problem(served.http.post(f"/v1/jobs/{job}/resume"), 409)["detail"]
     said = problem(served.http.post(f"/v1/jobs/{job}/resume?budget_usd=0"), 422)
     assert "budget_usd" in str(said)
-    served.jobs.store.redis.hset(served.jobs.store.key(job, "meta"), "status", "paused")
-    resumed = served.http.post(f"/v1/jobs/{job}/resume", params={"budget_tokens": 7})
+
+
+@pytest.mark.parametrize(
+    ("asked", "caps"),
+    [
+        ({}, [b"0.5", b"900"]),
+        ({"budget_usd": 2}, [b"2.0", b"900"]),
+        ({"budget_tokens": 7}, [b"0.5", b"7"]),
+        ({"budget_usd": "none"}, [None, b"900"]),
+        ({"budget_usd": 2, "budget_tokens": "none"}, [b"2.0", None]),
+    ],
+)
+def test_resume_changes_only_the_caps_that_are_given(served, asked, caps):
+    job = served.submit(rows(2), budget={"usd": 0.5, "tokens": 900})["id"]
+    store = served.jobs.store
+    store.redis.hset(store.key(job, "meta"), "status", "paused")
+    resumed = served.http.post(f"/v1/jobs/{job}/resume", params=asked)
     assert resumed.json()["status"] == "running"
-    assert served.jobs.store.redis.hget(f"ra:{{{job}}}:meta", "most_tokens") == b"7"
+    assert store.redis.hmget(store.key(job, "meta"), "most_usd", "most_tokens") == caps
 
 
 def test_a_finished_job_can_not_be_cancelled(served):

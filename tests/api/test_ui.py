@@ -292,7 +292,7 @@ def test_what_is_no_whole_form_is_refused(small_uploads, kind, content):
 
 
 def test_a_paused_job_shows_what_is_done_and_goes_on_under_a_new_budget(served):
-    job = served.submit(rows(60), metrics=["mrr"])["id"]
+    job = served.submit(rows(60), metrics=["mrr"], budget={"tokens": 900})["id"]
     served.work(most=1)
     served.jobs.store.pause(job, "the budget of 1 USD is reached", 0)
     served.work()
@@ -304,6 +304,8 @@ def test_a_paused_job_shows_what_is_done_and_goes_on_under_a_new_budget(served):
     assert "Where does river number" in served.http.get(f"/ui/runs/{job}/queries").text
     assert served.http.post(f"/ui/jobs/{job}/resume", data={"budget_usd": "none"}).status_code == 422
     assert served.http.post(f"/ui/jobs/{job}/resume", data={"budget_usd": "2.5"}).status_code == 303
+    caps = served.jobs.store.redis.hmget(f"ra:{{{job}}}:meta", "most_usd", "most_tokens")
+    assert caps == [b"2.5", b"900"]
     served.work()
     assert "finished" in served.http.get(f"/ui/jobs/{job}").text
     assert "n 60" in served.http.get(f"/ui/runs/{job}").text

@@ -286,9 +286,13 @@ def retry(jobs: Service, job: JobId) -> Job:
 
 class _ResumeQuery(QueryParameters):
     budget_usd: Annotated[
-        float | None, Field(gt=0, le=10**9, description="most that judge calls may cost in all, in USD")
+        Annotated[float, Field(gt=0, le=10**9)] | Literal["none"] | None,
+        Field(description="most that judge calls may cost in all, in USD; `none`: no cap. Default: the job's own cap"),
     ] = None
-    budget_tokens: Annotated[int | None, Field(gt=0, le=10**15, description="most tokens in all")] = None
+    budget_tokens: Annotated[
+        Annotated[int, Field(gt=0, le=10**15)] | Literal["none"] | None,
+        Field(description="most tokens in all; `none`: no cap. Default: the job's own cap"),
+    ] = None
 
 
 @router.post(
@@ -297,5 +301,7 @@ class _ResumeQuery(QueryParameters):
     summary="Go on with a paused job",
 )
 def resume(jobs: Service, job: JobId, query: Annotated[_ResumeQuery, Query()]) -> Job:
-    """Go on with a job that paused because its budget was reached, under the budget given here; none: without a cap."""
-    return jobs.resume(job, Budget(usd=query.budget_usd, tokens=query.budget_tokens))
+    """Go on with a job that paused because its budget was reached. A cap that is not given stays."""
+    caps = {"usd": query.budget_usd, "tokens": query.budget_tokens}
+    given = {name: cap for name, cap in caps.items() if cap != "none"}
+    return jobs.resume(job, Budget(**given), lifted=caps.keys() - given.keys())

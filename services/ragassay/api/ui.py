@@ -237,18 +237,21 @@ def _retry(jobs: Service, job: JobId) -> Response:
 
 @jobs_pages.post("/ui/jobs/{job}/resume", dependencies=[Depends(same_site)])
 def _resume(jobs: Service, job: JobId, sent: Sent) -> Response:
-    jobs.resume(job, Budget(usd=_usd(form_of(sent).get("budget_usd", ""))))
+    fields = form_of(sent)
+    tokens = _above_zero(fields.get("budget_tokens", ""), 10**15, "budget_tokens", "a number of tokens above 0")
+    usd = _above_zero(fields.get("budget_usd", ""), 10**9, "budget_usd", "USD above 0, such as 2.50")
+    jobs.resume(job, Budget(usd=usd, tokens=None if tokens is None else int(tokens)))
     return RedirectResponse(f"/ui/jobs/{job}", 303)
 
 
-def _usd(text: str) -> float | None:
-    """The budget of a form; None where it is empty. Raises BadInput."""
+def _above_zero(text: str, most: float, where: str, what: str) -> float | None:
+    """A number of a form's field; None if it is empty. Raises BadInput."""
     if not text.strip():
         return None
     try:
-        budget = float(text)
+        number = float(text)
     except ValueError:
-        budget = 0.0
-    if not 0 < budget <= 10**9:
-        raise BadInput("should be USD above 0, such as 2.50", where="budget_usd")
-    return budget
+        number = 0.0
+    if not 0 < number <= most:
+        raise BadInput(f"should be {what}", where=where)
+    return number

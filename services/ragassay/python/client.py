@@ -229,8 +229,14 @@ class Client:
         }
         return self.document(Costs, "GET", "costs", query=parameters, timeout_s=_LONG_S)
 
-    def resume(self, job: str | Job, *, budget_usd: float | None = None, budget_tokens: int | None = None) -> Job:
-        """Resume a paused job. A cap that is given replaces the job's; one that is not given stays."""
+    def resume(
+        self,
+        job: str | Job,
+        *,
+        budget_usd: float | Literal["none"] | None = None,
+        budget_tokens: int | Literal["none"] | None = None,
+    ) -> Job:
+        """Resume a paused job. A cap that is given replaces the job's, ``none`` lifts it; one that is not given stays."""
         caps = {"budget_usd": budget_usd, "budget_tokens": budget_tokens}
         return self.document(Job, "POST", "jobs", _id(job), "resume", query=caps)
 

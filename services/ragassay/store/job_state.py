@@ -139,7 +139,8 @@ def not_under_way(state: JobState) -> Conflict:
     """The error for what can't be had of a paused job, or of one that has ended, with the way on."""
     job = state.record.id
     if state.status == "paused":
-        return Conflict(f"job {job} is paused: {state.error}", hint=f"go on with it: POST /v1/jobs/{job}/resume")
+        hint = f"resume it with a higher budget: POST /v1/jobs/{job}/resume?budget_usd=USD (or budget_tokens=N)"
+        return Conflict(f"job {job} is paused: {state.error}", hint=hint)
     return Conflict(f"job {job} is {state.status}", hint=SUBMIT_AGAIN)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -180,9 +180,14 @@ class RedisStore(StoredReports, Presence):
         """No chunk is given out any more, until ``resume``; nothing where it came after the caller's claim."""
         self.run("pause", [self.key(job, "meta")], [why, resumes])
 
-    def resume(self, job: str, budget: Budget) -> str:
-        """Go on with a paused job under a new budget; returns the status before. Raises NotFound."""
-        caps = ["" if most is None else most for most in (budget.usd, budget.tokens)]
+    def resume(self, job: str, budget: Budget, *, lifted: Collection[str] = ()) -> str:
+        """Go on with a paused job; returns the status before. Raises NotFound.
+
+        A cap of ``budget`` replaces the job's, and stays as it is if ``budget`` has none. ``lifted``: ``usd`` or
+        ``tokens``, the caps that the job has no longer.
+        """
+        given = {"usd": budget.usd, "tokens": budget.tokens}
+        caps = ["none" if name in lifted else "" if most is None else most for name, most in given.items()]
         return self._status_before("resume", job, [self.key(job, "meta")], caps)
 
     def retry(self, job: str, record: RunRecord, chunks: Sequence[ChunkId], *, rows: int, ended_ms: int | None) -> str:
