@@ -62,7 +62,7 @@ def test_all_parts_know_of_mail_and_of_the_folder_that_schedules_read_from_and_o
 
 def test_the_checks_of_workers_and_beats_test_progress():
     for name in ("worker", "beat"):
-        assert SERVICES[name]["healthcheck"]["test"] == ["CMD", "ragassay", "alive", name]
+        assert SERVICES[name]["healthcheck"]["test"] == ["CMD", "ragassay", "admin", "alive", name]
 
 
 def test_the_image_runs_without_root_and_checks_its_health():

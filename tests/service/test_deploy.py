@@ -87,7 +87,7 @@ def test_no_secret_stands_in_the_file_and_only_workers_see_keys_of_providers():
 
 def test_the_checks_of_workers_and_beats_test_progress():
     for name in ("worker", "beat"):
-        assert SERVICES[name]["healthcheck"]["test"] == ["CMD", "ragassay", "alive", name]
+        assert SERVICES[name]["healthcheck"]["test"] == ["CMD", "ragassay", "admin", "alive", name]
         assert f"ragassay-check@{name}.timer" in UNITS["ragassay.target"]
     assert "ExecStart=/bin/sh -c '/opt/ragassay/bin/ragassay admin alive %i " in UNITS["ragassay-check@.service"]
 
@@ -241,6 +241,7 @@ def test_probes_test_progress_and_selectors_name_pods_that_are_there():
     for name in ("worker", "beat"):
         assert pod(f"ragassay-{name}")["containers"][0]["livenessProbe"]["exec"]["command"] == [
             "ragassay",
+            "admin",
             "alive",
             name,
         ]
