@@ -6,6 +6,7 @@ import pytest
 from pydantic import BaseModel, Field, ValidationError
 
 from ragassay.config import Configuration
+from ragassay.errors import UnknownName
 from ragassay.models import FrozenModel
 from ragassay.validation import place_of, problems, shown
 
@@ -78,3 +79,7 @@ def test_a_model_of_ones_own_needs_no_more_than_its_class():
         n: int
 
     assert listed({}, Own) == ["n: is missing"]
+
+
+def test_unknown_name_lists_each_known_name_once():
+    assert "known: local, openai/mock" in str(UnknownName("judge", "xyz", ["local", "local", "openai/mock"]))

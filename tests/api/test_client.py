@@ -204,6 +204,12 @@ def test_every_option_reaches_the_job(cli, tmp_path, worker):
     assert (used["name"], used["concurrency"], used["budget"]["tokens"]) == ("rivers", 2, 5000)
 
 
+def test_submit_without_wait_warns_that_the_output_of_the_configuration_is_not_written(cli, data):
+    (data.parent / "c.yaml").write_text("data: rivers.jsonl\nmetrics: [mrr]\noutput: [r.json]\n")
+    code, _, err = cli("submit", "--config", "c.yaml")
+    assert (code, "warning: output is written with --wait only" in err) == (0, True)
+
+
 def test_submit_says_the_job_as_json(cli, data):
     assert json.loads(cli("submit", data, "--json")[1])["status"] == "queued"
 
