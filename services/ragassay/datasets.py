@@ -10,11 +10,10 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 from pydantic import Field, ValidationError
 
-from ragassay.data.describe import DatasetStatistics, Tally
+from ragassay.data.describe import DatasetStatistics, RepeatedQuery, Tally
 from ragassay.data.diff import DatasetDifference, difference
-from ragassay.data.overlaps import PARTS, Overlaps, QueryRow, overlaps, query_row
-from ragassay.data.similar import SIMILAR
-from ragassay.data.split import GroupBy, SplitReport
+from ragassay.data.similar import MOST, SIMILAR, normalised, similar_groups
+from ragassay.data.split import PARTS, SplitPart
 from ragassay.data.split import split as divide
 from ragassay.data.stream import SampleStream
 from ragassay.data.versions import DatasetStore, DatasetVersion, Lineage, Origin, file_or_version, resolve
@@ -44,20 +43,25 @@ class ReadRows(Protocol):
 
 
 class NamedRows(NamedTuple):
-    """Rows that can be read again; ``digest`` is empty where they are those of a file."""
+    """Rows that can be read again; ``digest`` is empty for rows of a file, whose ``warnings`` are complete once read."""
 
     name: str
     digest: str
     read: Callable[[], Iterator[Sample]]
+    description: str | None = None
+    warnings: Sequence[str] = ()
 
 
-class DescribedDataset(DatasetStatistics, Overlaps):
-    """Numbers of a dataset, questions that are nearly the same, and what leaks from one of its parts into another."""
+class DescribedDataset(DatasetStatistics):
+    """Numbers of a dataset, and questions that are nearly the same."""
+
+    similar_queries: tuple[RepeatedQuery, ...]
 
 
-class SplitVersions(SplitReport):
+class SplitVersions(FrozenModel):
     """How the rows were divided, and the version that each part became."""
 
+    parts: tuple[SplitPart, ...]
     versions: tuple[DatasetVersion, ...]
 
 
@@ -88,14 +92,6 @@ class SplitOptions(_DatasetOptions):
     by: Annotated[Literal["category", "difficulty", "none"], Field(description="of what each part gets its share")] = (
         "category"
     )
-    group_by: Annotated[
-        GroupBy,
-        Field(description="what parts don't share: relevant documents and similar questions, similar ones, the same"),
-    ] = "document"
-    chunk_separator: Annotated[
-        str | None,
-        Field(min_length=1, max_length=100, description="what stands before the last one of an id is the document"),
-    ] = None
 
 
 class GenerateOptions(_DatasetOptions):
@@ -141,31 +137,35 @@ def stored_or_file_rows(store: DatasetStore, text: str) -> NamedRows:
     if version is not None:
         return _of_version(store, version)
     stream = SampleStream([Path(text)])
-    return NamedRows(text, "", lambda: iter(stream))
+    return NamedRows(text, "", lambda: iter(stream), warnings=stream.warnings)
 
 
 def _of_version(store: DatasetStore, version: DatasetVersion) -> NamedRows:
-    return NamedRows(version.reference, version.digest, lambda: store.samples(version))
+    return NamedRows(version.reference, version.digest, lambda: store.samples(version), version.description)
 
 
-def describe(rows: NamedRows, against: NamedRows | None = None, *, similar: float = SIMILAR) -> DescribedDataset:
-    """Describe rows; ``against`` are others that must not leak into them."""
-    if against and against.name == rows.name:
-        raise BadSettings(f"{against.name} is what is described", where="against")
-    tally, compared = Tally({}), list[QueryRow]()
-    compared += [query_row(sample, part=against.name) for sample in against.read()] if against else ()
+def describe(rows: NamedRows, *, similar: float = SIMILAR) -> DescribedDataset:
+    """Describe rows; questions with at least this similarity are listed."""
+    tally, ids, queries = Tally({}), list[str](), list[str]()
     for sample in rows.read():
         tally.add(sample)
-        compared.append(query_row(sample, part=rows.name if against else None))
-    found = overlaps(compared, least=similar)
+        ids.append(sample.query_id)
+        queries.append(sample.query)
+    texts = [normalised(query) for query in queries]
+    groups = similar_groups(texts, similar)
+    different = len(set(texts))
+    cut = [f"similar questions were looked for among the first {MOST:,} of {different:,} different ones"]
     return DescribedDataset(
-        **tally.counts(),
+        **tally.counts((*rows.warnings, *(cut if different > MOST else ()))),
         name=rows.name,
         path=rows.name,
         digest=rows.digest,
-        description=None,
-        similar_queries=found.similar_queries,
-        leaks=found.leaks,
+        description=rows.description,
+        similar_queries=tuple(
+            RepeatedQuery(query=queries[group[0]], query_ids=tuple(ids[place] for place in group))
+            for group in groups
+            if len({texts[place] for place in group}) > 1
+        ),
     )
 
 
@@ -177,24 +177,21 @@ def diff(a: NamedRows, b: NamedRows) -> DatasetDifference:
 def split(store: DatasetStore, reference: str, options: SplitOptions) -> SplitVersions:
     """Keep parts of a version as ``NAME-train``, ``NAME-validation`` and ``NAME-test``."""
     version = resolve(store, reference)
-    rows: list[QueryRow] = []
+    ids: list[str] = []
     labels: list[str | None] = []
     for sample in store.samples(version):
-        rows.append(query_row(sample, separator=options.chunk_separator))
+        ids.append(sample.query_id)
         labels.append(None if options.by == "none" else getattr(sample, options.by))
     shares = dict(zip(PARTS, (options.train, options.validation, options.test), strict=True))
-    divided = divide(rows, labels, shares, seed=options.seed, group_by=options.group_by)
-    how: dict[str, Any] = {"seed": options.seed, "by": options.by, "group_by": options.group_by}
-    how |= {"separator": options.chunk_separator} if options.chunk_separator else {}
+    part_of, parts = divide(ids, labels, shares, seed=options.seed)
     made = []
-    for part in divided.report.parts:
-        chosen = store.samples(version, partial(_is_of, divided.parts, part.name))
-        samples = _with_split(chosen, part.name)
-        of_part = {"part": part.name, "share": part.share, **how}
+    for part in parts:
+        samples = _with_split(store.samples(version, partial(_is_of, part_of, part.name)), part.name)
+        of_part = {"part": part.name, "share": part.share, "seed": options.seed, "by": options.by}
         lineage = Lineage(action="split", parent=f"{version.name}@{version.digest}", options=of_part)
         origin = Origin(lineage=lineage, description=version.description, judged_only=version.judged_only)
         made.append(store.add(f"{version.name}-{part.name}", samples, partial(Origin.model_copy, origin)))
-    return SplitVersions(**dict(divided.report), versions=tuple(made))
+    return SplitVersions(parts=parts, versions=tuple(made))
 
 
 def _is_of(parts: Sequence[str], part: str, place: int, _: bytes) -> bool:

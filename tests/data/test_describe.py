@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
+from ragassay import datasets
 from ragassay.data.describe import Range, describe
 from ragassay.data.load import load
 from ragassay.models import Sample
+from ragassay.store.datasets import FolderDatasets
 
 Write = Callable[[str, Any], Path]
 
@@ -117,3 +119,12 @@ def test_a_sound_dataset_has_no_warnings_and_its_description_is_json(write: Writ
         "max": 1.0,
     }
     assert described.contexts_per_query is None
+
+
+def test_describe_keeps_the_description_of_a_version(tmp_path: Path) -> None:
+    store = FolderDatasets(tmp_path)
+    rows = [{"query": "Who IS it?"}, {"query": "who is it"}, {"query": "Who is  it here?"}]
+    version = datasets.import_rows(store, "a", load(rows), description="three")
+    described = datasets.describe(datasets.stored_rows(store, version.reference), similar=0.5)
+    assert described.description == "three"
+    assert [each.query for each in described.similar_queries] == ["Who IS it?"]

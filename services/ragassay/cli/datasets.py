@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from ragassay.data.describe import DatasetStatistics, Description
     from ragassay.data.ir import IrQueries
-    from ragassay.data.overlaps import Leak, Overlaps
     from ragassay.data.versions import DatasetVersion
     from ragassay.store.datasets import FolderDatasets
 
@@ -168,26 +167,24 @@ def show(
 @data.command("describe")
 def describe(
     source: DataArgument,
-    against: Annotated[
-        str | None, typer.Option("--against", metavar="DATA", help="Other rows that must not leak into these.")
-    ] = None,
     similar: Annotated[
         float,
         typer.Option("--similar", metavar="X", min=0.5, max=1.0, help="From which similarity questions are listed."),
     ] = 0.8,
     as_json: AsJson = False,
 ) -> None:
-    """Describe a dataset: counts, lengths, labels, missing fields, similar questions, and leaks between its parts."""
+    """Describe a dataset: counts, lengths, labels, missing fields and similar questions."""
     from ragassay import datasets
+    from ragassay.exporters.datasets import alike
 
     store = _store()
-    other = datasets.stored_or_file_rows(store, against) if against else None
-    described = datasets.describe(datasets.stored_or_file_rows(store, source), other, similar=similar)
+    described = datasets.describe(datasets.stored_or_file_rows(store, source), similar=similar)
     if as_json:
         print_json(described)
         return
     _print_description(described)
-    _print_overlaps(described)
+    for line in alike(described.similar_queries):
+        typer.echo(f"nearly the same: {line}")
 
 
 @data.command("diff")
@@ -220,29 +217,12 @@ def split(
     by: Annotated[
         Literal["category", "difficulty", "none"], typer.Option("--by", help="Of what each part gets its share.")
     ] = "category",
-    group_by: Annotated[
-        Literal["document", "similar", "question"],
-        typer.Option(
-            "--group-by",
-            help="What parts don't share: relevant documents and similar questions, similar ones, or only the same.",
-        ),
-    ] = "document",
-    separator: Annotated[
-        str | None,
-        typer.Option(
-            "--chunk-separator",
-            metavar="TEXT",
-            help="Ids are of chunks: what stands before the last TEXT is the document.",
-        ),
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Split a dataset into NAME-train, NAME-validation and NAME-test, without questions that leak."""
+    """Split a dataset into NAME-train, NAME-validation and NAME-test."""
     from ragassay import datasets
 
-    options = datasets.SplitOptions(
-        train=train, validation=validation, test=test, seed=seed, by=by, group_by=group_by, chunk_separator=separator
-    )
+    options = datasets.SplitOptions(train=train, validation=validation, test=test, seed=seed, by=by)
     made = datasets.split(_store(), reference, options)
     if as_json:
         print_json(made)
@@ -250,9 +230,6 @@ def split(
     for part, new in zip(made.parts, made.versions, strict=True):
         table = ", ".join(f"{label or 'none'} {rows}" for label, rows in part.labels.items())
         typer.echo(f"{new.reference}: {part.rows} rows{'' if by == 'none' else f' ({table})'}")
-    _print_leaks(made.leaks)
-    for warning in made.warnings:
-        typer.echo(f"warning: {warning}")
 
 
 def _print_description(description: DatasetStatistics) -> None:
@@ -342,18 +319,3 @@ def _print(versions: Sequence[DatasetVersion], *, as_json: bool) -> None:
 
     for version in versions:
         typer.echo(f"{version.reference}: {version.rows} rows, {made(version)}")
-
-
-def _print_overlaps(found: Overlaps) -> None:
-    from ragassay.exporters.datasets import alike
-
-    for line in alike(found.similar_queries):
-        typer.echo(f"nearly the same: {line}")
-    _print_leaks(found.leaks)
-
-
-def _print_leaks(leaks: Sequence[Leak]) -> None:
-    from ragassay.exporters.datasets import leak
-
-    for found in leaks:
-        typer.echo(f"leak: {leak(found)}")

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ragassay.data.describe import DatasetStatistics, RepeatedQuery
 from ragassay.data.diff import DatasetDifference
-from ragassay.data.overlaps import Leak
 from ragassay.data.versions import SHORT, DatasetVersion
 from ragassay.exporters.tables import Table
 from ragassay.render import MOST_LINES, listed, percent, shortlist
@@ -35,17 +34,6 @@ def changes(found: DatasetDifference) -> Table:
     more = len(found.added) + len(found.removed) + len(found.changed) - len(rows)
     note = f"{more:,} more: ragassay data diff {found.a} {found.b} --json" if more else ""
     return Table("Rows that differ", ("question", "id", "row", "fields"), tuple(rows), note)
-
-
-def cautions(described: DatasetStatistics, leaks: Sequence[Leak] = ()) -> list[str]:
-    """What looks wrong: in the rows, and between their parts."""
-    return [*described.warnings, *map(leak, leaks)]
-
-
-def leak(found: Leak) -> str:
-    """What of one part is in another."""
-    first, second = found.parts
-    return f"{found.rows} rows of {second} share a {found.shared} with {first}: {listed(found.examples)}"
 
 
 def alike(groups: Sequence[RepeatedQuery]) -> list[str]:

@@ -13,7 +13,6 @@ from ragassay.store.datasets import FolderDatasets
 if TYPE_CHECKING:
     from ragassay.data.diff import DatasetDifference
     from ragassay.data.rows import Duplicates
-    from ragassay.data.split import GroupBy
     from ragassay.data.versions import DatasetVersion
     from ragassay.datasets import DescribedDataset, GeneratedVersion, SplitVersions
     from ragassay.models import Sample
@@ -85,14 +84,11 @@ class Datasets:
         """The rows in their order, one by one."""
         return self._store.samples(self.show(dataset))
 
-    def describe(
-        self, data: str | Path, against: str | Path | None = None, *, similar: float = 0.8
-    ) -> DescribedDataset:
-        """Counts, lengths, labels, questions that are nearly the same, leaks; of a dataset or a file."""
+    def describe(self, data: str | Path, *, similar: float = 0.8) -> DescribedDataset:
+        """Counts, lengths, labels and questions that are nearly the same, of a dataset or a file."""
         from ragassay import datasets
 
-        other = datasets.stored_or_file_rows(self._store, str(against)) if against else None
-        return datasets.describe(datasets.stored_or_file_rows(self._store, str(data)), other, similar=similar)
+        return datasets.describe(datasets.stored_or_file_rows(self._store, str(data)), similar=similar)
 
     def diff(self, a: str | Path, b: str | Path) -> DatasetDifference:
         """What changed from ``a`` to ``b``, row by row; datasets or files."""
@@ -110,10 +106,8 @@ class Datasets:
         test: float = 0.1,
         seed: int = 0,
         by: Literal["category", "difficulty", "none"] = "category",
-        group_by: GroupBy = "document",
-        chunk_separator: str | None = None,
     ) -> SplitVersions:
-        """Keep parts as ``NAME-train``, ``NAME-validation`` and ``NAME-test``, without questions that leak."""
+        """Keep parts as ``NAME-train``, ``NAME-validation`` and ``NAME-test``."""
         from ragassay import datasets
 
         options = datasets.SplitOptions(
@@ -122,8 +116,6 @@ class Datasets:
             test=test,
             seed=seed,
             by=by,
-            group_by=group_by,
-            chunk_separator=chunk_separator,
         )
         return datasets.split(self._store, dataset, options)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragassay.data.similar import Groups, join_similar, normalised
+from ragassay.data.similar import normalised, similar_groups
 from ragassay.errors import NothingToEvaluate
 from ragassay.judges.text import content, words
 from ragassay.models import FrozenModel, Sample
@@ -70,15 +70,15 @@ def draw(
 ) -> tuple[list[Sample], GenerationReport]:
     """``count`` questions in the order of a draw, fewer where there are not enough; the same on any machine.
 
-    Kinds of questions take turns, so that each is there, and passages are used evenly. ``unanswerable`` is the share
-    of questions without an answer. Each row says in ``metadata.generated`` what made it (``marked`` is part of that)
-    and from which passages. Raises NothingToEvaluate where no question is left.
+    ``unanswerable`` is the share of questions without an answer, if a model writes them. Each row says in
+    ``metadata.generated`` which generator made it (``marked`` is part of that) and from which passages. Raises
+    NothingToEvaluate where no question is left.
     """
     candidates = sorted(found, key=lambda each: (_drawn(seed, each), each.question))
     kept, dropped = _filtered(candidates)
     open_, closed = [c for c in kept if c.answer], [c for c in kept if not c.answer]
     without = min(round(count * unanswerable), len(closed))
-    chosen = [*_in_turn(open_, count - without), *closed[:without]]
+    chosen = [*open_[: count - without], *closed[:without]]
     if not chosen:
         raise NothingToEvaluate(
             f"no question could be made of {len(corpus.passages)} passages",
@@ -122,15 +122,11 @@ def _filtered(candidates: Sequence[Candidate]) -> tuple[list[Candidate], dict[st
             dropped["passages answer it differently"].append(each.question)
         else:
             clear.append(each)
-    groups = Groups(len(clear))
-    join_similar(groups, [normalised(each.question) for each in clear])
-    kept = []
-    for place, each in enumerate(clear):
-        if groups.of(place) == place:
-            kept.append(each)
-        else:
-            dropped["a similar question is there"].append(each.question)
-    return kept, dropped
+    groups = similar_groups([normalised(each.question) for each in clear])
+    later = {place for group in groups for place in group[1:]}
+    for place in sorted(later):
+        dropped["a similar question is there"].append(clear[place].question)
+    return [each for place, each in enumerate(clear) if place not in later], dropped
 
 
 def _unfit(each: Candidate) -> str | None:
@@ -145,23 +141,6 @@ def _unfit(each: Candidate) -> str | None:
     if each.answer and content(each.answer) <= content(each.question):
         return "it holds its own answer"
     return None
-
-
-def _in_turn(candidates: Sequence[Candidate], count: int) -> list[Candidate]:
-    """Candidates of each kind in turn, passages that were used least first."""
-    waiting: defaultdict[str, list[Candidate]] = defaultdict(list)
-    for each in candidates:
-        waiting[each.made_by].append(each)
-    used: Counter[str] = Counter()
-    chosen: list[Candidate] = []
-    while len(chosen) < count and any(waiting.values()):
-        for kind in sorted(waiting):
-            if waiting[kind] and len(chosen) < count:
-                best = min(waiting[kind], key=lambda each: sum(used[passage.id] for passage in each.passages))
-                waiting[kind].remove(best)
-                used.update(passage.id for passage in best.passages)
-                chosen.append(best)
-    return chosen
 
 
 def _row(query_id: str, each: Candidate, marked: Mapping[str, Any]) -> Sample:

@@ -54,8 +54,10 @@ def _sections(file: Path) -> Iterator[tuple[str | None, str, list[str]]]:
         paragraphs = [" ".join(text.split()) for text in re.split(r"\n\s*\n", "\n".join(lines)) if text.strip()]
         return name, title, paragraphs
 
+    in_code = False
     for _, line in text_lines(file):
-        found = _HEADING.match(line.strip()) if file.suffix != ".txt" else None
+        in_code ^= line.lstrip().startswith(("```", "~~~"))
+        found = _HEADING.match(line.strip()) if file.suffix != ".txt" and not in_code else None
         if found is None:
             lines.append(line.rstrip())
             continue

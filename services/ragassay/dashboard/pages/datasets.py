@@ -93,7 +93,7 @@ def _dataset(
         of_service=library.of_service,
         content=content,
         tables=list(said.tables(content.described)) if content else [],
-        cautions=said.cautions(content.described, content.described.leaks) if content else [],
+        cautions=content.described.warnings if content else [],
         repeated=said.alike(content.described.repeated_queries) if content else [],
         similar=said.alike(content.described.similar_queries) if content else [],
         earlier=earlier,
