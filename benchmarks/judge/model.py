@@ -1,11 +1,11 @@
-"""A language model as the judge, on labelled sets: verdicts and probes, before and after calibration.
+"""A language model as the judge, on labelled sets: verdicts and probes.
 
     python benchmarks/judge/model.py --data DIR --judge openai/qwen --api-base http://127.0.0.1:8199/v1 --home HOME
 
 DIR holds JSON Lines as ``ragassay judge agreement`` takes them, in folders or not. Of each set ``--rows`` items are drawn,
 half of them a yes of people, by the seed; ``--part 1`` draws others than ``--part 0``, so that what is chosen on one part
 can be measured on the other.
-Calls are kept under HOME: what was answered once is not asked again. "Calibrated" is cross-validated in ten folds.
+Calls are kept under HOME: what was answered once is not asked again.
 """
 
 from __future__ import annotations
@@ -15,13 +15,10 @@ import json
 import logging
 import random
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ragassay.errors import BadInput
 from ragassay.judges.agreement import MEASURES, LabelledScore, Measures, ScoredItems
-from ragassay.judges.calibration import check_labels, crossed
 from ragassay.judges.instructions import read_prompt
 from ragassay.metrics import parse
 from ragassay.python.stored import session_of
@@ -66,18 +63,10 @@ def judged(rows: list[dict[str, Any]], spec: JobSpec, home: Path, name: str) -> 
     return list(labelled.scored(run, FAITHFULNESS)), time.monotonic() - began
 
 
-def figures(labels: Floats, scores: Floats, groups: list[str]) -> Iterator[str]:
-    """AUC, balanced accuracy and ECE, before and after calibration."""
+def figures(labels: Floats, scores: Floats) -> list[str]:
+    """AUC, balanced accuracy and ECE."""
     found = dict(zip(MEASURES, Measures(labels, scores).weighted(labels * 0 + 1), strict=True))
-    try:
-        check_labels(labels, scores)
-        chances = crossed(labels, scores, groups, 0)
-        after = dict(zip(MEASURES, Measures(labels, chances).weighted(labels * 0 + 1), strict=True))
-    except BadInput:
-        after = {}
-    yield f"{found['auc']:.2f}"
-    for name in ("balanced_accuracy", "ece"):
-        yield f"{found[name]:.2f} to {after[name]:.2f}" if after else f"{found[name]:.2f} to -"
+    return [f"{found[name]:.2f}" for name in ("auc", "balanced_accuracy", "ece")]
 
 
 def main() -> None:
@@ -117,7 +106,7 @@ def main() -> None:
             said, seconds = judged(rows, spec, given.home, f"{path.stem}-{given.part}-{mode}")
             items = ScoredItems(said)
             labels = 1 - items.labels if path.stem in given.swapped else items.labels
-            cells = " | ".join(figures(labels, items.scores, items.groups))
+            cells = " | ".join(figures(labels, items.scores))
             print(
                 f"| {path.stem} | {len(labels)} | {mode} | {cells} | {items.missing} | {seconds / len(rows):.1f} |",
                 flush=True,

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any
 
-from ragassay.judges.calibration import chance
 from ragassay.judges.repeating import RepeatedJudgement, averaged, majority, with_judgings
 from ragassay.judges.verdict import is_answerable
 from ragassay.ledger import ScopedLedger
@@ -26,7 +25,6 @@ from ragassay.models import Judgement, LiveResponse, Result, Sample, Score
 from ragassay.options import PerformanceOptions
 from ragassay.prices import Prices
 from ragassay.protocols import Embedder, Judge, Ledger, Strategy
-from ragassay.specification import Calibration
 from ragassay.strategies.recorded import Recorded
 
 logger = logging.getLogger("ragassay")
@@ -37,7 +35,7 @@ _FROM_RESPONSE = ("answer", "retrieved_doc_ids", "error", "model", "first_call_m
 class Plan:
     """What to compute for every sample. ``metrics`` are reported; others are computed where a rule needs them.
 
-    ``own``: the run's own. ``calibrations``: maps that scores go through, by metric.
+    ``own``: the run's own.
     """
 
     metrics: tuple[Metric, ...]
@@ -48,7 +46,6 @@ class Plan:
     concurrency: int = PerformanceOptions.concurrency
     timeout_s: float = PerformanceOptions.timeout_s
     own: Mapping[str, Metric] = field(default_factory=dict)
-    calibrations: Mapping[str, Calibration] = field(default_factory=dict)
 
     @property
     def bar(self) -> float | None:
@@ -233,10 +230,7 @@ async def _score(
 
 
 async def _scored(metric: Metric, chunk: Chunk, plan: Plan) -> list[Score]:
-    found = await scores_of(metric, chunk, at_once=plan.concurrency, timeout_s=plan.timeout_s)
-    if calibration := plan.calibrations.get(metric.name):
-        found = [_calibrated(*one, calibration) for one in zip(found, chunk.judgements, strict=True)]
-    return found
+    return await scores_of(metric, chunk, at_once=plan.concurrency, timeout_s=plan.timeout_s)
 
 
 def _undecided(metric: Metric, chunk: Chunk, rounds: Sequence[Chunk], rule: AccuracyRule) -> list[int]:
@@ -298,15 +292,6 @@ def _said_of_accuracy(
         return None
     decided = plan.rule.decide(of_row | {name: Score(value=labels[name]) for name in judged})
     return None if decided.value is None else decided
-
-
-def _calibrated(score: Score, judgement: Judgement | None, calibration: Calibration) -> Score:
-    """The chance that people say yes in the place of a score, which is kept in ``details``."""
-    if score.value is None:
-        return score
-    certain = judgement.verdict.probability.get(calibration.metric) if judgement and judgement.verdict else None
-    value = chance(calibration, score.value if certain is None else certain)
-    return score.model_copy(update={"value": value, "details": {**(score.details or {}), "uncalibrated": score.value}})
 
 
 def _account(

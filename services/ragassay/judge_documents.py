@@ -1,12 +1,8 @@
-"""What is known of a judge beside its scores: the votes of a jury, and what calibration makes of its scores."""
+"""What is known of a judge beside its scores: how the members of a jury agree."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
-
-from ragassay.models import Chance, FrozenModel, Usage
-from ragassay.specification import Calibration
-from ragassay.stats.results import Interval
+from ragassay.models import FrozenModel, Usage
 
 
 class AgreedLabels(FrozenModel):
@@ -55,32 +51,3 @@ class Jury(FrozenModel):
     without_verdict: int
     members: tuple[JuryMember, ...]
     pairs: tuple[JuryPair, ...]
-
-
-class CalibratedMeasure(FrozenModel):
-    """A measure of a judge's scores against labels, and of its calibrated scores on items that they were not fitted on."""
-
-    before: float
-    after: float
-    before_interval: Interval
-    after_interval: Interval
-    change_interval: Interval
-
-
-class JudgeCalibration(FrozenModel):
-    """What ``ragassay judge calibrate`` writes: the map, for whom it is, and what it is worth.
-
-    ``n`` items have a label and a score, ``missing`` a label alone. ``measures``, cross-validated, are of the whole
-    procedure, the choice of the kind of map included.
-    """
-
-    schema_version: Literal[1] = 1
-    kind: Literal["calibration"] = "calibration"
-    run: str
-    judge: dict[str, Any]
-    calibration: Calibration
-    n: int
-    missing: int
-    groups: int
-    share_yes: Chance
-    measures: dict[str, CalibratedMeasure]

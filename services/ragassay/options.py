@@ -37,12 +37,6 @@ LABELS = Option(
     set_by="files",
     example="labels: labels.csv",
 )
-CALIBRATION = Option(
-    "files of `ragassay judge calibrate`: scores of their metrics become the chance that people say yes",
-    flags=("--calibration",),
-    metavar="FILE",
-    example="calibration: [faithfulness.json]",
-)
 JUDGE_SHARE = Option(
     "share of the queries, drawn by the seed, that the judge judges; the local one judges all, and is corrected by it",
     flags=("--judge-share",),
@@ -129,7 +123,6 @@ class FileOptions(Declarations):
         ),
     ] = None
     labels: Annotated[Path | None, LABELS] = None
-    calibration: Annotated[tuple[Path, ...], CALIBRATION] = ()
     plugins: Annotated[
         tuple[str, ...],
         Option(

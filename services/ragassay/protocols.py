@@ -18,11 +18,6 @@ def digest(value: object) -> str:
     return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-def fingerprint(judge: Mapping[str, Any]) -> str:
-    """What tells judges apart: of a judge's name and all that determines its verdicts, as a run's record has them."""
-    return digest(judge)[:16]
-
-
 class Call(FrozenModel):
     """Names one call to a provider. ``id`` is its place in a job; ``content`` is what it asks, wherever it stands.
 

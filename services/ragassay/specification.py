@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Annotated
 
-from annotated_types import Ge, Gt, Le, MaxLen, MinLen
-from pydantic import Discriminator, Tag, model_validator
+from annotated_types import Gt, Le, MaxLen, MinLen
+from pydantic import Discriminator, Tag
 
 from ragassay.declarations import Option
 from ragassay.limits import LARGEST_WEIGHT
-from ragassay.models import Chance, Dollars, FrozenModel, Usage
+from ragassay.models import Dollars, FrozenModel, Usage
 from ragassay.options import (
     COMPOSITES,
     BudgetOptions,
@@ -95,43 +94,15 @@ class JudgePrompt(FrozenModel):
     text: str
 
 
-class Calibration(FrozenModel):
-    """A map from a judge's score of a metric to the chance that people say yes; it rises with the score or stays level.
-
-    ``judge`` is the fingerprint of the judge that it was fitted for. ``temperature`` and ``platt``: the logistic of
-    ``slope`` times the log odds of the score plus ``intercept``; ``isotonic``: straight lines between ``knots``.
-    ``labels``: the number of items it was fitted on, ``data`` their name.
-    """
-
-    judge: str
-    metric: str
-    method: Literal["temperature", "platt", "isotonic"]
-    slope: Annotated[float, Ge(0), Le(100)] = 1.0
-    intercept: Annotated[float, Ge(-100), Le(100)] = 0.0
-    knots: tuple[tuple[Chance, Chance], ...] = ()
-    labels: Annotated[int, Ge(1), Le(10**12)]
-    data: str
-
-    @model_validator(mode="after")
-    def _rises(self) -> Calibration:
-        if (self.method == "isotonic") != bool(self.knots):
-            raise ValueError("isotonic, and no other, has knots")
-        if any(a[0] >= b[0] or a[1] > b[1] for a, b in pairwise(self.knots)):
-            raise ValueError("knots should rise")
-        return self
-
-
 class JobSpec(IntervalOptions, PerformanceOptions, EvaluationOptions):
     """Everything that determines an evaluation, apart from the data: the effective configuration of a report.
 
     ``metrics`` None stands for the default ones whose inputs at least one row has. ``prices`` add to, or override,
     the bundled table. ``max_missing`` is the largest share of failed rows per metric that still counts as success.
     ``graded`` False makes every relevant document count 1. ``judge_prompt`` takes the place of ours.
-    ``calibration``: maps that scores of the judge go through.
     """
 
     judge_prompt: JudgePrompt | None = None
-    calibration: tuple[Calibration, ...] = ()
 
     @property
     def judges(self) -> tuple[str, ...]:

@@ -15,7 +15,6 @@ from ragassay.documents import Report
 from ragassay.errors import NothingToEvaluate
 from ragassay.job_documents import Job
 from ragassay.jobs import Jobs
-from ragassay.protocols import fingerprint
 from ragassay.settings import Settings
 from ragassay.specification import JobSpec
 from ragassay.store.job_run import JobRun
@@ -137,7 +136,7 @@ def test_every_option_reaches_the_configuration(served):
     used = served.http.get(f"/v1/jobs/{job}/report").json()["provenance"]["configuration"]
     unset = dict.fromkeys(("api_base", "baseline", "judge_prompt", "judge_share"))
     unset |= dict.fromkeys(("requests_per_minute", "tokens_per_minute"))  # of all jobs together: the operator's
-    assert used == {**options, **performance, "confidence": 0.9, "calibration": [], **unset}
+    assert used == {**options, **performance, "confidence": 0.9, **unset}
     said = served.http.get(f"/v1/jobs/{job}/gates").json()
     assert (said["alpha"], said["test"], said["correction"]) == (0.01, "t", "none")
 
@@ -304,63 +303,12 @@ def test_a_full_body_is_taken_in_within_five_seconds(served):
     assert time.process_time() - began < 5
 
 
-def fitted_for(judge, metric="faithfulness"):
-    """What `ragassay judge calibrate` writes: a chance of 0.2 at a score of 0, and 0.9 at 1."""
-    one = {"judge": judge, "metric": metric, "method": "isotonic", "knots": [[0, 0.2], [1, 0.9]], "labels": 60}
-    given = {"run": "r", "judge": {"name": "local"}, "calibration": {**one, "data": "people"}, "n": 60, "missing": 0}
-    return {**given, "groups": 60, "share_yes": 0.5, "measures": {}}
-
-
-def scores_of(served, job, metric="faithfulness"):
-    served.work()
-    report = served.http.get(f"/v1/jobs/{job}/report").json()
-    rows = served.http.get(f"/v1/jobs/{job}/results").json()["results"]
-    return report["provenance"], [row["scores"][metric] for row in rows]
-
-
-def test_a_judges_scores_go_through_the_map_that_a_job_brings(served, tmp_path):
-    plain, before = scores_of(served, served.submit(rows(3), metrics=["faithfulness"])["id"])
-    document = fitted_for(fingerprint(plain["judge"]))
-    mapped, after = scores_of(served, served.submit(rows(3), metrics=["faithfulness"], calibration=[document])["id"])
-    assert mapped["configuration"]["calibration"][0]["judge"] == fingerprint(plain["judge"])
-    assert [score["details"]["uncalibrated"] for score in after] == [score["value"] for score in before]
-    assert all(0.2 <= score["value"] <= 0.9 for score in after)
-    assert {score["value"] for score in after}.isdisjoint({0.0, 1.0})
-
-    (tmp_path / "map.json").write_text(json.dumps(document))
-    with Client(served.url) as client:
-        job = client.submit(rows(3), metrics=["faithfulness"], calibration=tmp_path / "map.json")
-    assert scores_of(served, job.id)[1] == after
-
-
-def test_a_map_of_another_judge_ends_the_job_with_the_reason(served):
-    job = served.submit(rows(3), metrics=["faithfulness"], calibration=[fitted_for("0" * 12)])["id"]
-    served.work()
-    ended = served.http.get(f"/v1/jobs/{job}").json()
-    assert ended["status"] == "failed"
-    assert "the calibration of faithfulness does not fit" in ended["error"]
-
-
-@pytest.mark.parametrize(
-    ("maps", "told"),
-    [
-        ([fitted_for("x", "completeness")], "the calibration of completeness is of no use"),
-        ([fitted_for("x"), fitted_for("y")], "number 2 and number 1 are both about faithfulness"),
-        (["map.json"], "calibration[0]: should be an object"),
-    ],
-)
-def test_a_map_that_is_of_no_use_is_refused(served, maps, told):
-    answer = served.http.post("/v1/jobs", json={"samples": rows(3), "metrics": ["faithfulness"], "calibration": maps})
-    assert told in str(problem(answer, 422))
-
-
 @pytest.mark.parametrize(
     ("more", "where", "told"),
     [
         ({"judge": "local"}, "judge_share", "the local judge costs nothing"),
         ({"criteria": {"polite": "It is polite."}}, "judge_share", "criteria can't be judged by the local judge"),
         ({"repeat": 3}, "repeat", "which with judge_share is the local one"),
-        ({"calibration": [fitted_for("x")]}, "calibration", "with judge_share two judges score the rows"),
     ],
 )
 def test_a_share_that_makes_no_sense_is_refused_before_a_worker_meets_it(served, more, where, told):

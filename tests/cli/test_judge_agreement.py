@@ -80,7 +80,7 @@ def test_rows_that_share_max_group_are_one_item(labelled):
     ]
     found = labelled(parts)
     assert (found["rows"], found["n"], found["share_yes"], found["accuracy"]) == (12, 6, 0.5, 1.0)
-    assert found["intervals"]["accuracy"]["reason"] == "a bootstrap needs 8 groups, there are 6"
+    assert found["intervals"]["ece"]["reason"] == "a bootstrap needs 8 groups, there are 6"
 
 
 def test_the_metric_follows_from_what_the_rows_have(labelled):

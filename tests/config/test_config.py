@@ -16,9 +16,8 @@ from ragassay.config import Configuration, Layer
 from ragassay.config.document import SECTIONS, options
 from ragassay.errors import AssayError, BadSettings, NotFound
 from ragassay.gates import Gate
-from ragassay.judge_documents import JudgeCalibration
 from ragassay.schedule_documents import PlannedJob
-from ragassay.specification import Calibration, JobSpec
+from ragassay.specification import JobSpec
 from ragassay.strategies.options import SystemConfig
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -57,7 +56,6 @@ performance: {concurrency: 2, timeout_s: 5, cache: false, batch: 20}
 baseline: last
 judge_prompt: own.md
 labels: labels.csv
-calibration: [faithfulness.json]
 plugins: [own.py, our.metrics]
 gates:
   - mrr: ">= 0.70"
@@ -69,21 +67,8 @@ schedule: {cron: 30 2 * * *, zone: Asia/Kolkata, dataset: faq@3f21, systems: [on
 """
 
 
-CALIBRATION = JudgeCalibration(
-    run="r",
-    judge={},
-    calibration=Calibration(judge="0" * 16, metric="faithfulness", method="platt", labels=50, data="d"),
-    n=50,
-    missing=0,
-    groups=50,
-    share_yes=0.5,
-    measures={},
-)
-
-
 def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
     (tmp_path / "own.md").write_text("{{ verdict }}")
-    (tmp_path / "faithfulness.json").write_text(CALIBRATION.model_dump_json())
     configuration = load(WHOLE)
     assert configuration.judge_prompt == tmp_path / "own.md"
     assert configuration.data == tmp_path / "queries.jsonl"
@@ -95,7 +80,6 @@ def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
         "bm25": SystemConfig(kind="bm25", k1=2.0),
     }
     assert configuration.labels == tmp_path / "labels.csv"
-    assert configuration.calibration == (tmp_path / "faithfulness.json",)
     assert configuration.plugins == (str(tmp_path / "own.py"), "our.metrics")
     assert configuration.output == (tmp_path / "report.json", tmp_path / "report.md")
     assert configuration.to_job_spec() == JobSpec(
@@ -104,7 +88,6 @@ def test_every_key_takes_effect_in_what_is_made_of_it(load, tmp_path):
         budget={"usd": 1.5, "tokens": 2000},
         criteria={"polite": "It is polite."},
         judge_prompt={"name": "own.md", "text": "{{ verdict }}"},
-        calibration=(CALIBRATION.calibration,),
         composites={"quality": {"faithfulness": 2, "relevance": 1}, "balance": {"harmonic_mean": ["mrr", "recall@5"]}},
         metrics=("nDCG@10", "faithfulness"),
         judge="gpt-4o-mini",
@@ -194,7 +177,6 @@ def test_the_examples_in_that_file_are_valid_and_take_effect(load):
         "map",
         "judge_prompt",
         "labels",
-        "calibration",
         "plugins",
         "output",
     ]

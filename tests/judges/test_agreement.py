@@ -1,7 +1,5 @@
 """A judge beside people: each measure against scikit-learn, items and groups, and what is missing."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from sklearn.calibration import calibration_curve
@@ -9,6 +7,7 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score, cohen_kappa
 
 from ragassay.errors import NothingToEvaluate
 from ragassay.judges.agreement import LabelledScore, agreement
+from ragassay.stats import wilson_interval
 
 
 def rows_of(labels, scores, groups=None, items=None):
@@ -96,10 +95,30 @@ def test_intervals_hold_the_value_repeat_with_the_seed_and_change_with_it(drawn)
 
 
 def test_few_groups_and_a_rare_label_have_no_interval_and_say_why():
-    few = agreement(rows_of([1, 0] * 10, [0.9, 0.1] * 10, groups=[f"g{n % 7}" for n in range(20)]), resamples=100)
+    few = agreement(
+        rows_of([1, 0] * 10, [0.9, 0.1] * 9 + [0.1, 0.9], groups=[f"g{n % 7}" for n in range(20)]), resamples=100
+    )
     assert few.intervals["auc"].reason == "a bootstrap needs 8 groups, there are 7"
-    rare = agreement(rows_of([1, *[0] * 29], [0.9, *[0.1] * 29]), resamples=100)
+    rare = agreement(rows_of([1, *[0] * 29], [0.9, 0.95, *[0.1] * 28]), resamples=100)
     assert rare.intervals["auc"].reason == "undefined for too many draws: one label is rare"
+
+
+def test_agreement_without_a_disagreement_claims_no_certainty():
+    found = agreement(rows_of([1] * 9 + [0] * 8, [0.9] * 9 + [0.1] * 8), resamples=100)
+    assert (found.accuracy, found.kappa, found.auc) == (1.0, 1.0, 1.0)
+    wilson = wilson_interval(17, 17)
+    assert found.intervals["accuracy"].low == pytest.approx(wilson.low)
+    assert wilson.low < 0.83
+    assert found.intervals["balanced_accuracy"].low < 0.83
+    for name in ("kappa", "auc"):
+        assert str(found.intervals[name]) == "no interval (no disagreement among 17)"
+
+
+def test_agreement_names_the_best_threshold():
+    labels, scores = [1, 1, 1, 0, 0, 0], [0.9, 0.8, 0.7, 0.6, 0.6, 0.1]
+    found = agreement(rows_of(labels, scores), resamples=100)
+    assert found.balanced_accuracy == pytest.approx(2 / 3)  # from 0.5 on: all yes are found, one no of three
+    assert (found.threshold, found.at_threshold) == (0.7, 1.0)
 
 
 def test_the_interval_of_the_balanced_accuracy_covers_the_true_one():
@@ -112,20 +131,3 @@ def test_the_interval_of_the_balanced_accuracy_covers_the_true_one():
         found = agreement(rows_of(labels, scores.tolist()), resamples=200, seed=seed)
         covered += found.intervals["balanced_accuracy"].contains(true)
     assert covered >= 89
-
-
-def test_a_row_of_weight_3_counts_as_three_in_each_figure(drawn):
-    labels, scores = drawn
-    rows = rows_of(labels, scores.tolist())
-    weighted = [replace(row, weight=1.0 + 2.0 * (n % 3 == 0)) for n, row in enumerate(rows)]
-    thrice = [
-        replace(row, item=f"{row.item} {copy}") for n, row in enumerate(rows) for copy in range(3 if n % 3 == 0 else 1)
-    ]
-    by_weight, by_copies = (
-        agreement(given, resamples=100).model_dump(exclude={"n", "reliability", "reasons"})
-        for given in (weighted, thrice)
-    )
-    intervals = by_weight.pop("intervals"), by_copies.pop("intervals")
-    assert by_weight == pytest.approx(by_copies)
-    for name in intervals[0]:  # whole groups are drawn, copies and all
-        assert intervals[0][name]["low"] == pytest.approx(intervals[1][name]["low"])

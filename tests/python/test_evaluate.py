@@ -34,8 +34,8 @@ def test_rows_in_memory_get_the_numbers_that_the_command_line_gives_for_their_fi
 
 @pytest.mark.parametrize("given", ["one.json", Path("one.json"), ["one.json"]])
 def test_a_lone_file_is_a_list_of_one(rows, given):
-    configuration, _ = configured(rows, {"output": given, "calibration": given})
-    assert configuration.output == configuration.calibration == (Path("one.json"),)
+    configuration, _ = configured(rows, {"output": given})
+    assert configuration.output == (Path("one.json"),)
 
 
 def test_a_run_is_kept_where_the_command_line_finds_it(rows, tmp_path, monkeypatch):

@@ -120,15 +120,6 @@ def test_labels_that_rows_bring_are_refused_beside_a_share(cli, tmp_path):
     assert (code, "labels and judge_share both correct the means" in err) == (2, True), err
 
 
-def test_a_calibration_of_one_judge_is_refused_where_two_score_the_rows(cli, data, tmp_path):
-    one = {"judge": "0" * 16, "metric": "faithfulness", "method": "temperature", "labels": 50, "data": "labelled"}
-    given = {"run": "r", "judge": {}, "calibration": one, "n": 50, "missing": 0, "groups": 50}
-    (tmp_path / "map.json").write_text(json.dumps({**given, "share_yes": 0.5, "measures": {}}))
-    options = ("--judge", "openai/tiny", "--api-base", "http://127.0.0.1:9/v1", "--judge-share", "0.3")
-    code, _, err = cli("evaluate", "rows.jsonl", *options, "--calibration", "map.json", "--metrics", "faithfulness")
-    assert (code, "with judge_share two judges score the rows" in err) == (2, True), err
-
-
 def test_probes_may_be_asked_about_the_share(cli, data):
     with Provider(then=lambda _: Answer("yes")) as provider:
         report = evaluate(cli, provider, "--judge-share", "0.2", "--judge-mode", "probe")

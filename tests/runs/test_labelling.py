@@ -107,7 +107,7 @@ def test_it_says_when_enough_is_known_and_how_many_more_it_takes():
     rows = rows_of([round(0.6 * value + 0.2, 2) for value in truth.values()])
     labelling = ordered(rows)
     none = labelling.progress({}, 0.1)
-    assert (none.labelled, none.agreement, none.mean.mean, none.for_calibration) == (0, None, None, 50)
+    assert (none.labelled, none.agreement, none.mean.mean) == (0, None, None)
     assert none.more > FEWEST_TO_STOP
     few = labelling.progress(labelled(labelling, truth, 24, "random"), 0.1)
     assert few.mean.labels == 24

@@ -13,7 +13,7 @@ from offline_runs import write_jsonl
 from provider import Answer, Provider, refuses, verdicts
 from ragassay.judges.verdict import number_units
 from ragassay.models import Judgement, SentenceVerdict, Usage, Verdict
-from ragassay.protocols import Call, Reply, fingerprint
+from ragassay.protocols import Call, Reply
 
 ROWS = 24
 
@@ -193,28 +193,6 @@ def test_repeat_and_judge_share_together_are_refused(cli, data):
     with Provider(then=wavers) as provider:
         err = evaluate(cli, provider, "--repeat", "2", "--judge-share", "0.5", status=2)
     assert "repeat" in err
-
-
-def test_a_calibration_of_the_judge_is_that_of_each_judging(cli, data, tmp_path):
-    with Provider(then=wavers) as provider:
-        plain = evaluate(cli, provider, "--repeat", "2")
-        judge = json.loads(cli("report", "last", "--json")[1])["provenance"]["judge"]
-        one = {
-            "judge": fingerprint(judge),
-            "metric": "faithfulness",
-            "method": "isotonic",
-            "labels": 50,
-            "data": "made",
-        }
-        one["knots"] = [[0.0, 0.2], [1.0, 0.6]]
-        given = {"run": "r", "judge": judge, "calibration": one, "n": 50, "missing": 0, "groups": 50}
-        (tmp_path / "map.json").write_text(json.dumps({**given, "share_yes": 0.5, "measures": {}}))
-        mapped = evaluate(cli, provider, "--repeat", "2", "--calibration", "map.json")
-        assert len(provider.log) == 2 * ROWS
-    for before, after in zip(plain["results"], mapped["results"], strict=True):
-        before, after = (row["scores"]["faithfulness"] for row in (before, after))
-        assert after["details"]["judgings"] == [pytest.approx(0.2 + 0.4 * one) for one in before["details"]["judgings"]]
-        assert after["value"] == pytest.approx(0.2 + 0.4 * before["value"])
 
 
 def test_a_judge_of_ones_own_is_asked_again_and_its_calls_are_not_answered_by_those_before(tmp_path):

@@ -21,11 +21,11 @@ from ragassay.job_reports import Gating
 from ragassay.judges.instructions import read_prompt
 from ragassay.judges.jury import check_jury
 from ragassay.judges.sharing import check_share
-from ragassay.models import FrozenModel, Sample
+from ragassay.models import Sample
 from ragassay.registered import Registered
 from ragassay.runs import Inputs, SystemInput, recorded, recorded_system
 from ragassay.settings import Settings
-from ragassay.specification import Calibration, JobSpec, JudgeParameters
+from ragassay.specification import JobSpec, JudgeParameters
 from ragassay.store.protocol import system_name
 
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
@@ -107,27 +107,7 @@ class JobPerformance(Performance):
         return limit
 
 
-class FittedMap(FrozenModel):
-    """The part of what ``ragassay judge calibrate`` wrote that a job goes by; the rest may stand beside it."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    calibration: Calibration
-
-
-class JobCalibrations(FrozenModel):
-    """Maps of a judge's scores as a job brings them; those of a configuration are files."""
-
-    calibration: Annotated[
-        tuple[FittedMap, ...],
-        Field(
-            max_length=100,
-            description="what `ragassay judge calibrate` wrote: scores of its metric become the chance that people say yes",
-        ),
-    ] = ()
-
-
-class NewJob(JobCalibrations, Configuration):
+class NewJob(Configuration):
     """An evaluation to be queued: rows, and any of the keys of a configuration that name no file of the server."""
 
     model_config = ConfigDict(strict=True, json_schema_extra=_as_sent)

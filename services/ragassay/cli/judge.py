@@ -14,7 +14,6 @@ from ragassay.cli.terminal import print_json
 if TYPE_CHECKING:
     from ragassay.config import Configuration
     from ragassay.documents import Report
-    from ragassay.judge_documents import JudgeCalibration
     from ragassay.metrics import Metric
     from ragassay.runs import Inputs
     from ragassay.runs.agreement import JudgeAgreement, LabelledRows
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 # Those of ``evaluate`` that have no meaning here.
 _NOT_TAKEN = (
     *("systems", "datasets", "output", "metrics", "baseline", "criteria", "accurate", "corpus"),
-    *("calibration", "labels", "judge_share", "repeat"),
+    *("labels", "judge_share", "repeat"),
     *("relevant_from", "max_grade", "graded"),
 )
 _SHOWN = {
@@ -33,7 +32,6 @@ _SHOWN = {
     "auc": "AUC",
     "ece": "ECE",
 }
-_SHOWN_CALIBRATED = {"brier": "Brier", "log_loss": "log loss", **_SHOWN}
 
 Labelled = Annotated[
     Path,
@@ -72,30 +70,6 @@ def agreement(
     else:
         _print(found)
     refuse_unscored(report, report.provenance.configuration.max_missing)
-
-
-@judge.command("calibrate")
-@takes_options(without=_NOT_TAKEN)
-def calibrate(
-    data: Labelled,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write it; evaluate --calibration takes it.")
-    ],
-    metric: About = None,
-    as_json: AsJson = False,
-    **options: Any,
-) -> None:
-    """Fit what makes a judge's scores chances that people say yes, on labels that they gave."""
-    from ragassay.files import write_whole
-    from ragassay.render import json_document
-
-    rows, wanted, run, _ = _judged(data, metric, options, quiet=as_json)
-    found = rows.calibrated(run, wanted)
-    write_whole(output, json_document(found))
-    if as_json:
-        print_json(found)
-    else:
-        _print_calibration(found, output)
 
 
 def _judged(
@@ -141,6 +115,9 @@ def _print(found: JudgeAgreement) -> None:
     level = next(iter(found.intervals.values())).level
     rows = [[shown, number(getattr(found, name)), interval(found.intervals[name])] for name, shown in _SHOWN.items()]
     typer.echo("\n".join([*table(["", "value", f"{level:.0%} interval"], rows), ""]))
+    if found.threshold is not None:
+        best = f"{number(found.threshold)}, with a balanced accuracy of {number(found.at_threshold)} on these labels"
+        typer.echo(f"best threshold: {best}\n")
     bins = [
         [f"{b.low:.1f} to {b.high:.1f}", str(b.n), number(b.mean_score), number(b.share_yes)]
         for b in found.reliability
@@ -148,26 +125,3 @@ def _print(found: JudgeAgreement) -> None:
     ]
     typer.echo("\n".join(table(["score", "items", "mean score", "share of yes"], bins)))
     typer.echo(f"\nverdicts: ragassay results {found.run}")
-
-
-def _print_calibration(found: JudgeCalibration, output: Path) -> None:
-    from ragassay.exporters.tables import table
-    from ragassay.render import interval, number, percent
-
-    of, level = found.calibration, next(iter(found.measures.values())).before_interval.level
-    typer.echo(
-        f"judge {found.judge['name']}, {of.metric} on {of.data}: {of.method} fitted on {found.n} items, {found.groups} groups, "
-        f"{percent(found.share_yes)} yes"
-    )
-    typer.echo("after: of chances for items that the map was not fitted on (10 folds of whole groups)\n")
-    rows = [
-        [
-            _SHOWN_CALIBRATED[name],
-            f"{number(one.before)} {interval(one.before_interval)}",
-            f"{number(one.after)} {interval(one.after_interval)}",
-            f"{number(one.after - one.before)} {interval(one.change_interval)}",
-        ]
-        for name, one in found.measures.items()
-    ]
-    typer.echo("\n".join(table([f"{level:.0%} intervals", "before", "after", "change"], rows)))
-    typer.echo(f"\nuse it: ragassay evaluate DATA --calibration {output}")

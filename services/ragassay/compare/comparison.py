@@ -17,7 +17,6 @@ from ragassay.errors import BadInput, BadSettings, UnknownName
 from ragassay.metrics import parse
 from ragassay.metrics.composites import described
 from ragassay.metrics.own import own_metrics
-from ragassay.specification import Calibration
 from ragassay.stats.corrections import Correction, correction_named
 from ragassay.validation import shown
 
@@ -287,10 +286,6 @@ def cautions(a: Provenance, b: Provenance) -> tuple[str, ...]:
     return tuple(_cautions(a, b))
 
 
-def _calibration(one: Calibration | None) -> str:
-    return f"{one.method} on {one.labels} labels of {one.data}" if one else "none"
-
-
 def _cautions(a: Provenance, b: Provenance) -> Iterator[str]:
     if a.judge != b.judge:
         if _judge(a) != _judge(b):
@@ -304,10 +299,6 @@ def _cautions(a: Provenance, b: Provenance) -> Iterator[str]:
         left, right = (getattr(source.configuration, field) for source in (a, b))
         if left != right:
             yield f"not the same {what}: {left} and {right}"
-    maps = [{one.metric: one for one in source.configuration.calibration} for source in (a, b)]
-    for name in sorted(maps[0].keys() | maps[1].keys()):
-        if maps[0].get(name) != maps[1].get(name):
-            yield f"not the same calibration of {name}: {' and '.join(_calibration(one.get(name)) for one in maps)}"
     left, right = a.configuration.composites, b.configuration.composites
     for name in sorted(left.keys() & right.keys()):
         if left[name] != right[name]:

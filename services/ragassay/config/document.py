@@ -14,7 +14,6 @@ from pydantic.fields import FieldInfo
 
 from ragassay.declarations import Option
 from ragassay.gates import GateList, TestName
-from ragassay.judges.calibration import maps
 from ragassay.judges.instructions import read_prompt
 from ragassay.models import FrozenModel
 from ragassay.options import SYSTEMS, FileOptions, IntervalOptions, PerformanceOptions
@@ -129,7 +128,6 @@ schedule:
             **self.performance.model_dump(),
             confidence=self.statistics.confidence,
             judge_prompt=own,
-            calibration=tuple(maps(self.calibration)),
         )
 
 

@@ -196,9 +196,8 @@ def rebased_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
         rebased["datasets"] = {name: d if _is_stored(d, folder) else rebase(d) for name, d in given.items()}
     if isinstance(rebased.get("systems"), dict):
         rebased["systems"] = {name: system(choice) for name, choice in rebased["systems"].items()}
-    for key in ("output", "calibration"):
-        if isinstance(rebased.get(key), list):
-            rebased[key] = [rebase(file) for file in rebased[key]]
+    if isinstance(rebased.get("output"), list):
+        rebased["output"] = [rebase(file) for file in rebased["output"]]
     if isinstance(rebased.get("plugins"), list):
         files = rebased["plugins"]
         rebased["plugins"] = [rebase(f) if isinstance(f, str) and f.endswith(".py") else f for f in files]

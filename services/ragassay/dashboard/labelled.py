@@ -37,7 +37,6 @@ class ProgressInWords:
     next: str
     enough: bool
     agreement: tuple[tuple[str, str], ...]
-    calibration: str
 
 
 def told(progress: LabelProgress) -> ProgressInWords:
@@ -54,9 +53,6 @@ def told(progress: LabelProgress) -> ProgressInWords:
         next=_next(progress),
         enough=enough,
         agreement=tuple(_agreement(progress)),
-        calibration=f"{progress.for_calibration:,} more labels at the least before a calibration can be fitted"
-        if progress.for_calibration
-        else "A calibration can be fitted.",
     )
 
 
@@ -99,8 +95,8 @@ def _agreement(progress: LabelProgress) -> Iterator[tuple[str, str]]:
 def counts_for(one: NextRow) -> str:
     """What the label of the next row counts for."""
     if one.drawn == RANDOM:
-        return "Drawn at random: your label corrects the mean, and measures and calibrates the judge."
-    return "Chosen: your label measures and calibrates the judge, and corrects no mean."
+        return "Drawn at random: your label corrects the mean, and measures the judge."
+    return "Chosen: your label measures the judge, and corrects no mean."
 
 
 def answered(label: HumanLabel) -> str:
@@ -132,6 +128,5 @@ def commands(report: Report, metric: str, half_width: float) -> Mapping[str, str
     if metric != "accurate":
         given |= {
             "Measure the judge": f"ragassay judge agreement {about}",
-            "Calibrate it": f"ragassay judge calibrate {about} -o {metric}.json",
         }
     return given | {"Plan, once the means are corrected": f"ragassay power last --labels --half-width {half_width:g}"}

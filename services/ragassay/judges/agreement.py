@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from ragassay.errors import NothingToEvaluate
 from ragassay.models import Chance, FrozenModel
 from ragassay.stats import Interval, clustered_intervals
 from ragassay.stats.columns import Floats
+from ragassay.stats.distributions import normal_quantile
+from ragassay.stats.intervals import wilson_ends
 
 FROM = 0.5  # the least score that is a yes
 BINS = 10
@@ -49,8 +53,9 @@ class Agreement(FrozenModel):
 
     ``missing`` items have no score, and ``reasons`` counts why. A measure is None where people gave all items one label.
     ``ece`` is the expected calibration error in ten bins of equal width: the mean distance between the score and the
-    share of yes. ``intervals`` come from drawing groups with replacement; those of ``ece`` lie high, since drawing adds
-    noise to every bin.
+    share of yes. ``threshold``: the least score that is best taken for a yes, with the balanced accuracy
+    ``at_threshold`` on these same labels. ``intervals``: Wilson's for shares, groups counted once; for the other measures
+    from drawing groups with replacement, which puts those of ``ece`` high, since drawing adds noise to every bin.
     """
 
     n: int
@@ -64,6 +69,8 @@ class Agreement(FrozenModel):
     kappa: float | None
     auc: Chance | None
     ece: Chance
+    threshold: Chance | None
+    at_threshold: Chance | None
     intervals: dict[str, Interval]
     reliability: tuple[ReliabilityBin, ...]
 
@@ -74,10 +81,15 @@ def agreement(rows: Sequence[LabelledScore], *, level: float = 0.95, resamples: 
     labels, scores, groups, weights = items.labels, items.scores, items.groups, items.weights
     measures = Measures(labels, scores)
     whole = measures.weighted(weights)
-    intervals = clustered_intervals(
+    drawn = clustered_intervals(
         lambda drawn: measures.weighted(drawn * weights), groups, level=level, resamples=resamples, seed=seed
     )
     found = {name: None if np.isnan(value) else float(value) for name, value in zip(MEASURES, whole, strict=True)}
+    intervals = dict(zip(MEASURES, drawn, strict=True)) | measures.shares(len(set(groups)) / len(labels), level)
+    for name in ("kappa", "auc"):
+        if found[name] == 1.0:  # each draw says so too, however few the items are
+            intervals[name] = Interval.absent(f"no disagreement among {len(labels)}", level, intervals[name].method)
+    threshold, at_threshold = measures.threshold()
     return Agreement.model_validate(
         {
             "n": len(labels),
@@ -87,7 +99,9 @@ def agreement(rows: Sequence[LabelledScore], *, level: float = 0.95, resamples: 
             "share_yes": float(np.average(labels, weights=weights)),
             "mean_score": float(np.average(scores, weights=weights)),
             **found,
-            "intervals": dict(zip(MEASURES, intervals, strict=True)),
+            "threshold": threshold,
+            "at_threshold": at_threshold,
+            "intervals": intervals,
             "reliability": measures.reliability(weights),
         }
     )
@@ -145,6 +159,43 @@ class Measures:
         )
         measured.clip(-1.0, 1.0, out=measured)  # sums of weights are rounded
         return measured
+
+    def shares(self, independent: float, level: float) -> dict[str, Interval]:
+        """Wilson's intervals of the two accuracies, of which only a share of the items counts as ``independent``.
+
+        That of the balanced accuracy joins those of its two shares (MOVER; Newcombe, Statistics in Medicine 17, 1998).
+        """
+        z = normal_quantile((1 + level) / 2)
+
+        def ends(right: npt.NDArray[np.bool_]) -> tuple[float, float, float]:
+            share = float(right.mean())
+            return share, *wilson_ends(share, len(right) * independent, z)
+
+        yes, right = self._labels == 1, (self._labels == 1) == self._said
+        _, low, high = ends(right)
+        found = {"accuracy": Interval(low=low, high=high, level=level, method="wilson")}
+        if yes.any() and not yes.all():
+            (a, low_a, high_a), (b, low_b, high_b) = ends(right[yes]), ends(right[~yes])
+            middle = (a + b) / 2
+            found["balanced_accuracy"] = Interval(
+                low=max(0.0, middle - math.hypot(a - low_a, b - low_b) / 2),
+                high=min(1.0, middle + math.hypot(high_a - a, high_b - b) / 2),
+                level=level,
+                method="wilson",
+            )
+        return found
+
+    def threshold(self) -> tuple[float | None, float | None]:
+        """The score from which on a yes gives the best balanced accuracy, of equals the one nearest to 0.5, and that accuracy."""
+        yes = self._labels == 1
+        if yes.all() or not yes.any():
+            return None, None
+        candidates, place = np.unique(self._scores, return_inverse=True)
+        hits, false_alarms = (np.bincount(place, of)[::-1].cumsum()[::-1] for of in (yes, ~yes))
+        balanced = (hits / yes.sum() + 1 - false_alarms / (~yes).sum()) / 2
+        best = balanced.max()
+        nearest = min(np.flatnonzero(balanced >= best - 1e-12), key=lambda n: abs(candidates[n] - FROM))
+        return float(candidates[nearest]), float(best)
 
     def _auc(self, weights: Floats) -> float:
         """Chance that a yes of people scores above a no; equal scores count half."""

@@ -70,9 +70,6 @@ def check_share(spec: JobSpec) -> None:
     if spec.repeat > 1:
         what = "repeat measures the noise of the judge that scores the rows, which with judge_share is the local one"
         raise BadSettings(f"{what}: that has none", where="repeat", hint="leave one of them out")
-    if spec.calibration:
-        what = "a calibration is of one judge's scores, and with judge_share two judges score the rows"
-        raise BadSettings(what, where="calibration", hint="leave one of them out")
 
 
 def is_chosen(query_id: str, share: float | None, seed: int) -> bool:

@@ -217,9 +217,8 @@ def configured(
         given["judge"] = judge_name(given["judge"])
     if isinstance(given.get("jury"), list | tuple):
         given["jury"] = [judge_name(one) for one in given["jury"]]
-    for key in ("output", "calibration"):
-        if isinstance(given.get(key), str | Path):
-            given[key] = [given[key]]
+    if isinstance(given.get("output"), str | Path):
+        given["output"] = [given["output"]]
     flat = {key: _plain(key, value) for key, value in given.items()}
     layers = [configurations.environment(named=path is not None, remote=remote)]
     layers += [Layer.of_options(flat, "evaluate", dict.fromkeys(flat, "evaluate"))]
@@ -327,7 +326,7 @@ def _declare_options() -> None:
     """Give ``evaluate`` the signature that the options make, and a line on each that its docstring does not explain."""
     data = inspect.Parameter("data", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
     vars(evaluate)["__signature__"] = inspect.Signature([data, *keywords().values()], return_annotation="Report")
-    of_judges = ("jury", "judge_share", "repeat", "labels", "calibration")
+    of_judges = ("jury", "judge_share", "repeat", "labels")
     of_models = tuple(ParameterOptions.__annotations__)
     explained = ("metrics", "judge", "systems", "config", "progress", *of_judges, *of_models)
     lines = [f"{key}: {options()[key][1].about.replace('`', '')}" for key in keywords() if key not in explained]

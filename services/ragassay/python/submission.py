@@ -85,13 +85,10 @@ def rows_body(
 def settings_body(configuration: Configuration, registered: Sequence[str] = ()) -> dict[str, Any]:
     """The keys of a configuration that a job may set; raises BadSettings for the judge's prompt, which it may not."""
     from ragassay.config.document import options
-    from ragassay.judges.calibration import read_calibration
 
     if configuration.judge_prompt:
         what = "the service's operator sets the judge's prompt, so 'judge_prompt' can't be sent"
         raise BadSettings(what, hint="leave it out, or use: ragassay evaluate")
     read_here = {key for key, (_, option) in options().items() if option.set_by == "files"}
     sent = configuration.model_dump(mode="json", exclude_unset=True, exclude=read_here)
-    if configuration.calibration:
-        sent["calibration"] = [read_calibration(file).model_dump(mode="json") for file in configuration.calibration]
     return {**sent, **({"systems": list(registered)} if registered else {})}

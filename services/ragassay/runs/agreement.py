@@ -6,18 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ragassay.data.formats import read
 from ragassay.errors import BadData, BadSettings
-from ragassay.judge_documents import JudgeCalibration
-from ragassay.judges.agreement import Agreement, LabelledScore, ScoredItems, agreement
-from ragassay.judges.calibration import best_method, check_labels, crossed, isotonic_knots, logistic, measured
+from ragassay.judges.agreement import Agreement, LabelledScore, agreement
 from ragassay.metrics import Metric, parse
 from ragassay.models import Result
-from ragassay.protocols import fingerprint
 from ragassay.runs.plan import Inputs, load
-from ragassay.specification import Calibration
 from ragassay.store.protocol import RunStore
 from ragassay.validation import shown
 
@@ -95,34 +89,6 @@ class LabelledRows:
             judge=record.judge or {},
             metric=metric.name,
             rows=len(rows),
-        )
-
-    def calibrated(self, run: RunStore, metric: Metric) -> JudgeCalibration:
-        """Fit the map of a judge's scores in a finished run over labelled rows; raises BadInput where that can't be done."""
-        record, items = run.record, ScoredItems(self.scored(run, metric))
-        labels, scores, groups, weights = items.labels, items.scores, items.groups, items.weights
-        level, seed = record.spec.confidence, record.spec.seed
-        check_labels(labels, scores)
-        method = best_method(labels, scores, groups, seed, weights)
-        judge = record.judge or {}
-        calibration = Calibration(
-            judge=fingerprint(judge), metric=metric.name, method=method, labels=len(labels), data=record.dataset.name
-        )
-        if method == "isotonic":
-            calibration = calibration.model_copy(update={"knots": isotonic_knots(labels, scores, weights)})
-        else:
-            slope, intercept = logistic(labels, scores, shifted=method == "platt", weights=weights)
-            calibration = calibration.model_copy(update={"slope": slope, "intercept": intercept})
-        held_out = crossed(labels, scores, groups, seed, weights)
-        return JudgeCalibration(
-            run=record.id,
-            judge=judge,
-            calibration=calibration,
-            n=len(labels),
-            missing=items.missing,
-            groups=len(set(groups)),
-            share_yes=float(np.average(labels, weights=weights)),
-            measures=measured(labels, scores, held_out, groups, weights, level=level, seed=seed),
         )
 
     def scored(self, run: RunStore, metric: Metric) -> list[LabelledScore]:

@@ -23,7 +23,6 @@ import orjson
 
 from ragassay.errors import BadData, NothingToEvaluate, UnknownName
 from ragassay.judges.agreement import FROM, Agreement, LabelledScore, agreement
-from ragassay.judges.calibration import labels_missing
 from ragassay.metrics import parse
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.models import Result, Sample, Verdict
@@ -83,7 +82,6 @@ class LabelProgress:
     ``rows`` have a score and can be labelled, ``unscored`` have none. ``at_random`` labels correct the ``mean``; those and
     ``chosen`` ones, with weights, are in ``agreement``, which is None without any. ``more``: how many more random labels an
     interval of ``half_width`` is likely to take, 0 where it is that narrow, None where not even all rows are enough.
-    ``for_calibration``: how many are missing at the least for ``judge calibrate``.
     """
 
     rows: int
@@ -95,7 +93,6 @@ class LabelProgress:
     agreement: Agreement | None
     half_width: float
     more: int | None
-    for_calibration: int
 
     @property
     def labelled(self) -> int:
@@ -186,7 +183,6 @@ class Labelling:
             agreement=self._agreement(given),
             half_width=half_width,
             more=more,
-            for_calibration=labels_missing(np.array([float(value >= FROM) for _, value, *_ in given])),
         )
 
     def mean(self, said: Mapping[str, HumanLabel], half_width: float) -> tuple[CorrectedMean, int | None]:

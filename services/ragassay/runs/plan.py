@@ -264,7 +264,6 @@ def plan(spec: JobSpec, metrics: Sequence[Metric]) -> Plan:
         concurrency=spec.concurrency,
         timeout_s=spec.timeout_s,
         own=own,
-        calibrations={one.metric: one for one in spec.calibration},
     )
 
 

@@ -16,7 +16,6 @@ from ragassay import reports
 from ragassay.documents import Report
 from ragassay.engine import Plan, assess, respond
 from ragassay.errors import BadSettings, BudgetReached, DiskFull, NothingToEvaluate, ProviderDown
-from ragassay.judges.calibration import check_calibrated
 from ragassay.ledger import GivenUpLedger
 from ragassay.metrics import parse
 from ragassay.metrics.own import check_own, own_metrics
@@ -52,9 +51,6 @@ def prepare(spec: JobSpec, inputs: Inputs, run_id: str) -> RunRecord:
     if spec.judge_share is not None and any(one.reference_labels for one in responses if one):
         raise BadSettings("labels and judge_share both correct the means", hint="leave one of them out")
     metrics = choose_metrics(spec, joined)
-    computed = [metric.name for metric in plan(spec, metrics).order]
-    if unused := next((one.metric for one in spec.calibration if one.metric not in computed), None):
-        raise BadSettings(f"the calibration of {unused} is of no use: this run does not score it", where="calibration")
     return RunRecord(
         id=run_id,
         created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -78,7 +74,6 @@ def rows_at_once(spec: JobSpec) -> int:
 def describe(session: Session, record: RunRecord, ledger: Ledger) -> RunRecord:
     """The record with what judges and answers here: the judge's settings, and the models of built-in systems."""
     tools = session.tools(record.spec, ledger)
-    check_calibrated(record.spec, tools.judge)
     systems = dict(record.systems)
     for name, system in session.systems(systems, tools).items():
         source = systems[name]
@@ -124,7 +119,6 @@ async def work(
     record, turns = run.record, turns or Turns()
     samples = run.samples(chunk)
     tools = session.tools(record.spec, ledger)
-    check_calibrated(record.spec, tools.judge)
     planned = _planned(record)
     if system := (systems or {}).get(chunk.system):
         async with turns.answering(system):
