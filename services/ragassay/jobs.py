@@ -15,9 +15,9 @@ from redis.exceptions import RedisError
 from ragassay import job_listing, job_notices, job_results, runs, telemetry
 from ragassay.alerts import Alerts
 from ragassay.data.dataset import digest_of_samples
+from ragassay.documents import DEFAULT_PROJECT
 from ragassay.engine import given_up
 from ragassay.errors import (
-    AssayError,
     BadInput,
     BudgetReached,
     Conflict,
@@ -36,7 +36,6 @@ from ragassay.queue import CHUNKS, REPORTS, Queue
 from ragassay.registered import Registered
 from ragassay.runs.provenance import with_tools
 from ragassay.specification import Budget, JobSpec
-from ragassay.store.idempotency import free_key, take_key
 from ragassay.store.job_run import JobRun, run_of
 from ragassay.store.job_state import Claim, JobState
 from ragassay.store.liveness import check_room
@@ -89,22 +88,34 @@ class Jobs:
         """Save and queue an evaluation; returns the job and whether it is new.
 
         Every name is resolved now. Raises NothingToEvaluate, UnknownName, BadSettings; NotFound and Conflict for a
-        baseline without a report; BadInput when the idempotency key belongs to another body, Conflict while its job is
-        being made; Unavailable where Redis is nearly full. ``planned``: the id, schedule and time of a run; Conflict if there.
+        baseline without a report; BadInput when the idempotency key belongs to another body; Unavailable where Redis is
+        nearly full. ``planned``: the id, schedule and time of a run; Conflict if there.
         """
-        taken = (idempotency_key, _digest(spec, inputs, gating)) if idempotency_key else None
-        if taken and (known := take_key(self.store, *taken)):
-            return self.get(known), False
+        job, of_schedule = planned or (uuid.uuid4().hex, None)
+        body_digest = None
+        if idempotency_key:
+            job, body_digest = _job_id(self.store.project, idempotency_key), _digest(spec, inputs, gating)
+            if known := self._submitted(job, body_digest):
+                return known, False
         try:
-            with telemetry.span("submit", "producer") as span:
-                job = self._create(spec, inputs, gating, taken, planned)
-                span.set({"ragassay.job": job})
-        except AssayError:
-            if idempotency_key:
-                free_key(self.store, idempotency_key)
+            with telemetry.span("submit", "producer", {"ragassay.job": job}):
+                self._create(job, spec, inputs, gating, body_digest, of_schedule)
+        except Conflict:
+            if body_digest and (known := self._submitted(job, body_digest)):  # by a request at the same time
+                return known, False
             raise
         self._enqueue(job)
         return self.get(job), True
+
+    def _submitted(self, job: str, body_digest: str) -> Job | None:
+        """The job that was submitted under an idempotency key, if any; raises BadInput if it had another body."""
+        try:
+            state = self.store.state(job)
+        except NotFound:
+            return None
+        if state.body_digest != body_digest:
+            raise BadInput("this Idempotency-Key was used with another body", hint="use a new key for a new job")
+        return job_listing.shown(state)
 
     def check(self, spec: JobSpec, inputs: runs.Inputs, gating: Gating) -> None:
         """Raise what ``submit`` would."""
@@ -113,15 +124,15 @@ class Jobs:
 
     def _create(
         self,
+        job: str,
         spec: JobSpec,
         inputs: runs.Inputs,
         gating: Gating,
-        idempotency: tuple[str, str] | None,
-        planned: tuple[str, Planned] | None,
-    ) -> str:
+        body_digest: str | None,
+        planned: Planned | None,
+    ) -> None:
         check_room(self.store)
-        id_, of_schedule = planned or (uuid.uuid4().hex, None)
-        record = runs.prepare(spec, inputs, id_)
+        record = runs.prepare(spec, inputs, job)
         if most := self.registered.most_rows(name for name, source in record.systems.items() if source.called):
             record = record.model_copy(update={"chunk_size": min(record.chunk_size, most)})
         self.reports.check_gating(gating, record, inputs.samples)
@@ -130,14 +141,13 @@ class Jobs:
             inputs.samples,
             inputs.responses(),
             gating=gating.model_dump(mode="json"),
-            idempotency=idempotency,
-            planned=of_schedule,
+            body_digest=body_digest,
+            planned=planned,
         )
         if traceparent := telemetry.traceparent():
             self.store.redis.hset(self.store.key(record.id, "meta"), "traceparent", traceparent)
         about = {"event": "job_submitted", "job": record.id, "rows": record.dataset.rows}
         logger.info("job %s was submitted", record.id, extra=about)
-        return record.id
 
     def get(self, job: str) -> Job:
         """The job as it stands; raises NotFound."""
@@ -369,6 +379,11 @@ class Jobs:
         """Tell what there is to tell of a job as it stands; what was told before is not told again."""
         for notice in job_notices.of_state(state):
             self.alerts.tell(notice)
+
+
+def _job_id(project: str | None, idempotency_key: str) -> str:
+    """The id of the job of an idempotency key: a hash, so that one key can't make two jobs."""
+    return hashlib.sha256(f"{project or DEFAULT_PROJECT}\nkey\n{idempotency_key}".encode()).hexdigest()[:32]
 
 
 def _digest(spec: JobSpec, inputs: runs.Inputs, gating: Gating) -> str:

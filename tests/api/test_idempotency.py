@@ -8,7 +8,6 @@ import pytest
 from api_server import problem, rows, serving
 from ragassay.jobs import Jobs
 from ragassay.queue import CeleryQueue
-from ragassay.store.idempotency import free_key, take_key
 from ragassay.store.liveness import troubles
 from ragassay.store.redis import RedisStore
 from redis_server import RedisServer, free_port
@@ -54,33 +53,30 @@ def test_a_key_whose_body_was_refused_is_free_again(served):
     assert post(served, "abc", rows(1)).status_code == 202
 
 
-def test_while_a_job_is_being_made_the_same_key_has_to_wait(served):
-    digest = "0" * 64
-    assert take_key(served.jobs.store, "abc", digest) is None
-    problem(post(served, "abc", rows(1)), 422)  # being made of another body
-    free_key(served.jobs.store, "abc")
-    made = served.jobs.store.create
-    seen = []
+def test_submit_with_one_key_makes_one_job_however_long_it_takes(served):
+    """Both requests begin before either job is saved."""
+    create, answers = served.jobs.store.create, []
 
     def slowly(*arguments, **options):
-        seen.append(post(served, "abc", rows(1)))
-        made(*arguments, **options)
+        served.jobs.store.create = create
+        answers.append(post(served, "abc", rows(1)))
+        create(*arguments, **options)
 
     served.jobs.store.create = slowly
-    try:
-        assert post(served, "abc", rows(1)).status_code == 202
-    finally:
-        served.jobs.store.create = made
-    assert "being made" in problem(seen[0], 409)["detail"]
-    assert len(served.http.get("/v1/jobs").json()["jobs"]) == 1
+    answers.append(post(served, "abc", rows(1)))
+    assert [answer.status_code for answer in answers] == [202, 202]
+    assert answers[1].headers["idempotent-replayed"] == "true"
+    (job,) = served.http.get("/v1/jobs").json()["jobs"]
+    assert {answer.json()["id"] for answer in answers} == {job["id"]}
+    assert len(served.queue.sent) == 1
 
 
 def test_twenty_threads_with_one_key_make_one_job(served):
     for key in ("one", "two", "three"):
         with ThreadPoolExecutor(20) as pool:
             answers = list(pool.map(lambda _, k=key: post(served, k, rows(20), metrics=["mrr"]), range(20)))
-        assert {answer.status_code for answer in answers} <= {202, 409}
-        made = {answer.json()["id"] for answer in answers if answer.status_code == 202}
+        assert {answer.status_code for answer in answers} == {202}
+        made = {answer.json()["id"] for answer in answers}
         assert len(made) == 1
         assert post(served, key, rows(20), metrics=["mrr"]).json()["id"] in made
     jobs = served.http.get("/v1/jobs").json()["jobs"]
@@ -104,18 +100,6 @@ def test_the_key_is_kept_with_the_job_or_not_at_all(served):
     (made,) = served.http.get("/v1/jobs").json()["jobs"]
     again = post(served, "abc", rows(1))
     assert (again.status_code, again.json()["id"]) == (202, made["id"])
-
-
-def test_taking_a_key_again_after_a_lost_answer_is_no_conflict_with_oneself(served, monkeypatch):
-    redis = served.jobs.store.redis
-    take = redis.set
-
-    def twice(*arguments, **options):
-        take(*arguments, **options)
-        return take(*arguments, **options)
-
-    monkeypatch.setattr(redis, "set", twice)
-    assert post(served, "abc", rows(1)).status_code == 202
 
 
 def test_saving_a_job_twice_leaves_each_chunk_once(served):

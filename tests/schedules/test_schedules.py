@@ -281,6 +281,6 @@ def test_a_planned_job_is_made_once_whoever_asks_for_it(world):
     jobs, planned = world.schedules.jobs, ("ab" * 16, Planned(schedule="nightly", slot=None))
     jobs.submit(*parts({}), planned=planned)
     world.begin()
-    with pytest.raises(Conflict, match="this job is there already"):
+    with pytest.raises(Conflict, match="exists"):
         jobs.submit(*parts({}), planned=planned)
     assert jobs.get("ab" * 16).status == "running"

@@ -195,8 +195,8 @@ class Service:
     def submit(self, rows, judge="gpt-4o-mini", **more):
         """The id of a new job."""
         body = job_body(rows, judge, **more)
-        key = {"Idempotency-Key": uuid.uuid4().hex}  # under which a refused one is "being made" for a while: 409
-        answer = self.answered("POST", "/v1/jobs", json=body, headers=key, again=(503, 409))
+        key = {"Idempotency-Key": uuid.uuid4().hex}
+        answer = self.answered("POST", "/v1/jobs", json=body, headers=key)
         assert answer.status_code in (200, 202), answer.text
         return answer.json()["id"]
 

@@ -153,11 +153,6 @@ class Client:
                 if attempt == _SUBMIT_ATTEMPTS:
                     raise
                 pause_s = min(error.retry_after or 1.0, 10.0)
-            except ServiceError as error:
-                # 409 after a lost response: the service still works on the first request.
-                if attempt in (1, _SUBMIT_ATTEMPTS) or error.status != 409:
-                    raise
-                pause_s = 1.0
             attempt += 1
             time.sleep(pause_s)
 

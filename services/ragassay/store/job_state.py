@@ -17,7 +17,7 @@ from ragassay.store.protocol import ChunkId, RunRecord
 from ragassay.validation import problems
 
 SUBMIT_AGAIN = "submit it again; replies that are known are not paid again"
-_TEXTS = {"status", "error", "waiting", "given_up", "project", "traceparent"}
+_TEXTS = {"status", "error", "waiting", "given_up", "project", "traceparent", "body_digest"}
 _COUNTS = {
     *("chunks", "rows", "rows_done", "rows_failed", "uncertain_calls", "resumes"),
     *("created_ms", "started_ms", "waiting_since_ms", "probes", "retries"),
@@ -54,7 +54,7 @@ class JobState(FrozenModel):
 
     ``notices``: what its report gives reason to tell.
     ``built``: of built-in systems, the models and the bytes of the index that workers made. ``traceparent``: the span in
-    which it was submitted.
+    which it was submitted. ``body_digest``: of the body that was submitted with an idempotency key.
     """
 
     record: RunRecord
@@ -80,6 +80,7 @@ class JobState(FrozenModel):
     error: str | None = None
     planned: Planned | None = None
     traceparent: str | None = None
+    body_digest: str | None = None
     built: dict[str, tuple[tuple[str, ...], int | None]] = Field(default_factory=dict)
 
     @classmethod

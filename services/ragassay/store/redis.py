@@ -17,6 +17,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 import orjson
+from redis import exceptions
 
 from ragassay.documents import DEFAULT_PROJECT
 from ragassay.errors import BadInput, Conflict
@@ -25,12 +26,11 @@ from ragassay.models import Response, Result, Sample
 from ragassay.specification import Budget
 from ragassay.store.columns import columns, pack_texts
 from ragassay.store.counters import KEY as COUNTERS
-from ragassay.store.idempotency import THERE, begin_once, execute_once, key_name
 from ragassay.store.job_rows import column_name, pack, row_names, rows_ahead, unpack
 from ragassay.store.job_state import Claim, JobState, ReportClaim, gone, no_job
 from ragassay.store.presence import Presence
 from ragassay.store.protocol import ChunkId, Outcome, RunRecord
-from ragassay.store.retention import DAY_S, Retention
+from ragassay.store.retention import Retention
 from ragassay.store.stored_reports import PARTIAL, WHOLE, StoredReports
 
 MOST_DEATHS = 5
@@ -62,23 +62,27 @@ class RedisStore(StoredReports, Presence):
         responses: Mapping[str, Mapping[str, Response]],
         *,
         gating: dict[str, Any] | None = None,
-        idempotency: tuple[str, str] | None = None,
+        body_digest: str | None = None,
         planned: Planned | None = None,
     ) -> None:
         """Save a job of this project with its input; it is visible only when all of it is there.
 
-        ``idempotency``, the key and the digest of its body, is kept with the job or not at all: a client that repeats
-        itself after a crash finds the job. A ``planned`` one is never made twice: Conflict where it is there.
+        ``body_digest``: what a submission with an idempotency key asked for. With it, or for a ``planned`` run, the caller
+        has chosen the id so that a repeated submission has the same: raises Conflict if the job exists.
         """
         job, project = record.id, self.project or DEFAULT_PROJECT
         self.knows([job])
         called = [name for name, source in record.systems.items() if source.called]
         created_ms = int(datetime.fromisoformat(record.created_at).timestamp() * 1000)
-        if planned and self.redis.exists(self.key(job, "meta")):
-            raise Conflict(THERE)
+        once = planned is not None or body_digest is not None
+        if once and self.redis.exists(self.key(job, "meta")):
+            raise _exists(job)
         with rows_ahead(self, record, samples, responses) as ahead, self.redis.pipeline(transaction=True) as pipe:
-            if planned:
-                begin_once(pipe, self.key(job, "meta"))
+            if once:
+                pipe.watch(self.key(job, "meta"))
+                if pipe.exists(self.key(job, "meta")):
+                    raise _exists(job)
+                pipe.multi()
             for name, new in ahead.items():
                 pipe.copy(new, name, replace=True)  # and not renamed: this may be sent again after a lost answer
                 pipe.persist(name)
@@ -99,19 +103,22 @@ class RedisStore(StoredReports, Presence):
                     "rows_done": 0,
                     "rows_failed": 0,
                     "created_ms": created_ms,
-                    "provider": int(record.spec.judge != "local" or bool(called)),
+                    "provider": int(_asks_a_provider(record)),
                     "called": f",{','.join(called)}," if called else "",
                     **_caps(record.spec.budget),
                     **({"planned": planned.model_dump_json()} if planned else {}),
+                    **({"body_digest": body_digest} if body_digest else {}),
                 },
             )
             pipe.zadd(self.of_project("jobs"), {job: created_ms})
             pipe.sadd("ra:projects", project)
             pipe.sadd("ra:active", job)
-            if idempotency:
-                key, digest = idempotency
-                pipe.set(key_name(self, key), orjson.dumps([digest, job]), ex=DAY_S)
-            execute_once(self, pipe, self.key(job, "meta"))
+            try:
+                pipe.execute()
+            except exceptions.WatchError as error:  # redis-py raises it for a lost connection as well
+                if self.redis.exists(self.key(job, "meta")):
+                    raise _exists(job) from None
+                raise exceptions.ConnectionError(str(error)) from None
 
     def state(self, job: str) -> JobState:
         """The job as it stands; raises NotFound."""
@@ -361,6 +368,20 @@ class RedisStore(StoredReports, Presence):
     def clear_slot(self, job: str, slot: int) -> None:
         """Forget that the slot's wake-up was sent, so that the next one may be sent at once."""
         self.redis.hdel(self.key(job, "slots"), str(slot))
+
+
+def _asks_a_provider(record: RunRecord) -> bool:
+    """Does a chunk of the run call a model or a live system, and so may wait for it?"""
+    answering = (source.built.configuration.get("answer") for source in record.systems.values() if source.built)
+    return (
+        record.spec.judge != "local"
+        or any(source.called for source in record.systems.values())
+        or any(answer not in (None, "extractive") for answer in answering)
+    )
+
+
+def _exists(job: str) -> Conflict:
+    return Conflict(f"job {job} exists")
 
 
 def _caps(budget: Budget) -> dict[str, float]:
