@@ -26,29 +26,16 @@ def row(more):
 BODIES = {
     # JSON that means different things to different readers, or nothing
     "empty": ("", 400, "is not valid JSON"),
-    "cut off": ('{"samples": [', 400, "the text ends too early"),
-    "two documents": (body("") + body(""), 400, "extra data"),
-    "a comma too many": ('{"samples": [],}', 400, "is not valid JSON"),
-    "single quotes": ("{'samples': []}", 400, "is not valid JSON"),
     "NaN": (row('"cost_usd": NaN'), 400, "samples[0].cost_usd: is NaN"),
-    "infinity": (row('"latency_ms": Infinity'), 400, "samples[0].latency_ms: is infinity"),
-    "minus infinity": (body('"statistics": {"confidence": -Infinity}'), 400, "statistics.confidence: is infinity"),
     "infinity in disguise": (row('"metadata": {"deep": [1, 1e999]}'), 400, "samples[0].metadata.deep[1]: is infinity"),
     "half a surrogate pair": (row(r'"category": "\ud800"'), 400, "samples[0].category: holds half a surrogate pair"),
-    "half a pair in a key": (row(r'"metadata": {"\udfff": 1}'), 400, "half a surrogate pair"),
-    "half a pair in a name": (body(r'"name": "\udc00"'), 400, "name: holds half a surrogate pair"),
     "not UTF-8": (b'{"name": "\xff", "samples": []}', 400, "byte 0xff at offset 10"),
-    "UTF-16": (body("").encode("utf-16"), 400, "not UTF-8"),
-    "surrogates in the bytes": (b'{"name": "\xed\xa0\x80"}', 400, "not UTF-8"),
     "65 levels": (row('"metadata": ' + '{"a":' * 62 + "1" + "}" * 62), 400, "more than 64 levels"),
     "a million levels": ('{"samples":' + "[" * 1_000_000, 400, "nested too deeply"),
     "a key twice": (body('"seed": 1, "seed": 2'), 400, "'seed' is given twice"),
     "5,000 digits": (body('"seed": ' + "9" * 5000), 400, "whole number that is too long"),
-    "4,000 digits": (body('"seed": ' + "9" * 4000), 400, "seed: is a whole number of more than 64 bits"),
     "65 bits": (row('"metadata": {"n": 18446744073709551616}'), 400, "samples[0].metadata.n: is a whole number of more"),
     "a list": ("[]", 400, "should be an object, is a list of 0"),
-    "a text": ('"samples"', 400, "should be an object"),
-    "null": ("null", 400, "should be an object, is null"),
     # keys
     "no samples": ("{}", 422, "samples: is missing"),
     "a misspelt key": (body('"metric": ["mrr"]'), 422, "unknown key 'metric'"),
@@ -58,56 +45,21 @@ BODIES = {
         422,
         "parameters.extra_body: a job can't set this; the server's operator does",
     ),
-    "a limit of all jobs": (
-        body('"performance": {"tokens_per_minute": 1}'),
-        422,
-        "performance.tokens_per_minute: a job can't set this; the server's operator does",
-    ),
-    "a temperature of 3": (body('"parameters": {"temperature": 3}'), 422, "should be at most 2"),
-    "a seed in two places": (body('"parameters": {"seed": 3}'), 422, "unknown"),
     "the provider's key": (body('"api_key": "sk-123"'), 422, "the server's operator does"),
     "a file of the server": (body('"data": "/etc/passwd"'), 422, "the service reads no file of a caller's"),
-    "systems by their paths": (body('"systems": {"a": "a.jsonl"}'), 422, "the service reads no file of a caller's"),
     "code to run": (body('"plugins": ["own.py"]'), 422, "the service runs no code of a caller's"),
     "a file to write": (body('"output": ["report.json"]'), 422, "the service writes no file for a caller"),
-    "how a file is read": (body('"map": {"query": "q"}'), 422, "the service reads no file of a caller's"),
     "a plug-in": (body('"import": "mine.py"'), 422, "the service runs no code of a caller's"),
-    "a key outside its section": (body('"cache": false'), 422, "unknown key 'cache'"),
     # options
-    "samples that are no list": ('{"samples": {"query": "Which?"}}', 422, "samples: should be a list"),
-    "no row": ('{"samples": []}', 422, "samples: is empty"),
-    "rows that are no objects": ('{"samples": ["Which?"]}', 422, "samples[0]: should be an object, is 'Which?'"),
     "a seed as text": (body('"seed": "7"'), 422, "seed: should be a whole number, is '7'"),
-    "a negative seed": (body('"seed": -1'), 422, "seed: should be at least 0"),
-    "a fraction as seed": (body('"seed": 1.5'), 422, "seed: should be a whole number"),
-    "a flag as number": (body('"performance": {"cache": 1}'), 422, "performance.cache: should be true or false"),
-    "certainty": (body('"statistics": {"confidence": 1}'), 422, "statistics.confidence: should be at most 0.9999"),
-    "more than all": (body('"max_missing": 1.1'), 422, "max_missing: should be at most 1"),
-    "a flag as price": (body('"prices": {"m": {"input_per_1m": true, "output_per_1m": 1}}'), 422, "prices.m.input_per_1m"),
-    "metrics as text": (body('"metrics": "mrr"'), 422, "metrics"),
-    "no metric at all": (body('"metrics": []'), 422, "no metric is asked for"),
     "an unknown metric": (body('"metrics": ["ndgc@10"]'), 422, "unknown metric 'ndgc@10'"),
-    "a cutoff of infinity": (body('"metrics": ["ndcg@1e400"]'), 422, "whole number from 1 to 1,000,000"),
-    "a metric without its cutoff": (body('"metrics": ["ndcg"]'), 422, "needs a value after @"),
-    "a rule that is none": (body('"accurate": "sometimes"'), 422, "sometimes"),
-    "a negative price": (body('"prices": {"m": {"input_per_1m": -1, "output_per_1m": 1}}'), 422, "prices.m.input_per_1m"),
-    "a name without end": (body('"name": "' + "n" * 5000 + '"'), 422, "name"),
     "an address as judge": (body('"judge": "huggingface/http://10.0.0.1/x"'), 422, "not the name of a model"),
-    "a judge of blanks": (body('"judge": " "'), 422, "not the name of a model"),
     "too many calls at once": (body('"performance": {"concurrency": 33}'), 422, "should be at most 32, the operator's"),
     "a timeout of a year": (body('"performance": {"timeout_s": 121}'), 422, "should be at most 120, the operator's"),
-    "an unknown key of a section": (body('"statistics": {"alfa": 0.1}'), 422, "unknown key statistics.alfa; did you mean alpha?"),
-    "a gate that is none": (body('"gates": [{"metric": "mrr"}]'), 422, "the gate on mrr has no threshold"),
     "a gate that nobody can read": (body('"gates": [{"mrr": "good"}]'), 422, "gate mrr: can't read 'good'"),
-    "a gate on nothing known": (body('"gates": [{"mrrr": ">= 0.5"}]'), 422, "unknown metric 'mrrr'"),
-    "a drop from nothing": (body('"gates": [{"metric": "mrr", "max_drop": 0.1}]'), 422, "there is no baseline"),
     # rows
-    "a blank query": ('{"samples": [{"query": " ", "answer": "This."}]}', 422, "row 1: query: the query is blank"),
-    "no query": ('{"samples": [{"answer": "This."}]}', 422, "query"),
     "a wrong type in a row": (row('"contexts": 7'), 422, "row 1: contexts"),
-    "a negative cost": (row('"cost_usd": -0.1'), 422, "row 1: cost_usd: should be at least 0"),
     "an id twice": ('{"samples": [' + f"{ROW[:-1]},\"query_id\": 1}},{ROW[:-1]},\"query_id\": 1}}" + "]}", 422, "used already"),
-    "a document twice": ('{"samples": [{"query": "Which?", "retrieved_doc_ids": ["a", "a"]}]}', 422, "listed twice"),
 }  # fmt: skip
 
 
@@ -146,20 +98,12 @@ def test_a_suggestion_comes_with_a_misspelt_name(served):
 
 
 QUERIES = {
-    "/v1/jobs?limit=0": "limit",
     "/v1/jobs?limit=201": "limit",
-    "/v1/jobs?limit=ten": "limit",
-    "/v1/jobs?limit=" + "9" * 5000: "limit",
-    "/v1/jobs?limit=NaN": "limit",
     "/v1/jobs?cursor=nonsense": "cursor",
-    "/v1/jobs?cursor=" + "c" * 100: "cursor",
     "/v1/jobs?cursor=%ED%A0%80": "cursor",
     "/v1/jobs?status=done": "status",
     "/v1/jobs?limt=5": "unknown query parameter 'limt'",
-    "/v1/jobs?limt=5&limt=6": "unknown query parameter 'limt'",
     "/v1/jobs?limit=5&cursor=x&limit=6": "limit: is there 2 times, and takes one value",
-    f"/v1/jobs/{UNKNOWN}/results?failed=true&failed=false": "failed: is there 2 times, and takes one value",
-    "/v1/alerts?kind=job_failed&kind=gate_missed": "kind: is there 2 times, and takes one value",
 }
 
 
@@ -168,13 +112,13 @@ def test_a_broken_parameter_is_answered_with_a_problem_that_names_it(served, pat
     assert QUERIES[path] in problem(served.http.get(path), 422)["detail"]
 
 
-@pytest.mark.parametrize("cursor", ["-1", "1.5", "x", "９", "9" * 20, "1e3", " 1"])
+@pytest.mark.parametrize("cursor", ["-1", "９", "9" * 20])
 def test_a_cursor_of_results_is_one_that_a_page_gave(served, cursor):
     job = served.submit(rows(1), metrics=["mrr"])["id"]
     assert "cursor" in problem(served.http.get(f"/v1/jobs/{job}/results", params={"cursor": cursor}), 422)["detail"]
 
 
-@pytest.mark.parametrize("job", [UNKNOWN, "x", "a}b{c", "%00", "%ff", "..%2f..%2fmeta", "é" * 100, UNKNOWN.upper()])
+@pytest.mark.parametrize("job", [UNKNOWN, "a}b{c", "..%2f..%2fmeta"])
 @pytest.mark.parametrize("what", ["", "/report", "/results", "/cancel"])
 def test_an_unknown_job_is_not_found_wherever_it_is_named(served, job, what):
     method = "POST" if what == "/cancel" else "GET"
@@ -183,7 +127,7 @@ def test_an_unknown_job_is_not_found_wherever_it_is_named(served, job, what):
         problem(served.http.delete(f"/v1/jobs/{job}"), 404)
 
 
-@pytest.mark.parametrize("path", ["/", "/v1", "/v1/job", "/v1/jobs/", "/docs/", "/redoc", "/v2/jobs", "//v1/jobs"])
+@pytest.mark.parametrize("path", ["/v1", "/v1/jobs/", "//v1/jobs"])
 def test_an_unknown_route_is_a_problem_too(served, path):
     assert problem(httpx.get(served.url + path, trust_env=False), 404)["hint"] == "see /openapi.json"
 
@@ -206,10 +150,7 @@ def test_a_method_that_a_route_lacks_is_refused_with_those_it_has(served):
     "headers",
     [
         {"Content-Type": "text/plain"},
-        {"Content-Type": "application/x-www-form-urlencoded"},
         {"Content-Type": "application/json; charset=latin-1"},
-        {"Content-Type": "application/jsonp"},
-        {"Content-Type": ""},
         {"Content-Type": "application/json", "Content-Encoding": "gzip"},
     ],
 )
@@ -218,7 +159,7 @@ def test_a_body_that_is_no_plain_json_by_its_headers_is_refused(served, headers)
     assert document["where"] in ("Content-Type", "Content-Encoding")
 
 
-@pytest.mark.parametrize("key", ["", "a b", "k" * 256, "schlüssel", "\x7f"])
+@pytest.mark.parametrize("key", ["a b", "k" * 256])
 def test_an_idempotency_key_is_plain_text(served, key):
     headers = {**JSON, "Idempotency-Key": key.encode()}
     assert "Idempotency-Key" in problem(served.http.post("/v1/jobs", content=body(""), headers=headers), 422)["detail"]

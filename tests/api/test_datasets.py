@@ -4,14 +4,17 @@ import io
 import json
 import socket
 import time
+from contextlib import ExitStack, contextmanager, suppress
 
 import pyarrow
 import pyarrow.parquet
 import pytest
 
+from api.projects import caller, keyed_server, made_key
 from api_server import problem, rows, serving
 from polling import until
 from ragassay import Client, Datasets, load
+from ragassay.api import uploads
 from ragassay.errors import NotFound
 from ragassay.python.client import ServiceError
 from ragassay.settings import Settings
@@ -181,6 +184,38 @@ def test_an_upload_that_is_too_slow_is_ended(redis, home):
     with serving(redis.url, Settings(max_dataset_s=0.01, home=home)) as served:
         assert "was not done within 0.01 s" in problem(put(served, "slow", CSV, kind), 503)["detail"]
         assert left_behind(served, home) == ([], [])
+
+
+@contextmanager
+def trickling(url, key, name):
+    """An upload that announces a megabyte and sends a few bytes now and then."""
+    host, port = url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port))) as raw:
+        head = (
+            f"PUT /v1/datasets/{name} HTTP/1.1\r\nHost: {host}\r\nContent-Type: text/csv\r\nContent-Length: 1000000\r\n"
+        )
+        raw.sendall(f"{head}Authorization: Bearer {key}\r\n\r\nid,qu".encode())
+        yield raw
+
+
+def test_trickling_uploads_of_a_project_block_no_other(monkeypatch, tmp_path):
+    csv = {"Content-Type": "text/csv"}
+    with keyed_server(home=tmp_path) as served, ExitStack() as opened:
+        slow, fast = made_key(served, "slow").key, made_key(served, "fast").key
+        raws = [opened.enter_context(trickling(served.url, slow, f"slow{n}")) for n in range(uploads.MOST_OF_A_PROJECT)]
+        until(lambda: len(list(tmp_path.glob("uploads/*"))) == len(raws))
+        with caller(served, slow) as http:
+            problem(http.put("/v1/datasets/one-more", content=CSV, headers=csv), 503)
+        with caller(served, fast) as http:
+            assert http.put("/v1/datasets/rivers", content=CSV, headers=csv).status_code == 201
+        monkeypatch.setattr(uploads, "SILENT_S", 0.2)  # a minute later
+        answer = b""
+        while not answer:
+            raws[0].sendall(b".")
+            with suppress(BlockingIOError):
+                answer = raws[0].recv(4096, socket.MSG_DONTWAIT)
+            time.sleep(0.1)
+        assert answer.startswith(b"HTTP/1.1 408")
 
 
 def test_lists_are_read_page_by_page(served):

@@ -121,6 +121,39 @@ def test_without_a_key_it_answers_on_every_name_of_loopback(served, host):
     assert served.http.get("/v1/jobs", headers={"Host": host}).status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("headers", "refused"),
+    [
+        ({"Sec-Fetch-Site": "cross-site"}, True),
+        ({"Sec-Fetch-Site": "same-site"}, True),
+        ({"Origin": "https://evil.example"}, True),
+        ({"Origin": "null"}, True),
+        ({"Sec-Fetch-Site": "same-origin", "Origin": "null"}, False),
+        ({"Sec-Fetch-Site": "none"}, False),
+        ({"Origin": "OWN"}, False),
+        ({}, False),
+    ],
+)
+def test_post_of_another_site_is_refused_with_and_without_keys(served, locked, headers, refused):
+    for server in (served, locked):
+        sent = {name: value.replace("OWN", server.url) for name, value in headers.items()}
+        for method, path in (
+            ("POST", "/v1/schedules/nightly/run"),
+            ("PUT", "/v1/datasets/of-mine"),
+            ("DELETE", "/ui/x"),
+        ):
+            answer = server.http.request(method, path, headers=sent)
+            assert (answer.status_code == 403) is refused, (method, path)
+            if refused:
+                assert problem(answer, 403)["code"] == "cross_site"
+        assert server.http.get("/v1/jobs", headers=sent).status_code == 200
+
+
+def test_the_root_leads_to_the_pages(served):
+    answer = served.http.get("/")
+    assert (answer.status_code, answer.headers["location"]) == (302, "/ui")
+
+
 def test_no_page_of_another_origin_may_read_an_answer(served):
     for headers in ({"Origin": "https://evil.example"}, {"Origin": served.url}):
         answer = served.http.get("/v1/jobs", headers=headers)

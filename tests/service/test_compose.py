@@ -55,9 +55,47 @@ def test_there_is_no_start_without_a_key():
     assert value.startswith("${RAGASSAY_BOOTSTRAP_KEY:?")
 
 
-def test_all_parts_know_of_mail_and_of_the_folder_that_schedules_read_from_and_only_the_api_of_the_pepper():
+DOTENV = {
+    "RAGASSAY_BOOTSTRAP_KEY": KEY,
+    "RAGASSAY_KEY_PEPPER": "pepper",
+    "OPENAI_API_KEY": "sk-1",
+    "RAGASSAY_BROKER_URL": "redis://other/1",
+    "RAGASSAY_SYSTEMS": "/data/systems.yaml",
+    "RAGASSAY_PLUGINS": "/data/metrics.py",
+    "RAGASSAY_KEEP_RESULTS_DAYS": "7",
+    "RAGASSAY_KEEP_REPORTS_DAYS": "70",
+    "RAGASSAY_OUTGOING_ALLOWED": "hooks.internal",
+}
+
+
+def received(name):
+    """The environment of a container if ``.env`` is ``DOTENV``: its ``env_file`` under its ``environment``."""
+    service = SERVICES[name]
+    files = [each["path"] for each in service.get("env_file", ())]
+    assert files in ([], [".env"])
+    given = {
+        key: DOTENV.get(key) if value is None else interpolated(value, DOTENV)
+        for key, value in service["environment"].items()
+    }
+    return {**(DOTENV if files else {}), **{key: value for key, value in given.items() if value is not None}}
+
+
+def test_services_bootstrap_key_and_pepper_reach_the_api_alone():
+    for name in ("RAGASSAY_BOOTSTRAP_KEY", "RAGASSAY_KEY_PEPPER"):
+        assert [part for part in ("api", "worker", "beat") if received(part).get(name)] == ["api"]
+    assert [part for part in ("api", "worker", "beat") if "OPENAI_API_KEY" in received(part)] == ["worker"]
+
+
+def test_services_settings_of_all_parts_reach_all():
     settings_that_parts_share(SERVICES)
-    assert [name for name in SERVICES if "RAGASSAY_KEY_PEPPER" in SERVICES[name].get("environment", {})] == ["api"]
+    shared = [
+        name for name in DOTENV if name.startswith("RAGASSAY_") and "KEY_PEPPER" not in name and "BOOTSTRAP" not in name
+    ]
+    for part in ("api", "worker", "beat"):
+        assert {name: received(part).get(name) for name in shared} == {name: DOTENV[name] for name in shared}
+        assert any(
+            volume.startswith("${RAGASSAY_DATA_FOLDER:-./data}:/data:ro") for volume in SERVICES[part]["volumes"]
+        )
 
 
 def test_the_checks_of_workers_and_beats_test_progress():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib import metadata
@@ -9,7 +10,7 @@ from typing import Any
 
 from anyio import CapacityLimiter
 from fastapi import Depends, FastAPI
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, RedirectResponse
 from pydantic.json_schema import models_json_schema
 
 from ragassay import telemetry
@@ -114,12 +115,13 @@ def create_app(service: Jobs, settings: Settings, planned: Schedules | None = No
     app.state.jobs, app.state.settings, app.state.guard = service, settings, Guard(service, settings)
     app.state.broker = None if settings.broker == settings.state else connect(settings.broker, patient=False)
     app.state.submissions, app.state.analyses = CapacityLimiter(AT_ONCE), CapacityLimiter(AT_ONCE)
-    app.state.dataset_work, app.state.arriving = CapacityLimiter(AT_ONCE), 0
+    app.state.dataset_work, app.state.arriving = CapacityLimiter(AT_ONCE), Counter()
     app.state.schedules = planned
     app.state.routers = [*(room.router for room in _ROOMS), prometheus.router(settings)]
     for router in app.state.routers:
         app.include_router(router)
     ui.install(app, service)
+    app.add_api_route("/", lambda: RedirectResponse("/ui", 302), include_in_schema=False)
     app.add_api_route("/docs", lambda: HTMLResponse(_DOCS), include_in_schema=False)
     problems.install(app)
     app.add_middleware(SecurityMiddleware, loopback_only=not asks_for_key(settings))

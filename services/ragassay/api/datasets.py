@@ -13,7 +13,7 @@ from pydantic import Field
 from ragassay.api import dataset_work as work
 from ragassay.api.jobs import Page, QueryParameters, Service
 from ragassay.api.problems import respond
-from ragassay.api.security import by_method
+from ragassay.api.security import Authorized, by_method
 from ragassay.api.uploads import TABLES, received
 from ragassay.data.versions import (
     NAME,
@@ -94,13 +94,15 @@ _UPLOAD: dict[str, Any] = {
 
 
 @router.put("/{dataset}", operation_id="uploadDataset", summary="Upload rows as a version", **_UPLOAD)
-async def upload(request: Request, datasets: Store, dataset: Name, query: Annotated[_UploadQuery, Query()]) -> Response:
+async def upload(
+    request: Request, asking: Authorized, datasets: Store, dataset: Name, query: Annotated[_UploadQuery, Query()]
+) -> Response:
     """Keep the rows of the body as the latest version of a name: all of them, or none where one is bad.
 
     The same rows are the same version, however often and in whatever format they come.
     """
     mapping = query.mapping
-    async with received(request, dataset) as path:
+    async with received(request, asking.project, dataset) as path:
         options = {"mapping": mapping, **query.model_dump(exclude={"map"})}
         try:
             document, new = await apart(request, datasets, work.keep, path, **options)

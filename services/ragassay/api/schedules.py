@@ -56,7 +56,7 @@ async def create(request: Request, response: Response, schedules: OwnSchedules, 
 
     Its job is checked as a job is that is submitted, but for files of the data folder, which are read at every run.
     """
-    new = read_as(NewSchedule, check_json(body))
+    new = await to_thread.run_sync(lambda: read_as(NewSchedule, check_json(body)))
     await _check(request, schedules, new)
     made = await to_thread.run_sync(schedules.create, new)
     response.headers["Location"] = f"/v1/schedules/{made.name}"
@@ -86,7 +86,7 @@ def runs(schedules: OwnSchedules, schedule: Name, query: Annotated[Page, Query()
 )
 async def change(request: Request, schedules: OwnSchedules, schedule: Name, body: Body) -> JobSchedule:
     """Change what is given, from the next run on; ``{"paused": true}`` pauses it. Times while it is paused are not missed."""
-    given = read_as(ScheduleChange, check_json(body))
+    given = await to_thread.run_sync(lambda: read_as(ScheduleChange, check_json(body)))
     known, new = await to_thread.run_sync(schedules.changed, schedule, given)
     if given.model_fields_set - {"paused"}:
         await _check(request, schedules, new)

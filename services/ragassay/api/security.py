@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
 
 from anyio import to_thread
 from fastapi import Depends, Header, Request, Response
@@ -36,6 +37,7 @@ PROJECT_HEADER = "X-Ragassay-Project"
 LOOK_EVERY_S = 1.0
 MOST_ADDRESSES = 10_000
 _log = logging.getLogger("ragassay.api")
+_SAFE = ("GET", "HEAD", "OPTIONS")
 _HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[^\[\]:]+)(:[0-9]*)?")
 _bearer = HTTPBearer(auto_error=False, description="A key of a project, or the operator's bootstrap key.")
 
@@ -214,8 +216,8 @@ def _with(scope: Permission, asking: Requester) -> Requester:
 
 
 class SecurityMiddleware:
-    """A web page can't reach a server without a key by a DNS name that resolves to loopback, and an unexpected
-    exception becomes a 503 or a 500 without its stack trace.
+    """Refuses DNS rebinding (a foreign Host, if the server has no key) and cross-site requests that change something; an
+    unexpected exception becomes a 503 or a 500 without its stack trace.
     """
 
     def __init__(self, app: ASGIApp, *, loopback_only: bool) -> None:
@@ -234,14 +236,7 @@ class SecurityMiddleware:
                 started = True
             await send(message)
 
-        if self._loopback_only and not _names_loopback(Headers(scope=scope).get("host", "")):
-            refused = Refused(
-                421,
-                "misdirected",
-                "this server has no key, so it answers on loopback names only",
-                where="Host",
-                hint="call it as 127.0.0.1 or localhost, or set RAGASSAY_BOOTSTRAP_KEY",
-            )
+        if refused := self._refused(scope["method"], Headers(scope=scope)):
             await respond(refused)(scope, receive, out)
             return
         try:
@@ -251,6 +246,28 @@ class SecurityMiddleware:
                 raise
             answer = _unexpected(error, f"{scope['method']} {scope['path']}")
             await answer(scope, receive, out)
+
+    def _refused(self, method: str, headers: Headers) -> Refused | None:
+        if self._loopback_only and not _names_loopback(headers.get("host", "")):
+            return Refused(
+                421,
+                "misdirected",
+                "this server has no key, so it answers on loopback names only",
+                where="Host",
+                hint="call it as 127.0.0.1 or localhost, or set RAGASSAY_BOOTSTRAP_KEY",
+            )
+        if method not in _SAFE and not _is_same_site(headers):
+            what = "this request came from a page of another site"
+            return Refused(403, "cross_site", what, hint="open the page here and send it again")
+        return None
+
+
+def _is_same_site(headers: Headers) -> bool:
+    """Browsers say where a request comes from in Sec-Fetch-Site, older ones in Origin; other programs send neither."""
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+    if site is not None:
+        return site in ("same-origin", "none")
+    return origin is None or urlsplit(origin).netloc == headers.get("host")
 
 
 def _unexpected(error: Exception, request: str) -> Response:

@@ -28,7 +28,7 @@ from ragassay.api.uploads import TABLES, received_form
 from ragassay.dashboard.pages import install as install_pages
 from ragassay.dashboard.pages import planned
 from ragassay.dashboard.service import ServiceLibrary
-from ragassay.dashboard.site import Elsewhere, body, form_of, pages, same_site, shown
+from ragassay.dashboard.site import Elsewhere, body, form_of, pages, shown
 from ragassay.data.versions import KeptVersion, check_name
 from ragassay.documents import PROJECT
 from ragassay.errors import AssayError, BadInput
@@ -92,7 +92,7 @@ def _door(request: Request, to: Next = "/ui/runs") -> Response:
     return shown(request, "sign_in.html", next=_own(to), wrong="")
 
 
-@entrance.post("/ui/sign-in", dependencies=[Depends(same_site)])
+@entrance.post("/ui/sign-in")
 async def _sign_in(request: Request, sent: Sent) -> Response:
     form = form_of(sent)
     key, project, to = form.get("key", "").strip(), form.get("project", "").strip(), _own(form.get("next", ""))
@@ -108,7 +108,7 @@ async def _sign_in(request: Request, sent: Sent) -> Response:
     return answer
 
 
-@entrance.post("/ui/sign-out", dependencies=[Depends(same_site)])
+@entrance.post("/ui/sign-out")
 async def _sign_out(request: Request) -> Response:
     if session := request.cookies.get(COOKIE):
         await request.app.state.sessions.end(session)
@@ -146,11 +146,11 @@ def _submit_page(request: Request, jobs: Jobs, given: Mapping[str, str], wrong: 
     )
 
 
-@jobs_pages.post("/ui/submit", dependencies=[Depends(same_site)])
+@jobs_pages.post("/ui/submit")
 async def _submit(request: Request, jobs: Service) -> Response:
     fields: dict[str, str] = {}
     try:
-        async with received_form(request) as (form, file):
+        async with received_form(request, request.state.project) as (form, file):
             fields = form.fields
             job = await _submitted(request, jobs, fields, _named(form, file))
     except AssayError as error:
@@ -223,19 +223,19 @@ def _job(request: Request, jobs: Service, job: JobId) -> Response:
     )
 
 
-@jobs_pages.post("/ui/jobs/{job}/cancel", dependencies=[Depends(same_site)])
+@jobs_pages.post("/ui/jobs/{job}/cancel")
 def _cancel(jobs: Service, job: JobId) -> Response:
     jobs.cancel(job)
     return RedirectResponse(f"/ui/jobs/{job}", 303)
 
 
-@jobs_pages.post("/ui/jobs/{job}/retry", dependencies=[Depends(same_site)])
+@jobs_pages.post("/ui/jobs/{job}/retry")
 def _retry(jobs: Service, job: JobId) -> Response:
     job_retries.retry(jobs, job)
     return RedirectResponse(f"/ui/jobs/{job}", 303)
 
 
-@jobs_pages.post("/ui/jobs/{job}/resume", dependencies=[Depends(same_site)])
+@jobs_pages.post("/ui/jobs/{job}/resume")
 def _resume(jobs: Service, job: JobId, sent: Sent) -> Response:
     fields = form_of(sent)
     tokens = _above_zero(fields.get("budget_tokens", ""), 10**15, "budget_tokens", "a number of tokens above 0")

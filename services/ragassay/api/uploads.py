@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -22,7 +23,8 @@ from ragassay.files import open_private, private_folder, write_errors
 from ragassay.settings import Settings
 
 SILENT_S = 60.0
-MOST_AT_ONCE = 8
+LEAST_BYTES = 60_000  # in SILENT_S, else an upload ends: about 1 kB a second
+MOST_AT_ONCE, MOST_OF_A_PROJECT = 32, 8
 _PIECE = 1024 * 1024  # bytes that are written to the disk together
 _LEFT_BEHIND_S = 24 * 3600  # by a process that was killed
 TABLES = {
@@ -37,7 +39,7 @@ TABLES = {
 
 
 @asynccontextmanager
-async def received(request: Request, name: str) -> AsyncIterator[Path]:
+async def received(request: Request, project: str, name: str) -> AsyncIterator[Path]:
     """The body as a file ``name`` with the extension of its Content-Type, alone in a folder that goes with the block.
 
     Raises Refused for another Content-Type, a body that is too slow or breaks off, TooLarge, Unavailable while many
@@ -45,7 +47,7 @@ async def received(request: Request, name: str) -> AsyncIterator[Path]:
     """
     hint = f"send one of: {', '.join(TABLES)}; text in UTF-8"
     suffix = TABLES[media_type(request, TABLES, "can't be read: ", hint)]
-    async with _arriving(request) as folder:
+    async with _arriving(request, project) as folder:
         path = folder / f"{name}{suffix}"
         with write_errors(path), open(path, "wb", buffering=0, opener=open_private) as file:
             await _receive(request, lambda content: _write_all(file.fileno(), content))
@@ -53,12 +55,12 @@ async def received(request: Request, name: str) -> AsyncIterator[Path]:
 
 
 @asynccontextmanager
-async def received_form(request: Request) -> AsyncIterator[tuple[Form, Path]]:
+async def received_form(request: Request, project: str) -> AsyncIterator[tuple[Form, Path]]:
     """The body as a form and the file that it brings, empty where none was chosen, in a folder that goes with the block.
 
     Raises BadInput for what is no form, and as ``received`` does.
     """
-    async with _arriving(request) as folder:
+    async with _arriving(request, project) as folder:
         path = folder / "file"
         with write_errors(path), Form(request.headers.get("content-type", ""), path) as form:
             await _receive(request, form.write)
@@ -67,13 +69,15 @@ async def received_form(request: Request) -> AsyncIterator[tuple[Form, Path]]:
 
 
 @asynccontextmanager
-async def _arriving(request: Request) -> AsyncIterator[Path]:
-    """A folder for what arrives, one of a few at a time; it goes with the block."""
+async def _arriving(request: Request, project: str) -> AsyncIterator[Path]:
+    """A folder for what arrives, one of a few of a project at a time; it goes with the block."""
     state, settings = request.app.state, request.app.state.settings
-    if state.arriving >= MOST_AT_ONCE:
-        raise Unavailable(f"{MOST_AT_ONCE} uploads arrive already", hint="send it again in a minute", retry_after=60)
+    arriving: Counter[str] = state.arriving
+    if arriving[project] >= MOST_OF_A_PROJECT or arriving.total() >= MOST_AT_ONCE:
+        what = f"{arriving[project]} uploads of this project arrive already"
+        raise Unavailable(what, hint="send it again in a minute", retry_after=60)
     uploads = settings.home / "uploads"
-    state.arriving += 1
+    arriving[project] += 1
     try:
         with write_errors(uploads):
             private_folder(uploads)
@@ -84,7 +88,7 @@ async def _arriving(request: Request) -> AsyncIterator[Path]:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
     finally:
-        state.arriving -= 1
+        arriving[project] -= 1
 
 
 async def _receive(request: Request, write: Callable[[bytearray], object]) -> None:
@@ -97,7 +101,7 @@ async def _receive(request: Request, write: Callable[[bytearray], object]) -> No
         async with asyncio.timeout(longest):
             await _hand_over(request, write, limit)
     except TimeoutError:
-        what = f"the body did not arrive within {longest:.0f} s, or nothing of it for {SILENT_S:.0f} s"
+        what = f"the body did not arrive within {longest:.0f} s, or less than {LEAST_BYTES:,} bytes in {SILENT_S:.0f} s"
         raise Refused(408, "body_too_slow", what, hint="send it again") from None
     except ClientDisconnect:
         raise Refused(400, "gone", "the client disconnected before the body was complete") from None
@@ -105,6 +109,7 @@ async def _receive(request: Request, write: Callable[[bytearray], object]) -> No
 
 async def _hand_over(request: Request, write: Callable[[bytearray], object], limit: int) -> None:
     pieces, held, size = request.stream(), bytearray(), 0
+    began, before = time.monotonic(), 0
     while True:
         async with asyncio.timeout(SILENT_S):
             piece = await anext(pieces, None)
@@ -115,6 +120,10 @@ async def _hand_over(request: Request, write: Callable[[bytearray], object], lim
             return
         held += piece
         size += len(piece)
+        if (now := time.monotonic()) - began >= SILENT_S:
+            if size - before < LEAST_BYTES:
+                raise TimeoutError
+            began, before = now, size
         if size > limit:
             raise _too_large(limit)
 

@@ -11,7 +11,7 @@ from importlib import metadata
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import parse_qs, urlencode
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -131,23 +131,6 @@ class _PageRoute(APIRoute):
                 return shown(request, "problem.html", 500, what="something broke that should not have", hint=hint)
 
         return answered
-
-
-class CrossSite(AssayError):
-    """A page of another site sent a form here."""
-
-    code, status = "forbidden", 403
-
-
-def same_site(request: Request) -> None:
-    """A dependency of what changes something: raises CrossSite where a page of another site asks for it.
-
-    Browsers say so in Sec-Fetch-Site, older ones in Origin; a program that says neither is none that a page could use.
-    """
-    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
-    own = site in ("same-origin", "none") if site else origin is None or urlsplit(origin).netloc == request.url.netloc
-    if not own:
-        raise CrossSite("this came from a page of another site", hint="open the page here and send it again")
 
 
 def body(most: int) -> Callable[[Request], Awaitable[bytes]]:

@@ -30,6 +30,7 @@ _NOT_PUBLIC = [
     2001::/23 2001:db8::/32 2002::/16 3fff::/20
     """.split()
 ]  # the last of IPv4 is what Azure answers its machines on
+_LOOPBACK_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback")
 _GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")  # nothing else of IPv6 is routed publicly
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # an IPv4 address in its last 32 bits
 
@@ -93,10 +94,10 @@ class Allowed:
 
 
 def check_url(url: str | httpx.URL, *, allowed: Allowed = Allowed()) -> None:
-    """Raise BadInput for a URL that the client would refuse before it looks the host up.
+    """Raise BadInput for a URL that the client would refuse without asking a name server.
 
-    That is another scheme than http and https, a user or password in it, no host, a port of another service, or a host
-    written as an address that is not public.
+    That is another scheme than http and https, a user or password in it, no host, a port of another service, a host
+    written as an address that is not public, in any form that the system reads, or a name of this machine.
     """
     import httpx
 
@@ -114,8 +115,25 @@ def check_url(url: str | httpx.URL, *, allowed: Allowed = Allowed()) -> None:
     if not host:
         raise BadInput("it names no host: write https://HOST/PATH")
     check_port(host, port, allowed)
+    if (address := _written(host)) is not None:
+        check_addresses([address], port, allowed)
+    elif _is_own_name(host) and not allowed.names(host, port):
+        check_addresses(resolved(host, port), port, allowed)
+
+
+def _written(host: str) -> IpAddress | None:
+    """The address that a host is written as: also in decimal, hexadecimal, octal or with fewer parts; None for a name."""
     with suppress(ValueError):
-        check_addresses([ipaddress.ip_address(host)], port, allowed)
+        return ipaddress.ip_address(host)
+    with suppress(OSError):
+        return ipaddress.IPv4Address(socket.inet_aton(_plain(host)))
+    return None
+
+
+def _is_own_name(host: str) -> bool:
+    """Is it a name of this machine, which no name server is asked for?"""
+    name = _plain(host)
+    return name in (*_LOOPBACK_NAMES, _plain(socket.gethostname())) or name.endswith(".localhost")
 
 
 def check_port(host: str, port: int, allowed: Allowed) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ssl
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 
@@ -12,7 +15,7 @@ import httpcore
 import httpx
 
 from ragassay.errors import BadInput
-from ragassay.outgoing.targets import Allowed, check_addresses, check_port, check_url, resolved
+from ragassay.outgoing.targets import Allowed, IpAddress, check_addresses, check_port, check_url, resolved
 
 
 class _Bounded(httpcore.NetworkStream):
@@ -51,6 +54,23 @@ def _left(deadline: float, timeout: float | None, too_late: type[httpcore.Timeou
     return left if timeout is None else min(timeout, left)
 
 
+def _in_time(look_up: Callable[[], list[IpAddress]], deadline: float) -> list[IpAddress]:
+    """What a look-up finds until the deadline: the system's has no time limit, so it is left behind in its thread."""
+    found: Future[list[IpAddress]] = Future()
+
+    def run() -> None:
+        try:
+            found.set_result(look_up())
+        except Exception as error:  # it is raised where the answer is awaited
+            found.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        return found.result(_left(deadline, None, httpcore.ConnectTimeout))
+    except FutureTimeout:
+        raise httpcore.ConnectTimeout("the host was not looked up in time") from None
+
+
 class _CheckedBackend(httpcore.SyncBackend):
     """Looks a host up once, checks what it resolves to, and connects to that."""
 
@@ -68,7 +88,7 @@ class _CheckedBackend(httpcore.SyncBackend):
         deadline = time.monotonic() + self._timeout_s
         try:
             check_port(host, port, self._allowed)
-            addresses = resolved(host, port)
+            addresses = _in_time(lambda: resolved(host, port), deadline)
             if not self._allowed.names(host, port):
                 check_addresses(addresses, port, self._allowed)
         except BadInput as error:
