@@ -19,8 +19,8 @@ from ragassay.job_documents import Planned
 from ragassay.models import Response, Sample
 from ragassay.settings import Settings
 from ragassay.specification import JobSpec
-from ragassay.store.idempotency import execute_once
 from ragassay.store.job_run import JobResults, JobRun
+from ragassay.store.redis import RedisStore
 from ragassay.store.redis_datasets import RedisDatasets
 
 
@@ -168,7 +168,7 @@ def test_what_a_submission_had_written_goes_by_itself_where_its_answer_was_lost(
     def lost(*_):
         raise exceptions.ConnectionError("the answer was lost")
 
-    monkeypatch.setattr("ragassay.store.redis.execute_once", lost)
+    monkeypatch.setattr(RedisStore, "_execute_new", lost)
     with pytest.raises(exceptions.ConnectionError):
         submit(jobs, 180)
     left = rows_of_jobs_in_the_making(store)
@@ -186,11 +186,13 @@ def test_a_planned_job_whose_connection_is_lost_while_it_is_made_may_be_made_aga
     samples = [sample(n) for n in range(3)]
     planned, inputs = ("ab" * 16, Planned(schedule="nightly", slot=None)), runs.recorded(source_of(samples), samples)
 
-    def lost_before(store, pipe, key):
-        store.redis.client_kill_filter(_type="normal", skipme=True)
-        execute_once(store, pipe, key)
+    execute = RedisStore._execute_new
 
-    monkeypatch.setattr("ragassay.store.redis.execute_once", lost_before)
+    def lost_before(store, pipe, job):
+        store.redis.client_kill_filter(_type="normal", skipme=True)
+        execute(store, pipe, job)
+
+    monkeypatch.setattr(RedisStore, "_execute_new", lost_before)
     with pytest.raises(exceptions.ConnectionError):
         jobs.submit(JobSpec(metrics=("mrr",)), inputs, planned=planned)
     assert store.active() == []

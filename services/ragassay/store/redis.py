@@ -113,12 +113,16 @@ class RedisStore(StoredReports, Presence):
             pipe.zadd(self.of_project("jobs"), {job: created_ms})
             pipe.sadd("ra:projects", project)
             pipe.sadd("ra:active", job)
-            try:
-                pipe.execute()
-            except exceptions.WatchError as error:  # redis-py raises it for a lost connection as well
-                if self.redis.exists(self.key(job, "meta")):
-                    raise _exists(job) from None
-                raise exceptions.ConnectionError(str(error)) from None
+            self._execute_new(pipe, job)
+
+    def _execute_new(self, pipe: Any, job: str) -> None:
+        """Execute the transaction that makes a job; raises Conflict if the job exists by now."""
+        try:
+            pipe.execute()
+        except exceptions.WatchError as error:  # redis-py raises it for a lost connection as well
+            if self.redis.exists(self.key(job, "meta")):
+                raise _exists(job) from None
+            raise exceptions.ConnectionError(str(error)) from None
 
     def state(self, job: str) -> JobState:
         """The job as it stands; raises NotFound."""
