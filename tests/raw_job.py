@@ -64,7 +64,7 @@ class RawJob:
 
     def settle(self, chunk, token, call="c", reply="reply", *, spent=("0.25", 60), lost=0, **counted):
         books = [*spent, lost, 0, token, json.dumps(counted), 2000]
-        return self.run("settle", call, reply, *books, calls=f"calls:{chunk}")
+        return self.run("settle", call, reply, *books, chunk, calls=f"calls:{chunk}")
 
     def commit(self, chunk, token, *, blob="results", rows=50, failed=0, number=0):
         return self.run("commit", chunk, token, blob, rows, failed, "texts", number, out=f"out:{chunk}")

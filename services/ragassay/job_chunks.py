@@ -75,7 +75,7 @@ class Chunks:
         """Stop the evaluation that is under way, if any, and give its chunk back. For a signal handler or a thread.
 
         ``stopping``: the process ends, so no further chunk is taken and nothing is held against the chunk. Otherwise
-        it took too long, which counts like a death: a chunk that never ends is given up in the end.
+        it took too long, which counts like a death: a chunk that dies again and again without a new reply is given up.
         """
         self.stopping = self.stopping or stopping
         evaluation = self._evaluation

@@ -282,6 +282,9 @@ class Jobs:
                 told = orjson.dumps([notice.model_dump(mode="json") for notice in notices])
                 self.store.keep_notices(job, told, retries=state.retries)
         except (RedisError, Unavailable):
+            if not partial:
+                with suppress(RedisError):  # an outage is no crash of a worker
+                    self.store.count_finalize(job, "begun", by=-1)
             raise
         except NotFound as error:
             if not partial:

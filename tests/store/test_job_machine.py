@@ -123,7 +123,9 @@ class Life(RuleBasedStateMachine):
         if mine:
             del self.open[one], self.lost[one]
             self.spent += SPENT
-            self.settled |= {one} if came else set()
+            if came:
+                self.settled.add(one)
+                self.dead.pop(chunk, None)
 
     @precondition(lambda self: self.owner)
     @rule(who=WHO)

@@ -1,15 +1,28 @@
 """What happens to a chunk when its worker dies, stops, hangs or loses it; with real Redis and no Celery."""
 
+import asyncio
 import subprocess
 import sys
 import threading
 from contextlib import suppress
+from unittest.mock import Mock
 
 import orjson
 import pytest
 from redis.exceptions import ConnectionError as RedisAway
 
-from job_workers import SlowJudge, deaths, deliver, deliver_all, expire_leases, finish, in_a_thread, meta, submit
+from job_workers import (
+    PayingJudge,
+    SlowJudge,
+    deaths,
+    deliver,
+    deliver_all,
+    expire_leases,
+    finish,
+    in_a_thread,
+    meta,
+    submit,
+)
 from polling import until
 from ragassay import runs
 from ragassay.errors import Conflict, NothingToEvaluate, Unavailable
@@ -116,6 +129,40 @@ def test_a_worker_that_is_told_to_stop_before_its_chunk_has_begun_gives_it_back(
     jobs.break_off(stopping=True)
     assert jobs._chunks.evaluate(claim, store.state(job)) == "stale"
     assert store.redis.lrange(store.key(job, "todo"), 0, -1) == [b"default:0"]
+
+
+class OneCallATry(PayingJudge):
+    """Pays for one new call, and is then broken off."""
+
+    async def judge(self, samples, ledger):
+        for each in samples:
+            made = self.made
+            await super().judge([each], ledger)
+            if self.made > made:
+                self.jobs.break_off(stopping=False)
+                await asyncio.sleep(60)
+        return await super().judge(samples, ledger)
+
+
+def test_work_goes_on_with_a_slow_chunk_that_makes_progress(make_jobs, queue):
+    judge = OneCallATry()
+    judge.jobs = jobs = make_jobs(judge)
+    job = submit(jobs, MOST_DEATHS + 3, cache=False, batch=50)
+    finish(jobs, queue, job)
+    progress = jobs.get(job).progress
+    assert (progress.done, progress.failed, judge.made) == (MOST_DEATHS + 3, 0, MOST_DEATHS + 3)
+
+
+def test_finalize_does_not_count_outages_as_crashes(jobs, queue, store, monkeypatch):
+    job = submit(jobs, 10)
+    deliver(jobs, queue)
+    with monkeypatch.context() as away:
+        away.setattr("ragassay.jobs.runs.finish", Mock(side_effect=RedisAway("no Redis")))
+        for _ in range(MOST_FINALIZES + 1):
+            with pytest.raises(RedisAway):
+                jobs.finalize(job)
+    jobs.finalize(job)
+    assert jobs.get(job).status == "finished"
 
 
 def test_a_chunk_that_takes_too_long_is_given_back_and_counts_as_a_death(begun, queue, store):

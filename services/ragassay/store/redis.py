@@ -297,9 +297,9 @@ class RedisStore(StoredReports, Presence):
         why = self.redis.hget(self.key(claim.job, "dead"), f"why:{claim}")
         return None if why is None else str(why.decode())
 
-    def count_finalize(self, job: str, what: Literal["begun", "failed"]) -> int:
+    def count_finalize(self, job: str, what: Literal["begun", "failed"], by: int = 1) -> int:
         """How often the report was begun, or failed, this time included."""
-        return int(self.redis.hincrby(self.key(job, "meta"), f"finalize_{what}", 1))
+        return int(self.redis.hincrby(self.key(job, "meta"), f"finalize_{what}", by))
 
     def sweep(self, job: str) -> list[Claim]:
         """Take back chunks whose lease ran out; returns those that died too often, claimed for the caller."""

@@ -44,7 +44,7 @@ class RedisLedger:
     def __init__(self, store: RedisStore, claim: Claim, *, cache: bool) -> None:
         self._store, self._claim, self._cache = store, claim, cache
         self._calls = store.key(claim.job, f"calls:{claim}")
-        self._meta = store.key(claim.job, "meta")
+        self._meta, self._dead = store.key(claim.job, "meta"), store.key(claim.job, "dead")
         self._owner, self._contents = store.key(claim.job, "owner"), store.key(claim.job, "contents")
         self._open: dict[str, Usage] = {}
         self._lost: Counter[str] = Counter()  # attempts of a call with an unknown outcome, which are booked
@@ -196,7 +196,8 @@ class RedisLedger:
         uncertain = max(reply.waste.uncertain_calls - lost, 0)
         unknown_usd = uncertain * (estimate.cost_usd or 0.0)
         books = [*_amounts(spent), uncertain, unknown_usd or 0, self._claim.token]
-        return [self._calls, self._meta, COUNTERS], [call.id, blob, *books, orjson.dumps(counted), MOST_COUNTERS]
+        keys = [self._calls, self._meta, COUNTERS, self._dead]
+        return keys, [call.id, blob, *books, orjson.dumps(counted), MOST_COUNTERS, str(self._claim)]
 
 
 class RetryLedger(ScopedLedger):

@@ -4,7 +4,8 @@
 -- reserved then counts as spent.
 -- What was counted since the last call of this process goes to the counters with it. Once they are `most` many, a model that
 -- is new, the first label, is counted as "other".
--- KEYS calls meta counters   ARGV call reply spent_usd spent_tokens uncertain unknown_usd token counted most
+-- A reply is progress: what counts as deaths of its chunk are those since the last one.
+-- KEYS calls meta counters dead   ARGV call reply spent_usd spent_tokens uncertain unknown_usd token counted most chunk
 local known = redis.call('HGET', KEYS[1], ARGV[1])
 if not known then -- nothing is reserved: a reply that another call has paid, or a job that has ended
   if ARGV[2] ~= '' then redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) end
@@ -12,7 +13,12 @@ if not known then -- nothing is reserved: a reply that another call has paid, or
 end
 if string.sub(known, 1, #ARGV[7] + 2) ~= '?' .. ARGV[7] .. ' ' then return 0 end
 local usd, tokens, month = string.match(known, ' (%S+) (%S+) (%S+)$')
-if ARGV[2] == '' then redis.call('HDEL', KEYS[1], ARGV[1]) else redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) end
+if ARGV[2] == '' then
+  redis.call('HDEL', KEYS[1], ARGV[1])
+else
+  redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+  redis.call('HDEL', KEYS[4], ARGV[10])
+end
 for _, account in ipairs({KEYS[2], month}) do
   redis.call('HINCRBY', account, 'in_flight', -1)
   redis.call('HINCRBYFLOAT', account, 'open_usd', '-' .. usd)
