@@ -114,7 +114,8 @@ def imported_module(name: str) -> ModuleType:
 def import_plugin(name: str, where: str) -> None:
     """Run a Python file, or import a module, so that what it registers is known.
 
-    ``where`` it was named is said where it can't be: BadSettings.
+    A file may import modules of its own folder; installed packages come first. Raises BadSettings that says ``where`` the
+    plug-in was named.
     """
     from hashlib import sha256
     from importlib import import_module
@@ -129,7 +130,10 @@ def import_plugin(name: str, where: str) -> None:
     try:
         module = _run(path) if path.suffix == ".py" else import_module(name)
     except Exception as error:  # any error in the user's code is one line about it
-        hint = "name a file that ends in .py, or a module that is installed" if isinstance(error, ImportError) else None
+        hint = None
+        if isinstance(error, ImportError):
+            missing = error.name if error.name and error.name != name else None
+            hint = f"{missing} is neither installed nor beside {name}" if missing else "name a module that is installed"
         raise BadSettings(f"{name}: {type(error).__name__}: {error}", where=where, hint=hint) from error
     code = Path(module.__file__).read_bytes() if module.__file__ else b""
     _imported[name] = sha256(code).hexdigest()
@@ -157,5 +161,7 @@ def _run(path: Path) -> ModuleType:
         raise ImportError("is not a Python file")
     module = module_from_spec(spec)
     sys.modules[module.__name__] = module
+    if (folder := str(path.resolve().parent)) not in sys.path:
+        sys.path.append(folder)  # for good: functions of the file may import when they are called
     spec.loader.exec_module(module)
     return module

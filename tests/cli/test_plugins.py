@@ -121,6 +121,22 @@ def test_a_plugin_that_is_not_there_is_named_with_its_place(cli, project, name, 
     assert name in err
 
 
+def test_function_system_imports_a_module_of_its_folder(cli, project):
+    (project / "conf" / "neighbour_texts.py").write_text("TEXTS = ['Ann owns the pump.']\n")
+    (project / "conf" / "live.py").write_text(
+        "from neighbour_texts import TEXTS\ndef ask(query):\n    return TEXTS[0]\n"
+    )
+    config = project / "conf" / "ragassay.yaml"
+    config.write_text(
+        "data: ../d.jsonl\nmetrics: [exact_match]\nsystems:\n  v2: {kind: python, function: 'live.py:ask'}\n"
+    )
+    code, out, err = cli("evaluate", "--config", config, "--json")
+    assert code == 0, err
+    assert json.loads(out)["systems"]["v2"]["results"][0]["answer"] == "Ann owns the pump."
+    (project / "conf" / "live.py").write_text("import no_such_server\n")
+    assert "no_such_server is neither installed nor beside" in cli("evaluate", "--config", config)[2]
+
+
 def test_a_module_is_imported(cli, project, monkeypatch):
     (project / "our_metrics.py").write_text(OWN.format(name="from_module"))
     monkeypatch.syspath_prepend(project)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ragassay import files
+from ragassay.data import promptfoo
 from ragassay.data.problems import ValueProblem
 from ragassay.data.raw import SAVE_AS_UTF8, NumberedRow, RawRows, undecodable
 from ragassay.data.spans import are_spans
@@ -32,6 +33,7 @@ def read_json(path: Path) -> RawRows:
 
     Judgments may lie in a file of their own in the same folder: ``"judgments": "NAME.json"`` beside the queries names
     it, and it holds ``{"judgments": {query_id: {"relevance_scores": {...}, ...}}}``, the columns that its rows lack.
+    Results of promptfoo have a row for each test.
     Spans of traces, as a batch, a list or a page of an API, are read as ``read_traces`` reads them.
     A document is read whole, so one of more than 1 GiB is TooLarge. Malformed: BadData with line and column.
     """
@@ -212,6 +214,8 @@ def _rows(raw: RawRows, document: object) -> list[Any]:
     """The rows of a document; what stands beside them becomes their name, description and metadata."""
     if isinstance(document, list):
         return document
+    if (results := promptfoo.results_in(document)) is not None:
+        return promptfoo.rows_in(results)
     given = [key for key in ROW_KEYS if isinstance(document, Mapping) and key in document]
     if not isinstance(document, Mapping) or len(given) != 1 or not isinstance(document[given[0]], list):
         raise BadData([f"{raw.path}: {_SHAPES}; it is {shown(document)}"])

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from ragassay.data import promptfoo
 from ragassay.data.dataset import Dataset, digest_of_responses
 from ragassay.data.load import join, load_responses
 from ragassay.data.load import load as load_dataset
@@ -163,6 +164,8 @@ def load(
 ) -> Inputs:
     """The dataset and each system's responses; without ``systems`` those in ``data``, as ``default``.
 
+    A file of promptfoo's results with several providers has a system for each.
+
     ``data`` is a file, a dataset that is loaded already, or rows as ``data.objects`` takes them; so are the responses
     of a system. Without ``data`` the questions are those of the first system's file. A SystemConfig is a built-in system,
     which searches ``corpus``; an endpoint or a function is called; neither has responses yet.
@@ -185,6 +188,8 @@ def load(
             data, format=format, mapping=mapping, duplicates=duplicates, limit=limit, max_grade=max_grade
         )
     rows = len(dataset.samples)
+    if not systems:
+        systems = promptfoo.systems_of(dataset.path)
     source = Source(name=name or dataset.name, digest=dataset.digest, rows=rows, warnings=dataset.warnings)
     if not systems:
         return recorded(source, dataset.samples)

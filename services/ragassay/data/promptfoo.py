@@ -1,0 +1,112 @@
+"""Reads the results that ``promptfoo eval --output results.json`` writes: a row for each test, a system for each provider."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+_TRUTH_VARS = ("reference", "ground_truth", "expected", "expected_output", "expected_answer", "truth", "answer")
+_TRUTH_ASSERTIONS = ("factuality", "model-graded-factuality", "context-recall", "similar", "equals")
+_CONTEXT_VARS = ("context", "contexts", "retrieved_contexts", "documents")
+_VARIABLE = re.compile(r"\{\{\s*([\w.]+)\s*\}\}")
+_NOT_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+def results_in(document: object) -> list[Mapping[str, Any]] | None:
+    """The results of a document that promptfoo wrote; None for any other document."""
+    results = document.get("results") if isinstance(document, Mapping) else None
+    if isinstance(results, Mapping):
+        results = results.get("results")
+    if not isinstance(results, list) or not results:
+        return None
+    ours = all(isinstance(one, Mapping) and isinstance(one.get("vars"), Mapping) for one in results)
+    return results if ours and all("provider" in one for one in results) else None
+
+
+def rows_in(results: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A row for each test: its variables and ground truth and, if there is one system alone, its response."""
+    by_system = responses_in(results)
+    rows = {_test(one): _question(one) for one in results}
+    if len(by_system) == 1:
+        for response in next(iter(by_system.values())):
+            rows[response["query_id"]].update(response)
+    return list(rows.values())
+
+
+def responses_in(results: Iterable[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """For each provider, or provider and prompt if there are several prompts, a row for each response."""
+    results = list(results)
+    several = len({one.get("promptIdx") for one in results}) > 1
+    systems: dict[str, list[dict[str, Any]]] = {}
+    for one in results:
+        provider = one["provider"]
+        name = str((provider.get("label") or provider.get("id")) if isinstance(provider, Mapping) else provider)
+        name = _NOT_A_NAME.sub("-", name).strip("-.")[:50] or "provider"
+        systems.setdefault(f"{name}-prompt{one.get('promptIdx', 0) + 1}" if several else name, []).append(
+            _response(one)
+        )
+    return systems
+
+
+def systems_of(path: Path) -> dict[str, list[dict[str, Any]]]:
+    """The responses of each system in a file of promptfoo's results; empty for any other file, and for one system alone."""
+    if path.suffix.lower() != ".json" or not path.is_file():
+        return {}
+    try:
+        results = results_in(orjson.loads(path.read_bytes()))
+    except orjson.JSONDecodeError:
+        return {}  # the reader of JSON says what is wrong
+    systems = responses_in(results or ())
+    return systems if len(systems) > 1 else {}
+
+
+def _test(result: Mapping[str, Any]) -> str:
+    """The id of a test: its number, or its variables if results have no numbers."""
+    number = result.get("testIdx")
+    return f"test-{number}" if isinstance(number, int) else orjson.dumps(result["vars"]).decode()[:200]
+
+
+def _question(result: Mapping[str, Any]) -> dict[str, Any]:
+    variables = result["vars"]
+    row = {"query_id": _test(result), "vars": variables}
+    truth = next((variables[name] for name in _TRUTH_VARS if variables.get(name)), None) or _asserted(result)
+    return row if truth is None else {**row, "ground_truth_answer": truth}
+
+
+def _asserted(result: Mapping[str, Any]) -> str | None:
+    """The text that an assertion on the answer expects, its variables filled in."""
+    case = result.get("testCase")
+    assertions = case.get("assert") if isinstance(case, Mapping) else None
+    for one in assertions if isinstance(assertions, list) else ():
+        if isinstance(one, Mapping) and one.get("type") in _TRUTH_ASSERTIONS and isinstance(one.get("value"), str):
+            return _VARIABLE.sub(lambda match: str(result["vars"].get(match[1], match[0])), one["value"])
+    return None
+
+
+def _response(result: Mapping[str, Any]) -> dict[str, Any]:
+    reply = result.get("response") or {}
+    output = reply.get("output") if isinstance(reply, Mapping) else reply
+    usage = (reply.get("tokenUsage") if isinstance(reply, Mapping) else None) or {}
+    contexts = next((result["vars"][name] for name in _CONTEXT_VARS if result["vars"].get(name)), None)
+    provider = result["provider"]
+    row = {
+        "query_id": _test(result),
+        "vars": result["vars"],
+        "answer": output if output is None or isinstance(output, str) else orjson.dumps(output).decode(),
+        "contexts": [contexts] if isinstance(contexts, str) else contexts,
+        "model": provider.get("id") if isinstance(provider, Mapping) else provider,
+        "input_tokens": usage.get("prompt"),
+        "output_tokens": usage.get("completion"),
+        "cost_usd": result.get("cost"),
+        "latency_ms": result.get("latencyMs"),
+        "error": None if output is not None else str(result.get("error") or "no output"),
+    }
+    return dict(_filled(row))
+
+
+def _filled(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    return ((name, value) for name, value in row.items() if value is not None)
