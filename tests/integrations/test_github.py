@@ -73,7 +73,7 @@ def test_action_gate_writes_summary_and_outputs_and_fails_until_the_gate_is_met(
     (tmp_path / "rag").mkdir()
     (tmp_path / "rag" / "ragassay.yaml").write_text("data: rows.jsonl\nmetrics: [mrr]\ngates: [{mrr: '>= 0.9'}]\n")
     row = {"query_id": "q", "query": "When?", "relevant_doc_ids": ["d1"]}
-    given = {"package": "", "working_directory": "rag"}
+    given = {"package": "none", "working_directory": "rag"}
 
     write_jsonl(tmp_path / "rag" / "rows.jsonl", [{**row, "retrieved_doc_ids": ["d2", "d1"]}])
     code, outputs, said = runner.run(**given)
@@ -96,6 +96,6 @@ def test_action_comment_posts_the_markdown_of_the_gates():
 
 
 def test_an_action_that_can_evaluate_nothing_fails_with_the_code_of_the_command(tmp_path):
-    code, outputs, said = Runner(tmp_path).run(package="")
+    code, outputs, said = Runner(tmp_path).run(package="none")
     assert (code, outputs["passed"], outputs["markdown"]) == (2, "false", "")
     assert "error: ragassay.yaml: there is no such file" in said
