@@ -1,5 +1,6 @@
-"""The commands of a compose file, started by hand with the file's environment and this machine's programs and ports."""
+"""The commands of compose files, started by hand with the files' environment and this machine's programs and ports."""
 
+import copy
 import os
 import re
 import signal
@@ -29,21 +30,38 @@ def interpolated(text, given=None):
     return text
 
 
+def services_of(*files):
+    """The services of compose files, each file over those before: mappings are merged, all else is replaced."""
+    merged = {}
+    for file in files:
+        _merge(merged, yaml.safe_load(file.read_text())["services"])
+    return merged
+
+
+def _merge(under, over):
+    for key, value in over.items():
+        if isinstance(value, dict) and isinstance(under.get(key), dict):
+            _merge(under[key], value)
+        else:
+            under[key] = copy.deepcopy(value)
+
+
 def settings_that_parts_share(services):
     """Checks what a compose file hands to API, workers and beats, and returns the name of the data folder inside."""
     given = {name: services[name]["environment"] for name in ("api", "worker", "beat")}
     for shared in ("STATE_URL", "DATA_FOLDER", "OUTGOING_ALLOWED"):
         assert len({environment[f"RAGASSAY_{shared}"] for environment in given.values()}) == 1, shared
     folder = given["worker"]["RAGASSAY_DATA_FOLDER"]
-    assert services["worker"]["volumes"] == [f"${{RAGASSAY_DATA_FOLDER:-./data}}:{folder}:ro"]
+    for name in given:
+        assert f"${{RAGASSAY_DATA_FOLDER:-./data}}:{folder}:ro" in services[name]["volumes"], name
     return folder
 
 
 class Stack:
     """Processes by their service's name, or ``NAME.2`` and so on for further ones; all end with the block."""
 
-    def __init__(self, file, **more):
-        self.services = yaml.safe_load(file.read_text())["services"]
+    def __init__(self, *files, **more):
+        self.services = services_of(*files)
         self.folder = Path(tempfile.mkdtemp(prefix="ra-compose-"))
         redis = [name for name, service in self.services.items() if service.get("command", [""])[0] == "redis-server"]
         self.redis_ports = {name: free_port() for name in redis}

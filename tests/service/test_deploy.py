@@ -4,8 +4,6 @@ Nothing is built or deployed here: the commands of the production compose file r
 """
 
 import re
-import shlex
-import shutil
 import subprocess
 import sys
 
@@ -16,12 +14,12 @@ import yaml
 
 from polling import until
 from service.running import ROOT, rows
-from service.stack import KEY, Stack, settings_that_parts_share
+from service.stack import KEY, Stack, services_of, settings_that_parts_share
 
 DEPLOY = ROOT / "deploy"
-FILE = DEPLOY / "compose" / "compose.yml"
-SERVICES = yaml.safe_load(FILE.read_text())["services"]
-UNITS = {path.name: path.read_text() for path in (DEPLOY / "systemd").iterdir() if path.suffix != ".env"}
+FILE = DEPLOY / "compose.production.yml"
+FILES = ROOT / "docker-compose.yml", FILE
+SERVICES = services_of(*FILES)
 MANIFESTS = [
     manifest
     for path in sorted((DEPLOY / "kubernetes").glob("*.yaml"))
@@ -44,13 +42,6 @@ def options(words):
     """A Redis command line as {option: value}."""
     names = [n for n, word in enumerate(words) if word.startswith("--")]
     return {words[n][2:]: words[n + 1] for n in names}
-
-
-def configured(name):
-    """A Redis configuration file in the same form."""
-    lines = (DEPLOY / "redis" / f"{name}.conf").read_text().splitlines()
-    given = dict(line.split(" ", 1) for line in lines if not line.startswith("#"))
-    return {key: value.strip('"') for key, value in given.items() if key not in ("bind", "port", "dir")}
 
 
 # --- compose ----------------------------------------------------------------------------------------------------
@@ -76,60 +67,32 @@ def test_every_container_is_restarted_checked_and_limited_and_has_no_rights(name
     assert (SERVICES["beat"]["deploy"]["replicas"], SERVICES["worker"]["deploy"]["replicas"]) == (2, 2)
 
 
-def test_no_secret_stands_in_the_file_and_only_workers_see_keys_of_providers():
-    assert not re.search(r"(?:KEY|TOKEN|PASSWORD|SECRET)\w*: ", FILE.read_text())
-    assert {name: SERVICES[name].get("env_file") for name in OURS} == {
-        "api": ["api.env"],
-        "worker": ["worker.env"],
-        "beat": None,
-    }
-
-
-def test_the_checks_of_workers_and_beats_test_progress():
-    for name in ("worker", "beat"):
-        assert SERVICES[name]["healthcheck"]["test"] == ["CMD", "ragassay", "admin", "alive", name]
-        assert f"ragassay-check@{name}.timer" in UNITS["ragassay.target"]
-    assert "ExecStart=/bin/sh -c '/opt/ragassay/bin/ragassay admin alive %i " in UNITS["ragassay-check@.service"]
-
-
 def test_all_parts_know_the_folder_that_schedules_read_from():
     folder = settings_that_parts_share(SERVICES)
     assert manifest("ConfigMap", "ragassay")["data"]["RAGASSAY_DATA_FOLDER"] == folder
     (container,) = pod("ragassay-worker")["containers"]
     assert {"name": "data", "mountPath": folder, "readOnly": True} in container["volumeMounts"]
-    texts = [(DEPLOY / file).read_text() for file in ("systemd/ragassay.env", "kubernetes/settings.yaml")]
-    assert "\nRAGASSAY_DATA_FOLDER=/" in texts[0]
-    given = {name.removeprefix("RAGASSAY_") for name in SERVICES["api"]["environment"]}
-    for text in texts:  # also what is not set unless it is wanted
-        commented = re.sub(r"^( *)# ?(?=RAGASSAY_\w+[:=])", r"\1", text, flags=re.M)
-        assert set(re.findall(r"^ *RAGASSAY_(\w+)[:=]", commented, re.M)) - {"HOME"} == given
 
 
 def test_all_forms_start_redis_with_the_same_options():
     for role in ("state", "broker"):
-        expected = options(SERVICES[role]["command"])
+        expected = options(SERVICES["redis" if role == "state" else role]["command"])
         assert options(pod(f"redis-{role}")["containers"][0]["args"]) == expected
-        assert configured(role) == expected
         assert (expected["maxmemory-policy"], expected["save"]) == ("noeviction", "")
-    assert options(SERVICES["state"]["command"])["appendfsync"] == "always"
+    assert options(SERVICES["redis"]["command"])["appendfsync"] == "always"
 
 
 def test_all_forms_run_the_same_commands():
     for name in OURS:
         command = SERVICES[name]["command"]
         assert pod(f"ragassay-{name}")["containers"][0]["args"] == command
-        (unit,) = (text for file, text in UNITS.items() if file.startswith(f"ragassay-{name}"))
-        run = shlex.split(re.search(r"^ExecStart=(.*)$", unit, re.M)[1])
-        assert run[0] == "/opt/ragassay/bin/ragassay"
-        assert ["ragassay", *run[1:]] == [word.replace("0.0.0.0", "127.0.0.1") for word in command]
 
 
 def test_the_file_s_own_commands_survive_a_dead_beat_and_a_wiped_broker():
-    with Stack(FILE, lease_s=2, sweep_s=0.5) as stack, httpx.Client(timeout=20) as client:
+    with Stack(*FILES, lease_s=2, sweep_s=0.5) as stack, httpx.Client(timeout=20) as client:
         client.headers = {"Authorization": f"Bearer {KEY}"}
         client.base_url = f"http://127.0.0.1:{stack.port}"
-        stack.more["bootstrap_key"] = KEY  # of api.env
-        for name in ("state", "broker", "api", "worker", "worker.2", "beat", "beat.2"):
+        for name in ("redis", "broker", "api", "worker", "worker.2", "beat", "beat.2"):
             stack.start(name)
 
         def ready():
@@ -171,36 +134,6 @@ def test_the_file_s_own_commands_survive_a_dead_beat_and_a_wiped_broker():
 def _length(broker, key):
     """As KEDA's scaler asks for it, whatever kind of key it is."""
     return broker.hlen(key) if broker.type(key) == b"hash" else broker.llen(key)
-
-
-# --- systemd ----------------------------------------------------------------------------------------------------
-
-
-def test_systemd_accepts_the_units(tmp_path):
-    program = shutil.which("systemd-analyze")
-    for name, text in UNITS.items():  # the programs that it would miss on this machine
-        here = re.sub(r"^(Exec\w+=)/(?:opt/ragassay/bin/ragassay|usr/bin/redis-server)", r"\1/bin/sh", text, flags=re.M)
-        (tmp_path / name).write_text(here)
-    for name, text in UNITS.items():
-        sections = re.findall(r"^\[(\w+)\]$", text, re.M)
-        assert sections[0] == "Unit"
-        assert all(re.fullmatch(r"#.*|\[\w+\]|[A-Z]\w*=.*|", line) for line in text.splitlines()), name
-    if program:
-        done = subprocess.run(
-            [program, "verify", *map(str, sorted(tmp_path.iterdir()))], capture_output=True, text=True
-        )
-        said = [line for line in done.stderr.splitlines() if "ragassay" in line]
-        assert (done.returncode, said) == (0, [])
-
-
-@pytest.mark.parametrize("name", [name for name in UNITS if name.endswith(".service") and "check" not in name])
-def test_every_service_is_restarted_for_ever_and_locked_in(name):
-    text = UNITS[name]
-    for line in ("Restart=always", "StartLimitIntervalSec=0", "User=ragassay", "NoNewPrivileges=yes"):
-        assert f"\n{line}\n" in text
-    for line in ("ProtectSystem=strict", "CapabilityBoundingSet=", "SystemCallFilter=@system-service", "UMask=0077"):
-        assert f"\n{line}\n" in text
-    assert name.replace("@", "@1").replace("redis@1", "redis@state") in UNITS["ragassay.target"]
 
 
 # --- kubernetes -------------------------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ class Site:
         self.tried = set()
         self.stack, self.client = stack, httpx.Client(base_url=f"http://127.0.0.1:{stack.port}", timeout=20)
         self.client.headers = {"Authorization": f"Bearer {KEY}"}
-        state, broker = (stack.redis_ports[name] for name in ("state", "broker"))
+        state, broker = (stack.redis_ports[name] for name in ("redis", "broker"))
         self.ports = {"6379": state, "6380": broker, "8400": stack.port}
         self.variables = {
             "RAGASSAY_STATE_URL": f"redis://127.0.0.1:{state}/0",
@@ -126,9 +126,15 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site():
-    stack = Stack(ROOT / "deploy" / "compose" / "compose.yml", lease_s=2, sweep_s=0.5, bootstrap_key=KEY)
+    stack = Stack(
+        ROOT / "docker-compose.yml",
+        ROOT / "deploy" / "compose.production.yml",
+        lease_s=2,
+        sweep_s=0.5,
+        bootstrap_key=KEY,
+    )
     with stack, closing(Site(stack)) as site:
-        site.start("state", "broker", "api", "worker", "beat")
+        site.start("redis", "broker", "api", "worker", "beat")
         yield site
 
 
@@ -267,13 +273,13 @@ def clean_up(site):
 
 def redis_was_down(site):
     job = site.submit(600)
-    for name in ("state", "broker"):
+    for name in ("redis", "broker"):
         site.stack.kill(name)
     done = site.stack.run("beat", "ragassay", "admin", "health")
     assert (done.returncode, shown("Redis is down, or was restarted", done.stderr)) == (3, True)
     answer = site.client.get(f"/v1/jobs/{job}")
     assert (answer.status_code, "retry-after" in answer.headers) == (503, True)
-    site.stack.start("state")
+    site.stack.start("redis")
     until(lambda: "the broker does not answer" in site.client.get("/readyz").text, 30, "the state")
     assert "the broker does not answer" in site.health()
     site.stack.start("broker")
@@ -302,13 +308,13 @@ def back_up_and_restore(site):
     listed = [job["id"] for job in site.client.get("/v1/jobs?limit=200").json()["jobs"]]
     folder, section = site.stack.folder, "Back up and restore"
     site.bash(section, only=0)
-    for name in ("api", "beat", "state", "broker"):
+    for name in ("api", "beat", "redis", "broker"):
         site.stack.kill(name)
-    shutil.rmtree(folder / "state")
+    shutil.rmtree(folder / "redis")
     shutil.rmtree(folder / "broker")
     site.bash(section, only=1)
-    (folder / "restored").rename(folder / "state")
-    site.start("state", "broker", "api", "worker", "beat")
+    (folder / "restored").rename(folder / "redis")
+    site.start("redis", "broker", "api", "worker", "beat")
     assert [site.client.get(path).content for path in paths] == kept
     assert [job["id"] for job in site.client.get("/v1/jobs?limit=200").json()["jobs"]] == listed
     assert site.job(half)["progress"]["done"] >= before
@@ -420,11 +426,3 @@ def test_a_wrong_password_is_named(monkeypatch, cli):
         code, _, err = cli("admin", "health")
     assert (code, err.startswith("error: Redis rejected our credentials")) == (3, True)
     assert "`Redis rejected our credentials`" in PAGE
-
-
-def test_what_is_said_of_a_job_of_a_newer_version_is_quoted():
-    from ragassay.store.job_state import JobState
-
-    with pytest.raises(Exception, match="can't be read") as error:
-        JobState.of("x", {"status": b"queued", "record": b'{"new": 1}', "chunks": b"1", "rows": b"1"})
-    assert blocks("Upgrade, and roll back", "text")[0].strip() in str(error.value)
