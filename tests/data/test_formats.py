@@ -13,13 +13,15 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ragassay.data.dataset import canonical
 from ragassay.data.load import load
-from ragassay.errors import MissingExtra
+from ragassay.errors import MissingExtra, NothingToEvaluate
 from ragassay.models import Sample
 
 Write = Callable[[str, Any], Path]
@@ -133,13 +135,16 @@ CELLS: list[tuple[str, str, Any]] = [
     ("contexts", "['one', \"it's\"]", ("one", "it's")),
     ("contexts", "[\n 'one',  # as printed\n 'two']", ("one", "two")),
     ("contexts", "['a\\d']", ("a\\d",)),
-    ("contexts", "one | two", ("one", "two")),
+    ("contexts", "one | two", ("one | two",)),
+    ("contexts", "| a | b |\n|---|---|\n| 1 | 2 |", ("| a | b |\n|---|---|\n| 1 | 2 |",)),
+    ("contexts", '["ps | grep x", "two"]', ("ps | grep x", "two")),
     ("contexts", "one, two", ("one, two",)),
     ("contexts", "[1] Paris is a city.", ("[1] Paris is a city.",)),
     ("contexts", '[{"content": "c"}]', ("c",)),
     ("contexts", "[]", ()),
     ("ground_truth_answer", "[1, 2]", ("[1, 2]",)),
-    ("ground_truth_answer", "a|b", ("a", "b")),
+    ("ground_truth_answer", "Use `ps | grep x`", ("Use `ps | grep x`",)),
+    ("ground_truth_answer", "a|b", ("a|b",)),
     ("key_facts", "('a', 'b')", ("('a', 'b')",)),
     ("answer", "12", "12"),
     ("answer", " a, b|c ", " a, b|c "),
@@ -370,3 +375,17 @@ def test_without_pyarrow_the_error_holds_the_command_that_installs_it(
     path.write_bytes(b"PAR1")
     with pytest.raises(MissingExtra, match=r"reading Parquet needs the extra 'parquet'; .* 'ragassay\[parquet\]'"):
         load(path)
+
+
+def test_load_csv_warns_of_texts_that_may_be_joined(write: Write) -> None:
+    rows = 'query,ground_truth,contexts\nq,yes|no,"| a |"\nr,`a|b`,"x\n|y"\n'
+    [warning] = load(write("a.csv", rows)).warnings
+    assert warning.startswith("ground_truth: '|' is part of the text in 1 cell;")
+
+
+def test_load_parquet_without_row_groups_holds_no_rows(tmp_path: Path) -> None:
+    schema = pa.schema([("query", pa.string())])
+    with pq.ParquetWriter(tmp_path / "a.parquet", schema):
+        pass
+    with pytest.raises(NothingToEvaluate, match="holds no rows"):
+        load(tmp_path / "a.parquet")

@@ -19,6 +19,7 @@ from ragassay.errors import NothingToEvaluate
 
 ASKED = "When do backups start?"
 MS = 1_000_000
+BEGAN = 1_000_000  # ms since 1970
 
 
 class Tracing:
@@ -32,13 +33,13 @@ class Tracing:
     def span(self, name, attributes, *inner, at=0, took=10, error=None):
         def make():
             with self.tracer.start_as_current_span(
-                name, attributes=attributes, start_time=at * MS, end_on_exit=False
+                name, attributes=attributes, start_time=(BEGAN + at) * MS, end_on_exit=False
             ) as span:
                 for each in inner:
                     each()
                 if error:
                     span.set_status(Status(StatusCode.ERROR, error))
-            span.end((at + took) * MS)
+            span.end((BEGAN + at + took) * MS)
 
         return make
 
@@ -337,3 +338,15 @@ def test_rows_with_ids_of_traces_are_rows(write):
     rows = [{"question": "Who?", "answer": "I.", "trace_id": "t", "span_id": "s"}]
     (sample,) = load(write("rows.jsonl", json.dumps(rows[0]) + "\n")).samples
     assert sample.metadata == {"trace_id": "t", "span_id": "s"}
+
+
+def test_read_traces_takes_a_json_document_by_name(tmp_path):
+    attributes = [{"key": "openinference.span.kind", "value": {"stringValue": "CHAIN"}}]
+    attributes += [{"key": "input.value", "value": {"stringValue": "Where?"}}]
+    attributes += [{"key": "output.value", "value": {"stringValue": "Here."}}]
+    span = {"traceId": "t", "spanId": "s", "name": "ask", "endTimeUnixNano": "1764000000000000000"}
+    document = {"resourceSpans": [{"scopeSpans": [{"spans": [{**span, "attributes": attributes}]}]}]}
+    (tmp_path / "a.json").write_text(json.dumps(document, indent=1))
+    named, found = (load(tmp_path / "a.json", format=name).samples for name in ("traces", "auto"))
+    assert [(s.query, s.response.answer) for s in named] == [(s.query, s.response.answer) for s in found]
+    assert named[0].response.latency_ms is None  # it has no start

@@ -8,7 +8,8 @@ from pydantic import ValidationError
 from endpoint import Endpoint
 from live_systems import ask
 from ragassay.ledger import MemoryLedger
-from ragassay.strategies.http import HttpConfig
+from ragassay.models import Sample
+from ragassay.strategies.http import HttpConfig, _filled
 
 
 @pytest.fixture(scope="module")
@@ -175,3 +176,9 @@ def test_a_variable_that_is_not_set_ends_the_run_before_it_begins(cli, tmp_path,
     code, _, err = cli("evaluate", "--config", "live.yaml")
     assert code == 2
     assert "systems.live.headers: the environment variable NOT_SET_ANYWHERE is not set" in err
+
+
+@pytest.mark.parametrize(("value", "text"), [(0, "0"), (False, "False"), (None, "")])
+def test_request_template_keeps_values_that_are_false(value, text):
+    sample = Sample(query_id="q", query="q", metadata={} if value is None else {"x": value})
+    assert _filled("of {metadata.x}", sample) == f"of {text}"

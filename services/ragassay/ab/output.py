@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator
 from typing import Any
 
 from ragassay.ab.inputs import Ranking
 from ragassay.ab.trial import METRICS, Trial, TrialRun
 from ragassay.errors import BadInput
-from ragassay.exporters.csv import cell
+from ragassay.exporters.csv import line
 from ragassay.files import to_lines
 
 
 def to_csv(trial: Trial) -> bytes:
     """Two rows for each query, A and B. Raises BadInput for an id with a space: hits are joined with spaces."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["qid", "system", *METRICS, "hits"])
+    lines = [line(["qid", "system", *METRICS, "hits"])]
     for row in trial.per_query:
         for name, scored in (("A", row.A), ("B", row.B)):
             if spaced := next((doc for doc in scored.hits if " " in doc), None):
@@ -26,8 +22,8 @@ def to_csv(trial: Trial) -> bytes:
                     f"document id {spaced!r} holds a space", hint="leave out --csv: it joins ids with spaces"
                 )
             figures = [getattr(scored, metric) for metric in METRICS]
-            writer.writerow([cell(row.qid), name, *figures, cell(" ".join(scored.hits))])
-    return out.getvalue().encode()
+            lines.append(line([row.qid, name, *figures, " ".join(scored.hits)]))
+    return b"".join(lines)
 
 
 def to_traces(run: TrialRun) -> bytes:

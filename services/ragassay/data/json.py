@@ -115,19 +115,26 @@ def _spans(document: object) -> list[Any] | None:
 
 
 def read_traces(path: Path) -> RawRows:
-    """The rows of a JSON Lines file of spans, or of batches of spans; bad lines are problems, as in any such file."""
+    """The rows of spans, or of batches of spans: JSON Lines, whose bad lines are problems, or one JSON document."""
+    if not isinstance(_first_row(path), Mapping):
+        return read_json(path)
     raw = RawRows(path)
     return rows_of_spans(raw, (value for _, value in jsonl_rows(raw)))
 
 
 def begins_with_a_span(path: Path) -> bool:
     """Is the first row of a JSON Lines file a span?"""
+    return are_spans(_first_row(path))
+
+
+def _first_row(path: Path) -> object:
+    """The value in the first line that is not blank; None if it is not JSON."""
     with path.open("rb") as file:
         line = next((line for line in iter(partial(file.readline, _LONGEST_LINE), b"") if line.strip()), b"")
     try:
-        return are_spans(parse(line.decode("utf-8-sig")))
+        return parse(line.decode("utf-8-sig"))
     except (ValueProblem, UnicodeDecodeError):
-        return False
+        return None
 
 
 def jsonl_rows(raw: RawRows) -> Iterator[NumberedRow]:

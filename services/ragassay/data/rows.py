@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
@@ -11,7 +12,7 @@ from ragassay.data.columns import value_at
 from ragassay.data.mapping import RESPONSE_FIELDS, SAMPLE_FIELDS, ColumnMapping, field_of_alias, near
 from ragassay.data.problems import ValueProblem, field_of_place, plain_words
 from ragassay.data.raw import RawRows
-from ragassay.data.values import plain, value_of
+from ragassay.data.values import may_be_joined, plain, value_of
 from ragassay.models import TEXT_KEYS, Response, Sample
 from ragassay.validation import shown
 
@@ -31,6 +32,7 @@ class RowBuilder:
         self.raw, self.columns, self.duplicates, self.max_grade = raw, columns, duplicates, max_grade
         self.kept: dict[str, None] = {}
         self.ignored: dict[str, None] = {}
+        self.joined: Counter[str] = Counter()
         self.dropped_ids = self.rows_with_drops = 0
         self._first_rows: dict[str, int] = {}
         self._unread_keys: dict[str, None] = {}
@@ -103,6 +105,11 @@ class RowBuilder:
                 f"contexts are objects, of which only the text is read and not {', '.join(self._unread_keys)}; "
                 f"--map retrieved_doc_ids={paths[0]}.KEY takes ids from there"
             )
+        for name, cells in (+self.joined).items():
+            warnings.append(
+                f"{self.columns.mapped.get(name, name)}: '|' is part of the text in {cells} cell{'s' if cells > 1 else ''}; "
+                'write several texts as a JSON list: ["first", "second"]'
+            )
         if self.columns.nested and self.kept and not self._response_fields:
             warnings.append("response is an object of which no entry is known; --map answer=response.KEY names it")
         for name in self.kept:
@@ -116,6 +123,7 @@ class RowBuilder:
     def _value(self, name: str, values: Mapping[str, Any]) -> Any:
         """What a row has for a field, as pydantic takes it; None where it has nothing. Raises ValueProblem."""
         given = self.columns.value(name, values)
+        self.joined[name] += self.raw.cells and may_be_joined(name, given)
         return None if given is None else value_of(name, given, cells=self.raw.cells)
 
     def _fields(self, names: Iterable[str], values: Mapping[str, Any], bad: dict[str, str]) -> dict[str, Any]:

@@ -181,7 +181,9 @@ def _span(
     for key, value in attributes.items():
         _flatten(str(key), _parsed(value) if key in _STRUCTURED and isinstance(value, str) else value, flat)
     kind = flat.get("openinference.span.kind") or _OPERATIONS.get(str(flat.get("gen_ai.operation.name")), "CHAIN")
-    return TraceSpan(trace, own, parent, str(name or ""), str(kind).upper(), times[0] or 0.0, times[1], flat, error)
+    began_ms, ended_ms = times
+    ended_ms = None if began_ms is None else ended_ms  # without a start it would have lasted since 1970
+    return TraceSpan(trace, own, parent, str(name or ""), str(kind).upper(), began_ms or 0.0, ended_ms, flat, error)
 
 
 def _flatten(name: str, value: Any, into: dict[str, Any], depth: int = 0) -> None:

@@ -54,7 +54,7 @@ def tsv_rows(raw: RawRows) -> Iterator[NumberedRow]:
 
 def _records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Records with the line each starts on; blank lines are passed over."""
-    limit = csv.field_size_limit(LONGEST_LINE)  # process-wide in the csv module, so it is put back
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))  # of the process: another thread may read as well
     reader = csv.reader((line for _, line in text_lines(path)), delimiter=delimiter, strict=True)
     start = 1
     try:
@@ -65,8 +65,6 @@ def _records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     except csv.Error as error:
         what = next((ours for theirs, ours in _CSV_ERRORS.items() if theirs in str(error)), str(error))
         raise BadData([f"{path}:{start}: is not valid CSV: {what}"]) from None
-    finally:
-        csv.field_size_limit(limit)
 
 
 def parquet_rows(raw: RawRows) -> Iterator[NumberedRow]:
@@ -95,7 +93,9 @@ def parquet_rows(raw: RawRows) -> Iterator[NumberedRow]:
             groups = [file.metadata.row_group(n).total_byte_size for n in range(file.num_row_groups)]
             if sum(groups) > limit or file.metadata.num_rows * _PARQUET_ROW > limit:
                 raise too_large_unpacked(path, limit)
-            rows = max(1, min(_PARQUET_BATCH, LARGEST_UNPACKED // max(*groups, 1)))  # all may have the largest value
+            rows = max(
+                1, min(_PARQUET_BATCH, LARGEST_UNPACKED // max(groups, default=1))
+            )  # all may have the largest value
             for batch in file.iter_batches(batch_size=rows):
                 unpacked += batch.nbytes
                 if unpacked > limit:

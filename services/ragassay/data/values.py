@@ -1,7 +1,7 @@
 """Turns what a file holds into what a field takes: by the field's kind, never by what a value happens to look like.
 
-In CSV every value is text: a list comes as JSON, as Python prints it, or joined with ``|``; ids and numbers also joined
-with commas. An answer ``12`` stays text and the id ``007`` stays ``007``.
+In CSV every value is text: a list comes as JSON or as Python prints it; ids and numbers also joined with commas or ``|``.
+A text is never cut: it may hold either. An answer ``12`` stays text and the id ``007`` stays ``007``.
 """
 
 from __future__ import annotations
@@ -118,10 +118,15 @@ def _from_cell(kind: ValueKind, cell: str) -> Any:
 
 
 def _texts(cell: str) -> Any:
-    """A list only where it clearly is one: a text may well begin with a bracket, as in ``[1] Paris is ...``."""
-    if _IS_LIST.match(cell):
-        return _literal(cell, "a list")
-    return [piece.strip() for piece in cell.split("|")] if "|" in cell else [cell]
+    """A list only if it clearly is one: a text may well begin with a bracket, as in ``[1] Paris is ...``."""
+    return _literal(cell, "a list") if _IS_LIST.match(cell) else [cell]
+
+
+def may_be_joined(field: str, cell: object) -> bool:
+    """Is the cell one text that may be meant as several, joined with ``|``? A Markdown table or code is not."""
+    if KINDS[field] != "texts" or not isinstance(cell, str) or _IS_LIST.match(cell.strip()):
+        return False
+    return "|" in cell.strip("| ") and "\n" not in cell and "`" not in cell
 
 
 def _literal(cell: str, wanted: str) -> Any:

@@ -14,6 +14,7 @@ from ragassay.documents import Report
 from ragassay.exporters.grids import Grid, provenance, summary
 from ragassay.exporters.rows import row_grid
 
+_FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # some spreadsheets read full-width signs alike
 _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?([eE][-+]?\d+)?")
 
 
@@ -46,14 +47,14 @@ def lines(grid: Grid) -> Iterator[bytes]:
 def line(cells: Iterable[object]) -> bytes:
     """One line of cells, with its end."""
     out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerow(map(cell, cells))
-    return out.getvalue().encode()
+    csv.writer(out, lineterminator="\r\n").writerow(map(cell, cells))  # so that it quotes a lone carriage return too
+    return out.getvalue().removesuffix("\r\n").encode() + b"\n"
 
 
 def cell(value: object) -> str:
     """Text that a spreadsheet will not run: what could start a formula gets a quote, unless it is a number."""
     text = as_text(value)
-    return f"'{text}" if text[:1] in tuple("=+-@\t\r") and text and not _NUMBER.fullmatch(text) else text
+    return f"'{text}" if text.startswith(_FORMULA) and not _NUMBER.fullmatch(text) else text
 
 
 def as_text(value: object) -> str:

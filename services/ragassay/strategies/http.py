@@ -362,7 +362,11 @@ def _filled(template: Any, sample: Sample) -> Any:
         return template
     if whole := _PLACE.fullmatch(template):
         return _value(whole[1], sample)
-    return _PLACE.sub(lambda place: str(_value(place[1], sample) or ""), template)
+    return _PLACE.sub(lambda place: _as_text(_value(place[1], sample)), template)
+
+
+def _as_text(value: Any) -> str:
+    return "" if value is None else str(value)
 
 
 def _value(name: str, sample: Sample) -> Any:
