@@ -15,6 +15,7 @@ from ragassay.store.job_rows import column_name, read_rows, unpack
 from ragassay.store.places import RowPlaces
 from ragassay.store.protocol import ChunkId, RunRecord
 from ragassay.store.redis import RedisStore
+from ragassay.store.retention import DAY_S
 from ragassay.store.selection import Selection, cursor_at
 
 _AT_ONCE = 500  # chunks that Redis is asked for in one call
@@ -39,7 +40,8 @@ def page(store: RedisStore, job: str, selection: Selection, *, cursor: str | Non
         found, following = _selected(rows, selection, cursor, limit)
     results = rows.at(found)
     if not results and (selection.takes_all and len(found)) and state.status == "finished":
-        raise NotFound(f"the results of job {job} were kept for 30 days and are gone", hint="the report holds them")
+        days = store.retention.results_s // DAY_S
+        raise NotFound(f"the results of job {job} were kept for {days} days and are gone", hint="the report holds them")
     return ResultPage(results=tuple(results), next=following)
 
 

@@ -65,6 +65,16 @@ def test_runs_are_listed_with_the_newest_first_and_say_how_far_and_how_good(run)
     ]
 
 
+def test_runs_counts_rows_whose_replies_are_kept(run, home):
+    calls = home / "runs" / run.half / "calls.jsonl"
+    lines = [{"id": f"default/judge/{n}", "query_id": f"q{n}", "content": "x", "reply": {}} for n in range(1, 58)]
+    calls.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in [*lines, lines[-1]]))
+    try:
+        assert "50 of 60 rows done, replies for 57 rows are kept" in run("runs")[1]
+    finally:
+        calls.unlink()
+
+
 def test_older_runs_and_a_damaged_one_are_not_left_out_in_silence(run, home):
     _, out, err = run("runs", "--last", "1")
     assert (run.finished in out, "and 1 older: --last 2 lists all" in err) == (False, True)

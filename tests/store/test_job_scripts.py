@@ -110,6 +110,10 @@ def test_a_chunk_is_claimed_once_and_the_lease_has_its_length(job):
     assert now <= job.redis.zscore(job.key("lease"), FIRST) - LEASE_MS < now + 60_000
 
 
+def test_claim_sent_again_gives_the_same_chunk(job):
+    assert [job.claim(token) for token in "aab"] == [FIRST, FIRST, SECOND]
+
+
 @pytest.mark.parametrize(("about", "claimed"), [({"provider": 1}, 2), ({"provider": 0}, 3)])
 def test_no_more_chunks_are_claimed_than_may_be_worked_on_at_once(redis, about, claimed):
     job = RawJob(redis, **about)

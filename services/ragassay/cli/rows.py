@@ -58,28 +58,28 @@ def runs(last: Last = 20, as_json: AsJson = False) -> None:
     store = FolderStore(Settings().home)
     ids = store.ids()[::-1]
     of_benchmark = FolderBenchmarks(store.root).of_runs()
+    summaries = [summary(store, run) for run in ids[:last]]
     listed = [
-        {**summary(store, run).model_dump(mode="json", exclude_unset=True), "benchmark": of_benchmark.get(run)}
-        for run in ids[:last]
+        {**one.model_dump(mode="json", exclude_unset=True), "benchmark": of_benchmark.get(one.id)} for one in summaries
     ]
     if as_json:
         print_json(listed)
         return
     if not ids:
         typer.echo(f"no run in {store.root / 'runs'}; make one: ragassay evaluate DATA, or ragassay demo", err=True)
-    for run in listed:
-        typer.echo(" ".join(_line(run).split("\n")))
+    for run, one in zip(listed, summaries, strict=True):
+        typer.echo(" ".join(_line(run, one.progress).split("\n")))
         for system, said in run.get("headline", {}).items():
             typer.echo(f"  {system}: {said}")
     if len(ids) > last:
         typer.echo(f"and {len(ids) - last} older: --last {len(ids)} lists all", err=True)
 
 
-def _line(run: Mapping[str, Any]) -> str:
+def _line(run: Mapping[str, Any], progress: str) -> str:
     if run["status"] == "unreadable":
         return f"{run['id']}  unreadable: {run['error']}"
     name = f"{run['name']}: " if run["name"] else ""
-    far = "" if run["status"] == "finished" else f", {run['done']} of {run['rows']} rows done"
+    far = "" if run["status"] == "finished" else f", {progress}"
     of_benchmark = f", of benchmark {run['benchmark']}" if run["benchmark"] else ""
     go_on = f"ragassay run --resume {run['benchmark']}" if of_benchmark else f"ragassay evaluate --resume {run['id']}"
     imports = "".join(f" --import {shlex.quote(name)}" for name in run["plugins"])

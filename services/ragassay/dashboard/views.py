@@ -32,7 +32,7 @@ def sections(report: Report) -> list[Section]:
 def run_lines(runs: Iterable[RunSummary]) -> Iterator[tuple[object, ...]]:
     """A line for each system of each run in a list; of a run without a report, one that says how far it is."""
     for run in runs:
-        for system, said in (run.headline or {"": run.error or f"{run.done} of {run.rows} rows done"}).items():
+        for system, said in (run.headline or {"": run.error or run.progress}).items():
             about = (run.id, run.name, run.created_at, run.dataset)
             yield *about, system, said, run.judge, run.queries, run.status
 

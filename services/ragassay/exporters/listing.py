@@ -13,6 +13,7 @@ from ragassay.models import FrozenModel
 from ragassay.reports import beyond
 from ragassay.store.derived import read_derived, write_derived
 from ragassay.store.folder import FolderRun, FolderStore
+from ragassay.store.ledger import rows_with_replies
 
 SUMMARY_FILE = "summary.json"  # beside a report: what a list says of it
 
@@ -53,6 +54,7 @@ class RunSummary(FrozenModel):
 
     ``status``: "unfinished", "incomplete", "gates missed", "finished" or, in a service, that of an unfinished job.
     ``headline``: a sentence on each system, once there is a report. ``problem``: why an incomplete run is incomplete.
+    ``answered``: rows of an unfinished run that have a reply, done or not, so that a resume pays less for them.
     ``plugins``: those that a resume has to import. ``dataset_digest``: as ``digest_of_dataset`` has it; may be empty.
     """
 
@@ -68,9 +70,16 @@ class RunSummary(FrozenModel):
     queries: int = 0
     rows: int = 0
     done: int = 0
+    answered: int = 0
     plugins: tuple[str, ...] = ()
     headline: dict[str, str] = {}  # noqa: RUF012 - a default of a model
     problem: str | None = None
+
+    @property
+    def progress(self) -> str:
+        """How many rows are done, and how many have replies but are not done."""
+        more = f", replies for {self.answered:,} rows are kept" if self.answered > self.done else ""
+        return f"{self.done:,} of {self.rows:,} rows done{more}"
 
     def has(self, text: str) -> bool:
         """Is the text in its id, name, dataset, judge, status or a system's name, in any case?"""
@@ -87,6 +96,8 @@ def summary(store: FolderStore, run_id: str) -> RunSummary:
             top = _headline(run)
             about["status"] = outcome("finished", top.problem, run.passed)
             about |= {"headline": top.systems, "problem": top.problem}
+        else:
+            about["answered"] = rows_with_replies(run.folder / "calls.jsonl")
     except AssayError as error:
         return RunSummary(id=run_id, status="unreadable", error=str(error))
     return RunSummary(**about)

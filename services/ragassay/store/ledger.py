@@ -90,6 +90,18 @@ def calls_about(path: Path, system: str, query_id: str) -> list[tuple[Purpose, R
     return found
 
 
+def rows_with_replies(path: Path) -> int:
+    """The number of rows that the calls of a run have a reply for, of whatever chunk; 0 if no call was made."""
+    rows = set()
+    with suppress(FileNotFoundError), path.open("rb") as file:
+        for line in file:
+            if b'"reply":' in line:
+                with suppress(orjson.JSONDecodeError):  # a line that a kill has cut
+                    row = orjson.loads(line)
+                    rows.add((row["id"].partition("/")[0], row["query_id"]))
+    return len(rows)
+
+
 class FolderLedger:
     """The calls of one run as JSON Lines, appended to as they begin and end; survives a kill of the process.
 

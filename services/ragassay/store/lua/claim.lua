@@ -3,9 +3,14 @@
 -- while its calls hang, one is left for jobs that need none. A system that is called is asked by one worker at a time, over
 -- all jobs (ra:asks:<system>), so that its caps hold: the first chunk is given out whose system is free, and a job that finds
 -- none is woken up when one is.
+-- Sent again after a lost answer, it gives the same chunk.
 -- KEYS meta todo lease owner   ARGV token lease_ms most_of_a_provider   -> chunk | false
 local status, next_ms, provider, called = unpack(redis.call('HMGET', KEYS[1], 'status', 'next_ms', 'provider', 'called'))
 if status ~= 'queued' and status ~= 'running' then return false end
+local held = redis.call('HGETALL', KEYS[4])
+for i = 1, #held, 2 do
+  if held[i + 1] == ARGV[1] then return held[i] end
+end
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 if next_ms and (now < tonumber(next_ms) or redis.call('ZCARD', KEYS[3]) > 0) then return false end
