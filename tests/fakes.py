@@ -63,6 +63,7 @@ class FakeLLM:
         ledger: Ledger,
         alternatives: int = 0,
         seed_shift: int = 0,
+        read: Callable[[Reply], object] | None = None,
     ) -> Reply:
         """The next scripted reply; settled like a real one. Raises BadSettings when the script is at its end."""
         if settled := await ledger.reserve(call, Usage(calls=1)):
@@ -73,6 +74,8 @@ class FakeLLM:
             await ledger.release(call, Usage())
             raise scripted
         reply = scripted if isinstance(scripted, Reply) else _reply(scripted, messages, self.model)
+        if read and read(reply) is None:
+            reply = reply.model_copy(update={"unreadable": True})
         await ledger.settle(call, reply)
         return reply
 

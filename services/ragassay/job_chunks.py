@@ -96,7 +96,9 @@ class Chunks:
         source = run.record.systems[claim.system]
         system = self._answering(store, run, claim, source, ledger)
         try:
-            return await runs.work(self._session, run, claim, ledger, {claim.system: system} if system else None)
+            return await runs.work(
+                self._session.for_job(claim.job), run, claim, ledger, {claim.system: system} if system else None
+            )
         finally:
             if isinstance(system, LiveSystem):
                 await system.close()
@@ -112,7 +114,8 @@ class Chunks:
             return None
         own = self._registered.own(claim.system, source)
         calls = ledger if source.called is None else _calls(store, claim, run, cache=False)
-        system = self._session.systems({claim.system: own}, self._session.tools(run.record.spec, calls))[claim.system]
+        session = self._session.for_job(claim.job)
+        system = session.systems({claim.system: own}, session.tools(run.record.spec, calls))[claim.system]
         if isinstance(system, BuiltIn):
             self._store.keep_built(claim.job, claim.system, system.models, system.retriever.index_bytes)
         return system

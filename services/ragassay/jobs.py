@@ -274,7 +274,9 @@ class Jobs:
             return
         try:
             run = JobRun(self.store, job, partial=partial, retries=state.retries)
-            run.record = with_tools(state.described, self._session.tools(state.record.spec, MemoryLedger()))
+            run.record = with_tools(
+                state.described, self._session.for_job(job).tools(state.record.spec, MemoryLedger())
+            )
             report = runs.finish(run)
             if not partial:
                 results = self.reports.check_gates(job, Gating.model_validate(state.gating), report, state.retries)

@@ -39,6 +39,7 @@ class Call(FrozenModel):
 class Reply(FrozenModel):
     """What a provider answered, and its bill. ``waste`` are earlier attempts that were paid and came to nothing.
 
+    ``unreadable``: it was not what was asked for, so that no later run takes it from a cache.
     ``left_out``: what was asked for and the provider does not take, such as a parameter. ``model`` and
     ``system_fingerprint``: what the provider says that it answered with. ``alternatives``: where in the text, by character,
     the model hesitated, and the probabilities of the token there, first, and of others; None where no probabilities were
@@ -51,6 +52,7 @@ class Reply(FrozenModel):
     system_fingerprint: str = ""
     usage: Usage = Usage()
     waste: Usage = Usage()
+    unreadable: bool = False
     left_out: tuple[str, ...] = ()
     alternatives: tuple[tuple[int, dict[str, float]], ...] | None = None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from ragassay.judges.registered import JUDGES, OwnJudge
 from ragassay.judges.repeating import RepeatingJudge, repeated
 from ragassay.judges.sharing import SharingJudge, check_share
 from ragassay.ledger import ScopedLedger
-from ragassay.llm import LLM, LocalSpacing, RateLimit
+from ragassay.llm import LLM, LocalSpacing, Negotiation, RateLimit
 from ragassay.prices import Prices
 from ragassay.protocols import Embedder, Judge, Ledger, Spacing
 from ragassay.registry import import_plugin
@@ -57,33 +58,42 @@ def embedder(settings: Settings, threads: int | None = None) -> tuple[Embedder |
     return (None, missing) if missing else (LocalEmbedder(settings.embeddings, threads=threads), "")
 
 
-def judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None, spacing: Spacing | None = None) -> Judge:
+@dataclass(frozen=True)
+class Shared:
+    """What the jobs of a process share about providers: rate limits, and the form of a reply that each provider takes."""
+
+    spacing: Spacing = field(default_factory=LocalSpacing)
+    negotiations: dict[tuple[str, str | None], Negotiation] = field(default_factory=dict)
+
+    def negotiation(self, model: str, address: str | None) -> Negotiation:
+        """That of a model at an address."""
+        return self.negotiations.setdefault((model, address), Negotiation(model))
+
+
+def judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None, shared: Shared | None = None) -> Judge:
     """The judge that the specification names: ``local``, a plug-in's, a model that LiteLLM can reach, or a jury of these.
 
     With ``judge_share`` it judges a share, beside the local one; with ``repeat`` it judges each sample so often. Raises
-    BadSettings where that makes no sense. ``spacing`` is what its requests share with those of others, where there is a
-    limit of them.
+    BadSettings where that makes no sense. ``shared`` is what its requests share with those of other jobs.
     """
     check_share(spec)
-    spacing = spacing or LocalSpacing()
+    shared = shared or Shared()
     if spec.judge_share is None:
-        return _judge(spec, settings, embeddings, spacing)
-    return SharingJudge(
-        LocalJudge(embeddings), _judge(spec, settings, embeddings, spacing), spec.judge_share, spec.seed
-    )
+        return _judge(spec, settings, embeddings, shared)
+    return SharingJudge(LocalJudge(embeddings), _judge(spec, settings, embeddings, shared), spec.judge_share, spec.seed)
 
 
-def _judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None, spacing: Spacing) -> Judge:
+def _judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None, shared: Shared) -> Judge:
     check_jury(spec)
     if not spec.jury:
-        return _member(spec, settings, embeddings, spacing)
+        return _member(spec, settings, embeddings, shared)
     check_keys(spec, settings)
     at_once = max(1, spec.concurrency // len(spec.judges))
     alone = [one.model_copy(update={"concurrency": at_once}) for one in spec.for_members()]
-    return JuryJudge([_member(one, settings, embeddings, spacing) for one in alone])
+    return JuryJudge([_member(one, settings, embeddings, shared) for one in alone])
 
 
-def _member(spec: JobSpec, settings: Settings, embeddings: Embedder | None, spacing: Spacing) -> Judge:
+def _member(spec: JobSpec, settings: Settings, embeddings: Embedder | None, shared: Shared) -> Judge:
     if spec.judge_mode != "verdict" and (spec.judge == "local" or spec.judge in JUDGES):
         raise BadSettings(f"{spec.judge} can't be asked so: {spec.judge_mode} is for models", where="judge_mode")
     if spec.judge == "local":
@@ -96,7 +106,7 @@ def _member(spec: JobSpec, settings: Settings, embeddings: Embedder | None, spac
     from ragassay.judges.llm import LLMJudge
     from ragassay.judges.probe import ProbeJudge
 
-    llm = _judging(spec, settings, spacing)
+    llm = _judging(spec, settings, shared)
     if spec.judge_mode == "probe":
         if spec.judge_prompt is not None:
             raise BadSettings("probes have their own questions: leave judge_prompt out", where="judge_mode")
@@ -114,13 +124,14 @@ def preference_judge(spec: JobSpec, settings: Settings) -> PreferenceJudge:
         raise BadSettings(f"{what} can't compare two answers: a model can", where="--judge", hint="--judge MODEL")
     from ragassay.judges.preference import PreferenceJudge
 
-    return PreferenceJudge(_judging(spec, settings, LocalSpacing()))
+    return PreferenceJudge(_judging(spec, settings, Shared()))
 
 
-def _judging(spec: JobSpec, settings: Settings, spacing: Spacing) -> LLM:
+def _judging(spec: JobSpec, settings: Settings, shared: Shared) -> LLM:
     """The judge's model, as the specification would have it asked."""
+    model = spec.judge.removeprefix("llm:")
     return _llm(
-        spec.judge.removeprefix("llm:"),
+        model,
         spec.api_base,
         settings,
         timeout_s=spec.timeout_s,
@@ -129,8 +140,9 @@ def _judging(spec: JobSpec, settings: Settings, spacing: Spacing) -> LLM:
         limit=RateLimit(
             spec.requests_per_minute or settings.requests_per_minute,
             spec.tokens_per_minute or settings.tokens_per_minute,
-            spacing,
+            shared.spacing,
         ),
+        negotiation=shared.negotiation(model, spec.api_base or settings.api_base),
         seed=spec.seed,
         parameters=spec.parameters.model_dump(exclude={"max_tokens"}, exclude_defaults=True),
         context_window=spec.context_window,
@@ -223,12 +235,12 @@ class Wiring:
         spacing: Spacing | None = None,
     ) -> None:
         self._settings, self._functions, self._threads = settings, functions or {}, threads
-        self._spacing = spacing or LocalSpacing()
+        self._shared = Shared(spacing) if spacing else Shared()
 
     def tools(self, spec: JobSpec, ledger: Ledger) -> Tools:
         """Judge, prices and embedding model for a specification."""
         model, why_not = self._embedder
-        return Tools(judge(spec, self._settings, model, self._spacing), ledger, Prices(spec.prices), model, why_not)
+        return Tools(judge(spec, self._settings, model, self._shared), ledger, Prices(spec.prices), model, why_not)
 
     def retriever(self, source: Source, tools: Tools) -> Pipeline:
         """The retriever of a built-in system, its index made or taken from the cache.

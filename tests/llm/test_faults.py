@@ -152,7 +152,7 @@ REFUSALS = [
     ),
     (play.status(401), BadSettings, "rejected the key (401)"),
     (play.status(402), BadSettings, "requires payment (402)"),
-    (play.status(403), BadSettings, "denied access (403)"),
+    (play.status(403), BadInput, "denied access (403)"),
     (
         play.status(404, message="no such model"),
         BadSettings,
@@ -236,6 +236,23 @@ def test_what_looks_like_a_key_is_taken_out_even_if_nobody_knows_it(text):
     assert redact(f"bad key {text}, sorry", None).startswith("bad key ***")
 
 
+@pytest.mark.parametrize(
+    "text", ["skeleton-based methods", "an sk-learn-compatible server", "skippingwhatever", "send a bearer token."]
+)
+def test_redact_leaves_ordinary_words(text):
+    assert redact(text, None) == text
+
+
+@pytest.mark.parametrize("piece", ["sk-", "Bearer ", "AIza", "sk-a."])
+def test_redact_takes_time_in_proportion_to_the_text(piece):
+    def seconds(length):
+        began = time.process_time()
+        redact(piece * (length // len(piece)), None)
+        return time.process_time() - began
+
+    assert seconds(200_000) < 40 * max(seconds(20_000), 0.001)
+
+
 def of_four(provider):
     """The requests of four calls, one at a time, all of which are answered in the end."""
     judge = llm(provider, concurrency=1)
@@ -298,7 +315,7 @@ def test_no_more_calls_are_in_flight_or_reserved_than_there_are_slots():
             return await super().reserve(call, estimate)
 
     ledger = Watching()
-    with Provider(then=HELLO, latency_s=0.02) as provider:
+    with Provider(then=HELLO, latency_s=0.1) as provider:
         judge = llm(provider, concurrency=3)
 
         async def several():

@@ -167,7 +167,7 @@ def test_the_judge_keeps_the_limit_of_the_run_else_that_of_the_service(spec, set
     spacing = Counting()
     with Provider() as provider:
         given = JobSpec(judge="m", api_base=provider.url, **spec)
-        judge = wiring.judge(given, Settings(**settings), None, spacing)
+        judge = wiring.judge(given, Settings(**settings), None, wiring.Shared(spacing))
         asyncio.run(judge.judge([sample("q1"), sample("q2")], MemoryLedger()))
     assert spacing.waits == 2
 

@@ -11,7 +11,8 @@ from ragassay.protocols import Call, Reply
 from ragassay.store.ledger import CallCache, FolderLedger
 
 CALL = Call(id="1", content="c", purpose="judge")
-OTHER = CALL.model_copy(update={"id": "2"})
+OTHER = Call(id="2", content="d", purpose="judge")
+SAME = CALL.model_copy(update={"id": "2"})  # at another place, with the same content
 ESTIMATE = Usage(calls=1, input_tokens=30, output_tokens=20, cost_usd=2.0)
 BILL = Usage(calls=1, input_tokens=10, cost_usd=0.5)
 REPLY = Reply(text="{}", usage=BILL)
@@ -149,30 +150,62 @@ def test_an_attempt_that_hung_is_not_forgotten_for_a_paid_reply_that_was_of_no_u
     assert books(ledger()) == (1, 60, 2.5)
 
 
-def test_a_call_that_may_have_been_paid_takes_no_reply_from_the_cache(ledger):
-    """Else nobody would tell of the attempt."""
+def test_an_attempt_that_may_have_been_paid_is_spent_where_the_next_one_is_a_hit(ledger):
     first, other = ledger("a", cached=True), ledger("b", cached=True)
     assert reserve(first) is None
     assert reserve(other) is None
     settle(other)
-    assert reserve(first) is None
-    settle(first, reply=REPLY.model_copy(update={"waste": Usage(uncertain_calls=1)}))
-    assert books(ledger("a")) == (0, 60, 2.5)
+    assert reserve(first).usage == Usage(cache_hits=1)
+    assert books(ledger("a")) == (0, 50, 2.0)
 
 
 def test_a_later_run_takes_the_reply_from_the_cache_and_pays_nothing(ledger):
     settle(ledger("a", cached=True))
-    hit = reserve(ledger("b", cached=True), OTHER)
+    hit = reserve(ledger("b", cached=True), SAME)
     assert (hit.text, hit.usage) == ("{}", Usage(cache_hits=1))
     again = ledger("b")
-    assert reserve(again, OTHER) == hit  # written down, so that a resumed run counts it the same
+    assert reserve(again, SAME) == hit  # written down, so that a resumed run counts it the same
     assert books(again) == (0, 0, 0.0)
 
 
-def test_a_run_never_takes_its_own_reply_from_the_cache(ledger):
-    own = ledger("a", cached=True)
-    settle(own)
-    assert reserve(own, OTHER) is None
+def test_a_reply_that_could_not_be_read_is_no_hit_for_later_runs(ledger):
+    settle(ledger("a", cached=True), reply=REPLY.model_copy(update={"unreadable": True}))
+    assert reserve(ledger("b", cached=True), SAME) is None
+
+
+def test_two_calls_with_the_same_content_are_paid_once_in_a_run_and_again_after_a_resume(ledger):
+    run = ledger()
+
+    async def both():
+        assert await run.reserve(CALL, ESTIMATE) is None
+        second = asyncio.create_task(run.reserve(SAME, ESTIMATE))
+        await asyncio.sleep(0)
+        assert not second.done()
+        await run.settle(CALL, REPLY)
+        return await second
+
+    assert asyncio.run(both()).usage == Usage(cache_hits=1)
+    assert books(ledger()) == (0, 10, 0.5)
+    assert reserve(ledger(), CALL.model_copy(update={"id": "3"})).usage == Usage(cache_hits=1)
+
+
+def test_a_call_goes_on_where_another_with_its_content_came_to_nothing(ledger):
+    run = ledger()
+
+    async def both():
+        assert await run.reserve(CALL, ESTIMATE) is None
+        second = asyncio.create_task(run.reserve(SAME, ESTIMATE))
+        await asyncio.sleep(0)
+        await run.release(CALL, Usage())
+        return await second
+
+    assert asyncio.run(both()) is None
+
+
+def test_answers_of_two_systems_are_never_shared(ledger):
+    run, answers = ledger(), [call.model_copy(update={"purpose": "answer"}) for call in (CALL, SAME)]
+    settle(run, answers[0])
+    assert reserve(run, answers[1]) is None
 
 
 def test_calls_and_cache_are_readable_by_their_owner_alone(ledger, tmp_path):

@@ -196,3 +196,38 @@ def test_an_answer_from_the_cache_keeps_its_bill_and_takes_nothing_of_the_budget
     # the answer is what the system takes, whoever paid for it; this job pays nothing
     assert hit.usage == Usage(cache_hits=1, input_tokens=40, output_tokens=2, cost_usd=0.001)
     assert money(store, job)[0] == 0
+
+
+def test_while_redis_is_full_no_further_call_is_let_through_and_no_reply_is_lost(job, store):
+    ledger, other = (
+        RedisLedger(store, store.claim(job), cache=True),
+        CALL.model_copy(update={"id": "d", "content": "y"}),
+    )
+
+    async def worked():
+        assert await ledger.reserve(CALL, MOST) is None
+        store.redis.config_set("maxmemory", 1)
+        settling = asyncio.create_task(ledger.settle(CALL, Reply(text="paid", usage=Usage(calls=1, input_tokens=60))))
+        await asyncio.sleep(0.05)
+        next_call = asyncio.create_task(ledger.reserve(other, MOST))
+        await asyncio.sleep(0.3)
+        assert [settling.done(), next_call.done()] == [False, False]
+        store.redis.config_set("maxmemory", 0)
+        await settling
+        return await next_call
+
+    try:
+        assert asyncio.run(worked()) is None
+    finally:
+        store.redis.config_set("maxmemory", 0)
+    assert books(store, job) == (60, 100, 1, 0)
+    assert asyncio.run(ledger.reserve(CALL, MOST)).text == "paid"
+
+
+def test_a_reply_that_could_not_be_read_is_no_hit_for_later_jobs(make_jobs, store):
+    for unreadable in (True, False):
+        earlier = RedisLedger(store, store.claim(submit(make_jobs())), cache=True)
+        assert asyncio.run(earlier.reserve(CALL, MOST)) is None
+        asyncio.run(earlier.settle(CALL, Reply(text="x", usage=Usage(calls=1), unreadable=unreadable)))
+    hit = asyncio.run(RedisLedger(store, store.claim(submit(make_jobs())), cache=True).reserve(CALL, MOST))
+    assert (hit.text, hit.usage) == ("x", Usage(cache_hits=1))

@@ -186,6 +186,7 @@ class LLMJudge:
             max_tokens=limit,
             call=Call.about(sample.query_id, purpose, [self._stamp, messages, limit]),
             ledger=ledger,
+            read=lambda reply: find_object(reply.text, text),
         )
 
     @cached_property

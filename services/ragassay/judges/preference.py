@@ -133,6 +133,7 @@ class PreferenceJudge:
                 max_tokens=limit,
                 call=Call.about(pair.query_id, "judge", [self._stamp, messages, limit]),
                 ledger=ledger,
+                read=lambda reply: read(reply.text),
             )
 
         def read(text: str) -> tuple[Choice, str] | None:

@@ -89,6 +89,7 @@ class ProbeJudge(LLMJudge):
             call=Call.about(sample.query_id, "judge", [stamp, messages, ALTERNATIVES]),
             ledger=ledger,
             alternatives=ALTERNATIVES,
+            read=yes_chance,
         )
         chance = ledger.book(reply, yes_chance(reply))
         if chance is None:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, get_args
 import orjson
 
 from ragassay.judges.verdict import RawVerdict, Units
+from ragassay.llm import readable
 from ragassay.models import Covered, CriterionVerdict, FactVerdict, SentenceVerdict, Step, Support, Truth
 
 Value = TypeVar("Value", bound=str)
@@ -171,7 +172,7 @@ def _objects(text: str) -> Iterator[tuple[Any, str]]:
             except (ValueError, RecursionError):
                 start = opening.end()
                 continue
-            yield value, text[opening.start() : end]
+            yield readable(value), text[opening.start() : end]
             start = end
 
 

@@ -3,17 +3,20 @@
 from ragassay.llm.chat import ChatModel
 from ragassay.llm.library import missing_keys, warm_up
 from ragassay.llm.model import LLM
-from ragassay.llm.negotiation import Messages
+from ragassay.llm.negotiation import Messages, Negotiation
 from ragassay.llm.pacing import LocalSpacing, Pace, RateLimit, together
+from ragassay.llm.text import readable
 
 __all__ = [
     "LLM",
     "ChatModel",
     "LocalSpacing",
     "Messages",
+    "Negotiation",
     "Pace",
     "RateLimit",
     "missing_keys",
+    "readable",
     "together",
     "warm_up",
 ]

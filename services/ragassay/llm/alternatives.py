@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ragassay.llm.text import without_surrogates
+
 CERTAIN = 0.999  # of a token's probability; what is as likely is not kept
 
 
@@ -13,18 +15,18 @@ def alternatives(choice: Any, text: str) -> tuple[tuple[int, dict[str, float]], 
 
     None where the reply has no log-probabilities, or where its tokens do not make up the text.
     """
-    logprobs = getattr(choice, "logprobs", None)
-    tokens = getattr(logprobs, "content", None) if logprobs is not None else None
-    if not tokens:
+    tokens = getattr(getattr(choice, "logprobs", None), "content", None)
+    if not tokens or not all(isinstance(getattr(token, "token", None), str) for token in tokens):
         return None
     start = "".join(token.token for token in tokens).find(text)
     if start < 0 or not text:
         return None
     place, hesitant = -start, []
     for token in tokens:
-        others = {each.token: _probability(each.logprob) for each in token.top_logprobs or ()}
-        likely = {token.token: _probability(token.logprob), **others}
-        if likely[token.token] < CERTAIN and 0 <= place < len(text):
+        others = {without_surrogates(each.token): _probability(each.logprob) for each in token.top_logprobs or ()}
+        own = without_surrogates(token.token)
+        likely = {own: _probability(token.logprob), **others}
+        if likely[own] < CERTAIN and 0 <= place < len(text):
             hesitant.append((place, likely))
         place += len(token.token)
     return tuple(hesitant)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ragassay.llm.negotiation import CallTerms, Messages
 from ragassay.models import Usage
+from ragassay.protocols import Reply
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of the model. ``seed_shift``: added to the seed, so that the same question is drawn anew."""
+    """What is asked of the model.
+
+    ``seed_shift``: added to the seed, so that the same question is drawn again. ``read``: what the caller finds in a reply;
+    None where it can't be read.
+    """
 
     messages: Messages
     schema: Mapping[str, Any] | None
@@ -20,6 +25,7 @@ class Request:
     max_tokens: int
     alternatives: int = 0
     seed_shift: int = 0
+    read: Callable[[Reply], object] | None = None
 
 
 @dataclass(eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from ragassay.llm.negotiation import Messages
@@ -42,9 +42,11 @@ class ChatModel(Protocol):
         ledger: Ledger,
         alternatives: int = 0,
         seed_shift: int = 0,
+        read: Callable[[Reply], object] | None = None,
     ) -> Reply:
         """The reply; from the ledger where the call is settled, else from the provider and then settled.
 
         ``alternatives``: how many of the likeliest tokens are wanted with their probabilities, wherever it hesitates.
         ``seed_shift`` is added to the seed, where the provider takes one; the call has to tell such replies apart.
+        A reply in which ``read`` finds None is ``unreadable``: no later run takes it from a cache.
         """

@@ -17,22 +17,25 @@ from ragassay.errors import (
     reason_from,
 )
 from ragassay.llm.pacing import retry_after
+from ragassay.llm.text import without_surrogates
 from ragassay.settings import secrets, without
 
 _RETRYABLE = frozenset({408, 409, 429})
 _WHOLE_RUN = {
     401: ("rejected the key", "check the key"),
     402: ("requires payment", "add credit to the account behind the key"),
-    403: ("denied access", "check what the key may do"),
     404: ("does not have this model or address", "check the model's name and --api-base"),
 }
-_KEYLIKE = re.compile(r"\b(?:sk|pk|rk|gsk|xai|hf|nvapi|AIza)[-_]?[\w*.-]{8,}|\bBearer\s+\S+", re.IGNORECASE)
+_KEYLIKE = re.compile(r"\b(?:(?:sk|pk|rk|gsk|xai|hf|nvapi)[-_]|AIza)[\w*.-]{8,}|\bbearer\s+\S+", re.IGNORECASE)
+_SECRET = re.compile(r"[\dA-Z*_=]|\w\.\w")  # in what looks like a key; none of these is in words with a hyphen
 _LITELLM_HEAD = re.compile(r"^.{0,120}?\w+Exception - |^(?:(?:litellm\.)?\w*(?:Error|Timeout|Exception)\b:? ?)+")
+_RECEIVED = " received_args="  # behind it LiteLLM quotes the whole response
 _FORMAT_WORDS = re.compile(
     r"response_?format|json_schema|json_object|json mode|structured output|grammar|guided|tool_choice|\btools?\b|function call",
     re.IGNORECASE,
 )
 _TOO_LONG = re.compile(r"context (?:length|window|size)|too many (?:input )?tokens|prompt is too long", re.IGNORECASE)
+_MODERATED = re.compile(r"moderation|flagged|content.?(?:policy|filter)|safety", re.IGNORECASE)
 _DOUBTFUL = frozenset({400, 415, 422, 500, 501})
 _REFUSES = re.compile(
     r"unsupported|not? (?:longer )?support|n't support|unknown|unrecogni[sz]ed|unexpected|invalid|deprecated|forbidden"
@@ -47,7 +50,8 @@ class Failure:
 
     ``retryable``: worth another attempt. ``uncertain``: it may have been paid. ``limited``: a rate limit was reached.
     ``format_refused``: the provider says that it does not take the form of the reply that was asked for; ``doubtful``: it
-    may mean so. ``parameter``: it says that it does not take this one.
+    may mean so. ``parameter``: it says that it does not take this one. ``denied``: access was denied, to this request or to
+    all of them.
     """
 
     error: AssayError
@@ -57,6 +61,7 @@ class Failure:
     format_refused: bool = False
     doubtful: bool = False
     parameter: str | None = None
+    denied: bool = False
     wait: float | None = None
 
 
@@ -88,6 +93,9 @@ def diagnose(
         failed = Unavailable(f"the provider failed ({status}): {text}", where=model, retry_after=wait)
         named = _FORMAT_WORDS.search(text) is not None
         return Failure(failed, True, format_refused=named, doubtful=status in _DOUBTFUL, wait=wait)
+    if status == 403:  # some providers refuse a single prompt so, which their moderation flagged
+        denied = BadInput(f"the provider denied access (403): {text}", where=model, hint="check what the key may do")
+        return Failure(denied, denied=_MODERATED.search(text) is None)
     if status in _WHOLE_RUN:
         what, todo = _WHOLE_RUN[status]
         return Failure(
@@ -116,13 +124,20 @@ def _refused_parameter(exception: BaseException, sent: Iterable[str]) -> str | N
 
 def message(exception: BaseException, key: str | None) -> str:
     """The provider's message: one short line, without LiteLLM's preamble, without any key and without paths."""
-    text = _LITELLM_HEAD.sub("", _raw(exception).strip())
+    text = _LITELLM_HEAD.sub("", without_surrogates(_raw(exception).partition(_RECEIVED)[0]).strip())
     return reason_from(redact(text, key)) if text else type(exception).__name__
 
 
 def redact(text: str, key: str | None) -> str:
     """``text`` without the given key, the keys of this process's environment, and what looks like one."""
-    return _KEYLIKE.sub("***", without_keys(text, key, shortest=6))
+    return _KEYLIKE.sub(_masked, without_keys(text, key, shortest=6))
+
+
+def _masked(found: re.Match[str]) -> str:
+    """``***`` for a key; words such as "sk-learn-compatible" or "bearer token" stay as they are."""
+    text = found[0]
+    secret = text.split(maxsplit=1)[1] if text[:6].lower() == "bearer" else text
+    return "***" if _SECRET.search(secret) else text
 
 
 def without_keys(text: str, key: str | None, *, shortest: int = 12) -> str:

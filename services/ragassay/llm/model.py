@@ -6,7 +6,8 @@ LiteLLM repeats paid calls by itself (three HTTP requests on a 5xx), so it is to
   calls of one ``LLM`` wait for that of a 5xx, and of the third 429 in a row; while others get through, a 429 is the call's
   own affair and uses up no attempt: that is no failure.
 * Refusals that concern every call (no key, wrong key, no credit, no such model) are BadSettings; for half a minute the
-  same error is raised without asking again. Refusals of one request (too long, filtered) are BadInput.
+  same error is raised without asking again. Refusals of one request (too long, filtered) are BadInput; so is a 403, unless
+  three calls are denied and none was answered: some providers refuse a flagged prompt so.
 * Five failures in a row of three calls or more, or a ``Retry-After`` of more than a minute, are an outage of the
   provider: ProviderDown, for all calls that were begun by then, and for some seconds without asking. Whoever runs the
   evaluation waits and asks again.
@@ -21,8 +22,9 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -30,7 +32,7 @@ import orjson
 
 from ragassay import telemetry
 from ragassay.addresses import is_extra
-from ragassay.errors import BadInput, BadSettings, ProviderDown
+from ragassay.errors import BadInput, BadSettings, ProviderDown, Unavailable
 from ragassay.llm.alternatives import alternatives
 from ragassay.llm.calls import Bill, Request
 from ragassay.llm.failures import Failure, diagnose, without_keys
@@ -38,6 +40,7 @@ from ragassay.llm.library import ResolvedModel, close_with_loop, litellm, load, 
 from ragassay.llm.negotiation import BOUNDS, CallTerms, Messages, Negotiation, form_of, is_usable, text_of
 from ragassay.llm.observing import count_reply, requesting
 from ragassay.llm.pacing import LONGEST_WAIT_S, Pace, RateLimit, backoff
+from ragassay.llm.text import without_surrogates
 from ragassay.models import Usage
 from ragassay.options import ParameterOptions
 from ragassay.prices import Prices
@@ -77,6 +80,7 @@ class LLM:
         attempts: int = 5,
         concurrency: int = 8,
         limit: RateLimit | None = None,
+        negotiation: Negotiation | None = None,
         seed: int = 0,
         parameters: Mapping[str, Any] | None = None,
         context_window: int | None = None,
@@ -99,12 +103,13 @@ class LLM:
         self._wanted = {"temperature": 0, "seed": seed, **(parameters or {})}
         self._prices, self._context_window = prices or Prices(), context_window
         self._pace, self._limit = Pace(concurrency), limit or RateLimit()
-        self._negotiation = Negotiation(self._model)
+        self._negotiation = negotiation or Negotiation(self._model)
         self._replies = 0
         self._billed_more = (1.0, 1.0)  # the largest ratio of billed to estimated tokens so far: input, output
         self._warned_of_usage = False
         self._refused: tuple[float, BadSettings | ProviderDown] | None = None
         self._limited = 0  # how many outcomes in a row were 429s
+        self._denied_calls: set[str] = set()  # their ids
         self._failing: list[str] = []  # ids of the calls that failed since the last reply
         self._outages = 0
 
@@ -153,6 +158,7 @@ class LLM:
         ledger: Ledger,
         alternatives: int = 0,
         seed_shift: int = 0,
+        read: Callable[[Reply], object] | None = None,
     ) -> Reply:
         """The reply; from the ledger where the call is settled, else from the provider and then settled.
 
@@ -161,7 +167,7 @@ class LLM:
         """
         bill = Bill(outages=self._outages)
         try:
-            request = Request(messages, schema, schema_name, max_tokens, alternatives, seed_shift)
+            request = Request(messages, schema, schema_name, max_tokens, alternatives, seed_shift, read)
             return await self._with_retries(request, call, ledger, bill)
         except BaseException as error:
             if bill.terms:
@@ -242,7 +248,9 @@ class LLM:
             return _NO_OBJECT
         self._negotiation.answered(terms, usable=usable)
         count_reply(self._model, call.purpose, outcome.usage)
-        reply = outcome.model_copy(update={"waste": bill.waste, "left_out": terms.left_out})
+        unreadable = request.read is not None and request.read(outcome) is None
+        about = {"waste": bill.waste, "left_out": terms.left_out, "unreadable": unreadable}
+        reply = outcome.model_copy(update=about)
         bill.open, bill.retries, bill.uncertain = False, 0, 0  # the reply tells of them
         # A paid reply is kept even if the task that asked for it is cancelled at this very moment.
         await asyncio.shield(ledger.settle(call, reply))
@@ -259,30 +267,31 @@ class LLM:
     async def _attempt(self, request: Request, terms: CallTerms, bill: Bill, call: Call) -> Reply | Failure:
         """One HTTP request: a reply, or what went wrong with it."""
         with requesting(self._model, self._resolved, call.purpose) as seen:
-            outcome = await self._requested(request, terms, bill)
+            outcome = await self._requested(request, terms, bill, call)
             seen(outcome)
         limited = isinstance(outcome, Failure) and outcome.limited
         self._limited = self._limited + 1 if limited else 0
         return outcome
 
-    async def _requested(self, request: Request, terms: CallTerms, bill: Bill) -> Reply | Failure:
+    async def _requested(self, request: Request, terms: CallTerms, bill: Bill, call: Call) -> Reply | Failure:
         resolved = self._resolved
         await close_with_loop()
         sent = self._sent(request, terms)
+        form = form_of(terms, request.messages, request.schema, request.schema_name)
+        traced = telemetry.headers()
         began = time.perf_counter()
         try:
             async with asyncio.timeout(self._timeout_s):
                 response = await litellm().acompletion(
-                    **form_of(terms, request.messages, request.schema, request.schema_name),
+                    **form,
                     **sent,
                     model=resolved.name,
                     api_base=self._api_base,
                     api_key=resolved.key,
                     timeout=self._timeout_s,
                     max_retries=0,
-                    **({"extra_headers": dict(traced)} if (traced := telemetry.headers()) else {}),
+                    **({"extra_headers": dict(traced)} if traced else {}),
                 )
-            reply = self._read(response, request, (time.perf_counter() - began) * 1000)
         except asyncio.CancelledError:
             bill.uncertain += 1
             self._negotiation.ended(terms)
@@ -291,13 +300,27 @@ class LLM:
             names = (*sent, *sent.get("extra_body", {}), *(BOUNDS if request.schema is not None else ()))
             hint, key = resolved.key_hint, self._api_key
             failure = diagnose(e, self._model, key=key, hint=hint, timeout_s=self._timeout_s, sent=names)
-            bill.uncertain += failure.uncertain
-            if isinstance(failure.error, BadSettings):
-                self._refused = (time.monotonic() + _REFUSED_FOR_S, failure.error)
+            if failure.denied:
+                failure = self._denied(failure, call)
+        else:
+            outcome = self._read(response, request, (time.perf_counter() - began) * 1000)
+            if isinstance(outcome, Reply):
+                self._replies += 1
+                self._failing.clear()
+                return outcome
+            failure = outcome
+        bill.uncertain += failure.uncertain
+        if isinstance(failure.error, BadSettings):
+            self._refused = (time.monotonic() + _REFUSED_FOR_S, failure.error)
+        return failure
+
+    def _denied(self, failure: Failure, call: Call) -> Failure:
+        """A denied call is one row's affair, unless several are denied and none was ever answered."""
+        self._denied_calls.add(call.id)
+        if self._replies or len(self._denied_calls) < _DOWN_CALLS:
             return failure
-        self._replies += 1
-        self._failing.clear()
-        return reply
+        error = failure.error
+        return replace(failure, error=BadSettings(error.message, where=error.where, hint=error.hint))
 
     def _sent(self, request: Request, terms: CallTerms) -> dict[str, Any]:
         """The parameters of a request, without those that the provider refused; a reply's limit has two names."""
@@ -329,9 +352,17 @@ class LLM:
             self._pace.open()
             raise down
 
-    def _read(self, response: Any, request: Request, took_ms: float) -> Reply:
-        choice, usage = response.choices[0], getattr(response, "usage", None)
-        text = without_keys(text_of(choice), self._api_key)
+    def _read(self, response: Any, request: Request, took_ms: float) -> Reply | Failure:
+        choices, usage = getattr(response, "choices", None), getattr(response, "usage", None)
+        message = getattr(choices[0], "message", None) if choices else None
+        if not choices or message is None:
+            what, hint = (
+                "the provider's reply has no message (choices)",
+                "is the address that of a chat completions API?",
+            )
+            return Failure(Unavailable(what, where=self._model, hint=hint), retryable=True, uncertain=True)
+        choice = choices[0]
+        text = without_keys(text_of(message), self._api_key)
         tokens, estimated = self._billed(usage), self._estimated(request)
         if tokens and all(t <= _MOST_RATIO * most for t, most in zip(tokens, estimated, strict=True)):
             cached = getattr(getattr(usage, "prompt_tokens_details", None), "cached_tokens", 0) or 0
@@ -346,9 +377,9 @@ class LLM:
             tokens = min(-(-characters // 4), estimated[0]), min(-(-len(text) // 4), estimated[1])
         return Reply(
             text=text,
-            finish_reason=choice.finish_reason or "stop",
-            model=response.model or "",
-            system_fingerprint=str(getattr(response, "system_fingerprint", None) or ""),
+            finish_reason=without_surrogates(str(choice.finish_reason or "stop")),
+            model=without_surrogates(str(response.model or "")),
+            system_fingerprint=without_surrogates(str(getattr(response, "system_fingerprint", None) or "")),
             usage=Usage(calls=1, input_tokens=tokens[0], output_tokens=tokens[1], cost_usd=price, latency_ms=took_ms),
             alternatives=alternatives(choice, text) if request.alternatives else None,
         )

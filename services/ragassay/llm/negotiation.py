@@ -27,6 +27,7 @@ from typing import Any
 import orjson
 
 from ragassay.llm.failures import Failure
+from ragassay.llm.text import without_surrogates
 
 logger = logging.getLogger("ragassay.llm")
 Messages = Sequence[Mapping[str, str]]
@@ -238,10 +239,11 @@ def without_bounds(schema: Any) -> Any:
     return {key: without_bounds(value) for key, value in schema.items() if key not in BOUNDS}
 
 
-def text_of(choice: Any) -> str:
-    """What a choice of a reply says; the arguments of a tool call where it makes one."""
-    calls = getattr(choice.message, "tool_calls", None)
-    return (calls[0].function.arguments if calls else choice.message.content) or ""
+def text_of(message: Any) -> str:
+    """What a message says; the arguments of a tool call where it makes one."""
+    calls = getattr(message, "tool_calls", None)
+    text = getattr(calls[0].function, "arguments", "") if calls else getattr(message, "content", "")
+    return without_surrogates(text) if isinstance(text, str) else ""
 
 
 def is_usable(text: str, finish_reason: str) -> bool:

@@ -1,7 +1,8 @@
-"""What is dear and used again - judges, embedding model, indexes - made once in a process."""
+"""What is expensive and used again - judges, embedding model, indexes - made once in a process."""
 
 from __future__ import annotations
 
+import copy
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -47,13 +48,19 @@ class Session:
     """Hands out tools and built-in systems; whatever takes long to make is made once and kept."""
 
     def __init__(self, factory: Factory) -> None:
-        self._factory = factory
+        self._factory, self._job = factory, ""
         self._tools: OrderedDict[str, Tools] = OrderedDict()
         self._retrievers: OrderedDict[str, Pipeline] = OrderedDict()
 
+    def for_job(self, job: str) -> Session:
+        """The same session for one job: a judge learns what a provider refuses or bills from that job's calls alone."""
+        session = copy.copy(self)
+        session._job = job
+        return session
+
     def tools(self, spec: JobSpec, ledger: Ledger) -> Tools:
         """Judge, prices and embedding model for a specification, with its own ledger."""
-        key = spec.model_dump_json(include=_TOOLS_FIELDS)
+        key = self._job + spec.model_dump_json(include=_TOOLS_FIELDS)
         return replace(_kept(self._tools, key, lambda: self._factory.tools(spec, ledger)), ledger=ledger)
 
     def systems(self, sources: Mapping[str, Source], tools: Tools) -> dict[str, BuiltIn | LiveSystem]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +17,7 @@ from pydantic import ValidationError
 
 from ragassay.errors import BadData, DiskFull
 from ragassay.files import LineLog, private_folder
-from ragassay.ledger import BudgetLedger, MemoryLedger, ScopedLedger, ends, paid
+from ragassay.ledger import SHARED, BudgetLedger, MemoryLedger, ScopedLedger, ends, paid
 from ragassay.models import Usage
 from ragassay.protocols import Call, Ledger, Purpose, Reply
 from ragassay.specification import Budget
@@ -106,10 +108,10 @@ class FolderLedger:
     """The calls of one run as JSON Lines, appended to as they begin and end; survives a kill of the process.
 
     A call begins only within ``budget``, beside what the run has spent before; with ``shared``, within that budget of
-    several runs, to which what this one has spent is added. A reply from the cache is written down
-    too, so that a resumed run counts it as the first attempt did. A call that began and has no end was in flight when
-    the process died: it may have been paid, so it counts as uncertain and its estimate as spent. Raises BadData for a
-    damaged file.
+    several runs, to which what this one has spent is added. Two calls of a judge with the same content are paid once: the
+    second waits for the reply to the first, and has it as a cache hit. Cache hits are written down too, so that a resumed
+    run counts them as the first attempt did. A call that began and has no end was in flight when the process died: it may
+    have been paid, so it counts as uncertain and its estimate as spent. Raises BadData for a damaged file.
     """
 
     def __init__(
@@ -124,6 +126,12 @@ class FolderLedger:
         self._run, self._cache = run, cache
         self._settled: dict[str, Reply] = {}
         self._estimates: dict[str, Usage] = {}
+        self._open: set[str] = set()  # ids of calls that are in flight
+        self._lost: Counter[str] = Counter()  # attempts of a call with an unknown outcome, the open one left out
+        self._replies: dict[str, Reply] = {}  # of calls that are paid once, by their content
+        self._asking: dict[
+            str, tuple[str, asyncio.Event]
+        ] = {}  # by content, the call in flight and the event of its end
         self._full: DiskFull | None = None
         self.lost = Usage()
         self.interrupted = Usage()  # calls in flight when a process died; no row counts them
@@ -165,7 +173,9 @@ class FolderLedger:
             self.interrupted += Usage.model_validate(row["interrupted"])
             self.held += held
         else:
-            self._settled[row["id"]] = Reply.model_validate(row["reply"])
+            reply = self._settled[row["id"]] = Reply.model_validate(row["reply"])
+            if row["purpose"] in SHARED:
+                self._replies.setdefault(row["content"], reply)
 
     async def reserve(self, call: Call, estimate: Usage) -> Reply | None:
         """The reply of this run, else of an earlier run as a cache hit, else None once it is written that the call begins.
@@ -173,17 +183,47 @@ class FolderLedger:
         A cache hit costs nothing. An answer's keeps its bill: that is what the answer takes of the system under test.
         Raises BudgetReached, and DiskFull: once a row could not be written, no call is let through any more.
         """
+        while other := self._asking.get(call.content):
+            if other[0] == call.id:
+                break
+            await other[1].wait()
         if settled := self._settled.get(call.id):
             return settled
         if self._full:
             raise self._full
-        asked = call.id in self._estimates  # and perhaps paid
-        if self._cache and not asked and (cached := self._cache.get(call.content, not_from=self._run)):
-            bill = cached.usage if call.purpose == "answer" else Usage()
-            usage = bill.model_copy(update={"calls": 0, "cache_hits": 1})
-            hit = cached.model_copy(update={"usage": usage, "waste": Usage()})
-            self._keep(call, hit, Usage())
-            return hit
+        self._lost[call.id] += call.id in self._open
+        if known := self._known(call):
+            return await self._hit(call, known)
+        if call.purpose in SHARED:
+            self._asking.setdefault(call.content, (call.id, asyncio.Event()))
+        try:
+            await self._begin(call, estimate)
+        except BaseException:
+            self._end(call)
+            raise
+        self._estimates[call.id] = estimate
+        self._open.add(call.id)
+        return None
+
+    def _known(self, call: Call) -> Reply | None:
+        """The reply to the same question, of another call of this run or of an earlier run."""
+        if call.purpose in SHARED and (reply := self._replies.get(call.content)):
+            return reply
+        return self._cache.get(call.content, not_from=self._run) if self._cache else None
+
+    async def _hit(self, call: Call, known: Reply) -> Reply:
+        """Keep a reply that is paid already as this call's; attempts before with an unknown outcome count as spent."""
+        bill = known.usage if call.purpose == "answer" else Usage()
+        usage = bill.model_copy(update={"calls": 0, "cache_hits": 1})
+        hit = known.model_copy(update={"usage": usage, "waste": Usage()})
+        lost = Usage(uncertain_calls=self._lost[call.id])
+        self._keep(call, hit, paid(Reply(text="", waste=lost), self._estimates.pop(call.id, Usage())))
+        if call.id in self._open:
+            await self._budget.release(call, lost)
+        self._end(call, ended=True)
+        return hit
+
+    async def _begin(self, call: Call, estimate: Usage) -> None:
         await self._budget.reserve(call, estimate)
         try:
             if self._full:  # while it waited for the budget
@@ -192,20 +232,28 @@ class FolderLedger:
         except DiskFull:
             await self._budget.release(call, Usage())
             raise
-        self._estimates[call.id] = estimate
-        return None
+
+    def _end(self, call: Call, *, ended: bool = False) -> None:
+        """A call is in flight no more; ``ended`` unless it may be made again."""
+        self._open.discard(call.id)
+        if ended:
+            self._lost.pop(call.id, None)
+        if call.content in self._asking and self._asking[call.content][0] == call.id:
+            self._asking.pop(call.content)[1].set()
 
     async def settle(self, call: Call, reply: Reply) -> None:
         """Write the reply down, whole; raises DiskFull."""
         try:
             self._keep(call, reply, paid(reply, self._estimates.pop(call.id, Usage())))
         finally:
+            self._end(call, ended=True)
             await self._budget.settle(call, reply)
-        if self._cache:
+        if self._cache and not reply.unreadable:
             self._cache.put(call.content, reply, run=self._run)
 
     async def release(self, call: Call, spent: Usage, *, answered: bool = False) -> None:  # noqa: ARG002 - it is paid or not, whoever refused
         """The call came to nothing: write down what it may have cost."""
+        self._end(call, ended=ends(spent))
         estimate = self._estimates.pop(call.id, None) if ends(spent) else self._estimates.get(call.id)
         if estimate is None and spent == Usage():
             return
@@ -224,6 +272,8 @@ class FolderLedger:
         row = {"id": call.id, "query_id": call.query_id, "content": call.content, "purpose": call.purpose}
         self._append({**row, "reply": reply.model_dump(), "held": held.model_dump()})
         self._settled[call.id] = reply
+        if call.purpose in SHARED:
+            self._replies.setdefault(call.content, reply)
 
     def _append(self, row: Any) -> None:
         try:

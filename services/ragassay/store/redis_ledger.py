@@ -148,7 +148,7 @@ class RedisLedger:
     async def settle(self, call: Call, reply: Reply) -> None:
         """Keep the reply for this job, and for later ones unless an earlier one is known; waits while Redis is full."""
         await self._keep(call, reply)
-        if self._cache and not reply.usage.cache_hits:
+        if self._cache and not (reply.usage.cache_hits or reply.unreadable):
             known = self._claim.job.encode() + b"\0" + _blob(reply)
             try:
                 self._store.redis.set(self._of_cache(call), known, nx=True, ex=CACHE_KEPT_S)

@@ -12,7 +12,7 @@ from ragassay.judges.text import content, sentences
 from ragassay.llm import ChatModel
 from ragassay.models import Sample
 from ragassay.prompts import load
-from ragassay.protocols import Call, Ledger
+from ragassay.protocols import Call, Ledger, Reply
 from ragassay.strategies.builtin import Answer
 
 SENTENCES = 2  # of an extracted answer
@@ -99,9 +99,10 @@ class Generative:
             max_tokens=self._max_tokens,
             call=Call.about(sample.query_id, "answer", asked),
             ledger=self._ledger,
+            read=_text,
         )
-        text = reply.text.strip()
-        if not text and reply.finish_reason != "stop":
+        text = _text(reply)
+        if text is None:
             raise BadInput(f"the model gave no answer ({reply.finish_reason})")
         spent = reply.usage
         return Answer(
@@ -112,3 +113,9 @@ class Generative:
             output_tokens=spent.output_tokens,
             cost_usd=spent.cost_usd,
         )
+
+
+def _text(reply: Reply) -> str | None:
+    """The answer in a reply; None where the provider cut it off or withheld it before its first word."""
+    text = reply.text.strip()
+    return text if text or reply.finish_reason == "stop" else None

@@ -93,6 +93,7 @@ class QuestionWriter:
         user = f"<passage {code}>\n{passage.full}\n</passage {code}>\n{text}"
         messages = [{"role": "system", "content": prompt.text}, {"role": "user", "content": user}]
         asked = [self._llm.endpoint, dict(self._llm.settings), prompt.version, digest(schema), messages, limit]
+        keys = frozenset(schema["required"])
         try:
             reply = await self._llm.complete(
                 messages,
@@ -101,12 +102,13 @@ class QuestionWriter:
                 max_tokens=limit,
                 call=Call.about(passage.id, "synthesis", asked),
                 ledger=self._ledger,
+                read=lambda reply: find_object(reply.text, user, keys),
             )
         except (BadSettings, ProviderDown):
             raise
         except (BadInput, Unavailable) as error:
             return f"the model failed: {reason_from(error)}"
-        value = find_object(reply.text, user, frozenset(schema["required"]))
+        value = find_object(reply.text, user, keys)
         return "the model's reply could not be read" if value is None else value
 
     def _candidate(self, passage: Passage, row: Mapping[str, Any], unfit: str | None) -> Candidate:

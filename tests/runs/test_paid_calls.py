@@ -1,0 +1,87 @@
+"""What a run pays for: equal answers once, and no row for the odd reply to another."""
+
+import json
+
+import pytest
+
+import provider as play
+from provider import Answer, Provider
+
+ROWS = [
+    {
+        "query_id": f"q{n}",
+        "query": f"How long is refund {n}?",
+        "answer": f"Refund {n} takes 14 days.",
+        "contexts": [f"Refund {n} takes 14 days.", "Weekends count."],
+        "ground_truth_answer": f"It takes 14 days, refund {n}.",
+    }
+    for n in range(4)
+]
+
+
+@pytest.fixture
+def evaluate(cli, tmp_path):
+    """Evaluate these rows; the exit code and the report."""
+
+    def run(provider, rows, *options):
+        file = tmp_path / "rows.jsonl"
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        given = ("--judge", "gpt-4o-mini", "--api-base", provider.url, "--metrics", "faithfulness", "--json")
+        code, out, err = cli("evaluate", file, *given, *options)
+        assert code in (0, 3), err
+        return code, json.loads(out)
+
+    return run
+
+
+def failed(report):
+    """Ids of the rows without a score."""
+    rows = report["systems"]["default"]["results"]
+    return [row["query_id"] for row in rows if row["scores"]["faithfulness"].get("value") is None]
+
+
+def test_two_systems_with_the_same_answers_are_judged_once_and_get_the_same_verdicts(evaluate, tmp_path):
+    systems = []
+    for name in ("a", "b"):
+        file = tmp_path / f"{name}.jsonl"
+        rows = [{key: row[key] for key in ("query_id", "answer", "contexts")} for row in ROWS]
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        systems += ["--system", f"{name}={file}"]
+    queries = [{key: row[key] for key in ("query_id", "query", "ground_truth_answer")} for row in ROWS]
+    with Provider(latency_s=0.05) as provider:
+        _, report = evaluate(provider, queries, *systems, "--no-cache")
+        assert len(provider.log) == len(ROWS)
+    a, b = (report["systems"][name] for name in ("a", "b"))
+    assert [row["scores"] for row in a["results"]] == [row["scores"] for row in b["results"]]
+    calls = [system["evaluation"]["usage"] for system in (a, b)]
+    assert sum(each["calls"] for each in calls) == sum(each["cache_hits"] for each in calls) == len(ROWS)
+
+
+def test_half_a_surrogate_pair_in_a_verdict_costs_no_other_row_and_is_billed(evaluate):
+    def odd(seen):
+        verdict = json.dumps(play.verdicts(seen)).replace('"why": ""', r'"why": "half \ud800"', 1)
+        return Answer(verdict) if "refund 2?" in seen.user else play.good(seen)
+
+    with Provider(then=odd) as provider:
+        code, report = evaluate(provider, ROWS)
+    assert (code, failed(report)) == (0, [])
+    assert report["systems"]["default"]["evaluation"]["usage"]["calls"] == 4
+
+
+def test_a_reply_that_could_not_be_read_is_asked_for_again_by_the_next_run(evaluate):
+    with Provider(then=play.says("garbage")) as provider:
+        assert evaluate(provider, ROWS)[0] == 3
+        provider.then = play.good
+        before = len(provider.log)
+        assert evaluate(provider, ROWS)[0] == 0
+        assert len(provider.log) - before == len(ROWS)
+        assert evaluate(provider, ROWS)[0] == 0
+        assert len(provider.log) - before == len(ROWS)
+
+
+def test_a_row_that_a_provider_denies_fails_alone(evaluate):
+    denied = play.status(403, message="no access to this")
+    with Provider(then=lambda seen: denied(seen) if "refund 2?" in seen.user else play.good(seen)) as provider:
+        _, report = evaluate(provider, ROWS)
+    assert failed(report) == ["q2"]
+    assert "denied access (403)" in json.dumps(report)

@@ -1,0 +1,87 @@
+"""Jobs of two projects in one worker process, with the same model: what one learns of the provider is its own."""
+
+import pytest
+
+import provider as play
+from job_workers import deliver_all
+from offline_runs import sample, source_of
+from provider import Provider
+from ragassay import runs
+from ragassay.jobs import Jobs
+from ragassay.settings import Settings
+from ragassay.specification import JobSpec
+from ragassay.wiring import Wiring
+
+HUGE = play.usage(15_000_000, 15_000_000)
+
+
+@pytest.fixture
+def evaluated(store, queue):
+    """Submits a job of some rows for a project and works on it to its end."""
+    jobs = Jobs(store, queue, Wiring(Settings()))
+
+    def evaluate(provider, project, queries, **spec):
+        rows = [sample(n, query=query) for n, query in enumerate(queries, 1)]
+        inputs = runs.recorded(source_of(rows), rows)
+        options = {"judge": "gpt-4o-mini", "api_base": provider.url, "metrics": ("faithfulness",), "cache": False}
+        job, _ = jobs.of(project).submit(JobSpec(**options, **spec), inputs)
+        deliver_all(jobs, queue)
+        state = jobs.get(job.id)
+        if state.status == "finalizing":
+            jobs.finalize(job.id)
+        return jobs.get(job.id)
+
+    yield evaluate
+    jobs.close()
+
+
+def when(word, behaviour, then=play.good):
+    """``behaviour`` for prompts with the word."""
+    return lambda seen: (behaviour if word in seen.user else then)(seen)
+
+
+@pytest.mark.parametrize(
+    "refusal", [play.status(403, message="your input was flagged"), play.status(401), play.status(402)]
+)
+def test_a_refusal_of_one_projects_row_does_not_reach_another_project(evaluated, refusal):
+    with Provider(then=when("forbidden", refusal)) as provider:
+        first = evaluated(provider, "a", ["forbidden?"])
+        second = evaluated(provider, "b", [f"question {n}?" for n in range(5)])
+    assert first.status in ("failed", "finished")
+    assert (second.status, second.progress.failed, second.error) == ("finished", 0, None)
+
+
+def test_a_false_token_count_in_one_job_pauses_no_other(evaluated):
+    with Provider(then=when("first", play.raw(usage=HUGE))) as provider:
+        evaluated(provider, "a", ["first?"])
+        job = evaluated(provider, "b", [f"question {n}?" for n in range(5)], budget={"usd": 1})
+    assert (job.status, job.progress.failed) == ("finished", 0)
+
+
+def test_a_false_token_count_takes_a_budget_no_further_than_was_reserved(evaluated, store):
+    with Provider(then=when("first", play.raw(usage=HUGE))) as provider:
+        job = evaluated(provider, "a", ["first?", "second?"], budget={"usd": 1})
+    assert job.status == "finished"
+    assert store.spent_usd(job.id) < 0.01
+
+
+def test_a_job_learns_of_an_outage_from_its_own_calls(evaluated):
+    outage, limit = (
+        play.status(500, message="broken"),
+        play.status(429, message="too many", headers={"Retry-After": "100"}),
+    )
+    with Provider(then=when("first", outage, when("second", limit))) as provider:
+        first = evaluated(provider, "a", [f"first {n}?" for n in range(5)])
+        second = evaluated(provider, "b", ["second?"])
+    assert "broken" in first.waiting
+    assert "too many" in second.waiting
+    assert "broken" not in second.waiting
+
+
+def test_jobs_share_the_form_of_a_reply_that_a_provider_takes(evaluated):
+    with Provider(then=play.takes("json_object")) as provider:
+        evaluated(provider, "a", ["first?"])
+        asked = len(provider.log)
+        evaluated(provider, "b", ["second?"])
+        assert asked > 1
+        assert len(provider.log) == asked + 1
