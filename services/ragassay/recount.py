@@ -5,10 +5,13 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import combinations, islice
 from math import fsum, isnan, nan, sqrt
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from ragassay.cost_documents import Between, Money, Spending
 from ragassay.documents import Distribution, SystemReport
@@ -19,6 +22,7 @@ from ragassay.stats import CorrectedMean, RatioSums
 from ragassay.stats.columns import generator
 from ragassay.stats.ppi import corrected_mean, corrected_sums
 
+Questions: TypeAlias = npt.NDArray[np.int64] | None  # the number of each row's question; None: each row has its own
 MOST_PAIRED = 10  # systems of which every two are held against each other
 MOST_SLICES = 20  # a field with more distinct values than this is an identifier, not a group
 MEASURED = tuple(name for name, field in SystemReport.model_fields.items() if field.annotation is Distribution)
@@ -193,6 +197,7 @@ class Recount:
         self.accurate, self.accuracy_asked = Numbers(), array("b")
         self.reference_labels: dict[str, dict[int, float]] = {}
         self.unanswerable_labelled = 0
+        self._asked = array("q")
         self.evaluation, self.waste, self.left_out, self.groups = Spent(), Spent(), Counter[str](), RowGroups()
         self._judging, self._wasted = Bills(), Bills()
         self._in_first = {5: 0, 10: 0}
@@ -203,6 +208,7 @@ class Recount:
 
     def _add(self, row: Result) -> None:
         self.rows += 1
+        self._asked.append(question_key(row))
         self.without_response += not row.responded
         self.failed_responses += row.error is not None
         self.without_relevant += row.relevant == 0
@@ -234,6 +240,11 @@ class Recount:
         self._judging.add(row.evaluation)
         self._wasted.add(row.waste)
         self._cells.setdefault((row.category, row.model), array("i")).append(self.rows - 1)
+
+    @cached_property
+    def questions(self) -> Questions:
+        """The number of each row's question."""
+        return numbered(self._asked)
 
     @property
     def retrieval(self) -> dict[str, float]:
@@ -308,6 +319,25 @@ def _between(name_a: str, name_b: str, a: Recount, b: Recount) -> Between:
     costs, gains, labels = zip(*rows, strict=True)
     mean, by_labels = corrected_sums(costs, labels, gains, differences=True)
     return Between(a=name_a, b=name_b, sums=sums, corrected=by_labels, labels=mean.labels if by_labels else 0)
+
+
+def question_key(row: Result) -> int:
+    """The same number for rows that ask the same and have the same ground truth: several answers to one question."""
+    return hash((" ".join(row.query.split()), *row.ground_truth_answer))
+
+
+def numbered(keys: Sequence[int]) -> Questions:
+    """The number of each row's question, in order of first appearance, from its key; None if each row has its own.
+
+    If all rows have the same key, what they ask is an instruction, and each row is a question of its own.
+    """
+    _, first, place = np.unique(np.asarray(keys, np.int64), return_index=True, return_inverse=True)
+    return None if len(first) in (1, len(keys)) else np.argsort(np.argsort(first))[place]
+
+
+def questions_of(rows: Iterable[Result]) -> Questions:
+    """The number of each row's question."""
+    return numbered([question_key(row) for row in rows])
 
 
 def slice_value(row: Result | Sample, name: str) -> str | None:

@@ -69,6 +69,11 @@ def signed(value: float) -> str:
     return number(value, 2, sign="+")
 
 
+def p_value(p: float) -> str:
+    """``0.012``, ``<0.0001``."""
+    return "<0.0001" if p < 0.0001 else f"{p:.2g}"
+
+
 def quantity(value: float, digits: int = 3, *, sign: str = "") -> str:
     """A measurement in its own unit: ``digits`` significant digits, and never fewer than stand before the point."""
     return f"{value:{sign}.0f}" if abs(value) >= 100 else f"{value:{sign}.{digits}g}"

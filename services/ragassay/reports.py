@@ -9,6 +9,9 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Literal
 
+import numpy as np
+import numpy.typing as npt
+
 from ragassay.cost_documents import CorrectedCost, CostPerAccurate
 from ragassay.documents import (
     Aggregate,
@@ -31,12 +34,14 @@ from ragassay.judges.support import left_out
 from ragassay.metrics import Metric, parse
 from ragassay.metrics.own import own_metrics
 from ragassay.models import Result, Score, Usage
-from ragassay.recount import MEASURED, Recount, ScoreColumn, between, corrected, unlike_labelled
+from ragassay.recount import MEASURED, Questions, Recount, ScoreColumn, between, corrected, unlike_labelled
 from ragassay.specification import JobSpec
-from ragassay.stats import mean_interval, ratio_interval, wilson_interval
+from ragassay.stats import Interval, RatioSums, Stratum, mean_interval, ratio_interval, sums_interval, wilson_interval
+from ragassay.stats.columns import averaged
 from ragassay.strategies.load import LoadCount, cautions
 
 logger = logging.getLogger("ragassay")
+MOST_DRAWN = 4096  # questions that a bootstrap draws from
 
 
 def build(
@@ -158,21 +163,36 @@ def _aggregates(
     counted: Recount, metrics: Iterable[Metric], spec: JobSpec, places: Sequence[int] | None = None
 ) -> dict[str, Aggregate]:
     """The aggregate of each metric, over all rows or those at ``places``."""
-    return {m.name: _aggregate(counted.scores[m.name], m, spec, places) for m in metrics}
+    return {m.name: _aggregate(counted.scores[m.name], m, spec, counted.questions, places) for m in metrics}
 
 
-def aggregate(scores: Iterable[Score], metric: Metric, spec: JobSpec) -> Aggregate:
-    """Mean, interval, coverage and bounds of one metric.
+def aggregate(scores: Iterable[Score], metric: Metric, spec: JobSpec, questions: Questions = None) -> Aggregate:
+    """Mean, interval, coverage and bounds of one metric; ``questions`` has the number of each row's question.
 
-    Shares get Wilson's interval, other bounded means Wilson's with their own spread, the rest Student's t.
+    Several answers to one question are averaged first. Shares get Wilson's interval, other bounded means Wilson's with
+    their own spread, the rest Student's t.
     """
-    return _aggregate(ScoreColumn(scores), metric, spec)
+    return _aggregate(ScoreColumn(scores), metric, spec, questions)
 
 
-def _aggregate(scores: ScoreColumn, metric: Metric, spec: JobSpec, places: Sequence[int] | None = None) -> Aggregate:
-    values, reasons, failed = scores.of(places)
-    missing, total = reasons.total(), math.fsum(values)
-    if metric.share:
+def _aggregate(
+    scores: ScoreColumn, metric: Metric, spec: JobSpec, questions: Questions, places: Sequence[int] | None = None
+) -> Aggregate:
+    known, reasons, failed = scores.of(places)
+    missing, bounds = reasons.total(), None
+    values = known
+    if questions is not None:
+        rows = range(len(questions)) if places is None else places
+        values = averaged(known, questions[[n for n in rows if scores[n] is not None]])
+    total = math.fsum(values)
+    if known and metric.bounds is not None:
+        ends = [(total + missing * end) / (len(values) + missing) for end in metric.bounds]
+        if questions is not None and missing:
+            ends = [_mean_if_missing_were(end, [scores[n] for n in rows], questions[rows]) for end in metric.bounds]
+        bounds = MeanBounds(worst=ends[0], best=ends[1])
+        if metric.better == "lower":
+            bounds = MeanBounds(worst=ends[1], best=ends[0])
+    if metric.share and {0.0, 1.0}.issuperset(values):
         interval = wilson_interval(round(total), len(values), level=spec.confidence)
     else:
         method: Literal["t", "quasi-binomial"] = "t" if metric.bounds is None else "quasi-binomial"
@@ -182,23 +202,22 @@ def _aggregate(scores: ScoreColumn, metric: Metric, spec: JobSpec, places: Seque
         kind=metric.kind,
         better=metric.better,
         mean=mean,
-        n=len(values),
+        n=len(known),
         missing=missing,
         failed=failed,
         reasons=dict(sorted(reasons.items())),
         interval=interval,
-        bounds=_bounds(total, len(values) + missing, missing, metric),
+        bounds=bounds,
         sd=math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1))
         if mean is not None and len(values) > 1
         else None,
     )
 
 
-def _bounds(total: float, n: int, missing: int, metric: Metric) -> MeanBounds | None:
-    if metric.bounds is None or n == 0:
-        return None
-    low, high = ((total + missing * end) / n for end in metric.bounds)
-    return MeanBounds(worst=low, best=high) if metric.better == "higher" else MeanBounds(worst=high, best=low)
+def _mean_if_missing_were(end: float, scores: Sequence[float | None], questions: npt.NDArray[np.int64]) -> float:
+    """The mean over questions if each row without a score had the score ``end``."""
+    means = averaged([end if score is None else score for score in scores], questions)
+    return math.fsum(means) / len(means)
 
 
 def distribution(reported: Iterable[float | None]) -> Distribution:
@@ -239,11 +258,10 @@ def cost_per_accurate(counted: Recount, spec: JobSpec, places: Sequence[int] | N
     cost_usd, accuracy = counted.measured["cost_usd"], counted.accurate
     labels = counted.reference_labels.get("accurate", {})
     known = [
-        (cost, right, labels.get(n))
-        for n in places
-        if (cost := cost_usd[n]) is not None and (right := accuracy[n]) is not None
+        (n, cost, right) for n in places if (cost := cost_usd[n]) is not None and (right := accuracy[n]) is not None
     ]
-    costs, accurate, said = [row[0] for row in known], [row[1] for row in known], [row[2] for row in known]
+    costs, accurate = [row[1] for row in known], [row[2] for row in known]
+    said = [labels.get(n) for n, *_ in known]
     reason = None
     if not any(counted.accuracy_asked[n] for n in places):
         reason = "accurate was not asked for"
@@ -255,7 +273,7 @@ def cost_per_accurate(counted: Recount, spec: JobSpec, places: Sequence[int] | N
         reason = "no answer is accurate"
     return CostPerAccurate(
         value=None if reason else math.fsum(costs) / math.fsum(accurate),
-        interval=ratio_interval(costs, accurate, level=spec.confidence, seed=spec.seed),
+        interval=_ratio_interval([n for n, *_ in known], costs, accurate, counted.questions, spec),
         cost_usd=math.fsum(costs),
         accurate=round(math.fsum(accurate)),
         n=len(known),
@@ -265,6 +283,20 @@ def cost_per_accurate(counted: Recount, spec: JobSpec, places: Sequence[int] | N
         if said.count(None) == len(said)
         else CorrectedCost.of(costs, said, accurate, level=spec.confidence),
     )
+
+
+def _ratio_interval(
+    places: Sequence[int], costs: Sequence[float], accurate: Sequence[float], questions: Questions, spec: JobSpec
+) -> Interval:
+    """Of cost per accurate answer: the bootstrap of the questions, up to so many; beyond, from the sums over the rows."""
+    asked = len(places) if questions is None else len(set(questions[places].tolist()))
+    if asked > MOST_DRAWN:
+        sums = RatioSums.of(zip(costs, accurate, strict=True))
+        return sums_interval([Stratum(sums, asked)], level=spec.confidence)
+    if questions is not None:
+        _, number = np.unique(questions[places], return_inverse=True)
+        costs, accurate = (np.bincount(number, weights=column).tolist() for column in (costs, accurate))
+    return ratio_interval(costs, accurate, level=spec.confidence, seed=spec.seed)
 
 
 def _slices(counted: Recount, metrics: Sequence[Metric], spec: JobSpec) -> dict[str, dict[str, Slice]]:

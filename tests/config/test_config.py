@@ -278,7 +278,7 @@ BROKEN = {
         2,
         "statistics.confidence: should be at most 0.9999, is the number 95",
     ),
-    "test": ("statistics: {test: welch}", 1, "'randomisation', 't' or 'wilcoxon'"),
+    "test": ("statistics: {test: welch}", 1, "'randomisation' or 't'"),
     "unknown metric": ("metrics:\n  - mrr\n  - ngcd@10", 3, "did you mean ndcg"),
     "metric without cutoff": ("metrics: [precision]", 1, "precision@10"),
     "accuracy rule": ("accurate: good", 1, "can't read 'good'"),

@@ -119,7 +119,10 @@ def test_a_gate_passes_only_at_its_coverage_floor_or_above(values, floor):
 def test_rows_that_were_not_scored_miss_the_floor_and_say_so():
     missed = check_gate(mrr_report([1.0] * 18 + [None] * 2), {"metric": "mrr", "min": 0.5})
     assert (missed.cause, missed.coverage) == ("coverage", 0.9)
-    assert missed.reason == "mrr: 18 of 20 rows have a score (90.0%), the gate requires 95.0%"
+    assert (
+        "18 of 20 rows have a score (90.0%), the gate requires 95.0% (2 without one: the judge failed)" in missed.reason
+    )
+    assert "write coverage: 0.9. mrr is 1.000, >= 0.500 (n=18)" in missed.reason
     assert check_gate(mrr_report([1.0] * 19 + [None]), {"metric": "mrr", "min": 0.5}).passed
 
 

@@ -27,7 +27,7 @@ def test_by_hand():
     # 4 rows at 2 cents instead of 1, one answer more is right: 0.04 USD for it
     found = incremental_cost([0.01] * 4, [1, 0, 0, 0], [0.02] * 4, [1, 1, 0, 0])
     assert found.value == pytest.approx(0.04)
-    assert found.interval.reason == "a bootstrap needs 8 rows, there are 4"
+    assert found.interval.reason == "an interval needs 8 questions, there are 4"
 
 
 def test_equal_changes_everywhere_have_no_interval():
@@ -41,7 +41,7 @@ def test_without_more_accurate_answers_there_is_no_price_for_one(right_b):
     found = incremental_cost(COST_A, RIGHT_A, COST_B, right_b)
     assert found.value is None
     assert found.reason == found.interval.reason == "B gives no more accurate answers than A"
-    assert incremental_cost([], [], [], []).reason == "there are no rows"
+    assert incremental_cost([], [], [], []).reason == "no query has a known cost and accuracy in both"
 
 
 def test_an_unclear_gain_leaves_the_price_unbounded():
@@ -51,10 +51,10 @@ def test_an_unclear_gain_leaves_the_price_unbounded():
     assert found.interval.unbounded
 
 
-def test_more_answers_for_less_money_have_a_negative_price():
-    found = incremental_cost(COST_B, RIGHT_A, COST_A, RIGHT_B)
-    assert found.value < 0
-    assert found.interval.high < 0
+def test_incremental_cost_of_more_answers_for_less_money_is_said_in_words():
+    found = incremental_cost(COST_B, RIGHT_A, COST_A, RIGHT_B, names=("old", "new"))
+    assert (found.value, found.interval.low) == (None, None)
+    assert found.reason == found.interval.reason == "new is cheaper and better"
 
 
 def test_columns_of_different_length_are_refused():

@@ -173,7 +173,7 @@ def test_an_interval_that_there_is_not_says_why(cost, right, reason):
 def test_without_an_upper_end_where_the_bootstrap_of_the_rows_has_none(accurate, unbounded):
     cost, right = rng.lognormal(0, 0.5, 60), np.arange(60) < accurate
     assert sums_interval(once(cost, right)).unbounded is unbounded
-    rows = ratio_interval(cost, right, method="percentile", expand=False, resamples=20_000)
+    rows = ratio_interval(cost, right, level=0.94, resamples=20_000)
     assert rows.unbounded is unbounded
 
 

@@ -74,7 +74,6 @@ class Tested(FrozenModel):
     p: float | None
     p_corrected: float | None
     significant: bool | None
-    smallest_p: float | None
     wins: int
     losses: int
     ties: int
@@ -210,7 +209,6 @@ def _tested(rows: Sequence[Row]) -> dict[str, Tested]:
             p=test.randomisation.p,
             p_corrected=p,
             significant=None if p is None else p <= ALPHA,
-            smallest_p=test.randomisation.smallest_p,
             wins=test.wins,
             losses=test.losses,
             ties=test.ties,

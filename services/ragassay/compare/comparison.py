@@ -43,8 +43,9 @@ def compare(
     """Every other system against the baseline, the first one unless named.
 
     ``chosen`` holds reports, each with the name of one of its systems or None for all of them, and perhaps with what the
-    caller calls it (``Side``). ``metrics`` None stands for all that every system has. The randomisation test of each
-    metric and system, Welch's where no query is shared, goes into one ``correction``. ``examples`` limits the rows
+    caller calls it (``Side``). ``metrics`` None stands for all that every system has; then the usual ones, ``HEADLINES``,
+    are primary and the rest is exploratory. The randomisation test of each primary metric and system, Welch's where no
+    query is shared, goes into one ``correction``. ``examples`` limits the rows
     listed per metric and cause.
     Raises BadInput where there are fewer than two systems, one is chosen twice, or no metric is common; UnknownName for
     a system, baseline or metric that is not there; BadSettings as ``check_terms`` does.
@@ -68,12 +69,14 @@ def compare_all(
     method = check_terms(alpha, correction, examples)
     matched = [_matched(labelled(chosen), baseline, metrics, alpha) for chosen in groups]
     paired = [two for one in matched for two in one.paired]
-    tested = [{name: two.delta(name) for name in one.metrics} for one in matched for two in one.paired]
+    tested = [
+        {name: two.delta(name, primary=name in one.primary) for name in one.metrics}
+        for one in matched
+        for two in one.paired
+    ]
     deltas, family = _corrected(paired, tested, method)
     left = iter(deltas)
-    return [
-        _comparison(one, [next(left) for _ in one.paired], family, metrics, alpha, method, examples) for one in matched
-    ]
+    return [_comparison(one, [next(left) for _ in one.paired], family, alpha, method, examples) for one in matched]
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,7 @@ class _Matched:
     first: LabelledSystem
     others: Sequence[LabelledSystem]
     metrics: Sequence[str]
+    primary: tuple[str, ...]
     paired: Sequence[PairedSystems]
 
     @property
@@ -102,21 +106,21 @@ def _matched(
     spec = first.report.provenance.configuration
     own = own_metrics(spec)
     paired = [PairedSystems(first.part, other.part, alpha, spec.seed, own) for other in others]
-    return _Matched(systems, first, others, _metrics(systems, metrics), paired)
+    names = _metrics(systems, metrics)
+    primary = tuple(names) if metrics is not None else tuple(n for n in HEADLINES if n in names) or tuple(names[:5])
+    return _Matched(systems, first, others, names, primary, paired)
 
 
 def _comparison(
     matched: _Matched,
     deltas: Sequence[dict[str, Delta]],
     family: int,
-    metrics: Sequence[str] | None,
     alpha: float,
     method: Correction,
     examples: int,
 ) -> Comparison:
     """The document; ``deltas`` are corrected, among ``family`` tests."""
-    first, others, names = matched.first, matched.others, matched.metrics
-    primary = tuple(names) if metrics is not None else tuple(n for n in HEADLINES if n in names) or tuple(names[:5])
+    first, others, primary = matched.first, matched.others, matched.primary
     warnings = (*_warnings(first, others), *_not_matched(first, others, matched.paired))
     pairs = []
     for other, two, by_metric in zip(others, matched.paired, deltas, strict=True):
@@ -128,7 +132,7 @@ def _comparison(
         ragassay=metadata.version("ragassay"),
         baseline=first.label,
         sides=sides,
-        metrics=tuple(names),
+        metrics=tuple(matched.metrics),
         primary=primary,
         alpha=alpha,
         correction=method,
@@ -183,14 +187,14 @@ def _metrics(systems: Sequence[LabelledSystem], asked: Sequence[str] | None) -> 
 def _corrected(
     paired: Sequence[PairedSystems], deltas: Sequence[dict[str, Delta]], correction: Correction
 ) -> tuple[list[dict[str, Delta]], int]:
-    """The deltas with p values corrected over all of them, and how many there were."""
+    """The deltas with p values corrected over the primary ones, and how many these were."""
     places = [(n, name) for n, by_metric in enumerate(deltas) for name in by_metric]
-    ps = [deltas[n][name].p for n, name in places]
+    ps = [None if deltas[n][name].exploratory else deltas[n][name].p for n, name in places]
     family = sum(p is not None for p in ps)
     tests = 1 if correction == "none" else max(1, family)
     corrected: list[dict[str, Delta]] = [{} for _ in deltas]
     for (n, name), p in zip(places, stats.correct(ps, correction), strict=True):
-        corrected[n][name] = paired[n].corrected(name, deltas[n][name], p, tests)
+        corrected[n][name] = paired[n].decided(name, deltas[n][name], p, tests)
     return corrected, family
 
 
@@ -210,7 +214,7 @@ def _pair(
         matching=two.matching(same_dataset=len(digests) == 1),
         metrics=deltas,
         measured=two.operational(),
-        incremental_cost=two.incremental_cost(),
+        incremental_cost=two.incremental_cost((first.label, other.label)),
         slices=two.slices(list(deltas)),
         regressions=two.regressions(list(dict.fromkeys((*primary, *deltas))), examples),
         verdict=(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -14,7 +15,7 @@ from ragassay.metrics.base import FIGURES, OPERATIONAL, unknown
 from ragassay.metrics.judged import is_judged
 from ragassay.metrics.own import own_metrics
 from ragassay.models import Result, Score
-from ragassay.recount import Recount, corrected_by_labels
+from ragassay.recount import Recount, corrected_by_labels, questions_of
 from ragassay.specification import JobSpec
 from ragassay.stats import Interval
 
@@ -147,6 +148,13 @@ class Figure:
         value = self._score_of(row).value
         return None if value is None else (value,)
 
+    def missing_reasons(self, results: Sequence[Result]) -> Counter[str]:
+        """Why rows that could have it lack it, and how many do."""
+        column = self._computed_from
+        lacking = [row for row in results if self.applies_to(row) and self.values(row) is None]
+        scores = (row.scores.get(column) for row in lacking)
+        return Counter((score.reason if score and score.value is None else None) or "not scored" for score in scores)
+
     def measure(self, results: Sequence[Result], spec: JobSpec) -> FigureValue:
         """The figure over ``results``, computed by the code that computes the report."""
         known, results = self.known_to(results), [row for row in results if self.applies_to(row)]
@@ -176,7 +184,8 @@ class Figure:
                 reason=f"none of {rows} rows has a score" if rows else "there are no rows that could have one",
             )
         if self.statistic == "mean":
-            mean = reports.aggregate(scores, own_metrics(spec).get(self.column, self.metric), spec)
+            metric = own_metrics(spec).get(self.column, self.metric)
+            mean = reports.aggregate(scores, metric, spec, questions_of(results))
             return FigureValue(mean.mean, mean.n, rows, mean.interval, corrected=self._corrected(results, scores, spec))
         distribution = reports.distribution(score.value for score in scores)
         return FigureValue(getattr(distribution, self.statistic), distribution.n, rows)

@@ -22,7 +22,9 @@ def difference_by_labels(
     return corrected_by_labels(zip(said, differences, strict=True), level=level, differences=True)
 
 
-def increment_by_labels(rows: Sequence[tuple[Result, Result]], *, level: float) -> IncrementalCost | None:
+def increment_by_labels(
+    rows: Sequence[tuple[Result, Result]], names: tuple[str, str], *, level: float
+) -> IncrementalCost | None:
     """What one more accurate answer costs with b instead of a, of rows of both; None where labels on both sides are too few."""
     known = [
         (a, b, (one.reference_labels.get("accurate"), other.reference_labels.get("accurate")))
@@ -33,4 +35,4 @@ def increment_by_labels(rows: Sequence[tuple[Result, Result]], *, level: float) 
     if said.count(None) == len(said):
         return None
     costs, gains = ([b[place] - a[place] for a, b, _ in known] for place in (0, 1))
-    return corrected_increment(costs, said, gains, level=level)
+    return corrected_increment(costs, said, gains, names=names, level=level)

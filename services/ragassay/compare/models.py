@@ -70,8 +70,10 @@ class Delta(FrozenModel):
     ``n`` rows were scored on both sides (0 where no query is shared), ``n_a`` and ``n_b`` on each; ``missing_a`` and
     ``missing_b`` count the others by reason. Paired figures cover the matched rows only. ``interval`` is that of the
     delta, at level 1 - alpha, not corrected; a gate on this difference tests the same one. ``p`` is that of the
-    randomisation test, of Welch's where unpaired; ``p_corrected`` takes all metrics and systems of the comparison into
-    account and decides ``outcome`` and ``mark``. ``wins`` are rows on which b is better, whichever direction is good.
+    randomisation test, of Welch's where unpaired; ``p_corrected`` takes the primary metrics of all systems into account and
+    decides ``outcome`` and ``mark``. An ``exploratory`` metric is not among these: its outcome goes by its own p. Several
+    answers to one question are averaged before means, tests and intervals. ``wins`` are questions on which b is better,
+    whichever direction is good.
     ``detectable`` is the least true difference that as many rows show with a chance of 80 % at that many tests;
     ``not_worse`` asks whether b is at most a margin worse. ``by_labels``: the delta as labels on both sides correct it; where
     it has a mean, ``p`` is its own, and nothing is said of ``detectable`` and ``not_worse``, which go by the judge's scores.
@@ -92,6 +94,7 @@ class Delta(FrozenModel):
     p_corrected: float | None
     mark: Literal["", "*", "**", "***"]
     outcome: DeltaOutcome
+    exploratory: bool = False
     reason: str | None = None
     wins: int | None = None
     losses: int | None = None
@@ -116,14 +119,13 @@ class Delta(FrozenModel):
 
 
 class SliceDelta(FrozenModel):
-    """One metric within one slice: exploratory, because nothing corrects for the number of slices looked at."""
+    """One metric within one slice. Exploratory: nothing corrects for the number of slices looked at."""
 
     n: int
     mean_a: float | None
     mean_b: float | None
     delta: float | None
     interval: Interval
-    exploratory: Literal[True] = True
 
 
 class RowDelta(FrozenModel):
@@ -184,7 +186,7 @@ class Pareto(FrozenModel):
 
 
 class Comparison(FrozenModel):
-    """Systems compared with a baseline. ``family`` p values were corrected together."""
+    """Systems compared with a baseline. The ``family`` p values of the ``primary`` metrics were corrected together."""
 
     schema_version: Literal[1] = 1
     kind: Literal["comparison"] = "comparison"

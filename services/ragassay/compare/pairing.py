@@ -24,8 +24,9 @@ from ragassay.metrics import Metric, parse
 from ragassay.metrics.base import OPERATIONAL
 from ragassay.models import Result, Score
 from ragassay.protocols import AsksQuery
-from ragassay.recount import slice_value
+from ragassay.recount import Questions, questions_of, slice_value
 from ragassay.reports import cost_and_accuracy
+from ragassay.stats.columns import averaged
 
 NOT_WORSE_MARGIN = 0.05  # "no worse" means by less than this share of a metric's range
 POWER = 0.8
@@ -76,6 +77,12 @@ class PairedScores(NamedTuple):
         kept = [n for n, place in enumerate(self.places) if place in places]
         return PairedScores([self.places[n] for n in kept], [self.a[n] for n in kept], [self.b[n] for n in kept])
 
+    def by_question(self, questions: Questions) -> tuple[list[float], list[float]]:
+        """The scores of a and of b, averaged over the answers to each question; ``questions`` is of all matched rows."""
+        if questions is None:
+            return self.a, self.b
+        return averaged(self.a, questions[self.places]), averaged(self.b, questions[self.places])
+
 
 @dataclass(frozen=True)
 class PairedSystems:
@@ -92,6 +99,11 @@ class PairedSystems:
     def rows(self) -> list[tuple[Result, Result]]:
         """The matched rows, in the order of ``a``."""
         return match(self.a.results, self.b.results)
+
+    @cached_property
+    def questions(self) -> Questions:
+        """The number of each matched row's question."""
+        return questions_of(row for row, _ in self.rows)
 
     def scores(self, name: str) -> PairedScores:
         """The matched rows that have a score on both sides; looked up once for each metric."""
@@ -143,14 +155,23 @@ class PairedSystems:
             other_ids=len(other_ids),
         )
 
-    def delta(self, name: str) -> Delta:
-        """One metric before any correction: ``p_corrected`` is null and the outcome open until ``corrected``."""
+    def delta(self, name: str, *, primary: bool) -> Delta:
+        """One metric before any correction: ``p_corrected`` is null and the outcome open until ``decided``.
+
+        A metric that is not ``primary`` is exploratory.
+        """
         aggregate = self.a.metrics[name]
-        return self._paired_delta(name, aggregate) if self.rows else self._unpaired_delta(name, aggregate)
+        found = self._paired_delta(name, aggregate) if self.rows else self._unpaired_delta(name, aggregate)
+        if primary and found.paired is not None:
+            a, b = self.scores(name).by_question(self.questions)
+            differences = [y - x for x, y in zip(a, b, strict=True)]
+            second = stats.bootstrap_interval(differences, level=1 - self.alpha, seed=self.seed)
+            found = found.model_copy(update={"paired": found.paired.model_copy(update={"bootstrap": second})})
+        return found.model_copy(update={"exploratory": not primary})
 
     def _paired_delta(self, name: str, aggregate: Aggregate) -> Delta:
         both = self.scores(name)
-        test = stats.paired(both.a, both.b, alpha=self.alpha, seed=self.seed, bounds=bounds_of(name, self.own))
+        test = stats.paired(*both.by_question(self.questions), alpha=self.alpha, seed=self.seed, **self._scale(name))
         higher = aggregate.better == "higher"
         rows = [self.rows[place] for place in both.places]
         by_labels = difference_by_labels(name, rows, both.differences, level=1 - self.alpha)
@@ -158,7 +179,7 @@ class PairedSystems:
         return Delta(
             kind=aggregate.kind,
             better=aggregate.better,
-            n=test.n,
+            n=len(both.places),
             **_coverage([row for row, _ in self.rows], [row for _, row in self.rows], name),
             mean_a=test.mean_a,
             mean_b=test.mean_b,
@@ -199,12 +220,17 @@ class PairedSystems:
             unpaired=test,
         )
 
-    def corrected(self, name: str, delta: Delta, p: float | None, tests: int) -> Delta:
-        """The delta with its corrected ``p``, one of so many ``tests``, and what follows from it."""
+    def decided(self, name: str, delta: Delta, p: float | None, tests: int) -> Delta:
+        """The delta with its ``p`` corrected for so many ``tests``, and what follows from it.
+
+        An exploratory one is not corrected: its outcome goes by its own p and has no mark.
+        """
+        if delta.exploratory:
+            p, tests = delta.p, 1
         alpha = self.alpha / tests
         more: dict[str, Any] = {
-            "p_corrected": p,
-            "mark": stats.marks(p),
+            "p_corrected": None if delta.exploratory else p,
+            "mark": "" if delta.exploratory else stats.marks(p),
             "outcome": _outcome(delta, p, self.alpha),
         }
         if delta.labels is None:
@@ -216,7 +242,13 @@ class PairedSystems:
         if bounds is None or not both.a:
             return None
         margin = NOT_WORSE_MARGIN * (bounds[1] - bounds[0])
-        return stats.non_inferiority(both.a, both.b, margin, alpha=alpha / 2, better=delta.better, bounds=bounds)
+        a, b = both.by_question(self.questions)
+        return stats.non_inferiority(a, b, margin, alpha=alpha / 2, better=delta.better, **self._scale(name))
+
+    def _scale(self, name: str) -> dict[str, Any]:
+        """What kind of scores a metric has: their bounds, and whether they are yes or no."""
+        metric = known_metric(name, self.own)
+        return {"bounds": metric and metric.bounds, "binary": metric is not None and metric.share}
 
     def slices(self, names: Sequence[str]) -> dict[str, dict[str, dict[str, SliceDelta]]]:
         """Deltas for each field that groups the baseline's rows, each of its values and each metric."""
@@ -233,12 +265,13 @@ class PairedSystems:
         return slices
 
     def _slice(self, both: PairedScores, name: str) -> SliceDelta:
+        a, b = both.by_question(self.questions)
         return SliceDelta(
             n=len(both.a),
-            mean_a=statistics.fmean(both.a) if both.a else None,
-            mean_b=statistics.fmean(both.b) if both.b else None,
-            delta=statistics.fmean(both.differences) if both.a else None,
-            interval=stats.difference_interval(both.a, both.b, level=1 - self.alpha, bounds=bounds_of(name, self.own)),
+            mean_a=statistics.fmean(a) if a else None,
+            mean_b=statistics.fmean(b) if b else None,
+            delta=statistics.fmean(y - x for x, y in zip(a, b, strict=True)) if a else None,
+            interval=stats.difference_interval(a, b, level=1 - self.alpha, **self._scale(name)),
         )
 
     def regressions(self, names: Sequence[str], limit: int) -> dict[str, tuple[RowDelta, ...]]:
@@ -291,13 +324,16 @@ class PairedSystems:
             percentiles={p: y - x for p, (x, y) in points.items()},
         )
 
-    def incremental_cost(self) -> stats.IncrementalCost:
-        """What one more accurate answer costs, over the pairs whose cost and accuracy are known on both sides."""
-        if (found := increment_by_labels(self.rows, level=1 - self.alpha)) is not None:
+    def incremental_cost(self, names: tuple[str, str]) -> stats.IncrementalCost:
+        """The marginal cost of one more accurate answer, over the pairs whose cost and accuracy are known on both sides.
+
+        ``names`` of a and b: for the reason.
+        """
+        if (found := increment_by_labels(self.rows, names, level=1 - self.alpha)) is not None:
             return found
         known = ((cost_and_accuracy(row), cost_and_accuracy(other)) for row, other in self.rows)
         columns = list(zip(*((*a, *b) for a, b in known if a and b), strict=True)) or [(), (), (), ()]
-        return stats.incremental_cost(*map(list, columns), level=1 - self.alpha, seed=self.seed)
+        return stats.incremental_cost(*map(list, columns), names=names, level=1 - self.alpha)
 
 
 def _by_text(rows: Iterable[A]) -> dict[str, list[A]]:
@@ -330,10 +366,9 @@ def _row_delta(row: Result, other: Result, name: str, worse: dict[str, tuple[flo
 
 
 def _detectable(delta: Delta, alpha: float) -> float | None:
-    sd = delta.paired.sd if delta.paired else None
-    if not sd or alpha >= POWER:
+    if delta.paired is None or not (sd := delta.paired.sd) or alpha >= POWER:
         return None
-    return stats.minimum_detectable_effect(delta.n, sd, alpha=alpha, power=POWER)
+    return stats.minimum_detectable_effect(delta.paired.n, sd, alpha=alpha, power=POWER)
 
 
 def _coverage(a: Sequence[Result], b: Sequence[Result], name: str) -> dict[str, Any]:
@@ -351,12 +386,18 @@ def _reported(system: SystemReport, name: str) -> list[float]:
     return [value for row in system.results if (value := getattr(row, name)) is not None]
 
 
-def bounds_of(name: str, own: Mapping[str, Metric]) -> tuple[float, float] | None:
-    """Least and greatest value of a metric; None for one without, or that is not registered here."""
+def known_metric(name: str, own: Mapping[str, Metric]) -> Metric | None:
+    """The metric of that name; None for one that is not registered here."""
     try:
-        return parse(name, own).bounds
+        return parse(name, own)
     except (UnknownName, BadSettings):
         return None
+
+
+def bounds_of(name: str, own: Mapping[str, Metric]) -> tuple[float, float] | None:
+    """Least and greatest value of a metric; None for one without, or that is not registered here."""
+    metric = known_metric(name, own)
+    return metric.bounds if metric else None
 
 
 def _too_few(n: int, alpha: float) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 
-from ragassay.compare.models import Delta, DeltaOutcome, Pair, Pareto
+from ragassay.compare.models import Delta, DeltaOutcome, OperationalDelta, Pair, Pareto
 from ragassay.compare.pairing import bounds_of
 from ragassay.metrics import Metric
 from ragassay.render import interval, listed, percent, quantity, signed
@@ -24,12 +24,12 @@ def verdict(
     differs: Sequence[str],
     own: Mapping[str, Metric] = MappingProxyType({}),
 ) -> tuple[str, ...]:
-    """What is shown, what the rows can't show, what it costs, and what keeps the numbers from being comparable.
+    """Which answers accurately more often, what is shown, what the rows can't show, what it costs, and what to take care of.
 
     ``own``: the metrics of the runs' own.
     """
     deltas = {name: pair.metrics[name] for name in primary}
-    sentences = [_finding(pair, deltas, alpha, correction), _limits(deltas, own)]
+    sentences = [in_short(pair), _finding(pair, deltas, alpha, correction), _limits(deltas, own)]
     sentences += [_alone(pair, deltas, alpha), _price(pair, alpha)]
     if differs:
         sentences.append(f"Read this with care: {'; '.join(differs)}.")
@@ -41,28 +41,35 @@ def in_short(pair: Pair) -> str:
     if not pair.matching.paired:
         return f"{pair.b} and {pair.a} share no question, so they can't be compared."
     delta = pair.metrics.get("accurate")
-    if delta is None or delta.mean_a is None or delta.mean_b is None:
+    if delta is None or delta.mean_a is None or delta.mean_b is None or delta.paired is None:
         return ""
-    return accuracy_sentence(pair.a, pair.b, (delta.mean_a, delta.mean_b), delta.n, delta.outcome)
+    means, counts = (delta.mean_a, delta.mean_b), (delta.losses or 0, delta.wins or 0)
+    return accuracy_sentence(pair.a, pair.b, means, counts, delta.paired.n, delta.outcome)
 
 
-def accuracy_sentence(a: str, b: str, means: tuple[float, float], n: int, outcome: DeltaOutcome) -> str:
-    """Which of two systems answers accurately more often over ``n`` questions, and whether that is shown."""
+def accuracy_sentence(
+    a: str, b: str, means: tuple[float, float], counts: tuple[int, int], n: int, outcome: DeltaOutcome
+) -> str:
+    """Which of two systems answers accurately more often over ``n`` questions, and whether that is shown.
+
+    ``counts``: on how many questions b is worse, and better.
+    """
     before, now = means
-    shares = f"{percent(now)} of its answers are accurate, {percent(before)} of {a}'s"
+    changed = f"{counts[0]:,} got worse, {counts[1]:,} better"
+    shares = f"{percent(now)} of its answers are accurate, {percent(before)} of {a}'s ({changed})"
     if outcome in ("better", "worse"):
         return f"{b} answers accurately {'more' if outcome == 'better' else 'less'} often than {a}: {shares}."
     if before == now:
-        return f"{b} answers accurately as often as {a}: {percent(before)}."
+        return f"{b} answers accurately as often as {a}: {percent(before)} ({changed})."
     more = "more" if now > before else "less"
     return f"{b} may answer accurately {more} often than {a}, but {n:,} queries can't show it: {shares}."
 
 
 def overall(pairs: Sequence[Pair], front: Pareto) -> tuple[str, ...]:
-    """The verdict of the only pair, or the first sentence of each, and which systems are Pareto-optimal."""
+    """The verdict of the only pair, or the first sentences of each, and which systems are Pareto-optimal."""
     if len(pairs) == 1:
         return pairs[0].verdict
-    lines = [pair.verdict[0] for pair in pairs[:MOST_PAIRS]]
+    lines = [" ".join(pair.verdict[: 2 if in_short(pair) else 1]) for pair in pairs[:MOST_PAIRS]]
     if len(pairs) > MOST_PAIRS:
         lines[-1] += f" {len(pairs) - MOST_PAIRS} more systems have a verdict of their own."
     return tuple(line for line in (*lines, frontier(front)) if line)
@@ -129,29 +136,37 @@ def _alone(pair: Pair, deltas: dict[str, Delta], alpha: float) -> str:
 def _resolution(deltas: dict[str, Delta], names: Sequence[str], own: Mapping[str, Metric]) -> list[str]:
     said = []
     for name in names:
-        least, n = deltas[name].detectable, deltas[name].n
-        if least is None:
+        least, test = deltas[name].detectable, deltas[name].paired
+        if least is None or test is None:
             said.append(name)
         elif (bounds := bounds_of(name, own)) and least > bounds[1] - bounds[0]:
-            said.append(f"{name} ({n} pairs are too few to show any)")
+            said.append(f"{name} ({test.n} pairs are too few to show any)")
         else:
-            said.append(f"{name} ({n} pairs show about {quantity(least, 2)} or more)")
+            said.append(f"{name} ({test.n} pairs show about {quantity(least, 2)} or more)")
     return said
 
 
 def _price(pair: Pair, alpha: float) -> str:
     cost, latency = pair.measured.get("cost_usd"), pair.measured.get("latency_ms")
-    parts = [f"costs {times(cost.ratio)} per query"] if cost and cost.ratio is not None else []
-    parts += [f"takes {times(latency.ratio)} as long"] if latency and latency.ratio is not None else []
+    parts = [f"costs {times(ratio)} per query"] if (ratio := _ratio(cost)) else []
+    parts += [f"takes {times(ratio)} as long"] if (ratio := _ratio(latency)) else []
     if not parts:
         return ""
     text = f"{pair.b} {' and '.join(parts)}"
     more, accurate = pair.incremental_cost, pair.metrics.get("accurate")
-    if more.value is not None and (accurate is None or accurate.outcome in ("better", "worse")):
-        bounds = interval(more.interval, partial(quantity, digits=2))
-        extra = f"one more accurate answer costs {quantity(more.value, 2)} USD ({percent(1 - alpha)}: {bounds})"
-        text += f"; {extra}" if more.value >= 0 else "; it answers more accurately for less"
+    if more.n and more.extra_accurate > 0 and (accurate is None or accurate.outcome in ("better", "worse")):
+        if more.value is None:
+            text += "; it answers more accurately for less"
+        else:
+            bounds = interval(more.interval, partial(quantity, digits=2))
+            text += f"; one more accurate answer costs {quantity(more.value, 2)} USD ({percent(1 - alpha)}: {bounds})"
     return f"{text}."
+
+
+def _ratio(taken: OperationalDelta | None) -> float | None:
+    """b over a; None for a ratio that is 1 but for noise."""
+    ratio = taken.ratio if taken else None
+    return None if ratio is None or 0.95 < ratio < 1.05 else ratio
 
 
 def _of(deltas: dict[str, Delta], outcome: DeltaOutcome) -> list[str]:

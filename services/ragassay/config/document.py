@@ -59,9 +59,9 @@ class Statistics(IntervalOptions, FrozenModel):
         Lt(0.5),
         Option("a gate's test finds a drop when its corrected p is at most this", variable=True),
     ] = 0.05
-    test: Annotated[
-        TestName, Option("paired test of gates with `significant: true`: `randomisation`, `t` or `wilcoxon`")
-    ] = "randomisation"
+    test: Annotated[TestName, Option("paired test of gates with `significant: true`: `randomisation` or `t`")] = (
+        "randomisation"
+    )
     correction: Annotated[
         Correction, Option("of those tests' p for their number: `holm`, `bonferroni`, `benjamini_hochberg` or `none`")
     ] = "holm"

@@ -13,7 +13,17 @@ from ragassay.exporters.failing import causes
 from ragassay.exporters.grids import Grid, Kind
 from ragassay.exporters.summary import NOT_REPORTED, PER_ACCURATE, cost_per_accurate
 from ragassay.exporters.tables import Table
-from ragassay.render import Exporters, interval, json_document, markdown_text, number, percent, quantity, signed
+from ragassay.render import (
+    Exporters,
+    interval,
+    json_document,
+    markdown_text,
+    number,
+    p_value,
+    percent,
+    quantity,
+    signed,
+)
 
 UNITS = {
     **dict.fromkeys(("latency_ms", "first_token_ms", "retrieval_latency_ms", "generation_latency_ms"), "ms"),
@@ -129,7 +139,7 @@ def outcome(delta: Delta) -> str:
     if by is None:
         return delta.reason or "not scored"
     counted = f"n={delta.n}" if delta.paired else f"n={delta.n_a}+{delta.n_b}"
-    p = "" if delta.p_corrected is None else f", p {delta.p_corrected:.2g}"
+    p = "" if (p := _p(delta)) == "" else f", p {p}"
     means = f"{number(delta.mean_a)} -> {number(delta.mean_b)}"
     return f"{delta.outcome}: {means}, {signed(by)}, {interval(ends, signed)}{p}, {counted}"
 
@@ -137,8 +147,8 @@ def outcome(delta: Delta) -> str:
 def tables(comparison: Comparison) -> Iterator[Table]:
     """For each pair its metrics and what answers took; then all systems, and why answers failed."""
     level = percent(1 - comparison.alpha)
-    for pair, metrics in zip(comparison.pairs, metric_tables(comparison), strict=True):
-        yield metrics
+    for pair in comparison.pairs:
+        yield from _of_pair(comparison, pair)
         if pair.measured:
             taken = tuple((name, *_taken(name, m)) for name, m in pair.measured.items())
             columns = ("a query", pair.a, pair.b, "ratio", "delta", level, "p50 delta", "p95 delta", "n")
@@ -152,25 +162,33 @@ def tables(comparison: Comparison) -> Iterator[Table]:
 
 
 def metric_tables(comparison: Comparison) -> Iterator[Table]:
-    """For each pair its metrics."""
-    level = percent(1 - comparison.alpha)
-    corrected = "p" if comparison.correction == "none" else "p corrected"
+    """For each pair its primary metrics, and the exploratory ones."""
     for pair in comparison.pairs:
-        matching = pair.matching
-        note = f"{matching.paired} of {max(matching.rows_a, matching.rows_b)} queries matched"
-        note += f", {matching.only_a} only in {pair.a}" if matching.only_a else ""
-        note += f", {matching.only_b} only in {pair.b}" if matching.only_b else ""
-        note += f", {matching.different_text} with another text" if matching.different_text else ""
-        note += f", {matching.different_truth} have another ground truth" if matching.different_truth else ""
-        note += "; no query is shared: Welch's test of independent groups" if matching.method == "unpaired" else ""
-        note += (
-            ""
-            if comparison.correction == "none"
-            else f". p is corrected for {comparison.family} tests, intervals are not"
-        )
-        columns = ("metric", pair.a, pair.b, "delta", level, corrected, "n", "won/lost/tied", "difference")
-        rows = tuple(row for name, delta in pair.metrics.items() for row in _rows(name, delta, pair.corrected_by))
-        yield Table(f"{pair.b} against {pair.a}", columns, rows, note, ("won/lost/tied", corrected, "n", level))
+        yield from _of_pair(comparison, pair)
+
+
+def _of_pair(comparison: Comparison, pair: Pair) -> Iterator[Table]:
+    level = percent(1 - comparison.alpha)
+    matching = pair.matching
+    note = f"{matching.paired} of {max(matching.rows_a, matching.rows_b)} queries matched"
+    note += f", {matching.only_a} only in {pair.a}" if matching.only_a else ""
+    note += f", {matching.only_b} only in {pair.b}" if matching.only_b else ""
+    note += f", {matching.different_text} with another text" if matching.different_text else ""
+    note += f", {matching.different_truth} have another ground truth" if matching.different_truth else ""
+    note += "; no query is shared: Welch's test of independent groups" if matching.method == "unpaired" else ""
+    alone = comparison.correction == "none" or comparison.family < 2
+    note += "" if alone else f". p is corrected for {comparison.family} tests, intervals are not"
+    deltas = pair.metrics.items()
+    rows = tuple(row for name, one in deltas if not one.exploratory for row in _rows(name, one, pair.corrected_by))
+    p = "p" if alone else "p corrected"
+    columns = ("metric", pair.a, pair.b, "delta", level, p, "n", "won/lost/tied", "difference")
+    least = ("n", level, "won/lost/tied")
+    yield Table(f"{pair.b} against {pair.a}", columns, rows, note, least)
+    rows = tuple(row for name, one in deltas if one.exploratory for row in _rows(name, one, pair.corrected_by))
+    if rows:
+        columns = ("metric", pair.a, pair.b, "delta", level, "p", "n", "won/lost/tied", "alone")
+        note = "Each metric by itself: nothing corrects for how many there are."
+        yield Table(f"Exploratory metrics: {pair.b} against {pair.a}", columns, rows, note, least)
 
 
 def regressions_title(pair: Pair) -> str:
@@ -278,7 +296,8 @@ def _rows(name: str, delta: Delta, corrected_by: str) -> Iterator[tuple[str, ...
 
 
 def _p(delta: Delta) -> str:
-    return "" if delta.p_corrected is None else f"{delta.p_corrected:.2g}{delta.mark}"
+    p = delta.p if delta.exploratory else delta.p_corrected
+    return "" if p is None else f"{p_value(p)}{delta.mark}"
 
 
 def _cells(delta: Delta, p: str, outcome: str) -> tuple[str, ...]:
@@ -312,7 +331,7 @@ def _taken(name: str, taken: OperationalDelta) -> tuple[str, ...]:
 def _more(pair: Pair) -> str:
     more = pair.incremental_cost
     if more.value is None:
-        return f"One more accurate answer: undefined ({more.reason})."
+        return f"One more accurate answer has no price: {more.reason}."
     bounds = interval(more.interval)
     labels = f", by {more.corrected_by} {pair.corrected_by}" if more.corrected_by else ""
     return f"One more accurate answer costs {number(more.value)} USD ({bounds}, n={more.n}{labels})."

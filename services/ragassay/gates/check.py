@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -14,10 +15,12 @@ from ragassay.gates.drops import Baseline, Drop, Scope, TestName, measure_drop, 
 from ragassay.gates.rules import DROPS, ConditionName, Gate, name_of
 from ragassay.gates.worst import GateRow, rows_behind
 from ragassay.models import FrozenModel
-from ragassay.render import number
+from ragassay.render import number, p_value
 from ragassay.stats import Correction, Interval, correct
+from ragassay.stats.tests import smallest_p
 
 GateCause = Literal["met", "threshold", "coverage", "missing", "baseline", "undecided"]
+MOST_REASONS = 2
 ROUNDING = 1e-9  # 0.80 - 0.78 is a little above 0.02 in binary
 
 
@@ -228,10 +231,24 @@ def _judge(case: _Case, condition: ConditionName, p: float | None, terms: _Terms
         return "coverage", terms.incomplete
     if now.value is None:
         return "missing", f"{gate.metric} has no value: {now.reason}"
+    judged = (
+        _judge_drop(case, case.drop, condition, p, terms)
+        if condition in DROPS and case.drop is not None
+        else _judge_value(case, condition, terms)
+    )
     if now.coverage < gate.coverage:
-        return "coverage", _thin(gate, now.n, now.rows, "rows have a score")
-    if condition in DROPS and case.drop is not None:
-        return _judge_drop(case, case.drop, condition, p, terms)
+        reasons = gate.figure.missing_reasons(case.scope.rows)
+        why = "; ".join(f"{count} without one: {reason}" for reason, count in reasons.most_common(MOST_REASONS))
+        thin = f"{_thin(gate, now.n, now.rows, 'rows have a score')} ({why}). {_remedy(now.n, now.rows)}"
+        return "coverage", f"{thin} {judged[1]}"
+    return judged
+
+
+def _judge_value(case: _Case, condition: ConditionName, terms: _Terms) -> tuple[GateCause, str]:
+    """Whether the figure lies on the right side of its threshold."""
+    now, gate = case.figure, case.gate
+    if now.value is None:
+        return "missing", f"{gate.metric} has no value: {now.reason}"
     bound = getattr(gate, condition)
     value, what = now.value, f"{gate.metric} is {{}}"
     if gate.on == "interval":
@@ -268,7 +285,8 @@ def _judge_drop(
 ) -> tuple[GateCause, str]:
     gate = case.gate
     if drop.coverage < gate.coverage and drop.n:
-        return "coverage", _thin(gate, drop.n, drop.rows, "queries of the baseline are scored in both runs")
+        thin = _thin(gate, drop.n, drop.rows, "queries of the baseline are scored in both runs")
+        return "coverage", f"{thin}. {_remedy(drop.n, drop.rows)}"
     if drop.drop is None or drop.before is None or drop.now is None:
         return "baseline", f"{gate.metric} can't be compared: {drop.reason}"
     size, bound = drop.drop, _allowed(gate, drop.before, condition)
@@ -293,13 +311,15 @@ def _judge_drop(
     if within or not gate.significant:
         return ("met" if within else "threshold"), reason
     if p is not None and p <= terms.alpha:
-        why = f"significant (p={p:.3g}, alpha {terms.alpha:g})"
+        why = f"significant (p={p_value(p)}, alpha {terms.alpha:g})"
         return "threshold", f"{reason}; {why}{_contradiction(drop.interval, terms, significant=True)}"
-    if terms.test != "t" and drop.labels is None and _too_few(drop.n, terms.tests, terms.alpha):
-        return "undecided", f"{reason}; {drop.n} queries are too few to find a drop at alpha {terms.alpha:g}"
+    least = min(1.0, smallest_p(drop.moved) * terms.tests)
+    if terms.test != "t" and drop.labels is None and least > terms.alpha:
+        few = f"{drop.moved} queries differ, so p can't be below {least:.2g} (alpha {terms.alpha:g})"
+        return "undecided", f"{reason}; {few}: evaluate more queries, or gate on the drop without significant"
     if p is None:
         return "undecided", f"{reason}; the test gives no p value, so nothing clears it"
-    why = f"not significant (p={p:.3g}, alpha {terms.alpha:g})"
+    why = f"not significant (p={p_value(p)}, alpha {terms.alpha:g})"
     return "met", f"{reason}; {why}{_contradiction(drop.interval, terms, significant=False)}"
 
 
@@ -310,11 +330,6 @@ def _contradiction(interval: Interval | None, terms: _Terms, *, significant: boo
     zero = "holds 0" if significant else "leaves out 0"
     corrected = f", but is not corrected for {terms.tests} tests as p is" if terms.tests > 1 and not significant else ""
     return f"; the {100 * interval.level:.3g} % interval of the drop, {interval}, {zero}{corrected}: the test decides"
-
-
-def _too_few(n: int, tests: int, alpha: float) -> bool:
-    """Could no drop on ``n`` queries be found, even one on every query? The least p of n signs is 2 / 2**n."""
-    return n < 60 and 2.0 ** (1 - n) * tests > alpha
 
 
 def _allowed(gate: Gate, before: float, condition: ConditionName) -> float:
@@ -329,6 +344,11 @@ def _thin(gate: Gate, n: int, rows: int, what: str) -> str:
     return (
         f"{gate.metric}: {n} of {rows} {what} ({n / rows if rows else 0.0:.1%}), the gate requires {gate.coverage:.1%}"
     )
+
+
+def _remedy(n: int, rows: int) -> str:
+    """What to write if so few scores are meant."""
+    return f"If that is as it should be, write coverage: {math.floor(100 * n / rows) / 100 if rows else 0:g}."
 
 
 def _slack(bound: float) -> float:

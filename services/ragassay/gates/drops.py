@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from ragassay.compare.figures import Corrected
 from ragassay.compare.labels import difference_by_labels
@@ -14,12 +14,13 @@ from ragassay.documents import Report
 from ragassay.errors import BadSettings, UnknownName
 from ragassay.gates.rules import Gate
 from ragassay.models import Result, Sample
-from ragassay.recount import slice_value
+from ragassay.recount import questions_of, slice_value
 from ragassay.render import listed
 from ragassay.specification import JobSpec
 from ragassay.stats import Interval, difference_interval, paired
+from ragassay.stats.columns import averaged
 
-TestName = Literal["randomisation", "t", "wilcoxon"]
+TestName = Literal["randomisation", "t"]
 Rows = Sequence[Result]
 
 
@@ -54,8 +55,9 @@ class Drop:
     """A figure before and now on ``n`` matched queries of the baseline's ``rows``.
 
     ``drop`` is positive where the figure got worse, whichever way is better. ``interval`` is that of the drop: the one
-    that a comparison of both runs shows, turned where higher is better. ``labels`` on both sides correct all of these and
-    ``p``, ``judged`` is what the figure is now by the judge's own scores; ``uncorrected``: why labels could not.
+    that a comparison of both runs shows, turned where higher is better; ``moved``: on how many questions the runs differ.
+    ``labels`` on both sides correct all of these and ``p``, ``judged`` is what the figure is now by the judge's own
+    scores; ``uncorrected``: why labels could not.
     """
 
     n: int
@@ -65,6 +67,7 @@ class Drop:
     drop: float | None = None
     interval: Interval | None = None
     p: float | None = None
+    moved: int = 0
     reason: str | None = None
     labels: int | None = None
     judged: float | None = None
@@ -144,8 +147,7 @@ def measure_drop(gate: Gate, scope: Scope, spec: JobSpec, *, alpha: float, test:
     if not figure.is_mean:
         return _of_ratios(Drop(len(pairs), rows, before.value, now.value, drop), before.corrected, now.corrected, sign)
     first, second = ([values[0] for pair in pairs if (values := figure.values(pair[side]))] for side in (0, 1))
-    good, bad = (second, first) if figure.better == "higher" else (first, second)
-    bounds, p, uncorrected = figure.metric.bounds, None, None
+    p, moved, uncorrected = None, 0, None
     differences = (x - y for x, y in zip(second, first, strict=True))
     if by_labels := difference_by_labels(figure.column, pairs, differences, level=1 - alpha):
         if by_labels.mean is not None and before.corrected and before.corrected.value is not None:
@@ -162,13 +164,17 @@ def measure_drop(gate: Gate, scope: Scope, spec: JobSpec, *, alpha: float, test:
                 judged=now.value,
             )
         uncorrected = by_labels.reason
+    if (questions := questions_of(then for then, _ in pairs)) is not None:
+        first, second = averaged(first, questions), averaged(second, questions)
+    good, bad = (second, first) if figure.better == "higher" else (first, second)
+    scale: dict[str, Any] = {"bounds": figure.metric.bounds, "binary": figure.metric.share}
     if gate.significant:
-        tested = paired(good, bad, alpha=alpha, seed=seed, bounds=bounds)
-        p = {"randomisation": tested.randomisation, "t": tested.t, "wilcoxon": tested.wilcoxon}[test].p
-        interval = tested.interval
+        tested = paired(good, bad, alpha=alpha, seed=seed, **scale)
+        p = tested.t.p if test == "t" else tested.randomisation.p
+        moved, interval = tested.wins + tested.losses, tested.interval
     else:
-        interval = difference_interval(good, bad, level=1 - alpha, bounds=bounds)
-    return Drop(len(pairs), rows, before.value, now.value, drop, interval, p, uncorrected=uncorrected)
+        interval = difference_interval(good, bad, level=1 - alpha, **scale)
+    return Drop(len(pairs), rows, before.value, now.value, drop, interval, p, moved, uncorrected=uncorrected)
 
 
 def sd_of_drop(gate: Gate, scope: Scope, report: Report, baseline: Report | None) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -15,32 +16,29 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 Values: TypeAlias = Sequence[float] | npt.NDArray[np.floating] | npt.NDArray[np.integer] | npt.NDArray[np.bool_]
 Bounds: TypeAlias = tuple[float, float]
 
-LARGEST = 1e60  # fourth powers of larger numbers overflow
-SMALLEST = 1e-100  # squares of smaller ones vanish, so they count as 0
 SAME = 1e-12  # a relative difference below this is rounding, not data
 
 
-def numbers(values: Values, what: str = "values", largest: float = 4 * LARGEST) -> Floats:
-    """``values`` as a float64 array of shape (n,); raises BadInput unless each is a finite number, none beyond 4e60."""
+def numbers(values: Values, what: str = "values") -> Floats:
+    """``values`` as a float64 array of shape (n,); raises BadInput unless each is a finite number."""
     try:
         column = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         column = np.full(1, np.nan)
     if column.ndim != 1:
         raise BadInput(f"{what} has {column.ndim} dimensions", hint="pass a flat list of numbers")
-    size = np.abs(column)
-    bad = ~(size <= largest)
+    bad = ~np.isfinite(column)
     if bad.any():
         raise BadInput(
-            f"{what}[{int(bad.argmax())}] is not a finite number within {largest:g}",
+            f"{what}[{int(bad.argmax())}] is not a finite number",
             hint="leave missing scores out and report how many they were",
         )
-    return np.where(size < SMALLEST, 0.0, column)
+    return column
 
 
 def pair(first: Values, second: Values, names: tuple[str, str]) -> tuple[Floats, Floats]:
     """Two columns about the same rows; raises BadInput when they differ in length."""
-    a, b = numbers(first, names[0], LARGEST), numbers(second, names[1], LARGEST)
+    a, b = numbers(first, names[0]), numbers(second, names[1])
     check_lengths(a, b, names)
     return a, b
 
@@ -87,9 +85,18 @@ def generator(seed: int) -> np.random.Generator:
     return np.random.default_rng(count_of(seed, "seed", 0))
 
 
-def block_sums(column: Floats, blocks: npt.NDArray[np.intp]) -> Floats:
-    """The sum of ``column`` within each block; ``blocks`` numbers the block of each row. Shape: (blocks,)."""
-    return np.bincount(blocks, weights=column).astype(np.float64, copy=False)
+def averaged(values: Sequence[float], groups: npt.NDArray[np.int64]) -> list[float]:
+    """The mean of ``values`` within each group, in the order of the groups' numbers; ``groups`` has that of each value."""
+    if not len(values):
+        return []
+    _, places, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    means: list[float] = (np.bincount(places, weights=values) / counts).tolist()
+    return means
+
+
+def is_binary(column: Floats) -> bool:
+    """Whether each value is 0 or 1."""
+    return bool(np.isin(column, (0.0, 1.0)).all())
 
 
 def is_constant(column: Floats, scale: float = 0.0) -> bool:
@@ -112,3 +119,8 @@ def differences(a: Floats, b: Floats) -> Floats:
 def mean_error(column: Floats) -> tuple[float, float]:
     """Mean and standard error, s / sqrt(n), of two values or more."""
     return float(column.mean()), float(column.std(ddof=1)) / math.sqrt(len(column))
+
+
+def never_zero(p: float) -> float:
+    """A p value as it may be printed: at most 1, and the smallest float where it underflows."""
+    return min(1.0, max(p, sys.float_info.min))

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from ragassay.errors import BadInput
-from ragassay.stats.columns import Values, check_lengths, differences, is_constant, numbers, pair, share_of
-from ragassay.stats.intervals import resampled_ratio
+from ragassay.stats.columns import Values, check_lengths, differences, numbers, pair, share_of
+from ragassay.stats.ratios import OF_A_DIFFERENCE, RatioSums, Stratum, difference_sums_interval
 from ragassay.stats.results import IncrementalCost, Interval, ParetoFront
 
 Direction = Literal["higher", "lower"]
@@ -19,36 +19,50 @@ def incremental_cost(
     cost_b: Values,
     accurate_b: Values,
     *,
+    names: tuple[str, str] = ("A", "B"),
     level: float = 0.95,
-    resamples: int = 2000,
-    seed: int = 0,
 ) -> IncrementalCost:
-    """(total cost of B - of A) / (accurate answers of B - of A), on the same rows; each column has shape (n,).
+    """(total cost of B - of A) / (accurate answers of B - of A), on the same queries; each column has shape (n,).
 
-    Undefined, and said so, when B gives no more accurate answers than A. Rows are resampled in pairs; a draw in which B
-    gains no accurate answer is infinite, so the upper end is ``unbounded`` unless the gain in accuracy is clear. A
-    negative end means that B may cost less and answer more.
-    Source: Briggs, Wonderling and Mooney, "Pulling cost-effectiveness analysis up by its bootstraps", Health Economics
-    6 (1997).
+    Defined only if B answers more accurately and costs more; ``names`` are those of A and B in the reason. The interval is
+    Fieller's (``difference_sums_interval``).
     """
     cost = differences(*pair(cost_a, cost_b, ("cost_a", "cost_b")))
     accurate = differences(*pair(accurate_a, accurate_b, ("accurate_a", "accurate_b")))
     check_lengths(cost, accurate, ("cost_a", "accurate_a"))
-    extra, gained, reason = float(cost.sum()), float(accurate.sum()), None
-    if gained <= 0:
-        reason = "B gives no more accurate answers than A" if len(cost) else "there are no rows"
-        interval = Interval.absent(reason, share_of(level, "level"), "bootstrap percentile, expanded")
-    else:
-        constant = is_constant(cost) and is_constant(accurate)
-        interval = resampled_ratio(cost, accurate, constant, "percentile", level=level, resamples=resamples, seed=seed)
+    sums = RatioSums.of(zip(cost.tolist(), accurate.tolist(), strict=True))
+    return increment_of(sums, names, level=level)
+
+
+def increment_of(
+    sums: RatioSums, names: tuple[str, str], *, level: float, corrected_by: int | None = None
+) -> IncrementalCost:
+    """The marginal cost of one more accurate answer from the sums of the differences B - A, one of each query."""
+    level = share_of(level, "level")
+    reason = why_no_increment(sums, names)
     return IncrementalCost(
-        n=len(cost),
-        extra_cost=extra,
-        extra_accurate=gained,
-        value=None if reason else extra / gained,
-        interval=interval,
+        n=sums.n,
+        extra_cost=sums.cost_usd,
+        extra_accurate=sums.accurate,
+        value=None if reason else sums.cost_usd / sums.accurate,
+        interval=Interval.absent(reason, level, OF_A_DIFFERENCE)
+        if reason
+        else difference_sums_interval([Stratum(sums, sums.n)], level=level),
+        corrected_by=corrected_by,
         reason=reason,
     )
+
+
+def why_no_increment(sums: RatioSums, names: tuple[str, str]) -> str | None:
+    """Why one more accurate answer has no price with B in the place of A; None if it has one."""
+    a, b = names
+    if not sums.n:
+        return "no query has a known cost and accuracy in both"
+    if sums.accurate <= 0:
+        return f"{b} gives no more accurate answers than {a}"
+    if sums.cost_usd <= 0:
+        return f"{b} is {'cheaper' if sums.cost_usd < 0 else 'as cheap'} and better"
+    return None
 
 
 def pareto_front(points: Mapping[str, Sequence[float | None]], better: Sequence[Direction]) -> ParetoFront:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
+from scipy.special import nctdtr, ndtri, stdtrit
+
 from ragassay.errors import BadSettings
 from ragassay.stats.columns import count_of, positive, share_of
-from ragassay.stats.distributions import normal_quantile, t_quantile
 
 LARGEST_DF = 1e7  # beyond it t and normal agree to more digits than a plan has
 
@@ -40,7 +41,7 @@ def needed_n(effect: float, sd: float, *, alpha: float = 0.05, power: float = 0.
     """
     size = positive(abs(effect), "effect") / positive(sd, "sd")
     alpha, power = share_of(alpha, "alpha"), _reachable(power, alpha)
-    guess = ((normal_quantile(1 - alpha / 2) + normal_quantile(power)) / size) ** 2
+    guess = (float(ndtri(1 - alpha / 2) + ndtri(power)) / size) ** 2
     if guess > LARGEST_DF:
         return math.ceil(guess)
 
@@ -65,9 +66,7 @@ def _reachable(power: float, alpha: float) -> float:
 
 def _power(shift: float, df: int, alpha: float) -> float:
     """``shift`` is the noncentrality: effect / (sd / sqrt(n))."""
-    from scipy.special import nctdtr
-
-    edge = t_quantile(1 - alpha / 2, df)
+    edge = float(stdtrit(df, 1 - alpha / 2))
     # the lower tail is that of the mirrored distribution; scipy answers NaN where it is nothing next to 1
     upper, lower = 1.0 - float(nctdtr(df, shift, edge)), 1.0 - float(nctdtr(df, -shift, edge))
     return upper if math.isnan(lower) else upper + lower

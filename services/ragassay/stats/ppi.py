@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import stdtr, stdtrit
 
 from ragassay.stats.columns import (
     Bounds,
@@ -16,12 +17,13 @@ from ragassay.stats.columns import (
     count_of,
     is_constant,
     mean_error,
+    never_zero,
     numbers,
     share_of,
 )
-from ragassay.stats.distributions import never_zero, t_above, t_quantile
+from ragassay.stats.costs import increment_of
 from ragassay.stats.intervals import mean_interval, quasi_binomial
-from ragassay.stats.ratios import RatioSums, Stratum, difference_sums_interval
+from ragassay.stats.ratios import RatioSums
 from ragassay.stats.results import CorrectedMean, IncrementalCost, Interval
 
 FEWEST_LABELS = 10
@@ -74,13 +76,13 @@ def corrected_mean(
         p = never_zero((1 + abs(float(y.mean())) / span[1]) ** -n) if differences else None
         return by_labels.model_copy(update={"p": p})
     found = _estimate(y, f, g, _weight(y, f, g) if m else 0.0, bounds)
-    ends = _ends(found.mean, t_quantile((1 + level) / 2, n - 1) * found.error, bounds, level, differences)
+    ends = _ends(found.mean, float(stdtrit(n - 1, (1 + level) / 2)) * found.error, bounds, level, differences)
     interval, narrowest = alone, alone.width or 0.0
     if m == 0 or ends[1] - ends[0] >= narrowest:
         found = _estimate(y, f, g, 0.0, bounds)
     else:
         interval = Interval(low=ends[0], high=ends[1], level=level, method=METHOD)
-    of_all = t_quantile((1 + level) / 2, n + m - 1) * float(y.std(ddof=1)) / math.sqrt(n + m)
+    of_all = float(stdtrit(n + m - 1, (1 + level) / 2)) * float(y.std(ddof=1)) / math.sqrt(n + m)
     all_labelled = _ends(found.mean, of_all, bounds, level, differences)
     corrected = {
         "mean": found.mean,
@@ -105,7 +107,7 @@ class _Estimate:
     @property
     def p(self) -> float:
         """Of a true mean of 0, by Student's t."""
-        return never_zero(2 * t_above(abs(self.mean) / self.error, len(self.rests) - 1))
+        return never_zero(2 * float(stdtr(len(self.rests) - 1, -abs(self.mean) / self.error)))
 
 
 def _estimate(y: Floats, f: Floats, g: Floats, weight: float, bounds: Bounds) -> _Estimate:
@@ -165,7 +167,7 @@ def corrected_sums(
     away = np.empty(rows)
     away[labelled] = rows / len(y) * (found.rests - found.rests.mean())
     away[~labelled] = rows / len(g) * found.weight * (g - g.mean()) if len(g) else 0.0
-    wider = t_quantile((1 + level) / 2, len(y) - 1) / t_quantile((1 + level) / 2, rows - 1)
+    wider = float(stdtrit(len(y) - 1, (1 + level) / 2)) / float(stdtrit(rows - 1, (1 + level) / 2))
     return mean, RatioSums(
         n=rows,
         cost_usd=math.fsum(cost),
@@ -177,29 +179,19 @@ def corrected_sums(
 
 
 def corrected_increment(
-    costs: Values, labels: Sequence[float | None], gains: Values, *, level: float = 0.95
+    costs: Values,
+    labels: Sequence[float | None],
+    gains: Values,
+    *,
+    names: tuple[str, str] = ("A", "B"),
+    level: float = 0.95,
 ) -> IncrementalCost | None:
-    """As ``incremental_cost``, of differences B - A of each row, with the accurate answers gained by labels; Fieller's interval.
+    """As ``incremental_cost``, of differences B - A of each row, with the accurate answers gained by labels.
 
     None where the labels are too few, or all equal.
     """
     mean, sums = corrected_sums(costs, labels, gains, level=level, differences=True)
-    if sums is None:
-        return None
-    reason = None if sums.accurate > 0 else "B gives no more accurate answers than A"
-    if reason or sums.cost_usd <= 0:
-        interval = Interval.absent(reason or "B costs no more than A", level, METHOD)
-    else:
-        interval = difference_sums_interval([Stratum(sums, sums.n)], level=level)
-    return IncrementalCost(
-        n=sums.n,
-        extra_cost=sums.cost_usd,
-        extra_accurate=sums.accurate,
-        value=None if reason else sums.cost_usd / sums.accurate,
-        interval=interval,
-        corrected_by=mean.labels,
-        reason=reason,
-    )
+    return None if sums is None else increment_of(sums, names, level=level, corrected_by=mean.labels)
 
 
 @dataclass(frozen=True)
@@ -237,7 +229,7 @@ def needed_labels(half_width: float, sd: float, correlation: float, rows: int, *
     def reached(n: int) -> float:
         m = rows - n
         gain = correlation**2 * m / rows if m else 0.0
-        return t_quantile((1 + level) / 2, n - 1) * sd * math.sqrt((1 - gain) / n)
+        return float(stdtrit(n - 1, (1 + level) / 2)) * sd * math.sqrt((1 - gain) / n)
 
     if rows < FEWEST_LABELS or reached(rows) > half_width:
         return None

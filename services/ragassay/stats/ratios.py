@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from scipy.special import stdtrit
+
 from ragassay.models import FrozenModel
 from ragassay.stats.columns import SAME, share_of
-from ragassay.stats.distributions import t_quantile
 from ragassay.stats.intervals import FEWEST, wilson_ends
 from ragassay.stats.results import Interval
 
@@ -95,7 +96,7 @@ def sums_interval(strata: Sequence[Stratum], *, level: float = 0.95) -> Interval
         return Interval.absent("no answer is accurate", level, OF_A_RATIO)
     if whole.cost <= 0 or (whole.of_cost <= 0 and whole.of_accurate <= 0):
         return Interval.absent("all rows are equal: the spread is unknown", level, OF_A_RATIO)
-    t, share = t_quantile((1 + level) / 2, whole.df), min(whole.accurate / whole.n, 1.0)
+    t, share = float(stdtrit(whole.df, (1 + level) / 2)), min(whole.accurate / whole.n, 1.0)
     spread = share * (1 - share)
     rows = whole.questions if whole.of_accurate <= 0 else whole.n * spread * (whole.n / whole.of_accurate)
     rows = min(rows, whole.questions)
@@ -128,7 +129,7 @@ def difference_sums_interval(strata: Sequence[Stratum], *, level: float = 0.95) 
         return Interval.absent(reason, level, OF_A_DIFFERENCE)
     if whole.of_cost <= 0 and whole.of_accurate <= 0:
         return Interval.absent("all rows are equal: the spread is unknown", level, OF_A_DIFFERENCE)
-    squared = t_quantile((1 + level) / 2, whole.df) ** 2
+    squared = float(stdtrit(whole.df, (1 + level) / 2)) ** 2
     a = whole.accurate**2 - squared * whole.of_accurate
     b = whole.cost * whole.accurate - squared * whole.of_both
     c = whole.cost**2 - squared * whole.of_cost
@@ -138,7 +139,9 @@ def difference_sums_interval(strata: Sequence[Stratum], *, level: float = 0.95) 
     root = math.sqrt(inside)
     low = c / (b + root) if b >= 0 else (b - root) / a  # the same root, without cancellation
     if a <= 0:
-        return Interval(low=low, level=level, method=OF_A_DIFFERENCE, unbounded=True)
+        # two rays: that of positive prices is the interval, the other one a caveat
+        caveat = None if a == 0 else f"any price below {(b + root) / a:.3g} is possible as well"
+        return Interval(low=low, level=level, method=OF_A_DIFFERENCE, unbounded=True, reason=caveat)
     return Interval(low=low, high=(b + root) / a, level=level, method=OF_A_DIFFERENCE)
 
 
@@ -147,7 +150,7 @@ def mean_intervals(strata: Sequence[Stratum], *, level: float = 0.95) -> tuple[I
     level, whole = share_of(level, "level"), _totals(strata)
     if reason := _absent(whole):
         return Interval.absent(reason, level, OF_A_MEAN), Interval.absent(reason, level, OF_A_MEAN)
-    t = t_quantile((1 + level) / 2, whole.df)
+    t = float(stdtrit(whole.df, (1 + level) / 2))
     ends = []
     for total, variance in ((whole.cost, whole.of_cost), (whole.accurate, whole.of_accurate)):
         mean, half = total / whole.n, t * math.sqrt(variance) / whole.n

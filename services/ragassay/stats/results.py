@@ -55,37 +55,17 @@ class Interval(FrozenModel):
         return f"{self.low:.4g}..{'unbounded' if self.high is None else f'{self.high:.4g}'}"
 
 
-class Effect(FrozenModel):
-    """An effect size; positive where the second system (B) is above the first (A)."""
-
-    name: str
-    value: float | None = None
-    reason: str | None = None
-
-    @model_validator(mode="after")
-    def _missing_has_a_reason(self) -> Effect:
-        if self.value is None and not self.reason:
-            raise ValueError("a missing effect size needs a reason")
-        return self
-
-
 class Significance(FrozenModel):
-    """What one two-sided test says. ``p`` is never 0; where it is undefined it is None with a ``reason``.
+    """What one two-sided test says. ``p`` is never 0; if it is undefined it is None with a ``reason``.
 
-    ``significant`` follows from the rest: p <= alpha, None where p is undefined.
-
-    ``smallest_p`` is the least p that the test could have given on this many rows, where that is known: a test whose
-    ``smallest_p`` is above ``alpha`` can't find anything, and then no finding means nothing.
+    ``significant`` follows from the rest: p <= alpha, None if p is undefined.
     """
 
     name: str
     method: str
-    statistic: float | None = None
-    df: float | None = None
     p: Annotated[float, Field(gt=0, le=1)] | None = None
     alpha: Chance
     significant: bool | None = None
-    smallest_p: Chance | None = None
     reason: str | None = None
 
     @model_validator(mode="before")
@@ -103,14 +83,13 @@ class Significance(FrozenModel):
 
 
 class PairedTest(FrozenModel):
-    """Two systems on the same rows. ``difference`` is B - A; a win is a row where B is above A.
+    """Two systems on the same ``n`` queries. ``difference`` is B - A; a win is a query on which B is above A.
 
-    ``interval`` is that of the difference, wherever one is shown or tested; ``bootstrap`` is a second opinion on it.
-    ``sd`` is the standard deviation of the differences, None below two pairs. ``units`` equals ``n``.
+    ``interval`` is that of the difference, wherever one is shown or tested. ``bootstrap`` is a second opinion on it, made
+    for the primary metrics of a comparison. ``sd`` is the standard deviation of the differences, None below two pairs.
     """
 
     n: int
-    units: int
     alpha: Chance
     mean_a: float | None
     mean_b: float | None
@@ -120,13 +99,10 @@ class PairedTest(FrozenModel):
     losses: int
     ties: int
     t: Significance
-    wilcoxon: Significance
     randomisation: Significance
-    d_z: Effect
-    d_pooled: Effect
-    rank_biserial: Effect
+    cohens_d: float | None
     interval: Interval
-    bootstrap: Interval
+    bootstrap: Interval | None = None
 
 
 class UnpairedTest(FrozenModel):
@@ -139,7 +115,6 @@ class UnpairedTest(FrozenModel):
     mean_b: float | None
     difference: float | None
     welch: Significance
-    d_pooled: Effect
     interval: Interval
 
 
@@ -188,10 +163,10 @@ class ChangePoint(FrozenModel):
 
 
 class IncrementalCost(FrozenModel):
-    """What one more accurate answer costs when B takes the place of A; USD where the costs are USD.
+    """The marginal cost of one more accurate answer if B takes the place of A; USD if the costs are USD.
 
-    A negative ``value`` means that B answers more and costs less. ``corrected_by``: how many queries with labels on both
-    sides correct ``extra_accurate``, and with it the rest.
+    There is a ``value`` only if B answers more accurately and costs more; else the ``reason``. ``corrected_by``: how many
+    queries with labels on both sides correct ``extra_accurate``, and with it the rest.
     """
 
     n: int

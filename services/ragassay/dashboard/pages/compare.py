@@ -9,7 +9,6 @@ from typing import Annotated, Any
 from fastapi import Query, Request, Response
 
 from ragassay.compare.models import ComparedSystem, Comparison
-from ragassay.compare.summary import in_short
 from ragassay.dashboard.library import Library
 from ragassay.dashboard.site import AnyForm, exported, pages, shown
 from ragassay.exporters import comparison as tables
@@ -65,7 +64,7 @@ def _compare(
         asked={"run": chosen, "baseline": baseline, "metrics": metrics},
         comparison=made,
         formats=tables.EXPORTERS.names(),
-        verdict=[*filter(None, map(in_short, made.pairs)), *made.verdict],
+        verdict=made.verdict,
         runs={side.run: _title(library, side.run) for side in made.sides.values()},
         heat=_heat(made),
         standing=_standing(library, made),

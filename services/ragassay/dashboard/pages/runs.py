@@ -11,7 +11,7 @@ from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
 
 from ragassay.compare.models import DeltaOutcome
-from ragassay.compare.summary import accuracy_sentence, in_short
+from ragassay.compare.summary import accuracy_sentence
 from ragassay.dashboard import views
 from ragassay.dashboard.failures import FAILURES, failures, section, worst
 from ragassay.dashboard.library import Library
@@ -97,8 +97,7 @@ def _verdict(library: Library, run: str, report: Report) -> tuple[str, ...]:
     if report.provenance.dataset.rows > MOST_COMPARED:
         return tuple(_accuracy(library.rows(run))) if "accurate" in report.provenance.metrics else ()
     try:
-        made = library.compare([run], None, None)
-        return tuple(filter(None, (*map(in_short, made.pairs), *made.verdict)))
+        return library.compare([run], None, None).verdict
     except AssayError as error:
         return (error.message,)
 
@@ -114,12 +113,12 @@ def _accuracy(rows: RowPlaces) -> Iterator[str]:
         _, question = np.unique(questions[known], return_inverse=True)
         asked = np.bincount(question)
         a, b = (np.bincount(question, one[known]) / asked for one in (by_system[0], values))
-        ends = difference_interval(a, b, bounds=(0.0, 1.0))
+        ends = difference_interval(a, b, bounds=(0.0, 1.0), binary=True)
         outcome: DeltaOutcome = "no difference shown"
         if ends.low is not None and ends.high is not None and (ends.low > 0 or ends.high < 0):
             outcome = "better" if ends.low > 0 else "worse"
-        means = float(a.mean()), float(b.mean())
-        sentence = accuracy_sentence(rows.systems[0], name, means, len(asked), outcome)
+        means, counts = (float(a.mean()), float(b.mean())), (int((b < a).sum()), int((b > a).sum()))
+        sentence = accuracy_sentence(rows.systems[0], name, means, counts, len(asked), outcome)
         yield f"{sentence} Difference {signed(means[1] - means[0])}, 95 % interval {interval(ends, signed)}."
 
 
