@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtri
 
 from ragassay.errors import NothingToEvaluate
 from ragassay.models import Chance, FrozenModel
 from ragassay.stats import Interval, clustered_intervals
 from ragassay.stats.columns import Floats
-from ragassay.stats.distributions import normal_quantile
 from ragassay.stats.intervals import wilson_ends
 
 FROM = 0.5  # the least score that is a yes
@@ -165,7 +165,7 @@ class Measures:
 
         That of the balanced accuracy joins those of its two shares (MOVER; Newcombe, Statistics in Medicine 17, 1998).
         """
-        z = normal_quantile((1 + level) / 2)
+        z = float(ndtri((1 + level) / 2))
 
         def ends(right: npt.NDArray[np.bool_]) -> tuple[float, float, float]:
             share = float(right.mean())
