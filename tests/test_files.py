@@ -5,6 +5,8 @@ import os
 import stat
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -138,3 +140,18 @@ def test_what_others_could_read_is_private_once_it_is_written_again(path, tmp_pa
     LineLog(path).close()
     write_whole(old, b"{}", private=True)
     assert [permissions(file) for file in (path, old)] == [0o600, 0o600]
+
+
+def test_write_whole_lets_threads_write_the_same_file(tmp_path):
+    path = tmp_path / "index.npz"
+    both = threading.Barrier(2)
+
+    def content(text):
+        both.wait(10)
+        yield text
+        both.wait(10)
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda text: write_whole(path, content(text)), (b"one", b"two")))
+    assert path.read_bytes() in (b"one", b"two")
+    assert list(tmp_path.iterdir()) == [path]

@@ -12,9 +12,6 @@ NOTEBOOKS = sorted((Path(__file__).parents[1] / "examples" / "notebooks").glob("
 SAID = {
     "1_first_evaluation": "How long are backups kept? | Backups are kept for 90 days.",
     "2_comparing_strategies": "hybrid against bm25: ",
-    "3_own_metrics": "the system gave no response",
-    "4_judge_against_people": "corrected 0.",
-    "5_nightly_loop": "exit code 1",
 }
 
 
@@ -35,6 +32,6 @@ def test_a_notebook_runs(path, tmp_path, monkeypatch):
         for output in cell.get("outputs", ())
     ]
     text = "\n".join(printed)
-    assert "error: " not in text.replace("error: 1 of 1 gates missed", "")
+    assert "error: " not in text
     assert "Traceback" not in text
     assert SAID[path.stem] in text

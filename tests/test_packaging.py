@@ -66,6 +66,8 @@ def test_the_wheel_holds_the_packages_prompts_and_datasets_and_nothing_under_a_g
         assert f"ragassay/{part}" in names
     assert any(name.startswith("ragassay/store/lua/") for name in names)
     assert not [name for name in names if "_shipped" in name and name.endswith(".py")]
+    datasets = {name.split("/")[3] for name in names if name.startswith("ragassay/_shipped/datasets/")}
+    assert datasets == {"quickstart"}
 
 
 def test_the_installed_package_runs_from_any_directory(installed, tmp_path):

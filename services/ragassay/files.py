@@ -58,17 +58,10 @@ def write_whole(path: Path, content: bytes | Iterable[bytes], *, private: bool =
     Content that comes in parts is written as it comes. Folders that are missing are made. ``private``: only its owner may
     read it, whoever might read the old one, and enter such folders. Raises DiskFull, and BadSettings where it may not.
     """
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with write_errors(path):
         private_folder(path.parent) if private else path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with open(beside, "wb", opener=open_private if private else None) as file:
-                file.writelines((content,) if isinstance(content, bytes) else content)
-                file.flush()
-                os.fsync(file.fileno())
+        with _written(path.parent, (content,) if isinstance(content, bytes) else content, private=private) as beside:
             beside.replace(path)
-        finally:
-            beside.unlink(missing_ok=True)
 
 
 def write_by_digest(folder: Path, lines: Iterable[bytes], suffix: str) -> tuple[str, int]:
@@ -76,23 +69,35 @@ def write_by_digest(folder: Path, lines: Iterable[bytes], suffix: str) -> tuple[
 
     Returns the digest in hex and the number of lines. Only its owner may read the file. Raises DiskFull, BadSettings.
     """
-    beside = folder / f".{os.getpid()}.{secrets.token_hex(4)}.tmp"
     digest, number = hashlib.sha256(), 0
+
+    def counted() -> Iterator[bytes]:
+        nonlocal number
+        for line in lines:
+            digest.update(line)
+            number += 1
+            yield line
+
     with write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        try:
-            with open(beside, "wb", opener=open_private) as file:
-                for line in lines:
-                    digest.update(line)
-                    file.write(line)
-                    number += 1
-                file.flush()
-                os.fsync(file.fileno())
+        with _written(folder, counted(), private=True) as beside:
             if number:
                 beside.replace(folder / f"{digest.hexdigest()}{suffix}")
-        finally:
-            beside.unlink(missing_ok=True)
     return digest.hexdigest(), number
+
+
+@contextmanager
+def _written(folder: Path, content: Iterable[bytes], *, private: bool) -> Iterator[Path]:
+    """A flushed file of a name that no other process or thread uses, removed at the end unless it was moved."""
+    beside = folder / f".{os.getpid()}.{secrets.token_hex(4)}.tmp"
+    try:
+        with open(beside, "wb", opener=open_private if private else None) as file:
+            file.writelines(content)
+            file.flush()
+            os.fsync(file.fileno())
+        yield beside
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 class LazyRows(Sequence[T]):

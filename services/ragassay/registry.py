@@ -131,9 +131,10 @@ def import_plugin(name: str, where: str) -> None:
         module = _run(path) if path.suffix == ".py" else import_module(name)
     except Exception as error:  # any error in the user's code is one line about it
         hint = None
-        if isinstance(error, ImportError):
-            missing = error.name if error.name and error.name != name else None
-            hint = f"{missing} is neither installed nor beside {name}" if missing else "name a module that is installed"
+        if isinstance(error, ImportError) and error.name and error.name not in (name, name.partition(".")[0]):
+            hint = f"{error.name} is neither installed nor in the folder of {name}"
+        elif isinstance(error, ImportError):
+            hint = "name a file that ends in .py, or a module that is installed"
         raise BadSettings(f"{name}: {type(error).__name__}: {error}", where=where, hint=hint) from error
     code = Path(module.__file__).read_bytes() if module.__file__ else b""
     _imported[name] = sha256(code).hexdigest()

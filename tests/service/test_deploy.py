@@ -206,3 +206,12 @@ def test_workers_are_scaled_by_numbers_that_exist():
         "target": concurrency,
         "metricType": "AverageValue",
     }
+
+
+def test_the_api_is_reached_by_the_ingress_and_by_prometheus():
+    rules = next(m for m in MANIFESTS if m["kind"] == "NetworkPolicy" and m["metadata"]["name"] == "api")
+    [allowed] = rules["spec"]["ingress"]
+    spaces = {one["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"] for one in allowed["from"]}
+    assert spaces == {"ingress-nginx", "monitoring"}
+    [rule] = manifest("Ingress", "ragassay")["spec"]["rules"]
+    assert {path["path"] for path in rule["http"]["paths"]} == {"/v1", "/ui"}

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from ragassay.documents import Report
+from ragassay.embeddings import unavailable
 from ragassay.errors import BadData, BadInput, BudgetReached, Conflict, DiskFull
 from ragassay.judges.registered import JUDGES
 from ragassay.ledger import BudgetLedger, MemoryLedger, RowsLedger
@@ -119,6 +120,8 @@ async def acomplete(
         notice(
             f"warning: the local judge can't judge criteria ({', '.join(record.spec.criteria)}); a model can: --judge"
         )
+    if "local" in record.spec.judges and run.pending() and (why := unavailable(settings.embeddings)):
+        notice(f"warning: the local judge goes by words alone, and no semantic_similarity is computed: {why}")
     if (prompt := record.spec.judge_prompt) and run.pending():
         for judge in record.spec.judges:
             if judge == "local" or judge in JUDGES:
