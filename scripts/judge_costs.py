@@ -28,9 +28,8 @@ from fakes import FakeLLM  # noqa: E402
 from ragassay.judges.llm import LLMJudge  # noqa: E402
 from ragassay.judges.probe import ProbeJudge  # noqa: E402
 from ragassay.ledger import MemoryLedger  # noqa: E402
-from ragassay.llm import Messages  # noqa: E402
+from ragassay.llm import Messages, Prices  # noqa: E402
 from ragassay.models import Response, Sample  # noqa: E402
-from ragassay.prices import Prices  # noqa: E402
 from ragassay.protocols import Judge, Reply  # noqa: E402
 
 PAGE = ROOT / "docs" / "judging.md"

@@ -30,10 +30,9 @@ from ragassay.judges.probe import YES, ProbeJudge  # noqa: E402
 from ragassay.judges.prompt import disarm  # noqa: E402
 from ragassay.judges.verdict import COVERED, SUPPORT, TRUTH, number_units  # noqa: E402
 from ragassay.ledger import MemoryLedger  # noqa: E402
-from ragassay.llm import LLM  # noqa: E402
+from ragassay.llm import LLM, Prices  # noqa: E402
 from ragassay.metrics.judged import STEPS  # noqa: E402
 from ragassay.models import Result, Sample  # noqa: E402
-from ragassay.prices import Prices  # noqa: E402
 from ragassay.prompts import load as load_prompt  # noqa: E402
 from ragassay.protocols import Judge  # noqa: E402
 from ragassay.runs.plan import choose_metrics, plan  # noqa: E402

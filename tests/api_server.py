@@ -19,8 +19,8 @@ from ragassay.api.server import server
 from ragassay.engine import Tools
 from ragassay.jobs import Jobs
 from ragassay.judges.local import LocalJudge
+from ragassay.llm import Prices
 from ragassay.outgoing import Allowed
-from ragassay.prices import Prices
 from ragassay.schedules import Schedules
 from ragassay.settings import Settings
 from ragassay.store.redis import MOST_DEATHS, RedisStore

@@ -11,8 +11,8 @@ from ragassay.documents import Source
 from ragassay.engine import Tools
 from ragassay.judges.verdict import RawVerdict, check_verdict, number_units
 from ragassay.ledger import MemoryLedger
+from ragassay.llm import Prices
 from ragassay.models import FactVerdict, Judgement, Response, Sample, SentenceVerdict, Usage
-from ragassay.prices import Prices
 from ragassay.specification import JobSpec
 from ragassay.store.folder import FolderStore
 from ragassay.store.run_ids import new_run_id

@@ -21,10 +21,10 @@ from ragassay.errors import BadData
 from ragassay.exporters import EXPORTERS
 from ragassay.exporters.comparison import EXPORTERS as COMPARISON_EXPORTERS
 from ragassay.gates import Gate
+from ragassay.llm import Prices
 from ragassay.metrics import METRICS, Chunk, metric, parse
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.models import Response, Result, Sample
-from ragassay.prices import Prices
 from ragassay.registered import Registered
 from ragassay.settings import Settings
 from ragassay.specification import Budget, JobSpec, Price

@@ -10,9 +10,8 @@ from offline_runs import GOOD, write_jsonl
 from provider import Provider, says, status
 from ragassay.errors import BadSettings, BudgetReached
 from ragassay.ledger import BudgetLedger, MemoryLedger
-from ragassay.llm import LLM
+from ragassay.llm import LLM, Prices
 from ragassay.models import Usage
-from ragassay.prices import Prices
 from ragassay.protocols import Call, Reply
 from ragassay.specification import Budget, Price
 from ragassay.store.ledger import FolderLedger

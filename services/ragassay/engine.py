@@ -15,7 +15,7 @@ from typing import Any
 from ragassay.judges.repeating import RepeatedJudgement, averaged, majority, with_judgings
 from ragassay.judges.verdict import is_answerable
 from ragassay.ledger import ScopedLedger
-from ragassay.llm import together
+from ragassay.llm import Prices, together
 from ragassay.metrics import Chunk, Metric, parse
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.base import OPERATIONAL
@@ -23,7 +23,6 @@ from ragassay.metrics.chunk import scores as scores_of
 from ragassay.metrics.judged import is_judged
 from ragassay.models import Judgement, LiveResponse, Result, Sample, Score
 from ragassay.options import PerformanceOptions
-from ragassay.prices import Prices
 from ragassay.protocols import Embedder, Judge, Ledger, Strategy
 from ragassay.strategies.recorded import Recorded
 

@@ -20,8 +20,7 @@ from ragassay.judges.registered import JUDGES, OwnJudge
 from ragassay.judges.repeating import RepeatingJudge, repeated
 from ragassay.judges.sharing import SharingJudge, check_share
 from ragassay.ledger import ScopedLedger
-from ragassay.llm import LLM, LocalSpacing, Negotiation, RateLimit
-from ragassay.prices import Prices
+from ragassay.llm import LLM, LocalSpacing, Negotiation, Prices, RateLimit
 from ragassay.protocols import Embedder, Judge, Ledger, Spacing
 from ragassay.registry import import_plugin
 from ragassay.settings import Settings

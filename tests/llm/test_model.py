@@ -13,9 +13,8 @@ from polling import until
 from provider import Provider
 from ragassay.errors import BadSettings, BudgetReached, RateLimited
 from ragassay.ledger import MemoryLedger
-from ragassay.llm import LLM, model, warm_up
+from ragassay.llm import LLM, Prices, model, warm_up
 from ragassay.models import Usage
-from ragassay.prices import Prices
 from ragassay.protocols import Ledger, Reply
 from ragassay.specification import Price
 

@@ -18,7 +18,7 @@ from functools import cached_property
 
 from polling import until
 from provider import Provider, good, tokens
-from ragassay.prices import Prices
+from ragassay.llm import Prices
 from ragassay.store.redis import RedisStore
 from service.chaos_checks import MICRO_USD, CapWatch
 from service.running import Service, rows

@@ -37,12 +37,11 @@ if __name__ == "__main__":
     from ragassay.engine import Plan, Tools
     from ragassay.judges.llm import LLMJudge
     from ragassay.ledger import MemoryLedger
-    from ragassay.llm import LLM, warm_up
+    from ragassay.llm import LLM, Prices, warm_up
     from ragassay.metrics import parse
     from ragassay.metrics.accuracy import AccuracyRule
     from ragassay.models import Response, Sample
     from ragassay.options import PerformanceOptions
-    from ragassay.prices import Prices
     from ragassay.strategies.recorded import Recorded
 
     warm_up()

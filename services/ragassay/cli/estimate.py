@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ragassay.ledger import DryLedger
+    from ragassay.llm import Prices
     from ragassay.models import Usage
-    from ragassay.prices import Prices
     from ragassay.runs import Inputs, Session
     from ragassay.specification import JobSpec
 

@@ -113,7 +113,7 @@ def _print_estimate(model: PreferenceJudge, pairs: list[AnswerPair], spec: JobSp
 
     from ragassay.cli.estimate import print_most
     from ragassay.ledger import DryLedger
-    from ragassay.prices import Prices
+    from ragassay.llm import Prices
     from ragassay.runs.preference import preferences
 
     ledger = DryLedger()

@@ -59,7 +59,7 @@ def _examine(settings: Settings) -> Iterator[_Finding]:
     from importlib import metadata
 
     from ragassay.embeddings import unavailable
-    from ragassay.prices import Prices
+    from ragassay.llm import Prices
     from ragassay.settings import provider_keys
     from ragassay.shipped import folder
 

@@ -5,6 +5,7 @@ from ragassay.llm.library import missing_keys, warm_up
 from ragassay.llm.model import LLM
 from ragassay.llm.negotiation import Messages, Negotiation
 from ragassay.llm.pacing import LocalSpacing, Pace, RateLimit, together
+from ragassay.llm.prices import Prices
 from ragassay.llm.text import readable
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Messages",
     "Negotiation",
     "Pace",
+    "Prices",
     "RateLimit",
     "missing_keys",
     "readable",

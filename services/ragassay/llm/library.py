@@ -13,12 +13,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
+import orjson
+
 from ragassay.errors import BadSettings
-from ragassay.prices import model_table
 from ragassay.settings import provider_address
 
 _PLACEHOLDER_KEY = "no-key-needed"
@@ -66,6 +69,25 @@ def warm_up() -> None:
     load()
     model_table()
     gc.freeze()
+
+
+@cache
+def model_table() -> Mapping[str, Mapping[str, Any]]:
+    """LiteLLM's table of models, read from its file: importing the library takes seconds, the file milliseconds.
+
+    Raises BadSettings where this version of LiteLLM has no such file: no cost would be known.
+    """
+    spec = find_spec("litellm")
+    folder = Path(spec.origin).parent if spec and spec.origin else None
+    if folder is None:
+        return {}
+    file = folder / "model_prices_and_context_window_backup.json"
+    if not file.exists():
+        raise BadSettings(
+            "LiteLLM's table of prices is not there", where=str(file), hint="install another LiteLLM version"
+        )
+    table: Mapping[str, Mapping[str, Any]] = orjson.loads(file.read_bytes())
+    return table
 
 
 @cache

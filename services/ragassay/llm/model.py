@@ -40,10 +40,10 @@ from ragassay.llm.library import ResolvedModel, close_with_loop, litellm, load, 
 from ragassay.llm.negotiation import BOUNDS, CallTerms, Messages, Negotiation, form_of, is_usable, text_of
 from ragassay.llm.observing import count_reply, requesting
 from ragassay.llm.pacing import LONGEST_WAIT_S, Pace, RateLimit, backoff
+from ragassay.llm.prices import Prices
 from ragassay.llm.text import without_surrogates
 from ragassay.models import Usage
 from ragassay.options import ParameterOptions
-from ragassay.prices import Prices
 from ragassay.protocols import Call, Ledger, Reply, Timed, digest
 
 logger = logging.getLogger("ragassay.llm")
@@ -365,8 +365,9 @@ class LLM:
         text = without_keys(text_of(message), self._api_key)
         tokens, estimated = self._billed(usage), self._estimated(request)
         if tokens and all(t <= _MOST_RATIO * most for t, most in zip(tokens, estimated, strict=True)):
-            cached = getattr(getattr(usage, "prompt_tokens_details", None), "cached_tokens", 0) or 0
-            price = self._prices.cost(self._resolved.name, *tokens, cached)
+            details = getattr(usage, "prompt_tokens_details", None)
+            cached, written = (_count(details, name) or 0 for name in ("cached_tokens", "cache_creation_tokens"))
+            price = self._prices.cost(self._resolved.name, *tokens, cached_tokens=cached, written_tokens=written)
             ratios = zip(self._billed_more, tokens, estimated, strict=True)
             input_ratio, output_ratio = (max(ratio, billed / most) for ratio, billed, most in ratios)
             self._billed_more = input_ratio, output_ratio
@@ -387,10 +388,8 @@ class LLM:
     @staticmethod
     def _billed(usage: Any) -> tuple[int, int] | None:
         """Input and output tokens that the provider reports; None where it reports none, or no numbers of tokens."""
-        counts = [getattr(usage, name, 0) or 0 for name in ("prompt_tokens", "completion_tokens")]
-        if not all(isinstance(count, int | float) and 0 <= count < math.inf for count in counts) or not counts[0]:
-            return None
-        return int(counts[0]), int(counts[1])
+        sent, written = (_count(usage, name) for name in ("prompt_tokens", "completion_tokens"))
+        return None if not sent or written is None else (sent, written)
 
     def _warn_of_usage(self, tokens: tuple[int, int], estimated: tuple[int, int]) -> None:
         if not self._warned_of_usage:
@@ -414,3 +413,9 @@ class LLM:
     @cached_property
     def _resolved(self) -> ResolvedModel:
         return resolve_model(self._model, self._api_base, self._api_key, self._wanted)
+
+
+def _count(counts: Any, name: str) -> int | None:
+    """A number of tokens that a provider reports, 0 where it reports none; None where that is no such number."""
+    value = getattr(counts, name, 0) or 0
+    return int(value) if isinstance(value, int | float) and 0 <= value < math.inf else None
