@@ -1,10 +1,8 @@
 """The handbook corpus keeps what its card and its guideline promise."""
 
-import importlib.util
 import json
 import random
 import re
-import shutil
 from collections import Counter
 from pathlib import Path
 from statistics import fmean
@@ -15,8 +13,6 @@ from ragassay.data.load import load
 
 ROOT = Path(__file__).resolve().parents[1]
 HOME = ROOT / "datasets" / "handbook"
-SCRIPT = ROOT / "scripts" / "make_handbook.py"
-CARD = (HOME / "README.md").read_text(encoding="utf-8")
 CORPUS = {row["id"]: row for row in map(json.loads, (HOME / "corpus.jsonl").read_text(encoding="utf-8").splitlines())}
 SAMPLES = load(HOME / "queries.json").samples
 RELEVANT = {s.query_id: {id_ for id_, grade in s.relevance_scores.items() if grade > 0} for s in SAMPLES}
@@ -28,22 +24,6 @@ def numbers(text):
 
 def words(text):
     return set(re.findall(r"[a-z]{4,}", text.lower()))
-
-
-@pytest.fixture(scope="module")
-def script():
-    spec = importlib.util.spec_from_file_location("make_handbook", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture
-def home(tmp_path):
-    return Path(shutil.copytree(HOME, tmp_path / "handbook"))
-
-
-# --- the documents --------------------------------------------------------------------------------------------------
 
 
 def test_there_are_the_documents_and_chunks_that_were_promised():
@@ -77,9 +57,6 @@ def test_no_address_of_a_person_or_a_machine_outside_the_ranges_for_documentatio
     assert all(ip.startswith(blocks) for ip in re.findall(r"\b\d+\.\d+\.\d+\.\d+\b", text))
 
 
-# --- the queries ----------------------------------------------------------------------------------------------------
-
-
 def test_there_are_fifty_queries_in_the_promised_proportions():
     assert [s.query_id for s in SAMPLES] == [f"Q{n:03d}" for n in range(1, 51)]
     categories = {"factual": 15, "conceptual": 12, "procedural": 10, "comparative": 8, "troubleshooting": 5}
@@ -104,9 +81,6 @@ def test_hard_queries_use_fewer_words_of_the_text_that_answers_them_than_easy_on
 
     by_difficulty = {d: fmean(shared(s) for s in SAMPLES if s.difficulty == d) for d in ("easy", "medium", "hard")}
     assert by_difficulty["easy"] > by_difficulty["medium"] > by_difficulty["hard"]
-
-
-# --- the judgments --------------------------------------------------------------------------------------------------
 
 
 def test_every_judged_chunk_exists_and_has_a_grade_from_zero_to_three():
@@ -154,59 +128,3 @@ def test_half_the_words_of_every_key_fact_or_more_stand_in_chunks_that_are_judge
         told = words(" ".join(f"{row['title']} {row['text']}" for row in stating))
         for fact in sample.key_facts:
             assert 2 * len(words(fact) & told) >= len(words(fact)), (sample.query_id, fact)
-
-
-# --- the script and the card ----------------------------------------------------------------------------------------
-
-
-def test_the_corpus_is_what_the_documents_make(script, capsys):
-    assert script.main(["--check"]) == 0
-    assert capsys.readouterr().out == "corpus.jsonl is up to date\n"
-
-
-def test_a_changed_document_is_noticed_and_written(script, home, capsys):
-    page = home / "documents" / "faq.md"
-    page.write_text(page.read_text(encoding="utf-8").replace("60 minutes", "61 minutes"), encoding="utf-8")
-    assert script.main(["--check", "--home", str(home)]) == 1
-    assert script.main(["--home", str(home)]) == 0
-    assert script.main(["--check", "--home", str(home)]) == 0
-    assert f"{len(CORPUS)} chunks" in capsys.readouterr().out
-
-
-def test_ids_come_from_the_headings_and_stay_when_a_section_comes_in_between(script):
-    before = "# Guide\n\n## First {#guide-01}\n\n1. Do this.\n2. Do that.\n\n### Second {#guide-02}\n\nText.\n"
-    after = before.replace("### Second", "## Between {#guide-03}\n\nNew.\n\n### Second")
-    chunk = {"id": "guide-01", "title": "Guide: First", "text": "Do this. Do that.", "document": "guide.md"}
-    assert script.cut("guide.md", before)[0] == chunk
-    assert [row["id"] for row in script.cut("guide.md", before)] == ["guide-01", "guide-02"]
-    assert [row["id"] for row in script.cut("guide.md", after)] == ["guide-01", "guide-03", "guide-02"]
-
-
-def test_a_heading_without_an_id_and_an_id_given_twice_are_refused(script, home):
-    page = home / "documents" / "faq.md"
-    good = page.read_text(encoding="utf-8")
-    page.write_text(f"{good}\n## Nameless\n\nText.\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"faq\.md: no id .* in the heading '## Nameless'"):
-        script.made(home)
-    page.write_text(f"{good}\n## Again {{#faq-01}}\n\nText.\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="the id faq-01 is used by 2 sections"):
-        script.made(home)
-
-
-def test_the_card_gives_the_sizes_and_counts_of_the_data():
-    grades = Counter(grade for sample in SAMPLES for grade in sample.relevance_scores.values())
-    pages = len({row["document"] for row in CORPUS.values()})
-    text_words = sum(len(row["text"].split()) for row in CORPUS.values())
-    for figure in (f"{pages} pages", f"| {len(CORPUS)} |", f"{text_words:,} words"):
-        assert figure in CARD, figure
-    for grade, count in grades.items():
-        assert re.search(rf"^\| {int(grade)} \|.*\| {count} \|$", CARD, re.MULTILINE), (grade, count)
-    for category, count in Counter(s.category for s in SAMPLES).items():
-        by = Counter(s.difficulty for s in SAMPLES if s.category == category)
-        assert f"| {category} | {by['easy']} | {by['medium']} | {by['hard']} | {count} |" in CARD
-    assert f"{fmean(map(len, RELEVANT.values())):.2f}" in CARD
-    assert "## Changes to the labels" in CARD
-
-
-def test_the_folder_is_small_enough_for_the_wheel():
-    assert sum(file.stat().st_size for file in HOME.rglob("*") if file.is_file()) < 600_000
