@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ragassay.errors import BadInput, NotFound, UnknownName
+from ragassay.errors import BadInput, NotFound, UnknownName, bad_cursor
 from ragassay.job_documents import ResultPage
 from ragassay.models import Result
 from ragassay.store.columns import THERE, read_column, rows_with
@@ -135,5 +135,5 @@ def offset(cursor: str | None) -> int:
     if cursor is None:
         return 0
     if not (cursor.isascii() and cursor.isdecimal()) or len(cursor) > 9:
-        raise BadInput(f"cursor {cursor[:40]!r} is not one that a page gave", where="cursor")
+        raise bad_cursor(cursor)
     return int(cursor)

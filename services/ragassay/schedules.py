@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from ragassay import gates
 from ragassay.alerts import Alerts
 from ragassay.cron import Cron, iso, milliseconds
-from ragassay.errors import AssayError, BadData, BadInput, Conflict, NotFound, class_and_reason
+from ragassay.errors import AssayError, BadData, Conflict, NotFound, bad_cursor, class_and_reason
 from ragassay.gates import GateReport
 from ragassay.job_documents import Planned
 from ragassay.job_reports import Gating
@@ -134,7 +134,7 @@ class Schedules:
     def page(self, *, cursor: str | None, limit: int) -> SchedulePage:
         """Schedules by name, those after ``cursor``; raises BadInput for one that no page gave."""
         if cursor is not None and not re.fullmatch(NAME, cursor):
-            raise _bad_cursor(cursor)
+            raise bad_cursor(cursor)
         names = [name for name in self._store.names() if cursor is None or name > cursor]
         shown: list[JobSchedule] = []
         for name in names[:limit]:
@@ -148,7 +148,7 @@ class Schedules:
         """The runs of the schedule, the newest first; of the latest 400. Raises NotFound, BadInput for a bad ``cursor``."""
         self._known(name)
         if cursor is not None and not (cursor.isascii() and cursor.isdecimal()):
-            raise _bad_cursor(cursor)
+            raise bad_cursor(cursor)
         times = [ms for ms in self._store.times(name) if cursor is None or ms < int(cursor)]
         shown = tuple(map(self._shown, self._store.runs(name, times[:limit])))
         return RunPage(runs=shown, next=str(times[limit - 1]) if len(times) > limit else None)
@@ -396,10 +396,6 @@ def _outcome(jobs: Jobs, job: str) -> dict[str, Any]:
         passed = sum(result.passed for result in results)
         update |= {"gates_passed": passed, "gates_missed": (len(results) or asked) - passed}
     return update
-
-
-def _bad_cursor(cursor: str) -> BadInput:
-    return BadInput(f"cursor {cursor[:40]!r} is not one that a page gave")
 
 
 def _next_ms(schedule: NewSchedule, now: int) -> int | None:

@@ -198,6 +198,7 @@ def bad_keys(served):
         expired.key,
         good[:-1] + ("0" if good[-1] != "0" else "1"),
         good.replace("ra_", ""),
+        BOOTSTRAP[:-1],
     ]
 
 

@@ -25,7 +25,7 @@ from ragassay.data.versions import (
     RowPage,
     resolve,
 )
-from ragassay.errors import AssayError, BadData, BadInput, BadSettings, NotFound, Unavailable, UnknownName
+from ragassay.errors import AssayError, BadData, BadSettings, NotFound, Unavailable, UnknownName, bad_cursor
 from ragassay.job_results import offset
 from ragassay.store.redis_datasets import RedisDatasets
 
@@ -141,7 +141,7 @@ def versions(datasets: Store, dataset: Name, query: Annotated[Page, Query()]) ->
     found = datasets.versions(dataset)
     digests = [version.digest for version in found]
     if query.cursor is not None and query.cursor not in digests:
-        raise BadInput(f"cursor {query.cursor[:40]!r} is not one that a page gave")
+        raise bad_cursor(query.cursor)
     first = digests.index(query.cursor) + 1 if query.cursor else 0
     last = first + query.limit
     return DatasetPage(datasets=tuple(found[first:last]), next=digests[last - 1] if last < len(found) else None)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import coo_matrix, csr_matrix
-from scipy.sparse.csgraph import connected_components
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 GRAM = 4  # characters
 SIMILAR = 0.8
@@ -28,6 +30,8 @@ def similar_groups(texts: Sequence[str], least: float = SIMILAR) -> list[list[in
     Two texts whose similarity is at least ``least`` are in one group, so a group may hold two that are less similar, with
     others between them. Equal texts are always found; of more than ``MOST`` different ones the first are compared.
     """
+    from scipy.sparse.csgraph import connected_components  # slow to import, and the API does not need it
+
     places: dict[str, list[int]] = {}
     for place, text in enumerate(texts):
         places.setdefault(text, []).append(place)
@@ -44,6 +48,8 @@ def similar_groups(texts: Sequence[str], least: float = SIMILAR) -> list[list[in
 
 def _alike(texts: Sequence[str], least: float) -> csr_matrix:
     """Which texts are similar enough, shape (texts, texts)."""
+    from scipy.sparse import coo_matrix, csr_matrix
+
     numbers: dict[str, int] = {}
     grams = [[numbers.setdefault(gram, len(numbers)) for gram in _grams(text)] for text in texts]
     sizes = np.fromiter(map(len, grams), np.int64, len(grams))

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from redis.exceptions import LockError
 
-from ragassay.errors import BadInput, Conflict, NotFound
+from ragassay.errors import Conflict, NotFound, bad_cursor
 from ragassay.notices import OPT_IN, Notice, NoticeKind, NoticePage, Webhook, WebhookFormat
 from ragassay.store import counters
 from ragassay.store.projects import project_key
@@ -156,7 +156,7 @@ class Outbox:
         if cursor is not None:
             rank = self.store.redis.zrevrank(key, cursor)
             if rank is None:
-                raise BadInput(f"cursor {cursor[:40]!r} is not one that a page gave")
+                raise bad_cursor(cursor)
             first = rank + 1
         ids = [each.decode() for each in self.store.redis.zrevrange(key, first, first + limit)]
         return ids[:limit], len(ids) > limit

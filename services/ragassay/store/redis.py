@@ -20,7 +20,7 @@ import orjson
 from redis import exceptions
 
 from ragassay.documents import DEFAULT_PROJECT
-from ragassay.errors import BadInput, Conflict
+from ragassay.errors import Conflict, bad_cursor
 from ragassay.job_documents import ENDED, Planned
 from ragassay.models import Response, Result, Sample
 from ragassay.specification import Budget
@@ -137,7 +137,7 @@ class RedisStore(StoredReports, Presence):
         if before is not None:
             created, dash, id_ = before.partition("-")
             if not (dash and created.isdecimal() and len(created) < 16):
-                raise BadInput(f"cursor {before[:40]!r} is not one that a page gave")
+                raise bad_cursor(before)
             at_once = self.redis.zrangebyscore(listed, created, created)
             first = self.redis.zcount(listed, f"({created}", "+inf") + sum(job >= id_.encode() for job in at_once)
         found = self.redis.zrevrange(listed, first, first + limit - 1, withscores=True)

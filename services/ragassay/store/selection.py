@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import AfterValidator, Field, ValidationError
 
 from ragassay.attribution import FailureName
-from ragassay.errors import BadInput, UnknownName
+from ragassay.errors import BadInput, UnknownName, bad_cursor
 from ragassay.models import FrozenModel, Result
 from ragassay.store.columns import FAILED, FIGURES, LABELS, Columns, columns, label_column, label_value, texts
 from ragassay.validation import problems
@@ -182,7 +182,7 @@ def cursor_at(cursor: str | None, tag: str) -> int | None:
         return None
     place, _, of = cursor.partition("-")
     if not (place.isascii() and place.isdecimal()) or len(place) > 12:
-        raise BadInput(f"cursor {cursor[:40]!r} is not one that a page gave", where="cursor")
+        raise bad_cursor(cursor)
     if of != tag:
         raise BadInput(
             "the cursor is of another order or choice of rows", where="cursor", hint="begin without a cursor"
