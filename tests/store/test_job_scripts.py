@@ -93,14 +93,6 @@ def test_a_status_in_which_a_script_has_no_business_stays_with_all_there_is(job,
     assert job.everything == before
 
 
-@pytest.mark.parametrize("status", STATUSES)
-def test_only_a_paused_job_is_resumed(job, status):
-    job.redis.hset(job.key("meta"), "status", status)
-    before = job.everything
-    assert job.resume() == status
-    assert (job.everything != before) == (status == "paused")
-
-
 def test_a_chunk_is_claimed_once_and_the_lease_has_its_length(job):
     job.redis.hset(job.key("meta"), "status", "queued")
     now = job.redis.time()[0] * 1000
@@ -118,13 +110,6 @@ def test_claim_sent_again_gives_the_same_chunk(job):
 def test_no_more_chunks_are_claimed_than_may_be_worked_on_at_once(redis, about, claimed):
     job = RawJob(redis, **about)
     assert sum(job.claim(token, most=2) is not None for token in "abc") == claimed
-
-
-def test_a_lease_that_is_renewed_ends_later_and_again_is_the_same(job):
-    job.claim("mine", lease_ms=1)
-    assert [job.renew(FIRST, "mine") for _ in range(2)] == [1, 1]
-    assert job.sweep() == []
-    assert job.owner == {FIRST: "mine"}
 
 
 def test_a_call_is_reserved_once_and_spent_when_it_is_settled_however_often_that_is_sent(job):
@@ -275,15 +260,6 @@ def test_a_chunk_that_is_given_back_is_the_next_and_too_many_deaths_keep_it(job)
     assert job.todo[0] == SECOND
 
 
-def test_a_lease_that_ran_out_is_a_death(job):
-    job.claim("a"), job.claim("b")
-    job.expire(FIRST)
-    assert [job.sweep() for _ in range(2)] == [[], []]
-    assert (job.todo, job.owner) == ([FIRST, "default:2"], {SECOND: "b"})
-    assert job.redis.hgetall(job.key("dead")) == {FIRST.encode(): b"1"}
-    assert job.counters == {"leases_expired": 1}
-
-
 @pytest.mark.parametrize(("give_up_ms", "outcome"), [(600_000, "waiting"), (0, "given up"), (-1, "given up")])
 def test_a_provider_that_fails_is_waited_for_or_given_up(job, give_up_ms, outcome):
     job.claim("mine")
@@ -316,15 +292,6 @@ def test_a_report_is_one_workers_until_its_lease_is_over_and_no_wake_up_is_sent_
     assert (job.renew("report", "a"), job.give_back("report", "a")) == (0, 0)
     assert job.give_back("report", "b") == 1
     assert (job.todo, job.owner, job.leased) == ([], {}, set())
-
-
-def test_a_pause_that_was_overtaken_by_a_resume_is_none(job):
-    assert (job.pause(), job.pause()) == (1, 0)
-    assert job.resume(usd=2, tokens="") == "paused"
-    assert (job.meta["status"], job.meta["most_usd"]) == ("running", "2")
-    assert "most_tokens" not in job.meta
-    assert job.pause(resumes=0) == 0
-    assert job.pause(resumes=1) == 1
 
 
 def test_an_end_is_counted_once_and_its_error_kept(job):
@@ -381,14 +348,6 @@ def test_a_retry_that_is_sent_again_or_comes_too_late_changes_nothing(ended):
     assert ended.everything == before
 
 
-@pytest.mark.parametrize("status", STATUSES)
-def test_only_a_job_that_has_finished_or_failed_is_tried_again(ended, status):
-    ended.redis.hset(ended.key("meta"), "status", status)
-    before = ended.everything
-    assert ended.retry(FIRST) == status
-    assert (ended.everything != before) == (status in ("finished", "failed"))
-
-
 def test_a_failed_job_without_anything_left_has_its_report_to_do_and_a_chunk_without_results_is_no_retry(job):
     job.turn("failed", "running")
     assert job.retry(FIRST) == "failed"
@@ -396,11 +355,3 @@ def test_a_failed_job_without_anything_left_has_its_report_to_do_and_a_chunk_wit
     job.turn("failed", "running")
     assert job.retry() == "failed"
     assert (job.todo, job.meta["status"], job.meta["rows_done"]) == ([], "finalizing", "0")
-
-
-def test_who_held_a_chunk_when_a_job_ended_holds_nothing_of_its_retry(job):
-    job.claim("late")
-    job.turn("failed", "running")
-    job.retry(*job.chunks)
-    assert (job.owner, job.leased) == ({}, set())
-    assert job.commit(FIRST, "late") == "stale"
