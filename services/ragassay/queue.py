@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 from redis.exceptions import RedisError
 
@@ -17,27 +17,8 @@ QUEUES = (CHUNKS, REPORTS, SCHEDULES, NOTICES)
 logger = logging.getLogger(__name__)
 
 
-class Queue(Protocol):
-    """Sends wake-ups to the workers: for jobs, and for webhooks that have something to get."""
-
-    def enqueue(self, job: str, slot: int, nonce: str) -> bool:
-        """There may be a chunk to work on. False when the message could not be sent."""
-
-    def finalize(self, job: str) -> bool:
-        """All chunks are done; the report can be made. False when the message could not be sent."""
-
-    def start(self, project: str, schedule: str, slot_ms: int) -> bool:
-        """A scheduled run is due; its job can be made. False when the message could not be sent."""
-
-    def deliver(self, project: str, webhook: str) -> bool:
-        """There may be something for a webhook. False when the message could not be sent."""
-
-    def waiting(self, queue: str) -> int:
-        """How many messages of a queue no worker has taken; 0 while the broker does not answer."""
-
-
-class CeleryQueue:
-    """Sends through a Celery broker. ``url`` as redis-py writes it; ``unix://`` is turned into Celery's form."""
+class Queue:
+    """Sends wake-ups to the workers through a Celery broker; ``url`` as redis-py writes it."""
 
     def __init__(self, url: str) -> None:
         self._url = url

@@ -327,7 +327,7 @@ def jobs_for(settings: Settings, *, patient: bool = True) -> Jobs:
     """
     from ragassay.alerts import Alerts
     from ragassay.jobs import Jobs
-    from ragassay.queue import CeleryQueue
+    from ragassay.queue import Queue
     from ragassay.registered import Registered
     from ragassay.store.redis import RedisStore
     from ragassay.store.redis_spacing import RedisSpacing
@@ -340,17 +340,17 @@ def jobs_for(settings: Settings, *, patient: bool = True) -> Jobs:
         registered.import_functions()
     retention = Retention.of_days(settings.keep_results_days, settings.keep_reports_days)
     store = RedisStore(settings.state, lease_s=settings.lease_s, patient=patient, retention=retention)
-    queue = CeleryQueue(settings.broker)
+    queue = Queue(settings.broker)
     alerts = Alerts(store, queue, allowed=settings.outgoing)
     return Jobs(store, queue, Wiring(settings, threads=1, spacing=RedisSpacing(store)), registered, alerts)
 
 
 def schedules_for(settings: Settings, jobs: Jobs) -> Schedules:
     """The schedules over these jobs."""
-    from ragassay.queue import CeleryQueue
+    from ragassay.queue import Queue
     from ragassay.schedules import Schedules
 
-    return Schedules(jobs, CeleryQueue(settings.broker), jobs.alerts, again_s=settings.lease_s)
+    return Schedules(jobs, Queue(settings.broker), jobs.alerts, again_s=settings.lease_s)
 
 
 def warm_up(settings: Settings) -> None:

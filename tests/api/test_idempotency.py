@@ -7,7 +7,7 @@ import pytest
 
 from api_server import problem, rows, serving
 from ragassay.jobs import Jobs
-from ragassay.queue import CeleryQueue
+from ragassay.queue import Queue
 from ragassay.store.liveness import troubles
 from ragassay.store.redis import RedisStore
 from redis_server import RedisServer, free_port
@@ -122,7 +122,7 @@ def test_saving_a_job_twice_leaves_each_chunk_once(served):
 
 def test_a_broker_that_is_away_costs_no_job(redis, caplog):
     """The job is saved; the sweeper enqueues it later."""
-    slot = CeleryQueue(f"redis://127.0.0.1:{free_port()}/0")
+    slot = Queue(f"redis://127.0.0.1:{free_port()}/0")
     jobs = Jobs(RedisStore(redis.url, patient=False), slot, None)
     with serving(redis.url, jobs=jobs) as served:
         job = served.submit(rows(1), metrics=["mrr"])["id"]

@@ -10,7 +10,7 @@ import pytest
 from job_workers import submit
 from offline_runs import FakeFactory
 from ragassay.jobs import Jobs
-from ragassay.queue import CHUNKS, QUEUES, REPORTS, CeleryQueue, depths
+from ragassay.queue import CHUNKS, QUEUES, REPORTS, Queue, depths
 from ragassay.store.liveness import log_redis
 from ragassay.store.redis import RedisStore
 from redis_server import RedisServer, redis_server
@@ -32,7 +32,7 @@ def store(url):
 
 @pytest.fixture
 def jobs(store, url):
-    jobs = Jobs(store, CeleryQueue(url), FakeFactory())
+    jobs = Jobs(store, Queue(url), FakeFactory())
     yield jobs
     jobs.close()
 

@@ -174,7 +174,7 @@ def test_the_judge_keeps_the_limit_of_the_run_else_that_of_the_service(spec, set
 
 def test_the_workers_of_a_service_share_the_limit_by_way_of_redis(redis, monkeypatch):
     queue = RecordingQueue()
-    monkeypatch.setattr("ragassay.queue.CeleryQueue", lambda broker: queue)
+    monkeypatch.setattr("ragassay.queue.Queue", lambda broker: queue)
     keys = partial(ProjectRedis(redis.url).redis.keys, "ra:calls:*")
     before = set(keys())  # of other tests
     with Provider() as provider:

@@ -7,7 +7,7 @@ import psutil
 import pytest
 
 from polling import until
-from ragassay.queue import CeleryQueue
+from ragassay.queue import Queue
 from service.chaos_run import Chaos, told
 from service.running import rows
 
@@ -54,7 +54,7 @@ def test_a_finished_report_stays_as_it_is_when_its_finalize_is_delivered_again(s
     service.finished(job)
     first = service.client.get(f"/v1/jobs/{job}/report").content
     ended = service.job(job)["ended_at"]
-    queue = CeleryQueue(service.redis_url)
+    queue = Queue(service.redis_url)
     queue.finalize(job)
     queue.enqueue(job, 0, "stale")
     other = service.submit(rows(10), performance={"cache": False})

@@ -19,7 +19,7 @@ from offline_runs import FakeFactory
 from polling import until
 from ragassay.errors import Unavailable
 from ragassay.jobs import SLOTS, Jobs
-from ragassay.queue import CHUNKS, NOTICES, REPORTS, TRANSPORT, CeleryQueue, broker_url
+from ragassay.queue import CHUNKS, NOTICES, REPORTS, TRANSPORT, Queue, broker_url
 from ragassay.store.redis import RedisStore
 from ragassay_workers import beat, log, periodic, process, tasks
 from ragassay_workers.app import app, configuration
@@ -68,7 +68,7 @@ def test_the_settings_are_those_that_were_tried(monkeypatch):
 
 def test_without_workers_wake_ups_do_not_pile_up_and_lost_ones_are_sent_again():
     with redis_server() as url:
-        store, queue = RedisStore(url, lease_s=0.001), CeleryQueue(url)
+        store, queue = RedisStore(url, lease_s=0.001), Queue(url)
         jobs = Jobs(store, queue, FakeFactory())
         for _ in range(2):
             submit(jobs, 300)
@@ -109,15 +109,15 @@ def test_celery_spells_a_socket_its_own_way(ours, celerys):
 
 
 def test_a_message_that_the_broker_does_not_take_is_logged_and_no_error(caplog):
-    CeleryQueue("unix:///nowhere/redis.sock").enqueue("j", 0, "n")
+    Queue("unix:///nowhere/redis.sock").enqueue("j", 0, "n")
     assert "the broker does not take ragassay.work for job j" in caplog.text
 
 
 def test_a_message_has_ids_only():
     with redis_server() as url:
-        CeleryQueue(url).enqueue("job-1", 2, "nonce")
-        CeleryQueue(url).finalize("job-1")
-        CeleryQueue(url).deliver("default", "wh_1")
+        Queue(url).enqueue("job-1", 2, "nonce")
+        Queue(url).finalize("job-1")
+        Queue(url).deliver("default", "wh_1")
         messages = [RedisStore(url).redis.lrange(queue, 0, -1) for queue in (CHUNKS, REPORTS, NOTICES)]
     assert [len(waiting) for waiting in messages] == [1, 1, 1]
     assert all(b'"content-type": "application/json"' in message for waiting in messages for message in waiting)
