@@ -36,15 +36,14 @@ def sets(folder: Path, swapped: list[str], home: Path) -> Iterator[tuple[str, Sc
         if "label" not in first and "label_binary" not in first:
             continue
         rows = LabelledRows(path)
-        metric = rows.metric(None)
-        run = foreground.start(session, settings, JobSpec(metrics=(metric.name,)), rows.inputs)
+        run = foreground.start(session, settings, JobSpec(metrics=(rows.metric.name,)), rows.inputs)
         foreground.complete(session, settings, run)
-        items = ScoredItems(rows.scored(run, metric))
+        items = ScoredItems(rows.scored(run))
         if path.stem in swapped:
             items.labels = 1 - items.labels
         if len(set(items.labels)) < 2:  # people say the same of all: there is nothing to measure against
             continue
-        yield f"{path.stem}, {metric.name}", items
+        yield f"{path.stem}, {rows.metric.name}", items
 
 
 def coverage(items: ScoredItems, n: int, draws: int) -> tuple[float, float, float]:

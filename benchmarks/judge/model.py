@@ -20,15 +20,12 @@ from typing import Any
 
 from ragassay.judges.agreement import MEASURES, LabelledScore, Measures, ScoredItems
 from ragassay.judges.instructions import read_prompt
-from ragassay.metrics import parse
 from ragassay.python.stored import session_of
 from ragassay.runs import foreground
 from ragassay.runs.agreement import LabelledRows
 from ragassay.settings import Settings
 from ragassay.specification import JobSpec
 from ragassay.stats.columns import Floats
-
-FAITHFULNESS = parse("faithfulness")
 
 
 def drawn(path: Path, count: int, part: int) -> list[dict[str, Any]]:
@@ -56,11 +53,11 @@ def judged(rows: list[dict[str, Any]], spec: JobSpec, home: Path, name: str) -> 
     path = home / "drawn" / f"{name}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    settings, labelled = Settings(home=home), LabelledRows(path)
+    settings, labelled = Settings(home=home), LabelledRows(path, "faithfulness")
     session, began = session_of(settings), time.monotonic()
     run = foreground.start(session, settings, spec, labelled.inputs)
     foreground.complete(session, settings, run)
-    return list(labelled.scored(run, FAITHFULNESS)), time.monotonic() - began
+    return list(labelled.scored(run)), time.monotonic() - began
 
 
 def figures(labels: Floats, scores: Floats) -> list[str]:

@@ -115,10 +115,6 @@ async def assess(answered: Sequence[Answered], system: str, plan: Plan, tools: T
     names = [metric.name for metric in plan.metrics]
     by_row = [{name: scores[name][n] for name in names} for n in range(len(answered))]
     references = await _references([one.sample for one in answered], judgements, plan, tools)
-    for n, one in enumerate(answered):
-        labels = one.sample.response.reference_labels if one.sample.response else {}
-        if labels and "accurate" in names and (said := _said_of_accuracy(one.sample, labels, scores, n, plan)):
-            references[n] = {"reference_labels": {**labels, "accurate": said.value}}
     results = [
         _account(one, system, judgement, row, share_ms, plan.bar).model_copy(update=reference)
         for one, judgement, row, reference in zip(answered, judgements, by_row, references, strict=True)
@@ -233,14 +229,13 @@ async def _scored(metric: Metric, chunk: Chunk, plan: Plan) -> list[Score]:
 
 
 def _undecided(metric: Metric, chunk: Chunk, rounds: Sequence[Chunk], rule: AccuracyRule) -> list[int]:
-    """The rows that the alternatives before the first that reads the metric leave open, in some judging; labels may reopen it."""
+    """The rows that the alternatives before the first that reads the metric leave open, in some judging."""
     before = takewhile(lambda conditions: metric.name not in {c.metric for c in conditions}, rule.alternatives)
     rule = replace(rule, alternatives=tuple(before))
     return [
         n
-        for n, sample in enumerate(chunk.samples)
-        if (sample.response and sample.response.reference_labels)
-        or any(
+        for n in range(len(chunk.samples))
+        if any(
             rule.decide({name: scores[n] for name, scores in one.scores.items()}).value is None
             for one in (chunk, *rounds)
         )
@@ -279,18 +274,6 @@ async def _references(
             values = {name: scores[name][place].value for name in judged}
             kept[n] = {"reference_labels": {name: value for name, value in values.items() if value is not None}}
     return kept
-
-
-def _said_of_accuracy(
-    sample: Sample, labels: Mapping[str, float], scores: Mapping[str, Sequence[Score]], place: int, plan: Plan
-) -> Score | None:
-    """What the rule of ``accurate`` makes of a row's labels, where they have all that the judge scored of what it reads."""
-    of_row = {name: scores[name][place] for name in plan.rule.metrics}
-    judged = [name for name, score in of_row.items() if score.value is not None and is_judged(parse(name, plan.own))]
-    if "accurate" in labels or is_answerable(sample) is False or not judged or not labels.keys() >= set(judged):
-        return None
-    decided = plan.rule.decide(of_row | {name: Score(value=labels[name]) for name in judged})
-    return None if decided.value is None else decided
 
 
 def _account(

@@ -114,7 +114,7 @@ class JobReports:
                 continue
 
     def _report(self, job: str) -> Report:
-        return JobRun(self._store, job).report()
+        return JobRun(self._store, job).report_with_labels()
 
     # --- gates ------------------------------------------------------------------------------------------------
 

@@ -16,17 +16,14 @@ import numpy.typing as npt
 from ragassay.cost_documents import Between, Money, Spending
 from ragassay.documents import Distribution, SystemReport
 from ragassay.models import MissingCause, Result, Sample, Score, Usage, Verdict
-from ragassay.render import percent
 from ragassay.specification import JobSpec
 from ragassay.stats import CorrectedMean, RatioSums
-from ragassay.stats.columns import generator
-from ragassay.stats.ppi import corrected_mean, corrected_sums
+from ragassay.stats.ppi import corrected_mean
 
 Questions: TypeAlias = npt.NDArray[np.int64] | None  # the number of each row's question; None: each row has its own
 MOST_PAIRED = 10  # systems of which every two are held against each other
 MOST_SLICES = 20  # a field with more distinct values than this is an identifier, not a group
 MEASURED = tuple(name for name, field in SystemReport.model_fields.items() if field.annotation is Distribution)
-_SURE, _DRAWS = 0.001, 3999  # that labelled rows are no random part; how many of those are drawn
 _COUNTED = ("calls", "cache_hits", "retries", "uncertain_calls", "input_tokens", "output_tokens")
 
 
@@ -196,7 +193,6 @@ class Recount:
         self.measured = {name: Numbers() for name in MEASURED}
         self.accurate, self.accuracy_asked = Numbers(), array("b")
         self.reference_labels: dict[str, dict[int, float]] = {}
-        self.unanswerable_labelled = 0
         self._asked = array("q")
         self.evaluation, self.waste, self.left_out, self.groups = Spent(), Spent(), Counter[str](), RowGroups()
         self._judging, self._wasted = Bills(), Bills()
@@ -228,7 +224,6 @@ class Recount:
         self.accurate.add(accurate.value if accurate else None)
         self.accuracy_asked.append(accurate is not None)
         self.unanswerable += row.answerable is False
-        self.unanswerable_labelled += row.answerable is False and "accurate" in row.reference_labels
         if row.verdict:
             self._add_verdict(row, row.verdict)
         for name, label in row.reference_labels.items():
@@ -307,18 +302,12 @@ def between(counted: Mapping[str, Recount], expected: int) -> tuple[Between, ...
 
 def _between(name_a: str, name_b: str, a: Recount, b: Recount) -> Between:
     columns = (a.measured["cost_usd"], a.accurate, b.measured["cost_usd"], b.accurate)
-    said = a.reference_labels.get("accurate", {}), b.reference_labels.get("accurate", {})
-    rows = [
-        (cost_b - cost_a, right_b - right_a, said[1][n] - said[0][n] if n in said[0] and n in said[1] else None)
-        for n, (cost_a, right_a, cost_b, right_b) in enumerate(zip(*columns, strict=True))
+    sums = RatioSums.of(
+        (cost_b - cost_a, right_b - right_a)
+        for cost_a, right_a, cost_b, right_b in zip(*columns, strict=True)
         if cost_a is not None and right_a is not None and cost_b is not None and right_b is not None
-    ]
-    sums = RatioSums.of((cost, right) for cost, right, _ in rows)
-    if not rows or not (said[0] and said[1]):
-        return Between(a=name_a, b=name_b, sums=sums)
-    costs, gains, labels = zip(*rows, strict=True)
-    mean, by_labels = corrected_sums(costs, labels, gains, differences=True)
-    return Between(a=name_a, b=name_b, sums=sums, corrected=by_labels, labels=mean.labels if by_labels else 0)
+    )
+    return Between(a=name_a, b=name_b, sums=sums)
 
 
 def question_key(row: Result) -> int:
@@ -367,37 +356,3 @@ def corrected_by_labels(
     scores = [score for label, score in scored if label is not None]
     others = [score for label, score in scored if label is None]
     return corrected_mean(labels, scores, others, bounds=(0.0, 1.0), level=level, differences=differences)
-
-
-def unlike_labelled(counted: Recount) -> Iterator[str]:
-    """A line for each field by which the rows with labels are no random part of all: corrected means may be off then."""
-    labelled = sorted({place for labels in counted.reference_labels.values() for place in labels})
-    if not 0 < len(labelled) < counted.rows:
-        return
-    if counted.reference_labels.get("accurate") and counted.unanswerable > counted.unanswerable_labelled == 0:
-        yield (
-            f"no row whose query can't be answered has a label of accurate, and {counted.unanswerable} of "
-            f"{counted.rows} rows are of these; a corrected accurate may be off"
-        )
-    for field, groups in counted.groups:
-        sizes = [len(places) for places in groups.values()]
-        held = [len(set(places).intersection(labelled)) for places in groups.values()]
-        if _p(held, sizes) <= _SURE:
-            most = max(range(len(sizes)), key=lambda n: abs(held[n] / len(labelled) - sizes[n] / counted.rows))
-            value, share, of_all = list(groups)[most], held[most] / len(labelled), sizes[most] / counted.rows
-            yield (
-                f"the labelled rows are no random part of all: {field} {value!r} has {percent(share)} of them and "
-                f"{percent(of_all)} of all rows; corrected means may be off"
-            )
-
-
-def _p(held: Sequence[int], sizes: Sequence[int]) -> float:
-    """Chance that as many rows, drawn at random, spread over groups of these sizes so unevenly (chi-square, by draws)."""
-    within = sum(held)
-    if within == 0:
-        return 1.0
-    drawn = generator(0).multivariate_hypergeometric(sizes, within, size=_DRAWS)
-    expected = within * np.array(sizes) / sum(sizes)
-    seen = ((np.array(held) - expected) ** 2 / expected).sum()
-    spread = ((drawn - expected) ** 2 / expected).sum(axis=1)
-    return float((1 + (spread >= seen - 1e-9).sum()) / (1 + _DRAWS))

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from ragassay.cost_documents import CorrectedCost, CostPerAccurate
+from ragassay.cost_documents import CostPerAccurate
 from ragassay.documents import (
     Aggregate,
     Distribution,
@@ -34,7 +34,7 @@ from ragassay.judges.support import left_out
 from ragassay.metrics import Metric, parse
 from ragassay.metrics.own import own_metrics
 from ragassay.models import Result, Score, Usage
-from ragassay.recount import MEASURED, Questions, Recount, ScoreColumn, between, corrected, unlike_labelled
+from ragassay.recount import MEASURED, Questions, Recount, ScoreColumn, between, corrected
 from ragassay.specification import JobSpec
 from ragassay.stats import Interval, RatioSums, Stratum, mean_interval, ratio_interval, sums_interval, wilson_interval
 from ragassay.stats.columns import averaged
@@ -88,7 +88,6 @@ def build(
         cautions=(
             *_cautions(provenance, counted.values()),
             *_cautions_of_load(provenance, systems),
-            *(f"{name}: {one}" for name, rows in counted.items() for one in unlike_labelled(rows)),
         ),
         between=between(counted, expected),
         systems=systems,
@@ -256,12 +255,10 @@ def cost_per_accurate(counted: Recount, spec: JobSpec, places: Sequence[int] | N
     """Total cost over accurate answers, where both are known, with a bootstrap interval; of all rows or those at ``places``."""
     places = range(counted.rows) if places is None else places
     cost_usd, accuracy = counted.measured["cost_usd"], counted.accurate
-    labels = counted.reference_labels.get("accurate", {})
     known = [
         (n, cost, right) for n in places if (cost := cost_usd[n]) is not None and (right := accuracy[n]) is not None
     ]
     costs, accurate = [row[1] for row in known], [row[2] for row in known]
-    said = [labels.get(n) for n, *_ in known]
     reason = None
     if not any(counted.accuracy_asked[n] for n in places):
         reason = "accurate was not asked for"
@@ -279,9 +276,6 @@ def cost_per_accurate(counted: Recount, spec: JobSpec, places: Sequence[int] | N
         n=len(known),
         missing=len(places) - len(known),
         reason=reason,
-        corrected=None
-        if said.count(None) == len(said)
-        else CorrectedCost.of(costs, said, accurate, level=spec.confidence),
     )
 
 

@@ -1,4 +1,4 @@
-"""Labels by people on a part of the rows, as a user types them: ``evaluate --labels``, ``compare``, ``power --labels``."""
+"""Labels by people on a part of the rows, as a user types them: ``evaluate --labels``, ``compare``, ``gate``."""
 
 import csv
 import json
@@ -71,17 +71,6 @@ def test_the_mean_is_corrected_towards_what_people_say(report, cli):
     assert code == 0
     assert "faithfulness, corrected" in shown
     assert "40 labels" in shown
-    assert not any("no random part" in one for one in document["cautions"])
-
-
-def test_labels_of_one_category_alone_are_told(cli, tmp_path):
-    made = rows("a")
-    write_rows(tmp_path / "rows.jsonl", made)
-    write_labels(tmp_path / "labels.csv", [row for row in made if row["category"] == "a"][:40])
-    code, out, _ = cli("evaluate", "rows.jsonl", "--metrics", "faithfulness", "--labels", "labels.csv", "--json")
-    assert code == 0
-    (told,) = [one for one in json.loads(out)["cautions"] if "no random part" in one]
-    assert told.startswith("default: the labelled rows are no random part of all: category 'a' has 100 % of them")
 
 
 def test_two_systems_are_compared_by_what_people_say(cli, tmp_path):
@@ -150,22 +139,21 @@ def test_labels_that_are_about_nothing_are_errors_with_their_row(cli, tmp_path, 
     assert (code, message in err) == (2, True), err
 
 
-def test_labels_of_what_the_rule_reads_are_labels_of_accurate(cli, tmp_path):
-    made = rows("a")
-    for row in made:
-        row["input_tokens"], row["output_tokens"], row["cost_usd"] = 100, 10, 0.01
+def test_evaluate_takes_a_label_column_if_one_judged_metric_is_computed(cli, tmp_path):
+    made = rows("a", 20)
     write_rows(tmp_path / "rows.jsonl", made)
-    write_labels(tmp_path / "labels.csv", random.Random(0).sample(made, 40))
-    rule = ("--metrics", "faithfulness,accurate", "--accurate", "faithfulness >= 0.5")
-    code, out, err = cli("evaluate", "rows.jsonl", *rule, "--labels", "labels.csv", "--json")
+    write_labels(tmp_path / "labels.csv", made, metric="label")
+    given = ("evaluate", "rows.jsonl", "--labels", "labels.csv", "--json")
+    code, out, err = cli(*given, "--metrics", "faithfulness")
     assert code == 0, err
-    system = json.loads(out)["systems"]["default"]
-    faithful, accurate = (system["metrics"][name]["corrected"] for name in ("faithfulness", "accurate"))
-    assert accurate["labels"] == faithful["labels"] == 40
-    assert accurate["alone"] == faithful["alone"]  # labels are 0 or 1, so the rule repeats them
-    cost = system["cost_per_accurate_answer"]
-    assert cost["corrected"]["value"] == pytest.approx(0.01 / accurate["mean"])
-    assert cost["corrected"]["value"] > cost["value"]
-    code, shown, _ = cli("report", "last")
-    assert "USD per accurate answer, corrected" in " ".join(shown.split())
-    assert f"; {accurate['mean']:.0%} as 40 labels correct it)".replace("%", " %") in " ".join(shown.split())
+    assert json.loads(out)["systems"]["default"]["metrics"]["faithfulness"]["corrected"]["labels"] == 20
+    code, _, err = cli(*given, "--metrics", "faithfulness,relevance")
+    assert (code, "rename it to that metric" in err) == (2, True), err
+
+
+def test_agreement_takes_the_labels_that_evaluate_takes(cli, tmp_path):
+    made = rows("a", 40)
+    write_jsonl(tmp_path / "labelled.jsonl", [{**row, "faithfulness": row.pop("people")} for row in made])
+    code, out, err = cli("judge", "agreement", "labelled.jsonl", "--json")
+    assert code == 0, err
+    assert (json.loads(out)["metric"], json.loads(out)["n"]) == ("faithfulness", 40)

@@ -246,34 +246,6 @@ def test_cost_latency_and_the_price_of_one_more_accurate_answer():
     assert set(pair.measured) == {"cost_usd", "latency_ms"}
 
 
-def labelled(rows, said):
-    return [
-        one.model_copy(update={"reference_labels": {"accurate": label}}) for one, label in zip(rows, said, strict=True)
-    ]
-
-
-def test_one_more_accurate_answer_is_one_that_people_call_accurate():
-    """The judge calls all answers of b right, people every second of those that a has wrong."""
-    a, b = [0.0, 0.0, 1.0, 1.0] * 10, [1.0] * 40
-    dear = [0.03 + 0.001 * (n % 3) for n in range(40)]
-    sides = {
-        "a": accurate("a", a, 0.01, 1.0),
-        "b": [
-            one.model_copy(update={"cost_usd": cost}) for one, cost in zip(accurate("b", b, 0, 1.0), dear, strict=True)
-        ],
-    }
-    by_judge = compared(report(metrics=("accurate",), **sides)).pairs[0].incremental_cost
-    assert by_judge.extra_accurate == 20
-    people = {"a": a, "b": [1.0, 0.0, 1.0, 1.0] * 10}
-    sides = {name: labelled(side, people[name]) for name, side in sides.items()}
-    pair = compared(report(metrics=("accurate",), **sides)).pairs[0]
-    more = pair.incremental_cost
-    assert (more.corrected_by, more.extra_accurate) == (40, pytest.approx(10))
-    assert more.value == pytest.approx((sum(dear) - 0.4) / 10)
-    assert more.interval.low < more.value < more.interval.high
-    assert "by 40 labels" in to_markdown(compared(report(metrics=("accurate",), **sides))).decode()
-
-
 def test_a_gain_that_may_be_chance_has_no_price_and_what_it_would_be_alone_is_said():
     """Six won and none lost: p is 0.03, and 0.09 among three tests."""
     a, b = [0.0] * 6 + [1.0] * 6, [1.0] * 12

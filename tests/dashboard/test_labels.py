@@ -86,7 +86,7 @@ def test_nothing_of_the_judge_is_shown_before_a_row_is_answered(run, page):
     assert 'data-key="1"' not in after.text  # a key that is pressed twice changes nothing
     changed = say(page, run, "0", row)
     assert "You: not supported." in changed.text
-    assert "1 of 90 rows: 1 drawn at random, 0 chosen" in changed.text
+    assert "1 of 90 rows labelled" in changed.text
     home = FolderStore(run[1]).open(run[0]).folder / "labels.jsonl"
     assert [json.loads(line)["value"] for line in home.read_text().splitlines()] == [1.0, 0.0]
 
@@ -103,7 +103,7 @@ def test_a_row_that_nobody_can_tell_is_passed_over_and_the_name_is_asked_once(ru
     assert FolderLabels(run[1] / "runs" / run[0]).kept()[-1].by == "Ada"
 
 
-def test_labels_go_out_of_the_page_into_calibration_and_corrected_means(run, page, cli, tmp_path):
+def test_labels_correct_the_page_the_report_and_what_the_commands_make_of_them(run, page, cli, tmp_path):
     """The whole loop, with the files and commands that the page names."""
     report = FolderStore(run[1]).open(run[0]).report()
     order = Labelling(
@@ -112,35 +112,30 @@ def test_labels_go_out_of_the_page_into_calibration_and_corrected_means(run, pag
         report.provenance.configuration,
         report.provenance.dataset.digest,
     )
-    before = {}
-    while len(before) < 54:  # somebody labelled these elsewhere
-        query = order.next(before).query_id
-        before[query] = {"query_id": query, "label": int(truth(query)), "by": "Bo"}
-    page.post(address(run, "labels.jsonl"), content="\n".join(map(json.dumps, before.values())))
+    before = [{"query_id": query, "label": int(truth(query)), "by": "Bo"} for query in order.sample(54)]
+    page.post(address(run, "labels.jsonl"), content="\n".join(map(json.dumps, before)))
     for _ in range(6):
-        row = asked_row(page.get(address(run)))
-        answer = say(page, run, truth(row), row)
-    assert "60 of 90 rows: 40 drawn at random, 20 chosen" in answer.text
-    assert re.search(r"Mean by labels</dt><dd><span class=\"mean\">0\.\d+, 95 % interval 0\.\d+ to 0\.\d+", answer.text)
-    assert re.search(r"balanced accuracy</dt><dd>0\.\d+, 95 % interval", answer.text)
+        row = asked_row(page.get(address(run, size=60)))
+        answer = say(page, run, truth(row), row, size=60)
+    assert "60 of 60 rows labelled" in answer.text
+    assert "Every row of this sample was shown" in page.get(address(run, size=60)).text
     mean = re.search(r'class="mean">(0\.\d+), 95 % interval (0\.\d+) to (0\.\d+)', answer.text).groups()
-    balanced = re.search(r"balanced accuracy</dt><dd>(0\.\d+)", answer.text)[1]
-    assert "Enough: the interval is +- 0." in page.get(address(run, half_width=0.3)).text
-    assert re.search(
-        r"About \d+ more random labels for an interval of \+- 0\.10", page.get(address(run, half_width=0.1)).text
-    )
-    assert "Not even a label on each of the 90 rows gives +- 0.001" in page.get(address(run, half_width=0.001)).text
-    of_accuracy = page.get(address(run, metric="accurate")).text
-    assert "Is the answer accurate?" in of_accuracy
+    balanced = re.search(r"balanced accuracy</dt><dd>(0\.\d+), 95 % interval", answer.text)[1]
+    assert "Is the answer accurate?" in page.get(address(run, metric="accurate")).text
+    shown = page.get(f"/ui/runs/{run[0]}").text
+    assert f"corrected: {mean[0]} by 60 labels" in shown
+    labelled = FolderStore(run[1]).open(run[0]).report_with_labels()
+    of_run = labelled.model_dump(mode="json")["systems"]["default"]
+    assert sum(bool(row["reference_labels"]) for row in of_run["results"]) == 60
     (tmp_path / "labels.jsonl").write_bytes(page.get(address(run, "labels.jsonl")).content)
-    code, out, err = cli("judge", "agreement", "labels.jsonl", "--metric", "faithfulness", "--json")
+    code, out, err = cli("judge", "agreement", "labels.jsonl", "--json")
     assert code == 0, err
     assert f"{json.loads(out)['balanced_accuracy']:.2f}" == balanced
     (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, given())))
     code, out, err = cli("evaluate", "data.jsonl", "--metrics", "faithfulness", "--labels", "labels.jsonl", "--json")
     assert code == 0, err
     corrected = json.loads(out)["systems"]["default"]["metrics"]["faithfulness"]["corrected"]
-    assert corrected["labels"] == 40  # the chosen ones correct no mean
+    assert corrected == of_run["metrics"]["faithfulness"]["corrected"]
     ends = corrected["mean"], corrected["interval"]["low"], corrected["interval"]["high"]
     assert tuple(f"{end:.3f}" for end in ends) == mean
 
@@ -150,9 +145,7 @@ def test_exported_labels_are_imported_by_form_and_as_they_are(run, page):
         row = asked_row(page.get(address(run)))
         say(page, run, truth(row), row)
     lines = page.get(address(run, "labels.jsonl")).text
-    assert {"query_id", "answer", "contexts", "label", "faithfulness", "drawn", "weight"} <= json.loads(
-        lines.splitlines()[0]
-    ).keys()
+    assert {"query_id", "answer", "contexts", "faithfulness", "by"} <= json.loads(lines.splitlines()[0]).keys()
     file = FolderStore(run[1]).open(run[0]).folder / "labels.jsonl"
     file.unlink()
     assert "0 of 90 rows" in page.get(address(run)).text
@@ -179,8 +172,8 @@ def test_a_page_of_another_site_can_not_give_labels(run, page):
         ({"metric": "ndcg@10"}, 422),
         ({"system": "nobody"}, 422),
         ({"row": "q999"}, 404),
-        ({"half_width": "2"}, 422),
-        ({"pick": "x"}, 422),
+        ({"size": "0"}, 422),
+        ({"size": ""}, 200),
     ],
 )
 def test_an_address_that_fits_nothing_is_a_page_that_says_so(run, page, asked, status):
@@ -225,5 +218,5 @@ def test_when_all_rows_were_shown_it_says_so_and_text_of_a_run_or_a_name_stays_t
                 names = {name for _, attributes in elements for name in attributes}
                 assert not any(name.startswith("on") or name in ("style", "autofocus") for name in names)
                 assert "script-src 'self'" in answer.headers["content-security-policy"]
-        assert "Every row of this kind was shown" in http.get(address(run)).text
+        assert "Every row of this sample was shown" in http.get(address(run)).text
         assert httpx.URL(str(after.url)).params["metric"] == "correctness"

@@ -63,15 +63,11 @@ def test_the_model_is_asked_about_a_share_and_corrects_the_local_judge(cli, data
     assert mean["mean"] == pytest.approx(0.8)
     assert mean["corrected"]["interval"]["low"] <= 0.6 <= mean["corrected"]["interval"]["high"] < 0.8
     assert "corrected by llm:openai/tiny on 50%" in report["provenance"]["judge"]["name"]
-    corrected, spent = mean["corrected"], system["evaluation"]
+    spent = system["evaluation"]
     assert (spent["not_asked"], spent["calls_saved"]) == (80 - asked, 80 - asked)
-    wide = corrected["interval"]["high"] - corrected["interval"]["low"]
-    assert corrected["width_of_all"] < wide
-    assert asked < corrected["worth"] < 160
     code, shown, _ = cli("report", "last")
     assert (code, f"{asked} rows by openai/tiny" in shown) == (0, True)
     assert f"{80 - asked} rows, about {80 - asked} calls saved" in shown
-    assert f"{asked} count as {corrected['worth']}: {wide:.3f} wide" in shown
 
 
 def test_a_row_that_the_model_could_not_judge_was_asked_about_all_the_same(cli, data):

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragassay.errors import BadInput
-from ragassay.stats import Stratum, sums_interval
-from ragassay.stats.ppi import FEWEST_LABELS, corrected_mean, corrected_sums, needed_labels
+from ragassay.stats.ppi import corrected_mean
 
 BOUNDS = (0.0, 1.0)
 SHARE, ROWS = 0.7, 1000
@@ -101,22 +100,6 @@ def test_mean_and_ends_stay_within_the_bounds(n, m, seed):
     assert 0 <= found.interval.low <= found.mean <= found.interval.high <= 1
 
 
-def test_labels_that_are_needed_make_an_interval_of_that_width():
-    rng = np.random.default_rng(4)
-    truth, judged = (np.concatenate(parts) for parts in zip(*((y, f) for y, f, _ in [drawn(rng, ROWS)]), strict=True))
-    correlation = float(np.corrcoef(truth, judged)[0, 1])
-    needed = needed_labels(0.06, float(truth.std(ddof=1)), correlation, ROWS)
-    alone = needed_labels(0.06, float(truth.std(ddof=1)), 0.0, ROWS)
-    assert FEWEST_LABELS < needed < alone
-    halves = []
-    for _ in range(200):
-        y, f, g = drawn(rng, needed)
-        interval = corrected_mean(y, f, g, bounds=BOUNDS).interval
-        halves.append((interval.high - interval.low) / 2)
-    assert np.mean(halves) == pytest.approx(0.06, rel=0.05)
-    assert needed_labels(0.001, 0.5, 0.9, ROWS) is None
-
-
 @pytest.mark.parametrize("n", [30, 100, 300])
 @pytest.mark.parametrize("share", [0.5, 0.7, 0.85])
 def test_intervals_hold_over_rates_and_judges_and_are_never_wider_than_the_labels_alone(n, share):
@@ -167,45 +150,3 @@ def test_no_difference_is_called_one_in_at_most_5_of_100(n, noise):
         judged = np.where(rng.random(500) < noise, rng.choice([0.0, 1.0], 500), truth)  # it favours the second system
         called += corrected_mean(truth[:n], judged[:n], judged[n:], bounds=BOUNDS, differences=True).p <= 0.05
     assert called / draws <= 0.05 + 3 * 0.009
-
-
-def test_what_labels_are_worth_is_how_many_would_do_it_alone():
-    y, f, g = drawn(np.random.default_rng(6), 100, too_kind=0.1, too_strict=0.1)
-    found = corrected_mean(y, f, g, bounds=BOUNDS)
-    assert 150 < found.worth < 1000
-    more = corrected_mean(np.resize(y, found.worth), np.zeros(found.worth), [], bounds=BOUNDS)
-    assert more.interval.width == pytest.approx(found.interval.width, rel=0.06)
-    whole = corrected_mean(np.resize(y, ROWS), np.zeros(ROWS), [], bounds=BOUNDS)
-    assert found.width_of_all == pytest.approx(whole.interval.width, rel=0.1)
-
-
-def test_sums_are_those_of_the_corrected_mean_and_hold_how_it_goes_with_the_costs():
-    rng = np.random.default_rng(7)
-    y, f, g = drawn(rng, 100)
-    scores, labels = np.concatenate([f, g]), [*y, *[None] * len(g)]
-    mean, sums = corrected_sums(np.ones(ROWS), labels, scores)
-    assert (sums.n, sums.accurate / sums.n, sums.cost_usd) == (ROWS, pytest.approx(mean.mean), ROWS)
-    # at a price of 1 a row the ratio is 1 / mean, and its ends those of the mean but for the form of the interval
-    ends = sums_interval([Stratum(sums, ROWS)])
-    assert (1 / ends.high, 1 / ends.low) == pytest.approx((mean.interval.low, mean.interval.high), abs=0.01)
-    with_judge, _ = corrected_sums(1 + scores, labels, scores)
-    assert with_judge == mean
-    dearer = corrected_sums(1 + scores, labels, scores)[1]
-    assert dearer.cost_usd_times_accurate - dearer.cost_usd * dearer.accurate / ROWS > 20  # who is right costs more
-    assert corrected_sums(np.ones(30), [1.0] * 12 + [None] * 18, np.ones(30))[1] is None
-    assert corrected_sums(np.ones(30), [1.0] * 9 + [None] * 21, np.ones(30))[1] is None
-
-
-@pytest.mark.parametrize(("n", "dear"), [(30, 1.0), (100, 2.0)])
-def test_a_corrected_cost_per_accurate_answer_holds_the_true_one(n, dear):
-    rng, draws, held = np.random.default_rng(n), 300, 0
-    truth = (
-        np.exp(0.125) * (SHARE * dear + 1 - SHARE) / SHARE
-    )  # lognormal costs; right answers cost ``dear`` times as much
-    for _ in range(draws):
-        right = rng.random(ROWS) < SHARE
-        judged = np.where(right, rng.random(ROWS) >= 0.05, rng.random(ROWS) < 0.4).astype(float)
-        costs = rng.lognormal(0, 0.5, ROWS) * np.where(right, dear, 1.0)
-        labels = [*map(float, right[:n]), *[None] * (ROWS - n)]
-        held += sums_interval([Stratum(corrected_sums(costs, labels, judged)[1], ROWS)]).contains(truth)
-    assert 0.95 - 3 * 0.0126 <= held / draws <= 0.995

@@ -194,7 +194,7 @@ async def report(
         return StreamingResponse(unpacked(packed), media_type=MEDIA_TYPES["json"], headers=headers)
 
     def work() -> bytes:
-        return query.written(EXPORTERS, JobRun(jobs.store, job).report())
+        return query.written(EXPORTERS, JobRun(jobs.store, job).report_with_labels())
 
     answer = query.answer(await to_thread.run_sync(work, limiter=request.app.state.analyses), job)
     answer.headers.update(headers)

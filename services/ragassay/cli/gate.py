@@ -140,7 +140,7 @@ def _baseline(
     reference, system = run_and_system(configuration.baseline, Path())
     if reference == LAST_PASSED:
         try:
-            report = FolderStore(settings.home).last_passed(dataset, but=but).report()
+            report = FolderStore(settings.home).last_passed(dataset, but=but).report_with_labels()
         except NotFound as error:
             left = [gate for gate in map(without_drops, configuration.gates) if gate is not None]
             typer.echo(f"warning: {error.message}; gates on a drop are left out this time", err=True)

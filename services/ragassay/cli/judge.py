@@ -14,7 +14,6 @@ from ragassay.cli.terminal import print_json
 if TYPE_CHECKING:
     from ragassay.config import Configuration
     from ragassay.documents import Report
-    from ragassay.metrics import Metric
     from ragassay.runs import Inputs
     from ragassay.runs.agreement import JudgeAgreement, LabelledRows
     from ragassay.store.folder import FolderRun
@@ -35,7 +34,10 @@ _SHOWN = {
 
 Labelled = Annotated[
     Path,
-    typer.Argument(metavar="DATA", help="Rows with an answer and a label: 1 where people say yes, 0 where no."),
+    typer.Argument(
+        metavar="DATA",
+        help="Rows with an answer and a label, or a column named as the metric: 1 is a yes, 0 a no.",
+    ),
 ]
 About = Annotated[
     str | None,
@@ -63,8 +65,8 @@ def agreement(
     """Say how far a judge agrees with labels that people gave."""
     from ragassay.cli.evaluate import refuse_unscored
 
-    rows, wanted, run, report = _judged(data, metric, options, quiet=as_json)
-    found = rows.compared(run, wanted)
+    rows, run, report = _judged(data, metric, options, quiet=as_json)
+    found = rows.compared(run)
     if as_json:
         print_json(found)
     else:
@@ -74,14 +76,13 @@ def agreement(
 
 def _judged(
     data: Path, metric: str | None, options: dict[str, Any], *, quiet: bool
-) -> tuple[LabelledRows, Metric, FolderRun, Report]:
-    """The labelled rows, what the labels are about, and a finished run over them."""
+) -> tuple[LabelledRows, FolderRun, Report]:
+    """The labelled rows, and a finished run over them."""
     from ragassay.runs.agreement import LabelledRows
 
     configuration = configured(None, options, data=data)
-    rows = LabelledRows(data, **reading(configuration))
-    wanted = rows.metric(metric)
-    return rows, wanted, *_evaluated(configuration, (wanted.name,), rows.inputs, quiet=quiet)
+    rows = LabelledRows(data, metric, **reading(configuration))
+    return rows, *_evaluated(configuration, (rows.metric.name,), rows.inputs, quiet=quiet)
 
 
 def _evaluated(

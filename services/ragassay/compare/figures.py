@@ -171,10 +171,7 @@ class Figure:
             return FigureValue(share.value, share.n, share.n + unknown, share.interval, share.reason)
         if self.column == PER_ACCURATE:
             ratio = reports.cost_per_accurate(Recount(results), spec)
-            by_labels = None
-            if found := ratio.corrected:
-                by_labels = Corrected(found.value, found.labels, found.interval, found.reason)
-            return FigureValue(ratio.value, ratio.n, rows, ratio.interval, ratio.reason, by_labels)
+            return FigureValue(ratio.value, ratio.n, rows, ratio.interval, ratio.reason)
         scores = [self._score_of(row) for row in results]
         if all(score.value is None for score in scores):
             return FigureValue(

@@ -15,7 +15,7 @@ from heapq import nsmallest
 from typing import Any, NamedTuple, TypeVar
 
 from ragassay import stats
-from ragassay.compare.labels import difference_by_labels, increment_by_labels
+from ragassay.compare.labels import difference_by_labels
 from ragassay.compare.models import Delta, DeltaOutcome, Matching, OperationalDelta, RowDelta, SliceDelta
 from ragassay.data.dataset import NUMBERED, plain_text
 from ragassay.documents import Aggregate, Distribution, SystemReport
@@ -329,8 +329,6 @@ class PairedSystems:
 
         ``names`` of a and b: for the reason.
         """
-        if (found := increment_by_labels(self.rows, names, level=1 - self.alpha)) is not None:
-            return found
         known = ((cost_and_accuracy(row), cost_and_accuracy(other)) for row, other in self.rows)
         columns = list(zip(*((*a, *b) for a, b in known if a and b), strict=True)) or [(), (), (), ()]
         return stats.incremental_cost(*map(list, columns), names=names, level=1 - self.alpha)

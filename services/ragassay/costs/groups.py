@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from ragassay.cost_documents import CorrectedCost, CostPerAccurate, Money, Spending
+from ragassay.cost_documents import CostPerAccurate, Money, Spending
 from ragassay.cost_records import CostRecord, SystemCosts
 from ragassay.costs.models import CostGroup, CostQuery, Dimension
 from ragassay.stats import Interval, RatioSums, Stratum, sums_interval
@@ -29,12 +29,6 @@ class CostPart:
     def costs(self) -> SystemCosts:
         """All of the system in the report."""
         return self.record.systems[self.system]
-
-    @property
-    def by_labels(self) -> CorrectedCost | None:
-        """What labels make of exactly these rows, where they are enough to add it up."""
-        found = self.own.corrected if self.own else None
-        return found if found and found.sums else None
 
     @property
     def own(self) -> CostPerAccurate | None:
@@ -74,14 +68,7 @@ def group(key: Key, parts: Sequence[CostPart]) -> CostGroup:
     """What the rows of the parts spent, and what an accurate answer of them costs."""
     cells = [cell for part in parts for cell in part.cells]
     known, strata = _by_dataset(parts, [[cell.known for cell in part.cells] for part in parts])
-    figure = _figure(parts, known, strata)
-    labels, judged, accurate = None, None, known.accurate
-    corrected = [found for part in parts if (found := part.by_labels)]
-    if corrected and len(corrected) == len(parts):
-        labels, judged = sum(one.labels for one in corrected), figure[0]
-        sums, by_labels = _by_dataset(parts, [[one.sums] for one in corrected if one.sums])
-        accurate, figure = sums.accurate, _corrected_figure(corrected, sums, by_labels)
-    value, interval, whose, reason = figure
+    value, interval, whose, reason = _figure(parts, known, strata)
     reports = {part.record.run: part.record for part in parts}
     times = sorted((record.created_at for record in reports.values()), key=datetime.fromisoformat)
     serving = _total(cell.serving for cell in cells)
@@ -96,12 +83,10 @@ def group(key: Key, parts: Sequence[CostPart]) -> CostGroup:
         unknown_cost=serving.unknown,
         questions=sum(one.questions for one in strata),
         cost_usd=known.cost_usd,
-        accurate=round(accurate),
+        accurate=round(known.accurate),
         cost_per_accurate_answer=value,
         interval=interval,
         interval_of=whose,
-        corrected_by=labels,
-        judged=judged,
         reason=reason,
         serving=serving,
         judging=_total(cell.judging for cell in cells),
@@ -127,16 +112,6 @@ def _figure(
     return value, sums_interval(strata, level=LEVEL), "sums", reason
 
 
-def _corrected_figure(
-    corrected: Sequence[CorrectedCost], sums: RatioSums, strata: Sequence[Stratum]
-) -> tuple[float | None, Interval, Literal["report", "sums"], str | None]:
-    """As ``_figure``, of accurate answers by labels."""
-    if len(corrected) == 1 and corrected[0].interval.level == LEVEL:
-        return corrected[0].value, corrected[0].interval, "report", corrected[0].reason
-    value = sums.cost_usd / sums.accurate if sums.accurate else None
-    return value, sums_interval(strata, level=LEVEL), "sums", None if value else "no answer is accurate"
-
-
 def _by_dataset(parts: Sequence[CostPart], known: Sequence[Sequence[RatioSums]]) -> tuple[RatioSums, list[Stratum]]:
     """The sums over all parts, and those of each dataset with the number of its different questions."""
     of_parts = zip((part.record for part in parts), map(RatioSums.total, known), strict=True)
@@ -156,14 +131,6 @@ def _total(money: Iterable[Money]) -> Money:
     every = list(money)
     counts = {name: sum(getattr(one, name) for one in every) for name in Money.model_fields if name != "cost_usd"}
     return Money(cost_usd=math.fsum(one.cost_usd for one in every), **counts)
-
-
-def partly_labelled(key: Mapping[Dimension, str | None], parts: Sequence[CostPart]) -> str | None:
-    """What keeps labels from correcting a group: parts of it that have none, or too few."""
-    corrected = sum(part.by_labels is not None for part in parts)
-    if corrected in (0, len(parts)):
-        return None
-    return f"{_named(key)}: {corrected} of {len(parts)}"
 
 
 def _named(key: Mapping[Dimension, str | None]) -> str:

@@ -28,20 +28,13 @@ def increments(records: Iterable[CostRecord], query: CostQuery) -> tuple[Increme
 
 
 def _turned(pair: Between) -> Between:
-    corrected = pair.corrected and _negative(pair.corrected)
-    return Between(a=pair.b, b=pair.a, sums=_negative(pair.sums), corrected=corrected, labels=pair.labels)
-
-
-def _negative(sums: RatioSums) -> RatioSums:
-    return sums.model_copy(update={"cost_usd": -sums.cost_usd, "accurate": -sums.accurate})
+    negative = pair.sums.model_copy(update={"cost_usd": -pair.sums.cost_usd, "accurate": -pair.sums.accurate})
+    return Between(a=pair.b, b=pair.a, sums=negative)
 
 
 def _increment(dataset: str, a: str, b: str, found: Sequence[tuple[CostRecord, Between]]) -> Increment:
-    by_labels = all(pair.corrected for _, pair in found)
-    labels = sum(pair.labels for _, pair in found) if by_labels else None
-    chosen = [(record, (by_labels and pair.corrected) or pair.sums) for record, pair in found]
-    whole = RatioSums.total(sums for _, sums in chosen)
-    strata = strata_of(chosen)
+    whole = RatioSums.total(pair.sums for _, pair in found)
+    strata = strata_of((record, pair.sums) for record, pair in found)
     of_cost, of_accuracy = mean_intervals(strata, level=LEVEL)
     quadrant = _quadrant(whole)
     shown = all(ends.low is not None and not ends.contains(0.0) for ends in (of_cost, of_accuracy))
@@ -62,9 +55,7 @@ def _increment(dataset: str, a: str, b: str, found: Sequence[tuple[CostRecord, B
         shown=shown,
         usd_per_accurate_answer=value,
         interval=ends,
-        corrected_by=labels,
-        sentence=_sentence(a, b, quadrant, value, ends, _not_shown(of_cost, of_accuracy))
-        + (f"; by {labels:,} labels" if labels else ""),
+        sentence=_sentence(a, b, quadrant, value, ends, _not_shown(of_cost, of_accuracy)),
     )
 
 

@@ -95,8 +95,6 @@ class CostGroup(FrozenModel):
     ``known`` of the ``rows`` have both a known cost and an accuracy: ``cost_usd`` and ``accurate`` are of these, and the
     ratio of both is ``cost_per_accurate_answer``. ``unknown_cost`` rows have no known cost. ``questions``: how many
     different ones they are of, which is what the interval counts. ``interval_of``: a lone report's own, or the sums'.
-    ``corrected_by``: how many labels of ``accurate`` correct the number of accurate answers, and so the figure; without
-    them ``judged`` is null, with them it is the figure by the judge's own scores.
     """
 
     key: dict[Dimension, str | None]
@@ -113,8 +111,6 @@ class CostGroup(FrozenModel):
     cost_per_accurate_answer: float | None
     interval: Interval
     interval_of: Literal["report", "sums"]
-    corrected_by: int | None = None
-    judged: float | None = None
     reason: str | None = None
     serving: Money
     judging: Money
@@ -133,7 +129,6 @@ class Increment(FrozenModel):
 
     ``usd_per_accurate_answer`` is there where b is dearer and better, or cheaper and worse: then it is what each accurate
     answer given up saves. ``shown``: the intervals of both differences leave out 0. ``sentence`` says it in words.
-    ``corrected_by``: how many labels on both sides correct the accuracy, in all of these reports.
     """
 
     dataset: str
@@ -148,7 +143,6 @@ class Increment(FrozenModel):
     shown: bool
     usd_per_accurate_answer: float | None
     interval: Interval
-    corrected_by: int | None = None
     sentence: str
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from ragassay.cost_records import CostRecord
-from ragassay.costs.groups import CostPart, Key, group, grouped, mixed, partly_labelled
+from ragassay.costs.groups import CostPart, Key, group, grouped, mixed
 from ragassay.costs.increments import increments
 from ragassay.costs.models import CostQuery, CostReport
 from ragassay.errors import BadInput, NothingToEvaluate
@@ -96,5 +96,3 @@ def _warnings(gathered: Gathered, groups: Iterable[tuple[Key, list[CostPart]]]) 
     mixtures = [sentence for key, of_it in groups if (sentence := mixed(dict(key), of_it))]
     if mixtures:
         yield f"{listed(mixtures)}; group by judge to keep them apart"
-    if partly := [sentence for key, of_it in groups if (sentence := partly_labelled(dict(key), of_it))]:
-        yield f"labels correct only a part, so accuracy is the judge's own: {listed(partly)}"

@@ -23,7 +23,7 @@ from ragassay.runs.provenance import provenance
 from ragassay.store.datasets import FolderDatasets
 from ragassay.store.derived import written
 from ragassay.store.folder import GATES_FILE, REPORT_FILE, FolderRun, FolderStore
-from ragassay.store.labels import FolderLabels, HumanLabel
+from ragassay.store.labels import LABELS_FILE, FolderLabels, HumanLabel, with_labels
 from ragassay.store.ledger import calls_about
 from ragassay.store.places import RowPlaces
 from ragassay.store.row_index import FolderRows
@@ -42,6 +42,9 @@ class FolderLibrary:
         self.datasets = FolderDatasets(store.root)
         self._summaries = lru_cache(MOST_SUMMARIES_HELD)(lambda run, _: summary(store, run))
         self._reports = lru_cache(MOST_REPORTS_HELD)(lambda run, _: self._read_report(run))
+        self._labelled = lru_cache(MOST_REPORTS_HELD)(
+            lambda run, version, _: with_labels(self._reports(run, version), self.labels(run))
+        )
         self._opened = lru_cache(MOST_RUNS_OPEN)(lambda run, _: self._open(run))
         self._rows = lru_cache(MOST_REPORTS_HELD)(lambda run, _: self._read_rows(run))
 
@@ -60,12 +63,14 @@ class FolderLibrary:
         ids = [run for run in reversed(self._store.ids()) if not self._only or run in self._only]
         return filter(lambda run: run.has(text), map(self._summary, ids))
 
-    def report(self, run: str) -> Report:
+    def report(self, run: str, *, labels: bool = True) -> Report:
         """A run's report, read once while it does not change; that of an unfinished run is of the rows that are done.
 
         Raises NotFound if no row is done, BadData.
         """
-        report: Report = self._reports(run, self._version(run))
+        version, file = self._version(run), self._folder(run) / LABELS_FILE
+        labelled = labels and file.is_file()
+        report: Report = self._labelled(run, version, file.stat().st_size) if labelled else self._reports(run, version)
         return report
 
     def rows(self, run: str) -> RowPlaces:

@@ -1,4 +1,4 @@
-"""What the labelling page says of labels: counts, the corrected mean, the judge beside people, and what to do next."""
+"""What the labelling page says of labels: counts, the corrected mean, the judge's agreement, and what to do with them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from ragassay.exporters.figures import Bar
 from ragassay.judges.agreement import FROM
 from ragassay.models import Result
 from ragassay.render import interval, number, percent
-from ragassay.runs.labelling import FEWEST_TO_STOP, LabelProgress, NextRow
-from ragassay.runs.labels import RANDOM
+from ragassay.runs.labelling import LabelProgress
 from ragassay.stats import Interval
-from ragassay.stats.ppi import FEWEST_LABELS
 from ragassay.store.labels import HumanLabel
 
 ANSWERS = {
@@ -28,14 +26,13 @@ ANSWERS = {
 
 @dataclass(frozen=True)
 class ProgressInWords:
-    """The progress in words. ``enough``: nothing more is needed for the mean."""
+    """The progress in words. ``reason``: why there is no corrected mean."""
 
     counts: str
     corrected: str
     judged: str
     bar: Bar | None
-    next: str
-    enough: bool
+    reason: str
     agreement: tuple[tuple[str, str], ...]
 
 
@@ -43,15 +40,12 @@ def told(progress: LabelProgress) -> ProgressInWords:
     """The progress of labelling in words."""
     mean = progress.mean
     skipped = f", {progress.skipped:,} skipped" if progress.skipped else ""
-    enough = progress.more == 0
     return ProgressInWords(
-        counts=f"{progress.labelled:,} of {progress.rows:,} rows: {progress.at_random:,} drawn at random, "
-        f"{progress.chosen:,} chosen{skipped}",
+        counts=f"{progress.labelled:,} of {progress.asked:,} rows labelled{skipped}",
         corrected="" if mean.mean is None else f"{number(mean.mean)}, {_ends(mean.interval)}",
         judged="" if mean.judged is None else f"the judge's own is {number(mean.judged)}",
         bar=_bar(mean.mean, mean.interval),
-        next=_next(progress),
-        enough=enough,
+        reason=mean.reason or "",
         agreement=tuple(_agreement(progress)),
     )
 
@@ -67,19 +61,6 @@ def _bar(mean: float | None, ends: Interval) -> Bar | None:
     return Bar(at, low, high, "0 to 1")
 
 
-def _next(progress: LabelProgress) -> str:
-    wanted, drawn, width = number(progress.half_width, 2), progress.at_random, progress.mean.interval.width
-    if progress.more == 0 and width is not None:
-        return f"Enough: the interval is +- {number(width / 2)}, and +- {wanted} was wanted."
-    if progress.more is None:
-        return f"Not even a label on each of the {progress.rows:,} rows gives +- {wanted}; name a wider one."
-    if drawn < FEWEST_LABELS:
-        few = f"A corrected mean takes {FEWEST_LABELS} random labels, there are {drawn}. "
-        return f"{few}An interval of +- {wanted} takes about {progress.more:,} more, by a first guess."
-    least = f" ({FEWEST_TO_STOP} at the least)" if drawn < FEWEST_TO_STOP else ""
-    return f"About {progress.more:,} more random labels for an interval of +- {wanted}{least}."
-
-
 def _agreement(progress: LabelProgress) -> Iterator[tuple[str, str]]:
     found = progress.agreement
     if found is None:
@@ -90,13 +71,6 @@ def _agreement(progress: LabelProgress) -> Iterator[tuple[str, str]]:
             "people gave all one label" if value is None else f"{number(value, 2)}, {_ends(found.intervals[name], 2)}"
         )
         yield words, said
-
-
-def counts_for(one: NextRow) -> str:
-    """What the label of the next row counts for."""
-    if one.drawn == RANDOM:
-        return "Drawn at random: your label corrects the mean, and measures the judge."
-    return "Chosen: your label measures the judge, and corrects no mean."
 
 
 def answered(label: HumanLabel) -> str:
@@ -119,14 +93,12 @@ def beside(row: Result, label: HumanLabel) -> tuple[str, str]:
     return f"{said}: {'as you' if alike else 'other than you'}", "good" if alike else "bad"
 
 
-def commands(report: Report, metric: str, half_width: float) -> Mapping[str, str]:
+def commands(report: Report, metric: str) -> Mapping[str, str]:
     """What to do with the exported labels, by what it gives."""
     name = str(report.provenance.judge.get("name", "local"))
     judge = "" if name == "local" else f" --judge {name}"
     about = f"labels.jsonl --metric {metric}{judge}"
     given = {"Correct the means": f"ragassay evaluate DATA --labels labels.jsonl{judge}"}
     if metric != "accurate":
-        given |= {
-            "Measure the judge": f"ragassay judge agreement {about}",
-        }
-    return given | {"Plan, once the means are corrected": f"ragassay power last --labels --half-width {half_width:g}"}
+        given["Measure the judge"] = f"ragassay judge agreement {about}"
+    return given

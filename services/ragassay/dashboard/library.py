@@ -47,8 +47,8 @@ class Library(Protocol):
     def runs(self, text: str = "") -> Iterable[RunSummary]:
         """Runs, newest first; with ``text`` those that have it."""
 
-    def report(self, run: str) -> Report:
-        """A run's report; raises NotFound, BadData."""
+    def report(self, run: str, *, labels: bool = True) -> Report:
+        """A run's report, with what people's ``labels`` of its rows make of it; raises NotFound, BadData."""
 
     def rows(self, run: str) -> RowPlaces:
         """The rows that a run's report is of, chosen and read by their places; the same object while they do not change.

@@ -27,7 +27,7 @@ from ragassay.models import Result, Sample
 from ragassay.protocols import Purpose, Reply
 from ragassay.store.job_run import JobRun
 from ragassay.store.job_state import JobState, no_job
-from ragassay.store.labels import HumanLabel
+from ragassay.store.labels import HumanLabel, with_labels
 from ragassay.store.places import RowPlaces
 from ragassay.store.protocol import ChunkId
 from ragassay.store.redis_datasets import RedisDatasets
@@ -47,6 +47,7 @@ class ServiceLibrary:
     def __init__(self, jobs: Jobs) -> None:
         self._jobs, self._analyses = jobs, threading.BoundedSemaphore(_ANALYSES)
         self._reading = threading.Lock()
+        self._labelled: dict[str, tuple[Report, int, Report]] = {}
         self._held: OrderedDict[tuple[str, str], tuple[Report, RowPlaces]] = OrderedDict()
 
     def of(self, project: str) -> ServiceLibrary:
@@ -87,9 +88,18 @@ class ServiceLibrary:
         """A job in one line; raises NotFound, Conflict."""
         return self._summary(self._jobs.store.state(job), math.inf)
 
-    def report(self, run: str) -> Report:
+    def report(self, run: str, *, labels: bool = True) -> Report:
         """A job's report; raises NotFound, and Conflict while there is none."""
-        return self._read(run)[0]
+        report, said = self._read(run)[0], self.labels(run) if labels else ()
+        if not said:
+            return report
+        base, count, labelled = self._labelled.get(run, (None, 0, None))
+        if labelled is None or base is not report or count != len(said):
+            labelled = with_labels(report, said)
+            self._labelled[run] = report, len(said), labelled
+            while len(self._labelled) > MOST_REPORTS_HELD:
+                self._labelled.pop(next(iter(self._labelled)), None)
+        return labelled
 
     def rows(self, run: str) -> RowPlaces:
         """The rows that a job's report is of; raises NotFound, and Conflict while there is none."""

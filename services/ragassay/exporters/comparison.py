@@ -333,5 +333,4 @@ def _more(pair: Pair) -> str:
     if more.value is None:
         return f"One more accurate answer has no price: {more.reason}."
     bounds = interval(more.interval)
-    labels = f", by {more.corrected_by} {pair.corrected_by}" if more.corrected_by else ""
-    return f"One more accurate answer costs {number(more.value)} USD ({bounds}, n={more.n}{labels})."
+    return f"One more accurate answer costs {number(more.value)} USD ({bounds}, n={more.n})."

@@ -36,8 +36,6 @@ def tables(report: CostReport) -> Iterator[Table]:
     note += "".join(
         f" None: {why} ({count:,}x)." for why, count in Counter(filter(None, map(_why, report.groups))).items()
     )
-    if labels := sum(group.corrected_by or 0 for group in report.groups):
-        note += f" By labels: accurate answers corrected by {labels:,} labels."
     columns = (*by, "USD per accurate answer", percent(0.95))
     columns += ("accurate", "known", "unknown cost", "runs")
     rows = tuple((*names, *_answer(group)) for names, group in named)
@@ -73,7 +71,7 @@ def _answer(group: CostGroup) -> tuple[str, ...]:
     return (
         number(group.cost_per_accurate_answer),
         "none" if group.interval.low is None else interval(group.interval),
-        f"{group.accurate:,}" + (" by labels" if group.corrected_by else ""),
+        f"{group.accurate:,}",
         f"{group.known:,}/{group.rows:,}",
         f"{group.unknown_cost:,}",
         f"{group.reports:,}",
@@ -127,8 +125,6 @@ def _flat(group: CostGroup) -> dict[str, object]:
         "high": group.interval.high,
         "unbounded": group.interval.unbounded,
         "interval_of": group.interval_of,
-        "corrected_by": group.corrected_by,
-        "judged": group.judged,
         "reason": group.reason or group.interval.reason,
     }
     for name, money in (("serving", group.serving), ("judging", group.judging), ("waste", group.waste)):

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from ragassay.cost_documents import CorrectedCost, CostPerAccurate
+from ragassay.cost_documents import CostPerAccurate
 from ragassay.documents import Aggregate, Distribution, Report, Share, SystemReport
 from ragassay.exporters.tables import Table
 from ragassay.judge_documents import JuryMember, JuryPair
@@ -18,7 +18,6 @@ NOT_REPORTED = "not reported"
 NOTHING = "nothing"
 PER_ACCURATE = "USD per accurate answer"
 PERCENTAGES = frozenset(("gate_efficiency",))
-_SAVED = "Estimated: how many by themselves would give as narrow an interval, and its width if they were on all rows."
 _end = functools.partial(number, digits=2)
 
 
@@ -54,31 +53,15 @@ def sections(report: Report) -> list[Section]:
         made.append(Section("Refusals", rows))
     figures = [(label, figure) for label, figure in _SYSTEM if label != PER_ACCURATE or "accurate" in names]
     reported = tuple(row for row in (_row(*one, systems) for one in figures) if set(row[1]) != {NOT_REPORTED})
-    by_labels = [s.cost_per_accurate_answer.corrected for s in systems]
-    if any(by_labels) and "accurate" in names:
-        reported += ((f"{PER_ACCURATE}, corrected", tuple(_corrected(one, by) for one in by_labels)),)
     made.append(Section("Time and cost of the system", reported))
     took = [_row(label, figure, systems) for label, figure in _EVALUATION]
+    if any(s.evaluation.not_asked for s in systems):
+        took.append(_row("judge, not asked", _not_asked, systems))
     shown = tuple(row for row in took if any(row[1]) and set(row[1]) != {NOTHING})
     made.append(Section("Spent on the evaluation", shown))
     if any(s.jury for s in systems):
         made.append(Section("Jury", tuple(_jury(systems))))
-    saved = [_row("judge, not asked", _not_asked, systems)] if any(s.evaluation.not_asked for s in systems) else []
-    saved += [_row(name, functools.partial(_worth, name), systems) for name in names if _is_corrected(name, systems)]
-    made.append(Section("Saved by the correction", tuple(saved), _SAVED))
     return [section for section in made if section.rows]
-
-
-def _is_corrected(name: str, systems: list[SystemReport]) -> bool:
-    return any((found := s.metrics[name].corrected) and found.worth is not None for s in systems)
-
-
-def _worth(name: str, system: SystemReport) -> str:
-    found = system.metrics[name].corrected
-    if found is None or found.worth is None:
-        return ""
-    widths = f"{number(found.interval.width)} wide, {number(found.width_of_all)} with all {found.rows:,}"
-    return f"{found.labels:,} count as {found.worth:,}: {widths}"
 
 
 def _not_asked(system: SystemReport) -> str:
@@ -129,13 +112,12 @@ def _agreed(agreed: int, n: int) -> str:
     return f"{percent(agreed / n)} of {n:,} labels" if n else "no label"
 
 
-def _corrected(found: CorrectedMean | CorrectedCost | None, by: str) -> str:
+def _corrected(found: CorrectedMean | None, by: str) -> str:
     if found is None:
         return f"no {by}"
-    value = found.mean if isinstance(found, CorrectedMean) else found.value
-    if value is None:
+    if found.mean is None:
         return found.reason or ""
-    return f"{number(value)} {bounds(found.interval)} {found.labels} {by}"
+    return f"{number(found.mean)} {bounds(found.interval)} {found.labels} {by}"
 
 
 def partial(report: Report) -> str | None:

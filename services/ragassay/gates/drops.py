@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from ragassay.compare.figures import Corrected
 from ragassay.compare.labels import difference_by_labels
 from ragassay.compare.pairing import match
 from ragassay.documents import Report
@@ -145,7 +144,7 @@ def measure_drop(gate: Gate, scope: Scope, spec: JobSpec, *, alpha: float, test:
     sign = 1 if figure.better == "higher" else -1
     drop = sign * (before.value - now.value)
     if not figure.is_mean:
-        return _of_ratios(Drop(len(pairs), rows, before.value, now.value, drop), before.corrected, now.corrected, sign)
+        return Drop(len(pairs), rows, before.value, now.value, drop)
     first, second = ([values[0] for pair in pairs if (values := figure.values(pair[side]))] for side in (0, 1))
     p, moved, uncorrected = None, 0, None
     differences = (x - y for x, y in zip(second, first, strict=True))
@@ -192,18 +191,6 @@ def sd_of_drop(gate: Gate, scope: Scope, report: Report, baseline: Report | None
     before = next((one for one in earlier if one is not None), sd)
     judgings = [1 if gate.figure.metric.share else one.provenance.configuration.repeat for one in (report, baseline)]
     return math.sqrt((sd**2 / judgings[0] + before**2 / judgings[1]) / len(scope.rows))
-
-
-def _of_ratios(judged: Drop, before: Corrected | None, now: Corrected | None, sign: int) -> Drop:
-    """The drop of a ratio by labels, where both sides have enough of them; else the judge's own."""
-    if before is None and now is None:
-        return judged
-    if before is None or now is None:
-        return replace(judged, uncorrected=f"{'the baseline' if before is None else 'this run'} has no labels")
-    if before.value is None or now.value is None:
-        return replace(judged, uncorrected=before.reason or now.reason)
-    labels, drop = min(before.labels, now.labels), sign * (before.value - now.value)
-    return replace(judged, before=before.value, now=now.value, drop=drop, labels=labels, judged=judged.now)
 
 
 def _turned(ends: Interval) -> Interval:

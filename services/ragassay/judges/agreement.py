@@ -27,7 +27,6 @@ class LabelledScore:
     """What people said of a row, 1 or 0, and the judge's score, 0 to 1; None with the reason where it gave none.
 
     Rows with the same ``item`` are one, of which the highest score counts; items of a ``group`` are drawn together.
-    ``weight``: how many rows it stands for, where some were likelier to be labelled than others.
     """
 
     label: int
@@ -35,7 +34,6 @@ class LabelledScore:
     item: str
     group: str
     reason: str = ""
-    weight: float = 1.0
 
 
 class ReliabilityBin(FrozenModel):
@@ -78,12 +76,10 @@ class Agreement(FrozenModel):
 def agreement(rows: Sequence[LabelledScore], *, level: float = 0.95, resamples: int = 1000, seed: int = 0) -> Agreement:
     """Judge against people; an item with a row without a score is missing. Raises NothingToEvaluate without a score."""
     items = ScoredItems(rows)
-    labels, scores, groups, weights = items.labels, items.scores, items.groups, items.weights
+    labels, scores, groups = items.labels, items.scores, items.groups
     measures = Measures(labels, scores)
-    whole = measures.weighted(weights)
-    drawn = clustered_intervals(
-        lambda drawn: measures.weighted(drawn * weights), groups, level=level, resamples=resamples, seed=seed
-    )
+    whole = measures.weighted(np.ones(len(labels)))
+    drawn = clustered_intervals(measures.weighted, groups, level=level, resamples=resamples, seed=seed)
     found = {name: None if np.isnan(value) else float(value) for name, value in zip(MEASURES, whole, strict=True)}
     intervals = dict(zip(MEASURES, drawn, strict=True)) | measures.shares(len(set(groups)) / len(labels), level)
     for name in ("kappa", "auc"):
@@ -96,19 +92,19 @@ def agreement(rows: Sequence[LabelledScore], *, level: float = 0.95, resamples: 
             "missing": items.missing,
             "reasons": dict(items.reasons),
             "groups": len(set(groups)),
-            "share_yes": float(np.average(labels, weights=weights)),
-            "mean_score": float(np.average(scores, weights=weights)),
+            "share_yes": float(labels.mean()),
+            "mean_score": float(scores.mean()),
             **found,
             "threshold": threshold,
             "at_threshold": at_threshold,
             "intervals": intervals,
-            "reliability": measures.reliability(weights),
+            "reliability": measures.reliability(),
         }
     )
 
 
 class ScoredItems:
-    """Labels, scores, groups and weights of the items that have a score; of the others the number and the reasons.
+    """Labels, scores and groups of the items that have a score; of the others the number and the reasons.
 
     Raises NothingToEvaluate where none has a score.
     """
@@ -125,7 +121,6 @@ class ScoredItems:
         self.labels: Floats = np.array([max(row.label for row in of) for of in scored], dtype=np.float64)
         self.scores: Floats = np.array([max(row.score or 0.0 for row in of) for of in scored])
         self.groups = [of[0].group for of in scored]
-        self.weights: Floats = np.array([of[0].weight for of in scored])
 
 
 class Measures:
@@ -205,14 +200,14 @@ class Measures:
         below = np.cumsum(negative) - negative
         return float((positive * (below + negative / 2)).sum() / (positive.sum() * negative.sum()))
 
-    def reliability(self, weights: Floats) -> list[ReliabilityBin]:
+    def reliability(self) -> list[ReliabilityBin]:
         """Score and share of yes in each of the bins."""
         bins = []
         for number in range(BINS):
             held = self._bin == number
             n = int(held.sum())
             columns = self._scores, self._labels
-            means = [float(np.average(one[held], weights=weights[held])) if n else None for one in columns]
+            means = [float(one[held].mean()) if n else None for one in columns]
             low, high = number / BINS, (number + 1) / BINS
             bins.append(ReliabilityBin(low=low, high=high, n=n, mean_score=means[0], share_yes=means[1]))
         return bins

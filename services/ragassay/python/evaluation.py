@@ -249,7 +249,7 @@ def inputs(configuration: Configuration, given: Given = Given()) -> Inputs:  # n
         limit=configuration.limit,
         max_grade=configuration.highest_grade,
     )
-    return read if configuration.labels is None else with_labels(read, configuration.labels)
+    return read if configuration.labels is None else with_labels(read, configuration.labels, configuration.metrics)
 
 
 def dataset(configuration: Configuration, given: Given = Given()) -> Dataset:  # noqa: B008 - a tuple

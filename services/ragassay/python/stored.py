@@ -104,7 +104,7 @@ def open_report(reference: str, server: str | None = None) -> Report:
         if not JOB_ID.fullmatch(reference):
             raise
         return _of_job(reference, error.message, server)
-    return run.report()
+    return run.report_with_labels()
 
 
 def open_comparison(path: Path) -> Comparison:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ragassay.data.formats import read
 from ragassay.errors import BadData, BadSettings
-from ragassay.judges.agreement import Agreement, LabelledScore, agreement
+from ragassay.judges.agreement import FROM, Agreement, LabelledScore, agreement
 from ragassay.metrics import Metric, parse
 from ragassay.models import Result
+from ragassay.runs.labels import LABEL, YES_OR_NO, metric_columns, read_labels
 from ragassay.runs.plan import Inputs, load
 from ragassay.store.protocol import RunStore
-from ragassay.validation import shown
 
-MOST_WEIGHT = 1e9
 NO_QUERY = "(no question is given)"  # of rows about a text that answers none
-_LABELS = ("label", "label_binary", "group", "max_group", "weight")
+_GROUPS = ("group", "max_group")
 
 
 class JudgeAgreement(Agreement):
@@ -33,23 +31,23 @@ class JudgeAgreement(Agreement):
 class LabelledRows:
     """The rows of a file with what people said of them.
 
-    ``label_binary``, else ``label`` from 0.5 on, is a yes. ``query`` may be null. Rows that share ``max_group`` are one
-    item, rows that share ``group`` are not independent, nor are answers of several ``system``s to one query. ``weight``: how
-    many rows one stands for.
+    ``metric`` is what the labels are about; by default that of the only column of labels, else faithfulness where there
+    are contexts, correctness where there is ground truth, and relevance otherwise. A label from 0.5 on is a yes. ``query``
+    may be null. Rows that share ``max_group`` are one item, rows that share ``group`` are not independent, nor are answers
+    of several ``system``s to one query.
+
+    Raises BadData for a row without a label, UnknownName, and BadSettings for a metric that no judge has a part in.
     """
 
-    def __init__(self, path: Path, *, format: str = "auto", **options: Any) -> None:  # noqa: A002 - the option's name
+    def __init__(self, path: Path, metric: str | None = None, *, format: str = "auto", **options: Any) -> None:  # noqa: A002 - the option's name
         raw = read(path, format)
-        given = [(number, dict(values)) for number, values in raw.rows]
+        given = [dict(values) for _, values in raw.rows]
         raw.check()
-        problems = [f"{path}: row {n}: {what}" for n, (_, row) in enumerate(given, 1) if (what := _problem(row))]
-        if problems:
-            raise BadData(
-                problems, hint="label: 1 or 0 (or between), what people say; label_binary decides where given"
-            )
-        rows = [{name: value for name, value in row.items() if name not in _LABELS} for _, row in given]
+        columns = metric_columns(given)
+        names = (LABEL, YES_OR_NO, *columns, *_GROUPS)
+        rows = [{name: value for name, value in row.items() if name not in names} for row in given]
         several = len({row.get("system") for row in rows}) > 1
-        for row, (_, said) in zip(rows, given, strict=True):
+        for row, said in zip(rows, given, strict=True):
             name = "query_id" if "query_id" in row else "id"
             if several and row.get(name):  # answers of several systems to one query
                 said["group"] = said.get("group") or str(row[name])
@@ -58,15 +56,21 @@ class LabelledRows:
                 row["query"] = row["query"] or NO_QUERY
         name = options.pop("name", None) or path.stem
         self.inputs: Inputs = load(rows, {}, name=name, **options)
+        has_label = any(LABEL in row or YES_OR_NO in row for row in given)
+        self.metric = self._metric(metric or (columns[0] if len(columns) == 1 and not has_label else None))
+        numbered = [(f"{path}: row {number}", row) for number, row in enumerate(given, 1)]
+        labels = [
+            (one.place, one.labels.get(self.metric.name)) for one in read_labels(numbered, str(path), self.metric.name)
+        ]
+        if without := [f"{place}: has no label" for place, label in labels if label is None]:
+            raise BadData(without, hint="label: 1 or 0 (or between), what people say; label_binary decides where given")
         ids = [sample.query_id for sample in self.inputs.samples]
-        self._said = {query_id: row for query_id, (_, row) in zip(ids, given, strict=False)}
+        self._said = dict(zip(ids, given, strict=False))
+        self._labels = {
+            query_id: int((label or 0.0) >= FROM) for query_id, (_, label) in zip(ids, labels, strict=False)
+        }
 
-    def metric(self, name: str | None) -> Metric:
-        """The judged metric of that name; by default faithfulness where there are contexts, else correctness where
-        there is ground truth, else relevance.
-
-        Raises UnknownName, and BadSettings for a metric that no judge has a part in.
-        """
+    def _metric(self, name: str | None) -> Metric:
         samples = self.inputs.samples
         if name is None:
             truths = any(sample.ground_truth_answer or sample.key_facts for sample in samples)
@@ -77,60 +81,32 @@ class LabelledRows:
             raise BadSettings(f"{metric.name} is not judged", where="--metric", hint="name one such as faithfulness")
         return metric
 
-    def compared(self, run: RunStore, metric: Metric) -> JudgeAgreement:
+    def compared(self, run: RunStore) -> JudgeAgreement:
         """The scores of a finished run over these rows beside the labels."""
         record = run.record
-        rows = self.scored(run, metric)
+        rows = self.scored(run)
         found = agreement(rows, level=record.spec.confidence, seed=record.spec.seed)
         return JudgeAgreement(
             **dict(found),
             data=record.dataset.name,
             run=record.id,
             judge=record.judge or {},
-            metric=metric.name,
+            metric=self.metric.name,
             rows=len(rows),
         )
 
-    def scored(self, run: RunStore, metric: Metric) -> list[LabelledScore]:
+    def scored(self, run: RunStore) -> list[LabelledScore]:
         """Label and score of each row of a finished run."""
         results = (row for chunk in run.record.chunks() for row in run.results(chunk) or ())
-        return [self._scored(row, metric) for row in results]
+        return [self._scored(row) for row in results]
 
-    def _scored(self, row: Result, metric: Metric) -> LabelledScore:
-        said, score = self._said[row.query_id], row.scores[metric.name]
-        certain = row.verdict.probability.get(metric.name) if row.verdict else None
+    def _scored(self, row: Result) -> LabelledScore:
+        said, score = self._said[row.query_id], row.scores[self.metric.name]
+        certain = row.verdict.probability.get(self.metric.name) if row.verdict else None
         return LabelledScore(
-            label=_label(said),
+            label=self._labels[row.query_id],
             score=score.value if score.value is None or certain is None else certain,
             item=str(said.get("max_group") or f"row {row.query_id}"),
             group=str(said.get("group") or said.get("max_group") or f"row {row.query_id}"),
             reason=score.reason or "",
-            weight=float(said.get("weight") or 1.0),
         )
-
-
-def _label(row: Mapping[str, Any]) -> int:
-    binary = row.get("label_binary")
-    return int(float(row["label"] if binary is None else binary) >= 0.5)
-
-
-def _problem(row: Mapping[str, Any]) -> str | None:
-    """What is wrong with a row's label; None where nothing is."""
-    name = "label" if row.get("label_binary") is None else "label_binary"
-    if row.get(name) is None:
-        return "has no label"
-    try:
-        value = float(row[name])
-    except (TypeError, ValueError):
-        value = -1.0
-    if not 0 <= value <= 1:
-        return f"{name} should lie between 0 and 1, is {shown(row[name])}"
-    return _bad_weight(row.get("weight"))
-
-
-def _bad_weight(given: Any) -> str | None:
-    try:
-        weight = 1.0 if given in (None, "") else float(given)
-    except (TypeError, ValueError):
-        weight = 0.0
-    return None if 0 < weight <= MOST_WEIGHT else f"weight should be a number above 0, is {shown(given)}"

@@ -1,9 +1,9 @@
-"""Labels that people gave to some of the rows of a run, read from a file and put beside the responses they are about."""
+"""Labels that people gave to answers: one reader for files and imports, and labels beside the responses they are about."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,32 +13,85 @@ from ragassay.metrics import parse
 from ragassay.runs.plan import Inputs, recorded_system
 from ragassay.validation import shown
 
-RANDOM, CHOSEN = "random", "chosen"  # how a labelled row was drawn
-_ID, _SYSTEM, _DRAWN = ("query_id", "id"), "system", "drawn"
-_HINT = "columns: query_id, system where there are several, and one for each metric that was labelled, from 0 to 1"
+LABEL, YES_OR_NO = "label", "label_binary"
+_ID, _SYSTEM = ("query_id", "id"), "system"
+_HINT = "columns: query_id, system where there are several, and 'label' or one for each metric that was labelled, from 0 to 1"
 
 
-def with_labels(inputs: Inputs, path: Path) -> Inputs:
-    """The inputs with the labels of a file on their responses; those of rows that were chosen correct no mean.
+@dataclass(frozen=True, slots=True)
+class RowLabels:
+    """The labels in one row of a file, by metric, from 0 to 1. ``place`` names the row in messages."""
 
-    Raises what reading a file raises, and BadData for a row about no response, of no metric, or with a label that is none.
+    place: str
+    query_id: str | None
+    system: str | None
+    labels: Mapping[str, float]
+
+
+def read_labels(rows: Iterable[tuple[str, Mapping[str, Any]]], file: str, metric: str | None) -> list[RowLabels]:
+    """The labels in ``rows``, each with its place: of columns named as a judged metric, and of ``label``.
+
+    ``label`` (``label_binary`` where it is given) is about ``metric``. Raises BadData with each value that is no label, and
+    where no column has labels or ``label`` is about no known metric.
+    """
+    given = list(rows)
+    columns = metric_columns(row for _, row in given)
+    has_label = any(name in row for _, row in given for name in (LABEL, YES_OR_NO))
+    if has_label and metric is None and not columns:
+        what = f"{file}: the column {LABEL!r} does not say which metric it is about"
+        raise BadData([what], hint=f"rename it to that metric, such as faithfulness; {_HINT}")
+    if not has_label and not columns:
+        names = dict.fromkeys(name for _, row in given for name in row if name not in (*_ID, _SYSTEM))
+        raise BadData([f"{file}: no column is a judged metric: {', '.join(names) or 'there is none'}"], hint=_HINT)
+    found, problems = [], []
+    for place, row in given:
+        values = {name: (name, row.get(name)) for name in columns}
+        if metric is not None and _is_empty(values.get(metric, ("", None))[1]):
+            name = LABEL if _is_empty(row.get(YES_OR_NO)) else YES_OR_NO
+            values[metric] = (name, row.get(name))
+        try:
+            labels = {name: _label(*value) for name, value in values.items() if not _is_empty(value[1])}
+        except ValueError as error:
+            problems.append(f"{place}: {error}")
+            continue
+        query = next((str(row[name]) for name in _ID if not _is_empty(row.get(name))), None)
+        system = None if _is_empty(row.get(_SYSTEM)) else str(row[_SYSTEM])
+        found.append(RowLabels(place, query, system, labels))
+    if problems:
+        raise BadData(problems, hint=_HINT)
+    return found
+
+
+def metric_columns(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The columns that are named as a judged metric, or as ``accurate``."""
+    found = []
+    for column in dict.fromkeys(name for row in rows for name in row):
+        try:
+            metric = parse(column)
+        except (UnknownName, BadSettings):
+            continue
+        if metric.name == column and (metric.sees == "Verdict" or metric.family == "accurate"):
+            found.append(column)
+    return found
+
+
+def with_labels(inputs: Inputs, path: Path, metrics: Sequence[str] | None = None) -> Inputs:
+    """The inputs with the labels of a file on their responses. ``metrics``: what is computed, where it was chosen.
+
+    Raises what reading a file raises, and BadData for a row about no response or with a label that is none.
     """
     raw = read(path, "auto")
-    rows = [dict(values) for _, values in raw.rows]
+    rows = [(f"{path}: row {number}", dict(values)) for number, (_, values) in enumerate(raw.rows, 1)]
     raw.check()
-    metrics = _metrics(path, rows)
+    judged = metric_columns([dict.fromkeys(metrics or ())])
     labels: dict[str, dict[str, dict[str, float]]] = {name: {} for name in inputs.systems}
     problems = []
-    for number, row in enumerate(rows, 1):
+    for row in read_labels(rows, str(path), judged[0] if len(judged) == 1 else None):
         try:
             system, query = _about(row, inputs, labels)
-            if row.get(_DRAWN) == CHOSEN:
-                continue
-            labels[system][query] = {
-                name: _label(name, row[name]) for name in metrics if row.get(name) not in (None, "")
-            }
+            labels[system][query] = dict(row.labels)
         except ValueError as error:
-            problems.append(f"{path}: row {number}: {error}")
+            problems.append(f"{row.place}: {error}")
     if problems:
         raise BadData(problems, hint=_HINT)
     systems = dict(inputs.systems)
@@ -53,44 +106,32 @@ def with_labels(inputs: Inputs, path: Path) -> Inputs:
     return replace(inputs, systems=systems)
 
 
-def _metrics(path: Path, rows: list[dict[str, Any]]) -> list[str]:
-    named = dict.fromkeys(column for row in rows for column in row if column not in (*_ID, _SYSTEM))
-    found = []
-    for column in named:
-        try:
-            metric = parse(column)
-        except (UnknownName, BadSettings):
-            continue
-        if metric.name == column and (metric.sees == "Verdict" or metric.family == "accurate"):
-            found.append(column)
-    if not found:
-        raise BadData([f"{path}: no column is a judged metric: {', '.join(named) or 'there is none'}"], hint=_HINT)
-    return found
-
-
-def _about(row: Mapping[str, Any], inputs: Inputs, labels: Mapping[str, Mapping[str, Any]]) -> tuple[str, str]:
+def _about(row: RowLabels, inputs: Inputs, labels: Mapping[str, Mapping[str, Any]]) -> tuple[str, str]:
     """The system and the query that a row is about; raises ValueError, also where ``labels`` have it."""
-    query = next((str(row[name]) for name in _ID if row.get(name) not in (None, "")), None)
-    if query is None:
+    if row.query_id is None:
         raise ValueError("has no query_id")
-    system = str(row[_SYSTEM]) if row.get(_SYSTEM) else next(iter(inputs.systems))
-    if not row.get(_SYSTEM) and len(inputs.systems) > 1:
+    if row.system is None and len(inputs.systems) > 1:
         raise ValueError(f"has no system, and there are {', '.join(inputs.systems)}")
+    system = row.system or next(iter(inputs.systems))
     if system not in inputs.systems:
         raise ValueError(f"there is no system {system!r}")
     source = inputs.systems[system].source
     if source.called or source.built:
         raise ValueError(f"{system} answers while it is evaluated: a label is about an answer that is known")
-    if query not in inputs.systems[system].responses:
-        raise ValueError(f"{system} has no response to {query!r}")
-    if query in labels[system]:
-        raise ValueError(f"{query!r} is labelled twice")
-    return system, query
+    if row.query_id not in inputs.systems[system].responses:
+        raise ValueError(f"{system} has no response to {row.query_id!r}")
+    if row.query_id in labels[system]:
+        raise ValueError(f"{row.query_id!r} is labelled twice")
+    return system, row.query_id
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or value == ""
 
 
 def _label(name: str, value: Any) -> float:
     try:
-        label = float(value)
+        label = -1.0 if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
         label = -1.0
     if not 0 <= label <= 1:

@@ -30,15 +30,7 @@ def incremental_cost(
     cost = differences(*pair(cost_a, cost_b, ("cost_a", "cost_b")))
     accurate = differences(*pair(accurate_a, accurate_b, ("accurate_a", "accurate_b")))
     check_lengths(cost, accurate, ("cost_a", "accurate_a"))
-    sums = RatioSums.of(zip(cost.tolist(), accurate.tolist(), strict=True))
-    return increment_of(sums, names, level=level)
-
-
-def increment_of(
-    sums: RatioSums, names: tuple[str, str], *, level: float, corrected_by: int | None = None
-) -> IncrementalCost:
-    """The marginal cost of one more accurate answer from the sums of the differences B - A, one of each query."""
-    level = share_of(level, "level")
+    sums, level = RatioSums.of(zip(cost.tolist(), accurate.tolist(), strict=True)), share_of(level, "level")
     reason = why_no_increment(sums, names)
     return IncrementalCost(
         n=sums.n,
@@ -48,7 +40,6 @@ def increment_of(
         interval=Interval.absent(reason, level, OF_A_DIFFERENCE)
         if reason
         else difference_sums_interval([Stratum(sums, sums.n)], level=level),
-        corrected_by=corrected_by,
         reason=reason,
     )
 

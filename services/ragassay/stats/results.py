@@ -136,8 +136,7 @@ class CorrectedMean(FrozenModel):
 
     ``judged`` is the judge's own mean, ``weight`` how far its scores count (0 to 1), ``alone`` the interval of the labels
     by themselves. The mean is None, with the ``reason``, where there are too few labels. ``p``: of no difference, where it
-    is one. What it saved, estimated: ``width_of_all`` is how wide the interval would be with a label on each row, ``worth``
-    how many labels by themselves give one as narrow as this.
+    is one.
     """
 
     labels: int
@@ -148,8 +147,6 @@ class CorrectedMean(FrozenModel):
     interval: Interval
     alone: Interval | None = None
     p: Annotated[float, Field(gt=0, le=1)] | None = None
-    width_of_all: float | None = None
-    worth: int | None = None
     reason: str | None = None
 
 
@@ -165,8 +162,7 @@ class ChangePoint(FrozenModel):
 class IncrementalCost(FrozenModel):
     """The marginal cost of one more accurate answer if B takes the place of A; USD if the costs are USD.
 
-    There is a ``value`` only if B answers more accurately and costs more; else the ``reason``. ``corrected_by``: how many
-    queries with labels on both sides correct ``extra_accurate``, and with it the rest.
+    There is a ``value`` only if B answers more accurately and costs more; else the ``reason``.
     """
 
     n: int
@@ -174,7 +170,6 @@ class IncrementalCost(FrozenModel):
     extra_accurate: float
     value: float | None = None
     interval: Interval
-    corrected_by: int | None = None
     reason: str | None = None
 
 

@@ -33,6 +33,7 @@ from ragassay.errors import BadData, DiskFull, NotFound
 from ragassay.files import MOST_IN_MEMORY, locked, numbered_lines, private_folder, to_lines, write_errors, write_whole
 from ragassay.models import Response, Result, Sample
 from ragassay.store.derived import read_derived, write_derived
+from ragassay.store.labels import FolderLabels, with_labels
 from ragassay.store.protocol import ChunkId, Outcome, RunRecord
 from ragassay.store.row_index import INDEX_FILE, RowIndex
 from ragassay.store.rows import DAMAGED, ChunkResults, RecordedResponses, places_of, row_of, rows_of
@@ -160,6 +161,10 @@ class FolderRun:
             for name, one in figures.systems.items()
         }
         return figures.model_copy(update={"systems": systems})
+
+    def report_with_labels(self) -> Report:
+        """The report, and what people's labels of the run's rows make of it; raises as ``report`` does."""
+        return with_labels(self.report(), FolderLabels(self.folder).kept())
 
     def report_without_rows(self) -> Report:
         """The report with ``results`` left out, which takes far less time to read; raises as ``report`` does."""

@@ -11,6 +11,7 @@ from ragassay.documents import Report, json_parts, without_rows
 from ragassay.files import MOST_IN_MEMORY, LazyRows
 from ragassay.models import Judgement, Result, Sample
 from ragassay.store.job_state import Claim, gone
+from ragassay.store.labels import with_labels
 from ragassay.store.protocol import ChunkId, Outcome, RunRecord
 from ragassay.store.redis import RedisStore
 
@@ -77,6 +78,10 @@ class JobRun:
         That of a long job has its figures in memory and its results in Redis, for as long as all of these are there.
         """
         return self._of_figures() or Report.model_validate_json(self._store.report(self._job))
+
+    def report_with_labels(self) -> Report:
+        """The report, and what people's labels of the job's rows make of it; raises as ``report`` does."""
+        return with_labels(self.report(), self._store.labels(self._job))
 
     def _of_figures(self) -> Report | None:
         if self.record.dataset.rows <= MOST_IN_MEMORY or not (document := self._store.figures(self._job)):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
-from ragassay.files import LineLog, locked
-from ragassay.models import Chance, FrozenModel
+from ragassay.documents import Report, SystemReport
+from ragassay.files import LazyRows, LineLog, locked
+from ragassay.models import Chance, FrozenModel, Result
+from ragassay.recount import corrected_by_labels
 from ragassay.store.rows import row_of
 
 LABELS_FILE = "labels.jsonl"
@@ -53,3 +55,54 @@ class FolderLabels:
             return ()
         *lines, _ = file.read_bytes().split(b"\n")
         return [row_of(file, number, line, HumanLabel) for number, line in enumerate(lines, 1)]
+
+
+def with_labels(report: Report, labels: Iterable[HumanLabel]) -> Report:
+    """The report with labels that were given after it was made: on its rows, and in the corrected mean of each metric.
+
+    The last label of a row and metric counts. Where a reference judge corrects the means, the report stays as it is.
+    """
+    spec, said = report.provenance.configuration, dict[str, dict[str, dict[str, float]]]()
+    for (system, query, metric), value in {(one.system, one.query_id, one.metric): one.value for one in labels}.items():
+        if value is not None:
+            said.setdefault(system, {}).setdefault(query, {})[metric] = value
+    if not said or spec.judge_share is not None:
+        return report
+    systems = {
+        name: _labelled(one, said[name], spec.confidence) if name in said else one
+        for name, one in report.systems.items()
+    }
+    return report.model_copy(update={"systems": systems})
+
+
+def _labelled(report: SystemReport, labels: Mapping[str, Mapping[str, float]], level: float) -> SystemReport:
+    rows = _LabelledResults(report.results, labels)
+    named = {metric for of_row in labels.values() for metric in of_row} & report.metrics.keys()
+    pairs: dict[str, list[tuple[float | None, float | None]]] = {metric: [] for metric in named}
+    for row in rows:
+        for metric, found in pairs.items():
+            found.append((row.reference_labels.get(metric), row.scores[metric].value))
+    metrics = {
+        name: one.model_copy(update={"corrected": corrected_by_labels(pairs[name], level=level)})
+        if name in pairs
+        else one
+        for name, one in report.metrics.items()
+    }
+    results = rows if isinstance(report.results, LazyRows) else tuple(rows)
+    return report.model_copy(update={"metrics": metrics, "results": results})
+
+
+class _LabelledResults(LazyRows[Result]):
+    """Rows with labels of people on those that have some, by query."""
+
+    def __init__(self, rows: Sequence[Result], labels: Mapping[str, Mapping[str, float]]) -> None:
+        self._rows, self._labels = rows, labels
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def row(self, place: int) -> Result:
+        """The row at a place, from 0."""
+        row = self._rows[place]
+        labels = self._labels.get(row.query_id)
+        return row.model_copy(update={"reference_labels": {**row.reference_labels, **labels}}) if labels else row

@@ -9,6 +9,7 @@ from urllib.parse import quote, unquote, urlencode
 
 from fastapi import Depends, Query, Request, Response
 from fastapi.responses import RedirectResponse
+from pydantic import BeforeValidator, Field
 
 from ragassay.dashboard import labelled, views
 from ragassay.dashboard.library import Library
@@ -18,7 +19,7 @@ from ragassay.errors import BadInput, NotFound, UnknownName
 from ragassay.files import to_lines
 from ragassay.judges.jury_agreement import divided
 from ragassay.models import FrozenModel, Result
-from ragassay.runs.labelling import QUESTIONS, Labelling, Pick, exported, imported, latest
+from ragassay.runs.labelling import QUESTIONS, Labelling, exported, imported, latest
 from ragassay.store.labels import LONGEST_NAME, HumanLabel
 from ragassay.store.selection import Selection
 
@@ -33,8 +34,7 @@ class LabelChoice(FrozenModel):
 
     metric: Annotated[str | None, Query(max_length=200)] = None
     system: Annotated[str | None, Query(max_length=64)] = None
-    pick: Pick = "both"
-    half_width: Annotated[float, Query(ge=0.001, le=0.5)] = 0.05
+    size: Annotated[Annotated[int, Field(ge=1, le=1_000_000)] | None, BeforeValidator(lambda size: size or None)] = None
     row: Annotated[str | None, Query(max_length=10_000)] = None
 
 
@@ -47,7 +47,7 @@ class _RowsToLabel:
 
     def __init__(self, request: Request, run: str, asked: LabelChoice) -> None:
         self.library: Library = request.state.library
-        self.run, self.report = run, self.library.report(run)
+        self.run, self.report = run, self.library.report(run, labels=False)
         self.metrics = [name for name in QUESTIONS if name in self.report.provenance.metrics]
         if not self.metrics:
             raise BadInput("no metric of this run can be labelled", hint=f"evaluate with one of {', '.join(QUESTIONS)}")
@@ -60,7 +60,9 @@ class _RowsToLabel:
         self._own = Selection(system=self.system) if several else Selection()  # that of all rows is found sooner
         self.labelling = self._labelling(request)
         self.said: Mapping[str, HumanLabel] = latest(self.library.labels(run), self.system, self.metric)
-        self.asked = {"metric": self.metric, "system": self.system, "pick": asked.pick, "half_width": asked.half_width}
+        self.asked: dict[str, Any] = {"metric": self.metric, "system": self.system}
+        if asked.size is not None:
+            self.asked["size"] = asked.size
 
     def _labelling(self, request: Request) -> Labelling:
         """Made once for a report while it is being labelled."""
@@ -96,8 +98,7 @@ class _RowsToLabel:
 @router.get("/ui/runs/{run}/label")
 def _label(request: Request, run: str, asked: Address) -> Response:
     rows = _RowsToLabel(request, run, asked)
-    drawn = rows.labelling.next(rows.said, asked.pick)
-    query = asked.row or (drawn.query_id if drawn else None)
+    query = asked.row or rows.labelling.next(rows.said, asked.size)
     row = rows.row(query) if query else None
     sample = rows.library.sample(run, row) if row else None
     label = rows.said.get(query) if query else None
@@ -108,24 +109,23 @@ def _label(request: Request, run: str, asked: Address) -> Response:
         run=run,
         report=rows.report,
         asked=rows.asked,
+        size=asked.size,
         metrics=rows.metrics,
         question=QUESTIONS[rows.metric],
         answers=labelled.ANSWERS[rows.metric],
         row=row,
-        counts_for=labelled.counts_for(drawn) if drawn and drawn.query_id == query else "",
         label=label,
         answered=labelled.answered(label) if label else "",
         beside=labelled.beside(row, label) if row and label else ("", ""),
-        doubt=rows.labelling.doubt(query) if query else "",
         reason=row.scores[rows.metric].reason or "" if row and label else "",
         divided=list(divided(row.members)) if row and label else [],
         sentences=sentences,
         facts=facts,
         contexts=views.contexts(sample),
         place=rows.labelling.place(query) if query else None,
-        told=labelled.told(rows.labelling.progress(rows.said, asked.half_width)),
+        told=labelled.told(rows.labelling.progress(rows.said, asked.size)),
         last=[(one, labelled.answered(one)) for one in list(rows.said.values())[: -_LAST_SHOWN - 1 : -1]],
-        commands=labelled.commands(rows.report, rows.metric, asked.half_width),
+        commands=labelled.commands(rows.report, rows.metric),
         name=_name(request),
         next=rows.address(),
         longest_name=LONGEST_NAME,
@@ -150,7 +150,7 @@ def _say(request: Request, run: str, asked: Address, sent: Sent) -> Response:
 @router.get("/ui/runs/{run}/labels.jsonl")
 def _export(request: Request, run: str, asked: Address) -> Response:
     rows = _RowsToLabel(request, run, asked)
-    samples = {query: rows.library.sample(run, rows.row(query)) for query, *_ in rows.labelling.labelled(rows.said)}
+    samples = {query: rows.library.sample(run, rows.row(query)) for query in rows.labelling.labels(rows.said)}
     content = b"".join(to_lines(exported(rows.labelling, rows.said, samples)))
     headers = {"Content-Disposition": 'attachment; filename="labels.jsonl"'}
     return Response(content, media_type="application/jsonl", headers=headers)
