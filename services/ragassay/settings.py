@@ -66,9 +66,7 @@ class Settings(BaseSettings):
     max_body_bytes: int = Field(2_000_000, ge=1_000, description="largest request body")
     max_upload_bytes: int = Field(2**30, ge=1_000, description="largest upload of a dataset")
     max_upload_s: float = Field(1800.0, gt=0, description="longest time in which an upload has to arrive")
-    max_dataset_s: float = Field(
-        600.0, gt=0, description="longest time in which the API reads, describes, compares or splits a dataset"
-    )
+    max_dataset_s: float = Field(600.0, gt=0, description="longest time in which the API reads a dataset")
     max_concurrency: int = Field(32, ge=1, le=256, description="most judge calls at once that a job may ask for")
     max_timeout_s: float = Field(
         120.0, gt=0, le=3600, description="longest time for a judge call that a job may ask for"

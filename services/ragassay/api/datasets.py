@@ -189,7 +189,7 @@ async def apart(
     except UnknownName as error:
         raise _not_found(error) from None
     except TimeoutError:
-        hint = "RAGASSAY_MAX_DATASET_S is the operator's limit; or try it when less is asked for"
+        hint = "RAGASSAY_MAX_DATASET_S is the operator's limit"
         raise Unavailable(f"it was not done within {longest:g} s", hint=hint) from None
     except BrokenWorkerProcess:
         raise Unavailable("the process that worked on it died", hint="has the service's machine memory left?") from None
