@@ -97,15 +97,11 @@ def import_(
 
 def _write_passages(rows: IrQueries, path: Path) -> None:
     """One by one, since a corpus may have millions; the file is whole or absent."""
-    import orjson
-
-    from ragassay.files import write_by_digest
+    from ragassay.files import to_lines, write_whole
     from ragassay.render import check_output
 
     check_output(path)
-    lines = (orjson.dumps(passage, option=orjson.OPT_APPEND_NEWLINE) for passage in rows.passages())
-    digest, _ = write_by_digest(path.parent, lines, path.suffix)
-    path.with_name(f"{digest}{path.suffix}").replace(path)
+    write_whole(path, to_lines(rows.passages()))
 
 
 @data.command("list")
