@@ -17,7 +17,7 @@ from ragassay.data.split import PARTS, SplitPart
 from ragassay.data.split import split as divide
 from ragassay.data.stream import SampleStream
 from ragassay.data.versions import DatasetStore, DatasetVersion, Lineage, Origin, file_or_version, resolve
-from ragassay.errors import BadSettings
+from ragassay.errors import BadSettings, NothingToEvaluate
 from ragassay.models import FrozenModel, Sample, Usage
 from ragassay.strategies.corpus import Corpus
 from ragassay.synthesis import VERSION, Candidate, GenerationReport, candidates, draw
@@ -112,6 +112,13 @@ class Written:
     candidates: Sequence[Candidate]
     usage: Usage
     options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def calls_text(usage: Usage) -> str:
+    """How many calls there were and what they cost."""
+    cost = "of unknown cost" if usage.cost_usd is None else f"{usage.cost_usd:.4f} USD"
+    lost = f", {usage.uncertain_calls} with an unknown outcome" if usage.uncertain_calls else ""
+    return f"{usage.calls} calls{lost}, {usage.cache_hits} taken from earlier ones, {cost}"
 
 
 def import_rows(
@@ -216,14 +223,19 @@ def generate(
     Raises NothingToEvaluate where none can be made.
     """
     by = written.by if written else f"templates {VERSION}"
-    samples, report = draw(
-        written.candidates if written else candidates(corpus),
-        corpus,
-        options.count,
-        seed=options.seed,
-        unanswerable=options.unanswerable,
-        marked={"by": by, "seed": options.seed},
-    )
+    try:
+        samples, report = draw(
+            written.candidates if written else candidates(corpus),
+            corpus,
+            options.count,
+            seed=options.seed,
+            unanswerable=options.unanswerable,
+            marked={"by": by, "seed": options.seed},
+        )
+    except NothingToEvaluate as error:
+        if written:
+            error.hint = f"the model took {calls_text(written.usage)}"
+        raise
     how = {"by": by, **dict(options), "corpus": corpus.digest, **(written.options if written else {})}
     origin = Origin(lineage=Lineage(action="generate", sources=tuple(sources), options=how))
     version = store.add(name, samples, lambda: origin)

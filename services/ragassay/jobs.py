@@ -277,7 +277,7 @@ class Jobs:
             run.record = with_tools(
                 state.described, self._session.for_job(job).tools(state.record.spec, MemoryLedger())
             )
-            report = runs.finish(run)
+            report = runs.finish(run, uncertain_calls=state.uncertain_calls)
             if not partial:
                 results = self.reports.check_gates(job, Gating.model_validate(state.gating), report, state.retries)
                 notices = job_notices.of_report(state, report, results)

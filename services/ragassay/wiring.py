@@ -174,8 +174,8 @@ def questions_of_model(
     import asyncio
     from contextlib import ExitStack
 
-    from ragassay.datasets import Written
-    from ragassay.errors import BudgetReached
+    from ragassay.datasets import Written, calls_text
+    from ragassay.errors import BudgetReached, ProviderDown
     from ragassay.protocols import digest
     from ragassay.specification import Budget
     from ragassay.store.ledger import CallCache, FolderLedger
@@ -193,6 +193,9 @@ def questions_of_model(
             found = asyncio.run(writing)
         except BudgetReached as reached:
             reached.hint = "what is answered is kept: give the same command a higher --budget-usd"
+            raise
+        except ProviderDown as down:
+            down.hint = f"what is answered is kept ({calls_text(writer.spent)}): give the same command later"
             raise
     return Written(f"model {model}", found, writer.spent, writer.settings)
 

@@ -199,3 +199,18 @@ def test_options_about_a_model_need_one(cli, tmp_path):
     (tmp_path / "docs.jsonl").write_text('{"id": "a", "text": "An owl is a bird that hunts at night."}\n')
     code, _, err = cli("data", "generate", "docs.jsonl", "--budget-usd", 1)
     assert (code, err) == (2, "error: --budget-usd is about a model; templates call nobody\n")
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "code", "parts"),
+    [
+        (play.status(500, message="broken"), 3, ["the provider failed (500): broken", "0 calls"]),
+        (play.says("garbage"), 5, ["the model's reply could not be read", "calls", " USD"]),
+        (play.status(400, message="nope"), 5, ["refused the request (400): nope", "0 calls"]),
+    ],
+)
+def test_generate_says_why_a_model_gave_no_question_and_what_it_took(generate, behaviour, code, parts):
+    with play.Provider(then=behaviour) as provider:
+        found, _, err = generate(provider)
+    assert found == code
+    assert [part for part in parts if part not in err] == []

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import orjson
 import pytest
 
 from job_workers import (
@@ -15,7 +16,9 @@ from job_workers import (
     money,
     submit_with_budget,
 )
+from ragassay.costs import CostQuery
 from ragassay.errors import BudgetReached, Conflict, NotFound
+from ragassay.job_costs import JobCosts
 from ragassay.models import Usage
 from ragassay.protocols import Call, Reply
 from ragassay.specification import Budget
@@ -71,6 +74,11 @@ def test_a_worker_that_died_in_a_call_has_spent_what_it_reserved(jobs, queue, st
     books = meta(store, job)
     assert float(books["spent_tokens"]) == 150 * 60 + 100
     assert (float(books["open_tokens"]), books["in_flight"], books["uncertain_calls"]) == (0, b"0", b"1")
+    jobs.finalize(job)
+    report = orjson.loads(store.report(job))
+    assert report["interrupted"]["uncertain_calls"] == jobs.get(job).uncertain_calls == 1
+    costs = JobCosts(store).report(CostQuery())
+    assert costs.interrupted.uncertain_calls == 1
 
 
 def test_a_call_waits_for_those_in_flight_and_is_refused_when_they_leave_nothing(jobs, queue, store):

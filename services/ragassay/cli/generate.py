@@ -81,9 +81,8 @@ def generate(
     made = listed((f"{kind} {rows}" for kind, rows in report.made_by.items()), most=10)
     typer.echo(f"{report.version.reference}: {report.rows} questions ({made}) from {report.passages} passages")
     _print_report(report, count)
-    if usage := report.usage:
-        cost = "of unknown cost" if usage.cost_usd is None else f"{usage.cost_usd:.4f} USD"
-        typer.echo(f"{usage.calls} calls, {usage.cache_hits} taken from earlier ones, {cost}")
+    if report.usage:
+        typer.echo(datasets.calls_text(report.usage))
 
 
 def _print_report(report: GenerationReport, wanted: int) -> None:

@@ -46,7 +46,7 @@ def tables(report: CostReport) -> Iterator[Table]:
     rows += (total,) if len(rows) > 1 else ()
     note = "What the system spent, what the judge spent, and what was paid for replies that could not be used."
     if lost := report.interrupted.calls or report.interrupted.uncertain_calls:
-        note += f" In flight when a process was killed: {lost} calls, at the most {_cost(report.interrupted)}."
+        note += f" {lost} more calls were in flight when a process was killed, and may have been billed."
     yield Table("Spent in USD", columns, rows, note)
 
 

@@ -224,10 +224,15 @@ async def all_or_cancel_the_rest(coroutines: Sequence[Coroutine[None, None, T]])
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def finish(run: RunStore, interrupted: Usage = Usage()) -> Report:  # noqa: B008 - frozen
+def finish(
+    run: RunStore,
+    interrupted: Usage = Usage(),  # noqa: B008 - frozen
+    uncertain_calls: int = 0,
+) -> Report:
     """Recount everything from the results, and keep the report. The record must say what judges.
 
-    ``interrupted``: calls that were in flight when a process died.
+    ``interrupted``: calls that were in flight when a process died. ``uncertain_calls``: all requests of the run with an
+    unknown outcome, if its store counts them; those that no row counts are interrupted calls.
     """
     record, chunks = run.record, run.record.chunks()
     report = reports.build(
@@ -238,6 +243,9 @@ def finish(run: RunStore, interrupted: Usage = Usage()) -> Report:  # noqa: B008
         expected=record.dataset.rows,
         interrupted=interrupted,
     )
+    counted = sum(system.evaluation.waste.uncertain_calls for system in report.systems.values())
+    if uncertain_calls > counted:
+        report = report.model_copy(update={"interrupted": Usage(uncertain_calls=uncertain_calls - counted)})
     run.save_report(report)
     return report
 

@@ -80,8 +80,10 @@ def draw(
     without = min(round(count * unanswerable), len(closed))
     chosen = [*open_[: count - without], *closed[:without]]
     if not chosen:
+        most_common = max(dropped.items(), key=lambda item: len(item[1]), default=None)
+        why = f": {most_common[0]} ({len(most_common[1])} of {len(candidates)} candidates)" if most_common else ""
         raise NothingToEvaluate(
-            f"no question could be made of {len(corpus.passages)} passages",
+            f"no question could be made of {len(corpus.passages)} passages{why}",
             hint="templates need English sentences that define, count or condition something; --model asks a model",
         )
     chosen.sort(key=lambda each: hashlib.sha256(_drawn(seed, each)).digest())  # those drawn first have the smallest
