@@ -231,9 +231,9 @@ class GivenUpLedger:
     def __init__(self, ledger: Ledger, why: str) -> None:
         self._ledger, self._why = ledger, why
 
-    async def reserve(self, call: Call, estimate: Usage) -> Reply:
+    async def reserve(self, call: Call, estimate: Usage) -> Reply:  # noqa: ARG002 - no call is made
         """The settled reply; raises Unavailable where there is none."""
-        if reply := await self._ledger.reserve(call, estimate):
+        if reply := await self._ledger.reserve(call, Usage()):  # it is not made, so it needs nothing of a budget
             return reply
         await self._ledger.release(call, Usage())
         raise Unavailable(self._why)

@@ -94,12 +94,9 @@ class LLMJudge:
         Raises BudgetReached, BadSettings (key, model) and ProviderDown. Calls that are in flight by then are waited
         for, since they are paid.
         """
-        turn = asyncio.Lock()
-        return await together([self._one(sample, ledger, turn) for sample in samples])
+        return await together([self._one(sample, ledger) for sample in samples])
 
-    async def _one(self, sample: Sample, ledger: Ledger, turn: asyncio.Lock) -> Judgement:
-        async with turn:  # prepared one after the other, so that the first call is not sent after all are prepared
-            await asyncio.sleep(0)
+    async def _one(self, sample: Sample, ledger: Ledger) -> Judgement:
         units, booked = number_units(sample, self._criteria), SampleLedger(ledger, self._timeout_s)
         if sample.response is None:
             return Judgement(reason="the system gave no response")
