@@ -112,12 +112,27 @@ class Refusals(FrozenModel):
     recall: Share | None = None
 
 
+class ReferenceJudge(FrozenModel):
+    """How a reference judge did: on ``asked`` rows it ``failed`` on some, and ``reasons`` counts why."""
+
+    asked: int
+    failed: int = 0
+    reasons: dict[str, int] = {}  # noqa: RUF012 - a default of a model
+
+    def too_many_failed(self, limit: float) -> str | None:
+        """What to say if it failed on more than a share ``limit`` of its rows, so that it corrects no mean; else None."""
+        if not self.failed or self.failed <= limit * self.asked:
+            return None
+        reason = max(self.reasons, key=self.reasons.__getitem__)
+        return f"the reference judge failed on {self.failed} of {self.asked} rows ({reason})"
+
+
 class Evaluation(FrozenModel):
     """What the evaluation itself spent; ``waste`` was paid for replies that could not be used.
 
     ``left_out``: by what the judge's provider does not take of what it is asked, the rows that were judged without it.
     ``not_asked``: where a model judges a share, the judged rows that it was not asked about, and ``calls_saved`` the calls
-    that these would have taken, estimated from those that were.
+    that these would have taken, estimated from those that were. ``reference``: how that model did.
     """
 
     usage: Usage
@@ -128,6 +143,7 @@ class Evaluation(FrozenModel):
     left_out: dict[str, int] = {}  # noqa: RUF012 - a default of a model
     not_asked: int = 0
     calls_saved: int = 0
+    reference: ReferenceJudge | None = None
 
 
 Results = Annotated[

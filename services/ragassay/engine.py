@@ -304,6 +304,7 @@ def _account(
         evaluation=judgement.usage,
         waste=judgement.waste,
         left_out=judgement.left_out,
+        reference_failure=judgement.reference_failure,
         members=judgement.members,
         asking=response.asking if isinstance(response, LiveResponse) else None,
         duration_ms=answered.took_ms + judgement.usage.latency_ms + judgement.waste.latency_ms + share_ms,

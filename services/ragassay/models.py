@@ -344,8 +344,9 @@ class Verdict(FrozenModel):
 class Judgement(FrozenModel):
     """A verdict and its usage; where there is no verdict, why. ``waste`` was paid and could not be used.
 
-    ``left_out``: what the judge asked of its provider and that does not take. ``reference``: the verdict of a judge that
-    is trusted more, for some of the rows. ``members``: what each of a jury said and spent, by its name.
+    ``left_out``: what the judge asked of its provider and that does not take. ``reference``: the verdict of a
+    reference judge, for some of the rows; ``reference_failure``: why it has none although it was asked. ``members``: what
+    each of a jury said and spent, by its name.
     """
 
     verdict: Verdict | None = None
@@ -354,6 +355,7 @@ class Judgement(FrozenModel):
     waste: Usage = Usage()
     left_out: tuple[str, ...] = ()
     reference: Verdict | None = None
+    reference_failure: str | None = None
     members: dict[str, Judgement] = EMPTY
 
 
@@ -361,7 +363,7 @@ class Result(FrozenModel):
     """All that is known of one query and one system after evaluation; a chunk's results are stored at once.
 
     ``duration_ms``: its own response and judge calls, and an equal share of what is computed for the chunk at once.
-    ``members``: as a ``Judgement`` has them.
+    ``members`` and ``reference_failure``: as a ``Judgement`` has them.
     """
 
     query_id: str
@@ -396,6 +398,7 @@ class Result(FrozenModel):
     evaluation: Usage = Usage()
     waste: Usage = Usage()
     left_out: tuple[str, ...] = ()
+    reference_failure: str | None = None
     members: dict[str, Judgement] = EMPTY
     duration_ms: Amount = 0.0
 

@@ -245,7 +245,7 @@ class JobOptions(Declarations):
         Ge(0),
         Le(1),
         Option(
-            "largest share of rows per metric, or of a called system's responses, that may fail; beyond it: exit code 3",
+            "largest share of rows per metric, or of responses or of a reference judge, that may fail; beyond it: exit code 3",
             flags=("--max-missing",),
             metavar="X",
             variable=True,

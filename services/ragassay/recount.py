@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ragassay.cost_documents import Between, Money, Spending
-from ragassay.documents import Distribution, SystemReport
+from ragassay.documents import Distribution, ReferenceJudge, SystemReport
 from ragassay.models import MissingCause, Result, Sample, Score, Usage, Verdict
 from ragassay.specification import JobSpec
-from ragassay.stats import CorrectedMean, RatioSums
-from ragassay.stats.ppi import corrected_mean
+from ragassay.stats import CorrectedMean, Interval, RatioSums
+from ragassay.stats.ppi import METHOD, corrected_mean
 
 Questions: TypeAlias = npt.NDArray[np.int64] | None  # the number of each row's question; None: each row has its own
 MOST_PAIRED = 10  # systems of which every two are held against each other
@@ -193,6 +193,7 @@ class Recount:
         self.measured = {name: Numbers() for name in MEASURED}
         self.accurate, self.accuracy_asked = Numbers(), array("b")
         self.reference_labels: dict[str, dict[int, float]] = {}
+        self._reference_failures = Counter[str]()
         self._asked = array("q")
         self.evaluation, self.waste, self.left_out, self.groups = Spent(), Spent(), Counter[str](), RowGroups()
         self._judging, self._wasted = Bills(), Bills()
@@ -226,6 +227,8 @@ class Recount:
         self.unanswerable += row.answerable is False
         if row.verdict:
             self._add_verdict(row, row.verdict)
+        if row.reference_failure is not None:
+            self._reference_failures[row.reference_failure] += 1
         for name, label in row.reference_labels.items():
             self.reference_labels.setdefault(name, {})[self.rows - 1] = label
         self.evaluation.add(row.evaluation)
@@ -240,6 +243,14 @@ class Recount:
     def questions(self) -> Questions:
         """The number of each row's question."""
         return numbered(self._asked)
+
+    @property
+    def reference(self) -> ReferenceJudge:
+        """How the judge did that corrects the scores, where one was asked about some of the rows."""
+        failed = self._reference_failures.total()
+        return ReferenceJudge(
+            asked=max(self.asked, failed), failed=failed, reasons=dict(sorted(self._reference_failures.items()))
+        )
 
     @property
     def retrieval(self) -> dict[str, float]:
@@ -336,23 +347,40 @@ def slice_value(row: Result | Sample, name: str) -> str | None:
     return str(value) if isinstance(value, str | int | bool) else None
 
 
+def reference_of(rows: Iterable[Result]) -> ReferenceJudge:
+    """How a reference judge did on those of the rows that it was asked about."""
+    asked = [row for row in rows if row.reference_labels or row.reference_failure is not None]
+    reasons = Counter(row.reference_failure for row in asked if row.reference_failure is not None)
+    return ReferenceJudge(asked=len(asked), failed=reasons.total(), reasons=dict(sorted(reasons.items())))
+
+
 def corrected(counted: Recount, metric: str, spec: JobSpec) -> CorrectedMean | None:
     """The metric's mean corrected by the labels of it; None where there are none."""
     labels, scores = counted.reference_labels.get(metric), counted.scores[metric]
     if not labels:
         return None
-    return corrected_by_labels(((labels.get(n), scores[n]) for n in range(counted.rows)), level=spec.confidence)
+    failed = counted.reference.too_many_failed(spec.max_missing)
+    rows = ((labels.get(n), scores[n]) for n in range(counted.rows))
+    return corrected_by_labels(rows, level=spec.confidence, failed=failed)
 
 
 def corrected_by_labels(
-    rows: Iterable[tuple[float | None, float | None]], *, level: float, differences: bool = False
+    rows: Iterable[tuple[float | None, float | None]],
+    *,
+    level: float,
+    differences: bool = False,
+    failed: str | None = None,
 ) -> CorrectedMean:
     """The corrected mean of rows, each its label and its score, from 0 to 1; those without a score are left out.
 
-    ``differences``: labels and scores are those of two systems, one taken from the other.
+    ``differences``: labels and scores are those of two systems, one taken from the other. ``failed``: why labels that there
+    are may be no random part of the rows, so that they correct nothing.
     """
     scored = [(label, score) for label, score in rows if score is not None]
     labels = [label for label, _ in scored if label is not None]
     scores = [score for label, score in scored if label is not None]
     others = [score for label, score in scored if label is None]
+    if failed is not None:
+        absent = Interval.absent(failed, level, METHOD)
+        return CorrectedMean(labels=len(labels), rows=len(scored), interval=absent, reason=failed)
     return corrected_mean(labels, scores, others, bounds=(0.0, 1.0), level=level, differences=differences)

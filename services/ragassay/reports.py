@@ -86,7 +86,7 @@ def build(
         provenance=provenance,
         interrupted=interrupted,
         cautions=(
-            *_cautions(provenance, counted.values()),
+            *_cautions(provenance, counted),
             *_cautions_of_load(provenance, systems),
         ),
         between=between(counted, expected),
@@ -94,14 +94,20 @@ def build(
     )
 
 
-def _cautions(provenance: Provenance, counted: Iterable[Recount]) -> tuple[str, ...]:
-    """How far the local judge agrees with people, where it judged a row; of other judges nothing is known here."""
-    name = str(provenance.judge["name"])
-    if name not in NAMES or not any(one.verdicts for one in counted):
-        return ()
-    least, most, correctness = left_out()
-    agreed = f"{least:.2f} to {most:.2f} on support, {correctness:.2f} on correctness (0.5 is guessing; docs/judges.md)"
-    return (f"judge {name} is a triage; its balanced accuracy on labelled sets that it was not fitted on: {agreed}",)
+def _cautions(provenance: Provenance, counted: Mapping[str, Recount]) -> Iterator[str]:
+    """A reference judge that failed too often; and how far the local judge agrees with people, where its scores stand alone."""
+    spec, judge = provenance.configuration, provenance.judge
+    failed = {name: one.reference.too_many_failed(spec.max_missing) for name, one in counted.items()}
+    for system, reason in failed.items():
+        if reason is not None:
+            yield f"{system}: {reason}; its means are not corrected"
+    name = str(judge["cheap"]["name"] if "cheap" in judge and any(failed.values()) else judge["name"])
+    if name in NAMES and any(one.verdicts for one in counted.values()):
+        least, most, correctness = left_out()
+        agreed = (
+            f"{least:.2f} to {most:.2f} on support, {correctness:.2f} on correctness (0.5 is guessing; docs/judges.md)"
+        )
+        yield f"judge {name} is a triage; its balanced accuracy on labelled sets that it was not fitted on: {agreed}"
 
 
 def _cautions_of_load(provenance: Provenance, systems: Mapping[str, SystemReport]) -> Iterator[str]:
@@ -152,6 +158,7 @@ def _system(counted: Recount, rows: Sequence[Result], metrics: Sequence[Metric],
             left_out=dict(sorted(counted.left_out.items())),
             not_asked=not_asked,
             calls_saved=round(not_asked * (spent.calls + spent.cache_hits) / max(counted.asked, 1)),
+            reference=None if spec.judge_share is None else counted.reference,
         ),
         results=rows,
         **measured,
@@ -349,12 +356,15 @@ def beyond(report: Report, limit: float) -> str | None:
 def unscored(report: Report) -> dict[str, float]:
     """Per metric, the largest share over systems of rows that had the input and got no score because something failed.
 
-    A system that was called counts as well, by its share of responses that failed.
+    A system that was called counts as well, by its share of responses that failed, and so does a reference judge.
     """
     worst: dict[str, float] = {}
     for system, one in report.systems.items():
         if report.provenance.systems[system].called and one.results:
             worst[f"responses of {system}"] = one.failed_responses / len(one.results)
+        if (reference := one.evaluation.reference) and reference.asked:
+            share = reference.failed / reference.asked
+            worst["reference judge"] = max(worst.get("reference judge", 0.0), share)
         for name, metric in one.metrics.items():
             had_input = metric.n + metric.failed
             worst[name] = max(worst.get(name, 0.0), metric.failed / had_input if had_input else 0.0)

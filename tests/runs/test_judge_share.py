@@ -62,7 +62,7 @@ def test_the_model_is_asked_about_a_share_and_corrects_the_local_judge(cli, data
     # of 80 rows, 16 invent and 16 more are denied: the model would say 0.6, the local judge says 0.8
     assert mean["mean"] == pytest.approx(0.8)
     assert mean["corrected"]["interval"]["low"] <= 0.6 <= mean["corrected"]["interval"]["high"] < 0.8
-    assert "corrected by llm:openai/tiny on 50%" in report["provenance"]["judge"]["name"]
+    assert "reference llm:openai/tiny on 50%" in report["provenance"]["judge"]["name"]
     spent = system["evaluation"]
     assert (spent["not_asked"], spent["calls_saved"]) == (80 - asked, 80 - asked)
     code, shown, _ = cli("report", "last")
@@ -70,15 +70,39 @@ def test_the_model_is_asked_about_a_share_and_corrects_the_local_judge(cli, data
     assert f"{80 - asked} rows, about {80 - asked} calls saved" in shown
 
 
-def test_a_row_that_the_model_could_not_judge_was_asked_about_all_the_same(cli, data):
+def test_reference_judge_that_fails_corrects_no_mean_and_ends_with_3(cli, data):
     def refuses_some(seen):
-        return status(400)(seen) if seen.n % 4 == 0 else strict(seen)
+        return status(400, message="content filter")(seen) if seen.n % 4 == 0 else strict(seen)
 
+    given = ("rows.jsonl", "--judge", "openai/tiny", "--metrics", "faithfulness", "--judge-share", "0.5", "-j", "1")
     with Provider(then=refuses_some) as provider:
-        system = evaluate(cli, provider, "--judge-share", "0.5", "--concurrency", "1")["systems"]["default"]
+        code, out, _ = cli("evaluate", *given, "--api-base", provider.url, "--json")
+        lenient, _, _ = cli("evaluate", *given, "--api-base", provider.url, "--max-missing", "0.5", "--json")
+    report = json.loads(out)
+    system = report["systems"]["default"]
     chosen = sum(is_chosen(row["query_id"], 0.5, 0) for row in system["results"])
-    assert system["metrics"]["faithfulness"]["corrected"]["labels"] < chosen
+    reference, mean = system["evaluation"]["reference"], system["metrics"]["faithfulness"]["corrected"]
+    assert (code, lenient) == (3, 0)
+    assert (reference["asked"], reference["failed"]) == (chosen, chosen // 4)
+    assert sum("content filter" in (row["reference_failure"] or "") for row in system["results"]) == chosen // 4
+    assert (mean["mean"], "content filter" in mean["reason"]) == (None, True)
     assert system["evaluation"]["not_asked"] == 80 - chosen
+    failed, triage = report["cautions"]
+    assert failed.startswith(f"default: the reference judge failed on {chosen // 4} of {chosen} rows")
+    assert triage.startswith("judge local is a triage")
+    code, shown, _ = cli("report", "last")
+    assert "the reference judge has no verdict on" in " ".join(shown.split())
+
+
+def test_reference_judge_that_always_fails_is_told(cli, data):
+    given = ("rows.jsonl", "--judge", "openai/tiny", "--metrics", "faithfulness", "--judge-share", "0.5")
+    with Provider(then=status(400)) as provider:
+        code, out, err = cli("evaluate", *given, "--api-base", provider.url, "--json")
+    report = json.loads(out)
+    assert (code, "reference judge 100%" in err) == (3, True)
+    assert report["systems"]["default"]["metrics"]["faithfulness"]["corrected"] is None
+    assert any("the reference judge failed on" in caution for caution in report["cautions"])
+    assert "corrected" not in report["provenance"]["judge"]["name"]
 
 
 def test_the_same_seed_asks_about_the_same_rows_and_another_about_others(cli, data):

@@ -105,7 +105,7 @@ def _matched(
     others = [one for one in systems if one is not first]
     spec = first.report.provenance.configuration
     own = own_metrics(spec)
-    paired = [PairedSystems(first.part, other.part, alpha, spec.seed, own) for other in others]
+    paired = [PairedSystems(first.part, other.part, alpha, spec.seed, own, spec.max_missing) for other in others]
     names = _metrics(systems, metrics)
     primary = tuple(names) if metrics is not None else tuple(n for n in HEADLINES if n in names) or tuple(names[:5])
     return _Matched(systems, first, others, names, primary, paired)

@@ -15,7 +15,7 @@ from ragassay.metrics.base import FIGURES, OPERATIONAL, unknown
 from ragassay.metrics.judged import is_judged
 from ragassay.metrics.own import own_metrics
 from ragassay.models import Result, Score
-from ragassay.recount import Recount, corrected_by_labels, questions_of
+from ragassay.recount import Recount, corrected_by_labels, questions_of, reference_of
 from ragassay.specification import JobSpec
 from ragassay.stats import Interval
 
@@ -192,7 +192,8 @@ class Figure:
         if labels.count(None) == len(labels):
             return None
         values = (score.value for score in scores)
-        mean = corrected_by_labels(zip(labels, values, strict=True), level=spec.confidence)
+        failed = reference_of(rows).too_many_failed(spec.max_missing)
+        mean = corrected_by_labels(zip(labels, values, strict=True), level=spec.confidence, failed=failed)
         return Corrected(mean.mean, mean.labels, mean.interval, mean.reason)
 
     def _refusal(self, row: Result) -> tuple[float, ...] | None:

@@ -86,13 +86,17 @@ class PairedScores(NamedTuple):
 
 @dataclass(frozen=True)
 class PairedSystems:
-    """The baseline's report ``a`` beside another system's ``b``. ``own``: the metrics of the baseline's run itself."""
+    """The baseline's report ``a`` beside another system's ``b``. ``own``: the metrics of the baseline's run itself.
+
+    ``max_missing``: the largest share of rows on which a reference judge may fail and still correct a difference.
+    """
 
     a: SystemReport
     b: SystemReport
     alpha: float = 0.05
     seed: int = 0
     own: Mapping[str, Metric] = field(default_factory=dict)
+    max_missing: float = 0.05
     _scores: dict[str, PairedScores] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
@@ -174,7 +178,9 @@ class PairedSystems:
         test = stats.paired(*both.by_question(self.questions), alpha=self.alpha, seed=self.seed, **self._scale(name))
         higher = aggregate.better == "higher"
         rows = [self.rows[place] for place in both.places]
-        by_labels = difference_by_labels(name, rows, both.differences, level=1 - self.alpha)
+        references = [one.evaluation.reference for one in (self.a, self.b) if one.evaluation.reference]
+        failed = next(filter(None, (one.too_many_failed(self.max_missing) for one in references)), None)
+        by_labels = difference_by_labels(name, rows, both.differences, level=1 - self.alpha, failed=failed)
         corrected = by_labels if by_labels and by_labels.mean is not None else None
         return Delta(
             kind=aggregate.kind,

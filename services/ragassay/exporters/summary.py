@@ -167,6 +167,9 @@ def missing(report: Report) -> Iterator[str]:
                 by_reason.setdefault((reason, count), []).append(metric + _range(mean))
         for (reason, count), metrics in by_reason.items():
             yield f"{name}: {', '.join(metrics)}: {count} of {system.queries} without a score ({reason})"
+        if reference := system.evaluation.reference:
+            for reason, count in reference.reasons.items():
+                yield f"{name}: the reference judge has no verdict on {count} of {reference.asked} rows ({reason})"
         for member in system.jury.members if system.jury else ():
             for reason, count in member.reasons.items():
                 yield f"{name}: {member.judge} has no vote on {count} of {system.queries} rows ({reason})"

@@ -13,7 +13,7 @@ from ragassay.documents import Report
 from ragassay.errors import BadSettings, UnknownName
 from ragassay.gates.rules import Gate
 from ragassay.models import Result, Sample
-from ragassay.recount import questions_of, slice_value
+from ragassay.recount import questions_of, reference_of, slice_value
 from ragassay.render import listed
 from ragassay.specification import JobSpec
 from ragassay.stats import Interval, difference_interval, paired
@@ -148,7 +148,9 @@ def measure_drop(gate: Gate, scope: Scope, spec: JobSpec, *, alpha: float, test:
     first, second = ([values[0] for pair in pairs if (values := figure.values(pair[side]))] for side in (0, 1))
     p, moved, uncorrected = None, 0, None
     differences = (x - y for x, y in zip(second, first, strict=True))
-    if by_labels := difference_by_labels(figure.column, pairs, differences, level=1 - alpha):
+    sides = ([pair[side] for pair in pairs] for side in (0, 1))
+    failed = next(filter(None, (reference_of(side).too_many_failed(spec.max_missing) for side in sides)), None)
+    if by_labels := difference_by_labels(figure.column, pairs, differences, level=1 - alpha, failed=failed):
         if by_labels.mean is not None and before.corrected and before.corrected.value is not None:
             was, ends = before.corrected.value, by_labels.interval
             return Drop(

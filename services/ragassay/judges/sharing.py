@@ -25,7 +25,7 @@ class SharingJudge:
     @property
     def name(self) -> str:
         """Both names, and the share."""
-        return f"{self._cheap.name}, corrected by {self.trusted.name} on {self._share:.0%}"
+        return f"{self._cheap.name}, reference {self.trusted.name} on {self._share:.0%}"
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -39,8 +39,8 @@ class SharingJudge:
         }
 
     async def judge(self, samples: Sequence[Sample], ledger: Ledger) -> list[Judgement]:
-        """The cheap judge's judgement of each sample, in order; those of the share have the trusted one's
-        verdict beside it, and are marked as suspicious where that is.
+        """The cheap judge's judgement of each sample, in order; those of the share have the trusted one's verdict, or why it
+        has none, and are marked as suspicious if that is.
         """
         given = await self._cheap.judge(samples, ledger)
         chosen = [n for n, sample in enumerate(samples) if is_chosen(sample.query_id, self._share, self._seed)]
@@ -51,6 +51,7 @@ class SharingJudge:
                 update={
                     "verdict": verdict and verdict.model_copy(update={"suspicious": marked}),
                     "reference": other.verdict,
+                    "reference_failure": None if other.verdict else other.reason or "it gave no verdict",
                     "usage": given[n].usage + other.usage,
                     "waste": given[n].waste + other.waste,
                     "left_out": other.left_out,
