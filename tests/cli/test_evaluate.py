@@ -224,14 +224,6 @@ def test_limit_takes_the_first_rows(cli, data):
     assert json.loads(out)["systems"]["default"]["queries"] == 1
 
 
-def test_a_finished_run_can_be_resumed_to_print_it_again(cli, data):
-    _, first, _ = cli("evaluate", data, "--metrics", "mrr", "--json")
-    code, again, _ = cli("evaluate", "--resume", "last", "--json")
-    assert code == 0
-    first, again = json.loads(first), json.loads(again)
-    assert first["systems"] == again["systems"]
-
-
 def test_too_many_failed_rows_end_with_exit_code_3_and_a_report(cli, data, tmp_path):
     with Provider(then=malformed) as provider:
         code, out, err = cli(
@@ -287,15 +279,6 @@ def test_a_second_run_takes_replies_from_the_cache_unless_told_not_to(cli, data)
         assert (calls()["calls"], calls()["cache_hits"]) == (0, 2)
         assert calls("--no-cache")["calls"] == 2
         assert len(provider.log) == 4
-
-
-def test_a_server_does_not_answer_from_the_cache_of_another_one_with_the_same_model(cli, data):
-    with Provider() as one, Provider() as other:
-        for provider in (one, other):
-            cli("evaluate", data, "--judge", "m", "--api-base", provider.url, "--metrics", "faithfulness")
-        assert (len(one.log), len(other.log)) == (2, 2)
-        cli("evaluate", data, "--judge", "m", "--api-base", f"{one.url}/", "--metrics", "faithfulness")
-        assert len(one.log) == 2
 
 
 def test_parameters_reach_the_judge_and_one_that_is_refused_is_told_and_costs_no_row(cli, data, tmp_path):

@@ -138,17 +138,3 @@ def test_a_budget_holds_whatever_is_killed_and_however_often(provider, tmp_path)
     )
     assert sentence in out.decode()
     assert sentence in (tmp_path / "r.md").read_text()
-
-
-def test_an_interrupted_run_says_how_to_go_on(provider, tmp_path):
-    url, log = provider
-    rows = [{"query": f"What is {n}?", "answer": "A number.", "contexts": ["A number."]} for n in range(60)]
-    data = write_jsonl(tmp_path / "data.jsonl", rows)
-    run = ragassay(tmp_path / "home", "evaluate", data, "--judge", "gpt-4o-mini", "--api-base", url, "-j", 2)
-    until(lambda: len(log()) >= 5)
-    run.send_signal(signal.SIGINT)
-    out, err = run.communicate(timeout=30)
-    assert run.returncode == 130
-    assert b"go on with: ragassay evaluate --resume" in err
-    assert b"Traceback" not in err
-    assert out == b""
