@@ -178,7 +178,8 @@ def test_without_a_common_query_the_rows_are_two_groups():
     oracle = stats.welch(A, B, bounds=(0.0, 1.0))
     assert (delta.unpaired, delta.p, delta.paired, delta.wins) == (oracle, oracle.welch.p, None, None)
     assert (delta.n, delta.n_a, delta.n_b, delta.outcome) == (0, 10, 10, "better")
-    assert "they share no query" in comparison.verdict[0]
+    assert "share no question" in comparison.verdict[0]
+    assert "two independent groups" in comparison.verdict[1]
     assert comparison.pairs[0].slices == {}
     assert comparison.pairs[0].measured["cost_usd"].delta == pytest.approx(0.2)
     assert comparison.pairs[0].incremental_cost.reason == "no query has a known cost and accuracy in both"
