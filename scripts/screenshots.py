@@ -1,4 +1,4 @@
-"""Make docs/images/: fourteen nightly runs of the quickstart, two systems each, and pictures of pages that show them.
+"""Make docs/images/: pictures of the run that `ragassay demo` makes, after fourteen nightly runs of changed answers.
 
     python scripts/screenshots.py [--all FOLDER]   # --all: every page, wide and narrow, light and dark, to look at
 
@@ -53,8 +53,8 @@ def dated(run, at):
             path.write_text(path.read_text().replace(document, at.isoformat(timespec="milliseconds")))
 
 
-def nights(folder):
-    """Evaluates the nights into a home in the folder, and returns the ids of the runs, the oldest first."""
+def runs(folder):
+    """Evaluate the nights and then the demo's systems into a home in the folder; the ids of the runs, the oldest first."""
     import ragassay
 
     home, ids = folder / "home", []
@@ -67,6 +67,9 @@ def nights(folder):
         )
         dated(home / "runs" / report.run.id, LAST_NIGHT - timedelta(days=NIGHTS - 1 - number))
         ids.append(report.run.id)
+    quickstart = ROOT / "datasets" / "quickstart"
+    systems = {name: str(quickstart / "responses" / f"{name}.jsonl") for name in ("baseline", "candidate")}
+    ids.append(ragassay.evaluate(str(quickstart / "queries.jsonl"), systems=systems, name="quickstart").run.id)
     return ids
 
 
@@ -76,7 +79,7 @@ def addresses(ids):
         "runs": "/ui/runs",
         "run": f"/ui/runs/{last}",
         "queries": f"/ui/runs/{last}/queries?sort=correctness",
-        "row": f"/ui/runs/{last}/row?at=0&system=baseline&text=qs-18",
+        "row": f"/ui/runs/{last}/row?system=baseline&id=qs-18",
         "label": f"/ui/runs/{last}/label",
         "choice": "/ui/compare",
         "compare": f"/ui/compare?run={last}",
@@ -107,7 +110,7 @@ def main():
     into.mkdir(parents=True, exist_ok=True)
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
     with tempfile.TemporaryDirectory() as folder:
-        pages = addresses(nights(Path(folder)))
+        pages = addresses(runs(Path(folder)))
         with (
             browsing() as http,
             sync_playwright() as playwright,
