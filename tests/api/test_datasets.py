@@ -157,11 +157,6 @@ def test_a_body_that_can_not_be_taken_is_refused(served, headers, content, statu
     assert left_behind(served, home) == ([], [])
 
 
-@pytest.mark.parametrize("name", ["a.b", "-a", "x" * 101, "a@ff"])
-def test_a_name_that_is_none_is_refused(served, name):
-    problem(put(served, name, CSV, {"Content-Type": "text/csv"}), 422)
-
-
 def test_an_upload_that_breaks_off_leaves_nothing(served, home):
     host, port = served.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port))) as connection:

@@ -5,7 +5,6 @@ import json
 import pytest
 
 import ragassay
-from ragassay.errors import NotFound
 
 
 @pytest.fixture
@@ -44,24 +43,3 @@ def test_a_dataset_is_compared_with_a_run_and_a_run_comes_before_a_dataset_of_it
     code, out, err = cli("compare", "last", f"nightly@{first}", "--metrics", "token_f1", "--json")
     assert code == 0, err
     assert json.loads(out)["pairs"][0]["metrics"]["token_f1"]["delta"] == 1.0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("nightly@ffff", "nightly"), "'nightly' has no version 'ffff'"),
-        (("nightly", "nightly"), "nightly is named twice"),
-        (("nightly",), "a comparison needs two systems, nightly is one"),
-        (("nightly", "nightlx"), "nightlx"),
-    ],
-)
-def test_a_mistake_is_one_line(cli, versions, arguments, said):
-    code, out, err = cli("compare", *arguments, "--metrics", "token_f1")
-    assert (code, out) == (2, "")
-    assert said in err
-    assert len(err.splitlines()) == 1
-
-
-def test_python_says_it_too(cli, versions):
-    with pytest.raises(NotFound, match="has no version"):
-        ragassay.compare("nightly@ffff", "nightly")

@@ -220,15 +220,6 @@ def test_a_dry_run_retrieves_and_calls_nobody(cli, many):
     assert not (many / "home/runs").exists()
 
 
-def test_a_dry_run_of_a_built_in_system_says_what_criteria_add(cli, many):
-    (many / "ragassay.yaml").write_text(ANSWERED.replace("URL", "http://127.0.0.1:9"))
-    asked = ("--judge", "gpt-4o-mini", "--metrics", "faithfulness", "--criterion", "polite=The answer is polite.")
-    code, out, err = cli("evaluate", "--dry-run", *asked)
-    assert code == 0, err
-    assert "120 answer calls of the systems" in out
-    assert "output tokens are for criteria: polite" in out
-
-
 def test_a_model_that_answers_at_once_is_not_measured_with_what_the_process_has_to_load(quickstart):
     """In a process of its own, with a time limit that the imports alone would break; 40 s of them would be a defect."""
     with Provider(then=says("The API keys expire after 90 days.")) as provider:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gc
 import json
 import subprocess
 import sys
@@ -118,19 +117,13 @@ CELLS: list[tuple[str, str, Any]] = [
     ("relevant_doc_ids", "['a', 'b']", ("a", "b")),
     ("relevant_doc_ids", "['it''s' , 'b']".replace("''", "\\'"), ("it's", "b")),
     ("relevant_doc_ids", "a|b", ("a", "b")),
-    ("relevant_doc_ids", "a, b", ("a", "b")),
     ("relevant_doc_ids", "a,1|b,2", ("a,1", "b,2")),
-    ("relevant_doc_ids", " a ", ("a",)),
-    ("relevant_doc_ids", "[1, 2]", ("1", "2")),
     ("relevant_doc_ids", "007", ("007",)),
     ("relevant_doc_ids", "[]", ()),
     ("relevant_doc_ids", "", None),
-    ("relevant_doc_ids", "  ", None),
     ("qrels", '{"a": 2}', {"a": 2.0}),
     ("qrels", "{'a': 2, 'b': None}", {"a": 2.0}),
-    ("qrels", "a|b", ("a", "b")),
     ("relevance_scores", '{"a": 2}', {"a": 2.0}),
-    ("retrieved_doc_ids", "a,b", ("a", "b")),
     ("contexts", '["one, two", "three"]', ("one, two", "three")),
     ("contexts", "['one', \"it's\"]", ("one", "it's")),
     ("contexts", "[\n 'one',  # as printed\n 'two']", ("one", "two")),
@@ -138,27 +131,20 @@ CELLS: list[tuple[str, str, Any]] = [
     ("contexts", "one | two", ("one | two",)),
     ("contexts", "| a | b |\n|---|---|\n| 1 | 2 |", ("| a | b |\n|---|---|\n| 1 | 2 |",)),
     ("contexts", '["ps | grep x", "two"]', ("ps | grep x", "two")),
-    ("contexts", "one, two", ("one, two",)),
     ("contexts", "[1] Paris is a city.", ("[1] Paris is a city.",)),
     ("contexts", '[{"content": "c"}]', ("c",)),
-    ("contexts", "[]", ()),
     ("ground_truth_answer", "[1, 2]", ("[1, 2]",)),
     ("ground_truth_answer", "Use `ps | grep x`", ("Use `ps | grep x`",)),
     ("ground_truth_answer", "a|b", ("a|b",)),
     ("key_facts", "('a', 'b')", ("('a', 'b')",)),
     ("answer", "12", "12"),
     ("answer", " a, b|c ", " a, b|c "),
-    ("answer", '["a"]', '["a"]'),
-    ("answer", "true", "true"),
-    ("model", " m ", "m"),
-    ("category", "1", "1"),
     ("latency_ms", " 1.5 ", 1.5),
     ("completion_time", "1.5", 1500.0),
     ("input_tokens", "12", 12),
     ("cost_usd", "1e-3", 0.001),
     ("answerable", "True", True),
     ("answerable", "no", False),
-    ("retrieval_needed", "0", False),
     ("primary_relevant", "01", "01"),
     ("subtopics", '{"d": ["s"]}', {"d": ("s",)}),
     ("doc_timestamps", '{"d": 5}', {"d": 5.0}),
@@ -284,18 +270,6 @@ def test_repeated_documents_are_dropped_with_their_scores_when_the_user_says_so(
     assert dataset.warnings == (
         "repeated document ids dropped: 3 in 2 rows; the first of each stays, contexts stay all",
     )
-
-
-def test_loading_leaves_the_garbage_collector_as_it_was(write: Write) -> None:
-    path = write("a.jsonl", '{"query": "q"}')
-    load(path)
-    assert gc.isenabled()
-    gc.disable()
-    try:
-        load(path)
-        assert not gc.isenabled()
-    finally:
-        gc.enable()
 
 
 ALWAYS_A_LIST = ("ground_truth_answer", "key_facts")

@@ -69,9 +69,3 @@ def test_a_broken_file_of_judgments_is_one_clear_line(write: Write, name: str, g
     with pytest.raises(BadData) as caught:
         load(write("queries.json", {**QUERIES, "judgments": name}))
     assert line in str(caught.value)
-
-
-def test_a_row_that_is_no_object_is_refused_as_ever(write: Write) -> None:
-    write("grades.json", {"judgments": {}})
-    with pytest.raises(BadData, match=r"queries\.json: row 1: should be an object, is the number 7"):
-        load(write("queries.json", {"judgments": "grades.json", "queries": [7]}))

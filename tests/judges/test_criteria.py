@@ -67,13 +67,6 @@ def test_a_criterion_that_a_reply_leaves_out_is_asked_once_more_and_then_missing
     assert (left.value, left.missing, left.reason) == (None, "failed", "the judge left the criterion short unanswered")
 
 
-def test_a_repaired_criterion_counts():
-    with Provider([play.missing("K1")]) as provider:
-        (judgement,) = judge(model_at(provider), [sample()], criteria=CRITERIA)
-    assert len(provider.log) == 2
-    assert scores(judgement).value in (0.5, 0.75)
-
-
 @pytest.mark.parametrize(
     "entries",
     [
@@ -226,7 +219,6 @@ def test_a_dry_run_says_what_criteria_add(cli, data):
     ("option", "says"),
     [
         ("polite", "is not of the form NAME=TEXT"),
-        ("mrr=It is polite.", "would hide the metric"),
         (f"polite={'x' * 501}", "500 characters"),
     ],
 )

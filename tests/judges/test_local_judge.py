@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 
 import numpy as np
@@ -18,7 +17,6 @@ from ragassay.judges.local import LocalJudge
 from ragassay.judges.text import content, sentences
 from ragassay.metrics.judged import context_precision, context_recall, correctness, faithfulness, relevance
 from ragassay.models import Response, Sample, Usage
-from ragassay.protocols import Judge
 
 CONTEXTS = (
     "Gift cards never expire. They can be used in every shop.",
@@ -211,11 +209,6 @@ def test_without_ground_truth_nothing_is_said_of_truth(either):
     assert context_precision(found).value == 1 / 2
 
 
-def test_a_response_without_answer_still_shows_what_the_contexts_hold(either):
-    found = verdict(None, either)
-    assert context_recall(found).value == 1.0
-
-
 def test_a_missing_response_has_no_verdict(either):
     (judgement,) = judge(sample("no response"), by=either)
     assert (judgement.verdict, judgement.reason) == (None, "the system gave no response")
@@ -239,21 +232,6 @@ def test_a_short_answer_is_as_relevant_as_what_it_rests_on(either):
     assert grounded.relevance in ("partly", "mostly", "full")
     floating = verdict("Olaf Lund.", either, query="Who leads the support team?", truths=())
     assert (floating.relevance, floating.why) == ("partly", "too short to tell")
-
-
-def test_a_query_of_marks_only_is_judged_too(either):
-    assert verdict("Refunds take 14 days.", either, query="???", truths=()).relevance is not None
-
-
-def test_the_judge_says_in_its_name_and_settings_whether_it_knows_meanings():
-    lexical, full = LocalJudge(), LocalJudge(FakeEmbedder())
-    assert (lexical.name, full.name) == ("local (lexical)", "local")
-    assert lexical.settings["embeddings"] is None
-    assert full.settings["embeddings"] == "fake-256"
-    assert full.settings["thresholds"]["supported"] == 0.5
-    assert lexical.settings["weights"] == {"best": 0.5, "union": 0.5}
-    assert json.loads(json.dumps(full.settings))["version"] == 4
-    assert isinstance(full, Judge)
 
 
 def test_it_costs_nothing(either):
@@ -315,10 +293,6 @@ def test_a_yes_where_the_truth_is_a_no_conflicts(either):
 def test_a_model_that_is_away_is_a_reason_and_not_a_crash():
     found = judge(sample("Refunds take 14 days."), sample("x"), by=LocalJudge(Away()))
     assert [(j.verdict, j.reason) for j in found] == [(None, "the embedding server is away")] * 2
-
-
-def test_no_samples_give_no_judgements(either):
-    assert judge(by=either) == []
 
 
 @pytest.fixture(scope="module")

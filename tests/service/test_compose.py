@@ -7,15 +7,11 @@ import re
 import shlex
 import subprocess
 import sys
-import time
 
-import httpx
-import pytest
 import yaml
 
-from polling import until
-from service.running import ROOT, rows
-from service.stack import KEY, Stack, interpolated, settings_that_parts_share
+from service.running import ROOT
+from service.stack import KEY, interpolated, settings_that_parts_share
 
 FILE = ROOT / "docker-compose.yml"
 COMPOSE = yaml.safe_load(FILE.read_text())
@@ -36,17 +32,6 @@ def test_there_is_one_image_for_our_processes_and_redis_forgets_nothing():
     assert "--appendfsync always" in command
     assert "--maxmemory-policy noeviction" in command
     assert SERVICES["redis"]["volumes"] == ["redis-data:/data"]
-
-
-@pytest.mark.parametrize("name", SERVICES)
-def test_no_container_gets_more_than_it_needs(name):
-    service = SERVICES[name]
-    assert service["read_only"] is True
-    assert service["cap_drop"] == ["ALL"]
-    assert service["security_opt"] == ["no-new-privileges:true"]
-    assert "privileged" not in service
-    assert service["healthcheck"]["test"][0] == "CMD"
-    assert ("ports" in service) == (name == "api")
 
 
 def test_there_is_no_start_without_a_key():
@@ -98,11 +83,6 @@ def test_services_settings_of_all_parts_reach_all():
         )
 
 
-def test_the_checks_of_workers_and_beats_test_progress():
-    for name in ("worker", "beat"):
-        assert SERVICES[name]["healthcheck"]["test"] == ["CMD", "ragassay", "admin", "alive", name]
-
-
 def test_the_image_runs_without_root_and_checks_its_health():
     text = (ROOT / "Dockerfile").read_text()
     final = text.rpartition("\nFROM ")[2]
@@ -117,28 +97,3 @@ def test_docker_copies_what_the_build_needs():
     copied = re.findall(r"^COPY (?!--from)(.+) \S+$", (ROOT / "Dockerfile").read_text(), re.M)
     assert {name for line in copied for name in line.split()} == kept
     assert all((ROOT / name).exists() for name in kept)
-
-
-def test_the_commands_work_together_and_each_check_says_so():
-    with Stack(FILE) as stack:
-        works_together(stack)
-
-
-def works_together(stack):
-    stack.start("redis")
-    assert not stack.healthy("worker")
-    for name in ("api", "worker", "beat"):
-        assert SERVICES[name]["depends_on"] == {"redis": {"condition": "service_healthy"}}
-        stack.start(name)
-    for name in ("api", "worker", "beat"):
-        until(lambda name=name: stack.healthy(name), 30, stack.log(name))
-    url, key = f"http://127.0.0.1:{stack.port}", {"Authorization": f"Bearer {KEY}"}
-    with httpx.Client(base_url=url, timeout=20) as client:
-        body = {"samples": rows(60), "metrics": ["mrr"]}
-        assert client.post("/v1/jobs", json=body).status_code == 401
-        job = client.post("/v1/jobs", json=body, headers=key).raise_for_status().json()["id"]
-        until(lambda: client.get(f"/v1/jobs/{job}", headers=key).json()["status"] == "finished", 20, "the job")
-        assert client.post("/v1/jobs", json={**body, "judge": "gpt-4o-mini"}, headers=key).status_code == 422
-    time.sleep(1)  # a worker that is stopped in the middle of something waits for it as long as it may
-    for name in ("worker", "beat", "api", "redis"):
-        assert stack.stop(name) < float(SERVICES[name].get("stop_grace_period", "10s").rstrip("s"))

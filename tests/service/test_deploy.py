@@ -82,12 +82,6 @@ def test_all_forms_start_redis_with_the_same_options():
     assert options(SERVICES["redis"]["command"])["appendfsync"] == "always"
 
 
-def test_all_forms_run_the_same_commands():
-    for name in OURS:
-        command = SERVICES[name]["command"]
-        assert pod(f"ragassay-{name}")["containers"][0]["args"] == command
-
-
 def test_the_file_s_own_commands_survive_a_dead_beat_and_a_wiped_broker():
     with Stack(*FILES, lease_s=2, sweep_s=0.5) as stack, httpx.Client(timeout=20) as client:
         client.headers = {"Authorization": f"Bearer {KEY}"}
@@ -191,21 +185,6 @@ def test_probes_test_progress_and_selectors_name_pods_that_are_there():
         wanted = one["spec"]["selector"] if one["kind"] == "Service" else wanted
         assert wanted is None or any(wanted.items() <= each for each in labels), one["metadata"]
     assert manifest("Deployment", "ragassay-beat")["spec"]["replicas"] == 2
-
-
-def test_workers_are_scaled_by_numbers_that_exist():
-    from ragassay.queue import CHUNKS
-
-    spec = manifest("ScaledObject", "ragassay-worker")["spec"]
-    assert spec["scaleTargetRef"]["name"] == "ragassay-worker"
-    assert "replicas" not in manifest("Deployment", "ragassay-worker")["spec"], "else each apply undoes the scaling"
-    assert {t["name"]: t["metadata"]["listName"] for t in spec["triggers"]} == {"waiting": CHUNKS, "taken": "unacked"}
-    concurrency = options(pod("ragassay-worker")["containers"][0]["args"])["concurrency"]
-    assert spec["advanced"]["scalingModifiers"] == {
-        "formula": "waiting + taken",
-        "target": concurrency,
-        "metricType": "AverageValue",
-    }
 
 
 def test_the_api_is_reached_by_the_ingress_and_by_prometheus():

@@ -10,7 +10,6 @@ import time
 import pytest
 
 from offline_runs import without_times
-from polling import until
 from service.chaos import stamping_provider
 from service.running import Service, environment, rows, write_rows
 from watching import browser, watched_page
@@ -81,27 +80,6 @@ def test_a_small_job_beside_a_large_one_ends_within_ten_seconds_of_its_start(ser
         print(f"\n{more} calls were made after the job was cancelled")
     assert more <= 2 * 8, "no more than had been sent by then"
     assert service.job(large)["status"] == "cancelled"
-
-
-def test_a_worker_checks_the_gates_and_logs_what_is_missed(service, provider):
-    gates = [{"mrr": ">= 0.5"}, {"metric": "mrr", "min": 0.99}]
-    job = service.submit(rows(60, "gated"), gates=gates)
-    service.finished(job)
-    assert [alert["gate"] for alert in service.job(job)["alerts"]] == ["default: mrr >= 0.990"]
-    until(lambda: f"gate missed: job={job} metric=mrr value=0.8" in service.logs(), 10, "the error in the log")
-    assert service.client.get(f"/v1/jobs/{job}/gates").json()["passed"] is False
-
-
-def test_jobs_are_compared_by_the_service_and_by_the_command_line_alike(service, provider):
-    jobs = [service.submit(made) for made in (rows(60), [{**row, "answer": "It is red."} for row in rows(60)])]
-    for job in jobs:
-        service.finished(job)
-    there = service.client.post("/v1/comparisons", json={"jobs": jobs}, timeout=60)
-    here = subprocess.run(
-        [sys.executable, "-m", "ragassay.cli", "compare", *jobs, "--json", "--server", service.url],
-        env=environment(home=service.folder / "cli"), cwd=service.folder, capture_output=True, timeout=120, check=True,
-    )  # fmt: skip
-    assert there.content == here.stdout
 
 
 def test_a_job_is_followed_in_a_browser_while_workers_are_at_it(service, provider):

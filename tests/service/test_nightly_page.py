@@ -89,14 +89,6 @@ def test_the_commands_without_the_service_work_and_so_do_the_steps_of_the_workfl
     assert run(line.partition("* * * ")[2].replace("/srv/assistant", str(tmp_path)), tmp_path, **home).stdout == ""
 
 
-def test_a_gate_that_is_missed_makes_cron_send_what_was_printed(system, tmp_path):
-    made = "\n".join(blocks(WITHOUT, "bash")[:1]).replace(":8000/", f":{system}/").replace(">= 0.7", ">= 1.1")
-    script = blocks(WITHOUT, "bash")[1].partition("SH\nsh ")[0] + "SH\n"
-    line = next(text for text in blocks(WITHOUT, "text") if "30 2" in text).partition("* * * ")[2]
-    done = run(f"{made}\n{script}\n{line}".replace("/srv/assistant", str(tmp_path)), tmp_path, RAGASSAY_HOME="home")
-    assert "MISSED" in done.stdout
-
-
 def test_three_runs_with_a_regression_end_in_one_verified_alert_and_a_cost_report(tmp_path):
     start, commands = blocks(WITH, "sh")[1], blocks(WITH, "bash walk")[0]
     assert "python examples/alert_receiver.py --port 9000 webhook.json" in commands

@@ -391,33 +391,6 @@ def _answers(port):
             return False
 
 
-def test_what_an_evicting_redis_does_to_jobs():
-    with RedisServer("--maxmemory", "4mb", "--maxmemory-policy", "allkeys-random") as server:
-        store, queue = RedisStore(server.url), RecordingQueue()
-        jobs = Jobs(store, queue, FakeFactory())
-        made = [submit(jobs, 200) for _ in range(8)]
-        noise = random.Random(1)
-        for n in range(600):
-            store.redis.set(f"noise{n}", noise.randbytes(10_000))
-        assert "Redis has evicted " in " ".join(troubles(store))
-        ends = set()
-        for job in made:
-            try:
-                while store.status(job) in ("queued", "running"):
-                    jobs.wake(job)
-                    sent, queue.sent = queue.sent, []
-                    for message in sent:
-                        jobs.work(*message)
-                    if not sent:
-                        break
-                ends.add(jobs.get(job).error)
-            except Exception as error:
-                ends.add(str(error))
-        assert any("are gone from Redis" in str(end) or "there is no job" in str(end) for end in ends), ends
-        jobs.close()
-        store.redis.close()
-
-
 def test_a_wrong_password_is_named(monkeypatch, cli):
     with RedisServer(tcp=True) as server:
         with redis.Redis(port=server.port) as operator:

@@ -3,15 +3,14 @@
 The waits are the product's own. OUTAGE_S is the length of an outage: 8 s here, two minutes in ``make outages``.
 """
 
-import json
 import os
 import re
 import time
 
 import pytest
 
-from polling import patience, until
-from provider import Answer, Provider, empty, good, hang, reset, status, verdicts
+from polling import until
+from provider import Answer, Provider, empty, good, hang, reset, status
 from service.running import Service, rows
 
 OUTAGE_S, GIVE_UP_S = float(os.environ.get("OUTAGE_S", "8")), 8
@@ -110,52 +109,6 @@ def test_after_an_outage_every_row_is_scored_and_few_requests_were_made_meanwhil
         assert made <= MOST_REQUESTS
         assert waits[name], "it did not say what it waited for"
         assert all("; since 2" in line for line in waits[name])
-
-
-def test_a_provider_that_never_recovers_costs_the_judged_scores_and_the_job_ends_in_time(
-    service, provider, judges, capsys
-):
-    jobs = {}
-    for name, fault in FAULTS.items():
-        judges[f"{name}-for-ever"] = fault
-        jobs[name] = submit(service, f"{name}-for-ever", give_up_s=GIVE_UP_S)
-    took, _ = followed(service, jobs, within_s=GIVE_UP_S + 120)
-    for name, job in jobs.items():
-        made = requests(provider, f"{name}-for-ever")
-        with capsys.disabled():
-            print(f"\n{name} for ever: ended after {took[name]:.1f} s, given up after {GIVE_UP_S} s; {made} requests")
-        scored = metrics(service, job)
-        assert scored["mrr"]["n"] == scored["ndcg@10"]["n"] == ROWS
-        assert (scored["faithfulness"]["n"], scored["faithfulness"]["failed"]) == (0, ROWS)
-        [reason] = scored["faithfulness"]["reasons"]
-        assert reason.startswith(f"the judge failed: given up after {GIVE_UP_S} s: ")
-        assert made <= MOST_REQUESTS
-        assert service.job(job)["error"].startswith("rows were given up: ")
-        # two workers take turns with seven jobs
-        assert took[name] < patience(GIVE_UP_S + SWEEP_S + 15)
-
-
-def test_a_kill_after_an_outage_costs_no_row(service, provider, judges, capsys):
-    judge, end = "slow-after-an-outage", time.monotonic() + OUTAGE_S / 2
-
-    def slow(seen):
-        if time.monotonic() < end:
-            return Answer(status=500)
-        time.sleep(0.05)  # one call after the other, so that there is time for the kill
-        return Answer(json.dumps(verdicts(seen)))
-
-    judges[judge] = slow
-    job = submit(service, judge, concurrency=1)
-    until(lambda: service.job(job)["waiting"], 60, "the outage")
-    until(lambda: len(service.settled(job)) > 5, OUTAGE_S + 120, "calls after the outage")
-    assert service.redis.exists(f"ra:{{{job}}}:dead") == 0, "the outage was held against the chunk"
-    service.kill_children()
-    killed = time.monotonic()
-    assert len(service.finished(job, within_s=120)["systems"]["default"]["results"]) == ROWS
-    with capsys.disabled():
-        print(f"\na kill after an outage: finished {time.monotonic() - killed:.1f} s after it")
-    assert service.job(job)["progress"] == {"rows": ROWS, "done": ROWS, "failed": 0}
-    assert metrics(service, job)["faithfulness"]["n"] == ROWS
 
 
 def test_rows_that_failed_are_tried_again_through_a_kill_and_the_others_are_asked_about_once(service, provider, judges):

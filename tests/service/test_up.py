@@ -192,19 +192,6 @@ def test_a_folder_too_deep_for_a_socket_gets_a_port_with_a_password_and_a_key_is
             assert service.client.get("/v1/jobs", headers=header).json() == {"jobs": [], "next": None}
 
 
-def test_ctrl_c_ends_it_at_once_when_there_is_nothing_to_do(capsys):
-    with Service(preload="nothing") as service:
-        service.ready()
-        tree = service.tree()
-        took = service.stop(signal.SIGINT)
-        with capsys.disabled():
-            print(f"\nup: stopped {took:.1f} s after Ctrl-C")
-        assert service.process.returncode == 0
-        assert took < 10
-        assert gone(tree)
-        assert service.restarts() == []
-
-
 def test_a_port_in_use_is_one_clear_line_and_nothing_is_left():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -220,12 +207,6 @@ def test_an_open_address_needs_a_key():
     assert "RAGASSAY_BOOTSTRAP_KEY" in done.stderr
 
 
-def test_an_address_of_another_machine_is_refused():
-    done = run_up("--host", "192.0.2.1", "--port", "0", bootstrap_key="a-key-of-some-length")
-    assert done.returncode == 2
-    assert "can't listen on 192.0.2.1" in done.stderr
-
-
 def test_a_redis_that_does_not_answer_ends_it_with_the_setting_to_look_at(monkeypatch, tmp_path):
     monkeypatch.setattr(ragassay.local.up, "REDIS_WITHIN_S", 0.3)
     monkeypatch.setenv("RAGASSAY_STATE_URL", "unix:///nowhere/redis.sock")
@@ -234,14 +215,6 @@ def test_a_redis_that_does_not_answer_ends_it_with_the_setting_to_look_at(monkey
         Up(Settings(), tmp_path, host="127.0.0.1", port=0, workers=1, info=lines.append, warn=lines.append).run()
     assert lines == ["stopping ..."]
     assert mentioning(str(tmp_path)) == []
-
-
-def test_a_folder_that_can_not_be_written_is_one_clear_line(tmp_path):
-    (tmp_path / "file").touch()
-    done = run_up("--port", "0", "--data", str(tmp_path / "file" / "folder"))
-    assert done.returncode == 3
-    assert done.stderr.startswith(f"error: cannot work in {tmp_path}/file/folder: ")
-    assert done.stderr.count("\n") == 1
 
 
 def test_find_server_looks_on_the_path_and_then_in_the_wheel(monkeypatch, tmp_path):

@@ -210,14 +210,6 @@ def test_rows_in_redis_are_read_page_by_page_wherever_blocks_end(in_redis, monke
     assert len(in_redis.page(version, 0, 100)) == 1
 
 
-def test_names_are_read_page_by_page(in_redis):
-    for name in ("c", "a", "b-2", "B"):
-        in_redis.add(name, ROWS, origin())
-    assert in_redis.names() == ["B", "a", "b-2", "c"]
-    assert in_redis.names_after("B", 2) == ["a", "b-2"]
-    assert in_redis.names_after("c", 2) == []
-
-
 def test_rows_go_with_the_last_version_that_has_them(in_redis):
     first, second = in_redis.add("mine", ROWS, origin()), in_redis.add("mine", MANY, origin())
     other = in_redis.add("yours", ROWS, origin())

@@ -55,41 +55,11 @@ def test_a_script_makes_nothing_of_a_job_that_is_not_there(missing, script):
     assert missing.everything == {}
 
 
-@pytest.mark.parametrize("script", ["renew", "reserve", "settle", "commit", "give_back", "wait"])
-def test_a_stale_token_changes_nothing(job, script):
-    job.claim("old")
-    job.reserve(FIRST, "old")
-    job.expire(FIRST)
-    job.sweep()
-    job.claim("mine")
-    job.reserve(FIRST, "mine")
-    before, (call, nothing) = job.everything, CALLS[script]
-    assert call(job, "old") == nothing
-    assert job.everything == before
-
-
-NOTHING_DONE_IN = {
-    "claim": (set(STATUSES) - {"queued", "running"}, None),
-    "claim_report": (set(STATUSES) - {"finalizing"}, 0),
-    "renew": (set(STATUSES) - {"running", "paused"}, 0),
-    "commit": (set(STATUSES) - {"running", "paused"}, "stale"),
-    "sweep": (set(STATUSES) - {"running", "paused"}, []),
-    "enqueue": (set(STATUSES) - {"queued", "running", "finalizing"}, []),
-    "pause": (set(STATUSES) - {"running"}, 0),
-    "reserve": ({"cancelled"}, "!"),
-}
-
-
-@pytest.mark.parametrize(
-    ("script", "status"), [(s, status) for s, (of, _) in NOTHING_DONE_IN.items() for status in sorted(of)]
-)
-def test_a_status_in_which_a_script_has_no_business_stays_with_all_there_is(job, script, status):
-    job.claim("mine")
+@pytest.mark.parametrize("status", sorted(set(STATUSES) - {"queued", "running", "finalizing"}))
+def test_no_wake_ups_are_sent_in_a_status_without_work(job, status):
     job.redis.hset(job.key("meta"), "status", status)
-    if script == "sweep":
-        job.expire(FIRST)
     before = job.everything
-    assert CALLS[script][0](job, "mine") == NOTHING_DONE_IN[script][1]
+    assert job.enqueue() == []
     assert job.everything == before
 
 
@@ -247,19 +217,6 @@ def test_results_are_kept_once_whatever_their_size_and_the_last_ones_end_the_wor
     assert (job.owner, job.leased) == ({}, set())
 
 
-def test_a_chunk_that_is_given_back_is_the_next_and_too_many_deaths_keep_it(job):
-    for deaths in range(5):
-        assert job.claim(f"t{deaths}") == FIRST
-        assert job.give_back(FIRST, f"t{deaths}", "it broke", most_deaths=5) == 1
-    assert FIRST not in job.todo
-    assert job.sweep() == [FIRST]
-    assert job.owner == {FIRST: "sweeper"}
-    assert job.commit(FIRST, "sweeper") == "kept"
-    assert job.claim("mine") == SECOND
-    assert job.give_back(SECOND, "mine") == 1
-    assert job.todo[0] == SECOND
-
-
 @pytest.mark.parametrize(("give_up_ms", "outcome"), [(600_000, "waiting"), (0, "given up"), (-1, "given up")])
 def test_a_provider_that_fails_is_waited_for_or_given_up(job, give_up_ms, outcome):
     job.claim("mine")
@@ -292,13 +249,6 @@ def test_a_report_is_one_workers_until_its_lease_is_over_and_no_wake_up_is_sent_
     assert (job.renew("report", "a"), job.give_back("report", "a")) == (0, 0)
     assert job.give_back("report", "b") == 1
     assert (job.todo, job.owner, job.leased) == ([], {}, set())
-
-
-def test_an_end_is_counted_once_and_its_error_kept(job):
-    assert [job.turn("failed", "running", error="no") for _ in range(2)] == ["running", "failed"]
-    assert (job.meta["status"], job.meta["error"]) == ("failed", "no")
-    assert job.counters == {"jobs_ended\x1ffailed": 1}
-    assert job.turn("cancelled") == "failed"
 
 
 @pytest.fixture

@@ -34,10 +34,6 @@ def endpoint():
         yield running
 
 
-def test_each_fault_of_the_endpoint_has_its_reason():
-    assert set(REASONS) == set(FAULTY)
-
-
 @pytest.mark.parametrize("fault", FAULTY)
 def test_a_faulty_reply_is_the_error_of_its_row_and_of_no_other(endpoint, fault):
     wrong, right = ask([fault, "capital?"], url=endpoint.url, timeout_s=1.5 if fault == "drips" else 30)

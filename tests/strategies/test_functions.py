@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import threading
 import time
 
 import pytest
@@ -106,22 +105,6 @@ def test_what_a_function_does_wrong_is_the_reason_of_its_row(returns, reason):
     [response] = ask(returns, timeout_s=0.2)
     assert response.error == reason
     assert time.monotonic() - began < 3, "a thread that hangs must not keep the run"
-
-
-def test_no_more_calls_are_in_flight_than_allowed():
-    lock, now, peak = threading.Lock(), 0, 0
-
-    def busy(_):
-        nonlocal now, peak
-        with lock:
-            now, peak = now + 1, max(peak, now + 1)
-        time.sleep(0.02)
-        with lock:
-            now -= 1
-        return "x"
-
-    ask(busy, [str(n) for n in range(10)], in_flight=2)
-    assert peak == 2
 
 
 def write(tmp_path, function="own.py:ask", file="live.yaml"):

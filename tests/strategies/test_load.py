@@ -1,7 +1,6 @@
 """How a system is asked: again when it is busy, warmed up apart, without a break under a rate; and what a report says of it."""
 
 import json
-import socket
 import time
 
 import pytest
@@ -9,7 +8,6 @@ import pytest
 from endpoint import Endpoint
 from live_systems import ask, respond
 from ragassay.ledger import MemoryLedger
-from ragassay.strategies.http import HttpAsks, HttpConfig
 from ragassay.strategies.live import FunctionAsks, LiveOptions
 
 
@@ -49,30 +47,6 @@ def test_a_system_that_can_not_be_reached_is_tried_as_often_as_allowed():
     [response] = ask(["capital?"], url="http://127.0.0.1:1/ask", attempts=3)
     assert response.error.startswith("no reply: ")
     assert response.error.endswith("(3 attempts)")
-
-
-def test_a_system_that_comes_up_between_two_attempts_answers(monkeypatch):
-    monkeypatch.setattr("ragassay.strategies.http.backoff", lambda _: 0.0)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    endpoint, attempts = Endpoint.__new__(Endpoint), []
-    config = HttpConfig(kind="http", url=f"http://127.0.0.1:{port}/ask", attempts=5)
-    asks = HttpAsks(config, "systems.live")
-    once = asks._attempt
-
-    async def attempt(body, clock):
-        attempts.append(clock.attempts)
-        if clock.attempts == 3:
-            endpoint.__init__(port=port)
-            endpoint.__enter__()
-        return await once(body, clock)
-
-    asks._attempt = attempt
-    try:
-        [response] = respond(config, ["capital?"], asks=asks)
-    finally:
-        endpoint.__exit__()
-    assert (response.error, response.asking.attempts, attempts) == (None, 3, [1, 2, 3])
 
 
 def test_warm_up_queries_are_asked_alone_and_their_latency_is_apart():
@@ -160,13 +134,6 @@ def test_a_list_that_is_not_there_is_missing_and_one_that_is_empty_is_empty(endp
     endpoint.reply = lambda request, _: endpoint.send(request, 200, b'{"answer": "x", "contexts": []}')
     [empty] = ask(["?"], url=endpoint.url, reply={"answer": "$.answer", "contexts": "$.contexts[*].text"})
     assert (empty.contexts, empty.asking.unmatched) == ((), ())
-
-
-def test_what_failed_is_asked_once_by_a_run(cli, tmp_path, endpoint):
-    write(tmp_path, endpoint, 3, query="fails")
-    code, *_ = cli("evaluate", "--config", "live.yaml", "--metrics", "mrr")
-    assert code == 3
-    assert len(endpoint.asked) == 3
 
 
 def test_what_can_not_be_kept_is_the_error_of_its_row():

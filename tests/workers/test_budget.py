@@ -17,7 +17,7 @@ from job_workers import (
     submit_with_budget,
 )
 from ragassay.costs import CostQuery
-from ragassay.errors import BudgetReached, Conflict, NotFound
+from ragassay.errors import BudgetReached, Conflict
 from ragassay.job_costs import JobCosts
 from ragassay.models import Usage
 from ragassay.protocols import Call, Reply
@@ -100,14 +100,6 @@ def test_a_call_waits_for_those_in_flight_and_is_refused_when_they_leave_nothing
         asyncio.run(in_turn(51))
 
 
-def test_a_model_without_a_price_can_not_have_a_budget_in_usd(jobs, queue, store):
-    job = submit_with_budget(jobs, usd=1)
-    ledger = RedisLedger(store, store.claim(job), cache=False)
-    with pytest.raises(BudgetReached, match="has no price"):
-        asyncio.run(ledger.reserve(CALL, Usage(calls=1, cost_usd=None)))
-    assert "in_flight" not in meta(store, job)
-
-
 def test_a_hit_of_the_cache_at_the_cap_leaves_the_books_alone(jobs, store):
     job = submit_with_budget(jobs, tokens=50)
     reply = Reply(text="{}", usage=Usage(calls=1, input_tokens=60))
@@ -118,17 +110,3 @@ def test_a_hit_of_the_cache_at_the_cap_leaves_the_books_alone(jobs, store):
     hit = asyncio.run(ledger.reserve(CALL, Usage(input_tokens=100)))
     assert (hit.text, hit.usage.cache_hits) == ("{}", 1)
     assert money(store, job) == (0, 0, 0)
-
-
-def test_a_worker_that_was_refused_before_a_resume_does_not_pause_the_job_again(jobs, queue, store):
-    job = submit_with_budget(jobs, tokens=600)
-    deliver_all(jobs, queue)
-    assert jobs.get(job).status == "paused"
-    jobs.resume(job, Budget(tokens=10_000))
-    store.pause(job, "the budget of 600 tokens is reached", 0)
-    assert (jobs.get(job).status, jobs.get(job).error) == ("running", None)
-    jobs.cancel(job)
-    store.pause(job, "the budget of 600 tokens is reached", 1)
-    assert (jobs.get(job).status, jobs.get(job).error) == ("cancelled", None)
-    with pytest.raises(NotFound):
-        store.resume("f" * 32, Budget())

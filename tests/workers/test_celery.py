@@ -19,7 +19,7 @@ from offline_runs import FakeFactory
 from polling import until
 from ragassay.errors import Unavailable
 from ragassay.jobs import SLOTS, Jobs
-from ragassay.queue import CHUNKS, NOTICES, REPORTS, TRANSPORT, Queue, broker_url
+from ragassay.queue import CHUNKS, NOTICES, REPORTS, Queue, broker_url
 from ragassay.store.redis import RedisStore
 from ragassay_workers import beat, log, periodic, process, tasks
 from ragassay_workers.app import app, configuration
@@ -29,41 +29,6 @@ from redis_server import redis_server
 
 def test_every_setting_is_one_that_celery_knows():
     assert set(configuration()) <= {name for name, _ in flatten(NAMESPACES)}
-
-
-def test_the_settings_are_those_that_were_tried(monkeypatch):
-    monkeypatch.setenv("RAGASSAY_BROKER_URL", "unix:///a/redis.sock?db=2")
-    monkeypatch.setenv("RAGASSAY_SHUTDOWN_S", "4")
-    wanted = {
-        "broker_url": "redis+socket:///a/redis.sock?virtual_host=2",
-        "task_serializer": "json",
-        "accept_content": ["json"],
-        "task_ignore_result": True,
-        "task_acks_late": True,
-        "task_reject_on_worker_lost": True,
-        "task_retry_on_worker_lost": True,
-        "task_soft_time_limit": 840,
-        "task_time_limit": 900,
-        "worker_prefetch_multiplier": 1,
-        "worker_cancel_long_running_tasks_on_connection_loss": False,
-        "worker_soft_shutdown_timeout": 4.0,
-        "worker_max_tasks_per_child": 500,
-    }
-    made = configuration()
-    assert {name: made[name] for name in wanted} == wanted
-    assert "result_backend" not in made
-    assert made["broker_transport_options"] == TRANSPORT | {
-        "visibility_timeout": 2000,
-        "unacked_restore_interval": 5,
-        "unacked_restore_throttle": 1,
-        "socket_timeout": 10,
-        "socket_connect_timeout": 3,
-        "health_check_interval": 15,
-    }
-    every = (tasks.work, tasks.finalize, tasks.deliver)
-    assert {t.max_retries for t in every} == {5}
-    assert {t.default_retry_delay for t in every} == {5}
-    assert all(t.acks_late and t.retry_on_worker_lost and t.reject_on_worker_lost for t in every)
 
 
 def test_without_workers_wake_ups_do_not_pile_up_and_lost_ones_are_sent_again():
@@ -153,14 +118,6 @@ def fake(monkeypatch):
 
     yield use
     signal.signal(signal.SIGUSR1, handler)
-
-
-def test_each_task_is_one_call(fake):
-    jobs = fake()
-    tasks.work("job", 1, "nonce")
-    tasks.finalize("job")
-    tasks.deliver("default", "wh_1")
-    assert jobs.calls == [("job", 1, "nonce"), ("job",), ("default", "wh_1")]
 
 
 @pytest.mark.parametrize("error", [Unavailable("the provider is away"), RedisAway("Redis is away")])
@@ -335,13 +292,6 @@ def test_a_worker_that_takes_no_chunks_has_no_process_for_them(monkeypatch):
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def test_a_child_that_ends_closes_what_it_opened(monkeypatch):
-    closed = []
-    monkeypatch.setattr(process.jobs(), "close", lambda: closed.append(True))
-    process._child_ends()
-    assert closed == [True]
 
 
 def test_beat_runs_its_rounds_until_a_signal(monkeypatch):

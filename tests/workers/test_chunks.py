@@ -80,18 +80,6 @@ def test_a_job_is_done_chunk_by_chunk_and_finished_once(jobs, queue, store):
     assert store.active() == []
 
 
-def test_a_chunk_whose_worker_died_goes_to_another(jobs, queue, store):
-    job = submit(jobs, 10)
-    dead = store.claim(job)
-    deliver(jobs, queue)
-    assert jobs.get(job).progress.done == 0
-    expire_leases(store, job)
-    jobs.tick()
-    deliver(jobs, queue)
-    assert jobs.get(job).progress.done == 10
-    assert store.commit(dead, []) == "stale"
-
-
 def test_a_chunk_that_kills_its_worker_again_and_again_becomes_failed_rows(jobs, queue, store):
     job = submit(jobs, 60)
     for _ in range(MOST_DEATHS):
@@ -195,16 +183,6 @@ def test_a_lease_is_kept_for_as_long_as_the_chunk_takes(begun, store):
     assert deaths(store, job) == {}
 
 
-def test_a_chunk_that_meets_a_bug_is_given_back_at_once_and_counts_as_a_death(make_jobs, queue, store):
-    jobs = make_jobs(error=ZeroDivisionError("a bug"))
-    job = submit(jobs, 10)
-    with pytest.raises(ZeroDivisionError):
-        deliver(jobs, queue)
-    assert deaths(store, job) == {"default:0": 1}
-    claim = store.claim(job)
-    assert (str(claim), store.why_dead(claim)) == ("default:0", "ZeroDivisionError: a bug")
-
-
 def test_a_chunk_that_meets_a_bug_again_and_again_becomes_failed_rows_with_its_error(make_jobs, queue):
     buggy, jobs = make_jobs(error=ZeroDivisionError("a bug")), make_jobs()
     job = submit(jobs, 60)
@@ -297,29 +275,6 @@ def test_a_report_that_kills_its_worker_again_and_again_ends_the_job(jobs, queue
     jobs.finalize(job)
     assert (jobs.get(job).status, store.active()) == ("failed", [])
     assert jobs.get(job).error == "the report can't be made: worker crashed repeatedly on it"
-
-
-def test_a_finalize_that_was_lost_is_sent_again(jobs, queue, store):
-    job = submit(jobs, 10)
-    deliver(jobs, queue)
-    queue.finalized.clear()
-    store.redis.hset(store.key(job, "slots"), 0, "1:lost")  # the message's time of sending, far in the past
-    jobs.tick()
-    assert queue.finalized == [job]
-
-
-@pytest.mark.parametrize("poisoned", [False, True])
-def test_no_second_worker_is_sent_to_a_report_that_one_is_making(jobs, queue, store, poisoned):
-    job = submit(jobs, 120)
-    for _ in range(MOST_DEATHS * poisoned):
-        store.claim(job)
-        expire_leases(store, job)
-        deliver_all(jobs, queue)
-        store.redis.delete(store.key(job, "slots"))  # as long after a wake-up as a lease takes to run out
-        jobs.tick()
-    deliver_all(jobs, queue)
-    jobs.tick()
-    assert queue.finalized == [job]
 
 
 def test_a_report_that_takes_longer_than_its_lease_is_made_once(jobs, queue, store, monkeypatch):
@@ -418,10 +373,3 @@ def test_results_that_were_evicted_before_the_report_fail_the_job_instead_of_lac
     failed = jobs.get(job)
     assert (failed.status, store.active()) == ("failed", [])
     assert f"the report can't be made: the results of chunk default:1 of job {job} are gone from Redis" in failed.error
-
-
-def test_an_error_stands_only_on_a_job_that_failed(jobs, queue, store):
-    job = submit(jobs, 10)
-    finish(jobs, queue, job)
-    store.fail(job, "too late")
-    assert (jobs.get(job).status, jobs.get(job).error) == ("finished", None)

@@ -5,11 +5,9 @@ import asyncio
 import pytest
 import zstandard
 
-from job_workers import CALL, PayingJudge, expire_leases, money, submit, submit_with_budget
-from ragassay.errors import BudgetReached
+from job_workers import CALL, expire_leases, money, submit
 from ragassay.models import Usage
 from ragassay.protocols import Call, Reply
-from ragassay.store.job_state import Claim
 from ragassay.store.protocol import ChunkId
 from ragassay.store.redis_ledger import RedisLedger, calls_about
 
@@ -24,17 +22,6 @@ def die(store, job):
     """What becomes of the chunk of a worker that died."""
     expire_leases(store, job)
     store.sweep(job)
-
-
-def test_a_settled_call_is_returned_and_not_made_again(make_jobs, store):
-    job = submit(make_jobs(), 10)
-    first = store.claim(job)
-    ledger = RedisLedger(store, first, cache=False)
-    assert asyncio.run(ledger.reserve(CALL, Usage())) is None
-    asyncio.run(ledger.settle(CALL, Reply(text="said")))
-    die(store, job)
-    assert reserve(store, store.claim(job)).text == "said"
-    assert make_jobs().get(job).uncertain_calls == 0
 
 
 def test_a_settled_call_is_found_by_the_query_that_it_is_about(make_jobs, store):
@@ -62,17 +49,6 @@ def test_a_settled_call_is_found_by_the_query_that_it_is_about(make_jobs, store)
     assert calls_about(store, other.job, ChunkId(other.system, other.number), "q1") == [("judge", hit)]
 
 
-def test_a_call_that_a_dead_worker_left_open_is_counted_once_as_uncertain(make_jobs, store):
-    job = submit(make_jobs(), 10)
-    first = store.claim(job)
-    assert reserve(store, first) is None
-    assert reserve(store, first) is None  # asked again by the same claim, as after a lost answer of Redis
-    assert make_jobs().get(job).uncertain_calls == 0
-    die(store, job)
-    assert reserve(store, store.claim(job)) is None
-    assert make_jobs().get(job).uncertain_calls == 1
-
-
 def books(store, job):
     """Tokens spent and reserved, calls in flight, calls that may have been paid."""
     return (*money(store, job), store.state(job).uncertain_calls)
@@ -89,25 +65,6 @@ def asked(store, job, times):
 @pytest.fixture
 def job(make_jobs):
     return submit(make_jobs(), 10)
-
-
-def test_an_attempt_that_may_have_been_paid_is_not_forgotten_where_the_worker_dies_before_the_next(job, store):
-    """It hung, the next one was refused and cost nothing, and no other had been made yet."""
-    asyncio.run(asked(store, job, 2).release(CALL, Usage()))
-    assert books(store, job) == (100, 0, 0, 1)
-    die(store, job)
-    assert reserve(store, store.claim(job)) is None
-    assert books(store, job) == (100, 0, 1, 1)
-
-
-def test_a_lost_attempt_is_told_of_where_its_call_ends_after_one_that_cost_nothing(job, store):
-    ledger = asked(store, job, 2)
-    asyncio.run(ledger.release(CALL, Usage()))
-    asyncio.run(ledger.release(CALL, Usage(retries=2, uncertain_calls=1)))
-    assert books(store, job) == (100, 0, 0, 1)
-    die(store, job)
-    assert reserve(store, store.claim(job)) is None
-    assert books(store, job) == (100, 0, 1, 1)
 
 
 def test_a_lost_attempt_is_spent_and_counted_once_where_the_next_one_is_answered(job, store):
@@ -127,22 +84,6 @@ def test_a_hung_attempt_is_spent_where_the_next_one_is_not_wanted(job, make_jobs
     assert books(store, job) == (100, 0, 0, 1)
 
 
-@pytest.mark.parametrize("dies", [False, True])
-def test_however_often_a_budget_refuses_an_attempt_beside_another_that_one_is_spent_once(dies, make_jobs, store):
-    job = submit_with_budget(make_jobs(), tokens=150)
-    ledger = asked(store, job, 1)
-    for _ in range(5):
-        with pytest.raises(BudgetReached):
-            asyncio.run(ledger.reserve(CALL, MOST))
-    if dies:
-        die(store, job)
-        with pytest.raises(BudgetReached):
-            asked(store, job, 1)
-    else:
-        asyncio.run(ledger.settle(CALL, Reply(text="said", usage=Usage(calls=1, input_tokens=90))))
-    assert books(store, job) == (100, 0, 0, 1)
-
-
 def test_nothing_stays_reserved_where_a_call_could_not_be_closed_at_first(job, store, monkeypatch):
     ledger = asked(store, job, 2)
     with monkeypatch.context() as away:
@@ -151,38 +92,6 @@ def test_nothing_stays_reserved_where_a_call_could_not_be_closed_at_first(job, s
             asyncio.run(ledger.release(CALL, Usage()))
     asyncio.run(ledger.release(CALL, Usage(uncertain_calls=1)))
     assert books(store, job) == (100, 0, 0, 1)
-
-
-@pytest.mark.parametrize("how", ["cancelled", "given to somebody else"])
-def test_no_further_call_is_made_for_work_that_is_not_wanted(jobs, store, how):
-    job = submit(jobs, 10)
-    claim = store.claim(job)
-    if how == "cancelled":
-        jobs.cancel(job)
-    else:
-        expire_leases(store, job)
-        store.sweep(job)
-        store.claim(job)
-    with pytest.raises(asyncio.CancelledError):
-        reserve(store, claim)
-
-
-def test_a_settlement_that_is_sent_again_or_comes_late_changes_no_bill(make_jobs, store):
-    job = submit_with_budget(make_jobs(PayingJudge()), tokens=1000)
-    claim = store.claim(job)
-    ledger, call = RedisLedger(store, claim, cache=False), Call(id="c", content="c", purpose="judge")
-    most, answer = Usage(input_tokens=100), Reply(text="{}", usage=Usage(calls=1, input_tokens=60))
-    assert asyncio.run(ledger.reserve(call, most)) is None
-    sent = []
-    run = store.run
-    store.run = lambda *given: sent.append(given) or run(*given)
-    asyncio.run(ledger.settle(call, answer))
-    assert money(store, job) == (60, 0, 0)
-    run(*sent[0])  # as redis-py does when the answer was lost
-    late = RedisLedger(store, Claim(claim.system, claim.number, job, "lost its lease"), cache=False)
-    asyncio.run(late.release(call, Usage(uncertain_calls=1)))
-    assert money(store, job) == (60, 0, 0)
-    assert asyncio.run(ledger.reserve(call, most)) == answer
 
 
 def test_an_answer_from_the_cache_keeps_its_bill_and_takes_nothing_of_the_budget(make_jobs, store):

@@ -72,18 +72,6 @@ def test_a_provider_that_is_down_makes_the_job_wait_and_is_no_death(make_jobs, q
     assert queue.sent == []
 
 
-def test_nothing_is_given_out_before_the_next_probe_is_due(jobs, queue, store, probe_due):
-    job = submit(jobs, 150)
-    deliver(jobs, queue)
-    deliver_all(jobs, queue)  # messages that were under way: they find nothing
-    jobs.tick()
-    assert (queue.sent, store.claim(job)) == ([], None)
-    probe_due(job)
-    jobs.tick()
-    assert len(queue.sent) == 1
-    assert store.claim(job) is not None
-
-
 def test_until_a_call_is_answered_one_chunk_is_worked_on_at_a_time(jobs, queue, store, judge, probe_due):
     job = submit(jobs, 150)
     deliver_all(jobs, queue)
@@ -155,17 +143,6 @@ def test_a_provider_that_failed_for_too_long_costs_the_judged_scores_alone(jobs,
     judged = [row.scores["faithfulness"] for row in rows]
     assert {(score.value, score.missing) for score in judged} == {(None, "failed")}
     assert all(score.reason.startswith("the judge failed: ") and DOWN in score.reason for score in judged)
-
-
-def test_rows_that_were_given_up_have_one_reason(jobs, queue, probe_due, give_up_due):
-    job = submit(jobs, 120, give_up_s=600)
-    deliver_all(jobs, queue)
-    probe_due(job)
-    give_up_due(job)
-    jobs.tick()
-    deliver_all(jobs, queue)
-    rows = jobs.results(job, cursor=None, limit=200).results
-    assert {row.scores["faithfulness"].reason for row in rows} == {f"the judge failed: given up after 600 s: {DOWN}"}
 
 
 def test_a_worker_that_meets_the_outage_after_the_job_gave_up_gives_up_too(jobs, store, give_up_due):
