@@ -185,9 +185,9 @@ def status(code: int, headers: Mapping[str, str] | None = None, message: str = "
 
 
 def form(seen: Seen) -> str:
-    """How the request asks for an object, in the words of ``ragassay.llm.negotiation.FORMS``."""
+    """How the request asks for an object, in the words of ``ragassay.llm.capabilities.FORMS``."""
     asked = seen.body.get("response_format", {})
-    kind = "tool" if "tools" in seen.body else asked.get("type", "prompt")
+    kind = asked.get("type", "prompt")
     return f"{kind} with schema" if "schema" in asked else kind
 
 

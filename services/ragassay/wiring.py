@@ -20,7 +20,7 @@ from ragassay.judges.registered import JUDGES, OwnJudge
 from ragassay.judges.repeating import RepeatingJudge, repeated
 from ragassay.judges.sharing import SharingJudge, check_share
 from ragassay.ledger import ScopedLedger
-from ragassay.llm import LLM, LocalSpacing, Negotiation, Prices, RateLimit
+from ragassay.llm import LLM, Capabilities, LocalSpacing, Prices, RateLimit
 from ragassay.protocols import Embedder, Judge, Ledger, Spacing
 from ragassay.registry import import_plugin
 from ragassay.settings import Settings
@@ -59,14 +59,14 @@ def embedder(settings: Settings, threads: int | None = None) -> tuple[Embedder |
 
 @dataclass(frozen=True)
 class Shared:
-    """What the jobs of a process share about providers: rate limits, and the form of a reply that each provider takes."""
+    """What the jobs of a process share about providers: rate limits, and what each provider takes of a request."""
 
     spacing: Spacing = field(default_factory=LocalSpacing)
-    negotiations: dict[tuple[str, str | None], Negotiation] = field(default_factory=dict)
+    known: dict[tuple[str, str | None], Capabilities] = field(default_factory=dict)
 
-    def negotiation(self, model: str, address: str | None) -> Negotiation:
-        """That of a model at an address."""
-        return self.negotiations.setdefault((model, address), Negotiation(model))
+    def capabilities(self, model: str, address: str | None) -> Capabilities:
+        """Those of a model at an address."""
+        return self.known.setdefault((model, address), Capabilities(model))
 
 
 def judge(spec: JobSpec, settings: Settings, embeddings: Embedder | None, shared: Shared | None = None) -> Judge:
@@ -141,7 +141,7 @@ def _judging(spec: JobSpec, settings: Settings, shared: Shared) -> LLM:
             spec.tokens_per_minute or settings.tokens_per_minute,
             shared.spacing,
         ),
-        negotiation=shared.negotiation(model, spec.api_base or settings.api_base),
+        capabilities=shared.capabilities(model, spec.api_base or settings.api_base),
         seed=spec.seed,
         parameters=spec.parameters.model_dump(exclude={"max_tokens"}, exclude_defaults=True),
         context_window=spec.context_window,

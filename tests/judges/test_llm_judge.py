@@ -13,7 +13,7 @@ from ragassay.judges.llm import LLMJudge
 from ragassay.judges.reply import reply_schema
 from ragassay.ledger import MemoryLedger
 from ragassay.llm import LLM, model
-from ragassay.llm.negotiation import without_bounds
+from ragassay.llm.capabilities import without_bounds
 from ragassay.metrics.judged import completeness
 from ragassay.models import Sample, Usage
 from ragassay.prompts import load

@@ -8,7 +8,7 @@ from typing import Any
 
 from ragassay.ledger import DryLedger, ReplicateLedger
 from ragassay.llm import ChatModel, together
-from ragassay.llm.negotiation import Messages
+from ragassay.llm.capabilities import Messages
 from ragassay.models import Judgement, Sample, Score, Usage, Verdict
 from ragassay.protocols import Judge, Ledger, Reply
 

@@ -1,19 +1,19 @@
 """The only way to a language model: calls, retries, usage and price."""
 
+from ragassay.llm.capabilities import Capabilities, Messages
 from ragassay.llm.chat import ChatModel
 from ragassay.llm.library import missing_keys, warm_up
 from ragassay.llm.model import LLM
-from ragassay.llm.negotiation import Messages, Negotiation
 from ragassay.llm.pacing import LocalSpacing, Pace, RateLimit, together
 from ragassay.llm.prices import Prices
 from ragassay.llm.text import readable
 
 __all__ = [
     "LLM",
+    "Capabilities",
     "ChatModel",
     "LocalSpacing",
     "Messages",
-    "Negotiation",
     "Pace",
     "Prices",
     "RateLimit",

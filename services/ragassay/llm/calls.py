@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ragassay.llm.negotiation import CallTerms, Messages
+from ragassay.llm.capabilities import Messages, Variant
 from ragassay.models import Usage
 from ragassay.protocols import Reply
 
@@ -30,14 +30,15 @@ class Request:
 
 @dataclass(eq=False)
 class Bill:
-    """What a call has spent so far for nothing. ``open``: a reservation stands; ``lost``: it may be spent already."""
+    """What a call has spent so far for nothing. ``open``: a reservation stands; ``lost``: it may be spent already;
+    ``variant``: how the call is made next."""
 
     retries: int = 0
     uncertain: int = 0
     open: bool = False
     lost: bool = False
     outages: int = 0
-    terms: CallTerms | None = None
+    variant: Variant | None = None
 
     @property
     def waste(self) -> Usage:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from ragassay.llm.negotiation import Messages
+from ragassay.llm.capabilities import Messages
 from ragassay.protocols import Call, Ledger, Reply
 
 

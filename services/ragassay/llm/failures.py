@@ -51,7 +51,7 @@ class Failure:
     ``retryable``: worth another attempt. ``uncertain``: it may have been paid. ``limited``: a rate limit was reached.
     ``format_refused``: the provider says that it does not take the form of the reply that was asked for; ``doubtful``: it
     may mean so. ``parameter``: it says that it does not take this one. ``denied``: access was denied, to this request or to
-    all of them.
+    all of them. ``again``: the call is made again at once, changed to what the provider may take.
     """
 
     error: AssayError
@@ -63,6 +63,7 @@ class Failure:
     parameter: str | None = None
     denied: bool = False
     wait: float | None = None
+    again: bool = False
 
 
 def diagnose(

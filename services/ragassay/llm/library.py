@@ -126,6 +126,7 @@ class ResolvedModel:
 
     ``key`` None leaves it to LiteLLM to read the provider's environment variable; ``key_hint`` says what to do about a
     missing or wrong one. ``thinking_tokens`` are allowed on top of the reply's, where the model thinks at length.
+    ``first_form``: the strictest form of a reply that is worth asking for.
     """
 
     name: str
@@ -136,6 +137,7 @@ class ResolvedModel:
     key: str | None
     key_hint: str
     thinking_tokens: int
+    first_form: str
 
 
 def resolve_model(
@@ -165,6 +167,7 @@ def resolve_model(
         key=api_key or (_PLACEHOLDER_KEY if api_base and missing else None),
         key_hint=f"set {missing[0]}" if missing and not api_key else "check the key",
         thinking_tokens=_THINKING_TOKENS if thinks else 0,
+        first_form=_first_form(provider, bare, hosted=not api_base),
     )
 
 
@@ -186,6 +189,18 @@ def missing_keys(model: str) -> list[str]:
     """Environment variables for a key that the model's provider wants and that are not set; none for local servers."""
     missing = litellm().validate_environment(model)["missing_keys"]
     return [variable for variable in missing if variable.endswith(("_KEY", "_TOKEN"))]
+
+
+def _first_form(provider: str, model: str, *, hosted: bool) -> str:
+    """``json_schema``, unless LiteLLM says that the model does not take it; its table knows hosted models alone."""
+    library = litellm()
+    if "response_format" not in (library.get_supported_openai_params(model, custom_llm_provider=provider) or ()):
+        return "prompt"
+    row = model_table().get(f"{provider}/{model}") or model_table().get(model) or {}
+    if not hosted or not row.get("input_cost_per_token"):  # without a price it is a server of the user's own
+        return "json_schema"
+    taken = library.supports_response_schema(model=model, custom_llm_provider=provider)
+    return "json_schema" if taken else "json_object"
 
 
 def _takes(provider: str, model: str, name: str, value: object) -> bool:

@@ -11,7 +11,7 @@ LiteLLM repeats paid calls by itself (three HTTP requests on a 5xx), so it is to
 * Five failures in a row of three calls or more, or a ``Retry-After`` of more than a minute, are an outage of the
   provider: ProviderDown, for all calls that were begun by then, and for some seconds without asking. Whoever runs the
   evaluation waits and asks again.
-* What a provider does not take of what it is asked is learnt from its refusals (``negotiation``), and asked for no more.
+* What a provider does not take of what it is asked is learnt from its refusals (``capabilities``), and asked for no more.
 * What attempts may have cost although they came to nothing is ``waste``: ``retries`` counts attempts made again,
   ``uncertain_calls`` those that timed out or broke off once sent. Their price is unknown and not in ``cost_usd``.
 """
@@ -35,9 +35,9 @@ from ragassay.addresses import is_extra
 from ragassay.errors import BadInput, BadSettings, ProviderDown, Unavailable
 from ragassay.llm.alternatives import alternatives
 from ragassay.llm.calls import Bill, Request
+from ragassay.llm.capabilities import BOUNDS, NO_OBJECT, Capabilities, Messages, Variant, form_of, is_usable
 from ragassay.llm.failures import Failure, diagnose, without_keys
 from ragassay.llm.library import ResolvedModel, close_with_loop, litellm, load, provider_errors, resolve_model
-from ragassay.llm.negotiation import BOUNDS, CallTerms, Messages, Negotiation, form_of, is_usable, text_of
 from ragassay.llm.observing import count_reply, requesting
 from ragassay.llm.pacing import LONGEST_WAIT_S, Pace, RateLimit, backoff
 from ragassay.llm.prices import Prices
@@ -54,7 +54,6 @@ _REFUSED_FOR_S, _DOWN_FOR_S = 30.0, 4.0
 _DOWN_AFTER, _DOWN_CALLS = 5, 3
 _LIMITED_IN_A_ROW = 3
 _MOST_RATIO = 4.0  # of billed to estimated tokens; a larger one is no bill
-_NO_OBJECT = Failure(BadInput("the reply holds no JSON object"), doubtful=True)
 
 
 class LLM:
@@ -80,7 +79,7 @@ class LLM:
         attempts: int = 5,
         concurrency: int = 8,
         limit: RateLimit | None = None,
-        negotiation: Negotiation | None = None,
+        capabilities: Capabilities | None = None,
         seed: int = 0,
         parameters: Mapping[str, Any] | None = None,
         context_window: int | None = None,
@@ -103,7 +102,7 @@ class LLM:
         self._wanted = {"temperature": 0, "seed": seed, **(parameters or {})}
         self._prices, self._context_window = prices or Prices(), context_window
         self._pace, self._limit = Pace(concurrency), limit or RateLimit()
-        self._negotiation = negotiation or Negotiation(self._model)
+        self._capabilities = capabilities or Capabilities(self._model)
         self._replies = 0
         self._billed_more = (1.0, 1.0)  # the largest ratio of billed to estimated tokens so far: input, output
         self._warned_of_usage = False
@@ -133,11 +132,6 @@ class LLM:
     def context_window(self) -> int | None:
         """Tokens that the model reads, as given or by LiteLLM's table; None where that is not known."""
         return self._context_window or self._prices.context_window(self._resolved.name)
-
-    @property
-    def response_format(self) -> str:
-        """How the reply's form is asked for: ``json_schema``, or what the provider took instead."""
-        return self._negotiation.form
 
     def __repr__(self) -> str:
         return f"LLM({self._model!r})"
@@ -170,8 +164,6 @@ class LLM:
             request = Request(messages, schema, schema_name, max_tokens, alternatives, seed_shift, read)
             return await self._with_retries(request, call, ledger, bill)
         except BaseException as error:
-            if bill.terms:
-                self._negotiation.ended(bill.terms)
             if not bill.open and bill.retries:
                 bill.retries -= 1  # the last was not made
             if bill.open or bill.waste != Usage():  # what was released between two attempts did not tell of it
@@ -183,7 +175,7 @@ class LLM:
         while True:
             async with self._pace.slot():
                 while isinstance(outcome := await self._reserved(request, call, ledger, bill), Failure):
-                    if bill.terms:  # it is asked again at once, on other terms
+                    if outcome.again:
                         self._try_again(bill)
                         continue
                     failed = not (outcome.limited and self._replies > before)  # others are answered: that is no failure
@@ -224,32 +216,32 @@ class LLM:
         await self._limit.wait(self._line, most, ledger.wait_for_turn if isinstance(ledger, Timed) else float)
         try:
             await self._pace.opened()
-            terms = bill.terms or await self._negotiation.terms(structured=request.schema is not None)
             self._raise_if_refused(bill.outages)
             await self._pace.apart()
-            bill.terms = None
         except BaseException:
             self._limit.correct(self._line, -most)  # nothing is sent
             raise
-        outcome = await self._attempt(request, terms, bill, call)
+        if bill.variant is None:
+            first_form = None if request.schema is None else self._resolved.first_form
+            bill.variant = self._capabilities.variant(first_form)
+        variant = bill.variant
+        outcome = await self._attempt(request, variant, bill, call)
         if isinstance(outcome, Failure):
             if not outcome.uncertain:
                 self._limit.correct(self._line, -most)
-            await self._negotiation.searched(terms, outcome)
-            bill.terms = terms if self._negotiation.other_terms(terms, outcome) else None
-            return outcome
+            return replace(outcome, again=self._capabilities.downgrade(variant, outcome))
         more = outcome.usage.input_tokens + outcome.usage.output_tokens - most
         usable = request.schema is None or is_usable(outcome.text, outcome.finish_reason)
-        if not usable and self._negotiation.other_terms(terms, _NO_OBJECT):
-            bill.terms, bill.open = terms, False
+        if not usable and self._capabilities.downgrade(variant, NO_OBJECT):
+            bill.open = False
             count_reply(self._model, "waste", outcome.usage)
             await asyncio.shield(ledger.release(call, outcome.usage, answered=True))
             self._limit.correct(self._line, more)
-            return _NO_OBJECT
-        self._negotiation.answered(terms, usable=usable)
+            return replace(NO_OBJECT, again=True)
+        self._capabilities.answered(variant, usable=usable)
         count_reply(self._model, call.purpose, outcome.usage)
         unreadable = request.read is not None and request.read(outcome) is None
-        about = {"waste": bill.waste, "left_out": terms.left_out, "unreadable": unreadable}
+        about = {"waste": bill.waste, "left_out": variant.left_out, "unreadable": unreadable}
         reply = outcome.model_copy(update=about)
         bill.open, bill.retries, bill.uncertain = False, 0, 0  # the reply tells of them
         # A paid reply is kept even if the task that asked for it is cancelled at this very moment.
@@ -264,20 +256,20 @@ class LLM:
         price = self._prices.cost(self._resolved.name, *tokens)
         return Usage(calls=1, input_tokens=tokens[0], output_tokens=tokens[1], cost_usd=price)
 
-    async def _attempt(self, request: Request, terms: CallTerms, bill: Bill, call: Call) -> Reply | Failure:
+    async def _attempt(self, request: Request, variant: Variant, bill: Bill, call: Call) -> Reply | Failure:
         """One HTTP request: a reply, or what went wrong with it."""
         with requesting(self._model, self._resolved, call.purpose) as seen:
-            outcome = await self._requested(request, terms, bill, call)
+            outcome = await self._requested(request, variant, bill, call)
             seen(outcome)
         limited = isinstance(outcome, Failure) and outcome.limited
         self._limited = self._limited + 1 if limited else 0
         return outcome
 
-    async def _requested(self, request: Request, terms: CallTerms, bill: Bill, call: Call) -> Reply | Failure:
+    async def _requested(self, request: Request, variant: Variant, bill: Bill, call: Call) -> Reply | Failure:
         resolved = self._resolved
         await close_with_loop()
-        sent = self._sent(request, terms)
-        form = form_of(terms, request.messages, request.schema, request.schema_name)
+        sent = self._sent(request, variant)
+        form = form_of(variant, request.messages, request.schema, request.schema_name)
         traced = telemetry.headers()
         began = time.perf_counter()
         try:
@@ -294,7 +286,6 @@ class LLM:
                 )
         except asyncio.CancelledError:
             bill.uncertain += 1
-            self._negotiation.ended(terms)
             raise
         except provider_errors() as e:
             names = (*sent, *sent.get("extra_body", {}), *(BOUNDS if request.schema is not None else ()))
@@ -322,17 +313,17 @@ class LLM:
         error = failure.error
         return replace(failure, error=BadSettings(error.message, where=error.where, hint=error.hint))
 
-    def _sent(self, request: Request, terms: CallTerms) -> dict[str, Any]:
+    def _sent(self, request: Request, variant: Variant) -> dict[str, Any]:
         """The parameters of a request, without those that the provider refused; a reply's limit has two names."""
-        limit = "max_completion_tokens" if "max_tokens" in terms.without else "max_tokens"
+        limit = "max_completion_tokens" if "max_tokens" in variant.without else "max_tokens"
         sent = {limit: request.max_tokens + self._resolved.thinking_tokens, **self._resolved.sent}
         if "seed" in sent:
             sent["seed"] = (sent["seed"] + request.seed_shift) % 2**32
         if request.alternatives:
             sent.update(logprobs=True, top_logprobs=request.alternatives)
-        kept = {name: value for name, value in sent.items() if name not in terms.without}
+        kept = {name: value for name, value in sent.items() if name not in variant.without}
         if extra := kept.get("extra_body"):
-            kept["extra_body"] = {name: value for name, value in extra.items() if name not in terms.without}
+            kept["extra_body"] = {name: value for name, value in extra.items() if name not in variant.without}
         return kept
 
     def _raise_if_refused(self, outages: int) -> None:
@@ -362,7 +353,7 @@ class LLM:
             )
             return Failure(Unavailable(what, where=self._model, hint=hint), retryable=True, uncertain=True)
         choice = choices[0]
-        text = without_keys(text_of(message), self._api_key)
+        text = without_keys(_text(message), self._api_key)
         tokens, estimated = self._billed(usage), self._estimated(request)
         if tokens and all(t <= _MOST_RATIO * most for t, most in zip(tokens, estimated, strict=True)):
             details = getattr(usage, "prompt_tokens_details", None)
@@ -419,3 +410,8 @@ def _count(counts: Any, name: str) -> int | None:
     """A number of tokens that a provider reports, 0 where it reports none; None where that is no such number."""
     value = getattr(counts, name, 0) or 0
     return int(value) if isinstance(value, int | float) and 0 <= value < math.inf else None
+
+
+def _text(message: Any) -> str:
+    text = getattr(message, "content", "")
+    return without_surrogates(text) if isinstance(text, str) else ""

@@ -1,0 +1,230 @@
+"""What a provider does not take of what it is asked: found out with few requests, remembered, and never a failed row."""
+
+import asyncio
+import logging
+
+import pytest
+
+import provider as play
+from llm_calls import OBJECT, SCHEMA, ask, llm, reply_of
+from provider import Answer, Provider
+from ragassay.errors import BadInput, Unavailable
+from ragassay.ledger import BudgetLedger, MemoryLedger
+from ragassay.llm import model
+from ragassay.llm.capabilities import FORMS
+from ragassay.llm.library import normalised, resolve_model
+from ragassay.models import Usage
+from ragassay.specification import Budget
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch):
+    monkeypatch.setattr(model, "backoff", lambda tries: 0.0)
+
+
+def forms(provider):
+    return [play.form(seen) for seen in provider.log]
+
+
+def replies_to(judge, *names):
+    return [reply_of(judge, name=name, schema=SCHEMA) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("name", "base", "form"),
+    [
+        ("gpt-4o-mini", None, "json_schema"),
+        ("gpt-3.5-turbo", None, "json_object"),
+        ("gpt-4", None, "prompt"),
+        ("gpt-3.5-turbo", "http://127.0.0.1/v1", "json_schema"),
+        ("openai/not-in-the-table", None, "json_schema"),
+    ],
+)
+def test_the_first_form_is_the_strictest_that_the_model_is_known_to_take(name, base, form):
+    assert resolve_model(name, base, "a-key", {}).first_form == form
+
+
+@pytest.mark.parametrize("taken", FORMS)
+@pytest.mark.parametrize("code", [400, 422, 500, 501])
+@pytest.mark.parametrize("words", ["this response_format can't be had", "no"])
+def test_a_refused_form_is_followed_by_the_next_and_later_calls_know_it(taken, code, words):
+    with Provider(then=play.takes(taken, refusal=play.status(code, message=words))) as provider:
+        first, second = replies_to(llm(provider, attempts=1), "c1", "c2")
+
+    place = FORMS.index(taken)
+    assert forms(provider) == [*FORMS[: place + 1], taken]
+    assert first.text.startswith("{")
+    assert (first.waste, second.waste) == (Usage(retries=place), Usage())
+    assert first.left_out == second.left_out == ((f"json_schema ({taken} instead)",) if place else ())
+
+
+def test_each_form_carries_the_schema_in_the_way_that_providers_read_it():
+    with Provider(then=play.takes("prompt")) as provider:
+        reply_of(llm(provider), schema=SCHEMA)
+
+    schema, constrained, plain, _ = provider.log
+    assert schema.body["response_format"]["json_schema"] == {"name": "reply", "strict": True, "schema": SCHEMA}
+    assert constrained.body["response_format"] == {"type": "json_object", "schema": SCHEMA}
+    assert plain.body["response_format"] == {"type": "json_object"}
+    assert ['"additionalProperties":false' in seen.system for seen in provider.log] == [False, True, True, True]
+
+
+def test_calls_that_are_refused_at_the_same_time_are_all_answered():
+    with Provider(then=play.takes("json_object"), latency_s=0.02) as provider:
+        judge = llm(provider, concurrency=8)
+
+        async def several():
+            return await asyncio.gather(*(ask(judge, name=f"c{n}", schema=SCHEMA) for n in range(40)))
+
+        replies = asyncio.run(several())
+
+    assert [reply.text[0] for reply in replies] == ["{"] * 40
+    assert forms(provider).count("json_object") == 40
+    assert len(provider.log) <= 40 + 2 * 8  # those that began together
+
+
+@pytest.mark.parametrize("taken", FORMS)
+def test_a_passing_failure_of_the_one_form_that_a_provider_takes_costs_no_row(taken):
+    fails = iter([play.status(500)])
+    takes = play.takes(taken)
+    with Provider(then=lambda seen: next(fails, takes)(seen) if play.form(seen) == taken else takes(seen)) as provider:
+        replies = replies_to(llm(provider), "c1", "c2")
+
+    assert [reply.text[0] for reply in replies] == ["{"] * 2
+    assert [len(reply.left_out) for reply in replies] == [bool(FORMS.index(taken))] * 2
+
+
+@pytest.mark.parametrize("fault", [play.status(429), play.status(502), play.status(503), play.reset, play.empty])
+def test_a_failure_that_is_an_outage_says_nothing_about_the_form(fault):
+    with Provider([fault, fault], then=OBJECT) as provider:
+        reply_of(llm(provider), schema=SCHEMA)
+
+    assert forms(provider) == ["json_schema"] * 3
+
+
+@pytest.mark.parametrize("words", ["no", "response_format is not supported"])
+def test_a_provider_that_fails_in_every_form_fails_like_any_other_and_later_calls_begin_at_the_top(words):
+    with Provider(then=play.status(500, message=words)) as provider:
+        judge = llm(provider, attempts=2)
+        with pytest.raises(Unavailable):
+            reply_of(judge, schema=SCHEMA)
+        failing = forms(provider)
+        provider.then = OBJECT
+        assert reply_of(judge, name="c2", schema=SCHEMA).left_out == ()
+
+    assert failing[:5] == [*FORMS, "json_schema"]
+    assert len(failing) <= 2 * len(FORMS)
+
+
+def test_what_was_answered_once_is_not_doubted_again():
+    refuses = play.status(400, message="json_schema: this text can't be answered")
+    with Provider([OBJECT, refuses], then=OBJECT) as provider:
+        judge = llm(provider)
+        reply_of(judge, schema=SCHEMA)
+        with pytest.raises(BadInput, match="can't be answered"):
+            reply_of(judge, name="c2", schema=SCHEMA)
+
+    assert forms(provider) == ["json_schema"] * 2
+
+
+@pytest.mark.parametrize("text", ["", "I think that the answer is right."])
+def test_a_paid_reply_without_an_object_counts_and_the_call_is_made_in_the_next_form(text):
+    ledger = BudgetLedger(MemoryLedger(), Budget(tokens=100_000), Usage())
+    with Provider(then=play.takes("json_object", refusal=play.says(text))) as provider:
+        reply = reply_of(llm(provider), schema=SCHEMA, ledger=ledger)
+
+    assert forms(provider) == list(FORMS[:3])
+    billed = [play.tokens(seen, Answer(text)) for seen in provider.log[:2]]
+    billed.append((reply.usage.input_tokens, reply.usage.output_tokens))
+    assert ledger.spent.input_tokens + ledger.spent.output_tokens == sum(map(sum, billed))
+    assert reply.waste.retries == 2
+
+
+def test_a_model_that_never_gives_an_object_is_paid_for_in_every_form_four_times():
+    with Provider(then=play.says("Gladly!")) as provider:
+        replies_to(llm(provider), *"abcdef")
+
+    assert forms(provider) == [*FORMS * 4, "json_schema", "json_schema"]
+
+
+def test_a_reply_that_was_cut_off_says_nothing_about_the_form():
+    with Provider(then=play.says("", "length")) as provider:
+        assert reply_of(llm(provider), schema=SCHEMA).finish_reason == "length"
+
+    assert forms(provider) == ["json_schema"]
+
+
+PARAMETERS = [("temperature", {}), ("seed", {}), ("top_k", {"top_k": 5}), ("thinking", {"extra_body": {"thinking": 1}})]
+
+
+@pytest.mark.parametrize(("name", "given"), PARAMETERS)
+@pytest.mark.parametrize("words", ["openai", "others"])
+def test_a_parameter_that_is_refused_is_left_out_once_for_all_and_logged_once(name, given, words, caplog):
+    def by_words(seen):
+        return Answer(status=422, message=f"Unknown key {name}") if name in seen.body else OBJECT(seen)
+
+    refuses = by_words if words == "others" else play.refuses(name, then=OBJECT)
+    with Provider(then=refuses) as provider:
+        judge = llm(provider, parameters=given)
+        first, second = replies_to(judge, "c1", "c2")
+        settings = judge.settings
+
+    assert [name in seen.body for seen in provider.log] == [True, False, False]
+    assert forms(provider) == ["json_schema"] * 3
+    assert first.left_out == second.left_out == (name,)
+    assert first.waste == Usage(retries=1)
+    assert [r.message for r in caplog.records if r.levelno == logging.WARNING and r.name.startswith("ragassay")] == [
+        f"gpt-4o-mini: the provider does not take {name}; it is left out from now on"
+    ]
+    assert settings == llm(provider, parameters=given).settings  # the call's name in the cache stays what it was
+
+
+def test_the_limit_of_a_reply_goes_by_its_other_name_where_the_first_is_refused():
+    with Provider(then=play.refuses("max_tokens", then=OBJECT)) as provider:
+        reply_of(llm(provider, "some-new-model"), schema=SCHEMA, max_tokens=50)
+
+    assert "max_completion_tokens" not in provider.log[0].body
+    assert provider.log[1].body["max_completion_tokens"] == 50
+
+
+def test_a_refusal_that_only_quotes_a_row_costs_that_row_and_no_parameter():
+    def quotes(seen):
+        if "boiling" in seen.user:
+            return Answer(status=400, message=f"invalid request, flagged: {seen.user}")
+        return OBJECT(seen)
+
+    with Provider(then=quotes) as provider:
+        judge = llm(provider)
+        reply_of(judge, schema=SCHEMA)
+        with pytest.raises(BadInput, match="flagged"):
+            reply_of(judge, "the boiling temperature", name="c2", schema=SCHEMA)
+        assert reply_of(judge, name="c3", schema=SCHEMA).left_out == ()
+
+    assert [seen.body.get("temperature") for seen in provider.log] == [0, 0, None, 0]
+
+
+def test_an_answer_without_a_form_loses_a_refused_parameter_too():
+    with Provider(then=play.refuses("temperature", then=play.says("hello"))) as provider:
+        assert reply_of(llm(provider)).left_out == ("temperature",)
+
+
+@pytest.mark.parametrize(
+    ("written", "same_as"),
+    [
+        ("HTTP://Example.org:80/v1/", "http://example.org/v1"),
+        ("https://me:secret@example.org:443/v1?key=secret#x", "https://example.org/v1"),
+        ("127.0.0.1:8000/v1", "http://127.0.0.1:8000/v1"),
+        ("http://[::1]:8000", "http://[::1]:8000"),
+        ("http://me:secret@host:port/v1/", "host:port/v1"),
+        ("", ""),
+    ],
+)
+def test_an_address_has_one_spelling_and_holds_no_secret(written, same_as):
+    assert normalised(written) == same_as
+
+
+def test_an_address_in_the_providers_own_variable_counts(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://one.example/v1/")
+    assert model.LLM("gpt-4o-mini").endpoint == "http://one.example/v1"
+    assert model.LLM("gpt-4o-mini", api_base="http://two.example").endpoint == "http://two.example"
