@@ -11,7 +11,7 @@ from ragassay.errors import BadInput, NotFound, UnknownName, bad_cursor
 from ragassay.job_documents import ResultPage
 from ragassay.models import Result
 from ragassay.store.columns import THERE, read_column, rows_with
-from ragassay.store.job_rows import column_name, read_rows, unpack
+from ragassay.store.job_rows import column_name, read_rows
 from ragassay.store.places import RowPlaces
 from ragassay.store.protocol import ChunkId, RunRecord
 from ragassay.store.redis import RedisStore
@@ -116,18 +116,6 @@ class _StoredColumns:
                 if blob is not None and (rows := rows_with(blob, text)) is not None:
                     found[number * self._size : number * self._size + len(rows)] = rows
         return found
-
-    def asked(self) -> list[tuple[str, str] | None]:
-        """Id and text of each row's query; None where it is not done. Reads all results."""
-        asked: list[tuple[str, str] | None] = [None] * self._rows
-        chunks = [ChunkId(self._system, n) for n in range(-(-self._rows // self._size))]
-        for first in range(0, len(chunks), _AT_ONCE):
-            some = chunks[first : first + _AT_ONCE]
-            blobs = self._store.redis.mget([self._store.key(self._job, f"out:{chunk}") for chunk in some])
-            for chunk, blob in zip(some, blobs, strict=True):
-                rows = [] if blob is None else [(row["query_id"], row["query"]) for row in unpack(blob)]
-                asked[chunk.number * self._size : chunk.number * self._size + len(rows)] = rows
-        return asked
 
 
 def offset(cursor: str | None) -> int:

@@ -89,7 +89,7 @@ def test_long_run_says_which_system_is_better():
         page = http.get(f"/ui/runs/{run}").text
     verdict = re.search(r'Which is better">(.*?)</div>', page, re.DOTALL)[1]
     verdict = html.unescape(re.sub("<[^>]*>", "", verdict)).replace("\u00a0", " ")
-    assert "new answers accurately more often than old: 70 % of its answers are accurate, 50 % of old's." in verdict
+    assert "new answers accurately more often than old: 70 % of its answers are accurate, 50 % of old's" in verdict
     assert "Difference +0.20, 95 % interval +0.18..+0.22." in verdict
 
 

@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 import sys
-from importlib.metadata import version
 
 import httpx
 import pytest
@@ -165,9 +164,7 @@ def test_text_of_a_run_stays_text_on_every_page():
         for path in paths:
             answer = http.get(path)
             elements = Elements(answer.text).found
-            assert {tag for tag, _ in elements} & {"iframe", "object", "img", "base"} == set(), path
-            scripts = [attributes.get("src") for tag, attributes in elements if tag == "script"]
-            assert scripts == [f"/ui/static/keys.js?v={version('ragassay')}"], path
+            assert {tag for tag, _ in elements} & {"script", "iframe", "object", "img", "base"} == set(), path
             names = {name for _, attributes in elements for name in attributes}
             assert not any(name.startswith("on") or name in ("style", "autofocus") for name in names), path
             targets = [attributes.get("href", "/") for _, attributes in elements]

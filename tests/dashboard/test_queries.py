@@ -1,4 +1,4 @@
-"""The rows of a run as pages: filters, errors by kind, one query beside others, and tables as CSV."""
+"""The rows of a run as pages: filters, errors by kind, one query, and rows as CSV."""
 
 import csv
 import html
@@ -100,37 +100,13 @@ def test_from_and_to_become_bounds_in_the_address_and_can_be_taken_away(run, htt
     [
         ("figure=correctness&least=much", "&#39;much&#39; is not a number"),
         ("least=1", "Choose one"),
-        ("worse=correctness", "Choose a baseline"),
         ("failure=bad", "bad&#39;"),
-        ("baseline=none", "there is no run"),
-        ("baseline=RUN", "no baseline of itself"),
-        ("baseline=RUN%23x&worse=mrr", "unknown system of the baseline"),
-        ("baseline=RUN%23old&worse=nothing", "unknown metric of both runs"),
     ],
 )
 def test_what_can_not_be_asked_is_said_in_a_sentence(run, http, asked, said):
-    asked = asked.replace("RUN", run)
-    answer = http.get(f"/ui/runs/{run}/queries?{asked}{'&worse=mrr' if asked == f'baseline={run}' else ''}")
+    answer = http.get(f"/ui/runs/{run}/queries?{asked}")
     assert answer.status_code in (404, 422)
     assert said in answer.text
-
-
-def test_rows_that_are_worse_than_in_a_baseline(run, http):
-    page = f"/ui/runs/{run}/queries"
-    text = http.get(page, params={"baseline": f"{run}#new", "worse": "mrr"}).text
-    by = {(row.query_id, row.system): row.scores["mrr"].value for row in results(run)}
-    wanted = [(q, s) for (q, s), value in by.items() if value is not None and value < (by[q, "new"] or 0)]
-    assert shown(text) == wanted
-    assert len(wanted) == 4
-    assert "mrr in the baseline" in text
-    row = http.get(linked(text, "Which city is number 1")).text
-    assert "Beside the baseline" in row
-    assert re.search(
-        r'mrr</th><td class="n">1.000</td><td class="n">0.500</td><td class="n">-0.50</td>.*?bad">worse', row
-    )
-    gone = ragassay.evaluate([*rows(("Paris.",))], name="one").run.id
-    other = http.get(f"/ui/runs/{run}/row", params={"baseline": gone, "at": 3, "system": "old"}).text
-    assert "has no row on this query" in other
 
 
 def test_errors_are_counted_by_kind_and_each_links_to_its_rows(run, http):
@@ -206,7 +182,7 @@ def table(answer):
     return list(csv.reader(io.StringIO(answer.text)))
 
 
-def test_tables_are_exported_as_they_are_seen(run, http):
+def test_rows_are_exported_as_they_are_seen(run, http):
     address = f"/ui/runs/{run}/queries?sort=-correctness&where=mrr>0&system=old"
     text = http.get(address).text
     exported = table(http.get(linked(text, "Export as CSV")))
@@ -214,12 +190,6 @@ def test_tables_are_exported_as_they_are_seen(run, http):
     column = exported[0].index("correctness")
     scores = {row.query_id: row.scores["correctness"].value for row in results(run) if row.system == "old"}
     assert [float(line[column] or "nan") for line in exported[1:]] == [scores[line[1]] for line in exported[1:]]
-    errors = table(http.get(f"/ui/runs/{run}/errors?as=csv"))
-    assert sum(int(line[3]) for line in errors[1:]) == sum(failure(row) is not None for row in results(run))
-    assert [line[0] for line in table(http.get("/ui/runs?q=cities&as=csv"))[1:]] == [run, run]
-    beside = table(http.get(f"/ui/runs/{run}/queries?as=csv&baseline={run}%23new&worse=mrr"))
-    assert beside[0][-1] == f"mrr in {run}#new"
-    assert [line[-1] for line in beside[1:]] == ["1.0"] * 4
 
 
 @pytest.mark.parametrize("address", ["runs/{run}", "compare?run={run}%23old&run={run}%23new"])
@@ -249,17 +219,16 @@ def test_no_cell_of_an_export_is_a_formula():
     assert [line[1:3] for line in lines[1:]] == [[f"'@q{n}", "'=HYPERLINK(1)"] for n in range(3)]
 
 
-def test_text_stays_text_in_filters_errors_and_beside_others():
+def test_text_stays_text_in_filters_and_errors():
     given = [{**row, "query": text, "answer": text, "retrieved_doc_ids": [text]} for row, text in
              zip(rows(PAYLOADS), PAYLOADS, strict=True)]  # fmt: skip
     run = ragassay.evaluate(given, name=PAYLOADS[0]).run.id
     paths = [
         f"/ui/runs/{run}/errors",
         f"/ui/runs/{run}/row?at=0&raw=true",
-        f"/ui/runs/{run}/row?at=1&baseline={run}%23default",
     ]
     paths += [str(httpx.URL(f"/ui/runs/{run}/queries", params={name: text})) for text in PAYLOADS
-              for name in ("baseline", "worse", "failure", "figure", "least", "difficulty", "text")]  # fmt: skip
+              for name in ("failure", "figure", "least", "difficulty", "text")]  # fmt: skip
     with browsing() as http:
         for path in paths:
             elements = Elements(http.get(path).text).found

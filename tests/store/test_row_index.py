@@ -3,9 +3,7 @@
 import pytest
 
 from offline_runs import ScriptedJudge, evaluated, new_run, sample
-from ragassay.compare.pairing import match
-from ragassay.compare.partners import NONE, partners
-from ragassay.errors import BadInput, UnknownName
+from ragassay.errors import UnknownName
 from ragassay.models import Judgement
 from ragassay.specification import JobSpec
 from ragassay.store.folder import FolderStore
@@ -103,25 +101,3 @@ def test_columns_that_can_not_be_used_are_made_again(tmp_path, damage):
     file.unlink()
     file.mkdir() if damage == "a folder" else file.write_bytes(b"SQLite format 3\0" + b"x" * 5000)
     assert rows_of(run, report).selected(Selection(sort="latency_ms")).tolist() == wanted
-
-
-def test_partners_are_the_rows_that_pairing_matches(tmp_path):
-    run, report = run_of(tmp_path, 60)
-    other, baseline = run_of(tmp_path, 80, name="second", systems=("b", "c"))
-    rows, beside = rows_of(run, report), rows_of(other, baseline)
-    found = partners(rows, beside, "c")
-    for system in ("a", "b"):
-        wanted = [
-            (x.query_id, y.query_id) for x, y in match(report.systems[system].results, baseline.systems["c"].results)
-        ]
-        first = rows.systems.index(system) * 60
-        mine = range(first, first + 60)
-        pairs = [(place, found[place]) for place in mine if found[place] != NONE]
-        assert [(rows.at([p])[0].query_id, beside.at([q])[0].query_id) for p, q in pairs] == wanted
-        assert {beside.at([q])[0].system for _, q in pairs} == {"c"}
-    with pytest.raises(BadInput, match="the baseline has no system 'a'"):
-        partners(rows, beside)
-    with pytest.raises(BadInput, match="no baseline of itself"):
-        partners(rows, rows)
-    with pytest.raises(UnknownName, match="unknown system of the baseline 'x'"):
-        partners(rows, beside, "x")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -79,12 +79,6 @@ class FailureKind:
     def what(self) -> str:
         """What it means."""
         return FAILURES[self.name]
-
-    def lines(self) -> Iterator[tuple[object, ...]]:
-        """A line for each system: counts, share and its interval."""
-        for one in self.shares:
-            ends = (one.interval.low, one.interval.high)
-            yield self.name, self.what, one.system, one.rows, one.of, one.rows / one.of, *ends
 
 
 def section(kinds: Sequence[FailureKind]) -> Section | None:

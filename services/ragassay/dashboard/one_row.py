@@ -1,47 +1,17 @@
-"""What the page of one row shows beside it: the baseline's row, and what the judge was sent and replied."""
+"""What the judge was sent for a row, and what it replied."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ragassay.compare.pairing import NOISE
 from ragassay.documents import Report
 from ragassay.judges.instructions import instructions
 from ragassay.judges.prompt import render_prompt
 from ragassay.judges.verdict import number_units
 from ragassay.models import Result, Sample
 from ragassay.protocols import Purpose, Reply
-from ragassay.render import number, quantity, signed
-
-
-@dataclass(frozen=True)
-class Change:
-    """A score in the baseline and here; ``tone``: good where it is better here, bad where worse, else none."""
-
-    name: str
-    before: str
-    now: str
-    change: str
-    said: str
-    tone: str
-
-
-def changes(row: Result, before: Result, report: Report) -> list[Change]:
-    """Each score of a row beside that of the baseline's row on the same query."""
-    return [_change(name, score.value, before.scores[name].value, report.systems[row.system].metrics[name].better)
-            for name, score in row.scores.items() if name in before.scores]  # fmt: skip
-
-
-def _change(name: str, now: float | None, was: float | None, better: str) -> Change:
-    before, here = ("missing" if value is None else number(value) for value in (was, now))
-    if now is None or was is None:
-        return Change(name, before, here, "", "", "none")
-    gain = (now - was) * (1 if better == "higher" else -1)
-    if abs(gain) < NOISE:
-        return Change(name, before, here, signed(0.0), "same", "none")
-    said, tone = ("better", "good") if gain > 0 else ("worse", "bad")
-    return Change(name, before, here, signed(now - was), said, tone)
+from ragassay.render import quantity
 
 
 @dataclass(frozen=True)

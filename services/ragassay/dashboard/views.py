@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ragassay.attribution import failure as failure_of
 from ragassay.documents import Aggregate, Report, without_rows
 from ragassay.exporters import failing, summary
 from ragassay.exporters.figures import KINDS
-from ragassay.exporters.listing import RunSummary
 from ragassay.exporters.summary import Section
 from ragassay.files import LazyRows
 from ragassay.judges.verdict import number_units
@@ -27,14 +26,6 @@ def sections(report: Report) -> list[Section]:
     shown = [one for one in summary.sections(report) if one.title not in KINDS.values()]
     slices = (failing.slice_section(report, field) for field in failing.slice_fields(report))
     return [one for one in (*slices, *shown) if one is not None]
-
-
-def run_lines(runs: Iterable[RunSummary]) -> Iterator[tuple[object, ...]]:
-    """A line for each system of each run in a list; of a run without a report, one that says how far it is."""
-    for run in runs:
-        for system, said in (run.headline or {"": run.error or run.progress}).items():
-            about = (run.id, run.name, run.created_at, run.dataset)
-            yield *about, system, said, run.judge, run.queries, run.status
 
 
 def columns(metrics: Mapping[str, Aggregate] | Sequence[str], wanted: Sequence[str] = ()) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -18,14 +18,6 @@ _AT_ONCE = 500  # rows
 _SELECTIONS_HELD = 16
 
 
-class AskedRow(NamedTuple):
-    """What the row at a place asks."""
-
-    query_id: str
-    query: str
-    place: int
-
-
 class SystemColumns(Columns, Protocol):
     """The columns of one system's rows, in the order of evaluation."""
 
@@ -34,9 +26,6 @@ class SystemColumns(Columns, Protocol):
 
     def with_text(self, text: str, among: Any) -> Any:
         """Which of the rows ``among`` hold a text, which is in one case."""
-
-    def asked(self) -> list[tuple[str, str] | None]:
-        """Id and text of each row's query; None where it is not done."""
 
 
 class KeptRows(Protocol):
@@ -122,8 +111,3 @@ class RowPlaces:
             columns = self.kept.columns(system)
             values.append(np.where(columns.there(), columns.column(name), np.nan))
         return np.concatenate(values)
-
-    def asked(self, system: str) -> list[AskedRow]:
-        """What the rows of a system ask, in the dataset's order."""
-        asked, first = self.kept.columns(system).asked(), self.systems.index(system) * self.record.dataset.rows
-        return [AskedRow(one[0], one[1], place) for place, one in enumerate(asked, first) if one is not None]

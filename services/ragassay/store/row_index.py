@@ -15,11 +15,10 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import orjson
 
 from ragassay.files import open_private, private_folder
 from ragassay.models import Result
-from ragassay.store.columns import columns, pack_texts, rows_with, zstd
+from ragassay.store.columns import columns, pack_texts, rows_with
 from ragassay.store.protocol import ChunkId
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ INDEX_FILE = "rows.sqlite"
 _TABLES = """
 CREATE TABLE IF NOT EXISTS chunks (system TEXT, number INTEGER, size INTEGER, written INTEGER, ends BLOB,
     PRIMARY KEY (system, number));
-CREATE TABLE IF NOT EXISTS texts (system TEXT, number INTEGER, asked BLOB, texts BLOB, PRIMARY KEY (system, number));
+CREATE TABLE IF NOT EXISTS texts (system TEXT, number INTEGER, texts BLOB, PRIMARY KEY (system, number));
 CREATE TABLE IF NOT EXISTS figures (system TEXT, name TEXT, number INTEGER, figures BLOB,
     PRIMARY KEY (system, name, number)) WITHOUT ROWID;
 """
@@ -56,10 +55,7 @@ class RowIndex:
             self._db.execute("BEGIN IMMEDIATE")
             for chunk, (file, results) in chunks.items():
                 place = (chunk.system, chunk.number)
-                asked = zstd().compress(orjson.dumps([[one.query_id, one.query] for one in results]))
-                self._db.execute(
-                    "INSERT OR REPLACE INTO texts VALUES (?, ?, ?, ?)", (*place, asked, pack_texts(results))
-                )
+                self._db.execute("INSERT OR REPLACE INTO texts VALUES (?, ?, ?)", (*place, pack_texts(results)))
                 self._db.execute("DELETE FROM figures WHERE system = ? AND number = ?", place)
                 figures = ((chunk.system, name, chunk.number, one.tobytes()) for name, one in columns(results).items())
                 self._db.executemany("INSERT INTO figures VALUES (?, ?, ?, ?)", figures)
@@ -86,12 +82,12 @@ class RowIndex:
         """One column of a system: the number of each chunk, and its values."""
         return self._all("SELECT number, figures FROM figures WHERE system = ? AND name = ?", system, name)
 
-    def texts(self, system: str, which: str) -> Iterable[tuple[int, bytes]]:
-        """What a search looks at (``texts``), or what is asked (``asked``): the number of each chunk, and a blob."""
+    def texts(self, system: str) -> Iterable[tuple[int, bytes]]:
+        """What a search looks at: the number of each chunk, and a blob."""
         numbers = [n for (n,) in self._all("SELECT number FROM texts WHERE system = ? ORDER BY number", system)]
         for first in range(0, len(numbers), _IN_ONE_STEP):
             some = numbers[first : first + _IN_ONE_STEP]
-            sql = f"SELECT number, {which} FROM texts WHERE system = ? AND number BETWEEN ? AND ?"  # noqa: S608 - a column
+            sql = "SELECT number, texts FROM texts WHERE system = ? AND number BETWEEN ? AND ?"
             yield from self._all(sql, system, some[0], some[-1])
 
     def _all(self, sql: str, *values: Any) -> list[Any]:
@@ -175,16 +171,7 @@ class _FolderColumns:
         """Which of the rows ``among`` hold a text."""
         found = np.zeros(self._rows, dtype=bool)
         wanted = set(np.unique(np.flatnonzero(among) // self._size).tolist())
-        for number, blob in self._index.texts(self._system, "texts"):
+        for number, blob in self._index.texts(self._system):
             if number in wanted and (rows := rows_with(blob, text)) is not None:
                 found[number * self._size : number * self._size + len(rows)] = rows
         return found
-
-    def asked(self) -> list[tuple[str, str] | None]:
-        """Id and text of each row's query; None where it is not done."""
-        asked: list[tuple[str, str] | None] = [None] * self._rows
-        for number, blob in self._index.texts(self._system, "asked"):
-            if number in self._numbers:
-                rows = [(one[0], one[1]) for one in orjson.loads(zstd().decompress(blob))]
-                asked[number * self._size : number * self._size + len(rows)] = rows
-        return asked

@@ -51,33 +51,9 @@ def test_two_runs_are_ticked_compared_and_read_down_to_a_row_and_back(watched, r
     tab_to(page, first)
     page.keyboard.press("Enter")
     there(page, page.get_by_role("heading", name="Answer", exact=True))
-    row = page.url
-    page.keyboard.press("u")
-    there(page, page.get_by_role("heading", name="Queries"))
-    page.keyboard.press("j")
-    page.keyboard.press("Enter")
-    there(page, page.get_by_role("heading", name="Answer", exact=True))
-    assert page.url.split("?")[0] == row.split("?")[0]
-    for _ in range(3):
-        page.go_back()
+    page.go_back()
     assert page.url == comparison
     assert page.get_by_role("heading", name="At a glance").is_visible()
-
-
-def test_rows_and_pages_are_turned_by_keys(watched, runs):
-    page = watched.page
-    page.goto(f"/ui/runs/{runs['night 8']}/queries")
-    page.keyboard.press("n")
-    there(page, page.get_by_text("51 to 52 of 52"))
-    page.keyboard.press("p")
-    there(page, page.get_by_text("1 to 50 of 52"))
-    page.keyboard.press("/")
-    page.keyboard.type("number 12 on")
-    page.keyboard.press("Enter")
-    there(page, page.get_by_text("1 to 1 of 1"))
-    page.keyboard.press("j")
-    page.keyboard.press("Enter")
-    there(page, page.get_by_role("heading", name="Which city is number 12"))
 
 
 def test_ten_rows_are_labelled_by_keys_alone(watched, home, runs):

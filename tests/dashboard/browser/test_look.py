@@ -10,7 +10,7 @@ PAGES = {
     "queries": "/ui/runs/BOTH/queries?sort=correctness&text=number 3",
     "errors": "/ui/runs/BOTH/errors",
     "row": "/ui/runs/NIGHT/row?at=51",
-    "row beside a baseline": "/ui/runs/NIGHT/row?at=3&raw=true&baseline=BEFORE",
+    "row with prompt and reply": "/ui/runs/NIGHT/row?at=3&raw=true",
     "label": "/ui/runs/NIGHT/label",
     "datasets": "/ui/datasets",
     "dataset": "/ui/datasets/cities",

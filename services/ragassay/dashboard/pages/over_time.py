@@ -14,7 +14,7 @@ from ragassay.compare.models import Comparison
 from ragassay.compare.trends import Point, Trend
 from ragassay.costs import DIMENSIONS, CostGroup, CostReport, asked
 from ragassay.dashboard.library import Library
-from ragassay.dashboard.site import As, exported, pages, shown, table
+from ragassay.dashboard.site import pages, shown
 from ragassay.errors import AssayError, NothingToEvaluate
 from ragassay.exporters import costs
 from ragassay.exporters.charts import Chart, Drawn, bars, over_time
@@ -41,7 +41,6 @@ def _cost(
     by: OptionText = "dataset,system",
     system: Names = None,
     dataset: Names = None,
-    as_: As = "page",
 ) -> Response:
     library: Library = request.state.library
     given: dict[str, Any] = {
@@ -55,8 +54,6 @@ def _cost(
     form |= {"system": system or [""], "dataset": dataset or [""]}
     try:
         report = library.costs(asked(**given, by=by))
-        if as_ == "csv":
-            return exported("cost", costs.EXPORTERS, report, "csv")
         days, systems = (library.costs(asked(**given, by=by)) for by in ("day,system", "system"))
     except NothingToEvaluate as error:
         return shown(request, "cost.html", form=form, report=None, what=error.message)
@@ -126,7 +123,6 @@ def _trends(
     dataset: OptionText = "",
     judge: OptionText = "",
     last: Annotated[int, Query(ge=1, le=MOST_POINTS)] = POINTS,
-    as_: As = "page",
 ) -> Response:
     library: Library = request.state.library
     newest = next((run for run in library.runs() if run.headline), None)
@@ -135,8 +131,6 @@ def _trends(
     known = [*library.report(newest.id).provenance.metrics, *FIGURES]
     metric = metric or ("accurate" if "accurate" in known else known[0])
     trend = library.trend(metric, system=system or None, dataset=dataset or None, judge=judge or None, last=last)
-    if as_ == "csv":
-        return table("trend", _COLUMNS, _lines(library, trend))
     listed = list(islice(library.runs(), 500))
     return shown(
         request,
@@ -205,34 +199,19 @@ def _changes(trend: Trend) -> Iterator[str]:
 
 
 _GATES = {True: "passed", False: "missed", None: ""}
-_COLUMNS = ("run", "time", "system", "figure", "value", "low", "high", "n", "rows", "reason", "gates")
-
-
-def _newest_first(trend: Trend) -> list[tuple[str, str, Point]]:
-    """When, system, and what the figure was."""
-    points = ((point.created_at, name, point) for name, one in trend.systems.items() for point in one.points)
-    return sorted(points, key=lambda one: one[:2], reverse=True)
 
 
 def _points(library: Library, trend: Trend) -> Table:
     """Each run, newest first."""
+    points = ((point.created_at, name, point) for name, one in trend.systems.items() for point in one.points)
     return Table(
         "Runs",
         ("run", "time", "system", trend.metric, "gates"),
         tuple(
             (point.run, at[:16].replace("T", " "), name, _said(point), _GATES[library.passed(point.run)])
-            for at, name, point in _newest_first(trend)
+            for at, name, point in sorted(points, key=lambda one: one[:2], reverse=True)
         ),
     )
-
-
-def _lines(library: Library, trend: Trend) -> Iterator[list[object]]:
-    """Each run as figures, newest first."""
-    for at, name, point in _newest_first(trend):
-        ends = point.interval
-        bounds = [ends.low, ends.high] if ends else [None, None]
-        about = [point.n, point.rows, point.reason, _GATES[library.passed(point.run)]]
-        yield [point.run, at, name, trend.metric, point.value, *bounds, *about]
 
 
 def _moved(made: Comparison, metric: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from itertools import islice
 from typing import Annotated
 
 import numpy as np
@@ -14,7 +13,6 @@ from fastapi.responses import RedirectResponse
 from ragassay.dashboard import views
 from ragassay.dashboard.failures import FAILURES
 from ragassay.dashboard.library import Library
-from ragassay.dashboard.one_row import changes
 from ragassay.dashboard.one_row import raw as raw_of
 from ragassay.dashboard.rows import ChosenRows, asked_in, bounded, chosen, marks
 from ragassay.dashboard.site import A_PAGE, MOST_PLACES, As, Start, address_of, pages, shown, table
@@ -25,7 +23,6 @@ from ragassay.models import Result
 from ragassay.store.columns import FIGURES
 
 router = pages()
-MOST_BASELINES = 50  # of the newest runs, to choose from
 
 
 @router.get("/ui/runs/{run}/queries")
@@ -36,14 +33,13 @@ def _queries(request: Request, run: str, start: Start = 0, form: As = "page") ->
         where = (*asked.get("where", ()), *bounds)
         return RedirectResponse(f"{request.url.path}?{address_of({**asked, 'where': where})}", 303)
     report = library.report(run)
-    found = chosen(library, run, report, asked)
+    found = chosen(library, run, asked)
     metrics = report.provenance.metrics
     sorted_by = asked.get("sort", "").removeprefix("-")
-    wanted = [name.lower() for name in (sorted_by, asked.get("worse", ""), *map(bounded, asked.get("where", ())))]
+    wanted = [name.lower() for name in (sorted_by, *map(bounded, asked.get("where", ())))]
     columns = views.columns(metrics, [name for name in metrics if name.lower() in wanted])
     if form == "csv":
         header = ["system", "query_id", "query", "category", *columns, "failure", "latency_ms"]
-        header += [f"{found.baseline.worse} in {asked['baseline']}"] if found.baseline and found.baseline.worse else []
         return table(f"{run}-queries", header, _cells(found, columns))
     page = found.page(start, A_PAGE)
     return shown(
@@ -55,12 +51,9 @@ def _queries(request: Request, run: str, start: Start = 0, form: As = "page") ->
         marks=marks(asked),
         sorted_by=sorted_by,
         page=page,
-        was=[found.was(place) for place in found.places[start : start + A_PAGE]],
-        worse=found.baseline.worse if found.baseline else None,
         columns=columns,
         figures=[*metrics, *FIGURES],
         failures=FAILURES,
-        baselines=[one for one in islice(library.runs(), MOST_BASELINES) if one.headline and one.id != run],
         categories=sorted({value for one in report.systems.values() for value in one.slices.get("category", {})}),
     )
 
@@ -83,10 +76,9 @@ def _bounds(request: Request) -> list[str]:
 
 def _cells(found: ChosenRows, columns: list[str]) -> Iterator[list[object]]:
     """The table as it is seen, all pages of it."""
-    worse = found.baseline and found.baseline.worse
-    for row, place in zip(found.rows.each(found.places), found.places, strict=True):
+    for row in found.rows.each(found.places):
         scores = [row.scores[name].value if name in row.scores else None for name in columns]
-        cells: list[object] = [
+        yield [
             row.system,
             row.query_id,
             row.query,
@@ -95,7 +87,6 @@ def _cells(found: ChosenRows, columns: list[str]) -> Iterator[list[object]]:
             views.failure(row) or None,
             row.latency_ms,
         ]
-        yield [*cells, found.was(place)] if worse else cells
 
 
 @router.get("/ui/runs/{run}/row")
@@ -109,7 +100,7 @@ def _row(
     """A row by its position in a selection, or by its query's id."""
     library: Library = request.state.library
     asked, report = asked_in(request), library.report(run)
-    found = chosen(library, run, report, asked)
+    found = chosen(library, run, asked)
     if at is None:
         at = _position(found, asked.get("system"), id)
     page = found.page(at, 1)
@@ -117,7 +108,6 @@ def _row(
         raise NotFound("there is no such row", hint="go back to the list of queries")
     place, row = int(found.places[at]), page.rows[0]
     sample, every = library.sample(run, row), _of_all_systems(found, place)
-    before = found.in_baseline(place)
     sentences, facts = views.units(row)
     return shown(
         request,
@@ -136,8 +126,6 @@ def _row(
         divided=list(divided(row.members)),
         scores=views.scores(row),
         measured=views.measured(every),
-        before=before,
-        changes=changes(row, before, report) if before else [],
         raw=raw_of(row, sample, library.calls(run, row), report) if raw else None,
     )
 

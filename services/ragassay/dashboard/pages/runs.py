@@ -15,7 +15,7 @@ from ragassay.compare.summary import accuracy_sentence
 from ragassay.dashboard import views
 from ragassay.dashboard.failures import FAILURES, failures, section, worst
 from ragassay.dashboard.library import Library
-from ragassay.dashboard.site import A_PAGE, AnyForm, As, SearchText, Start, address_of, exported, pages, shown, table
+from ragassay.dashboard.site import A_PAGE, AnyForm, SearchText, Start, address_of, exported, pages, shown
 from ragassay.documents import Report
 from ragassay.errors import AssayError, Conflict
 from ragassay.exporters import EXPORTERS, failing, figures, summary
@@ -38,11 +38,8 @@ router = pages()
 
 
 @router.get("/ui/runs")
-def _runs(request: Request, q: SearchText = "", start: Start = 0, form: As = "page") -> Response:
+def _runs(request: Request, q: SearchText = "", start: Start = 0) -> Response:
     library: Library = request.state.library
-    if form == "csv":
-        header = ["run", "name", "created_at", "dataset", "system", "how good", "judge", "queries", "status"]
-        return table("runs", header, views.run_lines(library.runs(q)))
     listed = list(islice(library.runs(q), start, start + A_PAGE + 1))
     return shown(
         request,
@@ -141,13 +138,10 @@ def _rows(run: str, figure: str, system: str, low: float, high: float | None) ->
 
 
 @router.get("/ui/runs/{run}/errors")
-def _errors(request: Request, run: str, form: As = "page") -> Response:
+def _errors(request: Request, run: str) -> Response:
     library: Library = request.state.library
     report, rows = library.report(run), library.rows(run)
     kinds = failures(rows)
-    if form == "csv":
-        header = ["failure", "what", "system", "rows", "of", "share", "low", "high"]
-        return table(f"{run}-errors", header, (line for kind in kinds for line in kind.lines()))
     return shown(
         request,
         "errors.html",
