@@ -60,7 +60,7 @@ def test_the_json_of_a_report_comes_in_parts_and_whole(server, job, monkeypatch)
     monkeypatch.setattr("ragassay.store.stored_reports.MIB", 100)
     answer = fetched(server, job)
     assert answer.content == server.jobs.store.report(job)
-    assert int(answer.headers["content-length"]) == len(answer.content) > 1000
+    assert len(answer.content) > 1000
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def test_rows_without_a_score_never_pass_a_gate(served):
     job = done(served, samples, metrics=["completeness"], gates=[{"completeness": ">= 0.5"}])
     (alert,) = served.http.get(f"/v1/jobs/{job}").json()["alerts"]
     assert (alert["value"], alert["threshold"]) == (1.0, 0.5)
-    assert alert["reason"] == "completeness: 8 of 10 rows have a score (80.0%), the gate requires 95.0%"
+    assert alert["reason"].startswith("completeness: 8 of 10 rows have a score (80.0%), the gate requires 95.0%")
 
 
 def test_a_job_shows_no_more_alerts_than_anybody_reads(served, monkeypatch):
@@ -227,7 +227,7 @@ def test_a_configuration_file_is_submitted_with_its_gates(served, cli, tmp_path,
     assert json.loads((tmp_path / "r.json").read_text()) == report
     job = report["run"]["id"]
     assert served.http.get(f"/v1/jobs/{job}/gates").json()["alpha"] == 0.01
-    code, out, _ = cli("status", job)
+    code, out, _ = cli("job", "show", job)
     assert code == 0
     assert "alert:           default: mrr >= 0.800: mrr is 0.750, not >= 0.800 (n=10)\n" in out
 
