@@ -16,8 +16,10 @@ def redis():
 
 
 @pytest.fixture(scope="session")
-def server(redis):
-    with serving(redis.url, Settings.model_construct()) as served:  # no environment is clean yet at this scope
+def server(redis, tmp_path_factory):
+    # no environment is clean yet at this scope, and tests change the working directory
+    settings = Settings.model_construct(home=tmp_path_factory.mktemp("home"))
+    with serving(redis.url, settings) as served:
         yield served
 
 

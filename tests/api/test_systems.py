@@ -207,7 +207,12 @@ def _values(redis, key):
         b"list": lambda: redis.lrange(key, 0, -1),
     }[kind]()
     for value in raw:
-        yield zstandard.decompress(value) if value.startswith(b"\x28\xb5\x2f\xfd") else value
+        # frames of a stream don't say how long they are
+        yield (
+            zstandard.ZstdDecompressor().decompressobj().decompress(value)
+            if value.startswith(b"\x28\xb5\x2f\xfd")
+            else value
+        )
 
 
 def test_a_system_is_asked_although_the_judges_provider_was_given_up(operators, endpoint):
