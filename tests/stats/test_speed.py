@@ -49,7 +49,7 @@ def test_at_100_000_rows_an_interval_takes_at_most_two_seconds(make):
 @pytest.mark.parametrize(
     ("code", "absent"),
     [
-        ("import ragassay.stats", ["scipy.stats", "pandas", "litellm"]),
+        ("import ragassay.stats", ["scipy.special", "scipy.stats", "pandas", "litellm"]),
         (
             "import ragassay.stats as s; s.mean_interval([1, 2, 4]); s.paired([1, 2, 4] * 9, [2, 4, 5] * 9)",
             ["scipy.stats"],

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri
+import scipy  # loads scipy.special at the first use; it takes a quarter of a second
 
 from ragassay.errors import NothingToEvaluate
 from ragassay.models import Chance, FrozenModel
@@ -160,7 +160,7 @@ class Measures:
 
         That of the balanced accuracy joins those of its two shares (MOVER; Newcombe, Statistics in Medicine 17, 1998).
         """
-        z = float(ndtri((1 + level) / 2))
+        z = float(scipy.special.ndtri((1 + level) / 2))
 
         def ends(right: npt.NDArray[np.bool_]) -> tuple[float, float, float]:
             share = float(right.mean())

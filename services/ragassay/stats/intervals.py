@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Literal
 
 import numpy as np
-from scipy.special import ndtr, ndtri, stdtrit
+import scipy  # loads scipy.special at the first use; it takes a quarter of a second
 
 from ragassay.errors import BadInput, BadSettings
 from ragassay.stats.columns import (
@@ -74,7 +74,7 @@ def mean_interval(
             return Interval.absent(f"all {n} values are equal: the spread is unknown", level, method)
         return _constant(float(column.mean()), n, level, bounds)
     mean, error = mean_error(column)
-    half = float(stdtrit(n - 1, (1 + level) / 2)) * error
+    half = float(scipy.special.stdtrit(n - 1, (1 + level) / 2)) * error
     if bounds is None or outside:
         caveat = f"not clipped: there are values outside {bounds[0]:g}..{bounds[1]:g}" if bounds else None
         return Interval(low=mean - half, high=mean + half, level=level, method="t", reason=caveat)
@@ -89,7 +89,7 @@ def quasi_binomial(mean: float, half: float, bounds: Bounds, level: float) -> tu
     """Wilson's ends for as many yes/no rows as would have the half width ``half`` at this mean."""
     width = bounds[1] - bounds[0]
     share, reach = min(max((mean - bounds[0]) / width, 0.0), 1.0), half / width
-    z = float(ndtri((1 + level) / 2))
+    z = float(scipy.special.ndtri((1 + level) / 2))
     low, high = wilson_ends(share, share / reach * ((1 - share) / reach) * z**2, z)
     return bounds[0] + width * low, bounds[0] + width * high
 
@@ -119,7 +119,7 @@ def wilson_interval(successes: int, n: int, *, level: float = 0.95) -> Interval:
         raise BadInput(f"there are {successes} successes in {n} rows", hint="successes can't exceed n")
     if n == 0:
         return Interval.absent("there are no rows", level, "wilson")
-    low, high = wilson_ends(successes / n, n, float(ndtri((1 + level) / 2)))
+    low, high = wilson_ends(successes / n, n, float(scipy.special.ndtri((1 + level) / 2)))
     return Interval(low=low, high=high, level=level, method="wilson")
 
 
@@ -239,7 +239,7 @@ def _ratio_draws(top: Floats, bottom: Floats, resamples: int, rng: np.random.Gen
 
 def _percentiles(draws: Floats, n: int, level: float, name: str) -> Interval:
     """The interval between two order statistics of the draws from ``n`` units, the (count + 1) p-th from either side."""
-    tail = float(ndtr(-math.sqrt(n / (n - 1)) * stdtrit(n - 1, (1 + level) / 2)))
+    tail = float(scipy.special.ndtr(-math.sqrt(n / (n - 1)) * scipy.special.stdtrit(n - 1, (1 + level) / 2)))
     draws, count = np.sort(draws), len(draws)
     rank = min(max(1, math.floor((count + 1) * tail)), count)
     low, high = float(draws[rank - 1]), float(draws[count - rank])

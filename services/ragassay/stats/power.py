@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from scipy.special import nctdtr, ndtri, stdtrit
+import scipy  # loads scipy.special at the first use; it takes a quarter of a second
 
 from ragassay.errors import BadSettings
 from ragassay.stats.columns import count_of, positive, share_of
@@ -41,7 +41,7 @@ def needed_n(effect: float, sd: float, *, alpha: float = 0.05, power: float = 0.
     """
     size = positive(abs(effect), "effect") / positive(sd, "sd")
     alpha, power = share_of(alpha, "alpha"), _reachable(power, alpha)
-    guess = (float(ndtri(1 - alpha / 2) + ndtri(power)) / size) ** 2
+    guess = (float(scipy.special.ndtri(1 - alpha / 2) + scipy.special.ndtri(power)) / size) ** 2
     if guess > LARGEST_DF:
         return math.ceil(guess)
 
@@ -66,7 +66,10 @@ def _reachable(power: float, alpha: float) -> float:
 
 def _power(shift: float, df: int, alpha: float) -> float:
     """``shift`` is the noncentrality: effect / (sd / sqrt(n))."""
-    edge = float(stdtrit(df, 1 - alpha / 2))
+    edge = float(scipy.special.stdtrit(df, 1 - alpha / 2))
     # the lower tail is that of the mirrored distribution; scipy answers NaN where it is nothing next to 1
-    upper, lower = 1.0 - float(nctdtr(df, shift, edge)), 1.0 - float(nctdtr(df, -shift, edge))
+    upper, lower = (
+        1.0 - float(scipy.special.nctdtr(df, shift, edge)),
+        1.0 - float(scipy.special.nctdtr(df, -shift, edge)),
+    )
     return upper if math.isnan(lower) else upper + lower

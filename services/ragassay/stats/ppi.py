@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
+import scipy  # loads scipy.special at the first use; it takes a quarter of a second
 
 from ragassay.stats.columns import (
     Bounds,
@@ -72,7 +72,9 @@ def corrected_mean(
         p = never_zero((1 + abs(float(y.mean())) / span[1]) ** -n) if differences else None
         return by_labels.model_copy(update={"p": p})
     found = _estimate(y, f, g, _weight(y, f, g) if m else 0.0, bounds)
-    ends = _ends(found.mean, float(stdtrit(n - 1, (1 + level) / 2)) * found.error, bounds, level, differences)
+    ends = _ends(
+        found.mean, float(scipy.special.stdtrit(n - 1, (1 + level) / 2)) * found.error, bounds, level, differences
+    )
     interval = alone
     if m == 0 or ends[1] - ends[0] >= (alone.width or 0.0):
         found = _estimate(y, f, g, 0.0, bounds)
@@ -99,7 +101,7 @@ class _Estimate:
     @property
     def p(self) -> float:
         """Of a true mean of 0, by Student's t."""
-        return never_zero(2 * float(stdtr(len(self.rests) - 1, -abs(self.mean) / self.error)))
+        return never_zero(2 * float(scipy.special.stdtr(len(self.rests) - 1, -abs(self.mean) / self.error)))
 
 
 def _estimate(y: Floats, f: Floats, g: Floats, weight: float, bounds: Bounds) -> _Estimate:

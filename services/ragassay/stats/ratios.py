@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from scipy.special import stdtrit
+import scipy  # loads scipy.special at the first use; it takes a quarter of a second
 
 from ragassay.models import FrozenModel
 from ragassay.stats.columns import SAME, share_of
@@ -96,7 +96,7 @@ def sums_interval(strata: Sequence[Stratum], *, level: float = 0.95) -> Interval
         return Interval.absent("no answer is accurate", level, OF_A_RATIO)
     if whole.cost <= 0 or (whole.of_cost <= 0 and whole.of_accurate <= 0):
         return Interval.absent("all rows are equal: the spread is unknown", level, OF_A_RATIO)
-    t, share = float(stdtrit(whole.df, (1 + level) / 2)), min(whole.accurate / whole.n, 1.0)
+    t, share = float(scipy.special.stdtrit(whole.df, (1 + level) / 2)), min(whole.accurate / whole.n, 1.0)
     spread = share * (1 - share)
     rows = whole.questions if whole.of_accurate <= 0 else whole.n * spread * (whole.n / whole.of_accurate)
     rows = min(rows, whole.questions)
@@ -129,7 +129,7 @@ def difference_sums_interval(strata: Sequence[Stratum], *, level: float = 0.95) 
         return Interval.absent(reason, level, OF_A_DIFFERENCE)
     if whole.of_cost <= 0 and whole.of_accurate <= 0:
         return Interval.absent("all rows are equal: the spread is unknown", level, OF_A_DIFFERENCE)
-    squared = float(stdtrit(whole.df, (1 + level) / 2)) ** 2
+    squared = float(scipy.special.stdtrit(whole.df, (1 + level) / 2)) ** 2
     a = whole.accurate**2 - squared * whole.of_accurate
     b = whole.cost * whole.accurate - squared * whole.of_both
     c = whole.cost**2 - squared * whole.of_cost
@@ -150,7 +150,7 @@ def mean_intervals(strata: Sequence[Stratum], *, level: float = 0.95) -> tuple[I
     level, whole = share_of(level, "level"), _totals(strata)
     if reason := _absent(whole):
         return Interval.absent(reason, level, OF_A_MEAN), Interval.absent(reason, level, OF_A_MEAN)
-    t = float(stdtrit(whole.df, (1 + level) / 2))
+    t = float(scipy.special.stdtrit(whole.df, (1 + level) / 2))
     ends = []
     for total, variance in ((whole.cost, whole.of_cost), (whole.accurate, whole.of_accurate)):
         mean, half = total / whole.n, t * math.sqrt(variance) / whole.n

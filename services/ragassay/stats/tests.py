@@ -6,7 +6,7 @@ import math
 from typing import Literal
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
+import scipy  # loads scipy.special at the first use; it takes a quarter of a second
 
 from ragassay.errors import BadSettings
 from ragassay.stats.columns import (
@@ -91,7 +91,7 @@ def difference_interval(
     if len(first) > 1 and (binary or (is_binary(first) and is_binary(second))):
         level = share_of(level, "level")
         mean, error = _bonett_price(differences(first, second))
-        half = float(stdtrit(len(first) - 1, (1 + level) / 2)) * error
+        half = float(scipy.special.stdtrit(len(first) - 1, (1 + level) / 2)) * error
         return Interval(low=max(mean - half, -1.0), high=min(mean + half, 1.0), level=level, method="bonett-price")
     span = None if bounds is None else (bounds[0] - bounds[1], bounds[1] - bounds[0])
     return mean_interval(differences(first, second), level=level, bounds=span)
@@ -126,8 +126,8 @@ def welch(a: Values, b: Values, *, alpha: float = 0.05, bounds: Bounds | None = 
         parts = [float(column.var(ddof=1)) / len(column) for column in (first, second)]
         error = math.sqrt(sum(parts))
         shares = [(part / sum(parts)) ** 2 / (len(c) - 1) for part, c in zip(parts, (first, second), strict=True)]
-        p = never_zero(2 * float(stdtr(1 / sum(shares), -abs(difference) / error)))
-        half = float(stdtrit(1 / sum(shares), 1 - alpha / 2)) * error
+        p = never_zero(2 * float(scipy.special.stdtr(1 / sum(shares), -abs(difference) / error)))
+        half = float(scipy.special.stdtrit(1 / sum(shares), 1 - alpha / 2)) * error
         low, high = (min(max(end, -span), span) for end in (difference - half, difference + half))
         interval = Interval(low=low, high=high, level=1 - alpha, method="welch")
     return UnpairedTest(
@@ -173,7 +173,7 @@ def non_inferiority(
     p = None
     if interval.low is not None and not still:
         mean, error = _bonett_price(gains) if binary else mean_error(gains)
-        p = never_zero(float(stdtr(len(gains) - 1, -(mean + margin) / error)))
+        p = never_zero(float(scipy.special.stdtr(len(gains) - 1, -(mean + margin) / error)))
     return NonInferiority(
         n=len(gains),
         margin=margin,
@@ -254,7 +254,7 @@ def _one_sample_t(d: Floats, alpha: float) -> Significance:
         reason = f"all {len(d)} differences are {d[0]:.4g}: there is no spread to test against"
     else:
         mean, error = mean_error(d)
-        p = never_zero(2 * float(stdtr(len(d) - 1, -abs(mean) / error)))
+        p = never_zero(2 * float(scipy.special.stdtr(len(d) - 1, -abs(mean) / error)))
     return Significance(name="t", method="t", p=p, alpha=alpha, reason=reason)
 
 
