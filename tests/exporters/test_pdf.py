@@ -1,7 +1,5 @@
 """The PDF: read back, and rendered."""
 
-import logging
-
 import pypdfium2
 import pytest
 
@@ -67,21 +65,6 @@ def test_the_same_report_makes_the_same_bytes(report):
     once, again = (b"".join(EXPORTERS.make(report, "pdf")) for _ in range(2))
     assert once == again
     assert once[:5] == b"%PDF-"
-
-
-def test_characters_that_no_font_has_are_logged_and_listed_in_the_document(report, caplog):
-    one = report.systems["bm25"]
-    cuneiform = one.results[3].model_copy(
-        update={"query": "what is \U00012000?", "answer": "an \U00012000 and a \u200d"}
-    )
-    rows = (*one.results[:3], cuneiform, *one.results[4:])
-    lacking = report.model_copy(update={"systems": {"bm25": one.model_copy(update={"results": rows})}})
-    with caplog.at_level(logging.WARNING, "ragassay.exporters"):
-        text = text_of(b"".join(EXPORTERS.make(lacking, "pdf")))
-    [message] = [record.getMessage() for record in caplog.records]
-    assert "the PDF lacks characters that no installed font has: \U00012000 (U+12000 cuneiform sign a)" in message
-    assert squeezed("Characters that are not shown") in text
-    assert squeezed("U+12000 cuneiform sign a") in text
 
 
 def test_many_systems_go_below_each_other_and_a_comparison_has_its_verdict(report):

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-import logging
 import re
-import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import orjson
 
 from ragassay.compare.models import Comparison
 from ragassay.documents import Report
-from ragassay.exporters import fonts
 from ragassay.exporters.charts import Chart
 from ragassay.exporters.outline import Outline, of_comparison, of_report
 from ragassay.exporters.page import TEMPLATES, environment
-from ragassay.render import listed, xml_text
+from ragassay.render import xml_text
 
-logger = logging.getLogger("ragassay.exporters.pdf")
 _LONG_WORD = re.compile(r"[^\s\u200b]{25}(?=[^\s\u200b])")  # a line can't be broken in it
-_MOST_NAMED = 8
+_FONT_PACKAGES = "fontpkg.family"  # the group of entry points of packages that hold a family each
+_CJK_PACKAGE = "noto_cjk_sans_otc"
+_FAMILIES = ("Noto Sans", "Noto Sans Arabic", "Noto Sans Thai")  # then that of Han characters, then any other
+_HANGUL, _KANA = re.compile("[\u1100-\u11ff\uac00-\ud7a3]"), re.compile("[\u3040-\u30ff]")
 
 
 def export(report: Report, fields: Sequence[str] = ()) -> Iterator[bytes]:
-    """The report on pages of A4; ``fields``: of the rows too, as a table. Characters that no font has are logged and listed."""
+    """The report on pages of A4; ``fields``: of the rows too, as a table."""
     yield _pages(of_report(report, fields))
 
 
@@ -45,24 +47,29 @@ def _pages(outline: Outline) -> bytes:
         else {"kind": type(part).__name__.lower(), **_breakable(asdict(part))}
         for part in outline.parts
     ]
-    document = {**_breakable(asdict(outline)), "parts": parts, "lacking": ""}
+    document = {**_breakable(asdict(outline)), "parts": parts}
     document["created"] = outline.created and outline.created.strftime("%Y-%m-%d")
-    chosen = fonts.choose(orjson.dumps(document).decode())
-    if chosen.lacking:
-        document["lacking"] = _told(chosen.lacking)
-        logger.warning(
-            "the PDF lacks characters that no installed font has: %s; install a font that has them", document["lacking"]
-        )
-    document["fonts"] = chosen.families or ["Libertinus Serif"]  # typst's own
+    document["fonts"] = [*_FAMILIES, _han_family(orjson.dumps(document).decode())]
     made: bytes = typst.compile(
         str(TEMPLATES / "document.typ"),
         root=str(TEMPLATES),
-        font_paths=list(chosen.folders),
-        ignore_system_fonts=not chosen.system,
+        font_paths=_font_folders(),
         sys_inputs={"data": orjson.dumps(document).decode()},
         timestamp=int(outline.created.replace(tzinfo=UTC).timestamp()) if outline.created else 0,
     )
     return made
+
+
+def _han_family(text: str) -> str:
+    """The family with the forms of Han characters of the language that the other characters of a text show."""
+    return f"Noto Sans CJK {'KR' if _HANGUL.search(text) else 'JP' if _KANA.search(text) else 'SC'}"
+
+
+def _font_folders() -> list[str]:
+    """Where installed packages have fonts."""
+    names = [point.value.partition(":")[0] for point in entry_points(group=_FONT_PACKAGES)]
+    found = [find_spec(name) for name in (*names, _CJK_PACKAGE)]
+    return [str(Path(spec.origin).parent) for spec in found if spec is not None and spec.origin]
 
 
 def _breakable(value: Any) -> Any:
@@ -74,8 +81,3 @@ def _breakable(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_breakable(one) for one in value]
     return value
-
-
-def _told(characters: str) -> str:
-    named = [f"{one} (U+{ord(one):04X} {unicodedata.name(one, 'unnamed').lower()})" for one in characters]
-    return listed(named, _MOST_NAMED)
