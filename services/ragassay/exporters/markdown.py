@@ -7,15 +7,8 @@ from collections.abc import Sequence
 from ragassay.documents import Report
 from ragassay.exporters.failing import failure_causes, headline, slice_fields, slice_section, worst_rows
 from ragassay.exporters.outline import rows_table
-from ragassay.exporters.summary import (
-    Section,
-    interrupted,
-    missing,
-    partial,
-    sections,
-    suspicious,
-)
-from ragassay.render import markdown_code, markdown_row, markdown_text
+from ragassay.exporters.summary import interrupted, missing, partial, sections, suspicious
+from ragassay.render import markdown_code, markdown_text
 
 MARKER = "<!-- ragassay report -->"
 MOST_ROWS = 100  # of the chosen fields; a comment on a pull request holds 65,536 characters
@@ -38,7 +31,7 @@ def export(report: Report, fields: Sequence[str] = ()) -> bytes:
     if far := partial(report):
         lines += ["", f"**{markdown_text(far)[:1].upper()}{markdown_text(far)[1:]}.**"]
     for section in sections(report):
-        lines += _table(section, report)
+        lines += section.table(report.systems).markdown()
     if line := interrupted(report):
         lines += ["", f"{markdown_text(line)[:1].upper()}{markdown_text(line)[1:]}."]
     if gaps := list(missing(report)):
@@ -46,7 +39,7 @@ def export(report: Report, fields: Sequence[str] = ()) -> bytes:
     if marked := list(suspicious(report)):
         lines += ["", "## Suspicious", "", *(f"- {markdown_text(line)}" for line in marked)]
     if failed := failure_causes(report, examples=3):
-        lines += _table(failed, report)
+        lines += failed.table(report.systems).markdown()
     if worst := worst_rows(report):
         lines += ["", "## Worst rows"]
     for row in worst:
@@ -54,7 +47,7 @@ def export(report: Report, fields: Sequence[str] = ()) -> bytes:
         lines += [f"- {label}: {markdown_text(text)}" for label, text in row.texts]
     for field in slice_fields(report):
         if part := slice_section(report, field):
-            lines += _table(part, report)
+            lines += part.table(report.systems).markdown()
     if fields:
         lines += rows_table(report, fields, MOST_ROWS).markdown()
     lines += [
@@ -69,13 +62,3 @@ def export(report: Report, fields: Sequence[str] = ()) -> bytes:
         MARKER,
     ]
     return ("\n".join(lines) + "\n").encode()
-
-
-def _table(section: Section, report: Report) -> list[str]:
-    """A heading, a table with a column per system, and the note below it."""
-    lines = ["", f"## {markdown_text(section.title)}"]
-    if section.rows:
-        lines += ["", markdown_row(["", *map(markdown_text, report.systems)])]
-        lines += [markdown_row(["---"] * (len(report.systems) + 1))]
-        lines += [markdown_row([markdown_text(label), *cells]) for label, cells in section.rows]
-    return [*lines, *(["", markdown_text(section.note)] if section.note else [])]

@@ -25,10 +25,11 @@ class Table:
     least: tuple[str, ...] = ()
 
     def markdown(self, level: str = "##") -> list[str]:
-        """The lines of a heading, the table and the note below it, behind a blank one."""
-        lines = ["", f"{level} {markdown_text(self.title)}", "", markdown_row([*map(markdown_text, self.columns)])]
-        lines += [markdown_row(["---"] * len(self.columns))]
-        lines += [markdown_row([*map(markdown_text, row)]) for row in self.rows]
+        """The lines of a heading, the table if it has rows, and the note below it, behind a blank one."""
+        lines = ["", f"{level} {markdown_text(self.title)}"]
+        if self.rows:
+            lines += ["", markdown_row([*map(markdown_text, self.columns)]), markdown_row(["---"] * len(self.columns))]
+            lines += [markdown_row([*map(markdown_text, row)]) for row in self.rows]
         return [*lines, *(["", markdown_text(self.note)] if self.note else [])]
 
 
