@@ -1,6 +1,6 @@
 """What operators see of the work: which job it is about, what is counted, and which span of a trace it is in.
 
-Next to nothing where nobody looks: without a tracer ``span`` hands out one object that does nothing, and to count is an
+Next to nothing where nobody looks: without a tracer a span is OpenTelemetry's that records nothing, and to count is an
 addition in memory. ``tracing`` makes the tracer, ``logs`` writes the fields, ``store/counters`` keeps what was counted.
 """
 
@@ -8,9 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal
+
+from ragassay.errors import AssayError
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span, Tracer
 
 Attributes = Mapping[str, str | int | float | bool | tuple[str, ...]]
 SpanKind = Literal["internal", "server", "client", "producer", "consumer"]
@@ -21,50 +26,21 @@ _NO_FIELDS: Mapping[str, str] = {}
 _fields: ContextVar[Mapping[str, str]] = ContextVar("fields of log lines", default=_NO_FIELDS)
 _counted: Counter[str] = Counter()
 
+# --- spans ------------------------------------------------------------------------------------------------------------
+# OpenTelemetry is imported with the first span: a command that makes none should not wait for it.
 
-class Span:
-    """A part of the work, while it is under way; this one is of no trace."""
-
-    def name(self, name: str) -> None:
-        """Call it otherwise, now that more is known."""
-
-    def set(self, attributes: Attributes) -> None:
-        """Note these about it; never text of a question, an answer or a document."""
-
-    def fail(self, why: str) -> None:
-        """It came to nothing; ``why`` is a word such as an error's code."""
-
-
-class Tracer(Protocol):
-    """Makes spans. Times are milliseconds since 1970."""
-
-    def span(
-        self, name: str, kind: SpanKind, attributes: Attributes, parent: str | None, began_ms: int | None
-    ) -> AbstractContextManager[Span]:
-        """A span for the length of the block, below the one that is under way, or ``parent``, a ``traceparent``."""
-
-    def traceparent(self) -> str | None:
-        """The span that is under way, as W3C Trace Context writes it."""
-
-    def headers(self) -> Mapping[str, str]:
-        """What a request to another server carries."""
-
-    def close(self, within_s: float) -> None:
-        """Send what is left, and make no more."""
-
-
-_NO_SPAN: AbstractContextManager[Span] = nullcontext(Span())
 _NO_ATTRIBUTES: Attributes = {}
-_NO_HEADERS: Mapping[str, str] = {}
 _tracer: Tracer | None = None
+_propagates = False
 
 
-def trace_with(tracer: Tracer | None) -> None:
-    """Make spans from now on, or none."""
-    global _tracer
-    _tracer = tracer
+def trace_with(tracer: Tracer | None, *, propagates: bool = False) -> None:
+    """Make spans from now on, or none. ``propagates``: requests to other servers carry the span that is under way."""
+    global _tracer, _propagates
+    _tracer, _propagates = tracer, propagates
 
 
+@contextmanager
 def span(
     name: str,
     kind: SpanKind = "internal",
@@ -72,26 +48,57 @@ def span(
     *,
     parent: str | None = None,
     began_ms: int | None = None,
-) -> AbstractContextManager[Span]:
-    """A span for the length of the block; see ``Tracer.span``."""
-    return _NO_SPAN if _tracer is None else _tracer.span(name, kind, attributes, parent, began_ms)
+) -> Iterator[Span]:
+    """A span for the length of the block, below the one that is under way, or ``parent``, a ``traceparent``.
+
+    ``began_ms``: milliseconds since 1970. Attributes never hold text of a question, an answer or a document. An error that
+    passes through is named by its code, without its message.
+    """
+    from opentelemetry import trace
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    if _tracer is None:
+        yield trace.INVALID_SPAN
+        return
+    with _tracer.start_as_current_span(
+        name,
+        context=TraceContextTextMapPropagator().extract({"traceparent": parent}) if parent else None,
+        kind=trace.SpanKind[kind.upper()],
+        attributes=attributes,
+        start_time=None if began_ms is None else began_ms * 1_000_000,
+        record_exception=False,
+        set_status_on_exception=False,
+    ) as started:
+        try:
+            yield started
+        except BaseException as error:
+            fail(started, error.code if isinstance(error, AssayError) else type(error).__name__)
+            raise
+
+
+def fail(span: Span, why: str) -> None:
+    """Note that it came to nothing; ``why`` is a word such as an error's code."""
+    from opentelemetry.trace import StatusCode
+
+    span.set_attribute("error.type", why)
+    span.set_status(StatusCode.ERROR)
 
 
 def traceparent() -> str | None:
-    """The span that is under way, for what goes on elsewhere; None without traces."""
-    return None if _tracer is None else _tracer.traceparent()
+    """The span that is under way, as W3C Trace Context writes it, for what goes on elsewhere; None without traces."""
+    if _tracer is None:
+        return None
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    carrier: dict[str, str] = {}
+    TraceContextTextMapPropagator().inject(carrier)
+    return carrier.get("traceparent")
 
 
 def headers() -> Mapping[str, str]:
     """What a request to a provider or a system carries; nothing without traces."""
-    return _NO_HEADERS if _tracer is None else _tracer.headers()
-
-
-def close(within_s: float = 1.0) -> None:
-    """Send the spans that are left; a process that ends must not wait long for a collector that is away."""
-    if _tracer is not None:
-        _tracer.close(within_s)
-        trace_with(None)
+    parent = traceparent() if _propagates else None
+    return {"traceparent": parent} if parent else {}
 
 
 # --- fields of log lines ----------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The only importer of OpenTelemetry: spans, and events about the spans of others, to a collector over OTLP/HTTP.
+"""What sends: spans, and events about the spans of others, to a collector over OTLP/HTTP.
 
 The SDK reads its own variables: ``OTEL_EXPORTER_OTLP_ENDPOINT``, ``OTEL_EXPORTER_OTLP_HEADERS``, ``OTEL_TRACES_SAMPLER``,
 ``OTEL_RESOURCE_ATTRIBUTES``, ``OTEL_SERVICE_NAME``, ``OTEL_BSP_SCHEDULE_DELAY`` and so on.
@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from importlib import metadata
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from ragassay import telemetry
-from ragassay.errors import AssayError, MissingExtra, Unavailable
+from ragassay.errors import MissingExtra, Unavailable
 from ragassay.settings import Settings, traces_wanted
 
 if TYPE_CHECKING:
@@ -23,10 +22,10 @@ if TYPE_CHECKING:
     from opentelemetry.sdk._logs import LoggerProvider, ReadableLogRecord
     from opentelemetry.sdk._logs.export import LogRecordExportResult
     from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.trace import Span as SdkSpan
 
 logger = logging.getLogger("ragassay")
 _EVENTS_A_REQUEST = 500
+_sending: TracerProvider | None = None
 
 
 def set_up(settings: Settings, part: str) -> None:
@@ -35,15 +34,34 @@ def set_up(settings: Settings, part: str) -> None:
     Raises MissingExtra where RAGASSAY_TRACES asks for traces and OpenTelemetry is not installed. Where only
     OTEL_EXPORTER_OTLP_ENDPOINT does, which may be set for a whole machine, that is a line in the log.
     """
+    global _sending
     if not traces_wanted(settings):
         return
     try:
-        telemetry.trace_with(_OpenTelemetry(_provider(part), propagates=settings.trace_headers))
+        _sending = _provider(part)
     except ImportError:
         missing = MissingExtra("sending traces", "traces")
         if settings.traces:
             raise missing from None
         logger.warning("OTEL_EXPORTER_OTLP_ENDPOINT is set and nothing is traced: %s", missing)
+    else:
+        tracer = _sending.get_tracer("ragassay", metadata.version("ragassay"))
+        telemetry.trace_with(tracer, propagates=settings.trace_headers)
+
+
+def close(within_s: float = 1.0) -> None:
+    """Send the spans that are left, and make no more.
+
+    A process that ends must not wait long for a collector that is away; the SDK would wait for half a minute.
+    """
+    global _sending
+    if _sending is None:
+        return
+    ending = threading.Thread(target=_sending.shutdown, daemon=True, name="last spans")
+    _sending = None
+    telemetry.trace_with(None)
+    ending.start()
+    ending.join(within_s)
 
 
 def _provider(part: str) -> TracerProvider:
@@ -134,75 +152,3 @@ def _context(trace_id: str | None, span_id: str | None) -> Context | None:
         return None
     of_span = trace.SpanContext(*ids, is_remote=True, trace_flags=trace.TraceFlags(trace.TraceFlags.SAMPLED))
     return trace.set_span_in_context(trace.NonRecordingSpan(of_span)) if of_span.is_valid else None
-
-
-class _SdkSpan(telemetry.Span):
-    def __init__(self, span: SdkSpan) -> None:
-        self._span = span
-
-    def name(self, name: str) -> None:
-        self._span.update_name(name)
-
-    def set(self, attributes: telemetry.Attributes) -> None:
-        self._span.set_attributes(attributes)
-
-    def fail(self, why: str) -> None:
-        from opentelemetry.trace import StatusCode
-
-        self._span.set_attribute("error.type", why)
-        self._span.set_status(StatusCode.ERROR)
-
-
-class _OpenTelemetry:
-    """Spans of the SDK."""
-
-    def __init__(self, provider: TracerProvider, *, propagates: bool) -> None:
-        from opentelemetry import trace
-        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-
-        self._provider, self._propagates = provider, propagates
-        self._tracer = provider.get_tracer("ragassay", metadata.version("ragassay"))
-        self._context, self._api = TraceContextTextMapPropagator(), trace
-
-    @contextmanager
-    def span(
-        self,
-        name: str,
-        kind: telemetry.SpanKind,
-        attributes: telemetry.Attributes,
-        parent: str | None,
-        began_ms: int | None,
-    ) -> Iterator[telemetry.Span]:
-        """As ``telemetry.Tracer``; an error that passes through is named by its code, without its message."""
-        with self._tracer.start_as_current_span(
-            name,
-            context=self._context.extract({"traceparent": parent}) if parent else None,
-            kind=self._api.SpanKind[kind.upper()],
-            attributes=attributes,
-            start_time=None if began_ms is None else began_ms * 1_000_000,
-            record_exception=False,
-            set_status_on_exception=False,
-        ) as started:
-            made = _SdkSpan(started)
-            try:
-                yield made
-            except BaseException as error:
-                made.fail(error.code if isinstance(error, AssayError) else type(error).__name__)
-                raise
-
-    def traceparent(self) -> str | None:
-        """As ``telemetry.Tracer``."""
-        carrier: dict[str, str] = {}
-        self._context.inject(carrier)
-        return carrier.get("traceparent")
-
-    def headers(self) -> Mapping[str, str]:
-        """As ``telemetry.Tracer``."""
-        parent = self.traceparent() if self._propagates else None
-        return {"traceparent": parent} if parent else {}
-
-    def close(self, within_s: float) -> None:
-        """As ``telemetry.Tracer``; the SDK itself would wait for half a minute."""
-        ending = threading.Thread(target=self._provider.shutdown, daemon=True, name="last spans")
-        ending.start()
-        ending.join(within_s)

@@ -6,7 +6,7 @@ import signal
 import threading
 from functools import partial
 
-from ragassay import logs, telemetry, tracing, wiring
+from ragassay import logs, tracing, wiring
 from ragassay.jobs import Jobs
 from ragassay.settings import Settings
 from ragassay.store.liveness import log_redis
@@ -43,7 +43,7 @@ def main() -> None:
     ends.wait()
     for thread in threads:
         thread.stop(wait_s=3)  # a round that is under way ends, so that no wake-up is lost
-    telemetry.close()
+    tracing.close()
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from typing import Any
 
 from celery import signals
 
-from ragassay import telemetry, tracing, wiring
+from ragassay import tracing, wiring
 from ragassay.jobs import Jobs
 from ragassay.queue import CHUNKS
 from ragassay.schedules import Schedules
@@ -105,4 +105,4 @@ def _stop(celerys_handler: Any, number: int, frame: FrameType | None) -> None:
 @signals.worker_process_shutdown.connect
 def _child_ends(**_: Any) -> None:
     jobs().close()
-    telemetry.close()
+    tracing.close()

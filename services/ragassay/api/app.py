@@ -13,7 +13,7 @@ from fastapi import Depends, FastAPI
 from fastapi.responses import HTMLResponse, RedirectResponse
 from pydantic.json_schema import models_json_schema
 
-from ragassay import telemetry
+from ragassay import tracing
 from ragassay.api import (
     alerts,
     comparisons,
@@ -93,7 +93,7 @@ def _schemas() -> dict[str, Any]:
 @asynccontextmanager
 async def _traced_to_the_end(_: FastAPI) -> AsyncIterator[None]:
     yield
-    telemetry.close()
+    tracing.close()
 
 
 def create_app(service: Jobs, settings: Settings, planned: Schedules | None = None) -> FastAPI:

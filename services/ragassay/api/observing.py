@@ -57,10 +57,10 @@ class ObservingMiddleware:
                 await self._app(scope, receive, out)
             finally:
                 route = getattr(scope.get("route"), "path", "none")
-                span.name(f"{method} {route}")
-                span.set({"http.route": route, "http.response.status_code": status})
+                span.update_name(f"{method} {route}")
+                span.set_attributes({"http.route": route, "http.response.status_code": status})
                 if status >= 500:
-                    span.fail(str(status))
+                    telemetry.fail(span, str(status))
                 if status:
                     self._requests.answered(route, method, status, took)
                     _log.log(

@@ -32,10 +32,10 @@ def requesting(model: str, resolved: ResolvedModel, purpose: Purpose) -> Iterato
             nonlocal outcome
             if isinstance(reply, Failure):
                 outcome = reply.error.code
-                span.fail(outcome)
+                telemetry.fail(span, outcome)
                 return
             outcome = "answered"
-            span.set(
+            span.set_attributes(
                 {
                     "gen_ai.response.model": reply.model,
                     "gen_ai.response.finish_reasons": (reply.finish_reason,),

@@ -40,7 +40,7 @@ class JobRun:
         """Keep a chunk's results; ``chunk`` must be a claim, and ``stale`` says that it was lost."""
         with telemetry.span("commit") as span:
             outcome = self._kept(chunk, results) if isinstance(chunk, Claim) else "stale"
-            span.set({"ragassay.outcome": outcome, "ragassay.rows": len(results)})
+            span.set_attributes({"ragassay.outcome": outcome, "ragassay.rows": len(results)})
         return outcome
 
     def _kept(self, claim: Claim, results: Sequence[Result]) -> Outcome:

@@ -186,7 +186,7 @@ class LiveSystem:
             response = await self._asked_once(sample, began)
             failed = response is not None and response.error is not None
             if failed:
-                span.fail("failed")
+                telemetry.fail(span, "failed")
         telemetry.count("system_requests", "failed" if failed else "answered")
         return response
 
