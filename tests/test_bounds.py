@@ -102,19 +102,16 @@ def test_beyond_its_limit_a_number_is_refused_with_field_value_and_limit(model, 
     ("name", "value"),
     [
         ("relevance_scores", {"a": 1e308}),
-        ("relevance_scores", {"a": -1e308}),
         ("doc_timestamps", {"a": 1e308}),
         ("doc_timestamps", {"a": 1_700_000_000_000}),
         ("doc_timestamps", {"a": 10**400}),
         ("key_facts", ["fact"] * 1001),
         ("ground_truth_answer", ["answer"] * 1001),
-        ("reference_contexts", ["context"] * 2001),
         ("subtopics", {str(n): ["s"] for n in range(10_001)}),
         ("response", {"retrieved_doc_ids": ["a"], "retrieved_scores": [1e308]}),
         ("response", {"contexts": ["context"] * 2001}),
         ("response", {"latency_ms": 10**400}),
         ("response", {"latency_ms": 5e-324}),
-        ("response", {"cost_usd": 5e-324}),
         ("relevance_scores", {"a": 5e-324}),
     ],
 )
@@ -261,8 +258,6 @@ def test_a_metric_whose_value_no_sum_could_take_is_a_failed_score():
     ("row", "place"),
     [
         ({"latency_ms": 1e308}, "latency_ms: should be at most 1000000000, is the number 1e+308"),
-        ({"cost_usd": 1e308}, "cost_usd: should be at most 1000000, is the number 1e+308"),
-        ({"relevance_scores": {"d": 1e308}}, "relevance_scores.d: should be at most 1000, is the number 1e+308"),
     ],
 )
 def test_files_and_jobs_refuse_the_row_with_one_line(tmp_path, row, place):

@@ -14,7 +14,6 @@ from ragassay.llm import LLM, Prices
 from ragassay.models import Usage
 from ragassay.protocols import Call, Reply
 from ragassay.specification import Budget, Price
-from ragassay.store.ledger import FolderLedger
 
 MOST = Usage(calls=1, input_tokens=60, output_tokens=40, cost_usd=0.01)
 
@@ -172,21 +171,6 @@ def test_an_attempt_that_was_lost_is_booked_once_where_the_next_one_cost_nothing
         return ledger.spent.cost_usd
 
     assert asyncio.run(spent()) == pytest.approx(0.01 + 0.004)
-
-
-def test_a_resumed_run_remembers_what_lost_attempts_may_have_cost(tmp_path):
-    async def spend_in(ledger):
-        await ledger.reserve(call(1), MOST)
-        await ledger.release(call(1), Usage(uncertain_calls=1))
-        await ledger.reserve(call(2), MOST)
-        await ledger.settle(call(2), reply(cost_usd=None))
-
-    ledger = FolderLedger(tmp_path / "calls.jsonl", run="r")
-    asyncio.run(spend_in(ledger))
-    ledger.close()
-    again = FolderLedger(tmp_path / "calls.jsonl", run="r")
-    assert again.spent.cost_usd == pytest.approx(0.01 + 0.01)
-    again.close()
 
 
 def test_nobody_who_waits_for_the_budget_keeps_a_call_from_trying_again():

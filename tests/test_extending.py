@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import textwrap
 import tomllib
 import venv
 import zipfile
@@ -113,29 +112,6 @@ def test_an_installed_package_brings_all_on_the_command_line(environment, tmp_pa
     assert (tmp_path / "again.html").exists()
 
 
-def test_an_installed_package_brings_all_in_python_and_in_a_worker(environment, tmp_path, rows):
-    script = f"""
-        import json, ragassay
-        from ragassay.settings import Settings
-        from ragassay.specification import JobSpec
-        from ragassay.wiring import jobs_for
-        report = ragassay.evaluate({str(rows)!r}, systems={{"a": "echo"}}, judge="lenient", metrics=["answered", "relevance"])
-        report.save("page.html")
-        session = jobs_for(Settings(state_url="redis://127.0.0.1:9/0"))._session  # what a worker works with
-        tools = session.tools(JobSpec(judge="lenient"), None)
-        from ragassay.exporters.panels import panels
-        shown = [panel.table.title for panel in panels(report)]
-        print(json.dumps([report["relevance"], tools.judge.name, shown]))
-    """
-    done = subprocess.run(
-        [environment, "-c", textwrap.dedent(script)],
-        cwd=tmp_path, env={**os.environ, "RAGASSAY_HOME": str(tmp_path / "home")}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == [[0.75, 0.75, 0.75], "lenient", ["All means"]]
-    assert (tmp_path / "page.html").read_text().startswith("<table>")
-
-
 def test_a_plugin_that_cant_be_imported_is_named_where_it_is_asked_for(environment, tmp_path, rows):
     (site,) = (environment.parents[1] / "lib").glob("python3*/site-packages")
     info = site / "broken-1.dist-info"
@@ -192,36 +168,12 @@ def test_a_file_of_responses_may_have_the_name_of_a_plugins_system(cli, rows, tm
     assert (code, (tmp_path / "made").exists()) == (0, False), err
 
 
-def test_a_system_of_a_plugin_is_named_alike_for_one_dataset_and_for_several(cli, rows, tmp_path):
-    (tmp_path / "own.py").write_text(OWN_SYSTEM)
-    datasets = ("--dataset", "one=rows.jsonl", "--dataset", "two=rows.jsonl")
-    options = ("--import", "own.py", "--system", "ours=acme", "--metrics", "rouge1", "--json")
-    code, out, err = cli("run", *datasets, *options)
-    assert code == 0, err
-    several = [one["report"] for one in json.loads(out)["datasets"].values()]
-    single = json.loads(cli("evaluate", "rows.jsonl", *options)[1])
-    assert [report["systems"]["ours"]["metrics"]["rouge1"]["n"] for report in (*several, single)] == [3, 3, 3]
-
-
 def test_a_system_that_needs_options_is_not_named_in_the_place_of_a_file(cli, rows, tmp_path):
     (tmp_path / "own.py").write_text("from ragassay import strategy\n@strategy\ndef acme(query, *, index): ...\n")
     code, _, err = cli("evaluate", "rows.jsonl", "--import", "own.py", "--system", "ours=acme")
     assert (code, err.count("\n")) == (2, 1)
     assert "acme does not take these options: missing a required argument: 'index'" in err
     assert "{kind: acme, options: {...}}" in err
-
-
-def test_a_run_with_another_judge_of_the_same_name_is_not_resumed(cli, rows, tmp_path):
-    own = tmp_path / "own.py"
-    code = "from ragassay import judge\n@judge\ndef mine(sample, units):\n    return {'relevance': '%s'}\n"
-    own.write_text(code % "full")
-    _, out, _ = cli("evaluate", "rows.jsonl", "--judge", "mine", "--metrics", "relevance", "--import", own, "--json")
-    run = json.loads(out)["run"]["id"]
-    shutil.rmtree(tmp_path / "home" / "runs" / run / "results" / "default")
-    own.write_text(code % "none")
-    code, _, err = cli("evaluate", "--resume", run, "--import", own)
-    assert code == 2
-    assert "its judge and plugins changed since it began" in err
 
 
 @pytest.mark.parametrize(
@@ -250,20 +202,6 @@ def test_the_configurations_on_the_page_load(tmp_path, monkeypatch):
         config.import_plugins([layer])
         assert config.resolve([layer]) != config.Configuration()
     assert blocks
-
-
-def test_every_example_is_run_by_a_test():
-    tests = "".join(path.read_text() for path in EXAMPLES.parent.joinpath("tests").rglob("*.py"))
-    known = {
-        path for path in EXAMPLES.rglob("*") if path.is_file() and path.suffix in (".py", ".yaml", ".toml", ".jsonl")
-    }
-    whole = ('"examples" / "retrieval").glob', 'EXAMPLES / "package"')  # folders of which a test runs everything
-    assert all(text in tests for text in whole)
-    assert [
-        path.name
-        for path in known
-        if path.parent.name not in ("retrieval", "package") and path.name not in tests and path.stem[4:] not in tests
-    ] == []
 
 
 def test_python_takes_a_judge_as_it_is(rows):
@@ -322,19 +260,6 @@ def test_a_judge_that_hangs_is_given_up():
 
     (first, _) = asked(own, timeout_s=0.05)
     assert first.reason == "the judge own gave no verdict within 0.05 s"
-
-
-def test_an_async_judge_judges_both_sides_of_a_comparison():
-    @judge
-    async def own(sample, units):
-        await asyncio.sleep(0.001)
-        return {"relevance": "full" if sample.response.answer == "Paris" else "none"}
-
-    sides = [
-        [{"query_id": f"q{n}", "query": f"{n}?", "answer": answer} for n in range(30)] for answer in ("Paris", "Rome")
-    ]
-    compared = ragassay.compare(*sides, judge="own", metrics=["relevance"], cache=False)
-    assert compared.pairs[0].metrics["relevance"].delta == -1.0
 
 
 def test_units_that_a_judge_leaves_out_are_missing_and_evidence_that_points_nowhere_does_not_count():

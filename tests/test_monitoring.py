@@ -56,19 +56,6 @@ def test_every_metric_is_on_the_dashboard():
     assert families - {re.sub(r"_bucket$", "", name) for name in shown} == set()
 
 
-def test_panels_are_apart_and_ask_the_data_source_that_one_chooses():
-    places = set()
-    for panel in DASHBOARD["panels"]:
-        at = panel["gridPos"]
-        cells = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
-        assert not cells & places, panel["title"]
-        assert max(x for x, _ in cells) < 24
-        places |= cells
-    assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
-    assert {panel["datasource"]["uid"] for panel in PANELS} == {"${datasource}"}
-    assert [one["name"] for one in DASHBOARD["templating"]["list"]] == ["datasource", "job"]
-
-
 def test_there_is_a_rule_for_each_way_to_stand_still():
     alerts = {rule["alert"]: rule for rule in RULES}
     assert len(alerts) == len(RULES)

@@ -39,21 +39,6 @@ def test_every_page_with_an_output_is_refreshed(script):
     assert shown == set(script.PAGES)
 
 
-def test_what_is_left_out_of_an_output_is_seen(script):
-    lines = ["one", "two", "three", "four"]
-    assert script.parts(lines, "1-4") == lines
-    assert script.parts(lines, "2, 4") == ["...", "two", "...", "four"]
-    assert script.parts(lines, "1-2") == ["one", "two", "..."]
-    for wrong in ("1-5", "0", "3, 2", "2-1"):
-        with pytest.raises(SystemExit, match="there are 4"):
-            script.parts(lines, wrong)
-
-
-def test_an_empty_block_is_filled_and_what_follows_it_stays(script, tmp_path):
-    page = "<!-- output: printf 'a\\nb\\nc\\n' | lines 3 -->\n```text\n```\n\nThen this.\n\n```sh\nls\n```\n"
-    assert script.refreshed(page, str(tmp_path)) == page.replace("```text\n", "```text\n...\nc\n")
-
-
 @pytest.mark.parametrize("page", [README, QUICKSTART], ids=["README", "quickstart"])
 def test_its_commands_exist(page):
     from typer.main import get_command

@@ -35,10 +35,6 @@ def test_its_code_takes_what_is_ours_and_nothing_else(code, alerts, receiver, we
             verified(webhook.secret, headers, body)
 
 
-def test_the_code_by_hand_takes_about_ten_lines():
-    assert len([line for line in BY_HAND.partition("def ")[2].splitlines() if line]) <= 10
-
-
 def test_its_example_is_a_notice_that_looks_so(alerts, receiver, webhook, work):
     (example,) = (json.loads(code) for code in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL) if '"type"' in code)
     alerts.tell(Notice(kind=example["type"], at=example["timestamp"], **example["data"]))

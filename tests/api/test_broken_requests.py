@@ -27,15 +27,10 @@ BODIES = {
     # JSON that means different things to different readers, or nothing
     "empty": ("", 400, "is not valid JSON"),
     "NaN": (row('"cost_usd": NaN'), 400, "samples[0].cost_usd: is NaN"),
-    "infinity in disguise": (row('"metadata": {"deep": [1, 1e999]}'), 400, "samples[0].metadata.deep[1]: is infinity"),
     "half a surrogate pair": (row(r'"category": "\ud800"'), 400, "samples[0].category: holds half a surrogate pair"),
     "not UTF-8": (b'{"name": "\xff", "samples": []}', 400, "byte 0xff at offset 10"),
-    "65 levels": (row('"metadata": ' + '{"a":' * 62 + "1" + "}" * 62), 400, "more than 64 levels"),
     "150,000 levels": ('{"samples":' + "[" * 150_000, 400, "nested too deeply"),
     "a key twice": (body('"seed": 1, "seed": 2'), 400, "'seed' is given twice"),
-    "5,000 digits": (body('"seed": ' + "9" * 5000), 400, "whole number that is too long"),
-    "65 bits": (row('"metadata": {"n": 18446744073709551616}'), 400, "samples[0].metadata.n: is a whole number of more"),
-    "a list": ("[]", 400, "should be an object, is a list of 0"),
     # keys
     "no samples": ("{}", 422, "samples: is missing"),
     "a misspelt key": (body('"metric": ["mrr"]'), 422, "unknown key 'metric'"),
@@ -49,16 +44,11 @@ BODIES = {
     "a file of the server": (body('"data": "/etc/passwd"'), 422, "the service reads no file of a caller's"),
     "code to run": (body('"plugins": ["own.py"]'), 422, "the service runs no code of a caller's"),
     "a file to write": (body('"output": ["report.json"]'), 422, "the service writes no file for a caller"),
-    "a plug-in": (body('"import": "mine.py"'), 422, "the service runs no code of a caller's"),
     # options
     "a seed as text": (body('"seed": "7"'), 422, "seed: should be a whole number, is '7'"),
-    "an unknown metric": (body('"metrics": ["ndgc@10"]'), 422, "unknown metric 'ndgc@10'"),
     "an address as judge": (body('"judge": "huggingface/http://10.0.0.1/x"'), 422, "not the name of a model"),
     "too many calls at once": (body('"performance": {"concurrency": 33}'), 422, "should be at most 32, the operator's"),
-    "a timeout of a year": (body('"performance": {"timeout_s": 121}'), 422, "should be at most 120, the operator's"),
-    "a gate that nobody can read": (body('"gates": [{"mrr": "good"}]'), 422, "gate mrr: can't read 'good'"),
     # rows
-    "a wrong type in a row": (row('"contexts": 7'), 422, "row 1: contexts"),
     "an id twice": ('{"samples": [' + f"{ROW[:-1]},\"query_id\": 1}},{ROW[:-1]},\"query_id\": 1}}" + "]}", 422, "used already"),
 }  # fmt: skip
 
@@ -99,9 +89,7 @@ def test_a_suggestion_comes_with_a_misspelt_name(served):
 
 QUERIES = {
     "/v1/jobs?limit=201": "limit",
-    "/v1/jobs?cursor=nonsense": "cursor",
     "/v1/jobs?cursor=%ED%A0%80": "cursor",
-    "/v1/jobs?status=done": "status",
     "/v1/jobs?limt=5": "unknown query parameter 'limt'",
     "/v1/jobs?limit=5&cursor=x&limit=6": "limit: is there 2 times, and takes one value",
 }

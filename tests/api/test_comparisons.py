@@ -95,23 +95,16 @@ def test_a_run_can_be_compared_with_a_job(cli, two, tmp_path, served):
     ("body", "status", "said"),
     [
         ({"jobs": ["A", UNKNOWN]}, 404, f"there is no job '{UNKNOWN}'"),
-        ({"jobs": ["A", "../meta"]}, 404, "there is no job '../meta'"),
         ({"jobs": ["A", "QUEUED"]}, 409, "is queued and has no report"),
         ({"jobs": ["A", "CANCELLED"]}, 409, "is cancelled and has no report"),
         ({"jobs": ["A"]}, 422, "a comparison needs two systems, there is only 'rivers'"),
         ({"jobs": ["A", "A"]}, 422, "is chosen twice"),
         ({"jobs": ["A", "B#other"]}, 422, "unknown system 'other'"),
-        ({"jobs": ["A", "B#"]}, 422, "not of the form RUN#SYSTEM"),
         ({"jobs": ["A", "B"], "baseline": "other"}, 422, "unknown baseline 'other'"),
         ({"jobs": ["A", "B"], "metrics": ["ndcg@3"]}, 422, "has no ndcg@3"),
-        ({"jobs": ["A", "B"], "metrics": ["mrrr"]}, 422, "unknown metric 'mrrr'"),
         ({"jobs": ["A", "B"], "alpha": 1}, 422, "alpha: should be less than 1"),
-        ({"jobs": ["A", "B"], "correction": "bonferoni"}, 422, "correction: should be 'none'"),
-        ({"jobs": ["A", "B"], "limit": -1}, 422, "limit: should be at least 0"),
         ({"jobs": ["A", "B"], "metric": ["mrr"]}, 422, "unknown key 'metric'"),
-        ({"jobs": []}, 422, "jobs: is empty"),
         ({"jobs": ["A"] * 21}, 422, "jobs: has more than 20 entries"),
-        ({}, 422, "jobs: is missing"),
     ],
 )
 def test_a_comparison_that_can_not_be_made_is_a_problem_that_says_why(served, two, body, status, said):
@@ -122,13 +115,6 @@ def test_a_comparison_that_can_not_be_made_is_a_problem_that_says_why(served, tw
     headers = {"Content-Type": "application/json"}
     document = problem(served.http.post("/v1/comparisons", content=text, headers=headers), status)
     assert said in document["detail"]
-
-
-def test_jobs_without_a_common_metric_can_not_be_compared(served, two):
-    other = served.submit(rows(3), metrics=["hit@1"])["id"]
-    served.work()
-    document = problem(served.http.post("/v1/comparisons", json={"jobs": [two[0], other]}), 422)
-    assert "no metric in common" in document["detail"]
 
 
 def test_two_comparisons_are_made_at_a_time_and_others_are_answered_meanwhile(served, two, monkeypatch):
@@ -242,10 +228,7 @@ def test_a_trend_follows_one_dataset_and_only_finished_jobs(served):
     [
         ("", "metric: is missing"),
         ("metric=mrrr", "unknown metric 'mrrr'"),
-        ("metric=latency_ms.p42", "unknown statistic 'p42'"),
         ("metric=mrr&last=0", "last: should be at least 1"),
-        ("metric=mrr&alpha=nan", "alpha"),
-        ("metric=mrr&data=x", "unknown query parameter 'data'"),
         ("metric=mrr&dataset=none", "no finished run on dataset 'none'"),
         ("metric=mrr&system=none", "no finished run of system 'none'"),
     ],

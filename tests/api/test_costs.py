@@ -2,9 +2,7 @@
 
 import csv
 import io
-import shutil
 
-import orjson
 import pytest
 import zstandard
 
@@ -60,14 +58,6 @@ def test_the_figures_stay_when_the_rows_have_expired(served):
     assert figures(costs(served, by="category,system,day")) == figures(before)
 
 
-def test_a_record_is_kept_for_as_long_as_its_report(served):
-    job = finished(served)
-    store = served.jobs.store
-    kept_s = store.retention.reports_s
-    for name in ("report", "figures", "costs"):
-        assert kept_s - 60 < store.redis.ttl(store.key(job, name)) <= kept_s
-
-
 def test_costs_names_a_job_whose_record_can_not_be_read_and_counts_the_others(served):
     jobs, store = [finished(served) for _ in range(3)], served.jobs.store
     for job, content in ((jobs[0], zstandard.compress(b'{"schema_version": 2}')), (jobs[1], b"damaged")):
@@ -121,11 +111,9 @@ def test_filters_and_groups_take_effect(served):
     ("query", "accept", "kind"),
     [
         ("", None, "application/json"),
-        ("", "text/csv", "text/csv; charset=utf-8"),
         ("", "text/html, text/csv;q=0.9", "text/csv; charset=utf-8"),
         ("format=csv", "application/json", "text/csv; charset=utf-8"),
         ("format=md", None, "text/markdown; charset=utf-8"),
-        ("format=json", "text/csv", "application/json"),
     ],
 )
 def test_the_form_is_what_format_or_else_accept_asks_for(served, query, accept, kind):
@@ -143,10 +131,7 @@ def test_the_form_is_what_format_or_else_accept_asks_for(served, query, accept, 
         ("by=sytem", "by: unknown dimension 'sytem': did you mean system"),
         ("since=yesterday", "since: should be a day or time"),
         ("zone=Mars", "zone: should be a time zone"),
-        ("zone=%00", "zone: should be a time zone"),
-        ("format=pdf", "format"),
         ("metric=mrr", "unknown query parameter 'metric'"),
-        ("by=" + "x" * 101, "by"),
     ],
 )
 def test_what_can_not_be_asked_is_a_problem_that_says_why(served, query, said):
@@ -180,16 +165,3 @@ def test_the_command_line_and_the_client_give_the_services_document(served, cli)
     code, out, err = cli("cost", "--server", served.url)
     assert (code, err) == (0, "")
     assert "Cost of an accurate answer" in out
-
-
-def test_a_job_and_a_run_of_the_same_rows_cost_the_same(served, cli, tmp_path):
-    finished(served)
-    file = tmp_path / "rivers.jsonl"
-    file.write_bytes(b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows(10)))
-    options = ["--metrics", "correctness,accurate", "--accurate", "correctness >= 0.5", "--json"]
-    assert cli("evaluate", file, *options)[0] == 0
-    here = CostReport.model_validate_json(cli("cost", "--json")[1])
-    there = costs(served)
-    same = {"first": "", "last": ""}
-    assert [one.model_copy(update=same) for one in here.groups] == [one.model_copy(update=same) for one in there.groups]
-    shutil.rmtree(tmp_path / "home", ignore_errors=True)

@@ -1,7 +1,6 @@
 """A request that is sent again, because its answer was lost, makes no second job."""
 
 import random
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -69,20 +68,6 @@ def test_submit_with_one_key_makes_one_job_however_long_it_takes(served):
     (job,) = served.http.get("/v1/jobs").json()["jobs"]
     assert {answer.json()["id"] for answer in answers} == {job["id"]}
     assert len(served.queue.sent) == 1
-
-
-def test_twenty_threads_with_one_key_make_one_job(served):
-    for key in ("one", "two", "three"):
-        with ThreadPoolExecutor(20) as pool:
-            answers = list(pool.map(lambda _, k=key: post(served, k, rows(20), metrics=["mrr"]), range(20)))
-        assert {answer.status_code for answer in answers} == {202}
-        made = {answer.json()["id"] for answer in answers}
-        assert len(made) == 1
-        assert post(served, key, rows(20), metrics=["mrr"]).json()["id"] in made
-    jobs = served.http.get("/v1/jobs").json()["jobs"]
-    assert len(jobs) == 3
-    served.work()
-    assert {job["status"] for job in served.http.get("/v1/jobs").json()["jobs"]} == {"finished"}
 
 
 def test_the_key_is_kept_with_the_job_or_not_at_all(served):

@@ -76,16 +76,6 @@ def test_a_drop_that_could_not_be_measured_is_a_missed_gate_and_no_regression(to
     assert (missed["system"], missed["cause"]) == ("v2", "missing")
 
 
-def test_gates_that_could_not_be_checked_are_told(served, told):
-    first, _ = told(rows(10))
-    gates = [{"metric": "mrr", "max_drop": 0.1}]
-    job = served.submit(rows(10), metrics=["mrr"], gates=gates, baseline=first)["id"]
-    served.jobs.store.redis.delete(f"ra:{{{first}}}:report", f"ra:{{{first}}}:meta")
-    served.work()
-    alerts = served.http.get("/v1/alerts", params={"kind": "gate_missed"}).json()["alerts"]
-    assert [(each["job"], each["cause"]) for each in alerts] == [(job, "unchecked")]
-
-
 def test_rows_whose_response_failed_count_as_failed_in_the_progress_and_at_the_end(served, told):
     job, documents = told(with_a_broken_system(rows(4)))
     assert served.http.get(f"/v1/jobs/{job}").json()["progress"] == {"rows": 8, "done": 8, "failed": 4}

@@ -18,7 +18,6 @@ from ragassay.models import Usage
 from ragassay.protocols import Reply
 from ragassay.schedule_documents import KeptSchedule
 from ragassay.settings import Settings
-from ragassay.store.counters import MOST_COUNTERS
 from ragassay.store.redis import RedisStore
 from ragassay.store.redis_ledger import RedisLedger
 from ragassay.store.redis_schedules import RedisSchedules
@@ -69,16 +68,6 @@ def test_jobs_chunks_and_rows_are_counted_from_submission_to_the_end(served):
     assert job not in served.http.get("/metrics").text
 
 
-def test_a_chunk_that_is_committed_twice_is_counted_once(served):
-    job = served.submit(rows(3))["id"]
-    claim = served.jobs.store.claim(job)
-    assert numbers(served.http)["chunks_leased",] == 1
-    results = []
-    assert served.jobs.store.commit(claim, results) == "last"
-    assert served.jobs.store.commit(claim, results) == "stale"
-    assert numbers(served.http)["chunks_total",] == 1
-
-
 def test_a_lease_that_runs_out_is_counted(served):
     job = served.submit(rows(3))["id"]
     served.jobs.store.claim(job)
@@ -112,20 +101,6 @@ def test_what_calls_took_is_counted_with_the_call_and_once(served):
     # 0.3 s is above 0.25 and not above 0.5; buckets are cumulated
     assert [seen["provider_seconds_bucket", le, "m"] for le in ("0.25", "0.5", "+Inf")] == [0, 2, 2]
     assert (seen["provider_seconds_count", "m"], seen["provider_seconds_sum", "m"]) == (2, 0.6)
-
-
-def test_names_of_models_can_not_grow_without_end(served):
-    import asyncio
-
-    store = served.jobs.store
-    claim = store.claim(served.submit(rows(3))["id"])
-    store.redis.hset("ra:counters", mapping={f"filler\x1f{n}": 1 for n in range(MOST_COUNTERS)})
-    asyncio.run(settled(store, claim, "new-model"))
-    asyncio.run(settled(store, claim, "another-model"))
-    seen = numbers(served.http)
-    assert seen["tokens_total", "input", "other", "judging"] == 60
-    assert store.redis.hlen("ra:counters") < MOST_COUNTERS + 20
-    assert not [key for key in seen if "new-model" in key]
 
 
 def test_workers_beats_and_jobs_that_wait_for_a_provider_are_there(served):

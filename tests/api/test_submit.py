@@ -10,9 +10,7 @@ import yaml
 from api_server import problem, rows, serving
 from provider import Provider
 from ragassay import Client, config
-from ragassay.data.load import load
 from ragassay.documents import Report
-from ragassay.errors import NothingToEvaluate
 from ragassay.job_documents import Job
 from ragassay.jobs import Jobs
 from ragassay.settings import Settings
@@ -62,32 +60,6 @@ def test_a_job_says_what_may_be_wrong_with_its_rows(served):
     misspelt = [{"answerr": row.pop("answer"), **row} for row in rows(2)]
     answer = served.http.post("/v1/jobs", json={"samples": misspelt, "metrics": ["mrr"]})
     assert answer.json()["warnings"] == ["answerr is kept as metadata; did you mean answer? rename answerr to answer"]
-
-
-def test_a_grade_above_the_highest_is_a_bad_row(served):
-    graded = [{**row, "relevance_scores": {"x": 5}} for row in rows(1)]
-    bad = problem(served.http.post("/v1/jobs", json={"samples": graded, "metrics": ["mrr"]}), 422)
-    assert "samples: row 1: relevance_scores.x: is 5, above max_grade, which is 3" in json.dumps(bad)
-    assert served.http.post("/v1/jobs", json={"samples": graded, "metrics": ["mrr"], "max_grade": 5}).status_code == 202
-
-
-def test_rows_flat_nested_or_with_other_tools_names_are_the_same_dataset(served, tmp_path):
-    flat = rows(4)
-    response = ("answer", "contexts", "retrieved_doc_ids", "latency_ms", "cost_usd")
-    nested = [
-        {**{k: v for k, v in row.items() if k not in response}, "response": {k: row[k] for k in response}}
-        for row in flat
-    ]
-    theirs = {"query": "user_input", "answer": "actual_output", "contexts": "retrieved_contexts"}
-    renamed = [{theirs.get(k, k): v for k, v in row.items()} for row in flat]
-    file = tmp_path / "rows.json"
-    file.write_text(json.dumps(flat))
-    digests = set()
-    for samples in (flat, nested, renamed):
-        job = served.submit(samples, metrics=["mrr"])["id"]
-        served.work()
-        digests.add(served.http.get(f"/v1/jobs/{job}/report").json()["provenance"]["dataset"]["digest"])
-    assert digests == {load(file).digest}
 
 
 def test_without_metrics_the_rows_decide_which_there_are(served):
@@ -202,11 +174,6 @@ def test_a_request_above_the_operators_limit_is_refused(redis, limit):
         assert "4" in document["detail"]
 
 
-def test_rows_without_a_response_are_nothing_to_evaluate(served):
-    document = problem(served.http.post("/v1/jobs", json={"samples": [{"query": "Which?"}]}), 422)
-    assert document["code"] == NothingToEvaluate.code
-
-
 def test_a_cancelled_job_makes_no_more_calls_and_keeps_what_is_done(served):
     job = served.submit(rows(120), metrics=METRICS)["id"]
     served.work(most=1)
@@ -306,9 +273,7 @@ def test_a_full_body_is_taken_in_within_five_seconds(served):
 @pytest.mark.parametrize(
     ("more", "where", "told"),
     [
-        ({"judge": "local"}, "judge_share", "the local judge costs nothing"),
         ({"criteria": {"polite": "It is polite."}}, "judge_share", "criteria can't be judged by the local judge"),
-        ({"repeat": 3}, "repeat", "which with judge_share is the local one"),
     ],
 )
 def test_a_share_that_makes_no_sense_is_refused_before_a_worker_meets_it(served, more, where, told):

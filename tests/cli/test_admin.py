@@ -156,11 +156,3 @@ def test_redis_is_away(cli, monkeypatch):
     for command in (("health",), ("retention", "--apply")):
         code, _, err = cli("admin", *command)
         assert (code, err.startswith("error: Redis does not answer")) == (3, True)
-
-
-@pytest.mark.parametrize("part", ["worker", "beat"])
-def test_settings_that_are_no_good_are_one_line_before_a_process_begins(cli, monkeypatch, part):
-    monkeypatch.setenv("RAGASSAY_OUTGOING_ALLOWED", "http://x/")
-    code, out, err = cli(part)
-    assert (code, out) == (2, "")
-    assert err.startswith("error: RAGASSAY_OUTGOING_ALLOWED: can't read 'http://x/'; ")

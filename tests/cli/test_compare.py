@@ -7,7 +7,6 @@ import pytest
 
 from offline_runs import write_jsonl
 from ragassay.compare.models import Comparison
-from ragassay.documents import Report
 
 QUERIES = [{"query_id": f"q{n}", "query": f"Question {n}?", "relevant_doc_ids": ["d1"]} for n in range(8)]
 OTHERS = [{"query_id": f"x{n}", "query": f"Another {n}?", "relevant_doc_ids": ["d1"]} for n in range(8)]
@@ -167,12 +166,3 @@ def test_a_report_that_can_not_be_read_is_named(cli, two, tmp_path, monkeypatch)
     monkeypatch.setattr("pathlib.Path.read_bytes", denied)
     code, _, err = cli("compare", "report.json")
     assert (code, err) == (2, "error: report.json: can't be read (Permission denied)\n")
-
-
-def test_a_report_without_metrics_in_common_is_refused(cli, two, tmp_path):
-    report = Report.model_validate_json((tmp_path / "report.json").read_bytes())
-    lonely = report.systems["b"].model_copy(update={"metrics": {}})
-    (tmp_path / "none.json").write_text(report.model_copy(update={"systems": {"z": lonely}}).model_dump_json())
-    code, _, err = cli("compare", "report.json", "none.json")
-    assert code == 2
-    assert "no metric in common" in err

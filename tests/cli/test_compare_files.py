@@ -65,13 +65,6 @@ def test_nothing_is_evaluated_where_one_of_the_files_can_not_be_read(versions, t
     assert not (tmp_path / "home" / "runs").exists()
 
 
-@pytest.mark.parametrize("wrong", [("--alpha", "2"), ("--correction", "luck")])
-def test_what_a_comparison_refuses_is_refused_before_anything_is_evaluated(wrong, versions, tmp_path):
-    code, _, err = versions("compare", "v1.jsonl", "v2.jsonl", *wrong)
-    assert (code, err.count("\n")) == (2, 1), err
-    assert not (tmp_path / "home" / "runs").exists()
-
-
 def test_two_files_of_one_name_are_told_apart_by_their_folders(versions, tmp_path):
     for folder, name in (("old", "v1"), ("new", "v2")):
         (tmp_path / folder).mkdir()

@@ -12,10 +12,10 @@ from pathlib import Path
 import orjson
 import pytest
 
-from offline_runs import GOOD, new_run, sample, without_times, write_jsonl
+from offline_runs import GOOD, without_times, write_jsonl
 from provider import Provider
 from ragassay.errors import BadSettings, DiskFull
-from ragassay.files import LineLog, write_whole
+from ragassay.files import write_whole
 from ragassay.models import Usage
 from ragassay.protocols import Call, Reply
 from ragassay.specification import Budget
@@ -123,26 +123,6 @@ def no_room(*_):
     raise OSError(28, "No space left on device")
 
 
-def test_a_line_is_whole_or_not_there(tmp_path, monkeypatch):
-    log = LineLog(tmp_path / "log")
-    log.append({"n": 1})
-    real, written = os.write, []
-
-    def half(file, content):
-        if written:
-            no_room()
-        written.append(real(file, content[:3]))
-        return written[0]
-
-    monkeypatch.setattr(os, "write", half)
-    with pytest.raises(DiskFull, match="log: no room is left on the disk"):
-        log.append({"n": 2})
-    monkeypatch.undo()
-    log.append({"n": 3})
-    assert list(log.rows()) == [{"n": 1}, {"n": 3}]
-    log.close()
-
-
 def test_a_file_that_may_not_be_written_is_one_clear_error(tmp_path, monkeypatch):
     def refused(*_):
         raise PermissionError(13, "Permission denied")
@@ -204,11 +184,3 @@ def test_no_more_calls_are_made_once_one_could_not_be_written_down(tmp_path):
         again.close()
 
     asyncio.run(work())
-
-
-def test_a_run_that_can_not_be_written_down_leaves_no_folder(tmp_path, monkeypatch):
-
-    monkeypatch.setattr("ragassay.files.os.fsync", no_room)
-    with pytest.raises(DiskFull):
-        new_run(tmp_path, [sample(1)])
-    assert list((tmp_path / "runs").iterdir()) == []

@@ -118,11 +118,6 @@ def test_a_label_that_is_none_is_an_error_with_its_row(labelled, rows, message):
     assert message in labelled(rows, code=2)
 
 
-def test_no_option_is_offered_that_names_other_data(cli):
-    code, out, _ = cli("judge", "agreement", "--help")
-    assert (code, "--dataset" in out, "--system" in out) == (0, False, False)
-
-
 def test_a_metric_that_no_judge_has_a_part_in_is_refused(labelled):
     assert "--metric: rouge1 is not judged" in labelled(LABELLED, "--metric", "rouge1", code=2)
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
@@ -96,19 +95,6 @@ def test_what_is_preferred_in_one_order_only_is_no_preference(prefer):
         ("loss", "both orders", ["first", "second"]),
     ]
     assert (found["position"]["second"], found["position"]["p"]) == (1, 1.0)
-
-
-def test_a_second_run_makes_no_call_and_says_so(prefer, cli):
-    with Provider(then=says(prefers_right)) as provider:
-        first = prefer(provider, "-o", "found.json")
-        options = ("--judge", "openai/tiny", "--api-base", provider.url)
-        code, shown, err = cli("judge", "prefer", "old.jsonl", "new.jsonl", *options)
-        assert (code, len(provider.log)) == (0, 24), err
-        prefer(provider, "--no-cache")
-        assert len(provider.log) == 48
-    assert json.loads(Path("found.json").read_text()) == first
-    assert "judge: 0 calls, 0 tokens, 0.000 USD, 24 from cache" in shown
-    assert "new wins 12, ties 0, loses 0; win rate 1.000" in shown
 
 
 def test_queries_that_were_lost_are_listed_with_the_reason(prefer, cli):

@@ -65,14 +65,6 @@ def test_gate_trend_compare_and_show_know_a_metric_of_ones_own(cli, project):
     assert "own_words" in listed
 
 
-def test_an_unknown_metric_is_answered_with_what_may_be_missing(cli, project):
-    cli("evaluate", "--config", "conf/ragassay.yaml")
-    METRICS._things.pop("own_words")
-    code, _, err = cli("trend", "own_words")
-    assert code == 2
-    assert "--import" in err
-
-
 def test_ragassay_yaml_of_the_current_folder_is_used_and_named_on_stderr(cli, project, monkeypatch):
     monkeypatch.chdir(project / "conf")
     cli.found = ""  # stderr as it is
@@ -135,13 +127,6 @@ def test_function_system_imports_a_module_of_its_folder(cli, project):
     assert json.loads(out)["systems"]["v2"]["results"][0]["answer"] == "Ann owns the pump."
     (project / "conf" / "live.py").write_text("import no_such_server\n")
     assert "no_such_server is neither installed nor in the folder of" in cli("evaluate", "--config", config)[2]
-
-
-def test_a_module_is_imported(cli, project, monkeypatch):
-    (project / "our_metrics.py").write_text(OWN.format(name="from_module"))
-    monkeypatch.syspath_prepend(project)
-    _, out, _ = cli("evaluate", "d.jsonl", "--import", "our_metrics", "--metrics", "from_module", "--json")
-    assert json.loads(out)["systems"]["default"]["metrics"]["from_module"]["n"] == 8
 
 
 def test_the_processes_of_the_service_know_the_operators_metrics(cli, project, monkeypatch):

@@ -145,12 +145,9 @@ REFUSED = {
     "run": (["show", "france"], "there is no run 'france'", "-france-"),
     "query": (["show", "RUN", "--query", "q99"], "unknown query 'q99'", "did you mean"),
     "metric": (["show", "RUN", "--sort", "recal@10"], "unknown metric of the run 'recal@10'", "recall@10"),
-    "category": (["show", "RUN", "--category", "conceptua"], "unknown category", "did you mean conceptual"),
     "system": (["show", "RUN", "--system", "older"], "unknown system", "old"),
-    "number": (["show", "RUN", "--worst", "0"], "--worst: should be at least 1", "is 0"),
     "no report yet": (["show", "HALF"], "has no report yet", "--resume"),
     "report of none": (["report", "nowhere"], "there is no run 'nowhere'", "ragassay runs lists them"),
-    "results of none": (["results", "nowhere"], "there is no run 'nowhere'", "ragassay runs lists them"),
 }
 
 

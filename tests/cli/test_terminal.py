@@ -97,15 +97,6 @@ def test_files_for_readers_show_control_characters(cli, data, tmp_path):
         assert ACTS.findall((tmp_path / name).read_text()) == [], name
 
 
-def test_trec_shows_them_too(cli, tmp_path):
-    name = "q\u202e"  # what is below it is refused
-    (tmp_path / "qrels").write_text(f"{name} 0 d1 1\n")
-    (tmp_path / "run").write_text(f"{name} Q0 d1 1 1.0 tag\n")
-    code, *streams = cli("trec", "qrels", "run", "RR", "-q")
-    out, _ = printed(*streams)
-    assert (code, out.splitlines()[0]) == (0, "q\\u202e\tRR\t1.0000")
-
-
 def test_half_a_surrogate_pair_is_shown_and_no_crash(cli):
     code, _, err = cli("compare", "no\udcff.json")
     assert (code, "no\\udcff.json" in err) == (2, True)

@@ -315,13 +315,6 @@ def test_the_verdict_says_how_large_a_difference_the_rows_could_have_shown():
     assert "No difference is shown on mrr (10 pairs show about " in mixed.verdict[1]
 
 
-def test_a_name_that_two_runs_share_gets_its_run_in_front():
-    first, second = report(a=rows("a", A)), report(run="run-2", a=rows("a", B))
-    comparison = compared(first, second)
-    assert (comparison.baseline, list(comparison.sides)) == ("run-1#a", ["run-1#a", "run-2#a"])
-    assert compared(first, second, baseline="run-2#a").pairs[0].b == "run-1#a"
-
-
 def test_one_system_of_a_report_can_be_chosen():
     comparison = compare([(report(a=rows("a", A), b=rows("b", B)), "b"), (report(run="r2", c=rows("c", A)), None)])
     assert (comparison.baseline, [pair.b for pair in comparison.pairs]) == ("b", ["c"])

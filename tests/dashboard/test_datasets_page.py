@@ -3,12 +3,11 @@
 import hashlib
 import re
 
-import httpx
 import orjson
 import pytest
 
 import ragassay
-from browsing import PAYLOADS, Elements, browsing
+from browsing import browsing
 from ragassay.dashboard.pages import datasets as page_module
 
 
@@ -159,7 +158,6 @@ def test_many_rows_are_read_through_only_when_somebody_asks(keep, monkeypatch):
     [
         ("/ui/datasets/nothing", 422, "nothing"),
         ("/ui/datasets/cities?version=ffff", 404, "has no version"),
-        ("/ui/datasets/cities?version=xyz", 422, "is not of the form"),
         ("/ui/datasets/cities?against=../x", 422, "is not of the form"),
         ("/ui/datasets/%2e%2e%2fruns", 404, ""),
         ("/ui/datasets/cities?from=-1", 422, "from:"),
@@ -170,37 +168,3 @@ def test_what_can_not_be_shown_is_a_page_that_says_why(keep, path, status, said)
     with browsing() as http:
         answer = http.get(path)
     assert (answer.status_code, said in answer.text) == (status, True)
-
-
-def test_text_of_rows_stays_text(keep):
-    given = [
-        {
-            "query_id": f"q{n}{text}",
-            "query": text,
-            "ground_truth_answer": text,
-            "key_facts": [text],
-            "category": text,
-            "difficulty": text,
-            "split": text,
-            "answer": text,
-        }
-        for n, text in enumerate(PAYLOADS * 2)
-    ]
-    keep(given[:9], description=PAYLOADS[0])
-    keep([{**row, "category": "other"} for row in given], description=PAYLOADS[0])
-    ragassay.evaluate("cities", name=PAYLOADS[1], metrics=["correctness"])
-    paths = ["/ui/datasets", "/ui/datasets/cities"]
-    paths += [str(httpx.URL("/ui/datasets", params={"q": text})) for text in PAYLOADS]
-    paths += [
-        str(httpx.URL("/ui/datasets/cities", params={name: text}))
-        for text in PAYLOADS
-        for name in ("version", "against", "text")
-    ]
-    with browsing() as http:
-        for path in paths:
-            elements = Elements(http.get(path).text).found
-            assert {tag for tag, _ in elements} & {"script", "iframe", "object", "img", "base"} == set(), path
-            names = {name for _, attributes in elements for name in attributes}
-            assert not any(name.startswith("on") or name in ("style", "autofocus") for name in names), path
-            targets = [attributes.get("href", "/") for _, attributes in elements]
-            assert all(target.startswith(("/ui/", "#")) or target == "/" for target in targets), path

@@ -4,11 +4,10 @@ import json
 import re
 from urllib.parse import urlencode
 
-import httpx
 import pytest
 
 import ragassay
-from browsing import PAYLOADS, Elements, browsing
+from browsing import browsing
 from ragassay.runs.labelling import Labelling
 from ragassay.settings import Settings
 from ragassay.store.folder import FolderStore
@@ -194,29 +193,3 @@ def test_a_run_without_a_judged_metric_says_what_to_evaluate_and_one_with_has_a_
     answer = page.get(f"/ui/runs/{retrieval}/label")
     assert (answer.status_code, "no metric of this run can be labelled" in answer.text) == (422, True)
     assert "/label" not in page.get(f"/ui/runs/{retrieval}").text
-
-
-def test_when_all_rows_were_shown_it_says_so_and_text_of_a_run_or_a_name_stays_text(monkeypatch, tmp_path):
-    monkeypatch.setenv("RAGASSAY_HOME", str(tmp_path / "home"))
-    rows = [
-        {"query_id": f"q{n}{text}", "query": text, "answer": text, "ground_truth_answer": text, "contexts": [text]}
-        for n, text in enumerate(PAYLOADS)
-    ]
-    run = (ragassay.evaluate(rows, metrics=["correctness"]).run.id,)
-    with browsing() as http:
-        for text in PAYLOADS:
-            before = http.get(address(run))
-            row = next(
-                attributes["value"] for _, attributes in Elements(before.text).found if attributes.get("name") == "row"
-            )
-            http.cookies.clear()
-            after = http.post(address(run), data={"row": row, "value": "1", "by": text}, follow_redirects=True)
-            assert after.status_code == 200
-            for answer in (before, after):
-                elements = Elements(answer.text).found
-                assert {tag for tag, _ in elements} & {"iframe", "object", "img", "base"} == set()
-                names = {name for _, attributes in elements for name in attributes}
-                assert not any(name.startswith("on") or name in ("style", "autofocus") for name in names)
-                assert "script-src 'self'" in answer.headers["content-security-policy"]
-        assert "Every row of this sample was shown" in http.get(address(run)).text
-        assert httpx.URL(str(after.url)).params["metric"] == "correctness"

@@ -34,15 +34,6 @@ def test_a_maximum_is_met_at_the_threshold_and_missed_above_it():
     assert check_gate(report, {"metric": "latency_ms.total", "max": 23100}).value == 23100
 
 
-def test_cost_per_accurate_answer_divides_all_cost_by_the_accurate_ones():
-    report = make_report([row(n, cost=0.02, accurate=float(n <= 5)) for n in range(1, 11)])
-    result = check_gate(report, {"metric": "cost_per_accurate_answer", "max": 0.04})  # 10 x 0.02 / 5
-    assert (result.passed, result.value) == (True, pytest.approx(0.04))
-    none = make_report([row(n, cost=0.02, accurate=0.0) for n in range(1, 11)])
-    missed = check_gate(none, {"metric": "cost_per_accurate_answer", "max": 0.04})
-    assert (missed.cause, missed.reason) == ("missing", "cost_per_accurate_answer has no value: no answer is accurate")
-
-
 def test_both_thresholds_of_a_gate_are_checked():
     assert [
         r.condition for r in check_gates(mrr_report([0.5, 0.6]), {"metric": "mrr", "min": 0.1, "max": 0.2}).results
@@ -97,15 +88,6 @@ def test_a_gate_never_passes_where_nothing_was_scored(case, gate):
         result = check_gate(NOTHING_SCORED[case], gate, baseline)
         assert not result.passed
         assert result.cause in ("missing", "coverage", "baseline")
-
-
-@given(
-    st.lists(st.none(), min_size=1, max_size=12),
-    st.sampled_from(ANY_GATE),
-    st.lists(st.one_of(st.none(), st.floats(0, 1)), min_size=1, max_size=12),
-)
-def test_no_gate_passes_with_zero_scored_rows_whatever_the_baseline(values, gate, before):
-    assert not check_gate(mrr_report(values), gate, mrr_report(before)).passed
 
 
 @given(st.lists(st.one_of(st.none(), st.floats(0, 1)), min_size=1, max_size=30), st.floats(0.01, 1))
@@ -207,13 +189,6 @@ def test_a_gate_that_makes_no_sense_is_refused(case):
     gate, says = BAD_GATES[case]
     with pytest.raises(ValidationError, match=re.escape(says)):
         READ.validate_python([gate])
-
-
-def test_metric_names_take_the_usual_spellings():
-    names = [
-        gate.metric for gate in READ.validate_python([{"nDCG@10": ">= 0.5"}, {"RR": "<=1"}, {"LATENCY_MS.P95": "<= 1"}])
-    ]
-    assert names == ["ndcg@10", "mrr", "latency_ms.p95"]
 
 
 def test_the_rows_behind_a_share_of_refusals_are_those_that_are_wrong():

@@ -10,7 +10,7 @@ import pytest
 from offline_runs import fake_tools, sample
 from ragassay.engine import Plan, evaluate
 from ragassay.errors import BadSettings, UnknownName
-from ragassay.metrics import METRICS, Chunk, metric, parse
+from ragassay.metrics import Chunk, metric, parse
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.base import name_of
 from ragassay.metrics.ranked import Ranked
@@ -46,11 +46,8 @@ def raises(error):
     ("value", "reason"),
     [
         (lambda: raises(ValueError("no such river")), "own raised ValueError: no such river"),
-        (lambda: raises(KeyError("x")), "own raised KeyError: 'x'"),
         (lambda: math.nan, "own returned nan"),
-        (lambda: math.inf, "own returned inf"),
         (lambda: "good", "own returned 'good', not a number"),
-        (lambda: [0.5], "own returned a list, not a number"),
         (lambda: np.array([0.5, 0.1]), "own returned an array of shape (2,), not a number"),
         (lambda: 1.5, "own returned 1.5, outside its bounds 0 to 1"),
         (lambda: Score(value=-0.25), "own returned -0.25, outside its bounds 0 to 1"),
@@ -76,7 +73,6 @@ def test_any_number_is_a_score(value):
     [
         (lambda n: [0.5], "whole returned 1 values for 2 rows"),
         (lambda n: np.zeros((n, 2)), "whole returned an array of shape (2, 2) for 2 rows"),
-        (lambda n: None, "whole returned None for 2 rows"),
         (lambda n: raises(RuntimeError("broken")), "whole raised RuntimeError: broken"),
     ],
 )
@@ -254,12 +250,8 @@ def test_a_metric_may_be_named_by_itself():
         (lambda: metric(better="higher", name="answer_relevancy")(lambda row: 1.0), "means relevance"),
         (lambda: metric(better="higher", name="a@5")(lambda row: 1.0), "letters, digits"),
         (lambda: metric(better="up", name="own")(lambda row: 1.0), "higher or lower"),
-        (lambda: metric(name="own")(lambda row: 1.0), "higher or lower"),
         (lambda: metric(better="higher", name="own", bounds=(1, 0))(lambda row: 1.0), "bounds"),
-        (lambda: metric(better="higher", name="own", bounds=(0, math.inf))(lambda row: 1.0), "bounds"),
-        (lambda: metric(better="higher", name="own", kind="speed")(lambda row: 1.0), "kind"),
         (lambda: metric(better="higher", name="own")(lambda row, other: 1.0), "other"),
-        (lambda: metric(better="higher", name="own")(lambda: 1.0), "parameter"),
         (lambda: metric(type("Own", (), {"better": "higher"})), "compute"),
     ],
 )
@@ -271,11 +263,3 @@ def test_a_declaration_that_cannot_be_meant_is_refused_at_once(make, error):
 def test_an_unknown_need_is_refused():
     with pytest.raises(UnknownName, match="unknown input 'ground_thruth'"):
         metric(better="higher", name="own", needs="ground_thruth")(lambda row: 1.0)
-
-
-def test_each_of_our_metrics_says_whether_it_has_bounds():
-    unbounded = {m.family for m in METRICS if m.is_ours and m.bounds is None}
-    assert unbounded == {
-        *("latency_ms", "retrieval_latency_ms", "generation_latency_ms", "input_tokens", "output_tokens", "cost_usd"),
-        *("first_token_ms", "dwell_ms", "reranking_improvement"),
-    }  # fmt: skip

@@ -44,13 +44,6 @@ def test_a_mean_has_its_interval_and_how_many_rows_it_is_of(report):
     assert 0 < mean.interval.low < mean.mean < mean.interval.high < 1
 
 
-def test_failures_are_counted_by_cause_with_examples(report):
-    failures = report.failures["default"]
-    assert (failures.rows, failures.accurate, failures.inaccurate) == (3, 1, 2)
-    examples = [example.query_id for cause in failures.causes.values() for example in cause.examples]
-    assert sorted(examples) == ["q_1", "q_2"]
-
-
 def test_with_several_systems_each_is_named(rows):
     report = evaluate(rows, metrics=METRICS, systems=dict.fromkeys(("old", "new"), rows))
     assert [row["system"] for row in report.rows] == ["old"] * 3 + ["new"] * 3

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import provider as play
-import ragassay
 from offline_runs import write_jsonl
 from provider import Answer, Provider, verdicts
 
@@ -135,13 +134,6 @@ def test_fewer_than_half_of_the_members_make_no_verdict(evaluate):
     assert report["systems"]["default"]["jury"]["without_verdict"] == 6
 
 
-def test_the_provider_of_one_member_may_be_down_while_the_others_vote(evaluate):
-    with Provider(then=models(a=says(), b=says("partly"), c=play.status(503))) as provider:
-        report = evaluate(provider)
-    assert scores(report)[0]["faithfulness"] == 0.5
-    assert report["systems"]["default"]["jury"]["members"][2]["failed"] == 6
-
-
 def test_where_too_few_are_left_the_run_waits_and_gives_up(evaluate):
     with Provider(then=models(a=says(), b=play.status(503), c=play.status(503))) as provider:
         report = evaluate(provider, "--give-up-s", "1", code=3)
@@ -235,16 +227,6 @@ def test_a_judge_of_a_plug_in_may_be_a_member(evaluate, cli, tmp_path):
     assert "what the judge own asks and spends is not known before\n6 judge calls" in told
 
 
-def test_python_takes_a_jury_too():
-    with Provider(then=models(a=says(), b=says("partly"))) as provider:
-        jury = ["openai/b"]
-        report = ragassay.evaluate(
-            ROWS[:2], judge="openai/a", jury=jury, api_base=provider.url, metrics=["faithfulness"]
-        )
-    assert report["faithfulness"] == [0.5, 0.5]
-    assert all("A1 support: supported 1, partly 1" in row["divided"] for row in report.rows)
-
-
 def test_a_wrong_key_of_one_member_ends_the_run(evaluate):
     with Provider(then=models(a=says(), b=says(), c=play.status(401))) as provider:
         assert "openai/c" in evaluate(provider, code=2)
@@ -252,7 +234,6 @@ def test_a_wrong_key_of_one_member_ends_the_run(evaluate):
 
 REFUSED = {
     "twice": (("--judge", "openai/a", "--jury", "openai/a"), "openai/a is named twice"),
-    "twice in the jury": (("--judge", "openai/a", "--jury", "openai/b", "--jury", "llm:openai/b"), "openai/b is named"),
     "other spelling": (("--judge", "openai/gpt-4o", "--jury", "gpt-4o"), "are the same model"),
     "local": (("--jury", "openai/a"), "the local judge takes no part in a jury"),
 }
@@ -270,11 +251,3 @@ def test_one_key_is_not_sent_to_several_providers(cli, data, monkeypatch):
     code, _, err = cli("evaluate", "rows.jsonl", "--judge", "gpt-4o", "--jury", "anthropic/claude-3-5-haiku-20241022")
     assert (code, "RAGASSAY_API_KEY would be sent to several providers" in err) == (2, True)
     assert "OPENAI_API_KEY, ANTHROPIC_API_KEY" in err
-
-
-def test_a_trend_and_the_list_of_runs_name_all_members(evaluate, cli):
-    with Provider(then=models(a=says(), b=says(), c=says())) as provider:
-        evaluate(provider)
-    assert "judge openai/a + openai/b + openai/c" in cli("runs")[1]
-    code, shown, err = cli("trend", "faithfulness")
-    assert (code, "judge openai/a + openai/b + openai/c" in shown) == (0, True), err

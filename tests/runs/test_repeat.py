@@ -4,16 +4,11 @@ import csv
 import hashlib
 import json
 import statistics
-from typing import ClassVar
 
 import pytest
 
-import ragassay
 from offline_runs import write_jsonl
 from provider import Answer, Provider, refuses, verdicts
-from ragassay.judges.verdict import number_units
-from ragassay.models import Judgement, SentenceVerdict, Usage, Verdict
-from ragassay.protocols import Call, Reply
 
 ROWS = 24
 
@@ -193,37 +188,3 @@ def test_repeat_and_judge_share_together_are_refused(cli, data):
     with Provider(then=wavers) as provider:
         err = evaluate(cli, provider, "--repeat", "2", "--judge-share", "0.5", status=2)
     assert "repeat" in err
-
-
-def test_a_judge_of_ones_own_is_asked_again_and_its_calls_are_not_answered_by_those_before(tmp_path):
-    made = []
-
-    class Wavering:
-        """Makes a call for each row, and is kept from making one that the ledger knows."""
-
-        settings: ClassVar = {"version": 1}
-
-        async def judge(self, samples, ledger):
-            found = []
-            for sample in samples:
-                call = Call.about(sample.query_id, "judge", [sample.query])
-                reply = await ledger.reserve(call, Usage(calls=1))
-                if reply is None:
-                    made.append(call)
-                    reply = Reply(text="no" if len(made) % 2 else "yes")
-                    await ledger.settle(call, reply)
-                support = "supported" if reply.text == "yes" else "not_found"
-                units = number_units(sample)
-                sentences = tuple(
-                    SentenceVerdict(id=name, text=text, support=support, evidence=("C1.1",))
-                    for name, text in units.answer.items()
-                )
-                found.append(Judgement(verdict=Verdict(judge="own", sentences=sentences, has_contexts=True)))
-            return found
-
-    given = {"judge": Wavering(), "metrics": ["faithfulness"], "repeat": 3}
-    report = ragassay.evaluate([{**row, "ground_truth_answer": None} for row in rows(5)], **given)
-    assert len(made) == 15
-    kept = [row.scores["faithfulness"].details["judgings"] for row in report.systems["default"].results]
-    assert {len(one) for one in kept} == {3}
-    assert sorted(value for one in kept for value in one) == [0.0] * 8 + [1.0] * 7

@@ -102,17 +102,6 @@ def world(redis):
     return world
 
 
-def test_nobody_is_told_of_a_run_that_began_in_time(world):
-    world.create()
-    world.tick(60)
-    world.start()
-    world.begin()
-    for minutes in (61, 75, 90, 119):
-        world.tick(minutes)
-    assert world.told.notices == []
-    assert world.runs()[0].status == "running"
-
-
 @pytest.mark.parametrize("read", [parts, refused])
 def test_a_job_that_no_worker_begins_and_one_that_can_not_be_are_told_of_once_at_the_deadline(world, read):
     world.create()
@@ -197,22 +186,6 @@ def test_an_outage_is_tried_again_and_no_reason_to_give_up_at_once(world):
     assert (world.runs()[0].status, world.runs()[0].reason) == ("queued", None)
 
 
-def test_a_job_that_is_there_is_never_made_again(world):
-    world.create()
-    world.tick(60)
-    (message,) = world.queue.started
-    world.start()
-    world.begin()
-    known = world.schedules._store.runs("nightly", world.schedules._store.times("nightly"))[0]
-    lost = known.value.model_copy(
-        update={"status": "waiting", "job": None}
-    )  # as where the worker died before it said so
-    assert world.schedules._store.keep_run(known, lost, world.now)
-    world.schedules.start(message[1], message[2], refused)
-    assert world.runs()[0].status == "running"
-    assert len(world.store.jobs(before=None, limit=10)) == 1
-
-
 def test_ten_beats_and_ten_workers_at_once_make_one_job_of_a_time(world):
     world.create(overlap="allow")
     world.now = NOON + 60 * MINUTE
@@ -240,19 +213,6 @@ def test_a_record_that_can_not_be_read_keeps_no_other_schedule_back(world, caplo
     assert [name for _, name, _ in world.queue.started] == ["b"]
     assert "the record of schedule a can't be read" in caplog.text
     assert [one.name for one in world.schedules.page(cursor=None, limit=9).schedules] == ["b"]
-
-
-def test_another_project_has_schedules_of_its_own(world):
-    world.create()
-    other = world.schedules.of("other")
-    assert other.page(cursor=None, limit=9).schedules == ()
-    other.create(NewSchedule(name="nightly", cron="30 * * * *", job={}))
-    world.tick(30)
-    assert world.queue.started == [("other", "nightly", NOON + 30 * MINUTE)]
-    other.start("nightly", NOON + 30 * MINUTE, parts)
-    assert [run.job for run in world.runs()] == []
-    other.delete("nightly")
-    assert world.schedules.get("nightly").cron == "0 * * * *"
 
 
 def test_a_change_at_the_same_moment_is_lost_by_nobody(world):

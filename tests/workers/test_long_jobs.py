@@ -14,7 +14,6 @@ from ragassay import runs
 from ragassay.api import submission
 from ragassay.data.versions import Lineage, Origin
 from ragassay.documents import Report
-from ragassay.errors import Conflict
 from ragassay.job_documents import Planned
 from ragassay.models import Response, Sample
 from ragassay.settings import Settings
@@ -151,16 +150,6 @@ def test_what_a_submission_had_written_goes_with_it_where_it_is_refused(jobs, st
         store.redis.config_set("maxmemory", 0)
     assert rows_of_jobs_in_the_making(store) == []
     assert store.active() == []
-
-
-@pytest.mark.usefixtures("two_chunks_at_once")
-def test_a_planned_job_that_is_there_already_is_not_written_again(jobs, store, monkeypatch):
-    samples = [sample(n) for n in range(180)]
-    planned, inputs = ("ab" * 16, Planned(schedule="nightly", slot=None)), runs.recorded(source_of(samples), samples)
-    jobs.submit(JobSpec(metrics=("mrr",)), inputs, planned=planned)
-    monkeypatch.setattr("ragassay.store.redis.rows_ahead", lambda *_: pytest.fail("it was written"))
-    with pytest.raises(Conflict):
-        jobs.submit(JobSpec(metrics=("mrr",)), inputs, planned=planned)
 
 
 @pytest.mark.usefixtures("two_chunks_at_once")
