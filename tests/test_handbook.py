@@ -11,7 +11,6 @@ ROOT = Path(__file__).resolve().parents[1]
 HOME = ROOT / "datasets" / "handbook"
 CORPUS = {row["id"]: row for row in map(json.loads, (HOME / "corpus.jsonl").read_text(encoding="utf-8").splitlines())}
 SAMPLES = load(HOME / "queries.json").samples
-RELEVANT = {s.query_id: {id_ for id_, grade in s.relevance_scores.items() if grade > 0} for s in SAMPLES}
 
 
 def numbers(text):

@@ -106,7 +106,6 @@ PARAMETERS = {
     "GET /v1/datasets/kept/rows?cursor=-1": "cursor",
     "GET /v1/trends?metric=mrr&alpha=nan": "alpha",
     "GET /v1/jobs/JOB/results?where=__class__%3E1": "unknown figure of the rows",
-    "GET /v1/jobs/JOB/gates?format=exe": "format",
     "POST /v1/jobs/JOB/resume?budget_usd=inf": "budget_usd",
     "GET /v1/jobs?%ff=1": "unknown query parameter",
     "GET /v1/jobs?cursor=%0d%0aSet-Cookie:a=b": "cursor",

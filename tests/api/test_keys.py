@@ -15,7 +15,6 @@ from ragassay.api.security import WrongKeys
 from ragassay.errors import BadSettings, Conflict, NotFound
 from ragassay.settings import Settings
 from ragassay.store.keys import RedisKeys
-from ragassay.store.redis import RedisStore
 from redis_server import RedisServer
 
 
@@ -64,12 +63,9 @@ def test_an_operator_of_a_project_makes_keys_of_that_project_only(served):
     [
         {},
         {"name": ""},
-        {"name": "x" * 101},
         {"name": "a\u0007b"},
-        {"name": "x", "scopes": []},
         {"name": "x", "scopes": ["admin"]},
         {"name": "x", "expires_in_days": 0},
-        {"name": "x", "expires_in_days": 1e9},
         {"name": "x", "expires_in_days": "soon"},
     ],
 )
@@ -272,7 +268,3 @@ def test_a_network_of_ipv6_is_one_address():
     wrong.count("2001:db8::1")
     assert wrong.barred_s("2001:db8::ffff:2") > 0
     assert wrong.barred_s("2001:db8:0:1::1") == 0
-
-
-def test_an_unknown_store_needs_no_connection():
-    assert RedisStore("redis://127.0.0.1:9/0").of("a").of_project("keys") == "ra:p:{a}:keys"

@@ -123,10 +123,6 @@ def test_suspicious_rows_are_counted_and_named_only_where_there_are_some(report,
             assert ("q1 (A1 and C1.3)" in text) is shown
 
 
-def test_the_labels_of_suspicious_texts_are_a_column_of_the_csv(marked, tmp_path):
-    assert [row["suspicious"] for row in table(marked, tmp_path)] == ["A1 C1.3", "", ""]
-
-
 def test_gates_and_trends_know_the_number_of_suspicious_rows(report, marked):
     [passed] = check(report, [Gate(metric="suspicious", max=0)]).results
     assert (passed.passed, passed.value, passed.n) == (True, 0.0, 3)

@@ -76,14 +76,6 @@ def test_a_row_of_which_the_judge_says_nothing_shows_its_scores(report, tmp_path
         assert "correctness 0.000, completeness 0.500" in text.replace("**", "")
 
 
-def test_slices_that_are_not_shown_are_counted_and_it_says_how_to_see_them(report, tmp_path, capsys):
-    terminal, markdown = shown(report, tmp_path, capsys)
-    assert "c5" in terminal
-    assert "c6" not in terminal
-    assert "1 more with fewer rows: -o FILE.md has all" in terminal
-    assert "| c6 |" in markdown
-
-
 def test_a_category_with_too_many_values_is_named_and_two_categories_of_three_rows_have_slices(tmp_path, capsys):
     samples = [sample(n, category=f"c{n}", metadata={"tier": str(n % 2)}) for n in range(1, 25)]
     many = evaluated(new_run(tmp_path, samples, JobSpec(metrics=("mrr",))))
@@ -114,9 +106,3 @@ def test_scores_of_the_local_judge_come_with_its_agreement_with_people(tmp_path,
         assert text.lower().count("caution: judge local is a triage") == 1
     unjudged = evaluated(new_run(tmp_path, [sample(1)], JobSpec(metrics=("mrr",)), judge=judge), judge)
     assert unjudged.cautions == ()
-
-
-def test_rows_are_worst_by_a_metric_that_is_better_when_lower(tmp_path):
-    spec = JobSpec(metrics=("latency_ms",))
-    report = evaluated(new_run(tmp_path, [sample(1), sample(3), sample(2)], spec))
-    assert [row.query_id for row in worst_first(report.systems["default"], "latency_ms")] == ["q3", "q2", "q1"]

@@ -21,9 +21,7 @@ from ragassay.exporters import EXPORTERS, exporter
 from ragassay.exporters import xlsx as workbook
 from ragassay.exporters.comparison import EXPORTERS as OF_COMPARISONS
 from ragassay.exporters.page import STYLE
-from ragassay.exporters.panels import PANELS, panel
 from ragassay.exporters.rows import flat_rows
-from ragassay.exporters.tables import Table
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -96,18 +94,6 @@ def test_parquet_has_typed_columns_and_the_report_without_rows_beside(report, tm
     about = json.loads(pyarrow.parquet.read_metadata(tmp_path / "r.parquet").metadata[b"ragassay"])
     assert about["systems"]["bm25"]["metrics"]["mrr"]["n"] == 12
     assert about["systems"]["bm25"]["results"] == []
-
-
-def test_csv_has_its_figures_and_provenance_in_a_file_beside(report, tmp_path):
-    written = EXPORTERS.write(report, tmp_path / "r.csv")
-    assert [path.name for path in written] == ["r.csv", "r.summary.csv"]
-    lines = list(csv.DictReader(io.StringIO((tmp_path / "r.summary.csv").read_text())))
-    mean = report.systems["bm25"].metrics["correctness"]
-    [line] = [one for one in lines if (one["system"], one["figure"]) == ("bm25", "correctness")]
-    assert (float(line["mean"]), line["n"], line["missing"], line["failed"]) == (mean.mean, "11", "1", "1")
-    assert {one["figure"]: one["value"] for one in lines if one["part"] == "provenance"}["seed"] == "7"
-    written = EXPORTERS.write(report, tmp_path / "only.summary.csv")
-    assert [path.name for path in written] == ["only.summary.csv"]
 
 
 def test_junit_has_a_case_for_each_row_with_what_is_wrong_and_the_figures_as_properties(report, tmp_path):
@@ -247,19 +233,6 @@ def test_a_page_loads_nothing_runs_nothing_and_says_all_that_the_report_says(rep
     other = Reads(b"".join(OF_COMPARISONS.make(comparison, "html")).decode())
     assert other.loads == []
     assert comparison.verdict[0] in " ".join("".join(other.text).split())
-
-
-def test_a_panel_of_ones_own_stands_on_the_page(report):
-    @panel("tokens")
-    def tokens(report):
-        return Table("Tokens of the judge", ("system", "tokens"), (("bm25", "<1200>"),))
-
-    try:
-        page = b"".join(EXPORTERS.make(report, "html")).decode()
-    finally:
-        PANELS._things.pop("tokens")
-    assert "<h2>Tokens of the judge</h2>" in page
-    assert "<td>&lt;1200&gt;</td>" in page
 
 
 def test_a_format_of_ones_own_takes_the_place_of_ours_and_needs_nothing_of_it(report, tmp_path, monkeypatch):

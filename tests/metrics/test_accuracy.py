@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragassay.errors import BadSettings, UnknownName
+from ragassay.errors import BadSettings
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.metrics.base import METRICS, parse
 from ragassay.metrics.chunk import Chunk
@@ -100,13 +100,10 @@ def test_spellings_and_spaces_are_taken_as_they_come():
     ("rule", "message"),
     [
         ("", "can't read ''"),
-        ("correctness", "can't read 'correctness'"),
         ("correctness = 0.5", "can't read 'correctness = 0.5'"),
         ("correctness >= 0.5 else", "can't read 'correctness >= 0.5 else'"),
-        ("correctness >= 0.5 or relevance > 0", "can't read"),
         ("correctness >= half", "'half' is not a number"),
         ("correctness >= nan", "'nan' is not a number"),
-        ("correctness >= inf", "'inf' is not a number"),
         ("accurate >= 1", "accurate can't depend on itself"),
     ],
 )
@@ -115,11 +112,6 @@ def test_a_rule_that_cant_be_read_is_one_clear_error(rule, message):
         AccuracyRule.parse(rule)
     assert str(caught.value).startswith(f"accuracy rule {rule!r}: {message}")
     assert str(caught.value).endswith(f"write, for example, {JobOptions.accurate}")
-
-
-def test_an_unknown_metric_in_a_rule_lists_the_near_matches():
-    with pytest.raises(UnknownName, match="unknown metric 'corectness'; did you mean correctness"):
-        AccuracyRule.parse("corectness >= 0.5")
 
 
 def rows(*answers):
@@ -132,12 +124,6 @@ def test_accurate_is_a_share_over_the_chunk():
     assert [s.value for s in scores] == [1.0, 0.0, None]
     assert scores[2].reason == "the response has no answer"
     assert METRICS.get("accurate").share
-
-
-def test_accurate_follows_the_rule_of_the_run():
-    chunk = Chunk(rows("Yes."), rule=AccuracyRule.parse("rouge1 >= 0.3"), scores={"rouge1": [Score(value=0.3)]})
-    (scored,) = parse("accurate").score(chunk)
-    assert scored.value == 1.0
 
 
 def test_where_a_judge_failed_nothing_is_decided_by_another_rule():

@@ -4,14 +4,11 @@ import json
 
 import pytest
 
-from ragassay.api import submission
 from ragassay.data.load import load
 from ragassay.errors import BadData
 from ragassay.metrics import parse
 from ragassay.metrics.chunk import Chunk
 from ragassay.models import Response, Sample
-from ragassay.registered import Registered
-from ragassay.settings import Settings
 
 
 def ask(name, response=None, **labels):
@@ -51,18 +48,6 @@ def test_a_gate_is_efficient_where_it_rightly_skips_retrieval(needed, response, 
 def test_whether_retrieval_was_skipped_must_be_known():
     assert "whether it retrieved is not known" in ask("gate_efficiency", {"answer": "x"}, retrieval_needed=True).reason
     assert "does not say whether retrieval" in ask("gate_efficiency", {"retrieved_doc_ids": []}).reason
-
-
-def test_gate_efficiency_is_printed_as_a_percentage(cli, tmp_path):
-    # 3 queries, 1 of them rightly skipped
-    rows = [
-        {"query_id": n, "query": "?", "retrieval_needed": needed, "retrieved_doc_ids": ids}
-        for n, (needed, ids) in enumerate([(False, []), (True, ["a"]), (False, ["a"])])
-    ]
-    (tmp_path / "rows.json").write_text(json.dumps(rows))
-    code, out, _ = cli("evaluate", "rows.json", "--metrics", "gate_efficiency")
-    assert code == 0
-    assert "33.3% [" in out
 
 
 def reranked(before, after, name="reranking_improvement@2", judgments=None):
@@ -108,20 +93,6 @@ def test_one_file_holds_the_rankings_before_and_after(lists, tmp_path):
     assert parse("mrr").score(chunk)[0].value == 1.0
 
 
-def test_a_job_brings_both_rankings_and_routes_and_gates():
-    rows = [
-        {"query": "a?", "relevant_doc_ids": ["a"], "retrieved_doc_ids": ["x", "a"], "reranked_doc_ids": ["a", "x"]},
-        {"query": "b?", "best_route": "sql", "route": "sql"},
-        {"query": "c?", "retrieval_needed": False, "reranked_doc_ids": []},
-    ]
-    names = ["reranking_improvement", "routing_accuracy", "gate_efficiency"]
-    body = json.dumps({"samples": rows, "metrics": names}).encode()
-    _, inputs, _ = submission.read(body, Settings(), Registered())
-    [samples] = inputs.joined().values()
-    scores = [parse(name).score(Chunk(samples))[n].value for n, name in enumerate(names)]
-    assert scores == [pytest.approx(0.5849625007), 1.0, 1.0]
-
-
 def test_a_document_that_stands_twice_in_the_ranking_before_is_a_bad_row_or_dropped(tmp_path):
     lists = {"retrieved_doc_ids": ["a"], "doc_ids_before_reranking": ["x", "x", "a"]}
     (tmp_path / "rows.json").write_text(json.dumps([{"query": "?"} | lists]))
@@ -129,10 +100,6 @@ def test_a_document_that_stands_twice_in_the_ranking_before_is_a_bad_row_or_drop
         load(tmp_path / "rows.json")
     [kept] = load(tmp_path / "rows.json", duplicates="keep_first").samples
     assert kept.response.doc_ids_before_reranking == ("x", "a")
-
-
-def test_reranking_of_a_query_without_a_response_is_missing():
-    assert ask("reranking_improvement", relevance_scores={"a": 1}).reason == "the system gave no response"
 
 
 def test_the_primary_document_has_a_reciprocal_rank_of_its_own():

@@ -17,7 +17,6 @@ from ragassay.metrics import parse
 from ragassay.metrics.accuracy import AccuracyRule
 from ragassay.models import Judgement, Verdict
 from ragassay.options import JobOptions
-from ragassay.specification import JobSpec
 from ragassay.stats import wilson_interval
 from ragassay.strategies.recorded import Recorded
 
@@ -151,11 +150,6 @@ def test_where_there_is_nothing_to_divide_by_a_share_is_missing_with_the_reason(
     assert (found.refusals.recall.value, found.refusals.recall.reason) == (None, "every query can be answered")
 
 
-def test_a_report_without_refusals_and_unanswerable_queries_has_no_section_on_them(tmp_path):
-    made = evaluated(new_run(tmp_path, [sample(1)]), LocalJudge())
-    assert "Refusals" not in EXPORTERS.get("md")(made).decode()
-
-
 def test_gates_bound_refusal_precision_and_recall_over_the_rows_that_they_are_about(report):
     passed = check_gate(report, {"refusal_recall": ">= 0.6"})
     assert (passed.passed, passed.reason, passed.n, passed.rows) == (
@@ -196,8 +190,3 @@ def test_an_invention_is_no_win_over_a_right_refusal(tmp_path):
     assert {metrics[name].n for name in ("faithfulness", "completeness", "relevance", "correctness")} == {1}
     inventing = compared.sides[pair.b].failures
     assert {cause: counted.n for cause, counted in inventing.causes.items()} == {"answered_the_unanswerable": 16}
-
-
-def test_a_run_whose_queries_can_not_be_answered_at_all_has_an_accuracy(tmp_path):
-    made = evaluated(new_run(tmp_path, ROWS[:3], JobSpec()), LocalJudge())
-    assert made.systems["default"].metrics["accurate"].mean == 2 / 3
