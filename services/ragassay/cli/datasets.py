@@ -107,8 +107,9 @@ def _write_passages(rows: IrQueries, path: Path) -> None:
 @data.command("list")
 def list_(as_json: AsJson = False) -> None:
     """List the datasets, each with its latest version."""
-    store = _store()
-    _print([store.versions(name)[0] for name in store.names()], as_json=as_json)
+    from ragassay.python.datasets import Datasets
+
+    _print(Datasets().list(), as_json=as_json)
 
 
 @data.command("versions")
@@ -117,10 +118,9 @@ def versions(
     as_json: AsJson = False,
 ) -> None:
     """List the versions of a dataset, the latest first, with what each was made from."""
-    from ragassay.data.versions import resolve
+    from ragassay.python.datasets import Datasets
 
-    store = _store()
-    _print(store.versions(resolve(store, name).name), as_json=as_json)
+    _print(Datasets().versions(name), as_json=as_json)
 
 
 @data.command("show")
@@ -170,11 +170,10 @@ def describe(
     as_json: AsJson = False,
 ) -> None:
     """Describe a dataset: counts, lengths, labels, missing fields and similar questions."""
-    from ragassay import datasets
     from ragassay.exporters.datasets import alike
+    from ragassay.python.datasets import Datasets
 
-    store = _store()
-    described = datasets.describe(datasets.stored_or_file_rows(store, source), similar=similar)
+    described = Datasets().describe(source, similar=similar)
     if as_json:
         print_json(described)
         return
@@ -186,10 +185,9 @@ def describe(
 @data.command("diff")
 def diff(a: DataArgument, b: DataArgument, as_json: AsJson = False) -> None:
     """Compare two versions row by row: what was added, removed or changed, and in which fields."""
-    from ragassay import datasets
+    from ragassay.python.datasets import Datasets
 
-    store = _store()
-    found = datasets.diff(datasets.stored_or_file_rows(store, a), datasets.stored_or_file_rows(store, b))
+    found = Datasets().diff(a, b)
     if as_json:
         print_json(found)
         return
@@ -216,10 +214,9 @@ def split(
     as_json: AsJson = False,
 ) -> None:
     """Split a dataset into NAME-train, NAME-validation and NAME-test."""
-    from ragassay import datasets
+    from ragassay.python.datasets import Datasets
 
-    options = datasets.SplitOptions(train=train, validation=validation, test=test, seed=seed, by=by)
-    made = datasets.split(_store(), reference, options)
+    made = Datasets().split(reference, train=train, validation=validation, test=test, seed=seed, by=by)
     if as_json:
         print_json(made)
         return

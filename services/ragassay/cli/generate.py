@@ -47,34 +47,24 @@ def generate(
     as_json: AsJson = False,
 ) -> None:
     """Make questions with ground truth from documents, offline or with a model, and keep them as a dataset."""
-    from ragassay import config, datasets
-    from ragassay.data.versions import check_name
+    from ragassay import config
+    from ragassay.datasets import calls_text
     from ragassay.files import to_lines, write_whole
+    from ragassay.python.datasets import Datasets
     from ragassay.render import check_output
-    from ragassay.settings import Settings
-    from ragassay.store.datasets import FolderDatasets
     from ragassay.synthesis import read_passages
 
     if model is None and (usd or api_base):
         raise BadSettings(f"{'--budget-usd' if usd else '--api-base'} is about a model; templates call nobody")
     config.resolve([command_line({"api_base": api_base})])  # refuses what is no address
-    chosen = check_name(name or f"{documents.resolve().stem}-generated")
     if passages:
         check_output(passages)
-    settings, corpus = Settings(), read_passages(documents)
-    options = datasets.GenerateOptions(count=count, seed=seed, unanswerable=unanswerable)
-    written = None
-    if model is not None:
-        from ragassay.wiring import questions_of_model
-
-        written = questions_of_model(
-            model, settings, chosen, corpus, options, api_base=api_base, usd=usd, concurrency=concurrency
-        )
-    report = datasets.generate(
-        FolderDatasets(settings.home), chosen, corpus, options, sources=[str(documents)], written=written
+    called = {"api_base": api_base, "usd": usd, "concurrency": concurrency} if model else {}
+    report = Datasets().generate(
+        documents, name, count=count, seed=seed, unanswerable=unanswerable, model=model, **called
     )
     if passages:
-        write_whole(passages, to_lines(passage.model_dump() for passage in corpus.passages))
+        write_whole(passages, to_lines(passage.model_dump() for passage in read_passages(documents).passages))
     if as_json:
         print_json(report)
         return
@@ -82,7 +72,7 @@ def generate(
     typer.echo(f"{report.version.reference}: {report.rows} questions ({made}) from {report.passages} passages")
     _print_report(report, count)
     if report.usage:
-        typer.echo(datasets.calls_text(report.usage))
+        typer.echo(calls_text(report.usage))
 
 
 def _print_report(report: GenerationReport, wanted: int) -> None:

@@ -142,5 +142,5 @@ class Datasets:
         path = Path(documents)
         corpus, chosen = read_passages(path), check_name(name or f"{path.resolve().stem}-generated")
         how = datasets.GenerateOptions(count=count, seed=seed, unanswerable=unanswerable)
-        written = questions_of_model(model, Settings(), chosen, corpus, how, **options) if model else None
+        written = questions_of_model(model, Settings(), chosen, corpus, how, **options) if model is not None else None
         return datasets.generate(self._store, chosen, corpus, how, sources=[str(path)], written=written)
