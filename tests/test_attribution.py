@@ -14,8 +14,6 @@ def row(
 ):  # fmt: skip
     """A row whose answer has a sentence per entry of ``support`` and a fact per entry of ``covered``."""
     scores = {"accurate": Score(value=accurate) if accurate is not None else Score.absent("no answer", "no_input")}
-    if rank is not None:
-        scores["mrr"] = Score(value=1 / rank if rank else 0.0, details={"first_relevant_rank": rank or None})
     verdict = Verdict(
         judge="t",
         has_contexts=contexts,
@@ -33,7 +31,7 @@ def row(
     )
     return Result(
         query_id=f"q{number}", system="s", query="?", answerable=answerable, relevant=relevant,
-        scores=scores, verdict=verdict if judged else None,
+        relevant_ranks=None if rank is None else (rank,) if rank else (), scores=scores, verdict=verdict if judged else None,
     )  # fmt: skip
 
 
@@ -94,7 +92,6 @@ CAUSES = {
     ),
     # (1 + 0) / 2 = 0.5
     "incomplete": ({"covered": ["yes", "no"], "held": [True, True]}, "incomplete", "covers 50%"),
-    "rightly refused": ({"answerable": False, "refusal": True}, None, "a right refusal"),
     "all fine": ({}, None, "only the accuracy rule"),
     "not judged": ({"judged": False}, None, "no verdict"),
     "nothing relevant exists": ({"relevant": 0, "rank": 0}, None, "only the accuracy rule"),
@@ -123,6 +120,12 @@ def test_an_earlier_cause_hides_a_later_one():
     better = {**everything, "rank": 1, "held": [True], "relevance": "full"}
     assert attribute(row(**better)).cause == "unfaithful"
     assert attribute(row(**{**better, "support": ["supported"]})).cause == "contexts_unused"
+
+
+def test_attribute_does_not_depend_on_the_metrics_of_the_run():
+    missed = row(rank=0, support=["not_found"])
+    assert set(missed.scores) == {"accurate"}
+    assert attribute(missed).cause == "retrieval_miss"
 
 
 def test_a_score_of_the_run_goes_before_the_verdict():

@@ -149,8 +149,6 @@ def _why_unknown(row: Result) -> str | None:
 
 def _unanswerable(verdict: Verdict) -> Attribution:
     """What went wrong with a query that can't be answered."""
-    if verdict.refusal:
-        return Attribution(cause=None, why="a right refusal, which the version that made this report did not count")
     if verdict.sentences:
         return Attribution(cause="answered_the_unanswerable", why="answered the unanswerable")
     return Attribution(cause=None, why="the query can't be answered, and the answer is empty instead of saying so")
@@ -208,14 +206,10 @@ def _unknown(row: Result) -> Attribution:
 
 
 def _first_rank(row: Result) -> int | None:
-    """Rank of the first relevant document retrieved, 0 where none was; None where there was nothing to score."""
-    if not row.relevant:
+    """Rank of the first relevant document retrieved, 0 if none was; None if the query has no relevant document."""
+    if not row.relevant or row.relevant_ranks is None:
         return None
-    for score in row.scores.values():
-        if score.details and "first_relevant_rank" in score.details:
-            rank = score.details["first_relevant_rank"]
-            return rank if isinstance(rank, int) else 0
-    return None
+    return row.relevant_ranks[0] if row.relevant_ranks else 0
 
 
 def _value(row: Result, name: str, of: Callable[[Verdict], Score]) -> float | None:

@@ -54,6 +54,7 @@ class ScoreColumn:
     def __init__(self, scores: Iterable[Score] = ()) -> None:
         self._values, self._why = Numbers(), array("i")
         self._judge_squares, self._judge_freedom = array("d"), 0
+        self._before: dict[int, float] = {}
         self._reasons: dict[tuple[MissingCause | None, str], int] = {}
         for score in scores:
             self.add(score)
@@ -66,6 +67,8 @@ class ScoreColumn:
             mean = fsum(judgings) / len(judgings)
             self._judge_squares.append(fsum((value - mean) ** 2 for value in judgings))
             self._judge_freedom += len(judgings) - 1
+        if score.details and "ndcg_before" in score.details:
+            self._before[len(self._values) - 1] = score.details["ndcg_before"]
         missing = (score.missing, score.reason or "")
         self._why.append(-1 if score.value is not None else self._reasons.setdefault(missing, len(self._reasons)))
 
@@ -76,6 +79,11 @@ class ScoreColumn:
 
     def __getitem__(self, place: int) -> float | None:
         return self._values[place]
+
+    def before_reranking(self, places: Iterable[int] | None = None) -> list[tuple[float, float]]:
+        """The change by reranking and the NDCG before it, of all rows that have them or of some; of other metrics none."""
+        some = self._before.keys() if places is None else places
+        return [(value, self._before[n]) for n in some if n in self._before and (value := self._values[n]) is not None]
 
     def of(self, places: Iterable[int] | None = None) -> tuple[list[float], Counter[str], int]:
         """The values that there are, the reasons of the rows that lack one, and how many failed: of all rows, or of some."""

@@ -138,7 +138,7 @@ def markdown_code(text: str) -> str:
     return f"`{printable(' '.join(text.split())).replace('`', chr(39))}`"
 
 
-def markdown_row(cells: Sequence[str]) -> str:
+def markdown_row(cells: Iterable[str]) -> str:
     """A row of a table."""
     return f"| {' | '.join(cells)} |"
 

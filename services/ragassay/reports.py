@@ -36,7 +36,16 @@ from ragassay.metrics.own import own_metrics
 from ragassay.models import Result, Score, Usage
 from ragassay.recount import MEASURED, Questions, Recount, ScoreColumn, between, corrected
 from ragassay.specification import JobSpec
-from ragassay.stats import Interval, RatioSums, Stratum, mean_interval, ratio_interval, sums_interval, wilson_interval
+from ragassay.stats import (
+    Interval,
+    RatioSums,
+    Stratum,
+    difference_sums_interval,
+    mean_interval,
+    ratio_interval,
+    sums_interval,
+    wilson_interval,
+)
 from ragassay.stats.columns import averaged
 from ragassay.strategies.load import LoadCount, cautions
 
@@ -204,6 +213,8 @@ def _aggregate(
         method: Literal["t", "quasi-binomial"] = "t" if metric.bounds is None else "quasi-binomial"
         interval = mean_interval(values, level=spec.confidence, bounds=metric.bounds, method=method)
     mean = total / len(values) if values else None
+    if pairs := scores.before_reranking(places):
+        mean, interval = _relative_change(pairs, spec)
     return Aggregate(
         kind=metric.kind,
         better=metric.better,
@@ -218,6 +229,15 @@ def _aggregate(
         if mean is not None and len(values) > 1
         else None,
     )
+
+
+def _relative_change(rows: Sequence[tuple[float, float]], spec: JobSpec) -> tuple[float | None, Interval]:
+    """The mean change over the mean before; each row is its change and its value before. Undefined if that mean is 0."""
+    sums = RatioSums.of(rows)
+    if not sums.accurate:
+        return None, Interval.absent("ndcg was 0 before reranking on every query", spec.confidence, "fieller")
+    ends = difference_sums_interval([Stratum(sums, sums.n)], level=spec.confidence)
+    return sums.cost_usd / sums.accurate, ends
 
 
 def _mean_if_missing_were(end: float, scores: Sequence[float | None], questions: npt.NDArray[np.int64]) -> float:

@@ -91,7 +91,7 @@ def test_a_rule_prints_as_it_parses_and_names_its_metrics_once():
 
 
 def test_spellings_and_spaces_are_taken_as_they_come():
-    assert str(AccuracyRule.parse("  Correctness>=.5  ELSE answer_accuracy >= 8e-1 AND nDCG@10>0 ")) == (
+    assert str(AccuracyRule.parse("  Correctness>=.5  ELSE answer_similarity >= 8e-1 AND nDCG@10>0 ")) == (
         "correctness >= 0.5 else semantic_similarity >= 0.8 and ndcg@10 > 0"
     )
 

@@ -4,11 +4,13 @@ import json
 
 import pytest
 
+from ragassay import reports
 from ragassay.data.load import load
 from ragassay.errors import BadData
 from ragassay.metrics import parse
 from ragassay.metrics.chunk import Chunk
 from ragassay.models import Response, Sample
+from ragassay.specification import JobSpec
 
 
 def ask(name, response=None, **labels):
@@ -55,21 +57,23 @@ def reranked(before, after, name="reranking_improvement@2", judgments=None):
     return ask(name, response, relevance_scores=judgments or {"a": 1})
 
 
-def test_reranking_improvement_is_the_relative_change_of_ndcg():
-    # before: 1/log2(3); after: 1; change: (1 - 0.63093) / 0.63093 = log2(3) - 1
-    assert reranked(["x", "a"], ["a", "x"]).value == pytest.approx(0.5849625007)
-    assert reranked(["a", "x"], ["x", "a"]).value == pytest.approx(1 / 1.5849625007 - 1)
+def test_reranking_improvement_of_a_row_is_the_difference_of_ndcg():
+    # before: 1/log2(3); after: 1
+    score = reranked(["x", "a"], ["a", "x"])
+    assert score.value == pytest.approx(1 - 0.6309297536)
+    assert score.details == {"ndcg_before": pytest.approx(0.6309297536), "ndcg_after": 1.0}
+    # without a cutoff, a at rank 3 is 1/log2(4) = 1/2
+    assert reranked(["x", "y", "a"], ["a"], "reranking_improvement").value == pytest.approx(0.5)
 
 
-def test_reranking_without_a_cutoff_looks_at_the_longer_list():
-    # a at rank 3: 1/log2(4) = 1/2, then at rank 1: (1 - 1/2) / (1/2)
-    assert reranked(["x", "y", "a"], ["a"], "reranking_improvement").value == pytest.approx(1.0)
-
-
-def test_reranking_from_nothing_is_undefined_and_not_infinite():
-    score = reranked(["x", "y"], ["a"])
-    assert (score.value, score.missing) == (None, "undefined")
-    assert "ndcg was 0 before" in score.reason
+def test_reranking_improvement_of_a_report_counts_rescued_queries():
+    # q1: 0 -> 1 (rescued), q2: 1 -> 0.6309; mean 0.5 -> 0.8155, so (0.8155 - 0.5) / 0.5
+    scores = [reranked(["x", "y"], ["a", "x"]), reranked(["a", "x"], ["x", "a"])]
+    found = reports.aggregate(scores, parse("reranking_improvement@2"), JobSpec())
+    assert (found.mean, found.n) == (pytest.approx(0.6309297536), 2)
+    never = reports.aggregate(scores[:1], parse("reranking_improvement@2"), JobSpec())
+    assert never.mean is None
+    assert never.interval.reason == "ndcg was 0 before reranking on every query"
 
 
 def test_a_row_without_the_ranking_before_is_missing():
@@ -89,7 +93,7 @@ def test_a_row_without_the_ranking_before_is_missing():
 def test_one_file_holds_the_rankings_before_and_after(lists, tmp_path):
     (tmp_path / "rows.json").write_text(json.dumps([{"query": "?", "relevant_doc_ids": ["a"]} | lists]))
     chunk = Chunk(load(tmp_path / "rows.json").samples)
-    assert parse("reranking_improvement@2").score(chunk)[0].value == pytest.approx(0.5849625007)  # as above
+    assert parse("reranking_improvement@2").score(chunk)[0].value == pytest.approx(1 - 0.6309297536)
     assert parse("mrr").score(chunk)[0].value == 1.0
 
 

@@ -141,7 +141,7 @@ def test_refusal_precision_and_recall_stand_in_every_kind_of_report(report):
     assert '"precision"' in document
     markdown = EXPORTERS.get("md")(report).decode()
     assert "## Refusals" in markdown
-    assert "| refusal recall | 0.667 [0.21, 0.94] n=3 |" in markdown
+    assert "| refusal recall | 0.667 \\[0.21, 0.94\\] n=3 |" in markdown
 
 
 def test_where_there_is_nothing_to_divide_by_a_share_is_missing_with_the_reason(tmp_path):
@@ -179,7 +179,8 @@ def test_a_right_refusal_does_not_count_against_the_coverage_of_a_gate(tmp_path)
 
 def test_an_invention_is_no_win_over_a_right_refusal(tmp_path):
     def made(name, answer):
-        rows = [sample(n, answer=answer, **UNANSWERABLE) for n in range(1, 17)] + [sample(17)]
+        asked = [f"What did visitor {n} say?" for n in range(1, 17)]
+        rows = [sample(n, query=text, answer=answer, **UNANSWERABLE) for n, text in enumerate(asked, 1)] + [sample(17)]
         return evaluated(new_run(tmp_path / name, rows), LocalJudge())
 
     compared = compare([(made("honest", REFUSES), None), (made("inventing", INVENTS), None)])

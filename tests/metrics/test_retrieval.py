@@ -144,7 +144,7 @@ def test_relevant_from_raises_the_bar():
     [
         ("nDCG@10", "ndcg@10"), ("P@5", "precision@5"), ("R@10", "recall@10"), ("RR", "mrr"), ("AP", "map"),
         ("Success@5", "hit@5"), ("ndcg_cut_10", "ndcg@10"), ("recip_rank", "mrr"), ("Hit@3", "hit@3"),
-        ("MRR@10", "mrr@10"), ("MAP@10", "map@10"), ("rbp@0.8", "rbp@0.8"), ("answer_accuracy", "semantic_similarity"),
+        ("MRR@10", "mrr@10"), ("MAP@10", "map@10"), ("rbp@0.8", "rbp@0.8"), ("answer_similarity", "semantic_similarity"),
         ("map_cut_5", "map@5"), ("P_5", "precision@5"), ("recall_1", "recall@1"), ("rougeL", "rougeL"),
     ],
 )  # fmt: skip

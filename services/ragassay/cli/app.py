@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import sys
+import warnings
 from typing import NoReturn
 
 import typer
@@ -127,6 +128,11 @@ def _unforeseen(error: Exception) -> tuple[str, int]:
     return f"{what}; please report it; ragassay -v shows the traceback", 70
 
 
+def _one_line(message: Warning | str, *_: object, **__: object) -> None:
+    """A Python warning without the place in the code."""
+    typer.echo(f"warning: {message}", err=True)
+
+
 def _end_of_pipe() -> NoReturn:
     """End as a program does that nobody reads on from, as in ``ragassay ... | head``."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what stdout still holds would fail again at exit
@@ -140,6 +146,7 @@ def main() -> NoReturn:
     error, 74 disk full, 130 interrupted, 141 nobody reads on from stdout.
     """
     logger.addHandler(logging.NullHandler())  # warnings are in the report; -v prints them too
+    warnings.showwarning = _one_line
     try:
         code = app(standalone_mode=False)
         if sys.stdout:

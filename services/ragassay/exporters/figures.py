@@ -84,7 +84,9 @@ def _cell(name: str, mean: Aggregate, ends: tuple[float, float] | None, correcte
     corrected = mean.corrected
     return Cell(
         mean="not scored" if mean.mean is None else written(mean.mean),
-        interval=interval(mean.interval, lambda value: number(value, 2), "{} to {}"),
+        interval=interval(
+            mean.interval, percent if name in PERCENTAGES else lambda value: number(value, 2), "{} to {}"
+        ),
         n=f"{mean.n:,}",
         missing=mean.missing,
         reasons=tuple(f"{count:,}: {reason}" for reason, count in mean.reasons.items()),

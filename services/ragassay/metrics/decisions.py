@@ -45,7 +45,7 @@ def gate_efficiency(sample: Sample) -> Score:
 
 @metric(better="higher", needs=("judgments", "doc_ids_before_reranking"), kind="retrieval")
 def reranking_improvement(chunk: Chunk, k: int | None = None) -> list[Score]:
-    """Relative change of ndcg@k (of the whole list without k) by reranking; undefined where it was 0 before."""
+    """ndcg@k (of the whole list without k) after reranking minus before; a report divides its mean by that before."""
     before = [(s.response and s.response.doc_ids_before_reranking) or () for s in chunk.samples]
     earlier, depth = Ranked.build(before, [s.judgments or {} for s in chunk.samples]), k or LARGEST_K
     pairs = zip(chunk.samples, ndcg(earlier, depth).tolist(), ndcg(chunk.ranked, depth).tolist(), strict=True)
@@ -93,6 +93,4 @@ def _by_refusal(sample: Sample, judgement: Judgement | None) -> Score | None:
 
 
 def _change(old: float, new: float) -> Score:
-    if not old:
-        return Score.absent("ndcg was 0 before reranking, so there is no relative change")
-    return Score(value=(new - old) / old, details={"ndcg_before": old, "ndcg_after": new})
+    return Score(value=new - old, details={"ndcg_before": old, "ndcg_after": new})

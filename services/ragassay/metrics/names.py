@@ -41,6 +41,17 @@ SPELLINGS = {
 }
 """{lower-case name: ours}, where both ask the same, if not always by the same formula."""
 
+AMBIGUOUS = {
+    "answer_accuracy": "answer_accuracy computes semantic_similarity, the cosine of embeddings of answer and ground truth; "
+    "RAGAS's AnswerAccuracy asks a judge instead, as correctness does",
+}
+"""{lower-case name: what it means here}, for names that other tools give to another metric."""
+
+
+class AmbiguousMetric(UserWarning):
+    """A metric was named by a word that other tools use for another one."""
+
+
 NEAREST = {
     "contextual_relevancy": ("context_precision", "which asks what was needed, not what is about the query"),
     "context_relevance": ("context_precision", "which asks what was needed, not what is about the query"),
