@@ -80,10 +80,9 @@ class ScoreColumn:
     def __getitem__(self, place: int) -> float | None:
         return self._values[place]
 
-    def before_reranking(self, places: Iterable[int] | None = None) -> list[tuple[float, float]]:
-        """The change by reranking and the NDCG before it, of all rows that have them or of some; of other metrics none."""
-        some = self._before.keys() if places is None else places
-        return [(value, self._before[n]) for n in some if n in self._before and (value := self._values[n]) is not None]
+    def before_reranking(self, places: Iterable[int] | None = None) -> list[float]:
+        """The NDCG before reranking of each row that has a score, of all rows or of some; of other metrics none."""
+        return list(self._before.values()) if places is None else [self._before[n] for n in places if n in self._before]
 
     def of(self, places: Iterable[int] | None = None) -> tuple[list[float], Counter[str], int]:
         """The values that there are, the reasons of the rows that lack one, and how many failed: of all rows, or of some."""

@@ -195,10 +195,11 @@ def _aggregate(
 ) -> Aggregate:
     known, reasons, failed = scores.of(places)
     missing, bounds = reasons.total(), None
-    values = known
+    values, of_question = known, None
     if questions is not None:
         rows = range(len(questions)) if places is None else places
-        values = averaged(known, questions[[n for n in rows if scores[n] is not None]])
+        of_question = questions[[n for n in rows if scores[n] is not None]]
+        values = averaged(known, of_question)
     total = math.fsum(values)
     if known and metric.bounds is not None:
         ends = [(total + missing * end) / (len(values) + missing) for end in metric.bounds]
@@ -213,8 +214,12 @@ def _aggregate(
         method: Literal["t", "quasi-binomial"] = "t" if metric.bounds is None else "quasi-binomial"
         interval = mean_interval(values, level=spec.confidence, bounds=metric.bounds, method=method)
     mean = total / len(values) if values else None
-    if pairs := scores.before_reranking(places):
-        mean, interval = _relative_change(pairs, spec)
+    sd = None
+    if mean is not None and len(values) > 1:
+        sd = math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1))
+    if before := scores.before_reranking(places):
+        numbers = np.arange(len(before)) if of_question is None else of_question
+        mean, interval = _relative_change(averaged(known, numbers), averaged(before, numbers), spec)
     return Aggregate(
         kind=metric.kind,
         better=metric.better,
@@ -225,15 +230,13 @@ def _aggregate(
         reasons=dict(sorted(reasons.items())),
         interval=interval,
         bounds=bounds,
-        sd=math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1))
-        if mean is not None and len(values) > 1
-        else None,
+        sd=sd,
     )
 
 
-def _relative_change(rows: Sequence[tuple[float, float]], spec: JobSpec) -> tuple[float | None, Interval]:
-    """The mean change over the mean before; each row is its change and its value before. Undefined if that mean is 0."""
-    sums = RatioSums.of(rows)
+def _relative_change(changes: Sequence[float], before: Sequence[float], spec: JobSpec) -> tuple[float | None, Interval]:
+    """The mean change over the mean before, and its interval; undefined if that mean is 0."""
+    sums = RatioSums.of(zip(changes, before, strict=True))
     if not sums.accurate:
         return None, Interval.absent("ndcg was 0 before reranking on every query", spec.confidence, "fieller")
     ends = difference_sums_interval([Stratum(sums, sums.n)], level=spec.confidence)

@@ -11,6 +11,7 @@ from ragassay.compare.summary import in_short
 from ragassay.documents import Provenance, Source
 from ragassay.errors import BadInput, BadSettings, UnknownName
 from ragassay.exporters.comparison import regressions, tables, to_markdown
+from ragassay.exporters.tables import table as table_lines
 from ragassay.metrics.base import METRICS, metric
 from ragassay.models import Result, Score
 from ragassay.render import json_document
@@ -260,6 +261,10 @@ def test_a_gain_that_may_be_chance_has_no_price_and_what_it_would_be_alone_is_sa
     names = ("accurate", "mrr", "hit@1")
     comparison = compared(report(metrics=names, **given), metrics=names)
     assert comparison.verdict[1].startswith("No difference between b and a is shown")
+    assert comparison.pairs[0].metrics["accurate"].outcome == "can't tell"
+    assert comparison.pairs[0].metrics["accurate"].reason == (
+        "the interval leaves out 0, but p is 0.031, 0.094 corrected for 3 tests"
+    )
     [chance] = [sentence for sentence in comparison.verdict if sentence.startswith("Taken alone")]
     assert chance.startswith("Taken alone, accurate (+0.50, 95 % ")
     assert chance.endswith(" would be shown; among so many tests that may be chance.")
@@ -527,3 +532,56 @@ def test_compare_averages_several_answers_to_one_question_first():
     delta = compared(three).pairs[0].metrics["mrr"]
     assert (delta.n, delta.paired.n) == (30, 10)
     assert (delta.p, delta.interval, delta.wins) == (once.p, once.interval, once.wins)
+    ends = [one.systems["a"].metrics["mrr"].interval for one in (three, report(a=rows("a", A)))]
+    assert (ends[0].low, ends[0].high) == pytest.approx((ends[1].low, ends[1].high))
+
+
+def test_compare_counts_time_and_cost_of_a_question_once():
+    a, b = [0.0] * 6 + [1.0] * 4, [1.0] * 9 + [0.0]
+    costs = [[0.01 + n / 1000 for n in range(10)], [0.03 + n / 500 for n in range(10)]]
+    ids, asked = [f"q{n}" for n in range(30)], [f"question {n // 3}" for n in range(30)]
+    pairs = []
+    for times, more in ((1, {}), (3, {"ids": ids, "query": asked})):
+        a_rows, b_rows = (
+            rows(name, [v for v in values for _ in range(times)], name="accurate",
+                 cost_usd=[c for c in cost for _ in range(times)], **more)
+            for name, values, cost in (("a", a, costs[0]), ("b", b, costs[1]))
+        )  # fmt: skip
+        pairs.append(compared(report(metrics=("accurate",), a=a_rows, b=b_rows)).pairs[0])
+    once, thrice = pairs
+    for of in (lambda pair: pair.incremental_cost.interval, lambda pair: pair.measured["cost_usd"].interval):
+        assert (of(thrice).low, of(thrice).high) == pytest.approx((of(once).low, of(once).high))
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(*[st.sampled_from([0.0, 0.25, 0.5, 1.0])] * 4), min_size=1, max_size=30))
+def test_compare_never_calls_an_interval_without_0_no_difference(table):
+    columns = list(zip(*table, strict=True))
+    both = {}
+    for name, first, second in (("a", *columns[:2]), ("b", *columns[2:])):
+        made = rows(name, list(first))
+        also = [Score(value=value) for value in second]
+        both[name] = [
+            one.model_copy(update={"scores": {**one.scores, "correctness": more}})
+            for one, more in zip(made, also, strict=True)
+        ]
+    deltas = compared(report(metrics=("mrr", "correctness"), **both), metrics=["mrr", "correctness"]).pairs[0].metrics
+    for delta in deltas.values():
+        assert delta.outcome != "no difference shown" or delta.interval.contains(0.0)
+
+
+def test_comparison_at_80_columns_keeps_p_and_won_lost_tied():
+    shown = next(tables(compared(report(a_long_name=rows("a_long_name", A), another_name=rows("another_name", B)))))
+    lines = "\n".join(table_lines(shown.columns, shown.rows, least=shown.least, within=80))
+    assert "0.0059" in lines
+    assert "9/1/0" in lines
+    assert "p" not in shown.least
+
+
+def test_incremental_cost_names_both_rays_of_possible_prices():
+    a, b = [0.0] * 5 + [1.0] * 5, [1.0, 1.0, *[0.0] * 3, *[1.0] * 4, 0.0]
+    costs = [0.03 + n / 1000 for n in range(10)]
+    a_rows = accurate("a", a, 0.01, 1.0)
+    given = report(metrics=("accurate",), a=a_rows, b=accurate("b", b, costs, 1.0))
+    text = to_markdown(compared(given)).decode()
+    assert "..unbounded, n=10; any price below -" in text

@@ -10,7 +10,9 @@ import yaml
 import ragassay
 from browsing import browsing
 from provider import Answer, Provider
+from ragassay.compare.summary import in_short
 from ragassay.exporters.charts import Drawn, scatter
+from ragassay.render import interval, signed
 from ragassay.settings import Settings
 from ragassay.store.folder import FolderStore
 
@@ -77,20 +79,26 @@ def test_partial_run_opens_on_the_rows_that_are_done():
     assert re.findall(r"<small>(\d)", rows) == ["1", "2", "3", "4"]
 
 
-def test_long_run_says_which_system_is_better():
-    questions = [{"query_id": str(n), "query": f"Question {n}?", "ground_truth_answer": "Paris."} for n in range(1200)]
+def test_long_run_says_what_a_comparison_of_accurate_answers_says():
+    """1,200 rows on 401 questions, one of them with two ground truths; b is right on 8 more of them and wrong on 1."""
+    truths = [["Paris."] if n else ["Paris", "Paris."] for n in range(1200)]
+    questions = [
+        {"query_id": str(n), "query": f"Question {n // 3}?", "ground_truth_answer": truth}
+        for n, truth in enumerate(truths)
+    ]
     answers = {
-        name: [{"query_id": str(n), "answer": "Paris." if n % 10 < good else "Rome."} for n in range(1200)]
-        for name, good in (("old", 5), ("new", 7))
+        name: [{"query_id": str(n), "answer": "Rome." if n // 3 in wrong else "Paris."} for n in range(1200)]
+        for name, wrong in (("old", range(8)), ("new", range(8, 9)))
     }
-    options = {"accurate": "exact_match >= 1", "metrics": ["accurate"]}
-    run = ragassay.evaluate(questions, systems=answers, **options).run.id
+    run = ragassay.evaluate(questions, systems=answers, accurate="exact_match >= 1", metrics=["accurate"]).run.id
     with browsing() as http:
         page = http.get(f"/ui/runs/{run}").text
     verdict = re.search(r'Which is better">(.*?)</div>', page, re.DOTALL)[1]
     verdict = html.unescape(re.sub("<[^>]*>", "", verdict)).replace("\u00a0", " ")
-    assert "new answers accurately more often than old: 70 % of its answers are accurate, 50 % of old's" in verdict
-    assert "Difference +0.20, 95 % interval +0.18..+0.22." in verdict
+    pair = ragassay.compare(run, metrics=["accurate"]).pairs[0]
+    assert pair.metrics["accurate"].paired.n == 401
+    assert in_short(pair) in verdict
+    assert f"95 % interval {interval(pair.metrics['accurate'].interval, signed)}." in verdict
 
 
 def test_scatter_axis_has_no_negative_dollars():

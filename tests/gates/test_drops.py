@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from gate_checks import check_gate, check_gates
 from handmade_reports import make_report, mrr_report, row
 from ragassay.gates import GateReport, output
+from ragassay.models import Score
 
 
 def test_a_drop_is_measured_on_the_queries_of_both_runs():
@@ -215,3 +216,28 @@ def test_a_slice_that_vanished_is_noticed_against_the_baseline():
     now = make_report([row(n, metadata={"tenant": "a"}, mrr=1.0) for n in range(1, 6)])
     results = check_gates(now, {"metric": "mrr", "max_drop": 0.1, "slice": "metadata.tenant"}, baseline=before).results
     assert [(r.slice, r.passed) for r in results] == [("metadata.tenant=a", True), ("metadata.tenant=b", False)]
+
+
+def test_gate_on_a_drop_with_few_scores_still_says_what_the_drop_is():
+    now, before = mrr_report([0.5] * 26 + [None] * 4), mrr_report([0.9] * 30)
+    missed = check_gate(now, {"metric": "mrr", "max_drop": 0.1, "coverage": 0.95}, before)
+    assert (missed.passed, missed.cause) == (False, "coverage")
+    assert "write coverage: 0.86. mrr went from 0.900 to 0.500" in missed.reason
+
+
+def test_gate_on_reranking_improvement_compares_the_relative_changes():
+    def made(*changes):
+        return make_report(
+            [
+                row(n).model_copy(
+                    update={"scores": {"reranking_improvement": Score(value=x, details={"ndcg_before": 0.5})}}
+                )
+                for n, x in enumerate(changes)
+            ]
+        )
+
+    gate = {"metric": "reranking_improvement", "max_drop": 0.1}
+    # mean change 0.2 of 0.5, then 0.1 of 0.5
+    missed = check_gate(made(0.1, 0.1), gate, made(0.2, 0.2))
+    assert (missed.value, missed.baseline, missed.drop) == pytest.approx((0.2, 0.4, 0.2))
+    assert (missed.passed, missed.interval) == (False, None)

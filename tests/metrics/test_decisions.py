@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from ragassay import reports
@@ -74,6 +75,19 @@ def test_reranking_improvement_of_a_report_counts_rescued_queries():
     never = reports.aggregate(scores[:1], parse("reranking_improvement@2"), JobSpec())
     assert never.mean is None
     assert never.interval.reason == "ndcg was 0 before reranking on every query"
+
+
+def test_reranking_improvement_counts_several_answers_to_one_question_once():
+    once = [reranked(["x", "y"], ["a", "x"]), reranked(["a", "x"], ["x", "a"])] * 5
+    thrice, questions = [one for one in once for _ in range(3)], np.arange(30) // 3
+    found = [
+        reports.aggregate(scores, parse("reranking_improvement@2"), JobSpec(), of)
+        for scores, of in ((once, None), (thrice, questions))
+    ]
+    assert (found[1].mean, found[1].sd) == pytest.approx((found[0].mean, found[0].sd))
+    assert found[1].interval == found[0].interval
+    # changes of 1 and -0.3691 in turn, mean 0.3155: the spread is that of the changes, not around the relative change
+    assert found[0].sd == pytest.approx((10 / 9) ** 0.5 * (1 + 0.3690702464) / 2)
 
 
 def test_a_row_without_the_ranking_before_is_missing():

@@ -91,6 +91,19 @@ def test_where_the_gain_is_unclear_the_price_has_no_upper_end():
     assert scipy_stats.ttest_1samp(cost - found.low * right, 0.0).pvalue == pytest.approx(0.05)
 
 
+def test_difference_sums_interval_names_both_rays_if_the_price_lies_in_the_lower_one():
+    # 2.9 USD more for 5 more accurate answers, and costs that rise with accuracy: prices from 1.95 to 5.51 are left out
+    cost = [1.2, 1.6, 1.4, -1.7, -0.6, -0.3, -2.8, -0.6, 0.7, 1.7, 2.2, 0.1]
+    right = [1, 1, 1, -1, 1, 0, -1, 0, 0, 1, 1, 1]
+    found = difference_sums_interval(once(cost, right))
+    below, above = (float(number) for number in re.findall(r"(?:below|above) ([-\d.]+)", found.reason))
+    assert found.low is None
+    assert below < above
+    for price in (below, above):
+        tested = scipy_stats.ttest_1samp(np.array(cost) - price * np.array(right), 0.0)
+        assert tested.pvalue == pytest.approx(0.05, abs=0.002)
+
+
 def test_where_neither_difference_is_clear_any_price_is_possible():
     cost, right = [1, -1, 2, -2, 1, -1, 1, 0.5, -1, 1], [1, -1, 0, 0, 0, 1, -1, 1, 0, 0]
     found = difference_sums_interval(once(cost, right))

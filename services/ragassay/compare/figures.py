@@ -99,7 +99,7 @@ class Figure:
     @property
     def is_mean(self) -> bool:
         """Is it a mean of one value per query, so that two runs can be paired?"""
-        return self.statistic == "mean"
+        return self.statistic == "mean" and self.column.partition("@")[0] != "reranking_improvement"
 
     @property
     def has_interval(self) -> bool:

@@ -71,9 +71,9 @@ class Delta(FrozenModel):
     ``missing_b`` count the others by reason. Paired figures cover the matched rows only. ``interval`` is that of the
     delta, at level 1 - alpha, not corrected; a gate on this difference tests the same one. ``p`` is that of the
     randomisation test, of Welch's where unpaired; ``p_corrected`` takes the primary metrics of all systems into account and
-    decides ``outcome`` and ``mark``. An ``exploratory`` metric is not among these: its outcome goes by its own p. Several
-    answers to one question are averaged before means, tests and intervals. ``wins`` are questions on which b is better,
-    whichever direction is good.
+    decides ``outcome`` and ``mark``. If it finds nothing and ``interval`` leaves out 0, the outcome is "can't tell", with the
+    ``reason``. An ``exploratory`` metric is not among these: its outcome goes by its own p. Several answers to one question
+    are averaged before means, tests and intervals. ``wins`` are questions on which b is better, whichever direction is good.
     ``detectable`` is the least true difference that as many rows show with a chance of 80 % at that many tests;
     ``not_worse`` asks whether b is at most a margin worse. ``by_labels``: the delta as labels on both sides correct it; where
     it has a mean, ``p`` is its own, and nothing is said of ``detectable`` and ``not_worse``, which go by the judge's scores.

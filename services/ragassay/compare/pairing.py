@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import nsmallest
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from ragassay import stats
 from ragassay.compare.labels import difference_by_labels
@@ -25,6 +25,7 @@ from ragassay.metrics.base import OPERATIONAL
 from ragassay.models import Result, Score
 from ragassay.protocols import AsksQuery
 from ragassay.recount import Questions, questions_of, slice_value
+from ragassay.render import p_value
 from ragassay.reports import cost_and_accuracy
 from ragassay.stats.columns import averaged
 
@@ -112,12 +113,8 @@ class PairedSystems:
     def scores(self, name: str) -> PairedScores:
         """The matched rows that have a score on both sides; looked up once for each metric."""
         if name not in self._scores:
-            pairs = (
+            self._scores[name] = _scored(
                 (n, _score(one, name).value, _score(other, name).value) for n, (one, other) in enumerate(self.rows)
-            )
-            scored = [(n, x, y) for n, x, y in pairs if x is not None and y is not None]
-            self._scores[name] = PairedScores(
-                [n for n, _, _ in scored], [x for _, x, _ in scored], [y for _, _, y in scored]
             )
         return self._scores[name]
 
@@ -195,7 +192,7 @@ class PairedSystems:
             p_corrected=None,
             mark="",
             outcome="can't tell",
-            reason=None if corrected else _too_few(test.n, self.alpha),
+            reason=None if corrected else too_few(test.n, self.alpha),
             wins=test.wins if higher else test.losses,
             losses=test.losses if higher else test.wins,
             ties=test.ties,
@@ -205,7 +202,7 @@ class PairedSystems:
 
     def _unpaired_delta(self, name: str, aggregate: Aggregate) -> Delta:
         a, b = (
-            [value for row in system.results if (value := _score(row, name).value) is not None]
+            _means_of_questions([(row, _score(row, name).value) for row in system.results])
             for system in (self.a, self.b)
         )
         test = stats.welch(a, b, alpha=self.alpha, bounds=bounds_of(name, self.own))
@@ -234,10 +231,13 @@ class PairedSystems:
         if delta.exploratory:
             p, tests = delta.p, 1
         alpha = self.alpha / tests
+        size, ends = delta.decided
+        outcome, reason = outcome_of(delta.better, size, ends, delta.p, p, self.alpha, tests, delta.reason)
         more: dict[str, Any] = {
             "p_corrected": None if delta.exploratory else p,
             "mark": "" if delta.exploratory else stats.marks(p),
-            "outcome": _outcome(delta, p, self.alpha),
+            "outcome": outcome,
+            "reason": reason,
         }
         if delta.labels is None:
             more |= {"detectable": _detectable(delta, alpha), "not_worse": self._not_worse(name, alpha, delta)}
@@ -307,14 +307,14 @@ class PairedSystems:
         return {name: self._operational(name, *both) for name, both in reported.items() if both[0].n and both[1].n}
 
     def _operational(self, name: str, a: Distribution, b: Distribution) -> OperationalDelta:
-        pairs = [(getattr(row, name), getattr(other, name)) for row, other in self.rows]
-        pairs = [(x, y) for x, y in pairs if x is not None and y is not None]
+        pairs = [(n, getattr(row, name), getattr(other, name)) for n, (row, other) in enumerate(self.rows)]
+        both = _scored(pairs)
         delta, mean_a, mean_b = None, None, None
         if self.rows:
-            values_a, values_b = [x for x, _ in pairs], [y for _, y in pairs]
-            if pairs:
+            values_a, values_b = both.by_question(self.questions)
+            if values_a:
                 mean_a, mean_b = statistics.fmean(values_a), statistics.fmean(values_b)
-                delta = statistics.fmean(y - x for x, y in pairs)
+                delta = statistics.fmean(y - x for x, y in zip(values_a, values_b, strict=True))
             interval = stats.difference_interval(values_a, values_b, level=1 - self.alpha)
         else:
             test = stats.welch(_reported(self.a, name), _reported(self.b, name), alpha=self.alpha)
@@ -323,7 +323,7 @@ class PairedSystems:
         return OperationalDelta(
             a=a,
             b=b,
-            n=len(pairs),
+            n=len(both.places),
             delta=delta,
             ratio=mean_b / mean_a if mean_a and mean_b is not None else None,
             interval=interval,
@@ -335,9 +335,17 @@ class PairedSystems:
 
         ``names`` of a and b: for the reason.
         """
-        known = ((cost_and_accuracy(row), cost_and_accuracy(other)) for row, other in self.rows)
-        columns = list(zip(*((*a, *b) for a, b in known if a and b), strict=True)) or [(), (), (), ()]
-        return stats.incremental_cost(*map(list, columns), names=names, level=1 - self.alpha)
+        pairs = [(cost_and_accuracy(row), cost_and_accuracy(other)) for row, other in self.rows]
+        known = {n: (*a, *b) for n, (a, b) in enumerate(pairs) if a and b}
+        columns = list(zip(*known.values(), strict=True)) or [(), (), (), ()]
+        asked = None if self.questions is None else len(set(self.questions[list(known)].tolist()))
+        return stats.incremental_cost(*map(list, columns), names=names, questions=asked, level=1 - self.alpha)
+
+
+def _scored(pairs: Iterable[tuple[int, float | None, float | None]]) -> PairedScores:
+    """The pairs that have a value on both sides."""
+    known = [(n, x, y) for n, x, y in pairs if x is not None and y is not None]
+    return PairedScores([n for n, _, _ in known], [x for _, x, _ in known], [y for _, _, y in known])
 
 
 def _by_text(rows: Iterable[A]) -> dict[str, list[A]]:
@@ -387,7 +395,14 @@ def _coverage(a: Sequence[Result], b: Sequence[Result], name: str) -> dict[str, 
 
 
 def _reported(system: SystemReport, name: str) -> list[float]:
-    return [value for row in system.results if (value := getattr(row, name)) is not None]
+    return _means_of_questions([(row, getattr(row, name)) for row in system.results])
+
+
+def _means_of_questions(rows: Iterable[tuple[Result, float | None]]) -> list[float]:
+    """The values that there are, averaged over the answers to each question."""
+    known = [(row, value) for row, value in rows if value is not None]
+    values, questions = [value for _, value in known], questions_of(row for row, _ in known)
+    return values if questions is None else averaged(values, questions)
 
 
 def known_metric(name: str, own: Mapping[str, Metric]) -> Metric | None:
@@ -404,7 +419,7 @@ def bounds_of(name: str, own: Mapping[str, Metric]) -> tuple[float, float] | Non
     return metric.bounds if metric else None
 
 
-def _too_few(n: int, alpha: float) -> str | None:
+def too_few(n: int, alpha: float) -> str | None:
     """Why so few pairs can't show anything: even if all differed in one direction, p would be 2 / 2^n."""
     if n < 2:
         return f"{n} pairs: nothing to compare" if n == 0 else "1 pair shows no spread"
@@ -412,10 +427,25 @@ def _too_few(n: int, alpha: float) -> str | None:
     return f"{n} pairs: p can't be below {least:.3g}" if least > alpha else None
 
 
-def _outcome(delta: Delta, p: float | None, alpha: float) -> DeltaOutcome:
-    size, _ = delta.decided
-    if delta.reason or p is None or size is None:
-        return "can't tell"
-    if p > alpha:
-        return "no difference shown"
-    return "better" if (size > 0) is (delta.better == "higher") else "worse"
+def outcome_of(
+    better: Literal["higher", "lower"],
+    size: float | None,
+    ends: stats.Interval,
+    p: float | None,
+    p_corrected: float | None,
+    alpha: float,
+    tests: int,
+    reason: str | None,
+) -> tuple[DeltaOutcome, str | None]:
+    """What follows from a difference, and the reason if nothing does; ``p_corrected`` is ``p`` among so many ``tests``.
+
+    An interval that leaves out 0 is no "no difference shown", even if the test finds nothing.
+    """
+    if reason or p is None or p_corrected is None or size is None:
+        return "can't tell", reason
+    if p_corrected <= alpha:
+        return ("better" if (size > 0) is (better == "higher") else "worse"), None
+    if ends.low is None or ends.contains(0.0):
+        return "no difference shown", None
+    corrected = f", {p_value(p_corrected)} corrected for {tests} tests" if tests > 1 else ""
+    return "can't tell", f"the interval leaves out 0, but p is {p_value(p)}{corrected}"

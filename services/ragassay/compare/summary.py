@@ -29,7 +29,7 @@ def verdict(
     ``own``: the metrics of the runs' own.
     """
     deltas = {name: pair.metrics[name] for name in primary}
-    sentences = [in_short(pair), _finding(pair, deltas, alpha, correction), _limits(deltas, own)]
+    sentences = [in_short(pair), _finding(pair, deltas, alpha, correction), _limits(deltas, alpha, own)]
     sentences += [_alone(pair, deltas, alpha), _price(pair, alpha)]
     if differs:
         sentences.append(f"Read this with care: {'; '.join(differs)}.")
@@ -109,16 +109,18 @@ def _finding(pair: Pair, deltas: dict[str, Delta], alpha: float, correction: Cor
     return f"{'; '.join(parts)} ({CORRECTIONS[correction]} correction, alpha {alpha:g})."
 
 
-def _limits(deltas: dict[str, Delta], own: Mapping[str, Metric]) -> str:
+def _limits(deltas: dict[str, Delta], alpha: float, own: Mapping[str, Metric]) -> str:
     """What the rows leave open, and how large a difference would have had to be to be shown."""
     parts = []
-    safe = [name for name in _of(deltas, "no difference shown") if (m := deltas[name].not_worse) and m.non_inferior]
+    chance = _by_chance(deltas, alpha)
+    not_shown = [name for name in deltas if name in chance or deltas[name].outcome == "no difference shown"]
+    safe = [name for name in not_shown if (m := deltas[name].not_worse) and m.non_inferior]
     if safe:
         margins = sorted({m.margin for name in safe if (m := deltas[name].not_worse)})
         parts.append(f"It is no worse on {listed(safe)} (not by more than {margins[-1]:g})")
     if left := [name for name in _of(deltas, "no difference shown") if name not in safe]:
         parts.append(f"{'no' if parts else 'No'} difference is shown on {listed(_resolution(deltas, left, own))}")
-    if blind := _of(deltas, "can't tell"):
+    if blind := [name for name in _of(deltas, "can't tell") if name not in chance]:
         reasons = dict.fromkeys(deltas[name].reason or "p is unknown" for name in blind)
         parts.append(f"{'the' if parts else 'The'} rows can't tell on {listed(blind)} ({'; '.join(reasons)})")
     return f"{'; '.join(parts)}." if parts else ""
@@ -126,11 +128,19 @@ def _limits(deltas: dict[str, Delta], own: Mapping[str, Metric]) -> str:
 
 def _alone(pair: Pair, deltas: dict[str, Delta], alpha: float) -> str:
     """What would be a difference if nothing else had been tested."""
-    names = [name for name in _of(deltas, "no difference shown") if (p := deltas[name].p) is not None and p < alpha]
-    if not names:
+    if not (names := _by_chance(deltas, alpha)):
         return ""
     figures = listed(_figures(pair, names, percent(1 - alpha)))
     return f"Taken alone, {figures} would be shown; among so many tests that may be chance."
+
+
+def _by_chance(deltas: dict[str, Delta], alpha: float) -> list[str]:
+    """Metrics that show a difference by their own p, but not after the correction."""
+    return [
+        name
+        for name, delta in deltas.items()
+        if delta.outcome in ("no difference shown", "can't tell") and delta.p is not None and delta.p <= alpha
+    ]
 
 
 def _resolution(deltas: dict[str, Delta], names: Sequence[str], own: Mapping[str, Metric]) -> list[str]:

@@ -182,7 +182,7 @@ def _of_pair(comparison: Comparison, pair: Pair) -> Iterator[Table]:
     rows = tuple(row for name, one in deltas if not one.exploratory for row in _rows(name, one, pair.corrected_by))
     p = "p" if alone else "p corrected"
     columns = ("metric", pair.a, pair.b, "delta", level, p, "n", "won/lost/tied", "difference")
-    least = ("n", level, "won/lost/tied")
+    least = ("n", level)
     yield Table(f"{pair.b} against {pair.a}", columns, rows, note, least)
     rows = tuple(row for name, one in deltas if one.exploratory for row in _rows(name, one, pair.corrected_by))
     if rows:
@@ -333,4 +333,5 @@ def _more(pair: Pair) -> str:
     if more.value is None:
         return f"One more accurate answer has no price: {more.reason}."
     bounds = interval(more.interval)
-    return f"One more accurate answer costs {number(more.value)} USD ({bounds}, n={more.n})."
+    caveat = f"; {more.interval.reason}" if more.interval.low is not None and more.interval.reason else ""
+    return f"One more accurate answer costs {number(more.value)} USD ({bounds}, n={more.n}{caveat})."

@@ -231,16 +231,16 @@ def _judge(case: _Case, condition: ConditionName, p: float | None, terms: _Terms
         return "coverage", terms.incomplete
     if now.value is None:
         return "missing", f"{gate.metric} has no value: {now.reason}"
-    judged = (
-        _judge_drop(case, case.drop, condition, p, terms)
-        if condition in DROPS and case.drop is not None
-        else _judge_value(case, condition, terms)
-    )
+    drop = case.drop if condition in DROPS else None
+    judged = _judge_drop(case, drop, condition, p, terms) if drop else _judge_value(case, condition, terms)
     if now.coverage < gate.coverage:
         reasons = gate.figure.missing_reasons(case.scope.rows)
         why = "; ".join(f"{count} without one: {reason}" for reason, count in reasons.most_common(MOST_REASONS))
         thin = f"{_thin(gate, now.n, now.rows, 'rows have a score')} ({why}). {_remedy(now.n, now.rows)}"
         return "coverage", f"{thin} {judged[1]}"
+    if drop and drop.n and drop.coverage < gate.coverage:
+        thin = _thin(gate, drop.n, drop.rows, "queries of the baseline are scored in both runs")
+        return "coverage", f"{thin}. {_remedy(drop.n, drop.rows)} {judged[1]}"
     return judged
 
 
@@ -284,9 +284,6 @@ def _judge_drop(
     case: _Case, drop: Drop, condition: ConditionName, p: float | None, terms: _Terms
 ) -> tuple[GateCause, str]:
     gate = case.gate
-    if drop.coverage < gate.coverage and drop.n:
-        thin = _thin(gate, drop.n, drop.rows, "queries of the baseline are scored in both runs")
-        return "coverage", f"{thin}. {_remedy(drop.n, drop.rows)}"
     if drop.drop is None or drop.before is None or drop.now is None:
         return "baseline", f"{gate.metric} can't be compared: {drop.reason}"
     size, bound = drop.drop, _allowed(gate, drop.before, condition)

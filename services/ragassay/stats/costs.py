@@ -20,12 +20,13 @@ def incremental_cost(
     accurate_b: Values,
     *,
     names: tuple[str, str] = ("A", "B"),
+    questions: int | None = None,
     level: float = 0.95,
 ) -> IncrementalCost:
     """(total cost of B - of A) / (accurate answers of B - of A), on the same queries; each column has shape (n,).
 
     Defined only if B answers more accurately and costs more; ``names`` are those of A and B in the reason. The interval is
-    Fieller's (``difference_sums_interval``).
+    Fieller's (``difference_sums_interval``). ``questions``: how many there are, if some are answered more than once.
     """
     cost = differences(*pair(cost_a, cost_b, ("cost_a", "cost_b")))
     accurate = differences(*pair(accurate_a, accurate_b, ("accurate_a", "accurate_b")))
@@ -39,7 +40,7 @@ def incremental_cost(
         value=None if reason else sums.cost_usd / sums.accurate,
         interval=Interval.absent(reason, level, OF_A_DIFFERENCE)
         if reason
-        else difference_sums_interval([Stratum(sums, sums.n)], level=level),
+        else difference_sums_interval([Stratum(sums, questions or sums.n)], level=level),
         reason=reason,
     )
 

@@ -119,8 +119,9 @@ def sums_interval(strata: Sequence[Stratum], *, level: float = 0.95) -> Interval
 def difference_sums_interval(strata: Sequence[Stratum], *, level: float = 0.95) -> Interval:
     """Interval of (extra cost) / (extra accurate answers) from the sums of differences between two systems: Fieller's.
 
-    To be asked where extra answers and extra cost have the same sign. No upper end where the gain in accurate answers is
-    not clear, and none at all where the data leave any price possible. Source: Fieller, "Some problems in interval
+    Ask it if extra answers and extra cost have the same sign. If the gain in accurate answers is not clear, all prices
+    but those between two ends are possible: the interval is the ray that holds the price if it has no upper end, and
+    ``reason`` names the other ray. It is absent if any price is possible. Source: Fieller, "Some problems in interval
     estimation", Journal of the Royal Statistical Society B 16 (1954); for costs of one more Willan and O'Brien,
     "Confidence intervals for cost-effectiveness ratios: an application of Fieller's theorem", Health Economics 5 (1996).
     """
@@ -134,15 +135,20 @@ def difference_sums_interval(strata: Sequence[Stratum], *, level: float = 0.95) 
     b = whole.cost * whole.accurate - squared * whole.of_both
     c = whole.cost**2 - squared * whole.of_cost
     inside = b * b - a * c
-    if inside < 0 or (a <= 0 and b <= 0):
+    if inside < 0 or (a == 0 and b <= 0):
         return Interval.absent("the data leave any price possible", level, OF_A_DIFFERENCE)
     root = math.sqrt(inside)
     low = c / (b + root) if b >= 0 else (b - root) / a  # the same root, without cancellation
-    if a <= 0:
-        # two rays: that of positive prices is the interval, the other one a caveat
-        caveat = None if a == 0 else f"any price below {(b + root) / a:.3g} is possible as well"
-        return Interval(low=low, level=level, method=OF_A_DIFFERENCE, unbounded=True, reason=caveat)
-    return Interval(low=low, high=(b + root) / a, level=level, method=OF_A_DIFFERENCE)
+    if a > 0:
+        return Interval(low=low, high=(b + root) / a, level=level, method=OF_A_DIFFERENCE)
+    if a == 0:
+        return Interval(low=low, level=level, method=OF_A_DIFFERENCE, unbounded=True)
+    below = (b + root) / a if b >= 0 else c / (b - root)
+    if whole.accurate and whole.cost / whole.accurate < low:
+        rays = f"any price below {below:.3g} or above {low:.3g} is possible"
+        return Interval.absent(rays, level, OF_A_DIFFERENCE)
+    caveat = f"any price below {below:.3g} is possible as well"
+    return Interval(low=low, level=level, method=OF_A_DIFFERENCE, unbounded=True, reason=caveat)
 
 
 def mean_intervals(strata: Sequence[Stratum], *, level: float = 0.95) -> tuple[Interval, Interval]:

@@ -22,7 +22,7 @@ LABELS: dict[str, Callable[[Result], str | None]] = {
     "failure": failure,
 }
 THERE = "?there"  # 1 where the row is done
-QUESTION = "?question"  # equal where rows ask the same question
+QUESTION = "?question"  # equal if rows ask the same and have the same ground truth, as in recount.question_key
 FAILED = "?failed"  # 1 where its response failed, or the scoring
 _WIDTH = 8  # bytes of a value
 
@@ -62,7 +62,7 @@ def columns(results: Sequence[Result]) -> dict[str, Any]:
         },
         FAILED: [float(result.failed) for result in results],
         **{label_column(label): [label_value(of(result)) for result in results] for label, of in LABELS.items()},
-        QUESTION: [label_value(plain_text(result.query)) for result in results],
+        QUESTION: [label_value("\n".join((plain_text(one.query), *one.ground_truth_answer))) for one in results],
         THERE: [1.0] * len(results),
     }
     return {name: np.array(values, dtype="<f8") for name, values in given.items()}

@@ -10,7 +10,7 @@ import numpy as np
 from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
 
-from ragassay.compare.models import DeltaOutcome
+from ragassay.compare.pairing import outcome_of, too_few
 from ragassay.compare.summary import accuracy_sentence
 from ragassay.dashboard import views
 from ragassay.dashboard.failures import FAILURES, failures, section, worst
@@ -22,13 +22,16 @@ from ragassay.exporters import EXPORTERS, failing, figures, summary
 from ragassay.exporters.charts import Chart, histogram
 from ragassay.exporters.listing import problem_of
 from ragassay.exporters.panels import panels
+from ragassay.recount import numbered
 from ragassay.render import interval, signed
 from ragassay.runs.labelling import QUESTIONS
-from ragassay.stats import difference_interval
+from ragassay.stats import paired
+from ragassay.stats.columns import averaged
 from ragassay.store.columns import QUESTION
 from ragassay.store.places import RowPlaces
 
 MOST_COMPARED = 1000  # queries of a run whose systems are compared on its page by all metrics
+ALPHA = 0.05
 MOST_SYSTEMS = 6  # beside each other in a column
 _FIGURES = {
     "latency_ms": ("Latency of a response: how many rows", "ms"),
@@ -92,31 +95,32 @@ def _verdict(library: Library, run: str, report: Report) -> tuple[str, ...]:
     if len(report.systems) < 2:
         return ()
     if report.provenance.dataset.rows > MOST_COMPARED:
-        return tuple(_accuracy(library.rows(run))) if "accurate" in report.provenance.metrics else ()
+        if "accurate" not in report.provenance.metrics:
+            return ()
+        return tuple(_accuracy(library.rows(run), report.provenance.configuration.seed))
     try:
         return library.compare([run], None, None).verdict
     except AssayError as error:
         return (error.message,)
 
 
-def _accuracy(rows: RowPlaces) -> Iterator[str]:
-    """How accurate each system is against the first one, from the rows' columns; rows on one question are averaged."""
+def _accuracy(rows: RowPlaces, seed: int) -> Iterator[str]:
+    """How accurate each system is against the first one, from the rows' columns, as a comparison of ``accurate`` says it."""
     by_system = rows.column("accurate").reshape(len(rows.systems), -1)
-    questions = rows.column(QUESTION).reshape(len(rows.systems), -1)[0]
+    questions = numbered(rows.column(QUESTION).reshape(len(rows.systems), -1)[0])
     for name, values in zip(rows.systems[1:], by_system[1:], strict=True):
         known = np.isfinite(values) & np.isfinite(by_system[0])
         if not known.any():
             continue
-        _, question = np.unique(questions[known], return_inverse=True)
-        asked = np.bincount(question)
-        a, b = (np.bincount(question, one[known]) / asked for one in (by_system[0], values))
-        ends = difference_interval(a, b, bounds=(0.0, 1.0), binary=True)
-        outcome: DeltaOutcome = "no difference shown"
-        if ends.low is not None and ends.high is not None and (ends.low > 0 or ends.high < 0):
-            outcome = "better" if ends.low > 0 else "worse"
-        means, counts = (float(a.mean()), float(b.mean())), (int((b < a).sum()), int((b > a).sum()))
-        sentence = accuracy_sentence(rows.systems[0], name, means, counts, len(asked), outcome)
-        yield f"{sentence} Difference {signed(means[1] - means[0])}, 95 % interval {interval(ends, signed)}."
+        a, b = by_system[0][known], values[known]
+        if questions is not None:
+            a, b = (np.array(averaged(one, questions[known])) for one in (a, b))
+        test = paired(a, b, alpha=ALPHA, seed=seed, bounds=(0.0, 1.0), binary=True)
+        p, few = test.randomisation.p, too_few(test.n, ALPHA)
+        outcome, _ = outcome_of("higher", test.difference, test.interval, p, p, ALPHA, 1, few)
+        means, counts = (float(a.mean()), float(b.mean())), (test.losses, test.wins)
+        sentence = accuracy_sentence(rows.systems[0], name, means, counts, test.n, outcome)
+        yield f"{sentence} Difference {signed(means[1] - means[0])}, 95 % interval {interval(test.interval, signed)}."
 
 
 def _distributions(run: str, report: Report, rows: RowPlaces) -> Iterator[Chart]:
