@@ -60,6 +60,8 @@ REMOVED = (
     "systemctl",
     "deploy/compose/compose.yml",
     "make upgrade",
+    "worse=correctness",
+    "fontTools",
 )
 
 

@@ -89,11 +89,6 @@ class ProjectRedis:
         return float(seconds * 1000 + microseconds / 1000)
 
 
-def project_named(name: bytes | None) -> str:
-    """The project that a job's record names."""
-    return DEFAULT_PROJECT if name is None else name.decode()
-
-
 def project_key(project: str, name: str) -> str:
     """A Redis key of something that a project has of its own."""
     return f"ra:p:{{{project}}}:{name}"
