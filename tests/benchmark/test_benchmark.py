@@ -20,6 +20,7 @@ from ragassay.store.folder import FolderRun
 from ragassay.store.ledger import FolderLedger
 
 ROWS = 12
+DIFFERENT = 22 + 13  # answers; faq's systems give 2 of 24 alike, manual's 11, and equal calls are paid once
 
 
 @pytest.fixture(autouse=True)
@@ -129,13 +130,13 @@ def test_the_summary_shows_each_system_on_each_dataset_and_no_mean_that_hides_on
 def test_a_budget_is_that_of_all_runs_and_the_rest_waits_for_a_higher_one(cli, files, tmp_path):
     with Provider() as provider:
         model = ("--judge", "gpt-4o-mini", "--api-base", provider.url, "--metrics", "faithfulness")
-        code, out, err = cli("run", *model, "--budget-tokens", 20_000, "-j", 2)
+        code, out, err = cli("run", *model, "--budget-tokens", 10_000, "-j", 2)
         assert (code, out) == (4, "")
         [benchmark] = FolderBenchmarks(tmp_path / "home").ids()
         assert f"ragassay run --resume {benchmark}" in err
         assert "--budget-tokens MORE" in err
         before = len(provider.log)
-        assert 0 < before < 4 * ROWS
+        assert 0 < before < DIFFERENT
         code, out, err = cli("run", "--resume", "last", "--budget-tokens", 10**7, "--json")
         assert code == 0, err
     usage = [
@@ -143,7 +144,7 @@ def test_a_budget_is_that_of_all_runs_and_the_rest_waits_for_a_higher_one(cli, f
         for one in json.loads(out)["datasets"].values()
         for s in one["report"]["systems"].values()
     ]
-    assert sum(usage) == len(provider.log) == 4 * ROWS
+    assert sum(usage) == len(provider.log) == DIFFERENT
 
 
 WRONG = {

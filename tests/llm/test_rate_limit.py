@@ -65,13 +65,6 @@ def test_a_line_hands_out_moments_that_are_as_far_apart_as_requests_and_tokens_n
     assert wait_s(0, 0) == pytest.approx(115, abs=5)
 
 
-def test_a_clock_that_was_set_back_stops_nobody_for_long(redis):
-    store = ProjectRedis(redis.url)
-    store.redis.hset("ra:calls:b", mapping={"requests": (time.time() + 7 * 86_400) * 1e6, "tokens": 0})
-    assert RedisSpacing(store).wait_s("b", 10, 0) == 0
-    store.redis.close()
-
-
 def test_calls_come_no_faster_than_the_limit_however_many_may_be_in_flight():
     with Provider(then=HELLO) as provider:
         began = ask_at_once(llm(provider, concurrency=6, limit=RateLimit(requests=200)), 6)

@@ -84,20 +84,6 @@ def test_a_run_prices_the_answers_and_keeps_no_key(cli, tmp_path, monkeypatch, p
     assert (chat["priced_by_us"], chat["first_token_ms"]["n"]) == (1, 1)
 
 
-def test_resuming_sends_the_key_only_to_an_address_that_is_repeated(cli, tmp_path, monkeypatch, provider):
-    monkeypatch.setenv("CHAT_KEY", "s3cret")
-    (tmp_path / "data.jsonl").write_text(json.dumps({"query": "Where?", "ground_truth_answer": "Paris"}) + "\n")
-    system = {"kind": "openai", "url": provider.url, "model": "own", "api_key": "${CHAT_KEY}"}
-    (tmp_path / "chat.yaml").write_text(json.dumps({"data": "data.jsonl", "systems": {"chat": system}}))
-    assert cli("evaluate", "--config", "chat.yaml", "--metrics", "token_f1")[0] == 0
-    [run] = (tmp_path / "home" / "runs").iterdir()
-    for results in run.glob("results/*/*"):
-        results.unlink()
-    code, _, err = cli("evaluate", "--resume", "last")
-    assert code == 2
-    assert "would send its requests, and a key, to" in err
-
-
 @pytest.mark.parametrize(
     ("key", "value", "why"),
     [
