@@ -9,7 +9,6 @@ import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
 from typing import Any
 
 from ragassay.judges.repeating import RepeatedJudgement, averaged, majority, with_judgings
@@ -65,13 +64,6 @@ class Plan:
         for metric in self.metrics:
             add(metric)
         return tuple(ordered.values())
-
-    @property
-    def fallbacks(self) -> frozenset[str]:
-        """Metrics that nothing reads but the rule, where its first alternative does not decide."""
-        first = (parse(condition.metric, self.own) for condition in self.rule.alternatives[0])
-        asked = (metric for metric in self.metrics if metric.family != "accurate")
-        return frozenset(self.rule.metrics) - {one.name for one in replace(self, metrics=(*first, *asked)).order}
 
     @property
     def asks_accuracy(self) -> bool:
@@ -201,13 +193,9 @@ async def _score(
         rule=plan.rule,
     )
     rounds = [replace(chunk, judgements=of, scores={}) for of in _judgings(judgements)]
-    fallbacks = plan.fallbacks
     for metric in plan.order:
         if not (rounds and is_judged(metric)):
-            if metric.name in fallbacks and not is_judged(metric):
-                found = await _scored_where(metric, _undecided(metric, chunk, rounds, plan.rule), chunk, plan)
-            else:
-                found = await _scored(metric, chunk, plan)
+            found = await _scored(metric, chunk, plan)
             for one in (chunk, *rounds):
                 one.scores[metric.name] = found
             continue
@@ -226,26 +214,6 @@ async def _score(
 
 async def _scored(metric: Metric, chunk: Chunk, plan: Plan) -> list[Score]:
     return await scores_of(metric, chunk, at_once=plan.concurrency, timeout_s=plan.timeout_s)
-
-
-def _undecided(metric: Metric, chunk: Chunk, rounds: Sequence[Chunk], rule: AccuracyRule) -> list[int]:
-    """The rows that the alternatives before the first that reads the metric leave open, in some judging."""
-    before = takewhile(lambda conditions: metric.name not in {c.metric for c in conditions}, rule.alternatives)
-    rule = replace(rule, alternatives=tuple(before))
-    return [
-        n
-        for n in range(len(chunk.samples))
-        if any(
-            rule.decide({name: scores[n] for name, scores in one.scores.items()}).value is None
-            for one in (chunk, *rounds)
-        )
-    ]
-
-
-async def _scored_where(metric: Metric, rows: Sequence[int], chunk: Chunk, plan: Plan) -> list[Score]:
-    """The scores of these rows; of the others nobody asks."""
-    found = dict(zip(rows, await _scored(metric, chunk.only(rows), plan) if rows else (), strict=True))
-    return [found.get(n) or Score.absent("nothing reads it") for n in range(len(chunk.samples))]
 
 
 def _judgings(judgements: Sequence[Judgement | None]) -> Iterator[list[Judgement | None]]:
