@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ragassay.errors import BadSettings, UnknownName
@@ -21,42 +21,39 @@ class Registry(Generic[T]):
     """Names of one kind of thing. Names are case-insensitive; plug-ins are read from entry points at first miss.
 
     ``kind`` is what an error calls it ("metric"); the entry-point ``group`` is ``ragassay.<kind>s`` unless given.
-    ``adopt`` makes the thing of what an entry point names.
+    ``adopt`` makes the thing of what an entry point names. No plug-in replaces one of ``things``; ``defaults`` give way to
+    what is registered under their names.
     """
 
-    def __init__(self, kind: str, adopt: Callable[[object], T] | None = None, *, group: str | None = None) -> None:
+    def __init__(
+        self,
+        kind: str,
+        things: Mapping[str, T] | None = None,
+        *,
+        defaults: Mapping[str, T] | None = None,
+        adopt: Callable[[object], T] | None = None,
+        group: str | None = None,
+    ) -> None:
         self.kind, self._adopt, self._group = kind, adopt, group or f"ragassay.{kind.replace(' ', '_')}s"
-        self._things: dict[str, T] = {}
-        self._gives_way: set[str] = set()
+        self._things, self.defaults = dict(things or {}), dict(defaults or {})
         self._plugins_read = False
         self._packages: dict[str, tuple[str, str]] = {}
         self._broken: dict[str, str] = {}
 
-    def add(self, name: str, thing: T, *, replace: bool = False) -> T:
-        """Register ``thing``; raises BadSettings when another thing has the name and ``replace`` is not set."""
-        key = name.lower()
-        if not replace and self._things.get(key, thing) is not thing:
-            raise BadSettings(f"{self.kind} {name!r} is registered already", hint="choose another name")
-        self._things[key] = thing
-        self._gives_way.discard(key)
-        return thing
-
-    def offer(self, name: str, thing: T) -> T:
-        """Register ``thing``, which gives way to one of that name that a user or a plug-in registers."""
-        self.add(name, thing)
-        self._gives_way.add(name.lower())
-        return thing
+    def add(self, name: str, thing: T) -> None:
+        """Register ``thing``, in the place of what has the name."""
+        self._things[name.lower()] = thing
 
     def get(self, name: str) -> T:
         """The thing of that name; raises UnknownName with the near matches."""
         if name not in self:
-            raise UnknownName(self.kind, name, self._things)
-        return self._things[name.lower()]
+            raise UnknownName(self.kind, name, self.names())
+        return (self.defaults | self._things)[name.lower()]
 
     def names(self) -> list[str]:
         """All names, sorted, plug-ins included."""
         self._read_plugins()
-        return sorted(self._things)
+        return sorted(self.defaults | self._things)
 
     def registered(self) -> list[T]:
         """What is known so far; reads no entry point, so that a plug-in may ask while it is read."""
@@ -68,14 +65,14 @@ class Registry(Generic[T]):
 
     def __contains__(self, name: str) -> bool:
         """Is there a thing of that name? Raises BadSettings for one whose plug-in can't be used."""
-        if name.lower() not in self._things or name.lower() in self._gives_way:
+        if name.lower() not in self._things:
             self._read_plugins()
             if why := self._broken.get(name.lower()):
                 raise BadSettings(why, where=f"{self.kind} {name}", hint="mend the plug-in, or uninstall it")
-        return name.lower() in self._things
+        return name.lower() in self._things or name.lower() in self.defaults
 
     def __iter__(self) -> Iterator[T]:
-        return (self._things[name] for name in self.names())
+        return (self.get(name) for name in self.names())
 
     def _read_plugins(self) -> None:
         if self._plugins_read:
@@ -87,8 +84,8 @@ class Registry(Generic[T]):
             try:
                 thing = point.load()
                 key = point.name.lower()
-                if key not in self._things or key in self._gives_way:
-                    self.add(key, self._adopt(thing) if self._adopt else thing, replace=True)
+                if key not in self._things:
+                    self.add(key, self._adopt(thing) if self._adopt else thing)
                 package = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
                 self._packages[key] = (package, digest_of_code(thing))
             except Exception as error:  # another package's code

@@ -166,8 +166,8 @@ class Exporters(Registry[Callable[..., bytes | Iterable[bytes]]], Generic[_Docum
         from importlib.util import find_spec
 
         write = super().get(name)
-        module = self.modules.get(name.lower()) if name.lower() in self._gives_way else None
-        if module is not None and find_spec(module) is None:
+        module = self.modules.get(name.lower())
+        if module is not None and name.lower() not in self._things and find_spec(module) is None:
             raise MissingExtra(f"the format {name.lower()}", name.lower())
         return write
 

@@ -236,8 +236,7 @@ def test_a_page_loads_nothing_runs_nothing_and_says_all_that_the_report_says(rep
 
 
 def test_a_format_of_ones_own_takes_the_place_of_ours_and_needs_nothing_of_it(report, tmp_path, monkeypatch):
-    for registry in (EXPORTERS._things, EXPORTERS._gives_way):
-        monkeypatch.setattr(EXPORTERS, "_things" if isinstance(registry, dict) else "_gives_way", registry.copy())
+    monkeypatch.setattr(EXPORTERS, "_things", EXPORTERS._things.copy())
     monkeypatch.setattr(EXPORTERS, "modules", {"pdf": "no_such_package"})
 
     @exporter("pdf")

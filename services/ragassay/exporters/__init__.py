@@ -28,7 +28,7 @@ def exporter(extension: str) -> Callable[[Write], Write]:
         raise BadSettings(what, hint='say it: @exporter("txt")')
 
     def register(write: Write) -> Write:
-        EXPORTERS.add(extension, _checked(write), replace=True)
+        EXPORTERS.add(extension, _checked(write))
         return write
 
     return register
@@ -54,22 +54,21 @@ def _checked(write: object) -> Callable[[Report], bytes]:
     return export
 
 
-EXPORTERS: Exporters[Report] = Exporters("exporter", _checked)
-EXPORTERS.add("csv", csv.export)
-EXPORTERS.add("summary.csv", csv.figures)
-EXPORTERS.offer("html", page.export)
-EXPORTERS.add("json", printable_json)
-EXPORTERS.add("md", markdown.export)
-EXPORTERS.offer("parquet", parquet.export)
-EXPORTERS.offer("pdf", pdf.export)
-EXPORTERS.offer("xlsx", xlsx.export)
-EXPORTERS.offer("xml", junit.export)
-
-comparison.EXPORTERS.offer("html", page.compared)
-comparison.EXPORTERS.offer("parquet", parquet.compared)
-comparison.EXPORTERS.offer("pdf", pdf.compared)
-comparison.EXPORTERS.offer("xlsx", xlsx.compared)
-comparison.EXPORTERS.offer("xml", junit.compared)
+EXPORTERS: Exporters[Report] = Exporters(
+    "exporter",
+    {"csv": csv.export, "summary.csv": csv.figures, "json": printable_json, "md": markdown.export},
+    defaults={
+        "html": page.export,
+        "parquet": parquet.export,
+        "pdf": pdf.export,
+        "xlsx": xlsx.export,
+        "xml": junit.export,
+    },
+    adopt=_checked,
+)
+comparison.EXPORTERS.defaults.update(
+    html=page.compared, parquet=parquet.compared, pdf=pdf.compared, xlsx=xlsx.compared, xml=junit.compared
+)
 
 MEDIA_TYPES = {
     "csv": "text/csv; charset=utf-8",

@@ -66,9 +66,7 @@ def to_markdown(benchmark: Benchmark) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
-EXPORTERS: Exporters[Benchmark] = Exporters("benchmark exporter")
-EXPORTERS.add("json", json_document)
-EXPORTERS.add("md", to_markdown)
+EXPORTERS: Exporters[Benchmark] = Exporters("benchmark exporter", {"json": json_document, "md": to_markdown})
 
 
 def _of_dataset(benchmark: Benchmark, dataset: str, one: BenchmarkedDataset) -> BenchmarkPart:

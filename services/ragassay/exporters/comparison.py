@@ -90,11 +90,9 @@ def sides_to_csv(comparison: Comparison) -> Iterator[bytes]:
     return csv.lines(side_grid(comparison))
 
 
-EXPORTERS: Exporters[Comparison] = Exporters("comparison exporter")
-EXPORTERS.add("csv", to_csv)
-EXPORTERS.add("summary.csv", sides_to_csv)
-EXPORTERS.add("json", json_document)
-EXPORTERS.add("md", to_markdown)
+EXPORTERS: Exporters[Comparison] = Exporters(
+    "comparison exporter", {"csv": to_csv, "summary.csv": sides_to_csv, "json": json_document, "md": to_markdown}
+)
 
 
 _DELTAS: dict[str, Kind] = {

@@ -133,7 +133,4 @@ def _flat(group: CostGroup) -> dict[str, object]:
     return flat
 
 
-EXPORTERS: Exporters[CostReport] = Exporters("cost exporter")
-EXPORTERS.add("csv", to_csv)
-EXPORTERS.add("json", json_document)
-EXPORTERS.add("md", to_markdown)
+EXPORTERS: Exporters[CostReport] = Exporters("cost exporter", {"csv": to_csv, "json": json_document, "md": to_markdown})

@@ -35,7 +35,7 @@ def panel(name: str) -> Callable[[Draw], Draw]:
         raise BadSettings("a panel has a name", hint='say it: @panel("tokens by system")')
 
     def register(draw: Draw) -> Draw:
-        PANELS.add(name, _checked(draw), replace=True)
+        PANELS.add(name, _checked(draw))
         return draw
 
     return register
@@ -47,7 +47,7 @@ def _checked(draw: object) -> Callable[[Report], object]:
     return draw
 
 
-PANELS: Registry[Callable[[Report], object]] = Registry("panel", _checked)
+PANELS: Registry[Callable[[Report], object]] = Registry("panel", adopt=_checked)
 
 
 def panels(report: Report) -> Iterator[Panel]:

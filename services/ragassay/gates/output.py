@@ -73,10 +73,7 @@ def worst_of(result: GateResult) -> str:
     return "; ".join(map(str, result.worst))
 
 
-EXPORTERS: Exporters[GateReport] = Exporters("gates exporter")
-EXPORTERS.add("json", json_document)
-EXPORTERS.add("md", markdown)
-EXPORTERS.add("xml", junit)
+EXPORTERS: Exporters[GateReport] = Exporters("gates exporter", {"json": json_document, "md": markdown, "xml": junit})
 
 
 def _line(result: GateResult) -> str:

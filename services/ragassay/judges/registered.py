@@ -42,7 +42,7 @@ class RegisteredJudge:
         return inspect.isroutine(self.declared)
 
 
-JUDGES: Registry[RegisteredJudge] = Registry("judge", lambda thing: _registered(thing))
+JUDGES: Registry[RegisteredJudge] = Registry("judge", adopt=lambda thing: _registered(thing))
 
 
 @overload
@@ -59,7 +59,7 @@ def judge(thing: Any = None, /, *, name: str | None = None) -> Any:
 
     def register(thing: T) -> T:
         made = _declared(thing, name)
-        JUDGES.add(made.name, made, replace=True)
+        JUDGES.add(made.name, made)
         return thing
 
     return register if thing is None else register(thing)

@@ -169,7 +169,7 @@ class Metric:
         return score(self, chunk)
 
 
-METRICS: Registry[Metric] = Registry("metric", lambda thing: METRICS.get(name_of(thing)))
+METRICS: Registry[Metric] = Registry("metric", adopt=lambda thing: METRICS.get(name_of(thing)))
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,99}")
 FIGURES = ("cost_per_accurate_answer", "suspicious", "refusal_precision", "refusal_recall")
 """Figures about many rows that are no mean of a metric."""
@@ -207,7 +207,7 @@ def metric(thing: Any = None, /, **given: Unpack[Metadata]) -> Any:
             one.is_ours and one.family.lower() == declared.family.lower() for one in METRICS.registered()
         ):
             raise BadSettings(f"metric {declared.family!r} is one of ours", hint="choose another name")
-        METRICS.add(declared.family, declared, replace=True)
+        METRICS.add(declared.family, declared)
         return thing
 
     return register if thing is None else register(thing)

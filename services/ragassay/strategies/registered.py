@@ -22,7 +22,9 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,99}")
 OURS = ("bm25", "dense", "hybrid", "http", "python", "openai")
 
 
-STRATEGIES: Registry[Any] = Registry("strategy", lambda thing: _checked(thing, "strategy"), group="ragassay.strategies")
+STRATEGIES: Registry[Any] = Registry(
+    "strategy", adopt=lambda thing: _checked(thing, "strategy"), group="ragassay.strategies"
+)
 
 
 @overload
@@ -42,7 +44,7 @@ def strategy(thing: Any = None, /, *, name: str | None = None) -> Any:
         if not isinstance(called, str) or not _NAME.fullmatch(called) or called.lower() in OURS:
             what = f"strategy {called!r}: a name is letters, digits, _ and -, and none of {', '.join(OURS)}"
             raise BadSettings(what, hint="say it: name='ours'")
-        STRATEGIES.add(called, _checked(thing, f"strategy {called!r}"), replace=True)
+        STRATEGIES.add(called, _checked(thing, f"strategy {called!r}"))
         return thing
 
     return register if thing is None else register(thing)
