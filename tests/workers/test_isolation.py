@@ -1,9 +1,10 @@
 """Jobs of two projects in one worker process, with the same model: what one learns of the provider is its own."""
 
+import orjson
 import pytest
 
 import provider as play
-from job_workers import deliver_all
+from job_workers import deliver_all, finish
 from offline_runs import sample, source_of
 from provider import Provider
 from ragassay import runs
@@ -16,9 +17,16 @@ HUGE = play.usage(15_000_000, 15_000_000)
 
 
 @pytest.fixture
-def evaluated(store, queue):
-    """Submits a job of some rows for a project and works on it to its end."""
+def jobs(store, queue):
+    """Jobs whose judges are models."""
     jobs = Jobs(store, queue, Wiring(Settings()))
+    yield jobs
+    jobs.close()
+
+
+@pytest.fixture
+def evaluated(jobs, queue):
+    """Submits a job of some rows for a project and works on it to its end."""
 
     def evaluate(provider, project, queries, **spec):
         rows = [sample(n, query=query) for n, query in enumerate(queries, 1)]
@@ -31,8 +39,7 @@ def evaluated(store, queue):
             jobs.finalize(job.id)
         return jobs.get(job.id)
 
-    yield evaluate
-    jobs.close()
+    return evaluate
 
 
 def when(word, behaviour, then=play.good):
@@ -85,3 +92,17 @@ def test_jobs_share_the_form_of_a_reply_that_a_provider_takes(evaluated):
         evaluated(provider, "b", ["second?"])
         assert asked > 1
         assert len(provider.log) == asked + 1
+
+
+def test_two_systems_of_a_job_with_the_same_answers_are_judged_once_and_get_the_same_verdicts(jobs, queue):
+    rows = [sample(n, query=f"question {n}?") for n in range(5)]
+    answers = {row.query_id: row.response for row in rows}
+    inputs = runs.Inputs(source_of(rows), rows, {name: runs.recorded_system(name, answers) for name in ("a", "b")})
+    with Provider() as provider:
+        options = {"judge": "gpt-4o-mini", "api_base": provider.url, "metrics": ("faithfulness",), "cache": False}
+        job, _ = jobs.submit(JobSpec(**options), inputs)
+        finish(jobs, queue, job.id)
+        assert len(provider.log) == len(rows)
+    a, b = (orjson.loads(jobs.store.report(job.id))["systems"][name] for name in ("a", "b"))
+    assert a["metrics"]["faithfulness"] == b["metrics"]["faithfulness"]
+    assert [system["evaluation"]["usage"]["calls"] for system in (a, b)] == [len(rows), 0]
