@@ -62,8 +62,13 @@ CAUSES = {
     ),
     "refused with nothing relevant at hand": (
         {"refusal": True, "rank": 0},
-        "wrong_refusal",
-        "none of 2 relevant documents was retrieved",
+        "retrieval_miss",
+        "the system refused: none of 2 relevant documents was retrieved",
+    ),
+    "refused with no fact at hand, no judgments": (
+        {"refusal": True, "rank": None, "relevant": None, "covered": ["no"], "held": [False]},
+        "retrieval_miss",
+        "the system refused: the contexts hold 0% of the facts",
     ),
     "supported and conflicting": (
         {"support": ["supported", "supported"], "truth": ["agrees", "conflicts"], "covered": ["no"], "held": [False]},
@@ -76,6 +81,11 @@ CAUSES = {
         {"covered": ["yes", "no"], "held": [True, False]},
         "ranking_miss",
         "hold 50% of the facts",
+    ),
+    "contradicted and off topic": (
+        {"support": ["contradicted"], "relevance": "barely", "covered": ["no"]},
+        "unfaithful",
+        "A1 is contradicted by the contexts",
     ),
     "off topic": ({"relevance": "barely", "covered": ["no"]}, "off_topic", "0.25"),
     # (1 + 0.5) / 2 = 0.75 < 0.8

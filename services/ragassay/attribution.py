@@ -4,11 +4,12 @@ The order follows the road of a query: first whether it was to be answered, then
 
 answered_the_unanswerable  the query can't be answered, and the system answered
 wrong_refusal    the query can be answered, as far as is known, and the system refused; "why" says what it had retrieved
-retrieval_miss   there are relevant documents and none was retrieved; without judgments: no fact is in the contexts
-gold_suspect     sentences that the contexts support conflict with the ground truth: one of the two is wrong
+retrieval_miss   there are relevant documents and none was retrieved; without judgments: no fact is in the contexts, or fewer
+                 than half of them and the system refused
+gold_suspect     sentences that the contexts support conflict with the ground truth: one of the two, or the judge, is wrong
 ranking_miss     the first relevant document stands too low, or the contexts lack facts although one was retrieved
-off_topic        the answer hardly addresses the query
-unfaithful       too little of the answer is supported by the contexts
+off_topic        the answer hardly addresses the query and covers no fact
+unfaithful       the contexts contradict a sentence, or support too little of the answer
 contexts_unused  the contexts hold the facts and the answer covers few of them
 incomplete       the answer leaves facts out
 """
@@ -19,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Literal, get_args
 
+from ragassay.judges.local import NAMES
 from ragassay.metrics.judged import completeness, context_recall, faithfulness, relevance
 from ragassay.models import FrozenModel, Result, Score, Verdict
 
@@ -78,6 +80,7 @@ LOWEST_GOOD_RANK = 3  # a first relevant document below this rank is a ranking m
 OFF_TOPIC_UP_TO = 0.25  # relevance "none" or "barely"
 FAITHFUL_FROM = 0.8  # below it too little of the answer is supported
 CONTEXTS_HOLD_FROM = 0.8  # context recall from which the contexts count as holding the facts
+ANSWERABLE_FROM = 0.5  # context recall below which a refusal is the retriever's fault
 USED_FROM = 0.5  # completeness below which contexts that hold the facts count as unused
 COMPLETE_FROM = 1.0  # completeness below which an answer is incomplete
 
@@ -92,6 +95,8 @@ def attribute(row: Result) -> Attribution | None:
         return _unanswerable(verdict)
     rank, held = _first_rank(row), _value(row, "context_recall", context_recall)
     if verdict and verdict.refusal:
+        if rank == 0 or (rank is None and held is not None and held < ANSWERABLE_FROM):
+            return Attribution(cause="retrieval_miss", why=f"the system refused: {_retrieved(row, rank, held)}")
         return Attribution(cause="wrong_refusal", why=f"wrong refusal: {_retrieved(row, rank, held)}")
     return _retrieval_miss(row, rank, held) or _in_answer(row, rank, held) or _unknown(row)
 
@@ -178,19 +183,23 @@ def _in_answer(row: Result, rank: int | None, held: float | None) -> Attribution
         suspects := [s.id for s in verdict.sentences if s.support == "supported" and s.truth == "conflicts"]
     ):
         why = f"the contexts support {', '.join(suspects)}, which the ground truth contradicts"
+        if verdict.judge in NAMES:
+            why += ": the local judge or the ground truth is wrong"
         return Attribution(cause="gold_suspect", why=why)
     if rank and rank > LOWEST_GOOD_RANK:
         return Attribution(cause="ranking_miss", why=f"the first relevant document is at rank {rank}")
     if rank and held is not None and held < 1:
         why = f"the contexts hold {held:.0%} of the facts, though a relevant document is at rank {rank}"
         return Attribution(cause="ranking_miss", why=why)
-    addressed = _value(row, "relevance", relevance)
-    if addressed is not None and addressed <= OFF_TOPIC_UP_TO:
+    if verdict and (denied := [s for s in verdict.sentences if s.support == "contradicted"]):
+        why = "; ".join(f"{s.id} is contradicted by {', '.join(s.evidence) or 'the contexts'}" for s in denied)
+        return Attribution(cause="unfaithful", why=why)
+    addressed, covered = _value(row, "relevance", relevance), _value(row, "completeness", completeness)
+    if addressed is not None and addressed <= OFF_TOPIC_UP_TO and not covered:
         return Attribution(cause="off_topic", why=f"relevance is {addressed:.3g}")
     supported = _value(row, "faithfulness", faithfulness)
     if supported is not None and supported < FAITHFUL_FROM:
         return Attribution(cause="unfaithful", why=f"faithfulness is {supported:.3g}")
-    covered = _value(row, "completeness", completeness)
     if covered is None or covered >= COMPLETE_FROM:
         return None
     if held is not None and held >= CONTEXTS_HOLD_FROM and covered < USED_FROM:

@@ -53,7 +53,7 @@ from ragassay.models import (
 from ragassay.protocols import Embedder, Ledger
 
 NAMES = ("local", "local (lexical)")  # with an embedding model, and without
-VERSION = 4  # raise it with every change that can change a verdict
+VERSION = 5  # raise it with every change that can change a verdict
 SUPPORTED = 0.5  # chance that people would call a sentence supported
 PARTLY = 0.35
 COVERED = 0.65
@@ -66,6 +66,7 @@ RELEVANCE_STEPS: tuple[tuple[float, Step], ...] = (
     (0.2, "barely"),
 )
 RELEVANCE_SIMILARITY = 0.7  # weight of similarity of meaning; the rest is the share of the query's words
+MOST_ADDED = 0.5  # of a sentence's stems, that no source holds
 SHORT_ANSWER = 3  # stems: too few to tell by words whether they address a query
 MOST_WORDS_NAMED = 4
 
@@ -234,8 +235,9 @@ class SampleMatches:
             if following and own.support != "contradicted" and is_lead_in(text):
                 own = following.model_copy(update={"id": label, "text": text})
             judged[label] = following = own
+        self._align(judged, facts)
         refusal = refuses(list(self.units.answer.values()))
-        step, why = self._relevance(judged, facts, refusal, vectors)
+        step, why = self._relevance(judged, refusal, vectors)
         return RawVerdict(
             sentences=judged,
             facts=facts,
@@ -244,6 +246,21 @@ class SampleMatches:
             why=why,
             probability=self._probability(refusal),
         )
+
+    def _align(self, judged: Mapping[str, SentenceVerdict], facts: dict[str, FactVerdict]) -> None:
+        """A fact counts as covered if a sentence agrees, so that an answer is not complete and wrong at once."""
+        if any(sentence.truth == "agrees" for sentence in judged.values()):
+            return
+        labels = list(self.units.answer)
+        for fact in facts.values():
+            chosen = self.coverage[fact.id].chosen[:1]
+            if fact.covered != "yes" or not chosen:
+                continue
+            own = judged[labels[chosen[0]]]
+            if own.truth == "conflicts":
+                facts[fact.id] = fact.model_copy(update={"covered": "no", "why": "the answer contradicts it"})
+            else:
+                facts[fact.id] = fact.model_copy(update={"covered": "partly", "why": f"{own.id} says more than that"})
 
     def _probability(self, refusal: bool) -> dict[str, float]:
         """The chance that people would call the answer supported, and correct; only where there is something to go by."""
@@ -262,21 +279,40 @@ class SampleMatches:
     ) -> SentenceVerdict:
         matched, chance = self.support[label], probability(self.support_logits[label])
         support: Support = "supported" if chance >= SUPPORTED else "partly" if chance >= PARTLY else "not_found"
-        evidence, why = self._labels(matched.chosen), ""
+        places, lost, whole = self._evidence(text, matched)
+        evidence, why = self._labels(places), ""
         if matched.denied_by is not None:
             support, evidence = "contradicted", self._labels([matched.denied_by])
             why = f"contradicted by {evidence[0]}"
+        elif lost:
+            support = "not_found" if whole else "partly" if support != "not_found" else support
+            why = f"not in the contexts: {', '.join(sorted(lost))}"
         elif support == "partly":
             why = f"not in the contexts: {_named(text, matched.lacking)}"
         truth = self._truth(label, text, support, facts, vectors)
         if support == "not_found" or not evidence:  # a chance without a sentence: all its words are stop words
-            support, evidence, why = "not_found", (), "no context supports it" if self.units.has_contexts else ""
+            why = why if lost else "no context supports it"
+            support, evidence, why = "not_found", (), why if self.units.has_contexts else ""
         return SentenceVerdict(id=label, text=text, support=support, evidence=evidence, truth=truth, why=why)
+
+    def _evidence(self, text: str, matched: Match) -> tuple[tuple[int, ...], frozenset[str], bool]:
+        """Places of a sentence's evidence, the numbers of the sentence that it lacks, and whether it lacks them all.
+
+        Neighbours of the best sentences count as evidence if they hold a number that these lack.
+        """
+        claim, places = self.contexts.in_its_units(terms_of(text)), matched.chosen
+        lost = claim.numbers - self.contexts.tokens_of(places)
+        if lost:
+            further = tuple(i for i in self.contexts.window(claim, matched.around) if i not in places)
+            if lost & self.contexts.tokens_of(further):
+                places = (*places, *further)
+                lost -= self.contexts.tokens_of(further)
+        return places, lost, lost == claim.numbers
 
     def _truth(
         self, label: str, text: str, support: Support, facts: Mapping[str, FactVerdict], vectors: VectorsByText | None
     ) -> Truth:
-        """A sentence that covers a fact agrees; but what contexts are there for and do not support is no mere aside."""
+        """A sentence that covers a fact agrees, unless the contexts deny it or it adds more than all sources hold."""
         matched = self.agreement[label]
         position = int(label[1:]) - 1
         if matched.denied_by is not None or (position == 0 and self.opposite):
@@ -284,10 +320,17 @@ class SampleMatches:
         covers = position in self.alternative[1] or any(
             facts[f].covered == "yes" and position in m.chosen[:1] for f, m in self.coverage.items()
         )
-        if self.units.contexts and support in ("not_found", "contradicted") and is_english(text):
+        if self.units.contexts and is_english(text) and (support == "contradicted" or self._adds(text, support)):
             covers = False
         similarity = matched.similarity(_cosine(text, matched, self.truth, vectors))
         return "agrees" if covers or similarity >= AGREES else "absent"
+
+    def _adds(self, text: str, support: Support) -> bool:
+        """Does a sentence that nothing supports say mostly what contexts, ground truth and query lack?"""
+        claim = terms_of(text)
+        lacking = self.contexts.in_its_units(claim).stems - self.contexts.tokens
+        lacking &= self.truth.in_its_units(claim).stems - self.truth.tokens - self.query_stems
+        return support == "not_found" and len(lacking) > MOST_ADDED * len(claim.stems)
 
     def _fact(self, label: str, text: str, vectors: VectorsByText | None) -> FactVerdict:
         cover, support = self.coverage[label], self.fact_support[label]
@@ -317,7 +360,6 @@ class SampleMatches:
     def _relevance(
         self,
         sentences: Mapping[str, SentenceVerdict],
-        facts: Mapping[str, FactVerdict],
         refusal: bool,
         vectors: VectorsByText | None,
     ) -> tuple[Step, str]:
@@ -325,18 +367,13 @@ class SampleMatches:
             return "none", "the answer is empty"
         if refusal:
             return "none", "the answer refuses"
-        covered = [fact.covered for fact in facts.values()]
-        if covered and all(c == "yes" for c in covered):
-            return "full", ""
         answer = list(self.units.answer.values())
         value = self._addressing(answer, vectors)
         evidence = [self.units.contexts[e] for sentence in sentences.values() for e in sentence.evidence]
         if self.is_short and evidence:
             value = max(value, self._addressing([*answer, *evidence], vectors))
         step: Step = next((name for bound, name in RELEVANCE_STEPS if value >= bound), "none")
-        if step in ("none", "barely", "partly") and "yes" in covered:
-            return "mostly", ""
-        if step in ("none", "barely") and self.is_short and not evidence:
+        if step in ("none", "barely") and self.is_short:
             return "partly", "too short to tell"
         return step, "" if step in ("mostly", "full") else "it shares little with the query"
 

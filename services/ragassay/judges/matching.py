@@ -126,11 +126,13 @@ class Pool:
         for own in claim.quantities:
             theirs = self.quantities.get(own.value)
             if theirs is not None and not {own.number, own.unit} - {""} <= self.tokens:
-                gone, instead = frozenset((own.number, own.unit)), frozenset((theirs.number, theirs.unit)) - {""}
+                gone, instead = (
+                    frozenset(one) - {""} for one in ((own.number, own.unit), (theirs.number, theirs.unit))
+                )
                 claim = replace(
                     claim,
                     stems=claim.stems - gone | instead,
-                    numbers=claim.numbers - gone | {theirs.number},
+                    numbers=claim.numbers - gone | (frozenset((theirs.number,)) - {""}),
                     tokens=claim.tokens - gone | instead,
                 )
         return claim

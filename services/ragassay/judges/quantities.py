@@ -34,14 +34,16 @@ _QUANTITY = re.compile(
     rf"(?<![\w.,])(\d+(?:[.,]\d+)*|{'|'.join(NUMBER_WORDS)}|a)[\s-]?({'|'.join(sorted(_UNITS, key=len, reverse=True))})s?\b",
     re.IGNORECASE,
 )
-_PLAIN = re.compile(r"(?<![\w.,])\d{1,3}(?:,\d{3})+(?![\w.,]*\d)|(?<![\w.,])\d{3,}(?![\w.,]*\d)")
+_RUN = re.compile(r"[\w.,]+")
+_PLAIN = re.compile(r"(\d{1,3}(?:,\d{3})+|\d{3,})\D*")  # of a whole run: a lookahead from each digit would be quadratic
 _LONGEST = 20  # characters of a number
 
 
 class Quantity(NamedTuple):
     """``value`` in the base unit, and the number and the unit's stem as they are written.
 
-    The stem is empty without a unit, and of ``m``, which is no word that counts.
+    The number is empty where it is written as "a". The stem is empty without a unit, and of ``m``, which is no word that
+    counts.
     """
 
     value: str
@@ -60,12 +62,13 @@ def quantities(text: str) -> list[Quantity]:
             found.append(
                 Quantity(
                     f"{(Decimal(number) * Decimal(factor)).normalize():f} {base}",
-                    number,
+                    "" if written == "a" else number,
                     "" if unit in STOP_WORDS else stem(unit),
                 )
             )
-    for match in _PLAIN.finditer(text):
-        number = match[0].replace(",", "")
-        if len(number) <= _LONGEST:
+    for run in _RUN.findall(text):
+        plain = _PLAIN.fullmatch(run)
+        number = plain[1].replace(",", "") if plain else ""
+        if number and len(number) <= _LONGEST:
             found.append(Quantity(f"{Decimal(number).normalize():f} ", number, ""))
     return found
